@@ -23,6 +23,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -80,6 +81,8 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	records     *records
+	history     *history.History // its lock is that of records
 	judge       *judge
 	recorder    *status.Recorder
 	server      *http.Server
@@ -167,7 +170,10 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.own.registry.MustRegister(a.maintenance)
+	a.history = history.New()
+	a.records = openRecords(cfg.StateFile, a.log, a.history)
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -404,6 +410,7 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
 	others.Go(func() { a.public.run(a.log) })
+	others.Go(func() { a.records.run(beside) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -509,6 +516,9 @@ func (a *App) serve() error {
 // close releases what New has acquired.
 func (a *App) close() {
 	a.health.close()
+	if a.records != nil {
+		a.records.close()
+	}
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)

@@ -21,8 +21,10 @@ type judge struct {
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
-	missing      map[string]string // configured containers that were logged as missing, by target
-	unsaved      bool              // the last attempt to save has failed
+	// observe gets each judgement with its facts; nil for nobody.
+	observe func(*health.Facts, *health.Judgement)
+	missing map[string]string // configured containers that were logged as missing, by target
+	unsaved bool              // the last attempt to save has failed
 }
 
 // newJudge restores the memory of the former process.
@@ -64,6 +66,9 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 			j.missing[name] = s.Container
 			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
 		}
+	}
+	if j.observe != nil {
+		j.observe(f, result)
 	}
 	j.saveMemory(f.Now)
 	return result

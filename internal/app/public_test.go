@@ -15,7 +15,7 @@ func TestPublicPageHasAListenerOfItsOwn(t *testing.T) {
 		e := startExporter(t, only(stack, "IRC_SERVICES_"), content)
 		e.wait(t, "up", func(p page) bool { return p.Up("irc_services") })
 		public := &exporter{url: "http://" + e.app.public.listener.Addr().String(), client: e.client}
-		if code, body := public.text(t, "/status.json"); code != http.StatusOK || !strings.Contains(body, `"services":[{"name":"Services","state":"operational"}]`) {
+		if code, body := public.text(t, "/status.json"); code != http.StatusOK || !strings.Contains(body, `"services":[{"name":"Services","state":"operational",`) {
 			t.Errorf("status %d: %s", code, body)
 		}
 		for _, path := range []string{"/metrics", "/api/v1/status", "/-/healthy"} {

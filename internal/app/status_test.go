@@ -199,6 +199,11 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 			}
 			d.hold(t, schemaOf("/api/v1/history/{name}", "get", "200"), body)
 		}
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/availability", "")
+		d.hold(t, schemaOf("/api/v1/availability", "get", "200"), body)
+		if n := strings.Count(string(body), `"window":"90d"`); n != len(report.Services)+len(report.Containers) {
+			t.Errorf("the availability of %d services and containers, want %d and %d", n, len(report.Services), len(report.Containers))
+		}
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/history/none", "")
 		d.hold(t, "/components/schemas/Error", body)
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")

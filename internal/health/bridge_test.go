@@ -107,10 +107,16 @@ func TestRelaySessionHasTimeToComeBack(t *testing.T) {
 }
 
 func TestComponentThatDisconnectsLaterIsNotTheBridges(t *testing.T) {
-	w := bridged(t)
-	w.relays(false)
-	w.pass(10 * time.Minute)
-	w.component(false)
-	w.pass(6 * time.Minute)
-	w.want("bridge BridgeNotRelaying critical 16m0s", "status XMPPComponentDisconnected critical 6m0s")
+	for later, want := range map[time.Duration]string{
+		5 * time.Minute:             "status XMPPComponentDisconnected pending 6m0s dependency(bridge)",
+		5*time.Minute + time.Second: "status XMPPComponentDisconnected critical 6m0s",
+	} {
+		w := bridged(t)
+		w.relays(false)
+		w.look()
+		w.now = w.now.Add(later)
+		w.component(false)
+		w.pass(6 * time.Minute)
+		w.want("bridge BridgeNotRelaying critical "+(later+6*time.Minute).String(), want)
+	}
 }

@@ -24,7 +24,7 @@ func (r *round) setCauses(list []Problem) {
 	of := map[Subject]Subject{}
 	for i := range list {
 		p := &list[i]
-		if p.Excuse.Root.Name != "" && of[p.Subject] == (Subject{}) {
+		if p.Excuse.Root.Name != "" {
 			of[p.Subject] = p.Excuse.Root
 		}
 		if p.Alert == AlertMostTargetsDown {
@@ -38,11 +38,9 @@ func (r *round) setCauses(list []Problem) {
 		p := &list[i]
 		p.Cause = p.Subject
 		for range len(of) { // a cause may have a cause
-			next, ok := of[p.Cause]
-			if !ok || next == p.Cause {
-				break
+			if next, ok := of[p.Cause]; ok {
+				p.Cause = next
 			}
-			p.Cause = next
 		}
 	}
 }
@@ -62,7 +60,7 @@ func (r *round) joinServers(list []Problem, of map[Subject]Subject) {
 	}
 	down := map[Subject]*Problem{}
 	for i := range list {
-		if p := &list[i]; p.Alert == AlertTargetDown && !p.Excuse.Holds() && of[p.Subject] == (Subject{}) {
+		if p := &list[i]; p.Alert == AlertTargetDown && !p.Excuse.Holds() {
 			down[p.Subject] = p
 		}
 	}

@@ -30,7 +30,7 @@ func (w *world) wantCauses(want map[string]string) {
 func server(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	for _, t := range [][2]string{{"metrics", "xmpp_metrics"}, {"status", "xmpp_status"}, {"port", "xmpp_c2s"}, {"irc", "irc_rpc"}, {"web", "http"}, {"site", "http"}} {
+	for _, t := range [][2]string{{"metrics", "xmpp_metrics"}, {"status", "xmpp_status"}, {"port", "xmpp_c2s"}, {"irc", "irc_rpc"}, {"web", "http"}, {"site", "http"}, {"a", "tcp"}, {"b", "tcp"}, {"c", "tcp"}} {
 		w.target(t[0]).Kind = t[1]
 	}
 	w.pass(time.Minute)
@@ -48,7 +48,7 @@ func TestTargetsOfAServerHaveOneCause(t *testing.T) {
 	w := server(t)
 	w.down("metrics")
 	w.wantCauses(map[string]string{"metrics": "metrics"})
-	w.now = w.now.Add(sameOutage)
+	w.now = w.now.Add(5 * time.Minute)
 	w.down("status", "irc")
 	w.wantCauses(map[string]string{"metrics": "metrics", "status": "metrics", "irc": "irc"})
 }
@@ -56,7 +56,7 @@ func TestTargetsOfAServerHaveOneCause(t *testing.T) {
 func TestLaterFailureOfAServerIsAnotherOutage(t *testing.T) {
 	w := server(t)
 	w.down("status")
-	w.now = w.now.Add(sameOutage + time.Second)
+	w.now = w.now.Add(5*time.Minute + time.Second)
 	w.down("port")
 	w.wantCauses(map[string]string{"status": "status", "port": "port"})
 	w.now = w.now.Add(10 * time.Second)
@@ -64,15 +64,25 @@ func TestLaterFailureOfAServerIsAnotherOutage(t *testing.T) {
 	w.wantCauses(map[string]string{"status": "status", "port": "port", "metrics": "port"})
 }
 
+func TestOnlyOutagesOfAServerAreOne(t *testing.T) {
+	w := server(t)
+	w.target("status").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+	w.target("port").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
+	w.down("metrics")
+	w.wantCauses(map[string]string{"status": "status", "port": "port", "metrics": "metrics"})
+}
+
 func TestTargetsOfAContainerHaveOneCause(t *testing.T) {
 	w := server(t)
 	w.container("prosody")
 	w.container("other")
-	w.target("status").Container = "prosody"
+	w.target("status").Container, w.target("metrics").Container = "prosody", "prosody"
 	w.target("web").Container = "other"
-	w.target("site").Container = "other"
 	w.down("metrics", "port", "site")
 	w.wantCauses(map[string]string{"metrics": "metrics", "port": "metrics", "site": "site"})
+	w.down("web") // with a container, unlike site
+	w.wantCauses(map[string]string{"metrics": "metrics", "port": "metrics", "site": "site", "web": "web"})
+	w.target("web").Up, w.target("site").Container, w.target("metrics").Container = true, "other", ""
 	w.target("port").Container = "other" // two containers with the role, so that of metrics is unknown
 	w.look()
 	w.wantCauses(map[string]string{"metrics": "metrics", "port": "port", "site": "port"})
@@ -95,6 +105,18 @@ func TestSickContainerIsTheCause(t *testing.T) {
 	w.target("status").Container = "prosody"
 	w.down("status", "port")
 	w.wantCauses(map[string]string{"prosody": "prosody", "status": "prosody", "port": "prosody"})
+}
+
+func TestContainerThatRestartsIsTheCause(t *testing.T) {
+	w := server(t)
+	w.container("prosody").Restarts = 1
+	w.target("status").Container = "prosody"
+	w.look()
+	w.container("prosody").Restarts = 5
+	w.look()
+	w.now = w.now.Add(2 * time.Minute) // it has run for a while, and fails again
+	w.down("status")
+	w.wantCauses(map[string]string{"prosody": "prosody", "status": "prosody"})
 }
 
 func TestMostTargetsDownIsTheCause(t *testing.T) {

@@ -56,6 +56,8 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
+	// Took is how long the last reading took.
+	Took time.Duration
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64
@@ -114,12 +116,12 @@ const (
 
 func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
 
-// down reports whether the container should run and does not. A container that waits for another one should run.
-func (c *Container) down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
+// Down reports whether the container should run and does not. A container that waits for another one should run.
+func (c *Container) Down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
 
 // available reports whether the container can serve its clients.
 func (c *Container) available() bool {
-	return !c.down() && (c.State != Running || c.Health != Starting)
+	return !c.Down() && (c.State != Running || c.Health != Starting)
 }
 
 // Severity is the severity of a problem.

@@ -149,7 +149,7 @@ func (j *Judge) trackAvailability(c *Container, now time.Time) {
 	case c.available() && lasting:
 		known.Ended, j.changed = now, true
 	}
-	if c.down() {
+	if c.Down() {
 		known.Down = now
 	}
 }
@@ -300,7 +300,7 @@ func (r *round) judgeContainer(c *Container) {
 		p.record.Removed = !c.Expected
 	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= maxRestartDelay:
 		// ContainerRestarts covers a crash loop.
-	case c.down():
+	case c.Down():
 		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 	case c.State == Running && c.Health == Unhealthy:
 		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)

@@ -28,15 +28,15 @@ var clientPorts = map[string][]string{
 	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
-// relayOutage returns the problem that covers the failures of a relay check, because it is alerted or excused; nil if there is none.
-func (r *round) relayOutage(s Subject) (outage *record) {
+// coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
+func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outages := key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown
-		if key.Subject == s && (known.Excuse.Holds() || outages && known.Alerted > Pending) && (outage == nil || known.Since.Before(outage.Since)) {
-			outage = known
+		outage := key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown
+		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
+			return true
 		}
 	}
-	return outage
+	return false
 }
 
 // ofAlertedBridge returns a bridge that does not relay, once its alert fires. A component that disconnected at about the same time is

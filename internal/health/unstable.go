@@ -147,7 +147,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	f.seen = t.Failed
 	f.Streak += failed
 	f.add(r.now, t.Every, failed)
-	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && down != nil && down.Excuse.Holds()
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && r.coversRelay(TargetSubject(t.Name))
 	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
@@ -156,7 +156,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 		j.changed = j.changed || failed > 0
 	}
 	switch {
-	case excused && !r.excusedByWarning(t) || alerted && (down.Alerted == Critical || r.now.Sub(down.Since) > maxFlap || t.Kind == kindRelay):
+	case excused && !r.excusedByWarning(t) || alerted && (down.Alerted == Critical || r.now.Sub(down.Since) > maxFlap):
 		f.excludeOutage()
 	case excused || alerted:
 		f.markWarned()
@@ -178,9 +178,6 @@ func (r *round) excusedByWarning(t *Target) bool {
 func (r *round) judgeFailures(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	if t.Kind == kindRelay {
-		known = r.relayOutage(s)
-	}
 	f := r.countFailures(t, known)
 	verdict := r.verdicts[s]
 	verdict.ExcusedFailures = f.excused

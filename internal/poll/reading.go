@@ -450,7 +450,7 @@ func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
+		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Took: s.Duration, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
 		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {

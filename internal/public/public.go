@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -50,12 +51,19 @@ type Page struct {
 type Service struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
+	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. What was not
+	// watched is missing.
+	Available map[string]float64 `json:"available_percent"`
+	// Days are the worst states of the last 90 days, the oldest first, as the history names them.
+	Days []history.State `json:"days"`
 }
 
 // Source is what the page is made of.
 type Source interface {
 	// Report returns the current report.
 	Report() *status.Report
+	// Availability returns the history of all targets.
+	Availability() *history.Report
 	// Public returns the current configuration of the page.
 	Public() *config.Public
 }
@@ -126,7 +134,7 @@ func (h *handler) answers() (map[string]*answer, error) {
 	if h.page != nil && now.Sub(h.made) < pageAge {
 		return h.page, nil
 	}
-	p := makePage(h.source.Public(), h.source.Report(), now)
+	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, p); err != nil {
 		return nil, err
@@ -173,14 +181,21 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 }
 
 // makePage copies what the configuration names.
-func makePage(c *config.Public, r *status.Report, now time.Time) *Page {
+func makePage(c *config.Public, r *status.Report, past *history.Report, now time.Time) *Page {
 	p := &Page{Title: c.Title, State: Operational, Services: make([]Service, 0, len(c.Services)), Announcements: []string{}}
 	targets := make(map[string]*status.Service, len(r.Services))
 	for i := range r.Services {
 		targets[r.Services[i].Name] = &r.Services[i]
 	}
+	histories := make(map[string]*history.Subject, len(past.Subjects))
+	for i := range past.Subjects {
+		if s := &past.Subjects[i]; s.Kind == "service" {
+			histories[s.Name] = s
+		}
+	}
 	for i := range c.Services {
-		s := Service{c.Services[i].Name, stateOf(c.Services[i].Targets, targets)}
+		s := Service{Name: c.Services[i].Name, State: stateOf(c.Services[i].Targets, targets)}
+		s.addHistory(c.Services[i].Targets, histories)
 		p.Services = append(p.Services, s)
 		p.State = worse(p.State, s.State)
 	}
@@ -243,6 +258,7 @@ func (p *Page) Headline() string {
 		return "Some services are not watched"
 	case Degraded:
 		return "Some services have problems"
+	case Partly, Outage:
 	}
 	for _, s := range p.Services {
 		if s.State != Outage {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -21,16 +22,19 @@ import (
 // fixed is a source that does not change.
 type fixed struct {
 	report *status.Report
+	past   history.Report
 	public config.Public
 }
 
 func (f *fixed) Report() *status.Report { return f.report }
 
+func (f *fixed) Availability() *history.Report { return &f.past }
+
 func (f *fixed) Public() *config.Public { return &f.public }
 
-func get(t testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://status.test/", http.NoBody)
+func get(tb testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), method, "http://status.test/", http.NoBody)
 	r.URL.Path = path
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
@@ -90,7 +94,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 	} {
 		p := Page{State: Operational}
 		for _, s := range c.states {
-			p.Services, p.State = append(p.Services, Service{"x", s}), worse(p.State, s)
+			p.Services, p.State = append(p.Services, Service{Name: "x", State: s}), worse(p.State, s)
 		}
 		if got := p.Headline(); got != c.want {
 			t.Errorf("%v: got %q, want %q", c.states, got, c.want)
@@ -99,7 +103,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 }
 
 // planted is a source whose every text but the public ones has the token.
-func planted(token string) *fixed {
+func planted() *fixed {
 	begin := time.Now().Add(-time.Hour)
 	f := &fixed{public: config.Public{
 		Title: "Our chat", ListenAddress: token, WebConfigFile: token,
@@ -116,6 +120,7 @@ func planted(token string) *fixed {
 		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
 		NotConfigured: []string{token}, LeftToFirst: []string{token},
 	}
+	f.past.Subjects = []history.Subject{past(token+"-up", history.Up), past(token+"-down", history.Down), past(token+"-other", history.Down), {Key: token, Kind: "container", Name: token, DockerHost: token}}
 	for name, state := range map[string]string{"-up": "up", "-down": "down", "-other": "down"} {
 		s := status.Service{Name: token + name, Kind: token, Container: token, ContainerOrigin: token, State: state, Maintenance: token, Notes: []string{token}}
 		s.Text, s.Error, s.Hint, s.Reason = token, token, token, token
@@ -128,25 +133,56 @@ func planted(token string) *fixed {
 	return f
 }
 
+// past is a target that was up, and in another state for a quarter of the last day.
+func past(name string, last history.State) history.Subject {
+	share := 100.0
+	if last == history.Down {
+		share = 99.7222
+	}
+	w := history.Window{Name: "90d", Available: &share, Buckets: make([]history.Bucket, days)}
+	for i := range w.Buckets {
+		w.Buckets[i].Spent[history.Up] = 18 * time.Hour
+	}
+	w.Buckets[days-1].Spent[last] += 6 * time.Hour
+	return history.Subject{Kind: "service", Name: name, Windows: []history.Window{w}}
+}
+
+func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
+	a, b := past("a", history.Up), past("b", history.Down)
+	b.Windows[0].Buckets[0].Spent = history.Times{}
+	var s Service
+	s.addHistory([]string{"a", "b", "unknown"}, map[string]*history.Subject{"a": &a, "b": &b})
+	if got := s.Shares(); got != "available 99.72 % in 90 d" {
+		t.Errorf("got %q", got)
+	}
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+		t.Errorf("got %v", got)
+	}
+	s.addHistory([]string{"unknown"}, nil)
+	if got := s.Runs(); !slices.Equal(got, []Run{{history.NotWatched, 0, 90}}) || s.Shares() != "not watched yet" {
+		t.Errorf("got %v, %q", got, s.Shares())
+	}
+}
+
 const token = "s3kr1t-t0ken"
 
 // wantNoToken fails if a response has the token, in its body or in a header.
-func wantNoToken(t testing.TB, what string, w *httptest.ResponseRecorder) {
-	t.Helper()
+func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
+	tb.Helper()
 	text := w.Body.String() + fmt.Sprint(w.Header())
 	if strings.Contains(strings.ToLower(text), token) {
-		t.Errorf("%s: status %d tells %s", what, w.Code, text)
+		tb.Errorf("%s: status %d tells %s", what, w.Code, text)
 	}
 	for _, name := range []string{"Last-Modified", "Server", "Date", "Location"} {
 		if w.Header().Get(name) != "" {
-			t.Errorf("%s: has the header %s", what, name)
+			tb.Errorf("%s: has the header %s", what, name)
 		}
 	}
 }
 
 func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
-	h := New(planted(token), slog.New(slog.DiscardHandler))
-	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage"}`, "/public.css": "--good"} {
+	h := New(planted(), slog.New(slog.DiscardHandler))
+	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`, "/public.css": "--good"} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)
@@ -188,7 +224,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 	defer func() { pageTemplate = kept }()
 	pageTemplate = pageTemplate.New("broken")
 	var log strings.Builder
-	w := get(t, New(planted(token), slog.New(slog.NewTextHandler(&log, nil))), http.MethodGet, "/")
+	w := get(t, New(planted(), slog.New(slog.NewTextHandler(&log, nil))), http.MethodGet, "/")
 	if w.Code != http.StatusInternalServerError || !strings.Contains(log.String(), "public page does not render") {
 		t.Errorf("status %d, log %s", w.Code, log.String())
 	}
@@ -196,7 +232,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 }
 
 func TestPageIsMadeOncePerAge(t *testing.T) {
-	f := planted(token)
+	f := planted()
 	h := &handler{source: f, log: slog.New(slog.DiscardHandler)}
 	now := time.Now()
 	h.now = func() time.Time { return now }
@@ -216,7 +252,7 @@ func FuzzRequestsLearnNothing(f *testing.F) {
 	for _, path := range []string{"/", "/status.json", "/api/v1/incidents/../../status.json", "/%2e%2e/metrics"} {
 		f.Add(http.MethodGet, path, "gzip", "*")
 	}
-	h := New(planted(token), slog.New(slog.DiscardHandler))
+	h := New(planted(), slog.New(slog.DiscardHandler))
 	f.Fuzz(func(t *testing.T, method, path, accept, tag string) {
 		if strings.Contains(strings.ToLower(path+method+accept+tag), token) {
 			t.Skip("the request has the token itself")

@@ -8,7 +8,7 @@ import (
 // NewAt is New with a fixed time for the status page.
 func NewAt(src Source, o Options, now time.Time) http.Handler {
 	look := newAssets()
-	page := newPages(src, src, look, o)
+	page := newPages(src, look, o)
 	page.now = func() time.Time { return now }
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)
@@ -19,4 +19,13 @@ func NewAt(src Source, o Options, now time.Time) http.Handler {
 // RenderMarkdown exports renderMarkdown to tests.
 func RenderMarkdown(text string, link func(string) string) string {
 	return string(renderMarkdown(text, link))
+}
+
+// RenderPage renders the status page without any cache.
+func RenderPage(src Source, o Options) (int, error) {
+	rendered, err := newPages(src, newAssets(), o).page()
+	if err != nil {
+		return 0, err
+	}
+	return len(rendered.gzipped), nil
 }

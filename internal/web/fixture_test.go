@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
@@ -22,6 +24,42 @@ type shown struct {
 }
 
 func (s shown) Report() *status.Report { return s.report }
+
+// Availability invents a history for every row of the report, with each state.
+func (s shown) Availability() *history.Report {
+	h := history.New()
+	f, j := &health.Facts{}, &health.Judgement{}
+	for i := range s.report.Services {
+		f.Targets = append(f.Targets, health.Target{Name: s.report.Services[i].Name, Took: 12 * time.Millisecond, Every: time.Minute})
+	}
+	engines := map[string]int{}
+	for i := range s.report.Containers {
+		c := &s.report.Containers[i]
+		if _, known := engines[c.DockerHost]; !known {
+			engines[c.DockerHost] = len(f.Engines)
+			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost})
+		}
+		e := &f.Engines[engines[c.DockerHost]]
+		e.Containers = append(e.Containers, health.Container{Host: c.DockerHost, Name: c.Name, Expected: true, State: health.Running})
+	}
+	for minute := range 20 * 60 {
+		f.Now = s.report.Time.Add(time.Duration(minute-20*60) * time.Minute)
+		for i := range f.Targets {
+			t := &f.Targets[i]
+			t.Read, t.Up, t.ReadAt = true, minute%900 > i, f.Now
+		}
+		j.Problems = nil
+		for i := range f.Engines {
+			e := &f.Engines[i]
+			e.Read = minute/60 != 12
+			if minute/60 == 5 && len(e.Containers) > 0 {
+				j.Problems = []health.Problem{{Subject: health.ContainerSubject(e.Host, e.Containers[0].Name), Severity: health.Warning}}
+			}
+		}
+		h.Observe(f, j, func(any) {})
+	}
+	return h.Report(s.report.Time)
+}
 
 func (s shown) Watch() (*status.Report, <-chan struct{}) { return s.report, nil }
 

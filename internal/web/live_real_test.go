@@ -293,8 +293,8 @@ func TestRealBrowserShowsEverythingWithoutScript(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if n := ask[int64](t, b, `document.querySelectorAll("svg.spark path").length`); int(n) != len(report.Services)+len(report.Containers) {
-		t.Errorf("%d small charts for %d services and containers", n, len(report.Services)+len(report.Containers))
+	if n := ask[int64](t, b, `document.querySelectorAll(".past svg.bars").length`); int(n) != len(report.Services)+len(report.Containers) {
+		t.Errorf("%d rows of bars for %d services and containers", n, len(report.Services)+len(report.Containers))
 	}
 	b.save(t, "noscript-phone")
 }

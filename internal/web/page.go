@@ -38,12 +38,13 @@ var statusHTML string
 //go:embed thresholds.html
 var thresholdsHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(thresholdsHTML + statusHTML))
+var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(thresholdsHTML + barsHTML + statusHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
 	reports reporter
 	charts  historian
+	history availability
 	assets  *assets
 	log     *slog.Logger
 	now     func() time.Time
@@ -57,6 +58,8 @@ type pages struct {
 	mu       sync.Mutex // held while a page is rendered, so that only one request renders it
 	sparks   map[string]*spark
 	sparksAt time.Time
+	bars     map[string][]bars // by history.Subject.Key
+	barsAt   time.Time
 }
 
 // renderedPage is the page of a report. It is immutable.
@@ -66,8 +69,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, a *assets, o Options) *pages {
-	return &pages{reports: reports, charts: charts, assets: a, log: o.Log, now: time.Now, offersForms: o.offersForms}
+func newPages(src Source, a *assets, o Options) *pages {
+	return &pages{reports: src, charts: src, history: src, assets: a, log: o.Log, now: time.Now, offersForms: o.offersForms}
 }
 
 // ServeHTTP implements http.Handler.
@@ -258,6 +261,8 @@ type row struct {
 	// Spark is the first chart, which the row itself shows.
 	Spark  *spark
 	Charts []*spark
+	// Bars are the last 24 h, 7 d, 30 d and 90 d; empty if nothing is known of them.
+	Bars []bars
 }
 
 // fact is a detail of a target or container.
@@ -278,6 +283,7 @@ func (p *pages) view(r *status.Report, now time.Time) *view {
 	if now.Sub(p.sparksAt) >= sparksAge {
 		p.sparks, p.sparksAt = map[string]*spark{}, now
 	}
+	p.renewBars(now)
 	for i := range r.Services {
 		v.ServiceList.add(p.service(v, &r.Services[i]))
 	}
@@ -327,6 +333,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 	r.fact("Container", s.ContainerOrigin)
 	r.fact("Reason", s.Reason)
 	p.addCharts(&r, s.Charts)
+	r.Bars = p.barsOf("service/" + s.Name)
 	return r
 }
 
@@ -350,6 +357,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
 	p.addCharts(&r, c.Charts)
+	r.Bars = p.barsOf("container/" + c.DockerHost + "/" + c.Name)
 	return r
 }
 
@@ -394,6 +402,7 @@ var pageFuncs = template.FuncMap{
 	"zero":       time.Time.IsZero,
 	"took":       took,
 	"segments":   segments,
+	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {

@@ -98,16 +98,14 @@ type segment struct{ Text, Command, Path string }
 // segments splits a text at its commands, which are in back quotes, and from the path at its end.
 func segments(text string) (list []segment) {
 	for i, part := range strings.Split(text, "`") {
+		at := strings.LastIndex(part, "/debug/targets/")
 		switch {
-		case i%2 == 1:
+		case i%2 > 0:
 			list = append(list, segment{Command: part})
+		case at < 0:
+			list = append(list, segment{Text: part})
 		default:
-			at := strings.LastIndex(part, "/debug/targets/")
-			if at < 0 {
-				list = append(list, segment{Text: part})
-			} else {
-				list = append(list, segment{Text: part[:at], Path: part[at+1:]}) // relative, like all links
-			}
+			list = append(list, segment{Text: part[:at], Path: part[at+1:]}) // relative, like all links
 		}
 	}
 	return list

@@ -21,6 +21,7 @@ type Source interface {
 	reporter
 	watcher
 	historian
+	availability
 	library
 }
 
@@ -55,7 +56,7 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
-	pages := newPages(src, src, static, o)
+	pages := newPages(src, static, o)
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
@@ -79,6 +80,8 @@ func New(src Source, o Options) http.Handler {
 	reports, streams := newReports(), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
+	available := &availabilityAPI{source: src, log: o.Log}
+	mux.Handle("GET /api/v1/availability", available)
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
 	mux.HandleFunc(unknownPaths, func(w http.ResponseWriter, r *http.Request) { serveUnknown(w, r, mux, o.Log) })

@@ -1,0 +1,506 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// noon is the time of most tests.
+var noon = time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)
+
+// recorder keeps records as a journal does, and lets time pass.
+type recorder struct {
+	*History
+
+	records [][]byte
+	now     time.Time
+}
+
+func newRecorder(now time.Time) *recorder { return &recorder{History: New(), now: now} }
+
+func (r *recorder) put(value any) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	r.records = append(r.records, raw)
+}
+
+// rewrite replaces the records.
+func (r *recorder) rewrite() {
+	all := r.Records()
+	r.records = nil
+	all(func(value any) bool { r.put(value); return true })
+}
+
+// kill starts another process with what the last one has recorded.
+func (r *recorder) kill(t *testing.T) {
+	t.Helper()
+	r.History = restore(t, r.records)
+}
+
+func restore(t *testing.T, records [][]byte) *History {
+	t.Helper()
+	h := New()
+	for _, raw := range records {
+		if err := h.Read(raw); err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+	}
+	return h
+}
+
+// situation is what is known at one moment.
+type situation struct {
+	health.Facts
+	health.Judgement
+}
+
+func (r *recorder) see(s *situation) {
+	s.Now = r.now
+	r.Observe(&s.Facts, &s.Judgement, r.put)
+}
+
+// watch observes every step for a while, so that d has passed at the end.
+func (r *recorder) watch(d, step time.Duration, s *situation) {
+	for range d / step {
+		r.now = r.now.Add(step)
+		r.see(s)
+	}
+}
+
+// web is a situation with one target.
+func web(up bool) *situation {
+	return &situation{Facts: health.Facts{Targets: []health.Target{{Name: "web", Read: true, Up: up, Every: 30 * time.Second}}}}
+}
+
+// of returns a subject's times in a window, without NotWatched.
+func of(t *testing.T, h *History, now time.Time, subject, window string) Times {
+	t.Helper()
+	w := windowOf(t, h.Report(now), subject, window)
+	spent := w.Spent
+	spent[NotWatched] = 0
+	return spent
+}
+
+func windowOf(t *testing.T, r *Report, subject, window string) *Window {
+	t.Helper()
+	for i := range r.Subjects {
+		if r.Subjects[i].Key == subject {
+			for k := range r.Subjects[i].Windows {
+				if w := &r.Subjects[i].Windows[k]; w.Name == window {
+					return w
+				}
+			}
+		}
+	}
+	t.Fatalf("no %s of %s", window, subject)
+	return nil
+}
+
+func wantTimes(t *testing.T, got, want Times) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got %v, want %v (%v)", got, want, stateNames)
+	}
+}
+
+func TestStates(t *testing.T) {
+	target := func(change func(*health.Target, *situation)) *situation {
+		s := web(true)
+		change(&s.Targets[0], s)
+		return s
+	}
+	container := func(c health.Container, change func(*situation)) *situation {
+		c.Host, c.Name = "local", "irc"
+		s := &situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{c}}}}}
+		change(s)
+		return s
+	}
+	as := func(*situation) {}
+	alert := func(severity health.Severity) func(*situation) {
+		return func(s *situation) {
+			s.Problems = []health.Problem{
+				{Subject: health.TargetSubject("web"), Severity: severity}, {Subject: health.ContainerSubject("local", "irc"), Severity: severity},
+			}
+		}
+	}
+	maintenance := func(kind, name string) func(*situation) {
+		return func(s *situation) { s.Maintenance = []health.Subject{{Kind: kind, Name: name}} }
+	}
+	both := func(a, b func(*situation)) func(*situation) { return func(s *situation) { a(s); b(s) } }
+	running := health.Container{Expected: true, State: health.Running}
+	exited := health.Container{Expected: true, State: "exited"}
+	for name, c := range map[string]struct {
+		s    *situation
+		want State
+	}{
+		"up":                     {target(func(*health.Target, *situation) {}), Up},
+		"pending":                {target(func(_ *health.Target, s *situation) { alert(health.Pending)(s) }), Up},
+		"warning":                {target(func(_ *health.Target, s *situation) { alert(health.Warning)(s) }), Degraded},
+		"critical":               {target(func(_ *health.Target, s *situation) { alert(health.Critical)(s) }), Degraded},
+		"down":                   {target(func(t *health.Target, s *situation) { t.Up = false; alert(health.Critical)(s) }), Down},
+		"overdue":                {target(func(t *health.Target, s *situation) { t.Read = false; alert(health.Critical)(s) }), NotWatched},
+		"maintenance":            {target(func(t *health.Target, s *situation) { t.Up = false; maintenance(config.MaintenanceTarget, "web")(s) }), Maintenance},
+		"maintenance of another": {target(func(_ *health.Target, s *situation) { maintenance(config.MaintenanceTarget, "irc")(s) }), Up},
+		"maintenance of its server": {target(func(_ *health.Target, s *situation) {
+			s.Servers = map[string]health.Server{"web": {Container: "irc"}}
+			maintenance(config.MaintenanceContainer, "irc")(s)
+		}), Maintenance},
+		"running":               {container(running, as), Up},
+		"unhealthy":             {container(running, alert(health.Warning)), Degraded},
+		"exited":                {container(exited, as), Down},
+		"in maintenance":        {container(exited, both(alert(health.Critical), maintenance(config.MaintenanceContainer, "irc"))), Maintenance},
+		"stopped on purpose":    {container(health.Container{State: "exited"}, as), NotWatched},
+		"waits for another":     {container(health.Container{State: "created", WaitsFor: "xmpp"}, as), Down},
+		"missing":               {container(health.Container{Expected: true, State: health.Missing}, as), Down},
+		"removed":               {container(health.Container{State: health.Missing}, as), Down},
+		"crash loop":            {container(health.Container{Expected: true, State: health.Restarting}, as), Down},
+		"paused":                {container(health.Container{Expected: true, State: health.Paused}, as), Down},
+		"engine cannot be read": {container(running, func(s *situation) { s.Engines[0].Read = false }), NotWatched},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(noon)
+			r.see(web(true))
+			r.see(&situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{{Host: "local", Name: "irc", Expected: true, State: health.Running}}}}}})
+			r.see(c.s)
+			r.watch(10*time.Minute, 10*time.Second, c.s)
+			subject := "service/web"
+			if len(c.s.Engines) > 0 {
+				subject = "container/local/irc"
+			}
+			want := Times{}
+			if c.want != NotWatched {
+				want[c.want] = 10 * time.Minute
+			}
+			wantTimes(t, of(t, r.History, r.now, subject, "24h"), want)
+		})
+	}
+}
+
+// TestDowntimeIsExact has readings that end before the judgement: they decide when the downtime begins and ends.
+func TestDowntimeIsExact(t *testing.T) {
+	r := newRecorder(noon)
+	s := web(true)
+	s.Targets[0].ReadAt = r.now
+	r.see(s)
+	read := func(up bool, before time.Duration) {
+		r.now = r.now.Add(30 * time.Second)
+		s.Targets[0].Up, s.Targets[0].ReadAt = up, r.now.Add(-before)
+		r.see(s)
+	}
+	read(false, 700*time.Millisecond)
+	read(false, 400*time.Millisecond)
+	read(true, 100*time.Millisecond)
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 29400 * time.Millisecond, Down: 60600 * time.Millisecond})
+	read(false, time.Hour) // no reading can be older than the observation before
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 29400 * time.Millisecond, Down: 90600 * time.Millisecond})
+}
+
+func TestGapsAreNotWatched(t *testing.T) {
+	for name, interrupt := range map[string]func(*recorder){
+		"stalled": func(r *recorder) { r.now = r.now.Add(maxGap + time.Second) },
+		"killed":  func(r *recorder) { r.kill(t); r.now = r.now.Add(time.Second) },
+		"killed for long": func(r *recorder) {
+			r.kill(t)
+			r.now = r.now.Add(2 * time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(noon)
+			r.see(web(false))
+			r.watch(10*time.Minute, 5*time.Second, web(false))
+			r.record(r.put)
+			interrupt(r)
+			r.see(web(false))
+			r.watch(time.Minute, 5*time.Second, web(false))
+			wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Down: 11 * time.Minute})
+		})
+	}
+}
+
+// TestClockSetForward: the time over which the clock was set is not watched, and a far future costs one hour of the past.
+func TestClockSetForward(t *testing.T) {
+	r := newRecorder(noon)
+	r.see(web(true))
+	r.watch(20*time.Minute, 10*time.Second, web(true))
+	r.now = r.now.AddDate(12, 0, 0)
+	r.see(web(true))
+	r.watch(5*time.Minute, 10*time.Second, web(true))
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 5 * time.Minute})
+	r.now = noon.Add(26 * time.Minute) // it was wrong
+	r.see(web(true))
+	r.watch(30*time.Minute, 10*time.Second, web(true))
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 20 * time.Minute})
+	r.watch(2*time.Hour, 10*time.Second, web(true))
+	for _, h := range []*History{r.History, restore(t, append(r.records, pendingOf(r)...))} {
+		wantTimes(t, of(t, h, r.now, "service/web", "24h"), Times{Up: 20*time.Minute + 150*time.Minute - acceptAfter + 10*time.Second})
+	}
+	for _, b := range windowOf(t, r.Report(r.now), "service/web", "24h").Buckets {
+		if sum := b.Spent[Up]; sum > time.Hour {
+			t.Errorf("an hour is %s long", sum)
+		}
+	}
+}
+
+func TestClockSetBackCountsNothingTwice(t *testing.T) {
+	for _, step := range []time.Duration{500 * time.Millisecond, 5 * time.Second, 10 * time.Minute, 3 * time.Hour, 40 * 24 * time.Hour} {
+		r := newRecorder(noon)
+		r.see(web(true))
+		r.watch(8*24*time.Hour, time.Minute, web(true))
+		r.now = r.now.Add(-step)
+		r.see(web(true))
+		r.watch(8*24*time.Hour, time.Minute, web(true))
+		for _, h := range []*History{r.History, restore(t, r.records)} {
+			report := h.Report(r.now)
+			for _, w := range report.Subjects[0].Windows {
+				var sum time.Duration
+				for i, b := range w.Buckets {
+					all := time.Duration(0)
+					for _, spent := range b.Spent {
+						all += spent
+					}
+					if length := time.Duration(w.Step * float64(time.Second)); all > length || all < length && i < len(w.Buckets)-1 {
+						t.Errorf("%s, %s: bucket %d is %s long, want %s", step, w.Name, i, all, length)
+					}
+					sum += b.Spent[Up]
+				}
+				if w.Name == "7d" && sum < 6*24*time.Hour {
+					t.Errorf("%s: up for %s in the last week", step, sum)
+				}
+			}
+		}
+	}
+}
+
+// TestSuspendedProcess has a wall clock that moves on while the monotonic clock stands still.
+func TestSuspendedProcess(t *testing.T) {
+	r := newRecorder(time.Now())
+	r.see(web(false))
+	r.watch(time.Minute, 10*time.Second, web(false))
+	before := of(t, r.History, r.now, "service/web", "90d")
+	r.wall -= time.Minute.Milliseconds() // as if the last observation had been a minute earlier by the wall clock alone
+	r.now = r.now.Add(10 * time.Second)
+	r.see(web(false))
+	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), before)
+	r.watch(time.Minute, 10*time.Second, web(false))
+	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), Times{Down: before[Down] + time.Minute})
+}
+
+func TestSubjectsComeAndGo(t *testing.T) {
+	r := newRecorder(noon)
+	r.see(web(true))
+	r.watch(time.Minute, 10*time.Second, web(true))
+	r.watch(5*time.Minute, 10*time.Second, &situation{})
+	r.rewrite()
+	r.kill(t)
+	r.see(&situation{})
+	r.watch(4*time.Minute, 10*time.Second, web(true))
+	r.watch(time.Minute, 10*time.Second, web(false))
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 5*time.Minute + 10*time.Second, Down: time.Minute})
+	r.watch(10*time.Second, 10*time.Second, &situation{})
+	r.now = r.now.AddDate(0, 0, 92)
+	r.watch(time.Minute, 10*time.Second, &situation{})
+	if r.rewrite(); len(r.Report(r.now).Subjects) != 0 {
+		t.Error("a subject without any day left is still kept")
+	}
+}
+
+// TestSubjectsAreBounded: those that are gone make room, those that are watched do not.
+func TestSubjectsAreBounded(t *testing.T) {
+	r := newRecorder(noon)
+	crowd := func(from, n int) *situation {
+		s := web(true)
+		for i := range n {
+			s.Targets = append(s.Targets, health.Target{Name: fmt.Sprint("t", from+i), Read: true, Up: true})
+		}
+		return s
+	}
+	for i := range 20 {
+		r.see(crowd(1000*i, 1000))
+		r.watch(time.Minute, 10*time.Second, crowd(1000*i, 1000))
+	}
+	report := r.Report(r.now)
+	if n := len(report.Subjects); n != maxSubjects {
+		t.Errorf("%d subjects", n)
+	}
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 20 * time.Minute})
+	wantTimes(t, of(t, r.History, r.now, "service/t19999", "24h"), Times{Up: time.Minute})
+	if again := restore(t, r.records).Report(r.now); len(again.Subjects) != maxSubjects {
+		t.Errorf("%d subjects are restored", len(again.Subjects))
+	}
+	r.see(crowd(0, 2*maxSubjects))
+	if n := len(r.order); n != maxSubjects {
+		t.Errorf("%d subjects", n)
+	}
+}
+
+func TestLatency(t *testing.T) {
+	r := newRecorder(noon.Add(58 * time.Minute))
+	s := web(true)
+	var wantSum time.Duration
+	for i := range 10 {
+		r.now = r.now.Add(30 * time.Second)
+		s.Targets[0].ReadAt, s.Targets[0].Took = r.now, time.Duration(10+i)*time.Millisecond
+		if s.Targets[0].Up = i != 5; i != 5 {
+			wantSum += s.Targets[0].Took
+		}
+		r.see(s)
+		r.see(s) // the same reading
+	}
+	r.watch(time.Minute, 10*time.Second, s)
+	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
+		for _, window := range []string{"24h", "90d"} {
+			w := windowOf(t, h.Report(r.now), "service/web", window)
+			want := Latency{wantSum.Seconds() / 9, 0.010, 0.019, 9}
+			if w.Latency == nil || *w.Latency != want {
+				t.Errorf("%s, %s: %+v, want %+v", name, window, w.Latency, want)
+			}
+			if window == "24h" && (w.Buckets[22].Latency.Count != 3 || w.Buckets[23].Latency.Count != 6) {
+				t.Errorf("%s: %+v and %+v", name, w.Buckets[22].Latency, w.Buckets[23].Latency)
+			}
+		}
+	}
+}
+
+// period is a time in one state.
+type period struct {
+	state    State
+	from, to time.Time
+}
+
+// spentWithin is how long the periods last from a time to another.
+func spentWithin(all []period, from, to time.Time) (sum Times) {
+	sum[NotWatched] = max(to.Sub(from), 0)
+	for _, p := range all {
+		start, end := p.from, p.to
+		if start.Before(from) {
+			start = from
+		}
+		if end.After(to) {
+			end = to
+		}
+		if d := end.Sub(start); d > 0 && p.state != NotWatched {
+			sum[p.state] += d
+			sum[NotWatched] -= d
+		}
+	}
+	return sum
+}
+
+// TestRandomDays compares random days, with restarts and rewrites, with an oracle that remembers everything.
+func TestRandomDays(t *testing.T) {
+	for seed := range uint64(10) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		r := newRecorder(noon.Add(time.Duration(rng.IntN(86400)) * time.Second))
+		subjects := []string{"service/a", "service/b", "container/local/c", "container/far/d"}
+		periods := map[string][]period{}
+		is := map[string]State{}
+		for _, s := range subjects {
+			is[s] = NotWatched
+		}
+		var before time.Time // zero after a gap
+		for r.now.Before(noon.Add(60 * time.Hour)) {
+			switch rng.IntN(400) {
+			case 0:
+				r.record(r.put)
+				r.kill(t)
+				before = time.Time{}
+				r.now = r.now.Add(time.Duration(rng.IntN(5000)) * time.Second)
+			case 1:
+				r.now = r.now.Add(maxGap + time.Duration(1+rng.IntN(5000))*time.Second)
+				before = time.Time{}
+			case 2:
+				r.rewrite()
+			}
+			r.now = r.now.Add(time.Duration(1+rng.IntN(60)) * time.Second)
+			if !before.IsZero() {
+				for _, s := range subjects {
+					periods[s] = append(periods[s], period{is[s], before, r.now})
+				}
+			}
+			for _, s := range subjects {
+				if rng.IntN(20) == 0 {
+					is[s] = State(rng.IntN(int(states)))
+				}
+			}
+			r.see(situationOf(is))
+			before = r.now
+		}
+		for _, h := range []*History{r.History, restore(t, append(slices.Clone(r.records), pendingOf(r)...))} {
+			report := h.Report(r.now)
+			for _, s := range subjects {
+				for _, name := range []string{"24h", "7d", "30d", "90d"} {
+					w := windowOf(t, report, s, name)
+					for i, b := range w.Buckets {
+						step := time.Duration(w.Step * float64(time.Second))
+						start := w.Start.Add(time.Duration(i) * step)
+						end := start.Add(step)
+						if end.After(r.now) {
+							end = r.now
+						}
+						want := spentWithin(periods[s], start, end)
+						if b.Spent != want {
+							t.Fatalf("seed %d: %s of %s: bucket %d is %v, want %v", seed, name, s, i, b.Spent, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// pendingOf returns the record of what no other contains, as a heartbeat would.
+func pendingOf(r *recorder) [][]byte {
+	n := len(r.records)
+	r.record(r.put)
+	return r.records[n:]
+}
+
+// situationOf has these states; subjects that are not watched are missing.
+func situationOf(is map[string]State) *situation {
+	s := &situation{}
+	engines := map[string]*health.Engine{}
+	for _, name := range slices.Sorted(maps.Keys(is)) {
+		var k key
+		if err := k.UnmarshalText([]byte(name)); err != nil {
+			panic(err)
+		}
+		state := is[name]
+		if state == NotWatched {
+			continue
+		}
+		if state == Degraded {
+			s.Problems = append(s.Problems, health.Problem{Subject: health.Subject(k), Severity: health.Warning})
+		}
+		if state == Maintenance {
+			s.Maintenance = append(s.Maintenance, health.Subject{Kind: k.Kind, Name: k.Name})
+		}
+		if k.Kind == config.MaintenanceTarget {
+			s.Targets = append(s.Targets, health.Target{Name: k.Name, Read: true, Up: state != Down, ReadAt: time.Unix(1<<40, 0), Every: 30 * time.Second})
+			continue
+		}
+		e := engines[k.Host]
+		if e == nil {
+			e = &health.Engine{Host: k.Host, Read: true}
+			engines[k.Host] = e
+		}
+		c := health.Container{Host: k.Host, Name: k.Name, Expected: true, State: health.Running}
+		if state == Down || state == Maintenance {
+			c.State = "exited"
+		}
+		e.Containers = append(e.Containers, c)
+	}
+	for _, e := range engines {
+		s.Engines = append(s.Engines, *e)
+	}
+	return s
+}

@@ -1,0 +1,224 @@
+package history
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is the history of all subjects at one moment. It is immutable.
+type Report struct {
+	Time     time.Time `json:"time"`
+	Subjects []Subject `json:"subjects"` // services before containers, then by engine and name
+}
+
+// Subject is the history of a service or container.
+type Subject struct {
+	// Key is service/NAME or container/HOST/NAME.
+	Key string `json:"-"`
+	// Kind is service or container; DockerHost is the container's engine, empty for a service.
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	DockerHost string `json:"docker_host,omitempty"`
+	// State is the present state.
+	State State `json:"state"`
+	// Windows are the last 24 h, 7 d, 30 d and 90 d.
+	Windows []Window `json:"windows"`
+}
+
+// Window is a time until now. Its first bucket is a whole one, the last is the current one.
+type Window struct {
+	Name  string    `json:"window"`
+	Start time.Time `json:"start"`
+	// Step is the length of a bucket in seconds.
+	Step float64 `json:"step_seconds"`
+	// Available is the percentage of the watched time without maintenance in which it was up or degraded; nil if nothing was watched.
+	Available *float64 `json:"available_percent"`
+	Spent     Times    `json:"seconds"`
+	// Latency is nil if no probe has succeeded, and for a container.
+	Latency *Latency `json:"latency"`
+	Buckets []Bucket `json:"buckets"`
+}
+
+// Bucket is one step of a window.
+type Bucket struct {
+	Spent   Times
+	Latency *Latency
+}
+
+// MarshalJSON implements json.Marshaler. It omits what is 0, since most buckets have one state.
+func (b Bucket) MarshalJSON() ([]byte, error) {
+	body := b.Spent.appendJSON(nil, false)
+	if b.Latency == nil {
+		return body, nil
+	}
+	latency, err := json.Marshal(b.Latency)
+	if len(body) > len("{}") {
+		latency = append([]byte(`,"latency":`), latency...)
+	} else {
+		latency = append([]byte(`"latency":`), latency...)
+	}
+	return append(append(body[:len(body)-1], latency...), '}'), err
+}
+
+// Times is how long each state lasted, by state.
+type Times [states]time.Duration
+
+// MarshalJSON implements json.Marshaler.
+func (t Times) MarshalJSON() ([]byte, error) { return t.appendJSON(nil, true), nil }
+
+// appendJSON is written by hand, as a response has tens of thousands of buckets.
+func (t *Times) appendJSON(to []byte, zeros bool) []byte {
+	to = append(to, '{')
+	for state, spent := range t {
+		if spent == 0 && !zeros {
+			continue
+		}
+		if to[len(to)-1] != '{' {
+			to = append(to, ',')
+		}
+		to = append(append(append(to, '"'), stateNames[state]...), `":`...)
+		to = strconv.AppendFloat(to, spent.Seconds(), 'f', -1, 64)
+	}
+	return append(to, '}')
+}
+
+// Available returns the percentage of the watched time without maintenance in which it was up or degraded; false if there is none.
+func (t Times) Available() (percent float64, ok bool) {
+	up := t[Up] + t[Degraded]
+	watched := up + t[Down]
+	if watched == 0 {
+		return 0, false
+	}
+	return 100 * float64(up) / float64(watched), true
+}
+
+// Worst returns the state to show for the whole time: any downtime shows.
+func (t *Times) Worst() State {
+	switch {
+	case t[Down] > 0:
+		return Down
+	case t[Degraded] > 0:
+		return Degraded
+	case t[Maintenance] > t[Up]:
+		return Maintenance
+	case t[Up] > 0:
+		return Up
+	}
+	return NotWatched
+}
+
+// Latency is how long successful probes took, in seconds.
+type Latency struct {
+	Mean  float64 `json:"mean"`
+	Min   float64 `json:"min"`
+	Max   float64 `json:"max"`
+	Count uint32  `json:"count"`
+}
+
+// seconds returns nil without probes.
+func (l *latency) seconds() *Latency {
+	if l.count == 0 {
+		return nil
+	}
+	const micro = 1e6
+	return &Latency{float64(l.sum) / float64(l.count) / micro, float64(l.min) / micro, float64(l.max) / micro, l.count}
+}
+
+// windows are those of a report. Steps of whole hours come from the hours, longer windows from the days.
+var windows = [...]struct {
+	name  string
+	step  int64
+	steps int64
+}{{"24h", hour, 24}, {"7d", 6 * hour, 28}, {"30d", day, 30}, {"90d", day, 90}}
+
+// Report returns the history at a time.
+func (h *History) Report(now time.Time) *Report {
+	wall := now.UnixMilli()
+	if since := wall - h.last; since > 0 && since <= maxGap.Milliseconds() {
+		wall = h.last // until the next observation, what is newer is not yet known rather than not watched
+	}
+	r := &Report{Time: now, Subjects: make([]Subject, 0, len(h.order))}
+	steps := 0
+	for _, w := range windows {
+		steps += int(w.steps)
+	}
+	for _, s := range h.order {
+		name := Key(s.Subject)
+		kind, _, _ := strings.Cut(name, "/")
+		subject := Subject{Key: name, Kind: kind, Name: s.Name, DockerHost: s.Host, State: s.state, Windows: make([]Window, 0, len(windows))}
+		all := make([]Bucket, steps)
+		for _, w := range windows {
+			first := wall/w.step - w.steps + 1
+			of := Window{Name: w.name, Start: time.UnixMilli(first * w.step).UTC(), Step: float64(w.step) / 1000, Buckets: all[:w.steps:w.steps]}
+			all = all[w.steps:]
+			s.fill(&of, first, w.step, wall)
+			subject.Windows = append(subject.Windows, of)
+		}
+		r.Subjects = append(r.Subjects, subject)
+	}
+	slices.SortFunc(r.Subjects, func(a, b Subject) int {
+		return cmp.Or(strings.Compare(b.Kind, a.Kind), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+	})
+	return r
+}
+
+// fill fills a window's buckets and sums. first is the index of its first step.
+func (s *subject) fill(w *Window, first, step, wall int64) {
+	times, latencies, length := s.hours, s.hourLatency, hour
+	if step == day {
+		times, latencies, length = s.days, s.dayLatency, day
+	}
+	per := step / length
+	within := func(at int32) (i int64, ok bool) {
+		i = int64(at)/per - first
+		return i, i >= 0 && i < int64(len(w.Buckets)) && int64(at)*length < wall
+	}
+	for _, b := range slices.Backward(times) {
+		i, ok := within(b.at)
+		if i < 0 {
+			break
+		}
+		if !ok {
+			continue
+		}
+		for state, milli := range b.content {
+			w.Buckets[i].Spent[state] += time.Duration(milli) * time.Millisecond
+		}
+	}
+	var sum, bucket latency
+	for b, l := range slices.Backward(latencies) {
+		i, ok := within(l.at)
+		if i < 0 {
+			break
+		}
+		if !ok {
+			continue
+		}
+		bucket.add(l.content)
+		if b == 0 || int64(latencies[b-1].at)/per-first != i {
+			w.Buckets[i].Latency = bucket.seconds()
+			sum.add(bucket)
+			bucket = latency{}
+		}
+	}
+	w.Latency = sum.seconds()
+	for i := range w.Buckets {
+		spent := &w.Buckets[i].Spent
+		start := (first + int64(i)) * step
+		left := time.Duration(min(step, wall-start)) * time.Millisecond
+		for _, t := range spent[:NotWatched] {
+			left -= t
+		}
+		spent[NotWatched] = max(left, 0)
+		for state, t := range spent {
+			w.Spent[state] += t
+		}
+	}
+	if percent, ok := w.Spent.Available(); ok {
+		w.Available = &percent
+	}
+}

@@ -1,0 +1,124 @@
+package web
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+)
+
+// barsAge is how long bars are reused; the shortest of them is an hour.
+const barsAge = 10 * time.Second
+
+//go:embed bars.html
+var barsHTML string
+
+// bars are a window of a subject's history as bars, each in the worst state of its step.
+type bars struct {
+	Name  string
+	Steps int
+	Paths []barPath
+	// Share is how much of the watched time it was available, Words that and what else is known, Label the same for who cannot see the bars.
+	Share, Words, Label string
+}
+
+// barPath are all bars in one state: a line for each run, which the style sheet dashes into bars.
+type barPath struct{ Class, Line string }
+
+// barHeights are the vertical centres of a state's lines. Each state has its own shape, so that colour is not needed.
+var barHeights = map[history.State][]string{
+	history.Up: {"5"}, history.Degraded: {"7"}, history.Down: {"2", "8"}, history.Maintenance: {"8.5"}, history.NotWatched: {"9.5"},
+}
+
+var stateWords = map[history.State]string{
+	history.Up: "up", history.Degraded: "degraded", history.Down: "down", history.Maintenance: "maintenance", history.NotWatched: "not watched",
+}
+
+var windowWords = map[string]string{"24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
+
+// legend has one bar of each state.
+var legend = func() (list []bars) {
+	for s := history.Up; s <= history.NotWatched; s++ {
+		list = append(list, bars{Name: stateWords[s], Paths: barPaths([]history.State{s, s})})
+	}
+	return list
+}()
+
+// newBars draws the windows of a subject.
+func newBars(s *history.Subject) []bars {
+	list := make([]bars, 0, len(s.Windows))
+	for i := range s.Windows {
+		w := &s.Windows[i]
+		worst := make([]history.State, len(w.Buckets))
+		for k := range w.Buckets {
+			worst[k] = w.Buckets[k].Spent.Worst()
+		}
+		b := bars{Name: windowWords[w.Name], Steps: len(worst), Paths: barPaths(worst)}
+		parts := []string{"never watched"}
+		if w.Available != nil {
+			b.Share = percentage(*w.Available)
+			parts[0] = b.Share + " available"
+		}
+		for _, state := range []history.State{history.Down, history.Degraded, history.Maintenance, history.NotWatched} {
+			if spent := w.Spent[state]; spent > 0 && (state != history.NotWatched || w.Available != nil) {
+				parts = append(parts, stateWords[state]+" "+amount(spent.Seconds(), "seconds"))
+			}
+		}
+		if l := w.Latency; l != nil {
+			parts = append(parts, fmt.Sprintf("probes took %s (%s to %s)", took(l.Mean), took(l.Min), took(l.Max)))
+		}
+		b.Words = strings.Join(parts, ", ")
+		b.Label = "last " + b.Name + ": " + b.Words
+		list = append(list, b)
+	}
+	return list
+}
+
+// barPaths draws runs of equal states, so that a row of equal bars is one short line.
+func barPaths(worst []history.State) (paths []barPath) {
+	for state := history.Up; state <= history.NotWatched; state++ {
+		var line []byte
+		for from := 0; from < len(worst); from++ {
+			to := from
+			for to < len(worst) && worst[to] == state {
+				to++
+			}
+			if to == from {
+				continue
+			}
+			for _, height := range barHeights[state] {
+				line = append(strconv.AppendInt(append(line, 'M'), int64(from), 10), ' ')
+				line = strconv.AppendInt(append(append(line, height...), 'h'), int64(to-from), 10)
+			}
+			from = to
+		}
+		if line != nil {
+			paths = append(paths, barPath{state.String(), string(line)})
+		}
+	}
+	return paths
+}
+
+// percentage rounds down, so that 100 % means no downtime at all.
+func percentage(p float64) string {
+	return strconv.FormatFloat(math.Floor(p*100)/100, 'f', -1, 64) + " %"
+}
+
+// barsOf returns the bars of a row, nil if nothing is known of it.
+func (p *pages) barsOf(key string) []bars { return p.bars[key] }
+
+// renewBars draws all bars anew if they are older than barsAge.
+func (p *pages) renewBars(now time.Time) {
+	if p.bars != nil && now.Sub(p.barsAt) < barsAge {
+		return
+	}
+	r := p.history.Availability()
+	p.bars, p.barsAt = make(map[string][]bars, len(r.Subjects)), now
+	for i := range r.Subjects {
+		p.bars[r.Subjects[i].Key] = newBars(&r.Subjects[i])
+	}
+}
