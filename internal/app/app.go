@@ -184,7 +184,7 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
+			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Users: o.webUsers, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not keep a connection forever, even one without a password.

@@ -541,7 +541,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 // pages are the paths of everything that anybody may read, and of every history and target.
 func (e *exporter) pages(t *testing.T) []string {
 	t.Helper()
-	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown"}
+	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/maintenance", "/debug/targets/", "/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown"}
 	for _, s := range e.report(t).Services {
 		paths = append(paths, "/debug/targets/"+s.Name, "/badge/"+s.Name+".svg")
 		for _, name := range s.Charts {
