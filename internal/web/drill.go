@@ -55,11 +55,11 @@ type drillStarted struct {
 // usualDrill is how long a drill lasts unless the request says otherwise.
 const usualDrill = 2 * time.Minute
 
-var drillBody = bodyKind{"drill", `{"severity": "none"}`, "severity and duration"}
+var drillForm = bodyForm{what: "a drill", limit: maxMaintenanceBody, example: `{"severity": "none"}`, keys: "severity and duration"}
 
 func serveStartDrill(w http.ResponseWriter, r *http.Request, src driller, log *slog.Logger) {
 	var request drillRequest
-	if code, err := parseBody(w, r, &request, drillBody); err != nil {
+	if code, err := drillForm.read(w, r, &request); err != nil {
 		writeError(w, code, err, log)
 		return
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +18,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// maxBody limits the body of a request that changes something, in bytes.
-const maxBody = 4 << 10
+// maxMaintenanceBody limits the body of POST /api/v1/maintenance, in bytes.
+const maxMaintenanceBody = 4 << 10
 
 // maintenanceRequest is the body of POST /api/v1/maintenance.
 type maintenanceRequest struct {
@@ -45,12 +46,26 @@ func (w *maintenanceRequest) end(now time.Time) (time.Time, error) {
 	return now.Add(d.Std()), nil
 }
 
-// parseBody decodes the JSON object that a request carries. It rejects unknown keys: a mistyped key must not start something unintended.
-func parseBody(w http.ResponseWriter, r *http.Request, into any, what bodyKind) (code int, err error) {
+// bodyForm is what the body of a request must be like.
+type bodyForm struct {
+	what  string // such as "a maintenance"
+	limit int64  // in bytes
+	// example is a valid body, keys are the names of its keys.
+	example, keys string
+}
+
+var maintenanceForm = bodyForm{
+	what: "a maintenance", limit: maxMaintenanceBody, example: `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`,
+	keys: "kind, name, duration or until, and reason",
+}
+
+// read decodes the body of a request. It rejects unknown keys: a mistyped key must not start an unintended maintenance. With an error it
+// returns the status of the response.
+func (f *bodyForm) read(w http.ResponseWriter, r *http.Request, into any) (status int, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, f.limit))
 	d.DisallowUnknownFields()
 	err = d.Decode(into)
 	if err == nil {
@@ -62,24 +77,19 @@ func parseBody(w http.ResponseWriter, r *http.Request, into any, what bodyKind) 
 		}
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxBody)
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", f.limit)
 	}
 	if err != nil {
-		return http.StatusBadRequest, fmt.Errorf("the body is not a %s: %s", what.name, what.explain(err))
+		return http.StatusBadRequest, fmt.Errorf("the body is not %s: %s", f.what, f.explain(err))
 	}
 	return 0, nil
 }
 
-// bodyKind is what a request's body is, for errors.
-type bodyKind struct{ name, example, keys string }
-
-var maintenanceBody = bodyKind{"maintenance", `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`, "kind, name, duration or until, and reason"}
-
 // explain says what is wrong with a body without Go's terms.
-func (k *bodyKind) explain(err error) string {
+func (f *bodyForm) explain(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
-			return "it is a JSON " + wrong.Value + ", must be an object such as " + k.example
+			return "it is a JSON " + wrong.Value + ", must be an object such as " + f.example
 		}
 		return fmt.Sprintf("%s is a JSON %s, must be a string", wrong.Field, wrong.Value)
 	}
@@ -96,7 +106,7 @@ func (k *bodyKind) explain(err error) string {
 		return "it ends in the middle of the JSON"
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "unknown key " + key + "; the keys are " + k.keys
+		return "unknown key " + key + "; the keys are " + f.keys
 	}
 	return err.Error()
 }
@@ -145,7 +155,7 @@ func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
 	var request maintenanceRequest
-	code, err := parseBody(w, r, &request, maintenanceBody)
+	code, err := maintenanceForm.read(w, r, &request)
 	if err != nil {
 		writeError(w, code, err, log)
 		return
@@ -206,5 +216,5 @@ func statusOf(err error) int {
 			return known.status
 		}
 	}
-	return http.StatusInternalServerError
+	return cmp.Or(statusOfIncident(err), http.StatusInternalServerError)
 }
