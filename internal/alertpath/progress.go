@@ -73,6 +73,8 @@ type Progress struct {
 	arrived *Received
 	// joined reports whether its group had alerts before it.
 	joined bool
+	// beforeSending are Alertmanager's counters shortly before it can send the alert.
+	beforeSending Counters
 	// busy are the receivers that have had other alerts since the drill began.
 	busy map[string]bool
 	// verdict is the step of the notification, once it is known.
@@ -82,8 +84,13 @@ type Progress struct {
 // Slack is what each step may take longer than its intervals explain.
 const slack = 15 * time.Second
 
+// margin is how much earlier or later than its wait says Alertmanager may seem to send.
+const margin = 3 * time.Second
+
 // NewProgress begins to follow a drill.
-func NewProgress(plan *Plan) *Progress { return &Progress{plan: plan, busy: map[string]bool{}} }
+func NewProgress(plan *Plan) *Progress {
+	return &Progress{plan: plan, busy: map[string]bool{}, beforeSending: plan.Before}
+}
 
 // See adds an observation. It reports whether all is known that can be known while the drill lasts.
 func (p *Progress) See(o *Observation) (done bool) {
@@ -114,6 +121,9 @@ func (p *Progress) See(o *Observation) (done bool) {
 	}
 	if received != nil {
 		p.seeGroups(o.Groups, received)
+	}
+	if p.delivered.IsZero() || p.plan.Facts.routing != nil && o.At.Before(p.delivered.Add(p.wait()-margin)) && !p.joined {
+		p.beforeSending = o.Counters
 	}
 	if !p.ended.IsZero() {
 		mark(&p.resolved, !o.Sampled && o.Alert == nil && received == nil)
@@ -247,7 +257,7 @@ type channel struct {
 	Count
 }
 
-// channels are those of the alert's receivers, with what they have sent since the drill began.
+// channels are those of the alert's receivers, with what they may have sent for it.
 func (p *Progress) channels() []channel {
 	routing := p.plan.Facts.routing
 	wants := map[Channel]float64{}
@@ -270,7 +280,11 @@ func (p *Progress) channels() []channel {
 				alone = false
 			}
 		}
-		channels = append(channels, channel{key, want, alone, p.last.Counters[key].minus(p.plan.Before[key])})
+		before := p.plan.Before
+		if !alone { // others may have sent before this alert could be sent
+			before = p.beforeSending
+		}
+		channels = append(channels, channel{key, want, alone, p.last.Counters[key].minus(before[key])})
 	}
 	slices.SortFunc(channels, func(a, b channel) int {
 		return strings.Compare(a.Integration+" "+a.Receiver, b.Integration+" "+b.Receiver)
@@ -297,6 +311,9 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	}
 	probably := ""
 	if !sure {
+		if now.Before(p.delivered.Add(p.wait()+margin)) && now.Before(p.plan.Until) {
+			return Step{}, false // the message may still be to come, and needs the alert
+		}
 		probably = "probably "
 	}
 	to := quoted(p.served())
