@@ -171,7 +171,7 @@ func runDrill(ctx context.Context, options app.Options, flags app.DrillOptions, 
 			writeErr = errors.Join(writeErr, app.WriteDrillSteps(os.Stdout, known, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""))
 		}
 	}
-	ok, err := app.Drill(ctx, options, flags, report, func(text string) { fmt.Fprintln(os.Stderr, text) }) //nolint:errcheck // it only informs
+	ok, err := app.Drill(ctx, options, flags, report, func(text string) { fmt.Fprintln(os.Stderr, text) })
 	if output == "json" && len(steps) > 0 {
 		writeErr = app.WriteDrillJSON(os.Stdout, steps)
 	}

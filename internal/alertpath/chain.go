@@ -509,13 +509,13 @@ func suppressedBy(r *Received, silences []Silence, alerts []Received) string {
 
 // describe names an alert by its labels, its name first.
 func describe(labels map[string]string) string {
-	text := labels["alertname"]
+	words := []string{labels["alertname"]}
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
 		if name != "alertname" {
-			text += fmt.Sprintf(" %s=%q", name, labels[name])
+			words = append(words, fmt.Sprintf("%s=%q", name, labels[name]))
 		}
 	}
-	return text
+	return strings.Join(words, " ")
 }
 
 // AnyWrong reports whether a step is wrong.

@@ -25,10 +25,7 @@ func rehearse(t *testing.T) *rehearsal {
 	before := Counters{Channel{"", "email"}: {Notifications: 5, Attempts: 5}, Channel{"", "webhook"}: {Notifications: 90, Attempts: 90}}
 	plan := &Plan{Facts: f, ID: "a", Raised: noon, Until: noon.Add(3 * time.Minute), Before: before}
 	r := &rehearsal{T: t, plan: plan, Progress: NewProgress(plan), now: noon}
-	r.seen.Counters = Counters{}
-	for key, count := range before {
-		r.seen.Counters[key] = count
-	}
+	r.seen.Counters = maps.Clone(before)
 	r.seen.Alerts = f.Alerts // Watchdog
 	return r
 }

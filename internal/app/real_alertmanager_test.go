@@ -86,7 +86,7 @@ func TestRealAmtoolAcceptsTheConfiguration(t *testing.T) {
 func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 	receivers := map[string]string{"critical": "page", "warning": "chat", "none": "heartbeat"}
 	drills := map[string]string{"critical": "page", "warning": "chat", "none": "drill"}
-	toldAtOnce := []string{"ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
+	toldAtOnce := []string{"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
 	config := filepath.Join(alertmanagerDir, "alertmanager.yml")
 	for name, tool := range amtools {
 		tried := map[string]bool{}
