@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -107,7 +108,7 @@ func (w *writer) docker() {
 	w.found("Docker: %s, %s, %d containers", plain(f.Engine), where, len(f.Containers))
 	w.begin("docker", "")
 	fmt.Fprintf(&w.targets, "    host: %s\n", quote(f.Engine))
-	if f.Project != "" {
+	if hostName.MatchString(f.Project) { // as Compose names projects; a label could say anything
 		fmt.Fprintf(&w.targets, "    projects: %s\n", list([]string{f.Project}))
 	}
 	if len(f.Others) > 0 {
@@ -117,7 +118,7 @@ func (w *writer) docker() {
 	roles := ""
 	for i := range f.Containers {
 		c := &f.Containers[i]
-		if c.RoleByPort && c.Role != webServer {
+		if c.RoleByPort && c.Role != webServer && slices.Contains(roleOrder, c.Role) {
 			roles += fmt.Sprintf("      %s: %s\n", quote(c.Name), quote(c.Role))
 		}
 	}
@@ -339,23 +340,18 @@ func (w *writer) unused(c *Container) string {
 
 // fixedName reports whether a name is that of another target, which has no name key.
 func fixedName(name string) bool {
-	if name == "docker" || name == "data" {
-		return true
-	}
-	for _, all := range endpoints {
-		if slices.ContainsFunc(all, func(e endpoint) bool { return e.kind == name }) {
-			return true
-		}
-	}
-	return false
+	_, isKind := collectors.KindOf(name)
+	return isKind || name == volumeName
 }
+
+const volumeName = "data"
 
 func (w *writer) volume() {
 	if w.facts.Volume == "" {
 		return
 	}
 	w.targets.WriteString("\n")
-	w.begin("volume", "data")
+	w.begin("volume", volumeName)
 	fmt.Fprintf(&w.targets, "    path: %s\n", quote(w.facts.Volume))
 	w.found("volume: %s", plain(w.facts.Volume))
 }
