@@ -112,16 +112,15 @@ func (o Options) lookOptions(flags InitOptions) (setup.Options, error) {
 	return looked, err
 }
 
-// mayCreate returns an error if there is something at path.
+// mayCreate returns an error if there is something at path, or no directory for it.
 func mayCreate(path string) error {
-	_, err := os.Lstat(path)
-	switch {
-	case err == nil:
+	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%s is already there, and init overwrites nothing: move it away, or name another file with --config.file", path)
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
 	}
-	return err
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w; name a file in a directory that you can write to with --config.file", err)
+	}
+	return nil
 }
 
 // createFile writes a file that was not there before.

@@ -88,7 +88,7 @@ func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 		"an engine is down": {map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"}, "exporter.yaml", "no service of a chat stack was found"},
 		"a wrong host":      {map[string]string{"DOCKER_HOST": "ssh://a"}, "exporter.yaml", "begins with ssh://"},
 		"a dangling link":   {nil, "link", "is already there"},
-		"no directory":      {nil, "none/exporter.yaml", "no service of a chat stack was found"},
+		"no directory":      {nil, "none/exporter.yaml", "none: no such file or directory; name a file in a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.file == "link" {

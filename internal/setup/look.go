@@ -73,6 +73,9 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 	}
 	f.Environment = knownNames(slices.DeleteFunc(namesOfVariables(), func(name string) bool {
 		value, _ := o.Lookup(name)
+		if info, err := os.Stat(value); err == nil && strings.HasSuffix(name, "_FILE") && info.Size() == 0 {
+			return true // Compose files also mount secrets that are not used
+		}
 		return value == ""
 	}))
 	f.EnvFiles = envFiles(f.Containers, o.Directory)

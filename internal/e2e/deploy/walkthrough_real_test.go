@@ -276,17 +276,20 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 // initFindsTheStack runs init in the exporter's container, behind the proxy and on the stack's network.
 func (n *newcomer) initFindsTheStack() {
 	n.t.Helper()
-	exporter := "docker compose exec -T chatstack-exporter /chatstack_exporter --config.file=/tmp/found.yaml "
+	exporter := "docker compose exec -T chatstack-exporter /chatstack_exporter --config.file=/var/lib/chatstack_exporter/found.yaml "
 	out := n.run(exporter + "init")
 	for _, want := range []string{
 		", Compose project chat, 2 containers\n", "xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics;",
-		"web_panel at http://" + webPanel + ":8080/\n", "Wrote /tmp/found.yaml: 5 targets", "5 up, 0 down",
+		"web_panel at http://" + webPanel + ":8080/\n", "Wrote /var/lib/chatstack_exporter/found.yaml: 5 targets", "5 up, 0 down",
 	} {
 		if !strings.Contains(out, want) {
 			n.t.Errorf("init in the container does not say %q:\n%s", want, out)
 		}
 	}
 	n.run(exporter + "check-config")
+	if strings.Contains(out, "environment: sets") {
+		n.t.Errorf("empty files of secrets count as set:\n%s", out)
+	}
 	if out, err := n.try(n.t.Context(), exporter+"init"); err == nil || !strings.Contains(out, "is already there") {
 		n.t.Errorf("init overwrites a file: %v\n%s", err, out)
 	}
