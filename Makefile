@@ -272,7 +272,7 @@ bin/govulncheck: .ci/tools/govulncheck/go.mod
 	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
 
 bin/nfpm: .ci/tools/nfpm/go.mod
-	cd .ci/tools/nfpm && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/goreleaser/nfpm/v2/cmd/nfpm
+	cd .ci/tools/nfpm && $(GO) build -trimpath -ldflags '-s -w' -o '$(CURDIR)/$@' github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 bin/pint: .ci/tools/pint/go.mod
 	cd .ci/tools/pint && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/cloudflare/pint/cmd/pint
