@@ -39,6 +39,8 @@ else
 endif
 	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
 	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m
+	@# Parsers of feeds and calendars.
+	cd internal/e2e/feeds && $(GO) vet . && $(TEST) .
 
 # The packages that start goroutines: `make test` runs them with the race detector, but for LONG_TESTS, which take minutes with it.
 # The simulated stack and the rest are left to test-race.
@@ -65,6 +67,7 @@ build: binary ## Build the static binary, its man page and completions, in bin/.
 lint: ## Run golangci-lint, pinned.
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
 	cd internal/e2e/story && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run
+	cd internal/e2e/feeds && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run
 
 generate: ## Renew every generated file: rules, dashboards, golden pages, tables in documents, BENCHMARKS.md from its last numbers.
 	@# Each package says beside its flag -update how its files are made.

@@ -25,8 +25,8 @@ const (
 	// endSources are the sources of the certificate that expires first, such as "file, leaf".
 	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
 		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, {{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
-	// brokenAt is where messages stop: irc, xmpp or bridge.
-	brokenAt = "{{ range $i, $r := query (printf `count by (at) (chatstack_relay_broken_at{target=%q," + sameEnvironment + "})` $labels.target " + sameEnvironmentArgs +
+	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.
+	brokenAt = "{{ range $i, $r := query (printf `count by (at) (chatstack_relay_broken_at{target=%q,from=%q," + sameEnvironment + "})` $labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs +
 		") | sortByLabel \"at\" }}{{ if $i }}, {{ end }}{{ $r.Labels.at }}{{ else }}unknown{{ end }}"
 	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
 	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
@@ -211,7 +211,7 @@ func problemAlerts(a *config.Alerts) []alert {
 			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
 	}
 	inodes := a.DataVolumeInodes
-	notRelaying := "At least three of the check's messages in a row were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
+	notRelaying := "Three of the check's messages in a row, or half of the last hour's, were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
 		of("MostTargetsDown", Warning, a.MostTargetsDown.Warning, downOfAll+" targets are down.", most),

@@ -2,8 +2,10 @@ package collectors
 
 import (
 	"context"
+	"sync"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // login logs in to a chat server at each probe, asks for a sign of life, and logs out. It joins and writes nothing.
@@ -19,6 +21,8 @@ func (c *login) Collect(ctx context.Context, b *Batch) error {
 	defer logOut()
 	v := &visit{ctx: session, logOut: logOut, pinged: make(chan error, 1)}
 	err := c.account.Run(session, &b.Record, v)
+	logOut()
+	v.pinging.Wait()
 	select {
 	case pinged := <-v.pinged:
 		return pinged
@@ -32,21 +36,32 @@ func (c *login) Collect(ctx context.Context, b *Batch) error {
 
 // visit is a session that ends after one ping.
 type visit struct {
-	ctx    context.Context //nolint:containedctx // of the session, for the ping
-	logOut context.CancelFunc
-	pinged chan error
+	ctx     context.Context //nolint:containedctx // of the session, for the ping
+	logOut  context.CancelFunc
+	pinging sync.WaitGroup
+	pinged  chan error
 }
 
 // Joined implements chat.Listener.
 func (v *visit) Joined(c chat.Conversation) {
-	go func() {
-		v.pinged <- c.Ping(v.ctx)
-		v.logOut()
+	v.pinging.Go(func() {
+		defer v.logOut()
+		v.pinged <- ping(v.ctx, c)
+	})
+}
+
+// ping recovers from panics, since nothing else does in its goroutine.
+func ping(ctx context.Context, c chat.Conversation) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = failure.Errorf(failure.Panic, "the ping panicked: %v", r)
+		}
 	}()
+	return c.Ping(ctx)
 }
 
 // Heard implements chat.Listener.
 func (v *visit) Heard(string) {}
 
 // Refused implements chat.Listener.
-func (v *visit) Refused(error) {}
+func (v *visit) Refused(string, error) {}

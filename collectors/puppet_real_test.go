@@ -75,7 +75,7 @@ func (s *puppetSide) pass(ctx context.Context, other *puppetSide) {
 		case <-ctx.Done():
 			return
 		case text := <-s.heard:
-			if c, err := other.keeper.Await(ctx); err == nil {
+			if c, _, err := other.keeper.Await(ctx); err == nil {
 				_ = c.Say(other.mark + text) // what cannot be said is lost
 			}
 		}
@@ -97,4 +97,4 @@ func (s *puppetSide) Heard(text string) {
 }
 
 // Refused implements chat.Listener.
-func (s *puppetSide) Refused(error) {}
+func (s *puppetSide) Refused(string, error) {}

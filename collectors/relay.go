@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -40,7 +41,7 @@ var (
 	relayBrokenDesc = prometheus.NewDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at"), nil)
 	relayFailuresDesc = prometheus.NewDesc("chatstack_relay_consecutive_failures",
-		"Relay checks in a row that failed at the bridge, since the last message that arrived before its deadline.", relayLabels, nil)
+		"Relay checks that failed at the bridge since the last message that arrived before its deadline; fewer than 3 start over after a check that could not test the bridge.", relayLabels, nil)
 )
 
 // The sides of a relay, as label values.
@@ -68,6 +69,7 @@ var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 2
 // and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
 type relayProbe struct {
 	target         string
+	mapping        string // what the bridge must map, in words
 	prefix, run    string // run is new for each process, so that no number is used twice
 	deadline, slow time.Duration
 	silent, once   bool
@@ -86,8 +88,11 @@ type relaySide struct {
 	name   string
 	relay  *relayProbe
 	keeper *chat.Keeper
-	// mute is why the last message was not accepted; nil if it was.
-	mute error
+	// mute is why the last message was not accepted; nil if it was. deaf is why the last one from the other side could not be heard.
+	mute, deaf error
+	// known says that a session has joined, so the address of its channel or room is right. failedJoins are those that a check has counted.
+	known       bool
+	failedJoins uint64
 }
 
 // crossing is one way across the bridge, with its last message and the outcomes of all.
@@ -105,6 +110,7 @@ type crossing struct {
 	checked, success bool   // the result of the last check
 	brokenAt         string // "" after a success
 	failures         uint64 // in a row, at the bridge
+	untested         bool   // the last check shows nothing about the bridge
 	outcomes         map[string]uint64
 	buckets          map[float64]uint64
 	sum              float64
@@ -120,8 +126,8 @@ const maxLost = 500
 
 // recentMessage is a message of the last hour.
 type recentMessage struct {
-	sent time.Time
-	slow bool // or lost
+	sent       time.Time
+	slow, lost bool // what is lost is slow too
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
@@ -130,17 +136,21 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("choose a number: %w", err)
 	}
 	c := &relayProbe{
-		target: s.Name, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
+		target: s.Name, mapping: s.IRC.Channel + " to " + s.XMPP.Room, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
 		silent: s.silent, once: d.Once, log: d.Log, arrival: make(chan struct{}),
 	}
-	// Colours, which some bridges add, may stand between the words.
-	c.marks = regexp.MustCompile(`(?i)` + c.run + `[^0-9]+([0-9]{1,18})`)
+	c.marks = marksOf(c.run)
 	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 	irc.keeper = chat.NewKeeper(s.IRC.account(s.IRC.Channel), irc)
 	xmpp.keeper = chat.NewKeeper(s.XMPP.account(s.XMPP.Room, s.XMPP.Nick), xmpp)
 	c.sides = [2]*relaySide{irc, xmpp}
 	c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
 	return c, nil
+}
+
+// marksOf matches the numbers of a run. Colours, which some bridges add, may stand between the words.
+func marksOf(run string) *regexp.Regexp {
+	return regexp.MustCompile(`(?i)` + run + `[^0-9]+([0-9]{1,18})`)
 }
 
 func newCrossing(from, to *relaySide) *crossing {
@@ -165,24 +175,30 @@ func (c *relayProbe) Present(*Batch) {}
 
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
-	s.relay.log.Info("relay check has joined", "target", s.relay.target, "side", s.name)
+	s.relay.event(func() { s.known = true })
+	s.relay.log.Info("relay check has joined", "side", s.name)
 }
 
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
 func (s *relaySide) Heard(text string) {
-	c := s.relay
 	now := time.Now()
-	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
-		number, err := strconv.ParseUint(mark[1], 10, 64)
-		if err != nil {
-			continue
-		}
-		c.event(func() {
-			for _, w := range c.ways {
+	for _, number := range s.relay.numbers(text) {
+		s.relay.event(func() {
+			for _, w := range s.relay.ways {
 				w.hear(s, number, now)
 			}
 		})
 	}
+}
+
+// numbers are those of the check's messages in a text.
+func (c *relayProbe) numbers(text string) (list []uint64) {
+	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
+			list = append(list, number)
+		}
+	}
+	return list
 }
 
 // hear records that a side has heard a message.
@@ -200,15 +216,17 @@ func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
 	}
 }
 
-// Refused implements chat.Listener.
-func (s *relaySide) Refused(err error) {
-	s.relay.event(func() {
-		for _, w := range s.relay.ways {
-			if w.from == s && w.open && w.accepted.IsZero() {
-				w.refused = err
+// Refused implements chat.Listener. A refusal may come long after its message.
+func (s *relaySide) Refused(text string, err error) {
+	for _, number := range s.relay.numbers(text) {
+		s.relay.event(func() {
+			for _, w := range s.relay.ways {
+				if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
+					w.refused = err
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 // event changes the state and wakes Collect.
@@ -243,7 +261,7 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
 		return nil
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
 	c.send(talks)
@@ -254,28 +272,51 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 // join waits until both sessions have joined. If one has not, no message is sent.
 func (c *relayProbe) join(ctx context.Context) (talks [2]chat.Conversation, err error) {
 	var down *relaySide
+	var failedJoins uint64 // of the side that is down
 	for i, s := range c.sides {
-		talk, failed := s.keeper.Await(ctx)
-		c.event(func() { s.mute = failed })
-		if failed != nil && err == nil {
-			down, err = s, fmt.Errorf("%s: %w", s.name, failed)
+		talk, joins, failed := s.keeper.Await(ctx)
+		c.event(func() {
+			if failed != nil {
+				failed = s.nameMisspelling(failed)
+			}
+			s.mute = failed
+		})
+		switch {
+		case failed == nil:
+		case err == nil:
+			down, failedJoins, err = s, joins, fmt.Errorf("%s: %w", s.name, failed)
+		default:
+			err = fmt.Errorf("%w; %s: %v", err, s.name, failed) //nolint:errorlint // the first is the reason
 		}
 		talks[i] = talk
 	}
 	if err != nil {
 		c.event(func() {
-			at := down.name
-			if errors.Is(err, chat.ErrRoomSilent) {
-				at = atBridge
-			}
 			for _, w := range c.ways {
 				w.settle()
 				w.outcomes[relayNotSent]++
-				w.fail(at)
+				switch {
+				case !errors.Is(err, chat.ErrRoomSilent):
+					w.failUntested(down.name)
+				case failedJoins != down.failedJoins:
+					w.failTested()
+				default: // nothing was tried since the last check
+					w.failAt(atBridge)
+				}
 			}
+			down.failedJoins = failedJoins
 		})
 	}
 	return talks, err
+}
+
+// nameMisspelling changes the error of a server that does not know the room's service, if it never did. The caller holds mu.
+func (s *relaySide) nameMisspelling(err error) error {
+	if s.known || !errors.Is(err, chat.ErrNoRoomService) {
+		return err
+	}
+	return failure.Errorf(failure.NotFound, "%s", err).
+		WithHint("set xmpp.room to the address of the room that the bridge maps, or connect the component that serves it to the XMPP server")
 }
 
 func (c *relayProbe) text(number uint64) string {
@@ -286,11 +327,14 @@ func (c *relayProbe) text(number uint64) string {
 func (w *crossing) settle() {
 	switch {
 	case !w.open:
+	case w.arrived.IsZero() && w.accepted.IsZero() && w.refused != nil: // the refusal came after the deadline
+		w.outcomes[relayNotSent]++
 	case w.arrived.IsZero():
 		w.outcomes[relayLost]++
-		if len(w.lost) < maxLost {
-			w.lost[w.number] = w.sent
+		if len(w.lost) >= maxLost {
+			delete(w.lost, slices.Min(slices.Collect(maps.Keys(w.lost))))
 		}
+		w.lost[w.number] = w.sent
 	default:
 		w.outcomes[relayLate]++
 		w.observe()
@@ -311,11 +355,22 @@ func (w *crossing) observe() {
 	w.last = w.arrived
 }
 
-// fail records that a check has failed at that place. The bridge is only blamed if the servers work.
-func (w *crossing) fail(at string) {
-	w.checked, w.success, w.brokenAt = true, false, at
-	if at == atBridge {
-		w.failures++
+// failAt records that a check has failed at that place.
+func (w *crossing) failAt(at string) { w.checked, w.success, w.brokenAt = true, false, at }
+
+// failTested records that the bridge has failed, although both servers work.
+func (w *crossing) failTested() {
+	w.failAt(atBridge)
+	w.untested = false
+	w.failures++
+}
+
+// failUntested records that a server has failed, so that nothing is known of the bridge. Failures that are no alert yet do not count then.
+func (w *crossing) failUntested(at string) {
+	w.failAt(at)
+	w.untested = true
+	if w.failures < relayFailuresLimit {
+		w.failures = 0
 	}
 }
 
@@ -357,25 +412,14 @@ func (c *relayProbe) wait(ctx context.Context) {
 	}
 }
 
-// verifyTimeout bounds the question whether a silent session still lives. There may be two.
-const verifyTimeout = relayReserve * 4 / 10
+// verifyTimeout bounds the question whether a session still lives. There may be two.
+const verifyTimeout = relayReserve * 45 / 100
 
 // judge decides which messages were delivered, and where the others stopped.
 func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) error {
 	for i, s := range c.sides {
-		c.mu.Lock()
-		w := c.ways[i]
-		silent := w.accepted.IsZero() && w.arrived.IsZero() && w.refused == nil
-		c.mu.Unlock()
-		if silent { // its own message did not come back: the session may be dead
-			ended, err := s.verify(ctx, talks[i])
-			c.event(func() {
-				if ended {
-					w.refused = err
-				} else {
-					w.swallowed = err
-				}
-			})
+		if err := c.verify(ctx, s, talks[i], c.ways[i], c.ways[1-i]); err != nil {
+			return err
 		}
 	}
 	c.mu.Lock()
@@ -383,6 +427,9 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	var failed [2]error
 	for i, w := range c.ways {
 		w.from.mute = nil
+		if w.from.deafAt() == w.from.name {
+			w.from.mute = w.from.deaf
+		}
 		failed[i] = c.decide(w, c.ways[1-i])
 	}
 	if failed[0] != nil && failed[1] != nil && c.ways[0].brokenAt == atBridge && c.ways[1].brokenAt == atBridge {
@@ -396,15 +443,36 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 	return cmp.Or(failed[0], failed[1])
 }
 
-// verify returns why a message that the server took was not passed on.
-func (s *relaySide) verify(ctx context.Context, c chat.Conversation) (ended bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
-	defer cancel()
-	if ended, err = s.keeper.Verify(ctx, c); err != nil {
-		return ended, err
+// verify finds out whether a session still lives if its own message out was not confirmed, or the message in has not arrived there.
+func (c *relayProbe) verify(ctx context.Context, s *relaySide, talk chat.Conversation, out, in *crossing) error {
+	c.mu.Lock()
+	silent := out.accepted.IsZero() && out.arrived.IsZero() && out.refused == nil
+	missing := in.arrived.IsZero()
+	s.deaf = nil
+	c.mu.Unlock()
+	if !silent && !missing {
+		return nil
 	}
-	return false, failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
-		WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+	asking, cancel := context.WithTimeout(ctx, verifyTimeout)
+	defer cancel()
+	ended, err := s.keeper.Verify(asking, talk)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", s.name, ctx.Err())
+	}
+	c.event(func() {
+		s.deaf = err
+		switch {
+		case !silent:
+		case ended:
+			out.refused = err
+		case err != nil:
+			out.swallowed = err
+		default:
+			out.swallowed = failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
+				WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+		}
+	})
+	return nil
 }
 
 // stopped returns why the bridge did not get a message; nil if it did, as far as its server shows.
@@ -415,15 +483,21 @@ func (w *crossing) stopped() error {
 	return cmp.Or(w.refused, w.swallowed)
 }
 
-// stoppedAt is the place that stopped a message before the bridge had it: "" if none did. A room's own service is part of the bridge.
-func (w *crossing) stoppedAt() string {
-	switch err := w.stopped(); {
+// stoppedAt is the place that stopped a message before the bridge had it: "" if none did.
+func (w *crossing) stoppedAt() string { return w.from.placeOf(w.stopped()) }
+
+// deafAt is the place that keeps a side from hearing: "" if it hears.
+func (s *relaySide) deafAt() string { return s.placeOf(s.deaf) }
+
+// placeOf is where an error of that side is: a room's own service is part of the bridge. It is "" without an error.
+func (s *relaySide) placeOf(err error) string {
+	switch {
 	case err == nil:
 		return ""
 	case errors.Is(err, chat.ErrRoomSilent):
 		return atBridge
 	}
-	return w.from.name
+	return s.name
 }
 
 // decide decides on one message; back is the message in the other direction, which shows whether the receiving side works. The caller
@@ -432,44 +506,57 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
 	if !w.arrived.IsZero() && took <= c.deadline {
 		w.forgetOutage()
-		w.open, w.checked, w.success, w.failures, w.brokenAt = false, true, true, 0, ""
+		w.open, w.checked, w.success, w.untested, w.failures, w.brokenAt = false, true, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
-		w.remember(took > c.slow)
+		w.remember(took > c.slow, false)
 		return nil
 	}
 	if w.stopped() != nil && w.refused != nil {
 		w.open = false
 		w.outcomes[relayNotSent]++
 	}
-	w.fail(cmp.Or(w.stoppedAt(), back.stoppedAt(), atBridge))
-	switch w.brokenAt {
+	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at {
 	case atBridge:
-		w.remember(true)
-	case w.from.name:
+		w.failTested()
+		w.remember(true, true)
+	default:
+		w.failUntested(at)
+	}
+	if w.brokenAt == w.from.name {
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
+	}
+	if w.brokenAt == w.to.deafAt() && w.brokenAt == w.to.name {
+		return fmt.Errorf("%s: %w", w.to.name, w.to.deaf)
 	}
 	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt)
 }
 
 func (c *relayProbe) notDelivered(what, at string) error {
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
-	if at == atBridge {
-		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps irc.channel to xmpp.room"
+	switch {
+	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
+		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping + ", then read its log"
+	case at == atBridge:
+		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + c.mapping
 	}
 	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.deadline, at).WithHint(hint)
 }
 
 // remember adds a message to those of the last hour.
-func (w *crossing) remember(slow bool) {
-	w.recent = append(w.recent, recentMessage{w.sent, slow})
+func (w *crossing) remember(slow, lost bool) {
+	w.recent = append(w.recent, recentMessage{w.sent, slow, lost})
 	old := slices.IndexFunc(w.recent, func(m recentMessage) bool { return w.sent.Sub(m.sent) < time.Hour })
 	w.recent = slices.Delete(w.recent, 0, old)
 }
 
-// minRecent is how many messages an hour must have for the bridge to count as slow.
-const minRecent = 10
+// minRecent is how many messages an hour must have for the bridge to be judged by their share. steady is how many must arrive in a row
+// for a bridge that lost most of them to relay again.
+const (
+	minRecent = 10
+	steady    = 5
+)
 
 // forgetOutage removes the messages of an outage that BridgeNotRelaying has reported, since they do not make the bridge slow.
 func (w *crossing) forgetOutage() {
@@ -481,15 +568,24 @@ func (w *crossing) forgetOutage() {
 	}
 }
 
-// isSlow reports whether at least half of the messages of the last hour were slow or lost.
-func (w *crossing) isSlow() bool {
-	slow := 0
+// mostly reports whether at least half of the messages of the last hour are like that.
+func (w *crossing) mostly(is func(recentMessage) bool) bool {
+	n := 0
 	for _, m := range w.recent {
-		if m.slow {
-			slow++
+		if is(m) {
+			n++
 		}
 	}
-	return len(w.recent) >= minRecent && 2*slow >= len(w.recent)
+	return len(w.recent) >= minRecent && 2*n >= len(w.recent)
+}
+
+func isSlow(m recentMessage) bool { return m.slow }
+func isLost(m recentMessage) bool { return m.lost }
+
+// notRelaying reports whether the bridge counts as down: it lost the last three messages, or loses most of them.
+func (w *crossing) notRelaying() bool {
+	return w.failures >= relayFailuresLimit ||
+		w.mostly(isLost) && slices.ContainsFunc(w.recent[len(w.recent)-steady:], isLost)
 }
 
 // report adds what is known of both ways, after a failure too.
@@ -522,8 +618,10 @@ func (c *relayProbe) report(b *Batch) {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
-		b.KeepCondition(health.AlertBridgeNotRelaying, way, w.failures >= relayFailuresLimit)
-		b.KeepCondition(health.AlertBridgeSlow, way, w.failures < relayFailuresLimit && w.isSlow())
+		if !w.untested {
+			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
+		}
+		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
 		if w.success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}

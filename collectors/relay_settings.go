@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -109,7 +110,7 @@ func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 func (a *XMPPAccount) checkAccount(r *config.Report) {
 	user, domain, found := strings.Cut(a.User, "@")
 	if !found || user == "" || domain == "" || strings.ContainsAny(a.User, "/ <>&'\"\t\r\n") {
-		r.Faultf("user", "must be the address of an account, such as check@chat.example.org, without a resource")
+		r.Faultf("user", "is %q, must be the address of an account, such as check@chat.example.org, without a resource", a.User)
 	} else {
 		exchange.CheckAddress(r, a.server(), c2sPort)
 	}
@@ -170,14 +171,14 @@ func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User !=
 // LeastInterval implements config.RateLimited.
 func (s *Relay) LeastInterval() time.Duration { return 0 }
 
-// DisableWriting makes a probe log in and join only, and returns what that does not test.
+// DisableWriting makes a probe log in and join only; its own note says so.
 func (s *Relay) DisableWriting() (untested string) {
 	s.silent = true
-	return "it sends no message; check --write sends one each way"
+	return ""
 }
 
 // relayReserve is what a probe may take after the deadline, to find where a message was lost.
-const relayReserve = time.Second
+const relayReserve = 3 * time.Second
 
 // Check implements config.Settings.
 func (s *Relay) Check(r *config.Report) {
@@ -187,7 +188,7 @@ func (s *Relay) Check(r *config.Report) {
 		r.In("irc").Faultf("channel", "is %q, must be the channel that the bridge maps to xmpp.room, such as \"#bridge-check\" (in quotes, because # begins a comment)", c)
 	}
 	if room, host, found := strings.Cut(s.XMPP.Room, "@"); !found || room == "" || host == "" || strings.ContainsAny(s.XMPP.Room, "/ <>&'\"\t\r\n") {
-		r.In("xmpp").Faultf("room", "must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org")
+		r.In("xmpp").Faultf("room", "is %q, must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org", s.XMPP.Room)
 	}
 	if s.XMPP.Nick == "" {
 		r.In("xmpp").Faultf("nick", "is empty, must be a nick such as %s", xmppNick)
@@ -205,7 +206,18 @@ func (s *Relay) Check(r *config.Report) {
 
 // Warnings implements config.Warner.
 func (s *Relay) Warnings() []string {
-	return append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
+	list := append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
+	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
+		now := time.Now()
+		last := now
+		for range minRecent {
+			last = schedule.Next(last)
+		}
+		if last.Sub(now) > time.Hour {
+			list = append(list, fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s", minRecent, time.Hour/minRecent))
+		}
+	}
+	return list
 }
 
 // IRCLogin is the block of a login at an IRC server.

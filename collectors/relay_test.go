@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -27,10 +28,11 @@ type relayed struct {
 	ctx   context.Context //nolint:containedctx // of the test, with its network
 	stack *simstack.Stack
 	relay *relayProbe
+	lines [2]*breakable // IRC, XMPP
 	batch *Batch
 	err   error // of the last probe
 
-	timeout time.Duration
+	timeout, poll time.Duration
 }
 
 const relayPoll = 30 * time.Second
@@ -77,25 +79,83 @@ func startStackInMemory(t *testing.T) (*simstack.Stack, context.Context) {
 
 func startRelayed(t *testing.T) *relayed {
 	t.Helper()
-	r := &relayed{t: t, timeout: newRelaySettings().Timeout.Std()}
+	r := prepareRelayed(t)
+	r.follow()
+	r.works()
+	return r
+}
+
+// prepareRelayed makes a relay check without sessions.
+func prepareRelayed(t *testing.T) *relayed {
+	t.Helper()
+	r := &relayed{t: t, timeout: newRelaySettings().Timeout.Std(), poll: relayPoll}
 	r.stack, r.ctx = startStackInMemory(t)
-	c, err := newRelay(relaySettings(r.stack), Deps{Log: slog.New(slog.DiscardHandler), State: &memory{}})
+	settings := relaySettings(r.stack)
+	c, err := newRelay(settings, Deps{Log: slog.New(slog.DiscardHandler), State: &memory{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.relay = c.(*relayProbe)
+	for i, account := range []chat.Account{settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick)} {
+		r.lines[i] = &breakable{Account: account}
+		side := r.relay.sides[i]
+		side.keeper = chat.NewKeeper(r.lines[i], side)
+	}
+	return r
+}
+
+// follow keeps the sessions until the end of the test.
+func (r *relayed) follow() {
 	ctx, stop := context.WithCancel(r.ctx)
 	var following sync.WaitGroup
 	following.Go(func() { r.relay.Follow(ctx, func() {}) })
-	t.Cleanup(func() { stop(); following.Wait() })
-	r.works()
-	return r
+	r.t.Cleanup(func() { stop(); following.Wait() })
+}
+
+// breakable is an account whose sessions a test can cut, and keep from joining.
+type breakable struct {
+	chat.Account
+	mu     sync.Mutex
+	end    context.CancelCauseFunc
+	closed error
+	joins  int
+}
+
+func (l *breakable) Run(ctx context.Context, r *exchange.Record, listener chat.Listener) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	l.mu.Lock()
+	l.end = end
+	l.joins++
+	closed := l.closed
+	l.mu.Unlock()
+	if closed != nil {
+		return closed
+	}
+	if err := l.Account.Run(ctx, r, listener); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
+// cut ends the session with that error.
+func (l *breakable) cut(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(err)
+}
+
+// close makes joins fail with that error; nil opens the line again.
+func (l *breakable) close(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = err
 }
 
 // probe waits for the next poll, runs a probe, and returns the reason of its failure, "" for none.
 func (r *relayed) probe() failure.Reason {
 	r.t.Helper()
-	time.Sleep(time.Until(time.Now().Truncate(relayPoll).Add(relayPoll)))
+	time.Sleep(time.Until(time.Now().Truncate(r.poll).Add(r.poll)))
 	ctx, cancel := context.WithTimeout(r.ctx, r.timeout)
 	defer cancel()
 	r.batch = &Batch{Target: "bridge"}
@@ -189,6 +249,13 @@ func (r *relayed) holds() (list []string) {
 		}
 	}
 	return list
+}
+
+// attempts is how many sessions have begun.
+func (l *breakable) attempts() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.joins
 }
 
 const (

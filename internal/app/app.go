@@ -84,6 +84,7 @@ type App struct {
 	records     *records
 	history     *history.History // its lock is that of records
 	judge       *judge
+	incidents   *incidents
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
@@ -171,7 +172,9 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.own.registry.MustRegister(a.maintenance)
 	a.history = history.New()
-	a.records = openRecords(cfg.StateFile, a.log, a.history)
+	a.incidents = newIncidents(a.log)
+	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
+	a.incidents.records = a.records
 	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
 	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
@@ -181,7 +184,7 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
+			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Users: o.webUsers, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
 			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not keep a connection forever, even one without a password.

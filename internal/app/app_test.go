@@ -319,7 +319,7 @@ func tlsPortBlocks(stack *simstack.Stack) string {
 // relayBlock is a check of the stack's bridge.
 func relayBlock(stack *simstack.Stack) string {
 	return fmt.Sprintf("  - {kind: relay, name: bridge, irc: {address: '%s', user: %s, password: %s, channel: '%s', ca_file: %s}, "+
-		"xmpp: {address: '%[6]s', user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]s}, deadline: 2s, slow: 1s, timeout: 4s}\n",
+		"xmpp: {address: '%[6]s', user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]s}, deadline: 1s, slow: 500ms, timeout: 5s}\n",
 		stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, stack.CAFile(), stack.XMPPClientAddress(), simstack.XMPPDomain, simstack.RelayRoom)
 }
 
@@ -541,7 +541,7 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 // pages are the paths of everything that anybody may read, and of every history and target.
 func (e *exporter) pages(t *testing.T) []string {
 	t.Helper()
-	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown"}
+	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/maintenance", "/debug/targets/", "/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown"}
 	for _, s := range e.report(t).Services {
 		paths = append(paths, "/debug/targets/"+s.Name, "/badge/"+s.Name+".svg")
 		for _, name := range s.Charts {

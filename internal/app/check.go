@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -88,25 +89,29 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	var probes sync.WaitGroup
 	slots := make(chan struct{}, checkParallelism)
 	// Before DisableWriting changes the settings, because the warnings are about the running exporter.
-	warnings, duties := Warnings(cfg), dutiesOf(cfg)
+	warnings, duties, untested := Warnings(cfg), dutiesOf(cfg), make([]string, len(cfg.Targets))
 	var peers []peer
 	if len(duties) > 0 {
 		probes.Go(func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
 		if w, ok := settings.(writer); ok && (!o.CheckWrites || settings.Common().Kind != "relay") {
-			if untested := w.DisableWriting(); untested != "" {
-				warnings = append(warnings, Warning{settings.Common().Name, "check writes nothing; " + untested})
-			}
+			untested[i] = w.DisableWriting()
 		}
 		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
 		if err != nil {
 			return nil, err
 		}
+		if settings.Common().Kind == "relay" {
+			target.Timeout += chat.MaxJoin // there is only one attempt, so its own error counts
+		}
 		probes.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			results[i], facts[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
+			if results[i].State == "up" && untested[i] != "" {
+				results[i].Notes = append(results[i].Notes, "check writes nothing; "+untested[i])
+			}
 			addExpected(facts[i].Engines, settings)
 		})
 	}

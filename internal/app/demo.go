@@ -126,7 +126,7 @@ func (a *App) demoAddresses(stack *simstack.Stack) string {
 		fmt.Sprintf("  %-30s  what Prometheus scrapes", own+"/metrics"),
 		fmt.Sprintf("  %-30s  the switchboard: %d stories, %d faults", switchboardURL(stack), len(simstack.Stories()), len(stack.Faults())),
 		"",
-		"Most faults show on the status page within 10 s. Restarts stay there for",
+		"Most faults show on the status page within 10 s, those of the bridge within 20 s. Restarts stay there for",
 		"10 minutes, even after you switch all faults off. Stop with Ctrl-C.",
 	}
 	width := 0

@@ -27,10 +27,10 @@ func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set ma
 		return set, replaced, nil, err
 	}
 	if cfg.StateFile == "" {
-		warnings = append(warnings, "no state_file is configured, so that a restart of the exporter forgets it")
+		warnings = append(warnings, "no state_file is configured, so a restart of the exporter ends this maintenance")
 	}
 	if kind == config.MaintenanceContainer && !a.sees(name) {
-		warnings = append(warnings, fmt.Sprintf("no container %q is seen at present; if it is not mistyped, all is well", name))
+		warnings = append(warnings, fmt.Sprintf("the exporter sees no container %q at the moment; check the name", name))
 	}
 	return set, replaced, append(warnings, a.firingWarnings(kind, name)...), nil
 }
@@ -48,7 +48,7 @@ func (a *App) firingWarnings(kind, name string) (warnings []string) {
 		if p.Severity < health.Warning || !served && (p.Kind != kind || p.Name != name) {
 			continue
 		}
-		text := fmt.Sprintf("%s of %s has fired already and goes on; silence it in Alertmanager", p.Alert, p.Name)
+		text := fmt.Sprintf("%s of %s has already fired and keeps firing; silence it in Alertmanager", p.Alert, p.Name)
 		if !slices.Contains(warnings, text) { // one alert may be about several parts
 			warnings = append(warnings, text)
 		}
@@ -62,7 +62,7 @@ func (a *App) EndMaintenance(kind, name string) (warnings []string, err error) {
 		return nil, err
 	}
 	if slices.ContainsFunc(a.maintenance.List(), func(e maintenance.Entry) bool { return e.Active && e.Kind == kind && e.Name == name }) {
-		warnings = append(warnings, "it goes on, since the configuration says so too")
+		warnings = append(warnings, "maintenance continues, because exporter.yaml sets it too")
 	}
 	return warnings, nil
 }
@@ -84,7 +84,7 @@ func (a *App) saveWarning(err error) ([]string, error) {
 		return nil, err
 	}
 	a.log.Error("cannot save maintenance", "err", err)
-	return []string{"it is in force, but a restart undoes it: " + err.Error()}, nil
+	return []string{"the change applies, but a restart of the exporter undoes it, because it was not saved: " + err.Error()}, nil
 }
 
 // sees reports whether any engine has a container of that name.

@@ -2,8 +2,10 @@ package app
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -142,6 +144,70 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 	})
 }
 
+// TestMaintenanceFormRequiresAPassword of the listener, whatever name a browser has for the exporter.
+func TestMaintenanceFormRequiresAPassword(t *testing.T) {
+	web := filepath.Join(t.TempDir(), "web.yml")
+	rewrite(t, web, "basic_auth_users:\n  alice: "+ownPortBcrypt+"\n")
+	e, _ := startWithFile(t, nil, oneTarget, func(o *Options) {
+		lifecycle(o)
+		o.Web.WebConfigFile = &web
+	})
+	send := func(method, host, password, form string) reply {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, e.url+"/maintenance", strings.NewReader(form))
+		must(t, err)
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		if host != "" {
+			req.Host = host
+			req.Header.Set("Origin", "http://"+host)
+		}
+		if password != "" {
+			req.SetBasicAuth("alice", password)
+		}
+		resp, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(req)
+		must(t, err)
+		defer resp.Body.Close() //nolint:errcheck // read to its end
+		body, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return reply{resp.StatusCode, resp.Header, body}
+	}
+	page := send(http.MethodGet, "", ownPortPassword, "")
+	token := regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`).FindSubmatch(page.body)
+	if token == nil {
+		t.Fatalf("status %d, no form: %s", page.status, page.body)
+	}
+	form := "subject=target%2Firc_services&duration=1h&token=" + string(token[1])
+	for name, c := range map[string]struct {
+		host, password, form string
+		status               int
+	}{
+		"no password":       {form: form, status: http.StatusUnauthorized},
+		"wrong password":    {password: "wrong", form: form, status: http.StatusUnauthorized},
+		"rebinding":         {host: "evil.example", form: form, status: http.StatusUnauthorized},
+		"no token":          {password: ownPortPassword, form: "subject=target%2Firc_services&duration=1h", status: http.StatusForbidden},
+		"an unknown target": {password: ownPortPassword, form: strings.Replace(form, "irc_services", "nobody", 1), status: http.StatusNotFound},
+		"a name of its own": {host: "exporter.example", password: ownPortPassword, form: form, status: http.StatusSeeOther},
+		"again":             {password: ownPortPassword, form: form, status: http.StatusSeeOther},
+		"an end of nothing": {password: ownPortPassword, form: "end=target%2Fnobody&token=" + string(token[1]), status: http.StatusNotFound},
+	} {
+		before := len(e.app.Maintenance())
+		if r := send(http.MethodPost, c.host, c.password, c.form); r.status != c.status {
+			t.Errorf("%s: status %d, want %d: %s", name, r.status, c.status, r.body)
+		}
+		if after := len(e.app.Maintenance()); after != before && c.status != http.StatusSeeOther {
+			t.Errorf("%s: it has changed maintenance", name)
+		}
+	}
+	if list := e.app.Maintenance(); len(list) != 1 || list[0].Name != "irc_services" {
+		t.Errorf("got %+v", list)
+	}
+	// The file takes effect at once.
+	rewrite(t, web, "")
+	if r := send(http.MethodPost, "", "", form); r.status != http.StatusForbidden || !strings.Contains(string(r.body), "basic_auth_users") {
+		t.Errorf("without passwords: status %d: %s", r.status, r.body)
+	}
+}
+
 func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "state.json")
@@ -161,7 +227,7 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active || set.Source != maintenance.FromAPI {
 			t.Errorf("got %+v, want %s from now on", set, want)
 		}
-		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`no container "chat-irc-1" is seen`) {
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`the exporter sees no container "chat-irc-1"`) {
 			t.Errorf("a container that is not there: status %d, warnings %q, want 201 and one", a.status, a.Warnings)
 		}
 		e.wait(t, "both on the page", func(p page) bool {
@@ -203,7 +269,7 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 		}
 		container := exportertest.Label(p["chatstack_container_state"].GetMetric()[0], "container")
 		a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"1h"}`, nil)
-		if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("is seen") {
+		if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("at the moment") {
 			t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)
 		}
 		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`, nil); a.status != http.StatusOK {
@@ -213,7 +279,7 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 			t.Errorf("end of a window: status %d, %q, want 409", a.status, a.Error)
 		}
 		e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
-		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("it goes on") {
+		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusOK || !a.warns("maintenance continues") {
 			t.Errorf("end of a switch beside a window: status %d, warnings %q", a.status, a.Warnings)
 		}
 	})
@@ -223,7 +289,7 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		e, _ := startWithFile(t, nil, oneTarget, lifecycle)
-		const goesOn = "TargetDown of irc_services has fired already and goes on; silence it in Alertmanager"
+		const goesOn = "TargetDown of irc_services has already fired and keeps firing; silence it in Alertmanager"
 		wishes := []string{`{"kind":"target","name":"irc_services","duration":"1h"}`, `{"kind":"container","name":"chat-irc-1","duration":"1h"}`}
 		if a := e.ask(t, http.MethodPost, "", wishes[0], nil); a.status != http.StatusCreated || a.warns("fired") {
 			t.Errorf("before the alert: status %d, warnings %q", a.status, a.Warnings)

@@ -86,7 +86,7 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 					config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return v.certificate, nil }
 				}
 				transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
-				for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/debug/targets/x", "/api/v1/maintenance", "/runbooks", "/runbooks/TargetDown", "/runbooks/TargetDown.md"} {
+				for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/debug/targets/x", "/debug/targets/", "/maintenance", "/api/v1/maintenance", "/runbooks", "/runbooks/TargetDown", "/runbooks/TargetDown.md"} {
 					want := v.want
 					if path == "/debug/targets/x" && want == http.StatusOK {
 						want = http.StatusNotFound

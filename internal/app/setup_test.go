@@ -332,8 +332,8 @@ func TestCheckWritesNothingToTheStoreAndSaysSo(t *testing.T) {
 		o := options(stack.Environ(), &logBuffer{}).with(canaryMode)
 		results := check(t, o)
 		for _, r := range results {
-			if r.Name == "plant_store" && !strings.Contains(strings.Join(r.Warnings, " "), "creating and deleting a plant was not tested") {
-				t.Errorf("warnings %q", r.Warnings)
+			if r.Name == "plant_store" && !strings.Contains(strings.Join(r.Notes, " "), "creating and deleting a plant was not tested") {
+				t.Errorf("notes %q", r.Notes)
 			}
 		}
 		if n := len(stack.Requests("plant_store")); n != 1 || len(stack.Plants()) != 0 {

@@ -25,11 +25,12 @@ func (a *App) Availability() *history.Report {
 	return a.history.Report(time.Now())
 }
 
-// observe adds a judgement to the history.
+// observe adds a judgement to the history and to the log of incidents.
 func (a *App) observe(f *health.Facts, j *health.Judgement) {
 	a.records.Lock()
 	defer a.records.Unlock()
 	a.history.Observe(f, j, func(value any) { a.records.put(a.history, value) })
+	a.incidents.observe(j)
 }
 
 // Runbook implements web.Source.

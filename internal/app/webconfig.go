@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -67,6 +68,25 @@ func checkWebConfig(path string) error {
 
 // bcryptHash matches the bcrypt hash of a password.
 var bcryptHash = regexp.MustCompile(`^\$2[a-z]?\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}$`)
+
+// webUsers returns who has a password in the file of --web.config.file, which takes effect without a restart. It is nobody if the file
+// cannot be read.
+func (o *Options) webUsers() []string {
+	if o.Web == nil || o.Web.WebConfigFile == nil || *o.Web.WebConfigFile == "" {
+		return nil
+	}
+	content, err := os.ReadFile(*o.Web.WebConfigFile)
+	if err != nil {
+		return nil
+	}
+	var c struct {
+		Users map[string]yaml.Node `yaml:"basic_auth_users"`
+	}
+	if yaml.Unmarshal(content, &c) != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(c.Users))
+}
 
 const webDocumentation = "https://github.com/prometheus/exporter-toolkit/blob/master/docs/web-configuration.md lists the keys and values"
 

@@ -27,8 +27,8 @@ type Listener interface {
 	// Heard is called with the text of each message, in the server's order. That includes the messages of this conversation, once
 	// the server has accepted them.
 	Heard(text string)
-	// Refused is called when the server refuses a message of this conversation.
-	Refused(err error)
+	// Refused is called with the text of a message of this conversation that the server refuses.
+	Refused(text string, err error)
 }
 
 // Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.
@@ -49,17 +49,41 @@ type Account interface {
 // ErrRoomSilent says that the XMPP server works, but not the service of the room: a component that is stopped or hangs.
 var ErrRoomSilent = errors.New("the service of the room does not answer, although the XMPP server does")
 
+// ErrNoRoomService is an ErrRoomSilent of a server that knows no service of that name: the component is not connected, or misspelt.
+var ErrNoRoomService = fmt.Errorf("%w: nothing serves its address", ErrRoomSilent)
+
 const (
+	// connectTimeout bounds the time until the connection is ready, with its encryption.
+	connectTimeout = 10 * time.Second
 	// loginTimeout bounds the time from the connection to the joined channel or room.
 	loginTimeout = 30 * time.Second
+	// MaxJoin is the time until an Account has joined or failed.
+	MaxJoin = connectTimeout + loginTimeout
 	// writeTimeout is how long a server may read nothing.
 	writeTimeout = 10 * time.Second
 	// maxStanza bounds one line of IRC or one stanza of XMPP, in bytes.
 	maxStanza = 256 << 10
 )
 
-// converse connects and calls talk with the connection. When ctx is done, reads and writes fail.
+// converse connects within connectTimeout and calls talk with the connection. When ctx is done, reads and writes fail.
 func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
+	session, cancel := context.WithCancel(ctx)
+	defer cancel()
+	connecting := time.AfterFunc(connectTimeout, cancel)
+	defer connecting.Stop()
+	err := s.connect(session, r, func(conn net.Conn) error {
+		connecting.Stop()
+		return talk(conn)
+	})
+	if session.Err() != nil && ctx.Err() == nil {
+		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
+			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log. If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true")
+	}
+	return err
+}
+
+// connect connects and calls talk.
+func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
 	if !s.Plain {
 		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
 	}
@@ -69,10 +93,15 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
-	if err := talk(conn); err != nil {
-		return fmt.Errorf("%s: %w", s.Address, err)
+	err = talk(conn)
+	switch {
+	case err == nil:
+		return nil
+	case failure.ReasonOf(err) == failure.Closed && failure.HintOf(err) == "":
+		return failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
+			WithHint("read the server's log; if TLS begins at once on this port, as on 6697, remove plain")
 	}
-	return nil
+	return fmt.Errorf("%s: %w", s.Address, err)
 }
 
 // withDeadline calls login with a deadline on the connection, and removes it afterwards.

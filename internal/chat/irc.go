@@ -65,12 +65,17 @@ type ircSession struct {
 	echoes   bool     // the server sends our own messages back
 	loggedIn bool     // to the account
 
-	mu    sync.Mutex
-	pings int
-	pongs map[string]chan struct{}
-	// said are the messages that no answer has come for, by the ping sent after each.
-	said map[string]string
+	mu sync.Mutex
+	// member says that the session was in the last list of the channel's members.
+	member bool
+	pings  int
+	pongs  map[string]chan struct{}
+	// said are the messages that no answer has come for, the oldest first.
+	said []saidMessage
 }
+
+// saidMessage is a message, and the token of the ping that was sent after it.
+type saidMessage struct{ token, text string }
 
 // ircLine is a line from the server.
 type ircLine struct {
@@ -161,7 +166,12 @@ func (s *ircSession) login() error {
 // register handles a line before the session has joined. It reports whether that is complete.
 func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	channel := s.account.Channel
+	if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
+		return false, notJoined(channel, line) // 437 may be about a nick too
+	}
 	switch line.command {
+	case "NICK":
+		s.rename(line)
 	case "CAP":
 		return false, s.negotiate(line)
 	case "AUTHENTICATE":
@@ -193,10 +203,6 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, exchange.RefusedByIRC(line.last())
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
-	default:
-		if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
-			return false, notJoined(channel, line)
-		}
 	}
 	return false, nil
 }
@@ -318,9 +324,9 @@ func (s *ircSession) handle(line *ircLine) error {
 	case "PONG":
 		s.pong(line.last())
 	case "NICK":
-		if from == s.nick {
-			s.nick = line.param(0)
-		}
+		s.rename(line)
+	case "353":
+		s.listed(line)
 	case "KICK":
 		if strings.EqualFold(line.param(0), channel) && line.param(1) == s.nick {
 			return failure.Errorf(failure.Forbidden, "kicked from %s: %s", channel, failure.OneLine(line.last())).
@@ -348,24 +354,53 @@ func (s *ircSession) handle(line *ircLine) error {
 	return nil
 }
 
-// refuse reports that the server refuses the last message.
+// rename follows a change of the own nick.
+func (s *ircSession) rename(line *ircLine) {
+	if from, _, _ := strings.Cut(line.source, "!"); from == s.nick {
+		s.nick = line.param(0)
+	}
+}
+
+// listed looks for the session in a list of the channel's members, whose names have prefixes such as @.
+func (s *ircSession) listed(line *ircLine) {
+	if !strings.EqualFold(line.param(2), s.account.Channel) {
+		return
+	}
+	for name := range strings.FieldsSeq(line.last()) {
+		if strings.TrimLeft(name, "~&@%+!") == s.nick {
+			s.mu.Lock()
+			s.member = true
+			s.mu.Unlock()
+		}
+	}
+}
+
+// refuse reports that the server refuses a message: the oldest without an answer, since servers answer in order.
 func (s *ircSession) refuse(cause string) {
 	s.mu.Lock()
-	clear(s.said)
+	text := ""
+	if len(s.said) > 0 {
+		text, s.said = s.said[0].text, s.said[1:]
+	}
 	s.mu.Unlock()
+	if text == "" {
+		return
+	}
 	reason := failure.Forbidden
 	if tooFast.MatchString(cause) {
 		reason = failure.Throttled
 	}
-	s.listener.Refused(failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
-		WithHint("let the exporter speak in the channel: give it voice (MODE " + s.account.Channel + " +v), or remove the mode or ban that silences it"))
+	s.listener.Refused(text, failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
+		WithHint("let the exporter speak in the channel: give it voice (MODE "+s.account.Channel+" +v), or remove the mode or ban that silences it"))
 }
 
 // pong handles the answer to a ping. A server without echo-message has then accepted the message before that ping.
 func (s *ircSession) pong(token string) {
 	s.mu.Lock()
-	text, said := s.said[token]
-	delete(s.said, token)
+	text, said := "", false
+	if i := slices.IndexFunc(s.said, func(m saidMessage) bool { return m.token == token }); i >= 0 {
+		text, said, s.said = s.said[i].text, true, s.said[i+1:]
+	}
 	if answered := s.pongs[token]; answered != nil {
 		close(answered)
 		delete(s.pongs, token)
@@ -382,34 +417,42 @@ func (s *ircSession) Say(text string) error {
 	defer s.mu.Unlock()
 	s.pings++
 	token := fmt.Sprintf("say%d", s.pings)
-	if s.said == nil {
-		s.said = map[string]string{}
-	}
-	clear(s.said) // an answer to an earlier message is too late
-	s.said[token] = text
+	s.said = append(s.said, saidMessage{token, text})
 	// One write, so that both are in one packet.
 	return write(s.conn, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
 }
 
-// Ping implements Conversation.
+// Ping implements Conversation. Servers answer in order, so the list of members comes before the answer to the ping.
 func (s *ircSession) Ping(ctx context.Context) error {
+	channel := s.account.Channel
 	answered := make(chan struct{})
 	s.mu.Lock()
 	s.pings++
 	token := fmt.Sprintf("ping%d", s.pings)
 	s.pongs[token] = answered
-	err := s.send("PING :" + token)
+	s.member = channel == ""
+	request := "PING :" + token + "\r\n"
+	if channel != "" {
+		request = "NAMES " + channel + "\r\n" + request
+	}
+	err := write(s.conn, request)
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	select {
 	case <-answered:
-		return nil
 	case <-ctx.Done():
 		s.mu.Lock()
 		delete(s.pongs, token)
 		s.mu.Unlock()
 		return fmt.Errorf("ping the IRC server: %w", ctx.Err())
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.member {
+		return failure.Errorf(failure.Forbidden, "the exporter is not in %s any more", channel).
+			WithHint("somebody removed the exporter from the channel: tell its operators what it is for")
+	}
+	return nil
 }

@@ -3,6 +3,7 @@ package chat
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -25,9 +26,13 @@ type Keeper struct {
 	conversation Conversation // nil while there is none
 	err          error        // why there is none; nil before the first attempt has ended
 	last         error        // why the last session ended
+	failed       uint64       // sessions that could not join
 	changed      chan struct{}
 	end          func(error) // ends the session; nil without one
 }
+
+// steadySession is how long a session lasts after which the back-off starts over.
+const steadySession = 5 * time.Minute
 
 // NewKeeper returns a keeper, which does nothing until Run. heard and refused are called as Listener says.
 func NewKeeper(a Account, l Listener) *Keeper {
@@ -41,7 +46,11 @@ func NewKeeper(a Account, l Listener) *Keeper {
 func (k *Keeper) Run(ctx context.Context) {
 	k.Retry.Reset()
 	for {
+		began := time.Now()
 		err := k.session(ctx)
+		if time.Since(began) >= steadySession { // not at the join, since something may end each session just after it
+			k.Retry.Reset()
+		}
 		if ctx.Err() != nil {
 			k.set(nil, nil)
 			return
@@ -58,17 +67,28 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// session runs one session and returns why it ended.
-func (k *Keeper) session(ctx context.Context) error {
+// session runs one session and returns why it ended. It recovers from panics, since nothing else does in its goroutine.
+func (k *Keeper) session(ctx context.Context) (err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer func() {
+		if r := recover(); r != nil {
+			err = failure.Errorf(failure.Panic, "the session panicked: %v\n%s", r, debug.Stack())
+		}
+	}()
 	k.mu.Lock()
 	k.end = end
 	k.mu.Unlock()
-	err := k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
-		k.Retry.Reset()
+	joined := false
+	err = k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
+		joined = true
 		k.set(c, nil)
 	}})
+	if !joined {
+		k.mu.Lock()
+		k.failed++
+		k.mu.Unlock()
+	}
 	if cause := context.Cause(ctx); err == nil && cause != nil {
 		return cause
 	}
@@ -98,19 +118,21 @@ func (k *Keeper) set(c Conversation, err error) {
 	k.changed = make(chan struct{})
 }
 
-// Await returns the session's conversation, or why there is none. Before the first attempt has ended, it waits for that.
-func (k *Keeper) Await(ctx context.Context) (Conversation, error) {
+// Await returns the session's conversation, or why there is none. Before the first attempt has ended, it waits for that. failed is how
+// many attempts could not join so far, since the same error is returned until the next attempt has ended.
+func (k *Keeper) Await(ctx context.Context) (c Conversation, failed uint64, err error) {
 	for {
 		k.mu.Lock()
-		c, err, changed := k.conversation, k.err, k.changed
+		c, failed, err = k.conversation, k.failed, k.err
+		changed := k.changed
 		k.mu.Unlock()
 		if c != nil || err != nil {
-			return c, err
+			return c, failed, err
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, failure.Errorf(failure.Timeout, "log in and join: %w", ctx.Err())
+			return nil, failed, failure.Errorf(failure.Timeout, "log in and join: %w", ctx.Err())
 		}
 	}
 }
@@ -126,7 +148,7 @@ func (k *Keeper) Verify(ctx context.Context, c Conversation) (ended bool, err er
 		return true, last
 	}
 	err = c.Ping(ctx)
-	if err != nil && !errors.Is(err, ErrRoomSilent) {
+	if err != nil && !errors.Is(err, ErrRoomSilent) && !errors.Is(ctx.Err(), context.Canceled) {
 		end(err)
 	}
 	return false, err

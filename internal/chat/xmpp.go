@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -62,7 +61,6 @@ type xmppSession struct {
 	in       *io.LimitedReader // its limit is renewed for each stanza
 	xml      *xml.Decoder
 	listener Listener
-	address  string // the full address that the server has bound
 	nick     string // in the room
 	nicks    int
 
@@ -242,9 +240,6 @@ func (s *xmppSession) bind() error {
 		if e.attr("type") != "result" {
 			return stanzaError("bind a session", e)
 		}
-		if bound := e.child(nsBind, "bind"); bound != nil && len(bound.Children) > 0 {
-			s.address = bound.Children[0].Text
-		}
 		return nil
 	}
 }
@@ -305,8 +300,8 @@ func stanzaError(what string, e *element) *failure.Error {
 	if fault == nil {
 		return failure.Errorf(failure.Malformed, "%s: an error without a condition", what)
 	}
-	if unreachable(fault) {
-		return failure.Errorf(failure.NotDelivered, "%s: %w", what, ErrRoomSilent).WithHint(silentHint)
+	if silent := silence(fault); silent != nil {
+		return failure.Errorf(failure.NotDelivered, "%s: %w", what, silent).WithHint(silentHint)
 	}
 	name, text := fault.condition()
 	reason, hint := failure.Mismatch, ""
@@ -346,7 +341,7 @@ func (s *xmppSession) handle(e *element) error {
 		return s.handleIQ(e)
 	case e.XMLName.Local == "message" && inRoom && kind == "error":
 		err := stanzaError("the room refuses the message", e)
-		s.listener.Refused(err)
+		s.listener.Refused(e.attr("id"), err)
 		if fault := e.child("jabber:client", "error"); fault != nil && fault.child(nsStanzas, "not-acceptable") != nil {
 			return err // the session is not in the room any more, so the next one joins it
 		}
@@ -367,7 +362,9 @@ func (s *xmppSession) left(e *element) error {
 	switch {
 	case e.status("303"):
 		if item := x.child(nsRoomFor, "item"); item != nil {
+			s.mu.Lock()
 			s.nick = item.attr("nick")
+			s.mu.Unlock()
 		}
 		return nil
 	case e.status("301"):
@@ -410,72 +407,88 @@ func (s *xmppSession) handleIQ(e *element) error {
 // pinged judges the answer to a ping of oneself in a room (XEP-0410), or of a server. In the room, the ping comes back to this session,
 // which answers it; so every error means that the session is not there any more.
 func pinged(e *element) error {
-	fault := e.child("jabber:client", "error")
-	switch {
-	case e.attr("type") == "result":
+	if e.attr("type") == "result" {
 		return nil
-	case fault == nil:
-		return failure.Errorf(failure.Malformed, "ping: an error without a condition")
-	case unreachable(fault):
-		return failure.Errorf(failure.NotDelivered, "ping: %w", ErrRoomSilent).WithHint(silentHint)
 	}
 	return stanzaError("ping", e)
 }
 
 const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; if it is the bridge, restart it"
 
-// unreachable reports whether an error comes from the server because it cannot reach the room's service.
-func unreachable(fault *element) bool {
-	return fault.child(nsStanzas, "remote-server-not-found") != nil || fault.child(nsStanzas, "remote-server-timeout") != nil ||
-		fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil
+// silence returns the error of a server that cannot reach the room's service; nil for other errors.
+func silence(fault *element) error {
+	switch {
+	case fault.child(nsStanzas, "remote-server-not-found") != nil:
+		return ErrNoRoomService
+	case fault.child(nsStanzas, "remote-server-timeout") != nil, fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil:
+		return ErrRoomSilent
+	}
+	return nil
 }
 
-// Say implements Conversation. Hints keep the message out of archives (XEP-0334).
+// Say implements Conversation. The text is also the id, which a refusal repeats. Hints keep the message out of archives (XEP-0334).
 func (s *xmppSession) Say(text string) error {
-	s.mu.Lock()
-	s.count++
-	id := fmt.Sprintf("say%d", s.count)
-	s.mu.Unlock()
 	return write(s.conn, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
-		id, escape(s.account.Room), escape(text)))
+		escape(text), escape(s.account.Room), escape(text)))
 }
 
-// Ping implements Conversation. The server goes first, to tell which of both does not answer.
+// Ping implements Conversation. It asks the server and the room at once, to tell which of both does not answer.
 func (s *xmppSession) Ping(ctx context.Context) error {
-	if err := s.ping(ctx, s.account.Domain); err != nil || s.account.Room == "" {
+	server, err := s.ask(s.account.Domain)
+	if err != nil {
 		return err
 	}
-	err := s.ping(ctx, s.account.Room+"/"+s.nick)
+	defer s.forget(server)
+	if s.account.Room == "" {
+		return server.wait(ctx)
+	}
+	s.mu.Lock()
+	address := s.account.Room + "/" + s.nick
+	s.mu.Unlock()
+	room, err := s.ask(address)
+	if err != nil {
+		return err
+	}
+	defer s.forget(room)
+	if err := server.wait(ctx); err != nil {
+		return err
+	}
+	err = room.wait(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return failure.Errorf(failure.NotDelivered, "ping %s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
 	}
 	return err
 }
 
-// ping waits for an answer from to for half of the remaining time.
-func (s *xmppSession) ping(ctx context.Context, to string) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-		defer cancel()
-	}
-	answered := make(chan error, 1)
+// question is a ping without an answer.
+type question struct {
+	id, to   string
+	answered chan error
+}
+
+// ask sends a ping.
+func (s *xmppSession) ask(to string) (*question, error) {
 	s.mu.Lock()
 	s.count++
-	id := fmt.Sprintf("ping%d", s.count)
-	s.asked[id] = answered
+	q := &question{id: fmt.Sprintf("ping%d", s.count), to: to, answered: make(chan error, 1)}
+	s.asked[q.id] = q.answered
 	s.mu.Unlock()
-	if err := write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", id, escape(to), nsPing)); err != nil {
-		return err
-	}
+	return q, write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", q.id, escape(to), nsPing))
+}
+
+func (s *xmppSession) forget(q *question) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.asked, q.id)
+}
+
+// wait waits for the answer.
+func (q *question) wait(ctx context.Context) error {
 	select {
-	case err := <-answered:
+	case err := <-q.answered:
 		return err
 	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.asked, id)
-		s.mu.Unlock()
-		return fmt.Errorf("ping %s: %w", to, ctx.Err())
+		return fmt.Errorf("ping %s: %w", q.to, ctx.Err())
 	}
 }
 

@@ -191,7 +191,7 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 	switch condition {
 	case "host-unknown", "host-gone":
 		return failure.Errorf(failure.NotFound, "stream: the server says %s", message).
-			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN) to one of its VirtualHost names")
+			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), or the part after the @ of the account, to one of its VirtualHost names")
 	case "system-shutdown":
 		return failure.Errorf(failure.Closed, "stream: the server says %s", message)
 	default:

@@ -1,6 +1,8 @@
 package poll
 
 import (
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -19,9 +21,41 @@ type Reading struct {
 	Series     int
 	Notes      []string
 	Exchanges  []*exchange.Exchange
+	// Count is how many equal failures in a row this one stands for, First when the first of them was.
+	Count int
+	First time.Time
 }
 
-// History holds the last readings of a target, newest first. Failures have their own list, so that successes do not displace them.
+// localPort is the exporter's own port in an error of a connection; it differs each time.
+var localPort = regexp.MustCompile(`:\d+->`)
+
+// equals reports whether both readings failed in the same way.
+func (r *Reading) equals(o *Reading) bool {
+	if r.Up || o.Up || r.Reason != o.Reason || r.Hint != o.Hint || r.HTTPStatus != o.HTTPStatus || !slices.Equal(r.Notes, o.Notes) {
+		return false
+	}
+	return localPort.ReplaceAllString(r.Error, "->") == localPort.ReplaceAllString(o.Error, "->")
+}
+
+// Collapse replaces equal failures in a row by the newest of them. The list must have the newest reading first.
+func Collapse(readings []Reading) []Reading {
+	var list []Reading
+	for _, r := range readings {
+		if r.Count == 0 {
+			r.Count, r.First = 1, r.Time
+		}
+		if n := len(list); n > 0 && list[n-1].equals(&r) {
+			list[n-1].Count += r.Count
+			list[n-1].First = r.First
+			continue
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// History holds the last readings of a target, newest first. Failures have their own list, so that successes do not displace them; equal
+// ones in a row are one entry, so that a long outage does not displace the others.
 // It is a value: one that was handed out never changes.
 type History struct {
 	Last     []Reading
@@ -39,7 +73,8 @@ func (h History) with(r Reading) History {
 		h.Last[1].Exchanges = withoutHeaders(h.Last[1].Exchanges)
 	}
 	if !r.Up {
-		h.Failures = newest(r, h.Failures)
+		failures := Collapse(append([]Reading{r}, h.Failures...))
+		h.Failures = failures[:min(len(failures), maxHistory)]
 	}
 	return h
 }

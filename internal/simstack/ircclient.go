@@ -53,6 +53,11 @@ func (u *ircClient) command(command, params string) {
 		u.authenticate(params)
 	case "PING":
 		u.say(":%s PONG %s :%s\r\n", ircName, ircName, last)
+	case "NAMES":
+		if u.joined && !u.out.Load() {
+			u.answer("353", "= "+params+" :"+u.nick)
+		}
+		u.answer("366", params+" :End of /NAMES list.")
 	case "JOIN", "PRIVMSG":
 		if !u.registered {
 			u.answer("451", ":You have not registered")

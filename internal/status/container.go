@@ -128,7 +128,7 @@ func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContain
 	case f.state == health.Restarting: // too rare for an alert
 		c.Level = Pending
 	}
-	m.addContainerValues(&c, f, past, &v, now)
+	m.addContainerValues(&c, in, f, past, &v, now)
 	m.recordContainerState(&c, past, restarted, now)
 	return c
 }
@@ -173,23 +173,27 @@ func healthyText(f *facts, past *pastContainer, now time.Time) string {
 }
 
 // addContainerValues adds the numbers and charts of a container.
-func (m *memory) addContainerValues(c *Container, f *facts, past *pastContainer, v *health.Verdict, now time.Time) {
+func (m *memory) addContainerValues(c *Container, in *Input, f *facts, past *pastContainer, v *health.Verdict, now time.Time) {
 	prefix := "container/" + c.DockerHost + "/" + c.Name + "/"
 	up := 0.0
 	if f.state == health.Running && f.health != health.Unhealthy {
 		up = 1
 	}
-	c.Charts = m.chart(c.Charts, prefix+"up", c.Name+": healthy", "", least, now, up)
+	c.Charts = m.chart(c.Charts, charted{name: prefix + "up", title: c.Name + ": healthy", aggregation: least}, now, up)
 	if f.measured {
 		c.Values = append(c.Values, newValue("memory", f.memory, "bytes"))
 		if f.limit > 0 {
 			c.Values = append(c.Values, newValue("of its limit", f.memory/f.limit, "ratio"))
 		}
-		c.Charts = m.chart(c.Charts, prefix+"memory", c.Name+": memory", "bytes", most, now, f.memory)
+		l := limitsOf(&in.Alerts, health.AlertContainerMemory)
+		if c.Role != "xmpp" {
+			l.warning = nil
+		}
+		c.Charts = m.chart(c.Charts, charted{name: prefix + "memory", title: c.Name + ": memory", unit: "bytes", limits: l}, now, f.memory)
 	}
 	if rate, ok := past.cpu.observe(f.usage, now); ok {
 		c.Values = append(c.Values, newValue("CPU", rate, "ratio"))
-		c.Charts = m.chart(c.Charts, prefix+"cpu", c.Name+": CPU", "ratio", most, now, rate)
+		c.Charts = m.chart(c.Charts, charted{name: prefix + "cpu", title: c.Name + ": CPU", unit: "ratio"}, now, rate)
 	}
 	if n := v.RecentRestarts; n > 0 {
 		c.Values = append(c.Values, newValue("recent restarts", float64(n), ""))

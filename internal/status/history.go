@@ -11,7 +11,7 @@ const (
 	step  = 5 * time.Minute
 	span  = 24 * time.Hour
 	steps = int(span / step)
-	// maxSeries limits the number of histories; each takes about 1.2 KB.
+	// maxSeries limits the number of histories; each takes about 1.3 KB, or 3.6 KB if its number changes within a step.
 	maxSeries = 4000
 )
 
@@ -19,21 +19,34 @@ const (
 type aggregation int
 
 const (
-	last aggregation = iota
-	// least and most preserve what an average would hide: a short outage, a short peak.
+	// mean keeps the lowest and the highest value beside it.
+	mean aggregation = iota
+	// least is for states: a mean would hide a short outage.
 	least
-	most
 )
 
-// series is the history of one number. A step's value is at the step's index modulo steps; NaN is an unknown value.
+// numbers is one number per step. A step's number is at the step's index modulo steps; NaN is an unknown number.
+type numbers [steps]float32
+
+// series is the history of one number.
 type series struct {
 	title, unit string
 	aggregation aggregation
-	values      [steps]float32
-	latest      float64 // the last value added
+	limits      limits
+	values      numbers
+	// extremes is nil until a value differs from the others of its step, so a number that stays the same takes no more memory.
+	extremes *extremes
 	// at is the newest step, counted since 1970.
 	at int64
+	// sum and weight make the mean of the newest step; latest is the last value added, at the Unix time latestAt in milliseconds.
+	sum, weight, latest float64
+	latestAt            int64
 }
+
+// extremes are the lowest and highest value of each step.
+type extremes struct{ low, high numbers }
+
+func (n *numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
 
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
@@ -56,47 +69,96 @@ func (s *series) advance(now time.Time) {
 	}
 	for s.at < at {
 		s.at++
-		s.values[s.at%int64(steps)] = unknownValue
+		s.sum, s.weight = 0, 0
+		*s.values.at(s.at) = unknownValue
+		if s.extremes != nil {
+			*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = unknownValue, unknownValue
+		}
 	}
 }
 
 // add adds a value to the step of now.
 func (s *series) add(now time.Time, v float64) {
 	s.advance(now)
-	p := &s.values[s.at%int64(steps)]
-	if math.Abs(v) <= math.MaxFloat32 {
-		s.latest = v
+	if math.IsNaN(v) || math.Abs(v) > math.MaxFloat32 {
+		return
 	}
-	switch known := float64(*p); {
-	case math.IsNaN(v), math.Abs(v) > math.MaxFloat32:
-	case math.IsNaN(known), s.aggregation == last,
-		s.aggregation == least && v < known,
-		s.aggregation == most && v > known:
-		*p = float32(v)
+	p := s.values.at(s.at)
+	if s.aggregation == least {
+		if known := float64(*p); math.IsNaN(known) || v < known {
+			*p = float32(v)
+		}
+	} else {
+		s.addToMean(now, v)
+	}
+	s.latest, s.latestAt = v, now.UnixMilli()
+}
+
+// addToMean weighs a value by the time since the one before it: reports are more frequent while somebody watches.
+func (s *series) addToMean(now time.Time, v float64) {
+	begin := max(s.latestAt, s.at*step.Milliseconds())
+	weight := float64(min(max(now.UnixMilli()-begin, 0), maxIdleAge.Milliseconds()))
+	s.sum, s.weight = s.sum+v*weight, s.weight+weight
+	p, exact := s.values.at(s.at), float32(v)
+	low, high := exact, exact
+	switch {
+	case s.extremes != nil && !unknown(*p):
+		low, high = min(exact, *s.extremes.low.at(s.at)), max(exact, *s.extremes.high.at(s.at))
+	case s.extremes == nil && !unknown(*p):
+		low, high = min(exact, *p), max(exact, *p)
+	}
+	if low != high && s.extremes == nil {
+		s.extremes = &extremes{s.values, s.values}
+	}
+	if s.extremes != nil {
+		*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = low, high
+	}
+	*p = exact
+	if s.weight > 0 {
+		*p = min(max(float32(s.sum/s.weight), low), high) // rounding must not move it out
 	}
 }
+
+func unknown(v float32) bool { return math.IsNaN(float64(v)) }
 
 // empty reports whether no value of the last day is known.
 func (s *series) empty(now time.Time) bool {
 	s.advance(now)
-	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !math.IsNaN(float64(v)) })
+	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !unknown(v) })
 }
 
 // history copies the series, oldest value first.
 func (s *series) history(name string, now time.Time) History {
 	s.advance(now)
-	first := s.at - int64(steps) + 1
 	h := History{
-		Name: name, Title: s.title, Unit: s.unit, Step: step.Seconds(), Values: make([]*float64, steps),
-		Start: time.UnixMilli(first * step.Milliseconds()).UTC(), Keeps: [...]string{last: "last", least: "least", most: "most"}[s.aggregation],
+		Name: name, Title: s.title, Unit: s.unit, Step: step.Seconds(), Values: s.copyOf(&s.values),
+		Start: time.UnixMilli(s.first() * step.Milliseconds()).UTC(), Keeps: [...]string{mean: "mean", least: "least"}[s.aggregation],
 	}
-	for i := range h.Values {
-		if v := float64(s.values[(first+int64(i))%int64(steps)]); !math.IsNaN(v) {
-			h.Values[i] = &v
-		}
+	switch {
+	case s.extremes != nil:
+		h.Min, h.Max = s.copyOf(&s.extremes.low), s.copyOf(&s.extremes.high)
+	case s.aggregation == mean: // each step has only one value
+		h.Min, h.Max = h.Values, h.Values
 	}
 	if latest := s.latest; h.Values[steps-1] != nil {
 		h.Last = &latest
 	}
+	if l := s.limits; l.alert != "" {
+		h.Alert, h.Warning, h.Critical = l.alert, l.warning, l.critical
+	}
 	return h
+}
+
+// first is the oldest step.
+func (s *series) first() int64 { return s.at - int64(steps) + 1 }
+
+// copyOf returns numbers as pointers, oldest first; nil is unknown.
+func (s *series) copyOf(n *numbers) []*float64 {
+	list := make([]*float64, steps)
+	for i := range list {
+		if v := *n.at(s.first() + int64(i)); !unknown(v) {
+			list[i] = new(float64(v))
+		}
+	}
+	return list
 }

@@ -29,18 +29,26 @@ func newMemory() memory {
 	}
 }
 
+// charted is a number of which the page shows a history.
+type charted struct {
+	name, title, unit string
+	aggregation       aggregation
+	limits            limits
+}
+
 // chart adds a value to a history and appends the history's name to charts, unless maxSeries is reached.
-func (m *memory) chart(charts []string, name, title, unit string, a aggregation, now time.Time, v float64) []string {
-	s := m.series[name]
+func (m *memory) chart(charts []string, c charted, now time.Time, v float64) []string {
+	s := m.series[c.name]
 	if s == nil {
 		if len(m.series) >= maxSeries {
 			return charts
 		}
-		s = newSeries(title, unit, a, now)
-		m.series[name] = s
+		s = newSeries(c.title, c.unit, c.aggregation, now)
+		m.series[c.name] = s
 	}
+	s.limits = c.limits // a reload may change them
 	s.add(now, v)
-	return append(charts, name)
+	return append(charts, c.name)
 }
 
 // forget drops histories without a value during the last day.

@@ -56,14 +56,19 @@ func newJudged(given *health.Judgement) *judged {
 	}
 	for i, known := range j.Problems {
 		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
-		w := plainWords[p.Alert]
-		if p.Text, p.Hint = cmp.Or(w.text, p.Alert), w.hint; strings.Contains(p.Text, "%s") {
-			p.Text = fmt.Sprintf(p.Text, cmp.Or(p.Of, p.Name))
-		}
-		p.Text += j.alertNote(&p.Problem)
+		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), plainWords[p.Alert].hint
 		j.problems, j.bySubject[p.Subject] = append(j.problems, p), append(j.bySubject[p.Subject], i)
 	}
 	return j
+}
+
+// plainText says what is wrong, without measured values.
+func plainText(p *health.Problem) string {
+	text := cmp.Or(plainWords[p.Alert].text, p.Alert)
+	if strings.Contains(text, "%s") {
+		text = fmt.Sprintf(text, cmp.Or(p.Of, p.Name))
+	}
+	return text
 }
 
 // describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.

@@ -197,12 +197,19 @@ type History struct {
 	// Start is the time of the first step, Step their length in seconds.
 	Start time.Time `json:"start"`
 	Step  float64   `json:"step_seconds"`
-	// Keeps is which of a step's numbers is kept: last, least or most.
+	// Keeps is what Values has of each step: mean, or least for states.
 	Keeps string `json:"keeps"`
 	// Last is the newest number; nil if the last step is unknown.
 	Last *float64 `json:"last"`
 	// Values has one number per step; nil if unknown.
 	Values []*float64 `json:"values"`
+	// Min and Max have the lowest and the highest number of each step, if Keeps is mean.
+	Min []*float64 `json:"min,omitempty"`
+	Max []*float64 `json:"max,omitempty"`
+	// Alert is the alert on this number, if any. It fires above Warning and Critical; nil if it has no such severity.
+	Alert    string   `json:"alert,omitempty"`
+	Warning  *float64 `json:"warning,omitempty"`
+	Critical *float64 `json:"critical,omitempty"`
 }
 
 // stateText returns the state, and a running container's health if it has a health check.

@@ -51,7 +51,7 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 		s.Level = Pending
 	}
 	s.describe(problems, t.Impairments)
-	m.addDetails(&s, t, all, j, now)
+	m.addDetails(&s, in, t, all, j, now)
 	m.recordImpairment(&s, now)
 	return s
 }
@@ -85,8 +85,8 @@ func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 		if s.State == up && failures == known.failures {
 			ok = 1
 		}
-		s.Charts = m.chart(s.Charts, prefix+"up", s.Name+": up", "", least, now, ok)
-		s.Charts = m.chart(s.Charts, prefix+"duration", s.Name+": probe duration", "seconds", most, now, s.Duration)
+		s.Charts = m.chart(s.Charts, charted{name: prefix + "up", title: s.Name + ": up", aggregation: least}, now, ok)
+		s.Charts = m.chart(s.Charts, charted{name: prefix + "duration", title: s.Name + ": probe duration", unit: "seconds"}, now, s.Duration)
 	}
 	known.failures = failures
 }
@@ -112,9 +112,11 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 }
 
 // addDetails adds a service's values and charts.
-func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now time.Time) {
-	chart := func(name string, v float64, unit string, a aggregation) {
-		s.Charts = m.chart(s.Charts, "service/"+s.Name+"/"+strings.ReplaceAll(name, "failed logins", "auth_failures"), s.Name+": "+name, unit, a, now, v)
+func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *judged, now time.Time) {
+	chart := func(name string, v float64, unit string, l limits) {
+		s.Charts = m.chart(s.Charts, charted{
+			name: "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"), title: s.Name + ": " + name, unit: unit, limits: l,
+		}, now, v)
 	}
 	for i := range figures {
 		f := &figures[i]
@@ -124,7 +126,7 @@ func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now 
 		if v, ok := f.sum(t); ok {
 			s.Values = append(s.Values, newValue(f.name, v, f.unit))
 			if f.chart {
-				chart(f.name, v, f.unit, last)
+				chart(f.name, v, f.unit, limits{})
 			}
 		}
 	}
@@ -142,10 +144,10 @@ func (m *memory) addDetails(s *Service, t *observed, all *fleet, j *judged, now 
 		case v.Subject != health.TargetSubject(t.Target):
 		case v.Alert == health.AlertAuthFailureRate:
 			s.Values = append(s.Values, newValue("failed logins", v.Number, "per_minute"))
-			chart("failed logins", v.Number, "per_minute", most)
+			chart("failed logins", v.Number, "per_minute", limitsOf(&in.Alerts, v.Alert))
 		case v.Alert == health.AlertVolumeUsage:
 			s.Values = append(s.Values, newValue("used", v.Number, "ratio"))
-			chart("used", v.Number, "ratio", most)
+			chart("used", v.Number, "ratio", limitsOf(&in.Alerts, v.Alert))
 		case v.Alert == health.AlertVolumeInodes:
 			s.Values = append(s.Values, newValue("inodes used", v.Number, "ratio"))
 		case v.Alert == health.AlertCertificateExpiry:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -579,13 +580,76 @@ func TestFamiliesAreParsedOnlyWhenChanged(t *testing.T) {
 	}
 }
 
+func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		at              []time.Duration
+		values          []float64
+		mean, low, high float64
+	}{
+		"one value":                   {[]time.Duration{0}, []float64{7}, 7, 7, 7},
+		"each value for its time":     {[]time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}, []float64{1, 9, 2}, 3.5, 1, 9},
+		"a viewer changes no mean":    {[]time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, 20 * time.Second}, []float64{1, 1, 1, 3}, 1.8, 1, 3},
+		"a gap counts as one reading": {[]time.Duration{30 * time.Second, 270 * time.Second}, []float64{0, 10}, 5, 0, 10},
+		"no number":                   {[]time.Duration{10 * time.Second, 20 * time.Second}, []float64{4, math.NaN()}, 4, 4, 4},
+	} {
+		s := newSeries("CPU", "ratio", mean, start)
+		for i, v := range c.values {
+			s.add(start.Add(c.at[i]), v)
+		}
+		h := s.history("cpu", start)
+		got := [3]float64{*h.Values[steps-1], *h.Min[steps-1], *h.Max[steps-1]}
+		for i, want := range []float64{c.mean, c.low, c.high} {
+			if math.Abs(got[i]-want) > 1e-6 {
+				t.Errorf("%s: got mean, lowest and highest %v, want %g, %g, %g", name, got, c.mean, c.low, c.high)
+				break
+			}
+		}
+	}
+}
+
+// TestHistoryOfAStepKeepsNothingOfTheOneBefore: extremes begin anew, and steps before the first difference are known too.
+func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := newSeries("CPU", "ratio", mean, start)
+	for i, v := range []float64{5, 5, 1, 3, 2} {
+		s.add(start.Add(time.Duration(i/2)*step+time.Duration(1+i%2)*10*time.Second), v)
+	}
+	h := s.history("cpu", start.Add(2*step))
+	for i, want := range [][3]float64{{5, 5, 5}, {2, 1, 3}, {2, 2, 2}} {
+		at := steps - 3 + i
+		if got := [3]float64{*h.Values[at], *h.Min[at], *h.Max[at]}; got != want {
+			t.Errorf("step %d: got %v, want %v", i, got, want)
+		}
+	}
+	if h.Min[steps-4] != nil || h.Max[steps-4] != nil {
+		t.Error("a step without values has extremes")
+	}
+}
+
+// BenchmarkHistoryMemory reports what a history takes.
+func BenchmarkHistoryMemory(b *testing.B) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, values := range map[string][]float64{"steady": {1, 1}, "changing": {1, 2}} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				s := newSeries("CPU", "ratio", mean, now)
+				for i, v := range values {
+					s.add(now.Add(time.Duration(i)*time.Second), v)
+				}
+			}
+		})
+	}
+}
+
 func TestLastIsTheNewestValue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("CPU", "ratio", most, now)
+	s := newSeries("CPU", "ratio", mean, now)
 	for i, v := range []float64{1, 9, 2} {
 		s.add(now.Add(time.Duration(i)*time.Second), v)
 	}
-	if h := s.history("cpu", now); h.Last == nil || *h.Last != 2 || *h.Values[steps-1] != 9 || h.Keeps != "most" {
+	if h := s.history("cpu", now); h.Last == nil || *h.Last != 2 || *h.Max[steps-1] != 9 || h.Keeps != "mean" {
 		t.Errorf("got %+v", h)
 	}
 	if h := s.history("cpu", now.Add(step)); h.Last != nil {

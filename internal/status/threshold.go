@@ -22,6 +22,28 @@ type row struct {
 	emptyText string
 }
 
+// limits are the thresholds of an alert on a number; nil for none.
+type limits struct {
+	alert             string
+	warning, critical *float64
+}
+
+// limitsOf returns the thresholds of an alert on a charted number.
+func limitsOf(a *config.Alerts, alert string) limits {
+	of := func(amount config.AmountAlert, unit float64) limits {
+		return limits{alert, new(float64(amount.Warning.Over) / unit), new(float64(amount.Critical.Over) / unit)}
+	}
+	switch alert {
+	case health.AlertContainerMemory:
+		return of(a.ContainerMemory, 1)
+	case health.AlertVolumeUsage:
+		return of(a.DataVolumeUsage, 100)
+	case health.AlertAuthFailureRate:
+		return limits{alert, new(float64(a.XMPPAuthFailureRate.Warning.Over)), new(float64(a.XMPPAuthFailureRate.Critical.Over))}
+	}
+	return limits{}
+}
+
 // worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
 type worst struct {
 	name    string

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 //go:embed target.html
@@ -25,6 +26,17 @@ var targetText string
 var targetWords = template.FuncMap{
 	"clock": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000") },
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"lasting": func(r poll.Reading) string {
+		if r.Count < 2 {
+			return ""
+		}
+		from := r.First.UTC()
+		layout := time.TimeOnly
+		if from.Format(time.DateOnly) != r.Time.UTC().Format(time.DateOnly) {
+			layout = time.DateTime
+		}
+		return fmt.Sprintf("%d times, from %s to %s UTC", r.Count, from.Format(layout), r.Time.UTC().Format(layout))
+	},
 	"short": func(d time.Duration) string { return d.Round(10 * time.Microsecond).String() },
 	"phases": func(phases []exchange.Phase) string {
 		parts := make([]string, len(phases))
@@ -43,7 +55,16 @@ var targetWords = template.FuncMap{
 	},
 }
 
+//go:embed targets.html
+var targetsHTML string
+
+//go:embed targets.txt
+var targetsText string
+
 var (
+	targetsPage  = template.Must(template.New("targets").Funcs(pageFuncs).Parse(targetsHTML))
+	targetsPlain = texttemplate.Must(texttemplate.New("targets").Funcs(pageFuncs).Parse(targetsText))
+
 	targetPage  = template.Must(template.New("target").Funcs(targetWords).Parse(targetHTML))
 	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))
 )
@@ -68,9 +89,10 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, stati
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
-		http.Error(w, fmt.Sprintf("unknown target %q: the status page lists all targets", name), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("unknown target %q: /debug/targets/ lists all targets", name), http.StatusNotFound)
 		return
 	}
+	history.Last = poll.Collapse(history.Last)
 	w.Header().Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -84,6 +106,22 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, stati
 		Name, Style, Icon string
 		poll.History
 	}{name, static.link("style.css"), static.link("icon-unknown.svg"), history}, log)
+}
+
+// serveTargets lists all targets with their states and links to their probes, as text for clients that do not accept HTML.
+func serveTargets(w http.ResponseWriter, r *http.Request, src reporter, static *assets, log *slog.Logger) {
+	list := struct {
+		Style, Icon string
+		Services    []status.Service
+	}{static.link("style.css"), static.link("icon-unknown.svg"), slices.Clone(src.Report().Services)}
+	slices.SortFunc(list.Services, func(a, b status.Service) int { return strings.Compare(a.Name, b.Name) })
+	w.Header().Set("Vary", "Accept")
+	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		render(w, targetsPlain, list, log)
+		return
+	}
+	render(w, targetsPage, list, log)
 }
 
 // serveReload reloads the configuration. A client learns where an error is, but not the value there, which only the log has.

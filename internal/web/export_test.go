@@ -8,7 +8,7 @@ import (
 // NewAt is New with a fixed time for the status page.
 func NewAt(src Source, o Options, now time.Time) http.Handler {
 	look := newAssets()
-	page := newPages(src, src, src, look, o.Log)
+	page := newPages(src, look, o)
 	page.now = func() time.Time { return now }
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", page)
@@ -23,7 +23,7 @@ func RenderMarkdown(text string, link func(string) string) string {
 
 // RenderPage renders the status page without any cache.
 func RenderPage(src Source, o Options) (int, error) {
-	rendered, err := newPages(src, src, src, newAssets(), o.Log).page()
+	rendered, err := newPages(src, newAssets(), o).page()
 	if err != nil {
 		return 0, err
 	}

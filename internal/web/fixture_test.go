@@ -11,6 +11,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
@@ -22,6 +23,8 @@ type shown struct {
 
 	report *status.Report
 }
+
+func (shown) Incidents() []*incident.Incident { return nil }
 
 func (s shown) Report() *status.Report { return s.report }
 
@@ -69,12 +72,25 @@ func (s shown) Chart(name string) (status.History, bool) {
 	if title == "" {
 		return status.History{}, false
 	}
-	h := status.History{Name: name, Title: title, Unit: unit, Start: s.report.Time.Add(-24 * time.Hour), Step: 300, Values: make([]*float64, 288)}
+	h := status.History{
+		Name: name, Title: title, Unit: unit, Start: s.report.Time.Add(-24 * time.Hour).Truncate(time.Minute), Step: 300, Keeps: "mean",
+		Values: make([]*float64, 288), Min: make([]*float64, 288), Max: make([]*float64, 288),
+	}
+	switch unit {
+	case "bytes":
+		h.Alert, h.Warning, h.Critical = "ContainerMemory", ptr(3.2e8), ptr(1e9)
+	case "ratio":
+		h.Keeps, h.Min, h.Max = "least", nil, nil
+	}
 	for i := range h.Values {
 		if i < 30 || i > 100 && i < 110 {
 			continue // the exporter was not running
 		}
 		v := 20 + 8*math.Sin(float64(i+7*len(title))/20) + 2*math.Sin(float64(i))
+		low, high := 0.9, 1.2
+		if strings.HasPrefix(title, "steady") {
+			v, low, high = 20+math.Sin(float64(i))/100, 0.999, 1.002
+		}
 		switch unit {
 		case "bytes":
 			v *= 1e7
@@ -87,6 +103,9 @@ func (s shown) Chart(name string) (status.History, bool) {
 			}
 		}
 		h.Values[i] = &v
+		if h.Keeps == "mean" {
+			h.Min[i], h.Max[i] = ptr(low*v), ptr(high*v)
+		}
 	}
 	return h, true
 }

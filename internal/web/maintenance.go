@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,15 +46,28 @@ func (w *maintenanceRequest) end(now time.Time) (time.Time, error) {
 	return now.Add(d.Std()), nil
 }
 
-// parseMaintenance rejects unknown keys: a mistyped key must not start an unintended maintenance.
-func parseMaintenance(w http.ResponseWriter, r *http.Request) (maintenanceRequest, int, error) {
-	var request maintenanceRequest
+// bodyForm is what the body of a request must be like.
+type bodyForm struct {
+	what  string // such as "a maintenance"
+	limit int64  // in bytes
+	// example is a valid body, keys are the names of its keys.
+	example, keys string
+}
+
+var maintenanceForm = bodyForm{
+	what: "a maintenance", limit: maxMaintenanceBody, example: `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`,
+	keys: "kind, name, duration or until, and reason",
+}
+
+// read decodes the body of a request. It rejects unknown keys: a mistyped key must not start an unintended maintenance. With an error it
+// returns the status of the response.
+func (f *bodyForm) read(w http.ResponseWriter, r *http.Request, into any) (status int, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return request, http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
+		return http.StatusUnsupportedMediaType, errors.New("the content type must be application/json")
 	}
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxMaintenanceBody))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, f.limit))
 	d.DisallowUnknownFields()
-	err := d.Decode(&request)
+	err = d.Decode(into)
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			err = errors.New("more than one JSON value")
@@ -63,19 +77,19 @@ func parseMaintenance(w http.ResponseWriter, r *http.Request) (maintenanceReques
 		}
 	}
 	if _, long := errors.AsType[*http.MaxBytesError](err); long {
-		return request, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxMaintenanceBody)
+		return http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", f.limit)
 	}
 	if err != nil {
-		return request, http.StatusBadRequest, fmt.Errorf("the body is not a maintenance: %s", explainBodyError(err))
+		return http.StatusBadRequest, fmt.Errorf("the body is not %s: %s", f.what, f.explain(err))
 	}
-	return request, 0, nil
+	return 0, nil
 }
 
-// explainBodyError says what is wrong with a body without Go's terms.
-func explainBodyError(err error) string {
+// explain says what is wrong with a body without Go's terms.
+func (f *bodyForm) explain(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		if wrong.Field == "" {
-			return "it is a JSON " + wrong.Value + ", must be an object such as {\"kind\": \"target\", \"name\": \"irc_rpc\", \"duration\": \"1h\"}"
+			return "it is a JSON " + wrong.Value + ", must be an object such as " + f.example
 		}
 		return fmt.Sprintf("%s is a JSON %s, must be a string", wrong.Field, wrong.Value)
 	}
@@ -92,7 +106,7 @@ func explainBodyError(err error) string {
 		return "it ends in the middle of the JSON"
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "unknown key " + key + "; the keys are kind, name, duration or until, and reason"
+		return "unknown key " + key + "; the keys are " + f.keys
 	}
 	return err.Error()
 }
@@ -140,7 +154,8 @@ func serveMaintenance(w http.ResponseWriter, src maintainer, log *slog.Logger) {
 
 // serveSetMaintenance puts a target or container under maintenance from now on.
 func serveSetMaintenance(w http.ResponseWriter, r *http.Request, src maintainer, log *slog.Logger) {
-	request, code, err := parseMaintenance(w, r)
+	var request maintenanceRequest
+	code, err := maintenanceForm.read(w, r, &request)
 	if err != nil {
 		writeError(w, code, err, log)
 		return
@@ -198,5 +213,5 @@ func statusOf(err error) int {
 			return known.status
 		}
 	}
-	return http.StatusInternalServerError
+	return cmp.Or(statusOfIncident(err), http.StatusInternalServerError)
 }

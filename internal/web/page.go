@@ -6,12 +6,14 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -33,18 +35,24 @@ const (
 //go:embed status.html
 var statusHTML string
 
-var statusPage = template.Must(template.Must(template.New("status").Funcs(pageFuncs).Parse(statusHTML)).Parse(barsHTML))
+//go:embed thresholds.html
+var thresholdsHTML string
+
+var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(thresholdsHTML + barsHTML + incidentsHTML + statusHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
-	reports reporter
-	charts  historian
-	history availability
-	assets  *assets
-	log     *slog.Logger
-	now     func() time.Time
+	reports   reporter
+	charts    historian
+	history   availability
+	incidents chronicle
+	assets    *assets
+	log       *slog.Logger
+	now       func() time.Time
 	// switchboard is the URL of the demo's switchboard; empty for a real stack.
 	switchboard string
+	// offersForms reports whether there are forms for maintenance.
+	offersForms func() bool
 
 	cached atomic.Pointer[renderedPage]
 
@@ -62,8 +70,8 @@ type renderedPage struct {
 	plain, gzipped []byte
 }
 
-func newPages(reports reporter, charts historian, past availability, a *assets, log *slog.Logger) *pages {
-	return &pages{reports: reports, charts: charts, history: past, assets: a, log: log, now: time.Now}
+func newPages(src Source, a *assets, o Options) *pages {
+	return &pages{reports: src, charts: src, history: src, incidents: src, assets: a, log: o.Log, now: time.Now, offersForms: o.offersForms}
 }
 
 // ServeHTTP implements http.Handler.
@@ -123,11 +131,15 @@ type view struct {
 	Current, Announced []maintenance.Entry
 	// Switchboard is the URL of the demo's switchboard; empty for a real stack.
 	Switchboard string
+	// RecentIncidents are those of the last days, newest first.
+	RecentIncidents []shownIncident
+	// Forms says that maintenance can be set and ended on a page.
+	Forms bool
 	links
 }
 
 // links are the URLs of the page's assets.
-type links struct{ Script, Style, Chart, ChartStyle, Icon, ChartLicense string }
+type links struct{ Script, ChartScript, Style, Chart, ChartStyle, Icon, ChartLicense string }
 
 // Detail is the summary without the headline.
 func (v *view) Detail() string {
@@ -222,6 +234,18 @@ func (e entry) Subtitle() string {
 // Age formats how long ago Since is.
 func (e entry) Age() string { return e.view.Age(e.Since) }
 
+// MaintenanceForm is the URL of the form for its maintenance; empty if there is none.
+func (e entry) MaintenanceForm() string {
+	kind := config.MaintenanceTarget
+	if e.Kind == config.MaintenanceContainer {
+		kind = e.Kind
+	}
+	if !e.view.Forms {
+		return ""
+	}
+	return "maintenance?" + url.Values{"subject": {kind + "/" + e.Name}}.Encode()
+}
+
 // rows are the targets or the containers: those shown and those folded away.
 type rows struct {
 	Shown, Folded []row
@@ -253,9 +277,10 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now, Switchboard: p.switchboard,
+		Report: r, Now: now, Switchboard: p.switchboard, Forms: p.offersForms(),
+		RecentIncidents: listed(p.incidents.Incidents(), now.Add(-recentIncidents), now),
 		links: links{
-			Script: p.assets.link("status.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
+			Script: p.assets.link("status.js"), ChartScript: p.assets.link("charts.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
 		},
 	}

@@ -18,10 +18,9 @@ type spark struct {
 	Name, Title, Unit string
 	// Path is the SVG path within sparkWidth times sparkHeight; empty with fewer than two known values.
 	Path string
-	// Keeps says which value a step shows; empty for the last one.
+	// Keeps says which numbers of a step are shown.
 	Keeps string
-	// Label describes the chart in words, with Low, High and Last. Low is unknown and empty if steps keep their highest value, High
-	// if they keep their lowest.
+	// Label describes the chart in words, with Low, High and Last. High is empty for a state.
 	Label, Low, High, Last string
 }
 
@@ -29,41 +28,48 @@ type spark struct {
 // gaps.
 func newSpark(h status.History) *spark {
 	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": no data in the last 24 hours"}
-	low, high, last, known := math.Inf(1), math.Inf(-1), math.NaN(), 0
-	for _, v := range h.Values {
-		if v != nil {
-			known++
-			low, high, last = min(low, *v), max(high, *v), *v
-		}
+	lows, highs := h.Values, h.Values
+	if len(h.Min) == len(h.Values) && len(h.Max) == len(h.Values) {
+		lows, highs = h.Min, h.Max
 	}
-	if math.IsInf(low, 1) {
+	_, _, low, _ := column(lows)
+	_, newest, _, high := column(highs)
+	if low == nil || high == nil {
 		return s
 	}
+	last := *newest
 	if h.Last != nil {
 		last = *h.Last
 	}
-	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "most": "the highest of each 5 min"}[h.Keeps]
+	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "mean": "mean, lowest and highest of each 5 min"}[h.Keeps]
 	s.Last = amount(last, h.Unit)
-	if known < 2 {
-		s.Label = h.Title + ": too new for a chart, last " + s.Last
+	s.Path = sparkPath(h.Values, lows, highs, min(*low, 0), *high)
+	if s.Path == "" {
+		s.Label = h.Title + ": not enough data for a chart yet, last " + s.Last
 		return s
 	}
-	s.Label = h.Title + ", last 24 hours"
-	if h.Keeps != "most" {
-		s.Low = amount(min(low, last), h.Unit)
-		s.Label += ", lowest " + s.Low
-	}
+	s.Low = amount(*low, h.Unit)
+	s.Label = h.Title + ", last 24 hours, lowest " + s.Low
 	if h.Keeps != "least" {
-		s.High = amount(max(high, last), h.Unit)
+		s.High = amount(*high, h.Unit)
 		s.Label += ", highest " + s.High
 	}
 	s.Label += ", last " + s.Last
-	s.Path = sparkPath(h.Values, min(low, 0), high)
 	return s
 }
 
-// sparkPath returns the line through the values; bottom and top are the chart's limits.
-func sparkPath(values []*float64, bottom, top float64) string {
+// sparkPath returns the line through the values, which spans lows and highs; bottom and top are the chart's limits. It is empty with
+// fewer than two known values.
+func sparkPath(values, lows, highs []*float64, bottom, top float64) string {
+	known := 0
+	for _, v := range values {
+		if v != nil {
+			known++
+		}
+	}
+	if known < 2 {
+		return ""
+	}
 	if top <= bottom {
 		top = bottom + 1
 	}
@@ -81,7 +87,10 @@ func sparkPath(values []*float64, bottom, top float64) string {
 	drawing, level := false, 0
 	for x := range columns {
 		at, next := x*sparkWidth/columns, (x+1)*sparkWidth/columns
-		first, last, low, high := column(values[x*len(values)/columns : (x+1)*len(values)/columns])
+		from, to := x*len(values)/columns, (x+1)*len(values)/columns
+		first, last, _, _ := column(values[from:to])
+		_, _, low, _ := column(lows[from:to])
+		_, _, _, high := column(highs[from:to])
 		if first == nil {
 			if drawing {
 				point('L', at, level)

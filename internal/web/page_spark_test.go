@@ -43,8 +43,8 @@ func TestChartNeedsTwoValues(t *testing.T) {
 	if got := newSpark(status.History{Title: "CPU", Values: []*float64{nil, &one}}); got.Path != "" || got.Last != "1" {
 		t.Errorf("got %+v", got)
 	}
-	got := newSpark(status.History{Title: "CPU", Keeps: "most", Last: &now, Values: []*float64{&one, &three}})
-	if got.Path == "" || got.Last != "0.5" || got.High != "3" || got.Keeps != "the highest of each 5 min" {
+	got := newSpark(status.History{Title: "CPU", Keeps: "mean", Last: &now, Values: []*float64{&one, &three}})
+	if got.Path == "" || got.Last != "0.5" || got.High != "3" || got.Keeps != "mean, lowest and highest of each 5 min" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -56,14 +56,26 @@ func TestChartNumbersAreConsistent(t *testing.T) {
 		last  float64
 		want  string
 	}{
-		{"most", low, "x, last 24 hours, highest 300 ms, last 2 ms"},
+		{"mean", two, "x, last 24 hours, lowest 2 ms, highest 900 ms, last 300 ms"},
 		{"least", high, "x, last 24 hours, lowest 212 ms, last 900 ms"},
-		{"last", two, "x, last 24 hours, lowest 212 ms, highest 300 ms, last 300 ms"},
 	} {
-		s := newSpark(status.History{Title: "x", Unit: "seconds", Keeps: c.keeps, Last: &c.last, Values: []*float64{&one, &two}})
-		if s.Label != c.want || (s.Low == "") != (c.keeps == "most") || (s.High == "") != (c.keeps == "least") {
+		h := status.History{Title: "x", Unit: "seconds", Keeps: c.keeps, Last: &c.last, Values: []*float64{&one, &two}}
+		if c.keeps == "mean" {
+			h.Min, h.Max = []*float64{&low, &two}, []*float64{&one, &high}
+		}
+		s := newSpark(h)
+		if s.Label != c.want || s.Low == "" || (s.High == "") != (c.keeps == "least") {
 			t.Errorf("%s: got %q, %+v, want %q", c.keeps, s.Label, s, c.want)
 		}
+	}
+}
+
+// TestSmallChartSpansLowestAndHighest: the mean alone would hide the peak of a step.
+func TestSmallChartSpansLowestAndHighest(t *testing.T) {
+	one, peak := 1.0, 2.0
+	h := status.History{Keeps: "mean", Values: []*float64{&one, &one}, Min: []*float64{&one, &one}, Max: []*float64{&one, &peak}}
+	if got, want := newSpark(h).Path, "M0 12L48 12L48 2L48 12L48 12L96 12"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -324,9 +325,9 @@ func TestThresholdsShowDistance(t *testing.T) {
 		{status.Threshold{Present: ptr(0.4), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "0.4 /min", "9.6 /min to warning"},
 		{status.Threshold{Present: ptr(10), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "10 /min", "0 /min to warning"},
 		{status.Threshold{Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "17 /min", "33 /min to critical"},
-		{status.Threshold{Present: ptr(61 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "61 days", "47 days to warning"},
-		{status.Threshold{Present: ptr(5 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "5 d", "2 d to critical"},
-		{status.Threshold{Present: ptr(-day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "minus 1 d", "4 d beyond critical"},
+		{status.Threshold{Present: ptr(61 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "61 days left", "47 days to warning"},
+		{status.Threshold{Present: ptr(5 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "5 d left", "2 d to critical"},
+		{status.Threshold{Present: ptr(-day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "expired 1 d ago", "4 d beyond critical"},
 		{status.Threshold{Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"}, "214 MB", "286 MB to warning"},
 		{status.Threshold{Present: ptr(1.26e9), Critical: ptr(1e9), Unit: "bytes"}, "1.3 GB", "260 MB beyond critical"},
 		{status.Threshold{Present: ptr(0.82), Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio"}, "82 %", "13 % to critical"},
@@ -340,6 +341,47 @@ func TestThresholdsShowDistance(t *testing.T) {
 		if !strings.Contains(body, "<b>"+test.now+"</b>") || !strings.Contains(body, ">"+test.want+"</span>") {
 			t.Errorf("lacks %q or %q: %s", test.now, test.want, body[strings.Index(body, "<tbody"):strings.Index(body, "</tbody>")])
 		}
+	}
+}
+
+// TestBarsAreFullerTheWorse, also for certificates, whose values fall.
+func TestBarsAreFullerTheWorse(t *testing.T) {
+	day := 86400.0
+	last := -1.0
+	for _, left := range []float64{61, 30, 14, 5, 3, 0, -2} {
+		report := emptyReport()
+		report.Thresholds = []status.Threshold{{Alert: "TLSCertificateExpiry", Present: ptr(left * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}}
+		m := regexp.MustCompile(`class="fill" width="([0-9.]+)".*?M([0-9.]+) 0V8.*?M([0-9.]+) 0V8`).FindStringSubmatch(pageOf(t, report))
+		if m == nil {
+			t.Fatal("the row has no bar with two marks")
+		}
+		var fill, warning, critical float64
+		for i, into := range []*float64{&fill, &warning, &critical} {
+			v, err := strconv.ParseFloat(m[i+1], 64)
+			must(t, err)
+			*into = v
+		}
+		if fill < last || warning >= critical || (fill > warning) != (left < 14) || (fill > critical) != (left < 3) {
+			t.Errorf("%g d left: the bar is %g %% full after %g %%, its marks are at %g and %g", left, fill, last, warning, critical)
+		}
+		last = fill
+	}
+}
+
+func TestThresholdsFoldWhileAllIsWell(t *testing.T) {
+	holds(t, pageOf(t, healthyReport()), `<details class="fold" id="fold-thresholds"><summary>7 of 8 within limits, 1 not measured</summary>`)
+	for name, change := range map[string]func(*status.Threshold){
+		"warning": func(r *status.Threshold) { r.Level = status.Warning },
+		"pending": func(r *status.Threshold) { r.Pending = true },
+	} {
+		report := healthyReport()
+		change(&report.Thresholds[1])
+		if page := pageOf(t, report); strings.Contains(page, "fold-thresholds") || !strings.Contains(page, "<tbody") {
+			t.Errorf("%s: the table is folded away", name)
+		}
+	}
+	if strings.Contains(pageOf(t, emptyReport()), "fold-thresholds") {
+		t.Error("without thresholds, they are within limits")
 	}
 }
 
@@ -392,7 +434,7 @@ func TestProblemShowsWhenItBegan(t *testing.T) {
 	page := pageOf(t, r)
 	_, problems, _ := strings.Cut(page, `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
-	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watched since then")
+	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watching began then")
 	if strings.Contains(problems, "3 h") {
 		t.Errorf("a card tells since when the container runs: %s", problems)
 	}
@@ -423,7 +465,7 @@ func TestPageSays(t *testing.T) {
 				change := &r.Transitions[0]
 				change.Name, change.To, change.Count, change.Until = "irc-services", "restarted", 38, began
 				r.TransitionsLeftOut = 7
-			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer kept"},
+			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer shown"},
 		},
 	} {
 		c.change(c.report)

@@ -2,6 +2,7 @@ package web
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -25,6 +26,28 @@ func (r thresholdRow) Class() string {
 	return r.Level.String()
 }
 
+// ThresholdsFold says in one line that no threshold is exceeded, to fold the table; it is empty if one is, or if none is measured.
+func (v *view) ThresholdsFold() string {
+	measured := 0
+	for i := range v.ThresholdRows {
+		switch r := &v.ThresholdRows[i]; {
+		case r.Present == nil:
+		case r.Level != status.OK || r.Pending:
+			return ""
+		default:
+			measured++
+		}
+	}
+	unmeasured := ""
+	if n := len(v.ThresholdRows) - measured; n > 0 {
+		unmeasured = fmt.Sprintf(", %d not measured", n)
+	}
+	if measured == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d within limits%s", measured, len(v.ThresholdRows), unmeasured)
+}
+
 // bar holds positions on a horizontal bar, in percent; -1 for none.
 type bar struct{ Present, Warning, Critical float64 }
 
@@ -34,10 +57,21 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 	if t.Present == nil {
 		return r
 	}
-	r.Now = amount(*t.Present, t.Unit)
+	r.Now = present(t)
 	r.Distance = distance(t)
 	r.Bar = newBar(t)
 	return r
+}
+
+// present is the present value in words; of time left, it says so.
+func present(t status.Threshold) string {
+	switch {
+	case t.Below && t.Unit == "seconds" && *t.Present < 0:
+		return "expired " + amount(-*t.Present, t.Unit) + " ago"
+	case t.Below:
+		return amount(*t.Present, t.Unit) + " left"
+	}
+	return amount(*t.Present, t.Unit)
 }
 
 // exceeds reports whether the present value is beyond a threshold, which may be nil.
@@ -95,6 +129,7 @@ func distance(t status.Threshold) string {
 	return ""
 }
 
+// newBar returns the bar of a threshold. Every bar is fuller the worse the value is, so that of time left is full at 0.
 func newBar(t status.Threshold) *bar {
 	high := 0.0
 	for _, v := range []*float64{t.Warning, t.Critical} {
@@ -103,7 +138,7 @@ func newBar(t status.Threshold) *bar {
 		}
 	}
 	if t.Below {
-		high *= 3 // good values are to the right of the threshold
+		high *= 3 // an empty bar is three times the first threshold
 	} else {
 		high *= 1.25
 	}
@@ -114,7 +149,11 @@ func newBar(t status.Threshold) *bar {
 		if v == nil {
 			return -1
 		}
-		return math.Round(1000*min(max(*v/high, 0), 1)) / 10
+		part := min(max(*v/high, 0), 1)
+		if t.Below {
+			part = 1 - part
+		}
+		return math.Round(1000*part) / 10
 	}
 	return &bar{at(t.Present), at(t.Warning), at(t.Critical)}
 }

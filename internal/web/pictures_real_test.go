@@ -109,8 +109,11 @@ func invented(h status.History, now time.Time, level status.Level, which int) st
 		}
 	}
 	h.Start = now.Add(-24 * time.Hour)
-	steps := len(h.Values)
-	h.Values = make([]*float64, steps)
+	steps, spread := len(h.Values), h.Keeps == "mean"
+	h.Values, h.Min, h.Max = make([]*float64, steps), nil, nil
+	if spread {
+		h.Min, h.Max = make([]*float64, steps), make([]*float64, steps)
+	}
 	for i := range h.Values {
 		at := float64(i) / float64(steps)
 		v := last * (1 + 0.2*math.Sin(7*at+float64(len(h.Name))) + 0.05*math.Sin(90*at*float64(which+1)))
@@ -121,6 +124,9 @@ func invented(h status.History, now time.Time, level status.Level, which int) st
 			}
 		}
 		h.Values[i] = &v
+		if spread {
+			h.Min[i], h.Max[i] = &v, &v
+		}
 	}
 	return h
 }

@@ -42,6 +42,12 @@ func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 
+// redirect leads to a path that is relative, like all links: a proxy may add a path.
+func redirect(w http.ResponseWriter, code int, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(code)
+}
+
 // errorAnswer is the body of an error.
 type errorAnswer struct {
 	Schema status.Schema `json:"schema"`

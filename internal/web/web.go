@@ -23,6 +23,7 @@ type Source interface {
 	historian
 	availability
 	library
+	chronicle
 }
 
 // Options are the settings of the handlers.
@@ -33,6 +34,9 @@ type Options struct {
 	Documents string
 	// Lifecycle enables requests that change something: POST /-/reload, and POST and DELETE below /api/v1/.
 	Lifecycle bool
+	// Users returns who has a password of the listener, which checks it before each request. Nobody, or nil, is a listener without
+	// passwords.
+	Users func() []string
 	// Switchboard is the URL of the demo's switchboard, which the status page links to; empty for a real stack.
 	Switchboard string
 	Log         *slog.Logger
@@ -53,20 +57,34 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
-	pages := newPages(src, src, src, static, o.Log)
+	pages := newPages(src, static, o)
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
 	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
+	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, src, static, o.Log) })
+	mux.HandleFunc("GET /debug/targets", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
 	books := &runbooks{src, o.Documents, static, o.Log}
 	mux.HandleFunc("GET /runbooks", books.index)
 	mux.HandleFunc("GET /runbooks.md", books.index)
-	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "../runbooks") // relative, like all links: a proxy may add a path
+	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
+	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
+	events := &incidents{src, static, o.Log}
+	mux.HandleFunc("GET /incidents", events.list)
+	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "../incidents") // relative, like all links
 		w.WriteHeader(http.StatusMovedPermanently)
 	})
-	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
+	mux.HandleFunc("GET /incidents/{id}", events.page)
+	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
+	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src) })
+	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
+	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", events.serveAddNote))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
+	forms := newMaintenanceForms(src, src, static, o)
+	mux.HandleFunc("GET /maintenance", forms.get)
+	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
@@ -84,11 +102,15 @@ func New(src Source, o Options) http.Handler {
 	mux.Handle(healthy, Healthy(src))
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) { serveReady(w, src) })
 	// Another site's page must not change anything through an operator's browser.
-	return http.NewCrossOriginProtection().Handler(mux)
+	protection := http.NewCrossOriginProtection()
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "the request is from another site, so nothing was changed; if a reverse proxy is in front of the exporter, let it pass the header Host on", http.StatusForbidden)
+	}))
+	return protection.Handler(mux)
 }
 
 // changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set, and always refuses browsers:
-// none of our pages changes anything, and DNS rebinding can make the exporter look like a foreign page's own server.
+// none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
 	if o.Lifecycle {
 		return func(w http.ResponseWriter, r *http.Request) {

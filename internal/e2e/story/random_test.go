@@ -34,9 +34,11 @@ func TestRandomScripts(t *testing.T) {
 				script := randomScript(seed, *lasting, exporters)
 				play(t, exporters, nil, func(w *world) {
 					o := &observer{world: w, seen: map[string]time.Time{}}
-					w.afterRound = o.compare
+					c := &chronicler{world: w}
+					w.afterRound = func() { o.compare(); c.compare() }
 					(&scenario{script: script}).perform(w)
 					w.until(w.began.Add(*lasting))
+					c.settled()
 					if w.Failed() {
 						w.Logf("the script of seed %d:\n%s", seed, script)
 					}

@@ -300,11 +300,19 @@ func (w *world) start(e *exporter) {
 // kill ends an exporter as SIGKILL does: what it would save at its end is not saved.
 func (w *world) kill(e *exporter) {
 	w.Helper()
-	saved, err := os.ReadFile(e.stateFile)
+	files := map[string][]byte{e.stateFile: nil, e.stateFile + ".history": nil}
+	for file := range files {
+		if e.stateFile != "" {
+			content, err := os.ReadFile(file)
+			must(w.T, err)
+			files[file] = content
+		}
+	}
 	e.stop()
-	if e.stateFile != "" {
-		must(w.T, err)
-		must(w.T, os.WriteFile(e.stateFile, saved, 0o600))
+	for file, content := range files {
+		if e.stateFile != "" {
+			must(w.T, os.WriteFile(file, content, 0o600))
+		}
 	}
 }
 

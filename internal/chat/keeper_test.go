@@ -1,0 +1,162 @@
+package chat
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// deaf is a listener that ignores everything.
+type deaf struct{}
+
+func (deaf) Joined(Conversation)   {}
+func (deaf) Heard(string)          {}
+func (deaf) Refused(string, error) {}
+
+// ircServer answers what a client must have answered to log in and join #c; more answers the rest.
+func ircServer(conn net.Conn, afterJoin string, more func(line string) string) {
+	lines := make(chan string, 100) // a pipe has no buffer
+	go func() {
+		defer close(lines)
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			lines <- in.Text()
+		}
+	}()
+	for line := range lines {
+		answer := ""
+		switch {
+		case strings.HasPrefix(line, "CAP LS"):
+			answer = ":s CAP * LS :\r\n"
+		case line == "CAP END":
+			answer = ":s 001 n :welcome\r\n"
+		case strings.HasPrefix(line, "JOIN"):
+			answer = afterJoin
+		case more != nil:
+			answer = more(line)
+		}
+		if answer != "" {
+			_, _ = io.WriteString(conn, answer)
+		}
+	}
+}
+
+// keepIRC runs a keeper of a session at a server in memory until the end of the test. It returns how often the keeper has connected.
+func keepIRC(t *testing.T, plain bool, serve func(net.Conn)) (k *Keeper, dials func() int) {
+	t.Helper()
+	var mu sync.Mutex
+	n := 0
+	ctx, stop := context.WithCancel(exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		client, server := net.Pipe()
+		go serve(server)
+		return client, nil
+	}))
+	k = NewKeeper(&IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n", Channel: "#c"}, deaf{})
+	var running sync.WaitGroup
+	running.Go(func() { k.Run(ctx) })
+	t.Cleanup(func() { stop(); running.Wait() })
+	return k, func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return n
+	}
+}
+
+// state is the session's conversation, or why there is none.
+func (k *Keeper) state(t *testing.T) (Conversation, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	c, _, err := k.Await(ctx)
+	return c, err
+}
+
+// TestServerThatHangsIsLeft has a server accept connections and say nothing, before or after the encryption.
+func TestServerThatHangsIsLeft(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		t.Run(fmt.Sprintf("plain %t", plain), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k, dials := keepIRC(t, plain, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
+				time.Sleep(time.Hour)
+				if got := dials(); got < 30 || got > 60 {
+					t.Errorf("%d connections in an hour, want one each 90 s", got)
+				}
+				if _, err := k.state(t); failure.ReasonOf(err) != failure.Timeout {
+					t.Errorf("got %v, want a timeout", err)
+				}
+			})
+		})
+	}
+}
+
+// TestSessionsThatEndAtOnceAreRare has somebody kick the exporter from the channel whenever it joins.
+func TestSessionsThatEndAtOnceAreRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, dials := keepIRC(t, true, func(c net.Conn) { ircServer(c, ":s 366 n #c :End\r\n:op KICK #c n :go away\r\n", nil) })
+		time.Sleep(time.Hour)
+		if _, err := k.state(t); failure.ReasonOf(err) != failure.Forbidden {
+			t.Errorf("got %v, want that the exporter was kicked", err)
+		}
+		if got := dials(); got < 50 || got > 80 {
+			t.Errorf("joined %d times in an hour, want about once a minute", got)
+		}
+	})
+}
+
+// TestLongSessionComesBackSoon: the back-off of former failures is over after it.
+func TestLongSessionComesBackSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, dials := keepIRC(t, true, func(c net.Conn) { ircServer(c, ":s 366 n #c :End\r\n", nil) })
+		for range 6 {
+			k.endSession(errors.New("cut"))
+			time.Sleep(2 * time.Minute)
+		}
+		time.Sleep(steadySession)
+		before := dials()
+		k.endSession(errors.New("cut"))
+		time.Sleep(25 * time.Second)
+		if got := dials() - before; got != 1 {
+			t.Errorf("%d connections within 25 s after a long session, want 1", got)
+		}
+	})
+}
+
+// endSession ends the current session with that error.
+func (k *Keeper) endSession(err error) {
+	synctest.Wait()
+	k.mu.Lock()
+	end := k.end
+	k.mu.Unlock()
+	end(err)
+}
+
+type broken struct{}
+
+func (broken) Run(context.Context, *exchange.Record, Listener) error { panic("broken") }
+
+func TestKeeperSurvivesAPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := NewKeeper(broken{}, deaf{})
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		if _, err := k.state(t); failure.ReasonOf(err) != failure.Panic {
+			t.Errorf("got %v, want that the session panicked", err)
+		}
+		running.Wait()
+	})
+}

@@ -1,0 +1,267 @@
+// Package incident keeps a log of incidents: problems of one cause, from the reading that noticed them to the one that cleared them. It
+// is a pure computation on judgements.
+package incident
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+const (
+	// LastingWarning is how long a warning lasts before it opens an incident: most warnings become critical or end before.
+	LastingWarning = 30 * time.Minute
+	// QuietPeriod is how long all problems of an incident must stay away before it is closed: one that comes and goes is one incident.
+	QuietPeriod = 10 * time.Minute
+	// related is how much later than an incident of warnings a problem may begin and still belong to it: a certificate that has warned
+	// for days explains no outage of today.
+	related = time.Hour
+	// Retention is how long closed incidents are kept.
+	Retention = 90 * 24 * time.Hour
+	// MaxIncidents is how many there are at most.
+	MaxIncidents = 500
+	// maxTimeline, maxProblems and maxNotes bound the size of an incident.
+	maxTimeline = 200
+	maxProblems = 500
+	maxNotes    = 100
+	// maxText and maxAuthor bound a note, in characters.
+	maxText   = 2000
+	maxAuthor = 100
+)
+
+// The states of an incident.
+const (
+	// Open means that a problem lasts.
+	Open = "open"
+	// Watching means that all problems are over, but not for QuietPeriod yet.
+	Watching = "watching"
+	// Closed means that it is over.
+	Closed = "closed"
+	// Merged means that it has the cause of an older incident, which continues it.
+	Merged = "merged"
+)
+
+// Incident is one thing that went wrong, with its consequences. The log never changes an Incident that it has returned.
+type Incident struct {
+	ID string `json:"id"`
+	// Title is a headline in human names.
+	Title string `json:"title"`
+	State string `json:"state"`
+	// Severity is the worst that was reached.
+	Severity health.Severity `json:"severity"`
+	// Cause is the subject that explains the problems best.
+	Cause health.Subject `json:"cause"`
+	// Began is when the first problem began, or earlier with BeganAtLeast. Opened is when it became an incident.
+	Began        time.Time `json:"began"`
+	BeganAtLeast bool      `json:"began_at_least,omitempty"`
+	Opened       time.Time `json:"opened"`
+	// Ended is when the last problem ended, zero while one lasts; EndedAtLatest says that it may have ended before.
+	Ended         time.Time `json:"ended,omitzero"`
+	EndedAtLatest bool      `json:"ended_at_latest,omitempty"`
+	// Closed is when it had stayed away for QuietPeriod.
+	Closed  time.Time `json:"closed,omitzero"`
+	Updated time.Time `json:"updated"`
+	// MergedInto is the id of the incident that continues this one.
+	MergedInto string    `json:"merged_into,omitempty"`
+	Problems   []Problem `json:"problems"`
+	Outages    []Outage  `json:"outages"`
+	Timeline   []Event   `json:"timeline"`
+	// LeftOut is how many events in the middle of the timeline were dropped.
+	LeftOut int    `json:"timeline_left_out,omitempty"`
+	Notes   []Note `json:"notes"`
+	// Links are the subjects whose problems belong to the incident.
+	Links []health.Subject `json:"links,omitempty"`
+}
+
+// Problem is a problem of an incident.
+type Problem struct {
+	health.Subject
+	Alert string `json:"alert"`
+	Of    string `json:"of,omitempty"`
+	// Text says in human names what is wrong.
+	Text string `json:"text"`
+	// Severity is the worst that it reached since it began last.
+	Severity health.Severity `json:"severity"`
+	// Since is when it began last, Cleared when it ended last; zero while it lasts.
+	Since   time.Time `json:"since"`
+	AtLeast bool      `json:"at_least,omitempty"`
+	Cleared time.Time `json:"cleared,omitzero"`
+	// AtLatest says that it may have ended before Cleared, while nobody looked.
+	AtLatest bool `json:"at_latest,omitempty"`
+	// Excuse is why its alert is or was held back.
+	Excuse health.Excuse `json:"excuse,omitzero"`
+	// LastEvent is when it last got worse, for a problem that counts events; Expires is when the judge forgets that event.
+	LastEvent time.Time `json:"last_event,omitzero"`
+	Expires   time.Time `json:"expires,omitzero"`
+
+	confirmed bool // a reading of this process has shown it last
+}
+
+// Outage is how long the readings of a target failed.
+type Outage struct {
+	health.Subject
+	// Title is the target's human name.
+	Title string `json:"title"`
+	// Seconds is the sum of the outages that have ended, or of all in an incident that At returns.
+	Seconds float64 `json:"seconds"`
+	// AtMost says that an outage may have ended earlier than was noticed.
+	AtMost bool `json:"at_most,omitempty"`
+	// Since is when the current outage began; zero if there is none. Until is when the last one ended.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}
+
+// The kinds of events.
+const (
+	EventBegan   = "began"
+	EventAlert   = "alert"
+	EventExcused = "excused"
+	EventEnded   = "ended"
+	EventOpened  = "opened"
+	EventClosed  = "closed"
+	EventMerged  = "merged"
+)
+
+// Event is an entry of a timeline.
+type Event struct {
+	// Time is when it happened, for the first of Count times; Until is the last one.
+	Time  time.Time `json:"time"`
+	Until time.Time `json:"until,omitzero"`
+	Count int       `json:"count,omitempty"`
+	Kind  string    `json:"kind"`
+	// Subject and Alert are those of the problem, if the event is about one. Severity is that of the alert.
+	Subject  health.Subject  `json:"subject,omitzero"`
+	Alert    string          `json:"alert,omitempty"`
+	Of       string          `json:"of,omitempty"`
+	Severity health.Severity `json:"severity"`
+	Text     string          `json:"text"`
+}
+
+// Note is what somebody wrote about an incident.
+type Note struct {
+	Time   time.Time `json:"time"`
+	Author string    `json:"author,omitempty"`
+	Text   string    `json:"text"`
+}
+
+// Errors of AddNote.
+var (
+	ErrUnknown = errors.New("unknown incident")
+	ErrInvalid = errors.New("invalid note")
+	ErrTooMany = errors.New("too many notes")
+)
+
+// At returns the incident with the outages until now.
+func (i *Incident) At(now time.Time) *Incident {
+	shown := *i
+	shown.Outages = slices.Clone(i.Outages)
+	for k := range shown.Outages {
+		if d := &shown.Outages[k]; !d.Since.IsZero() {
+			d.Seconds += max(now.Sub(d.Since), 0).Seconds()
+		}
+	}
+	return &shown
+}
+
+// Lasts reports whether the incident may still change by itself.
+func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching }
+
+func (i *Incident) clone() *Incident {
+	c := *i
+	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
+	c.Notes, c.Links = slices.Clone(i.Notes), slices.Clone(i.Links)
+	return &c
+}
+
+// note adds an event to the timeline, in the order of time. A repetition only counts.
+func (i *Incident) note(e Event) {
+	for k := range i.Timeline {
+		if old := &i.Timeline[k]; old.Kind == e.Kind && old.Subject == e.Subject && old.Alert == e.Alert && old.Of == e.Of && old.Severity == e.Severity && old.Text == e.Text {
+			old.Count, old.Until = max(old.Count, 1)+1, e.Time
+			return
+		}
+	}
+	at := len(i.Timeline)
+	for at > 0 && e.Time.Before(i.Timeline[at-1].Time) {
+		at--
+	}
+	i.Timeline = slices.Insert(i.Timeline, at, e)
+	if len(i.Timeline) > maxTimeline {
+		i.Timeline = slices.Delete(i.Timeline, maxTimeline/2, maxTimeline/2+1)
+		i.LeftOut++
+	}
+}
+
+// link adds a subject whose problems belong to the incident.
+func (i *Incident) link(subjects ...health.Subject) {
+	for _, s := range subjects {
+		if !slices.Contains(i.Links, s) {
+			i.Links = append(i.Links, s)
+		}
+	}
+}
+
+// problem returns the problem with the key, nil if there is none.
+func (i *Incident) problem(k key) *Problem {
+	for n := range i.Problems {
+		if p := &i.Problems[n]; p.key() == k {
+			return p
+		}
+	}
+	return nil
+}
+
+// takes reports whether a linked problem that began at since belongs to the incident.
+func (i *Incident) takes(since time.Time) bool {
+	return i.Severity == health.Critical || since.Sub(i.Began) <= related
+}
+
+// key identifies a problem.
+type key struct {
+	health.Subject
+	alert, of string
+}
+
+func (p *Problem) key() key           { return key{p.Subject, p.Alert, p.Of} }
+func keyOf(p *health.Problem) key     { return key{p.Subject, p.Alert, p.Of} }
+func (p *Problem) lasts() bool        { return p.Cleared.IsZero() }
+func (p *Problem) countsEvents() bool { return countsEvents(p.Alert) }
+
+// countsEvents reports whether a problem remains for a while after the last of its events.
+func countsEvents(alert string) bool {
+	return alert == health.AlertContainerRestarts || alert == health.AlertContainerOOMKill
+}
+
+// outage reports whether the readings of the problem's target fail because of it.
+func (p *Problem) outage() bool {
+	return slices.Contains([]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown}, p.Alert)
+}
+
+// checkNote returns a note without spaces around it.
+func checkNote(author, text string) (Note, error) {
+	n := Note{Author: strings.TrimSpace(author), Text: strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))}
+	printable := func(r rune) bool { return unicode.IsPrint(r) }
+	switch length := utf8.RuneCountInString(n.Text); {
+	case n.Text == "":
+		return n, fmt.Errorf("%w: text is empty, must say something", ErrInvalid)
+	case length > maxText:
+		return n, fmt.Errorf("%w: text has %d characters, must have at most %d", ErrInvalid, length, maxText)
+	case !utf8.ValidString(n.Text) || strings.ContainsFunc(n.Text, func(r rune) bool { return r != '\n' && r != '\t' && !printable(r) }):
+		return n, fmt.Errorf("%w: text has a character that cannot be printed; remove it", ErrInvalid)
+	case utf8.RuneCountInString(n.Author) > maxAuthor:
+		return n, fmt.Errorf("%w: author has more than %d characters", ErrInvalid, maxAuthor)
+	case !utf8.ValidString(n.Author) || strings.ContainsFunc(n.Author, func(r rune) bool { return !printable(r) }):
+		return n, fmt.Errorf("%w: author must be one line of text", ErrInvalid)
+	}
+	return n, nil
+}
+
+// byAge sorts incidents, the oldest first.
+func byAge(a, b *Incident) int { return cmp.Or(a.Began.Compare(b.Began), strings.Compare(a.ID, b.ID)) }

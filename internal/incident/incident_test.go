@@ -1,0 +1,529 @@
+package incident
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// bluntWords name things as they are.
+type bluntWords struct{}
+
+func (bluntWords) Name(s health.Subject) string { return s.Name }
+
+func (bluntWords) Headline(p *health.Problem) string {
+	return strings.TrimSpace(p.Name + " " + p.Alert + " " + p.Of)
+}
+
+// world has a real judge, whose facts the test changes, and the log of what it says.
+type world struct {
+	*testing.T
+	health.Facts
+	began time.Time
+	judge *health.Judge
+	log   *Log
+	last  *health.Judgement
+	saved map[string][]byte
+}
+
+const step = 30 * time.Second
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	alerts := config.DefaultAlerts()
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	w := &world{T: t, began: began, judge: health.NewJudge(&alerts), log: &Log{}, saved: map[string][]byte{}}
+	w.Now = began
+	w.Engines = []health.Engine{{Host: "local", Read: true}}
+	for _, name := range []string{"db", "api", "web", "other"} {
+		w.Engines[0].Containers = append(w.Engines[0].Containers, health.Container{Host: "local", Name: name, State: health.Running, Expected: true})
+	}
+	w.container("api").DependsOn, w.container("web").DependsOn = []string{"db"}, []string{"api"}
+	for _, name := range []string{"api", "web", "web2", "other", "lone"} {
+		home := map[string]string{"web2": "web", "lone": ""}
+		container, moved := home[name]
+		if !moved {
+			container = name
+		}
+		w.Targets = append(w.Targets, health.Target{Name: name, Kind: "http", Container: container, ContainerHost: "local", Read: true, Up: true, Every: step})
+	}
+	w.look()
+	return w
+}
+
+func (w *world) container(name string) *health.Container {
+	list := w.Engines[0].Containers
+	return &list[slices.IndexFunc(list, func(c health.Container) bool { return c.Name == name })]
+}
+
+func (w *world) target(name string) *health.Target {
+	return &w.Targets[slices.IndexFunc(w.Targets, func(t health.Target) bool { return t.Name == name })]
+}
+
+func (w *world) stopDatabase(stopped bool) {
+	w.container("db").State = map[bool]string{true: "exited", false: health.Running}[stopped]
+}
+
+// look judges now, and saves what has changed.
+func (w *world) look() {
+	w.Helper()
+	facts := w.Facts
+	facts.Targets, facts.Engines = slices.Clone(w.Targets), slices.Clone(w.Engines)
+	for i := range facts.Targets {
+		facts.Targets[i].ReadAt = w.Now
+	}
+	facts.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
+	w.last = w.judge.Judge(&facts)
+	before := w.json()
+	changed := w.log.Observe(w.last, bluntWords{})
+	for _, i := range changed {
+		raw, err := json.Marshal(i)
+		if err != nil {
+			w.Fatal(err)
+		}
+		w.saved[i.ID] = raw
+	}
+	if after := w.json(); len(changed) == 0 && before != after {
+		w.Errorf("after %s, the log has changed without saying so:\n%s\n%s", w.since(w.Now), before, after)
+	}
+}
+
+func (w *world) json() string {
+	raw, err := json.Marshal(w.log.All())
+	if err != nil {
+		w.Fatal(err)
+	}
+	return string(raw)
+}
+
+func (w *world) since(at time.Time) time.Duration { return at.Sub(w.began) }
+
+// pass lets time pass, with a judgement in each step.
+func (w *world) pass(d time.Duration) {
+	w.Helper()
+	for end := w.Now.Add(d); w.Now.Before(end); {
+		w.Now = w.Now.Add(min(step, end.Sub(w.Now)))
+		w.look()
+	}
+}
+
+// restart ends the process and begins another one, which has the saved memory and records, after a while.
+func (w *world) restart(after time.Duration) {
+	w.Helper()
+	memory := w.judge.Memory(w.Now)
+	raw, err := json.Marshal(memory)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var restored health.Memory
+	if err := json.Unmarshal(raw, &restored); err != nil {
+		w.Fatal(err)
+	}
+	alerts := config.DefaultAlerts()
+	w.Now = w.Now.Add(after)
+	w.judge, w.log = health.NewJudge(&alerts), &Log{}
+	w.judge.Resume(&restored, w.Now)
+	for _, raw := range w.saved {
+		if err := w.log.Restore(raw); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// want compares the incidents, newest first, such as "db ContainerDown critical 1m to 7m closed: api TargetDown, db ContainerDown".
+func (w *world) want(want ...string) {
+	w.Helper()
+	var got []string
+	for _, i := range w.log.All() {
+		end := "now"
+		if !i.Ended.IsZero() {
+			end = w.since(i.Ended).String()
+		}
+		if i.EndedAtLatest {
+			end += " at the latest"
+		}
+		var problems []string
+		for n := range i.Problems {
+			problems = append(problems, i.Problems[n].Text)
+		}
+		slices.Sort(problems)
+		got = append(got, fmt.Sprintf("%s, %s, %s to %s, %s: %s", i.Title, i.Severity, w.since(i.Began), end, i.State, strings.Join(problems, "; ")))
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("after %s (-want +got):\n-%s\n+%s", w.since(w.Now), strings.Join(want, "\n-"), strings.Join(got, "\n+"))
+	}
+}
+
+func (w *world) newest() *Incident { return w.log.All()[0] }
+
+func TestCriticalProblemOpensAndClosesAnIncident(t *testing.T) {
+	w := newWorld(t)
+	w.pass(time.Minute)
+	w.target("lone").Up = false
+	w.look() // the reading that notices it
+	w.pass(5 * time.Minute)
+	w.want()
+	w.pass(30 * time.Second)
+	w.want("lone TargetDown, critical, 1m0s to now, open: lone TargetDown")
+	if i := w.newest(); w.since(i.Opened) != 6*time.Minute+30*time.Second || w.since(i.Timeline[0].Time) != time.Minute || len(i.ID) != 17 {
+		t.Errorf("got %+v", i)
+	}
+	w.target("lone").Up = true
+	w.pass(30 * time.Second)
+	w.want("lone TargetDown, critical, 1m0s to 7m0s, watching: lone TargetDown")
+	w.pass(QuietPeriod - time.Second)
+	w.want("lone TargetDown, critical, 1m0s to 7m0s, watching: lone TargetDown")
+	w.pass(time.Second)
+	w.want("lone TargetDown, critical, 1m0s to 7m0s, closed: lone TargetDown")
+	i := w.newest()
+	if w.since(i.Closed) != 17*time.Minute || !i.Updated.Equal(i.Closed) {
+		t.Errorf("closed after %s, updated after %s", w.since(i.Closed), w.since(i.Updated))
+	}
+	if len(i.Outages) != 1 || i.Outages[0].Seconds != 360 || i.Outages[0].AtMost {
+		t.Errorf("outages: %+v", i.Outages)
+	}
+	w.pass(time.Hour)
+	w.target("lone").Up = false
+	w.pass(6 * time.Minute)
+	if len(w.log.All()) != 2 {
+		t.Error("another outage an hour later is the same incident")
+	}
+}
+
+func TestShortAndMaintainedProblemsOpenNone(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(4 * time.Minute)
+	w.target("lone").Up = true
+	w.pass(time.Hour)
+	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: config.MaintenanceContainer, Name: "db"}}
+	w.target("lone").Up = false
+	w.stopDatabase(true)
+	w.target("api").Up, w.target("web").Up = false, false
+	w.pass(2 * time.Hour)
+	w.want()
+}
+
+func TestLastingWarningOpensAnIncident(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").WarnOnly = true
+	w.target("lone").Up = false
+	w.look()
+	w.pass(LastingWarning - time.Second)
+	w.want()
+	w.pass(time.Second)
+	w.want("lone TargetDown, warning, 0s to now, open: lone TargetDown")
+}
+
+// TestCauseAndConsequencesAreOneIncident has a database stop, on which everything but other depends.
+func TestCauseAndConsequencesAreOneIncident(t *testing.T) {
+	w := newWorld(t)
+	w.pass(time.Minute)
+	w.stopDatabase(true)
+	w.pass(time.Minute)
+	for _, name := range []string{"api", "web", "web2"} {
+		w.target(name).Up = false
+	}
+	w.pass(10 * time.Minute)
+	w.stopDatabase(false)
+	w.pass(time.Minute)
+	for _, name := range []string{"api", "web", "web2"} {
+		w.target(name).Up = true
+	}
+	w.pass(time.Hour)
+	w.want("db ContainerDown, critical, 1m30s to 13m30s, closed: api TargetDown; db ContainerDown; web TargetDown; web2 TargetDown")
+	i := w.newest()
+	if i.Cause != health.ContainerSubject("local", "db") {
+		t.Errorf("cause: %v", i.Cause)
+	}
+	if len(i.Outages) != 3 || i.Outages[0].Seconds != 660 {
+		t.Errorf("outages: %+v", i.Outages)
+	}
+	var told []string
+	for _, e := range i.Timeline {
+		told = append(told, fmt.Sprint(w.since(e.Time), " ", e.Text))
+	}
+	for _, want := range []string{
+		"1m30s db ContainerDown", "3m0s alert ContainerDown (warning): db ContainerDown", "7m0s alert ContainerDown (critical): db ContainerDown",
+		"2m30s no alert for api: it needs db", "12m30s over: db ContainerDown", "13m30s over: web TargetDown", "23m30s the incident was closed: its problems stayed away for 10 minutes",
+	} {
+		if !slices.Contains(told, want) {
+			t.Errorf("the timeline lacks %q:\n%s", want, strings.Join(told, "\n"))
+		}
+	}
+}
+
+func TestTargetsOfOneContainerAreOneIncident(t *testing.T) {
+	w := newWorld(t)
+	w.target("web").Up = false
+	w.pass(6 * time.Minute)
+	w.target("web2").Up = false
+	w.pass(time.Minute)
+	w.target("lone").Up = false
+	w.pass(6 * time.Minute)
+	w.want("lone TargetDown, critical, 7m30s to now, open: lone TargetDown", "web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
+}
+
+// TestIncidentsOfOneCauseAreMerged has the container that serves two targets become known while both are down.
+func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
+	w := newWorld(t)
+	w.target("web2").Container = ""
+	w.target("web").Up = false
+	w.pass(time.Minute)
+	w.target("web2").Up = false
+	w.pass(6 * time.Minute)
+	if n := len(w.log.All()); n != 2 {
+		t.Fatalf("%d incidents, want 2", n)
+	}
+	younger, older := w.log.All()[0], w.log.All()[1]
+	if _, err := w.log.AddNote(w.Now, younger.ID, "", "a note"); err != nil {
+		t.Fatal(err)
+	}
+	w.target("web2").Container = "web"
+	w.pass(time.Minute)
+	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown", "web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
+	if got := w.log.All(); got[0].MergedInto != older.ID || len(got[1].Outages) != 2 || len(got[1].Notes) != 1 {
+		t.Errorf("got %+v, %+v", got[0], got[1])
+	}
+	if i, err := w.log.AddNote(w.Now, younger.ID, "", "another"); err != nil || i.ID != older.ID {
+		t.Errorf("a note on the merged one went to %v, %v", i, err)
+	}
+	w.target("web").Up, w.target("web2").Up = true, true
+	w.pass(time.Hour)
+	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown", "web TargetDown, critical, 30s to 8m30s, closed: web TargetDown; web2 TargetDown")
+}
+
+// TestOldWarningTakesInNoOutage has a certificate that warns for days, and an outage of its target.
+func TestOldWarningTakesInNoOutage(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Conditions = []health.Condition{{Alert: health.AlertChainInvalid, Holds: true}}
+	w.pass(3 * time.Hour)
+	w.want("lone TLSChainInvalid, warning, 30s to now, open: lone TLSChainInvalid")
+	w.target("lone").Conditions, w.target("lone").Up = nil, false
+	w.pass(10 * time.Minute)
+	w.target("lone").Conditions, w.target("lone").Up = []health.Condition{{Alert: health.AlertChainInvalid, Holds: true}}, true
+	w.pass(time.Hour)
+	w.want("lone TargetDown, critical, 3h0m30s to 3h10m30s, closed: lone TargetDown", "lone TLSChainInvalid, warning, 30s to now, open: lone TLSChainInvalid")
+}
+
+func TestProblemThatComesAndGoesIsOneIncident(t *testing.T) {
+	w := newWorld(t)
+	for range 5 {
+		w.target("lone").Up = false
+		w.pass(6 * time.Minute)
+		w.target("lone").Up = true
+		w.pass(5 * time.Minute)
+	}
+	w.pass(time.Hour)
+	w.want("lone TargetDown, critical, 30s to 50m30s, closed: lone TargetDown")
+	i := w.newest()
+	if i.Outages[0].Seconds != 5*360 {
+		t.Errorf("outages: %+v", i.Outages)
+	}
+	for _, e := range i.Timeline {
+		if want := (map[string]int{EventBegan: 5, EventAlert: 5, EventEnded: 5})[e.Kind]; e.Count != want {
+			t.Errorf("%s counts %d, want %d", e.Kind, e.Count, want)
+		}
+	}
+}
+
+// TestCrashLoopEndsWithItsLastRestart holds that the window in which the judge counts restarts does not make the fault longer.
+func TestCrashLoopEndsWithItsLastRestart(t *testing.T) {
+	w := newWorld(t)
+	w.pass(time.Minute)
+	for range 10 {
+		w.container("other").Restarts++
+		w.pass(step)
+	}
+	w.pass(2 * time.Hour)
+	w.want("other ContainerRestarts, critical, 1m30s to 6m0s, closed: other ContainerRestarts")
+}
+
+func TestRestartContinuesAnIncident(t *testing.T) {
+	for name, c := range map[string]struct {
+		heals bool
+		away  time.Duration
+		want  string
+	}{
+		"it lasts":            {false, time.Hour, "lone TargetDown, critical, 30s to now, open: lone TargetDown"},
+		"it ended meanwhile":  {true, time.Hour, "lone TargetDown, critical, 30s to 1h10m30s at the latest, watching: lone TargetDown"},
+		"it ended in seconds": {true, time.Second, "lone TargetDown, critical, 30s to 10m31s at the latest, watching: lone TargetDown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.target("lone").Up = false
+			w.pass(10 * time.Minute)
+			id := w.newest().ID
+			w.restart(c.away)
+			for i := range w.Targets {
+				w.Targets[i].Read = false
+			}
+			w.look()
+			w.want("lone TargetDown, critical, 30s to now, open: lone TargetDown")
+			for i := range w.Targets {
+				w.Targets[i].Read = true
+			}
+			w.target("lone").Up = c.heals
+			w.pass(step)
+			w.want(c.want)
+			if w.newest().ID != id || c.heals && !w.newest().Outages[0].AtMost {
+				t.Errorf("got %+v", w.newest())
+			}
+			w.target("lone").Up = true
+			w.pass(time.Hour)
+			if i := w.newest(); i.State != Closed || len(w.log.All()) != 1 {
+				t.Errorf("got %+v", i)
+			}
+		})
+	}
+}
+
+// TestUnreadContainersKeepTheirIncident has the judge forget everything, and an engine that is read late.
+func TestUnreadContainersKeepTheirIncident(t *testing.T) {
+	w := newWorld(t)
+	w.stopDatabase(true)
+	w.pass(10 * time.Minute)
+	w.restart(time.Minute)
+	alerts := config.DefaultAlerts()
+	w.judge = health.NewJudge(&alerts)
+	w.Engines[0].Read = false
+	w.pass(5 * time.Minute)
+	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")
+	w.Engines[0].Read = true
+	w.pass(step)
+	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")
+	w.stopDatabase(false)
+	w.pass(step)
+	w.want("db ContainerDown, critical, 30s to 17m0s, watching: db ContainerDown")
+}
+
+// TestRestartWhileWatchingWaitsAgain has an outage end shortly before a long absence of the exporter.
+func TestRestartWhileWatchingWaitsAgain(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	w.target("lone").Up = true
+	w.pass(time.Minute)
+	w.restart(time.Hour)
+	w.pass(QuietPeriod)
+	w.want("lone TargetDown, critical, 30s to 10m30s, watching: lone TargetDown")
+	w.pass(step)
+	w.want("lone TargetDown, critical, 30s to 10m30s, closed: lone TargetDown")
+}
+
+func TestRemovedTargetEndsItsIncident(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	w.Targets = w.Targets[:len(w.Targets)-1]
+	w.pass(time.Hour)
+	w.want("lone TargetDown, critical, 30s to 10m30s, closed: lone TargetDown")
+	if last := w.newest().Timeline[3]; last.Text != "no longer watched: lone" && w.newest().Timeline[4].Text != "no longer watched: lone" {
+		t.Errorf("got %+v", w.newest().Timeline)
+	}
+}
+
+func TestReturnedIncidentsDoNotChange(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	i := w.newest()
+	before, err := json.Marshal(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.log.AddNote(w.Now, i.ID, "ann", "on it"); err != nil {
+		t.Fatal(err)
+	}
+	w.target("lone").Up = true
+	w.pass(time.Hour)
+	if after, err := json.Marshal(i); err != nil || string(after) != string(before) {
+		t.Errorf("it was %s\nand is %s, %v", before, after, err)
+	}
+	if at := i.At(w.began.Add(time.Hour)); at.Outages[0].Seconds != 3570 || i.Outages[0].Seconds != 0 {
+		t.Errorf("outages after an hour: %+v, %+v", at.Outages, i.Outages)
+	}
+}
+
+func TestNotesAreChecked(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	id := w.newest().ID
+	for name, c := range map[string]struct {
+		id, author, text string
+		want             error
+	}{
+		"good":            {id, "Ann", "line one\n\tline two ✓", nil},
+		"longest":         {id, "", strings.Repeat("é", 2000), nil},
+		"too long":        {id, "", strings.Repeat("é", 2001), ErrInvalid},
+		"empty":           {id, "Ann", " \n ", ErrInvalid},
+		"control":         {id, "", "a\x1b[31mb", ErrInvalid},
+		"invalid UTF-8":   {id, "", "a\xff", ErrInvalid},
+		"direction":       {id, "", "a\u202eb", ErrInvalid},
+		"author of lines": {id, "a\nb", "x", ErrInvalid},
+		"long author":     {id, strings.Repeat("a", 101), "x", ErrInvalid},
+		"unknown":         {"20260501-00000000", "", "x", ErrUnknown},
+	} {
+		before := len(w.newest().Notes)
+		_, err := w.log.AddNote(w.Now, c.id, c.author, c.text)
+		if !errors.Is(err, c.want) || len(w.newest().Notes) != before+map[bool]int{true: 1}[c.want == nil] {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+	for range maxNotes {
+		_, _ = w.log.AddNote(w.Now, id, "", "again")
+	}
+	if _, err := w.log.AddNote(w.Now, id, "", "once more"); !errors.Is(err, ErrTooMany) || len(w.newest().Notes) != maxNotes {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestLogIsBounded(t *testing.T) {
+	log, now := &Log{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for n := range 700 {
+		at := now.Add(-time.Duration(n) * time.Hour)
+		state := Closed
+		if n == 650 {
+			state = Watching
+		}
+		raw, err := json.Marshal(&Incident{ID: fmt.Sprint(n), State: state, Began: at, Opened: at, Ended: at, Updated: at})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(log.Restore(raw), log.Restore(raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log.Observe(&health.Judgement{Time: now}, bluntWords{})
+	if all := log.All(); len(all) != MaxIncidents || all[0].ID != "0" || all[MaxIncidents-1].ID != "650" {
+		t.Errorf("%d incidents, %s to %s", len(all), all[0].ID, all[len(all)-1].ID)
+	}
+	log.Observe(&health.Judgement{Time: now.Add(Retention)}, bluntWords{})
+	log.prune(now.Add(Retention))
+	if all := log.All(); len(all) != 2 {
+		t.Errorf("%d incidents after 90 days, want the newest, which is 90 days old, and the one that lasts", len(all))
+	}
+	for _, bad := range []string{"{", "[]", "{}", `{"id":"x"}`} {
+		if log.Restore([]byte(bad)) == nil {
+			t.Errorf("%s was restored", bad)
+		}
+	}
+}
+
+func TestTimelineIsBounded(t *testing.T) {
+	i, at := &Incident{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for n := range 1000 {
+		i.note(Event{Time: at.Add(time.Duration(n) * time.Second), Kind: EventBegan, Text: fmt.Sprint(n)})
+	}
+	if len(i.Timeline) != maxTimeline || i.LeftOut != 800 || i.Timeline[0].Text != "0" || i.Timeline[maxTimeline-1].Text != "999" {
+		t.Errorf("%d events, %d left out", len(i.Timeline), i.LeftOut)
+	}
+}

@@ -1,0 +1,259 @@
+package web_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
+)
+
+// chronicle is a web.Source with incidents and maintenance.
+type chronicle struct {
+	web.Source
+
+	incidents   []*incident.Incident
+	maintenance []maintenance.Entry
+	noted       string
+}
+
+func (c *chronicle) Incidents() []*incident.Incident             { return c.incidents }
+func (c *chronicle) Maintenance() []maintenance.Entry            { return c.maintenance }
+func (c *chronicle) Report() *status.Report                      { return emptyReport() }
+func (c *chronicle) Availability() *history.Report               { return history.New().Report(time.Now()) }
+func (c *chronicle) Chart(string) (h status.History, known bool) { return h, false }
+func (c *chronicle) Watch() (*status.Report, <-chan struct{})    { return emptyReport(), nil }
+func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, error) {
+	if id != c.incidents[0].ID {
+		return nil, fmt.Errorf("%w %q", incident.ErrUnknown, id)
+	}
+	c.noted = author + ": " + text
+	return c.incidents[0], nil
+}
+
+func (c *chronicle) handler(lifecycle bool) http.Handler {
+	return web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: lifecycle})
+}
+
+// hostile is markup for HTML, XML and iCalendar.
+const hostile = `<script>alert(1)</script>&"'` + "\x01;,\\]]>"
+
+// fixedNoon is the time of the fixtures that are not relative to now.
+var fixedNoon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+
+// newIncident has everything that an incident can have, with the given name everywhere.
+func newIncident(id, state, name string, began time.Time) *incident.Incident {
+	s := health.TargetSubject(name)
+	i := &incident.Incident{
+		ID: id, Title: name + " is down", State: state, Severity: health.Critical, Cause: s, Began: began, Opened: began.Add(5 * time.Minute), Updated: began.Add(5 * time.Minute),
+		Problems: []incident.Problem{{Subject: s, Alert: "TargetDown", Of: name, Text: name + " is down", Severity: health.Critical, Since: began}},
+		Outages:  []incident.Outage{{Subject: s, Title: name, Since: began}},
+		Timeline: []incident.Event{
+			{Time: began, Kind: incident.EventBegan, Subject: s, Alert: "TargetDown", Text: name + " is down", Count: 2, Until: began.Add(time.Minute)},
+			{Time: began.Add(5 * time.Minute), Kind: incident.EventAlert, Subject: s, Alert: "TargetDown", Severity: health.Critical, Text: "alert TargetDown (critical): " + name},
+		},
+		Notes: []incident.Note{{Time: began, Author: name, Text: name + "\nsecond line"}}, Links: []health.Subject{s},
+	}
+	if state == incident.Closed || state == incident.Watching {
+		i.Ended, i.Updated = began.Add(20*time.Minute), began.Add(30*time.Minute)
+		i.Outages[0] = incident.Outage{Subject: s, Title: name, Seconds: 1200, Until: i.Ended}
+	}
+	if state == incident.Closed {
+		i.Closed = i.Updated
+	}
+	return i
+}
+
+func newChronicle() *chronicle {
+	merged := newIncident("20260501-00000003", incident.Merged, "third", fixedNoon)
+	merged.MergedInto = "20260501-00000002"
+	return &chronicle{incidents: []*incident.Incident{
+		newIncident("20260501-00000001", incident.Open, hostile, fixedNoon.Add(time.Hour)), newIncident("20260501-00000002", incident.Closed, "second", fixedNoon), merged,
+	}}
+}
+
+// TestIncidentPagesEscapeNames holds that names of containers and notes become no markup.
+func TestIncidentPagesEscapeNames(t *testing.T) {
+	c := newChronicle()
+	for _, path := range []string{"/incidents", "/incidents/20260501-00000001", "/incidents.atom"} {
+		got := fetch(t, c.handler(false), path)
+		if got.StatusCode != http.StatusOK || strings.Contains(string(got.body), "<script") || !strings.Contains(string(got.body), "&lt;script&gt;") {
+			t.Errorf("%s: %d\n%s", path, got.StatusCode, got.body)
+		}
+		if strings.Contains(path, "atom") {
+			continue
+		}
+		if !strings.Contains(got.Header.Get("Content-Security-Policy"), "default-src 'none'") || strings.Contains(string(got.body), `="/`) {
+			t.Errorf("%s: no policy, or an absolute link:\n%s", path, got.body)
+		}
+	}
+}
+
+func TestIncidentPagesSayWhatHappened(t *testing.T) {
+	h := newChronicle().handler(false)
+	for path, wants := range map[string][]string{
+		"/incidents": {`href="incidents/20260501-00000002">second is down</a>`, "over after 20 min", `href="incidents.atom"`, `href="maintenance.ics"`},
+		"/incidents/20260501-00000002": {
+			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Outage of second: 20 min", "2 times", "second line",
+			`href="../runbooks/TargetDown"`, `href="../incidents"`, `href="../assets/style.css`,
+		},
+	} {
+		got := fetch(t, h, path)
+		for _, want := range wants {
+			if !strings.Contains(string(got.body), want) {
+				t.Errorf("%s lacks %q:\n%s", path, want, got.body)
+			}
+		}
+	}
+	if got := fetch(t, h, "/incidents"); strings.Contains(string(got.body), "third") {
+		t.Error("the list has a merged incident")
+	}
+	if got := fetch(t, h, "/incidents/20260501-00000003"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "20260501-00000002" {
+		t.Errorf("merged: %d, %s", got.StatusCode, got.Header.Get("Location"))
+	}
+	if got := fetch(t, h, "/incidents/"); got.StatusCode != http.StatusMovedPermanently || got.Header.Get("Location") != "../incidents" {
+		t.Errorf("got %d, %s", got.StatusCode, got.Header.Get("Location"))
+	}
+	if got := fetch(t, h, "/incidents/x"); got.StatusCode != http.StatusNotFound {
+		t.Errorf("unknown: %d", got.StatusCode)
+	}
+}
+
+func TestStatusPageShowsIncidentsOfTheWeek(t *testing.T) {
+	c := &chronicle{}
+	const heading = "Incidents of the last 7 days"
+	for _, test := range []struct {
+		began time.Duration
+		state string
+		shown bool
+	}{{time.Hour, incident.Open, true}, {100 * time.Hour, incident.Closed, true}, {200 * time.Hour, incident.Closed, false}, {200 * time.Hour, incident.Open, true}} {
+		c.incidents = []*incident.Incident{newIncident("1", test.state, "web", time.Now().Add(-test.began))}
+		if page := string(fetch(t, c.handler(false), "/").body); strings.Contains(page, heading) != test.shown || strings.Contains(page, `href="incidents/1"`) != test.shown {
+			t.Errorf("began %s ago, %s: want it on the page: %t\n%s", test.began, test.state, test.shown, page)
+		}
+	}
+}
+
+func TestFeedEntryChangesOnlyWithItsIncident(t *testing.T) {
+	type feed struct {
+		ID      string `xml:"id"`
+		Updated string `xml:"updated"`
+		Entries []struct {
+			ID      string `xml:"id"`
+			Title   string `xml:"title"`
+			Updated string `xml:"updated"`
+			Content string `xml:"content"`
+		} `xml:"entry"`
+	}
+	c := newChronicle()
+	read := func() (f feed, etag string) {
+		t.Helper()
+		got := fetch(t, c.handler(false), "/incidents.atom")
+		must(t, xml.Unmarshal(got.body, &f))
+		return f, got.Header.Get("ETag")
+	}
+	before, etag := read()
+	if again, same := read(); same != etag || again.ID != before.ID {
+		t.Errorf("the feed of unchanged incidents is %s, then %s", etag, same)
+	}
+	if got := fetch(t, c.handler(false), "/incidents.atom", "If-None-Match", etag); got.StatusCode != http.StatusNotModified {
+		t.Errorf("asked again: %d", got.StatusCode)
+	}
+	c.incidents[0] = newIncident(c.incidents[0].ID, incident.Closed, "first", fixedNoon.Add(time.Hour))
+	after, _ := read()
+	e, old := after.Entries[0], before.Entries[0]
+	if len(after.Entries) != 3 || e.ID != old.ID || e.Updated <= old.Updated || e.Title != "Fixed: first is down" || !strings.Contains(e.Content, "over after 20 min") || after.Updated != e.Updated {
+		t.Errorf("before: %+v\nafter: %+v", old, e)
+	}
+	c.incidents = nil
+	if empty, _ := read(); empty.Updated == "" || len(empty.Entries) != 0 {
+		t.Errorf("got %+v", empty)
+	}
+}
+
+func TestNoteRequiresLifecycleAndAProgram(t *testing.T) {
+	for name, test := range map[string]struct {
+		lifecycle    bool
+		header, body string
+		status       int
+		want         string
+	}{
+		"good":         {true, "", `{"author":"Ann","text":"on it"}`, 201, `"text": "first`},
+		"no lifecycle": {false, "", `{"text":"x"}`, 403, "--web.enable-lifecycle"},
+		"browser":      {true, "Sec-Fetch-Site", `{"text":"x"}`, 403, "refused for web pages"},
+		"key":          {true, "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; the keys are author and text`},
+		"list":         {true, "", `[]`, 400, "must be an object such as"},
+		"long":         {true, "", `{"text":"` + strings.Repeat("x", 40_000) + `"}`, 413, "longer than 32768 bytes"},
+	} {
+		c := newChronicle()
+		c.incidents[0].Notes[0].Text = "first"
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(test.body))
+		r.Header.Set("Content-Type", "application/json")
+		if test.header != "" {
+			r.Header.Set(test.header, "same-origin")
+		}
+		w := httptest.NewRecorder()
+		c.handler(test.lifecycle).ServeHTTP(w, r)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) || (c.noted == "Ann: on it") != (test.status == 201) {
+			t.Errorf("%s: %d, %q\n%s", name, w.Code, c.noted, w.Body)
+		}
+	}
+}
+
+func TestIncidentListLeavesOutDetails(t *testing.T) {
+	var list struct{ Incidents []map[string]any }
+	must(t, json.Unmarshal(fetch(t, newChronicle().handler(false), "/api/v1/incidents").body, &list))
+	if len(list.Incidents) != 2 {
+		t.Fatalf("got %v", list)
+	}
+	var one map[string]any
+	must(t, json.Unmarshal(fetch(t, newChronicle().handler(false), "/api/v1/incidents/20260501-00000002").body, &one))
+	for _, key := range []string{"timeline", "problems", "notes"} {
+		if list.Incidents[1][key] != nil || one[key] == nil {
+			t.Errorf("%s: in the list %v, in the incident %v", key, list.Incidents[1][key], one[key])
+		}
+	}
+	if one["links"] != nil || list.Incidents[1]["links"] != nil {
+		t.Error("the API shows the links of the log")
+	}
+}
+
+// TestCalendarIsFoldedAndEscaped reads the calendar as RFC 5545 describes it; internal/e2e/feeds does so with a library.
+func TestCalendarIsFoldedAndEscaped(t *testing.T) {
+	c := &chronicle{maintenance: []maintenance.Entry{
+		{Kind: "target", Name: hostile, From: fixedNoon, Until: fixedNoon.Add(time.Hour), Reason: strings.Repeat("añ,b;c\\ ", 30) + hostile, Source: maintenance.FromConfig},
+	}}
+	got := fetch(t, c.handler(false), "/maintenance.ics")
+	if got.Header.Get("Content-Type") != "text/calendar; charset=utf-8" {
+		t.Errorf("content type %q", got.Header.Get("Content-Type"))
+	}
+	body := string(got.body)
+	for line := range strings.SplitSeq(body, "\r\n") {
+		if len(line) > 75 || strings.ContainsAny(line, "\n\r\x01") {
+			t.Errorf("bad line %q", line)
+		}
+	}
+	lines := strings.Split(strings.ReplaceAll(body, "\r\n ", ""), "\r\n")
+	plain := strings.ReplaceAll(hostile, "\x01", "")
+	escaped := strings.NewReplacer(`\`, `\\`, ";", `\;`, ",", `\,`).Replace(strings.Repeat("añ,b;c\\ ", 30) + plain)
+	for _, want := range []string{"BEGIN:VCALENDAR", "VERSION:2.0", "DTSTART:20260501T120000Z", "DTEND:20260501T130000Z", "DESCRIPTION:" + escaped, "END:VCALENDAR"} {
+		if !slices.Contains(lines, want) {
+			t.Errorf("the calendar lacks %q:\n%s", want, body)
+		}
+	}
+	if again := fetch(t, c.handler(false), "/maintenance.ics"); string(again.body) != body {
+		t.Error("an unchanged calendar differs")
+	}
+}
