@@ -55,7 +55,7 @@ const (
 
 // Look looks around. It only reads.
 func Look(ctx context.Context, o Options) (*Facts, error) {
-	f := &Facts{Domain: o.Domain, NoEngine: o.NoEngine, StateFile: o.StateFile, Answers: map[string]bool{}}
+	f := &Facts{Domain: o.Domain, NoEngine: o.NoEngine, StateFile: o.StateFile}
 	if o.Engine != nil {
 		all, err := containersOf(ctx, o.Engine)
 		if err != nil {
@@ -68,9 +68,7 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 		}
 	}
 	resolve(ctx, f.Containers)
-	for address := range answering(ctx, addressesToTry(f.Containers), o.Dial) {
-		f.Answers[address] = true
-	}
+	f.Answers = answering(ctx, addressesToTry(f.Containers), o.Dial)
 	f.Environment = knownNames(slices.DeleteFunc(namesOfVariables(), func(name string) bool {
 		value, _ := o.Lookup(name)
 		if info, err := os.Stat(value); err == nil && strings.HasSuffix(name, "_FILE") && info.Size() == 0 {
@@ -250,23 +248,32 @@ func resolve(ctx context.Context, containers []Container) {
 	})
 }
 
-// answering returns the addresses that accept a connection.
-func answering(ctx context.Context, addresses []string, dial func(context.Context, string, string) (net.Conn, error)) map[string]bool {
+// answering returns the first address of each list that accepts a connection. IRC servers throttle whoever makes more of them.
+func answering(ctx context.Context, lists [][]string, dial func(context.Context, string, string) (net.Conn, error)) map[string]bool {
 	var mu sync.Mutex
 	found := map[string]bool{}
-	inParallel(len(addresses), func(i int) {
-		dialing, cancel := context.WithTimeout(ctx, answerTime)
-		defer cancel()
-		conn, err := dial(dialing, "tcp", addresses[i])
-		if err != nil {
-			return
+	inParallel(len(lists), func(i int) {
+		for _, address := range lists[i] {
+			if accepts(ctx, address, dial) {
+				mu.Lock()
+				defer mu.Unlock()
+				found[address] = true
+				return
+			}
 		}
-		conn.Close() //nolint:errcheck,gosec // only opened
-		mu.Lock()
-		defer mu.Unlock()
-		found[addresses[i]] = true
 	})
 	return found
+}
+
+func accepts(ctx context.Context, address string, dial func(context.Context, string, string) (net.Conn, error)) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	conn, err := dial(ctx, "tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close() //nolint:errcheck,gosec // only opened
+	return true
 }
 
 func inParallel(n int, do func(i int)) {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -92,6 +94,23 @@ func TestOnlyWhatAcceptsAConnectionAnswers(t *testing.T) {
 	want := &Facts{NoEngine: "none", Answers: map[string]bool{"127.0.0.1:5222": true}, Environment: []string{"IRC_RPC_PASSWORD"}}
 	if diff := gocmp.Diff(want, f); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestOneConnectionIsEnough holds that a server which counts connections is not asked at each of its addresses.
+func TestOneConnectionIsEnough(t *testing.T) {
+	var tried []string
+	dial := func(_ context.Context, _, address string) (net.Conn, error) {
+		tried = append(tried, address)
+		if address == "a:1" {
+			return nil, errors.New("refused")
+		}
+		ours, theirs := net.Pipe()
+		return ours, theirs.Close()
+	}
+	got := answering(t.Context(), [][]string{{"a:1", "b:1", "c:1"}}, dial)
+	if want := map[string]bool{"b:1": true}; !maps.Equal(got, want) || !slices.Equal(tried, []string{"a:1", "b:1"}) {
+		t.Errorf("%v answer, tried are %v", got, tried)
 	}
 }
 

@@ -190,24 +190,22 @@ func (c *Container) isTransient(address string) bool {
 	return err == nil && slices.Contains(c.Addresses, at.Addr()) && !at.Addr().IsLoopback()
 }
 
-// addressesToTry are all addresses that Write wants to know about.
-func addressesToTry(containers []Container) []string {
-	var all []string
-	add := func(addresses ...string) {
-		for _, a := range addresses {
-			if !slices.Contains(all, a) {
-				all = append(all, a)
-			}
+// addressesToTry are the addresses that Write wants to know about. Of each list, the first that answers is enough.
+func addressesToTry(containers []Container) [][]string {
+	var all [][]string
+	add := func(addresses []string) {
+		if !slices.ContainsFunc(all, func(a []string) bool { return slices.Equal(a, addresses) }) {
+			all = append(all, addresses)
 		}
 	}
 	for i := range containers {
 		c := &containers[i]
 		for _, e := range endpoints[c.Role] {
-			add(c.candidates(e.portOf(c))...)
+			add(c.candidates(e.portOf(c)))
 		}
 	}
 	for _, e := range localEndpoints(containers) {
-		add(e.local())
+		add([]string{e.local()})
 	}
 	return all
 }

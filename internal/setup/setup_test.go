@@ -230,6 +230,16 @@ func TestLastingAddressIsPreferred(t *testing.T) {
 	}
 }
 
+func TestContainerThatRunsIsPreferred(t *testing.T) {
+	f := stack()
+	left := f.Containers[3]
+	left.Name, left.State = "a-xmpp-of-before", "exited"
+	f.Containers = append([]Container{left}, f.Containers...)
+	if got := string(Write(f).YAML); !strings.Contains(got, "# xmpp: container chat-xmpp-1,") || !strings.Contains(got, "# Container a-xmpp-of-before is another xmpp.") {
+		t.Errorf("the one that has ended is chosen:\n%s", got)
+	}
+}
+
 func TestVirtualHostIsNotGuessed(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Facts)
@@ -251,8 +261,8 @@ func TestVirtualHostIsNotGuessed(t *testing.T) {
 
 func TestWithoutDockerOnlySurePortsAreTargets(t *testing.T) {
 	f := &Facts{NoEngine: "no socket", Answers: map[string]bool{}}
-	for _, address := range addressesToTry(nil) {
-		f.Answers[address] = true
+	for _, addresses := range addressesToTry(nil) {
+		f.Answers[addresses[0]] = true
 	}
 	r := Write(f)
 	want := []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_tls"}

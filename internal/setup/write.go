@@ -105,7 +105,11 @@ func (w *writer) docker() {
 	if f.Project != "" {
 		where = "Compose project " + plain(f.Project)
 	}
-	w.found("Docker: %s, %s, %d containers", plain(f.Engine), where, len(f.Containers))
+	containers := "1 container"
+	if n := len(f.Containers); n != 1 {
+		containers = strconv.Itoa(n) + " containers"
+	}
+	w.found("Docker: %s, %s, %s", plain(f.Engine), where, containers)
 	w.begin("docker", "")
 	fmt.Fprintf(&w.targets, "    host: %s\n", quote(f.Engine))
 	if hostName.MatchString(f.Project) { // as Compose names projects; a label could say anything
@@ -145,6 +149,8 @@ func (w *writer) role(role string) {
 			has = append(has, c)
 		}
 	}
+	// A container that was left behind is not the service.
+	slices.SortStableFunc(has, func(a, b *Container) int { return strings.Compare(notRunning(a), notRunning(b)) })
 	for i, c := range has {
 		switch {
 		case i > 0 && role != webServer:
