@@ -119,15 +119,17 @@ func (w *writer) docker() {
 		fmt.Fprintf(&w.targets, "    # Other Compose projects have chat services, too: %s. Add those that belong to the stack.\n", plain(list(f.Others)))
 		w.found("Docker: other projects with chat services: %s; choose with --project", plain(list(f.Others)))
 	}
-	roles := ""
+	named := false
 	for i := range f.Containers {
 		c := &f.Containers[i]
-		if c.RoleByPort && c.Role != webServer && slices.Contains(roleOrder, c.Role) {
-			roles += fmt.Sprintf("      %s: %s\n", quote(c.Name), quote(c.Role))
+		if !c.RoleByPort || c.Role == webServer || !slices.Contains(roleOrder, c.Role) {
+			continue
 		}
-	}
-	if roles != "" {
-		w.targets.WriteString("    roles: # by their ports\n" + roles)
+		if !named {
+			w.targets.WriteString("    roles: # by their ports\n")
+		}
+		named = true
+		fmt.Fprintf(&w.targets, "      %s: %s\n", quote(c.Name), quote(c.Role))
 	}
 }
 
