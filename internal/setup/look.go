@@ -35,11 +35,12 @@ type Options struct {
 	Domain string
 	// Lookup finds an environment variable, as os.LookupEnv does.
 	Lookup func(string) (string, bool)
-	// Directory is where an .env file of the stack may be, besides those that Compose names.
+	// Directory may hold an .env file of the stack. Compose's labels name others.
 	Directory string
-	// StateFile is the path for Facts.StateFile, and Volumes are the directories for Facts.Volume, of which the first that exists is used.
+	// StateFile becomes Facts.StateFile.
 	StateFile string
-	Volumes   []string
+	// Volumes are directories. The first that exists becomes Facts.Volume.
+	Volumes []string
 	// Dial opens a connection.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -145,7 +146,7 @@ func containersOf(ctx context.Context, client *api.Client) ([]Container, error) 
 	return found, nil
 }
 
-// describe keeps what Write needs. Its networks are those of the container that owns them.
+// describe keeps what Write needs. A container can use the network of another one.
 func describe(d *container.InspectResponse, all map[string]*container.InspectResponse) (Container, bool) {
 	if d == nil || d.ContainerJSONBase == nil || d.Config == nil || d.State == nil || !fleet.ValidName(strings.TrimPrefix(d.Name, "/")) {
 		return Container{}, false
@@ -229,7 +230,7 @@ func publishedAt(hostIP, hostPort string) string {
 	return netip.AddrPortFrom(ip, uint16(port)).String()
 }
 
-// resolve finds the names that lead to each container from here: those of a network that this process is on.
+// resolve finds a name of each container that this process can use, because both are on one network.
 func resolve(ctx context.Context, containers []Container) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()

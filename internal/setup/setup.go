@@ -35,7 +35,7 @@ type Facts struct {
 	Volume string
 }
 
-// EnvFile is a file of variables, of which only the names are read.
+// EnvFile is a file of variables. Only their names are used.
 type EnvFile struct {
 	Path string
 	// Names are the variables that a target can use.
@@ -105,7 +105,7 @@ var roleOrder = []string{
 	"xmpp", "xmpp_proxy", "irc", "irc_services", "bridge", "identity", "web_irc", "web_panel", "docs", "plant_store", "log_viewer", webServer,
 }
 
-// webServer is a web server whose role is unknown: often the web client. It is no role of the metrics.
+// webServer is a web server of an unknown role, often the web client. The metrics do not have this role.
 const webServer = "web server"
 
 // stackRoles make a Compose project the stack.
