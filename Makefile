@@ -111,7 +111,7 @@ lint-rules: bin/pint ## Run pint over the alert rules.
 SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
 	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web \
-	FuzzRequestsLearnNothing:internal/public
+	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state FuzzJournal:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
@@ -223,9 +223,11 @@ MAN         = $(PREFIX)/share/man/man1/chatstack_exporter.1
 # Whatever names another file that is installed is told where that is; an archive's units are for /usr, and stay so.
 installed   = sed '/^\*\*From an archive/,/^These documents/!s!/usr/\(bin\|share\|share/doc\)/chatstack_exporter!$(PREFIX)/\1/chatstack_exporter!g'
 UNITS       = chatstack_exporter.service chatstack_docker_proxy.service
+# What the program has written of itself.
+EXTRAS     ?= bin/extras
 
 install: ## Install what make build has made, units, rules and documents below PREFIX; DESTDIR for packages.
-	@for made in $(BIN) bin/extras/man/chatstack_exporter.1 bin/extras/docker_proxy.nginx.conf; do \
+	@for made in $(BIN) $(EXTRAS)/man/chatstack_exporter.1 $(EXTRAS)/docker_proxy.nginx.conf; do \
 		[ -e $$made ] || { echo "install: $$made is not there: run 'make build' first, as yourself" >&2; exit 1; }; done
 	$(INSTALL) -D -m 0755 $(BIN) $(DESTDIR)$(PREFIX)/bin/chatstack_exporter
 	$(INSTALL) -d $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)/etc/chatstack_exporter
@@ -234,16 +236,19 @@ install: ## Install what make build has made, units, rules and documents below P
 	$(INSTALL) -m 0644 deploy/systemd/chatstack_docker_proxy.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_docker_proxy.conf
 	$(INSTALL) -m 0644 deploy/systemd/chatstack_exporter.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/chatstack_exporter.conf
 	@# The service reads the first as its own user, whose group deploy/systemd/README.md gives it to; systemd reads the second as root.
-	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || $(INSTALL) -m 0640 exporter.yaml $(DESTDIR)/etc/chatstack_exporter/
+	test -e $(DESTDIR)/etc/chatstack_exporter/exporter.yaml || \
+		$(installed) deploy/systemd/exporter.yaml | $(INSTALL) -m 0640 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/exporter.yaml
 	test -e $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env || \
 		$(installed) deploy/systemd/chatstack_exporter.env | $(INSTALL) -m 0600 /dev/stdin $(DESTDIR)/etc/chatstack_exporter/chatstack_exporter.env
 	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter \
-		alerts/chatstack.rules.yml alerts/chatstack.recording.yml bin/extras/docker_proxy.nginx.conf
-	[ ! -d bin/extras/doc ] || (cd bin/extras/doc && find . -type f) | while read -r document; do \
-		$(installed) "bin/extras/doc/$$document" | $(INSTALL) -D -m 0644 /dev/stdin "$(DESTDIR)$(DOC)/$$document" || exit 1; done
-	$(INSTALL) -D -m 0644 bin/extras/man/chatstack_exporter.1 $(DESTDIR)$(MAN)
-	$(INSTALL) -D -m 0644 bin/extras/completions/chatstack_exporter.bash $(DESTDIR)$(BASH)
-	$(INSTALL) -D -m 0644 bin/extras/completions/_chatstack_exporter $(DESTDIR)$(ZSH)
+		alerts/chatstack.rules.yml alerts/chatstack.recording.yml $(EXTRAS)/docker_proxy.nginx.conf
+	$(INSTALL) -D -m 0644 -t $(DESTDIR)$(PREFIX)/share/chatstack_exporter/dashboards dashboards/*.json
+	$(installed) deploy/systemd/setup | $(INSTALL) -m 0755 /dev/stdin $(DESTDIR)$(PREFIX)/share/chatstack_exporter/setup
+	[ ! -d $(EXTRAS)/doc ] || (cd $(EXTRAS)/doc && find . -type f) | while read -r document; do \
+		$(installed) "$(EXTRAS)/doc/$$document" | $(INSTALL) -D -m 0644 /dev/stdin "$(DESTDIR)$(DOC)/$$document" || exit 1; done
+	$(INSTALL) -D -m 0644 $(EXTRAS)/man/chatstack_exporter.1 $(DESTDIR)$(MAN)
+	$(INSTALL) -D -m 0644 $(EXTRAS)/completions/chatstack_exporter.bash $(DESTDIR)$(BASH)
+	$(INSTALL) -D -m 0644 $(EXTRAS)/completions/_chatstack_exporter $(DESTDIR)$(ZSH)
 
 uninstall: ## Remove what make install has installed below PREFIX; /etc and /var stay.
 	rm -rf $(addprefix $(DESTDIR),$(PREFIX)/bin/chatstack_exporter $(PREFIX)/share/chatstack_exporter $(DOC) $(MAN) $(BASH) $(ZSH) \
@@ -254,7 +259,7 @@ image: ## Build the container image that deploy/compose.yaml names; the engine n
 
 # Whoever builds a tag again is on no branch, and must get the same bytes.
 release: BRANCH = main
-release: ## Archives for amd64 and arm64 with checksums and licences, in dist/; needs VERSION=x.y.z and a clean tree.
+release: bin/nfpm ## Archives, deb and rpm packages for amd64 and arm64 with checksums and licences, in dist/; needs VERSION=x.y.z and a clean tree.
 	.ci/release '$(VERSION)' '$(LDFLAGS)'
 	@cat dist/sha256sums.txt
 
@@ -268,6 +273,9 @@ bin/docker-compose: .ci/tools/compose/go.mod
 
 bin/govulncheck: .ci/tools/govulncheck/go.mod
 	cd .ci/tools/govulncheck && $(GO) build -trimpath -o $(CURDIR)/$@ golang.org/x/vuln/cmd/govulncheck
+
+bin/nfpm: .ci/tools/nfpm/go.mod
+	cd .ci/tools/nfpm && $(GO) build -trimpath -ldflags '-s -w' -o '$(CURDIR)/$@' github.com/goreleaser/nfpm/v2/cmd/nfpm
 
 bin/pint: .ci/tools/pint/go.mod
 	cd .ci/tools/pint && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/cloudflare/pint/cmd/pint

@@ -66,12 +66,13 @@ func rulesFor(t *testing.T, a config.Alerts) []loadedRule {
 }
 
 func TestRuleFilesAreUpToDate(t *testing.T) {
+	manifest := func(b *bytes.Buffer) error { return alerts.WriteManifest(b, alerts.Defaults()) }
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"chatstack.rules.yml":     func(b *bytes.Buffer) error { return alerts.Write(b, alerts.Defaults()) },
 		"chatstack.recording.yml": func(b *bytes.Buffer) error { return alerts.WriteRecording(b, alerts.Defaults()) },
-		"../deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml": func(b *bytes.Buffer) error {
-			return alerts.WriteManifest(b, alerts.Defaults())
-		},
+		"../deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml": manifest,
+		// A chart has no files from outside of it.
+		"../deploy/helm/chatstack-exporter/files/prometheusrule.yaml": manifest,
 		"README.md": func(b *bytes.Buffer) error { b.WriteString(alerts.Index(alerts.Defaults())); return nil },
 	} {
 		var b bytes.Buffer

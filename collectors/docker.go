@@ -9,7 +9,7 @@ import (
 )
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
-	engine, err := s.client(int64(d.Limits.MetricsBody), d.UserAgent)
+	engine, err := s.Client(int64(d.Limits.MetricsBody), d.UserAgent)
 	if err != nil {
 		return nil, fmt.Errorf("host: %w", err)
 	}

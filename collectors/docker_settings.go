@@ -251,8 +251,8 @@ func isDirectory(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// client returns a client of the engine. Its error is about host.
-func (s *Docker) client(limit int64, userAgent string) (*api.Client, error) {
+// Client returns a client of the engine. Its error is about host.
+func (s *Docker) Client(limit int64, userAgent string) (*api.Client, error) {
 	endpoint, err := s.endpoint()
 	if err != nil {
 		return nil, err

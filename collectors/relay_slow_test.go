@@ -10,6 +10,7 @@ import (
 
 // crossings judges messages from irc to xmpp, each 30 s after the last. The function's argument is how long one takes, 0 if it is lost.
 func crossings(t *testing.T) (*crossing, func(took time.Duration)) {
+	t.Helper()
 	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
 	c := &relayProbe{deadline: 10 * time.Second, slow: 5 * time.Second}
 	w, back, now := newCrossing(irc, xmpp), newCrossing(xmpp, irc), time.Now()

@@ -53,6 +53,10 @@ func run(args []string) int {
 	check.Flag("write", "Also send what the running exporter would send: one message each way over the bridge. Canaries are never created.").BoolVar(&checkWrites)
 	checkConfig := cli.Command("check-config", "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.")
 	checkConfig.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&withoutSecrets)
+	initial := cli.Command("init", "Look for a stack in Docker or on this machine, write a first configuration with it to --config.file, and check it. Overwrites nothing.")
+	var initFlags app.InitOptions
+	initial.Flag("project", "Compose project of the stack. Default: the one with the most chat services.").StringVar(&initFlags.Project)
+	initial.Flag("domain", "Virtual host of the XMPP server, such as chat.example.org.").StringVar(&initFlags.Domain)
 	rules := cli.Command("rules", "Print the alert rules with the configured thresholds, as a Prometheus rule file.")
 	recording := rules.Flag("recording", "Print the dashboards' recording rules instead.").Bool()
 	manifest := rules.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").Bool()
@@ -91,6 +95,9 @@ func run(args []string) int {
 	case check.FullCommand():
 		options.CheckWrites = checkWrites
 		err = runCheck(ctx, options, *output)
+	case initial.FullCommand():
+		initFlags.File = *configFile
+		err = runInit(ctx, options, initFlags)
 	case checkConfig.FullCommand():
 		options.WithoutSecrets = withoutSecrets
 		err = app.CheckConfig(os.Stdout, options)
@@ -179,6 +186,15 @@ func runDrill(ctx context.Context, options app.Options, flags app.DrillOptions, 
 		err = errNobodyNotified
 	}
 	return err
+}
+
+// runInit succeeds if the file is written, whatever the check of it says.
+func runInit(ctx context.Context, options app.Options, flags app.InitOptions) error {
+	results, err := app.Init(ctx, os.Stdout, options, flags)
+	if err != nil {
+		return err
+	}
+	return app.WriteTable(os.Stdout, results, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == "")
 }
 
 func isTerminal(f *os.File) bool {

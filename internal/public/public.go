@@ -20,6 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -45,6 +46,8 @@ type Page struct {
 	Services []Service `json:"services"`
 	// Announcements are those of this time.
 	Announcements []string `json:"announcements"`
+	// Incidents are those of the last days, the newest first.
+	Incidents []Incident `json:"incidents"`
 }
 
 // Service is a service under its public name.
@@ -64,6 +67,8 @@ type Source interface {
 	Report() *status.Report
 	// Availability returns the history of all targets.
 	Availability() *history.Report
+	// Incidents lists the incidents, newest first.
+	Incidents() []*incident.Incident
 	// Public returns the current configuration of the page.
 	Public() *config.Public
 }
@@ -135,6 +140,7 @@ func (h *handler) answers() (map[string]*answer, error) {
 		return h.page, nil
 	}
 	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
+	p.Incidents = incidentsOf(h.source.Public(), h.source.Incidents(), now)
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, p); err != nil {
 		return nil, err
@@ -143,10 +149,15 @@ func (h *handler) answers() (map[string]*answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	atom, err := feedOf(p)
+	if err != nil {
+		return nil, err
+	}
 	h.page, h.made = map[string]*answer{
-		"/":            newAnswer("text/html; charset=utf-8", page.Bytes()),
-		"/status.json": newAnswer("application/json", append(data, '\n')),
-		"/public.css":  newAnswer("text/css; charset=utf-8", style),
+		"/":               newAnswer("text/html; charset=utf-8", page.Bytes()),
+		"/status.json":    newAnswer("application/json", append(data, '\n')),
+		"/incidents.atom": newAnswer("application/atom+xml", atom),
+		"/public.css":     newAnswer("text/css; charset=utf-8", style),
 	}, now
 	return h.page, nil
 }

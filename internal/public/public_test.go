@@ -15,6 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -24,7 +25,11 @@ type fixed struct {
 	report *status.Report
 	past   history.Report
 	public config.Public
+
+	incidents []*incident.Incident
 }
+
+func (f *fixed) Incidents() []*incident.Incident { return f.incidents }
 
 func (f *fixed) Report() *status.Report { return f.report }
 
@@ -120,6 +125,14 @@ func planted() *fixed {
 		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
 		NotConfigured: []string{token}, LeftToFirst: []string{token},
 	}
+	subject := health.Subject{Kind: "service", Host: token, Name: token}
+	f.incidents = []*incident.Incident{{
+		ID: token, Title: token, State: incident.Open, Cause: subject, Began: begin, MergedInto: token,
+		Problems: []incident.Problem{{Subject: subject, Alert: token, Of: token, Text: token, Excuse: health.Excuse{Reason: token, Cause: token, Root: subject}}},
+		Outages:  []incident.Outage{{Subject: health.TargetSubject(token + "-down"), Title: token}, {Subject: health.TargetSubject(token + "-other"), Title: token}},
+		Timeline: []incident.Event{{Kind: token, Subject: subject, Alert: token, Of: token, Text: token}},
+		Notes:    []incident.Note{{Author: token, Text: token}}, Links: []health.Subject{subject},
+	}}
 	f.past.Subjects = []history.Subject{past(token+"-up", history.Up), past(token+"-down", history.Down), past(token+"-other", history.Down), {Key: token, Kind: "container", Name: token, DockerHost: token}}
 	for name, state := range map[string]string{"-up": "up", "-down": "down", "-other": "down"} {
 		s := status.Service{Name: token + name, Kind: token, Container: token, ContainerOrigin: token, State: state, Maintenance: token, Notes: []string{token}}
@@ -182,7 +195,7 @@ func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
 
 func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 	h := New(planted(), slog.New(slog.DiscardHandler))
-	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`, "/public.css": "--good"} {
+	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`, "/incidents.atom": "<title>Plants: not working</title>", "/public.css": "--good"} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)
@@ -198,7 +211,7 @@ func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 		}
 	}
 	page := get(t, h, http.MethodGet, "/").Body.String()
-	for _, want := range []string{"Our chat", "New rooms", "Chat</span> <b class=\"state\">operational", "Plants</span> <b class=\"state\">outage"} {
+	for _, want := range []string{"Our chat", "New rooms", "Chat</span> <b class=\"state\">operational", "Plants</span> <b class=\"state\">outage", "Plants: not working</span>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q: %s", want, page)
 		}
@@ -249,7 +262,7 @@ func TestPageIsMadeOncePerAge(t *testing.T) {
 }
 
 func FuzzRequestsLearnNothing(f *testing.F) {
-	for _, path := range []string{"/", "/status.json", "/api/v1/incidents/../../status.json", "/%2e%2e/metrics"} {
+	for _, path := range []string{"/", "/status.json", "/incidents.atom", "/api/v1/incidents/../../status.json", "/%2e%2e/metrics"} {
 		f.Add(http.MethodGet, path, "gzip", "*")
 	}
 	h := New(planted(), slog.New(slog.DiscardHandler))

@@ -17,6 +17,9 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -35,6 +38,10 @@ func newTeller() *teller {
 }
 
 func (t *teller) Report() *status.Report { r, _ := t.Watch(); return r }
+
+func (t *teller) Incidents() []*incident.Incident { return nil }
+
+func (t *teller) Availability() *history.Report { return &history.Report{} }
 
 func (t *teller) Watch() (*status.Report, <-chan struct{}) {
 	t.mu.Lock()
@@ -55,10 +62,11 @@ func (t *teller) tellOf(service string) {
 	defer t.mu.Unlock()
 	n := t.told.Revision + 1
 	next := newReport(n)
-	next.Services = slices.Clone(t.told.Services)
+	next.Services, next.Causes = slices.Clone(t.told.Services), slices.Clone(t.told.Causes)
 	if service != "" {
 		next.Level, next.Summary = status.Critical, service+" is down"
 		next.Services = append(next.Services, status.Service{Name: service, State: "down", Level: status.Critical})
+		next.Causes = append(next.Causes, status.Cause{Title: service, Level: status.Critical, Members: []health.Subject{health.TargetSubject(service)}})
 	}
 	t.told = next
 	close(t.next)

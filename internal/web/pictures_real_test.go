@@ -86,6 +86,13 @@ func picture(t *testing.T, e exporter) pictured {
 		began[c.Name] = c.Since
 		day(c.Charts, c.Level)
 	}
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		c.Since, c.SinceAtLeast = since(c.Level), false
+		if at, ok := began[c.Members[0].Name]; ok && c.Members[0].Kind == "container" {
+			c.Since = at
+		}
+	}
 	slices.SortStableFunc(r.Transitions, func(a, b status.Transition) int {
 		return cmp.Or(int(b.Level-a.Level), strings.Compare(a.Name, b.Name))
 	})

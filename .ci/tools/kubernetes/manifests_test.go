@@ -36,8 +36,8 @@ const (
 	job       = "chatstack_exporter"
 )
 
-// overlays are what is meant to be applied as it is.
-var overlays = []string{"base", "overlays/single", "overlays/pair", "overlays/many-hosts"}
+// overlays are what is meant to be applied as it is, and the chart.
+var overlays = []string{"base", "overlays/single", "overlays/pair", "overlays/many-hosts", chartName}
 
 // resources are what one overlay makes.
 type resources struct {
@@ -78,22 +78,42 @@ func decode(t *testing.T, content []byte) (runtime.Object, error) {
 
 func build(t *testing.T, overlay string) resources {
 	t.Helper()
+	var contents [][]byte
+	if overlay == chartName {
+		contents = render(t, fullValues(t))
+	} else {
+		contents = kustomize(t, overlay)
+	}
+	return collect(t, overlay, contents)
+}
+
+func kustomize(t *testing.T, overlay string) (contents [][]byte) {
+	t.Helper()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(manifests, overlay))
 	if err != nil {
 		t.Fatalf("kustomize build %s: %v", overlay, err)
 	}
-	var all resources
 	for _, r := range made.Resources() {
 		content, err := r.AsYAML()
 		if err != nil {
 			t.Fatal(err)
 		}
+		contents = append(contents, content)
+	}
+	return contents
+}
+
+// collect decodes what an overlay makes.
+func collect(t *testing.T, overlay string, contents [][]byte) resources {
+	t.Helper()
+	var all resources
+	for _, content := range contents {
 		object, err := decode(t, content)
 		if err != nil {
-			t.Fatalf("%s: %s: %v", overlay, r.CurId(), err)
+			t.Fatalf("%s: %v\n%s", overlay, err, content)
 		}
 		if m, ok := object.(metav1.Object); !ok || m.GetNamespace() != "chat" {
-			t.Errorf("%s: %s lies in another namespace than the rest", overlay, r.CurId())
+			t.Errorf("%s: this lies in another namespace than the rest:\n%s", overlay, content)
 		}
 		switch o := object.(type) {
 		case *appsv1.Deployment:
@@ -115,7 +135,7 @@ func build(t *testing.T, overlay string) resources {
 		case *policyv1.PodDisruptionBudget:
 			all.budget = o
 		default:
-			t.Errorf("%s: %s is of a kind that no test knows", overlay, r.CurId())
+			t.Errorf("%s: no test knows this kind:\n%s", overlay, content)
 		}
 	}
 	return all
@@ -125,8 +145,8 @@ func build(t *testing.T, overlay string) resources {
 func eachOverlay(t *testing.T, do func(*testing.T, resources)) {
 	t.Helper()
 	found, err := filepath.Glob(manifests + "/overlays/*")
-	if err != nil || len(found) != len(overlays)-1 {
-		t.Fatalf("there are %d overlays, the test knows %d (%v)", len(found), len(overlays)-1, err)
+	if others := 2; err != nil || len(found) != len(overlays)-others {
+		t.Fatalf("there are %d overlays, the test knows %d (%v)", len(found), len(overlays)-others, err)
 	}
 	for _, overlay := range overlays {
 		t.Run(overlay, func(t *testing.T) { do(t, build(t, overlay)) })
@@ -485,8 +505,8 @@ func TestScrapesAreWhatTheRulesWant(t *testing.T) {
 			}
 		}
 	})
-	if seen != 4 {
-		t.Errorf("saw %d scrape configurations, want 4", seen)
+	if seen != 5 {
+		t.Errorf("saw %d scrape configurations, want 5", seen)
 	}
 }
 

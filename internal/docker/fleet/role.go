@@ -108,6 +108,18 @@ var proxiedRoles = map[string]string{
 // IsProxy reports whether an image is that of a proxy.
 func IsProxy(image string) bool { return containsAny(nameWords(imageName(image)), proxyImages) }
 
+// RoleOf returns the role that a container has without a configuration, or "".
+func RoleOf(labels map[string]string, image, name string) string {
+	return roleOfContainer(labels[roleLabel], labels[ComposeService], image, name)
+}
+
+func roleOfContainer(label, service, image, name string) string {
+	if ValidRole.MatchString(label) {
+		return label
+	}
+	return inferRole(service, image, name)
+}
+
 // inferRole guesses a container's role from its compose service, else its image, else its name. It returns "" in doubt, since a
 // wrong role is worse than none.
 func inferRole(service, image, name string) string {

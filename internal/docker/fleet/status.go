@@ -140,12 +140,8 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 	s.describe(c)
 	s.hostNames = r.hostNames(c, &s)
 	s.chosen = ValidName(s.Name) && r.Watches(s.Name, c.Config.Labels)
-	s.Role = r.Roles[s.Name]
-	if s.Role == "" && ValidRole.MatchString(c.Config.Labels[roleLabel]) {
-		s.Role = c.Config.Labels[roleLabel]
-	}
-	if s.Role == "" {
-		s.Role = inferRole(s.Service, s.Image, s.Name)
+	if s.Role = r.Roles[s.Name]; s.Role == "" {
+		s.Role = roleOfContainer(c.Config.Labels[roleLabel], s.Service, s.Image, s.Name)
 	}
 	return s
 }

@@ -233,9 +233,9 @@ func TestMemoryDoesForPagesOfTheDefaultSize(t *testing.T) {
 func TestConfigurationIsInstalledForNobodyElse(t *testing.T) {
 	installs := regexp.MustCompile(`(?m)-m (\d{4})[^\n]*`)
 	for file, want := range map[string]map[string]string{
-		"../../../Makefile":                 {"/etc/chatstack_exporter/$": "0640", "/etc/chatstack_exporter/chatstack_exporter.env$": "0600"},
+		"../../../Makefile":                 {"/etc/chatstack_exporter/exporter.yaml$": "0640", "/etc/chatstack_exporter/chatstack_exporter.env$": "0600"},
 		"../../../deploy/README.md":         {" .env$": "0600"},
-		"../../../deploy/systemd/README.md": {"/etc/chatstack_exporter exporter.yaml$": "0640", "/etc/chatstack_exporter deploy/systemd/chatstack_exporter.env$": "0600"},
+		"../../../deploy/systemd/README.md": {"/etc/chatstack_exporter deploy/systemd/exporter.yaml$": "0640", "/etc/chatstack_exporter deploy/systemd/chatstack_exporter.env$": "0600"},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -242,6 +242,7 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	}
 	n.run("docker run --detach --name " + receiver + " --network " + project + "_monitoring chatstack-local-receiver")
 
+	n.initFindsTheStack()
 	n.holdsRestrictions()
 	n.proxyRefuses()
 	n.loaded()
@@ -269,6 +270,28 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 		if !n.followed[begin] {
 			t.Errorf("the commands that begin with %q were not run", begin)
 		}
+	}
+}
+
+// initFindsTheStack runs init in the exporter's container, behind the proxy and on the stack's network.
+func (n *newcomer) initFindsTheStack() {
+	n.t.Helper()
+	exporter := "docker compose exec -T chatstack-exporter /chatstack_exporter --config.file=/var/lib/chatstack_exporter/found.yaml "
+	out := n.run(exporter + "init")
+	for _, want := range []string{
+		", Compose project chat, 2 containers\n", "xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics;",
+		"web_panel at http://" + webPanel + ":8080/\n", "Wrote /var/lib/chatstack_exporter/found.yaml: 5 targets", "4 up, 1 down", // the stand-in of the web panel has no page
+	} {
+		if !strings.Contains(out, want) {
+			n.t.Errorf("init in the container does not say %q:\n%s", want, out)
+		}
+	}
+	n.run(exporter + "check-config")
+	if strings.Contains(out, "environment: sets") {
+		n.t.Errorf("empty files of secrets count as set:\n%s", out)
+	}
+	if out, err := n.try(n.t.Context(), exporter+"init"); err == nil || !strings.Contains(out, "is already there") {
+		n.t.Errorf("init overwrites a file: %v\n%s", err, out)
 	}
 }
 

@@ -173,7 +173,7 @@
       return;
     }
     const back = announced === "lost" ? "Connection to the exporter restored. " : "";
-    setText(announcement, connectionError !== "" ? "Connection to the exporter lost" : `${back}${page.querySelector("h1").textContent}: ${page.dataset.summary}`);
+    setText(announcement, connectionError !== "" ? "Connection to the exporter lost" : back + page.dataset.summary);
     announced = verdict();
     announcedAt = performance.now();
   }

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/setup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
+)
+
+// initialize runs init for a file, where nothing of this machine answers.
+func initialize(t *testing.T, env map[string]string, file string) (said string, results []CheckResult, err error) {
+	t.Helper()
+	var b strings.Builder
+	flags := InitOptions{File: file, look: func(o *setup.Options) {
+		o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+		o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }
+	}}
+	results, err = Init(t.Context(), &b, options(env, io.Discard), flags)
+	return b.String(), results, err
+}
+
+func TestInitWritesWhatItFindsOnce(t *testing.T) {
+	engine := simstacktest.StartEngine(t, nil)
+	for _, service := range []string{"xmpp", "irc", "bridge", "postgres"} {
+		engine.Add(simstack.ContainerSpec{Name: "chat-" + service + "-1", Image: "local/" + service, Service: service, Restart: "always"})
+	}
+	file := filepath.Join(t.TempDir(), "exporter.yaml")
+	said, results, err := initialize(t, map[string]string{"DOCKER_HOST": engine.Host(), "IRC_RPC_PASSWORD": "hunter2"}, file)
+	must(t, err)
+	for _, want := range []string{
+		"Docker: " + engine.Host() + ", Compose project chat, 4 containers\n", "\nxmpp: container chat-xmpp-1: ", "\nirc: container chat-irc-1: ",
+		"\nbridge: container chat-bridge-1", "containers only: chat-postgres-1\n", "\nenvironment: sets IRC_RPC_PASSWORD\n", "\nWrote " + file + ": 1 target, ",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("init does not say %q:\n%s", want, said)
+		}
+	}
+	if len(results) != 1 || results[0].Kind != "docker" || results[0].State != "up" {
+		t.Errorf("the check has %+v, want the engine alone, up", results)
+	}
+	content, err := os.ReadFile(file)
+	must(t, err)
+	if text := string(content); strings.Contains(text+said, "hunter2") || !strings.Contains(text, "# - kind: xmpp_status") || !strings.Contains(text, "container shares no network with this process") {
+		t.Errorf("the file is\n%s", text)
+	}
+	info, err := os.Stat(file)
+	must(t, err)
+	if info.Mode() != 0o600 {
+		t.Errorf("the file has mode %v", info.Mode())
+	}
+	for _, r := range engine.Requests() {
+		if r.Method != "GET" && r.Method != "HEAD" {
+			t.Errorf("init asks the engine %s %s", r.Method, r.Path)
+		}
+	}
+	o := options(map[string]string{"DOCKER_HOST": engine.Host()}, io.Discard)
+	o.ConfigFile = file
+	if _, refused := checked(o); refused != "" {
+		t.Errorf("check-config refuses the file: %s", refused)
+	}
+
+	if _, _, err := initialize(t, map[string]string{"DOCKER_HOST": engine.Host()}, file); err == nil || !strings.Contains(err.Error(), file+" is already there") {
+		t.Errorf("with a file that is there: %v", err)
+	}
+	now, err := os.ReadFile(file)
+	must(t, err)
+	if !slices.Equal(now, content) {
+		t.Error("a second run changed the file")
+	}
+}
+
+func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		env        map[string]string
+		file, want string
+	}{
+		"no engine":         {nil, "exporter.yaml", "no service of a chat stack was found"},
+		"an engine is down": {map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"}, "exporter.yaml", "no service of a chat stack was found"},
+		"a wrong host":      {map[string]string{"DOCKER_HOST": "ssh://a"}, "exporter.yaml", "begins with ssh://"},
+		"a dangling link":   {nil, "link", "is already there"},
+		"no directory":      {nil, "none/exporter.yaml", "none: no such file or directory; name a file in a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.file == "link" {
+				must(t, os.Symlink("nowhere", filepath.Join(dir, "link")))
+			}
+			said, _, err := initialize(t, c.env, filepath.Join(dir, c.file))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %s; said\n%s", err, c.want, said)
+			}
+			if strings.HasPrefix(name, "an engine") && !strings.Contains(said, "no such file") {
+				t.Errorf("why the engine does not answer is not said:\n%s", said)
+			}
+		})
+	}
+	left, err := filepath.Glob(dir + "/*")
+	must(t, err)
+	if len(left) != 1 {
+		t.Errorf("left behind: %q", left)
+	}
+}

@@ -1,0 +1,274 @@
+// Package setup writes a first configuration from what it finds: the containers of a stack, or the ports of this machine.
+package setup
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+)
+
+// Facts is what was found. Its texts come from others and may contain anything.
+type Facts struct {
+	// Engine is the address of the Docker Engine, "" without one. NoEngine says why there is none.
+	Engine, NoEngine string
+	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
+	Project string
+	Others  []string
+	// Containers are those of the stack.
+	Containers []Container
+	// Answers are the addresses that accept a connection.
+	Answers map[string]bool
+	// Domain is the XMPP server's virtual host, "" if unknown.
+	Domain string
+	// Environment has the variables of the stack that are set where this runs.
+	Environment []string
+	// EnvFiles are the stack's files of variables.
+	EnvFiles []EnvFile
+	// StateFile is a path that the exporter can write to, or "".
+	StateFile string
+	// Volume is a directory on the file system with the data.
+	Volume string
+}
+
+// EnvFile is a file of variables. Only their names are used.
+type EnvFile struct {
+	Path string
+	// Names are the variables that a target can use.
+	Names []string
+	// Problem says why the file could not be read.
+	Problem string
+}
+
+// Container is a container as the engine describes it.
+type Container struct {
+	Name, Project, Service, Image, Role, State string
+	// RoleByPort is true if the exporter cannot find the role by itself.
+	RoleByPort bool
+	// Directory and EnvFile are where Compose says that the project and its variables are.
+	Directory, EnvFile string
+	// Ports are the TCP ports that the image or Compose names, Published where they are reached on this machine.
+	Ports     []int
+	Published map[int]string
+	// Hosts are names, and Addresses IP addresses, under which the networks know the container.
+	Hosts, Networks []string
+	Addresses       []netip.Addr
+	// Resolved are those Hosts that lead to the container from here.
+	Resolved []string
+	// NetworkOf is the id or name of the container whose network this one uses.
+	NetworkOf string
+	// EngineSocket is true if the container has the socket of an engine.
+	EngineSocket bool
+}
+
+// endpoint is a port of a service, and the target that checks it.
+type endpoint struct {
+	port int
+	kind string
+	// url is the target's address with %s for host and port; "" means that the kind has an address.
+	url string
+	// optional endpoints are only mentioned if the container has the port.
+	optional bool
+	// anyPort says that another port of the container may be meant.
+	anyPort bool
+}
+
+// endpoints are the usual ports of each role. The roles are those of the metrics.
+var endpoints = map[string][]endpoint{
+	"xmpp": {
+		{port: 5280, kind: "xmpp_status", url: "http://%s/status"},
+		{port: 5280, kind: "xmpp_metrics", url: "http://%s/metrics"},
+		{port: 5222, kind: "xmpp_c2s"},
+	},
+	"xmpp_proxy": {{port: 5281, kind: "xmpp_proxy", url: "https://%s/health", anyPort: true}},
+	"irc": {
+		{port: 8600, kind: "irc_rpc", url: "https://%s/api"},
+		{port: 6697, kind: "irc_tls"},
+		{port: 8081, kind: "irc_services", url: "http://%s/", optional: true},
+	},
+	"irc_services": {{port: 8081, kind: "irc_services", url: "http://%s/"}},
+	"web_irc":      {{port: 9000, kind: "web_irc", url: "http://%s/", anyPort: true}},
+	"web_panel":    {{port: 8080, kind: "web_panel", url: "http://%s/", anyPort: true}},
+	"log_viewer":   {{port: 8082, kind: "log_viewer", url: "http://%s/", anyPort: true}},
+	"docs":         {{port: 3000, kind: "docs_search", url: "http://%s/api/search", anyPort: true}},
+	"identity":     {{port: 3000, kind: "identity", url: "http://%s", anyPort: true}},
+	"plant_store":  {{port: 8000, kind: "plant_store", url: "http://%s", anyPort: true}},
+	webServer:      {{port: 80, kind: "http", url: "http://%s/", anyPort: true}},
+}
+
+// roleOrder is the order of the roles in the file.
+var roleOrder = []string{
+	"xmpp", "xmpp_proxy", "irc", "irc_services", "bridge", "identity", "web_irc", "web_panel", "docs", "plant_store", "log_viewer", webServer,
+}
+
+// webServer is a web server of an unknown role, often the web client. The metrics do not have this role.
+const webServer = "web server"
+
+// stackRoles make a Compose project the stack.
+var stackRoles = []string{"xmpp", "irc", "irc_services", "bridge"}
+
+// roleByPort gives a role to containers whose names say nothing.
+var roleByPort = []struct {
+	port int
+	role string
+}{{5222, "xmpp"}, {5281, "xmpp_proxy"}, {6697, "irc"}, {8600, "irc"}}
+
+// tlsPorts are the ports of web servers where TLS begins at once.
+var tlsPorts = []int{443, 5281, 8443}
+
+// recognize returns a container's role: that of its label or name, else that of its ports.
+func recognize(c *Container, labels map[string]string) (role string, byPort bool) {
+	if role = fleet.RoleOf(labels, c.Image, c.Name); role != "" || c.EngineSocket { // a proxy of the engine has no other role
+		return role, false
+	}
+	for _, known := range roleByPort {
+		if slices.Contains(c.Ports, known.port) {
+			return known.role, true
+		}
+	}
+	if fleet.IsProxy(c.Image) {
+		return webServer, false
+	}
+	return "", false
+}
+
+// chooseProject returns the Compose project with the most stackRoles, "" for containers without one, and the other projects that
+// have any.
+func chooseProject(all []Container) (chosen string, others []string) {
+	roles := map[string][]string{}
+	for i := range all {
+		if c := &all[i]; slices.Contains(stackRoles, c.Role) && !slices.Contains(roles[c.Project], c.Role) {
+			roles[c.Project] = append(roles[c.Project], c.Role)
+		}
+	}
+	for project := range roles {
+		others = append(others, project)
+	}
+	slices.SortFunc(others, func(a, b string) int {
+		if d := len(roles[b]) - len(roles[a]); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	if len(others) == 0 {
+		return "", nil
+	}
+	return others[0], others[1:]
+}
+
+// portOf returns the port of the container that an endpoint means.
+func (e *endpoint) portOf(c *Container) int {
+	if !e.anyPort || len(c.Ports) == 0 || slices.Contains(c.Ports, e.port) {
+		return e.port
+	}
+	return slices.Min(c.Ports)
+}
+
+// candidates are the addresses of a container's port, the most lasting first: a name in its network, a port of this machine, and the
+// container's present address.
+func (c *Container) candidates(port int) []string {
+	var found []string
+	for _, host := range c.Resolved {
+		found = append(found, net.JoinHostPort(host, strconv.Itoa(port)))
+	}
+	if published := c.Published[port]; published != "" {
+		found = append(found, published)
+	}
+	for _, ip := range c.Addresses {
+		found = append(found, netip.AddrPortFrom(ip, uint16(port)).String()) //nolint:gosec // ports are below 65536
+	}
+	return found
+}
+
+// isTransient reports whether an address is that of a container, which the next one need not get.
+func (c *Container) isTransient(address string) bool {
+	at, err := netip.ParseAddrPort(address)
+	return err == nil && slices.Contains(c.Addresses, at.Addr()) && !at.Addr().IsLoopback()
+}
+
+// addressesToTry are the addresses that Write wants to know about. Of each list, the first that answers is enough.
+func addressesToTry(containers []Container) [][]string {
+	var all [][]string
+	add := func(addresses []string) {
+		if !slices.ContainsFunc(all, func(a []string) bool { return slices.Equal(a, addresses) }) {
+			all = append(all, addresses)
+		}
+	}
+	for i := range containers {
+		c := &containers[i]
+		for _, e := range endpoints[c.Role] {
+			add(c.candidates(e.portOf(c)))
+		}
+	}
+	for _, e := range localEndpoints(containers) {
+		add([]string{e.local()})
+	}
+	return all
+}
+
+// localEndpoints are the endpoints to look for on this machine: of roles that no container has. Beside a stack in containers, a common
+// port says nothing.
+func localEndpoints(containers []Container) []endpoint {
+	var found []endpoint
+	for _, role := range roleOrder {
+		has := slices.ContainsFunc(containers, func(c Container) bool { return c.Role == role })
+		for _, e := range endpoints[role] {
+			if !has && role != webServer && !e.optional && (e.isSure() || len(containers) == 0) {
+				found = append(found, e)
+			}
+		}
+	}
+	return found
+}
+
+func (e *endpoint) local() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }
+
+// isSure reports whether what answers at a port of this machine is certainly the service. The others share common ports.
+func (e *endpoint) isSure() bool {
+	return slices.Contains([]int{5222, 5280, 5281, 6697, 8600}, e.port)
+}
+
+// hostName matches names that can be written into an address. An engine accepts others as aliases.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$`)
+
+// variable is a variable of the stack, and the key of a target that it stands for.
+type variable struct{ name, kind, key string }
+
+// variables are those that init mentions.
+var variables = []variable{
+	{"XMPP_DOMAIN", "xmpp_c2s", "domain"},
+	{"IRC_RPC_USER", "irc_rpc", "user"},
+	{"IRC_RPC_PASSWORD", "irc_rpc", "password_file"},
+	{"BRIDGE_IDENTITY_TOKEN", "identity", "token_file"},
+	{"PLANT_STORE_TOKEN", "plant_store", "token_file"},
+	{"XMPP_REST_TOKEN", "xmpp_rest", "token_file"},
+}
+
+// knownNames returns those of these names that init mentions, in its order, without _FILE.
+func knownNames(names []string) []string {
+	var known []string
+	for _, v := range variables {
+		if slices.Contains(names, v.name) || slices.Contains(names, v.name+"_FILE") {
+			known = append(known, v.name)
+		}
+	}
+	return known
+}
+
+// assignment matches a line of an .env file.
+var assignment = regexp.MustCompile(`^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=(.*)$`)
+
+// namesIn returns the names of the variables that the text of an .env file sets to something.
+func namesIn(text string) []string {
+	var names []string
+	for line := range strings.Lines(text) {
+		if m := assignment.FindStringSubmatch(strings.TrimRight(line, "\r\n")); m != nil && strings.Trim(m[2], ` "'`) != "" {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
