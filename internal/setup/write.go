@@ -55,7 +55,7 @@ type writer struct {
 }
 
 // maxText bounds one foreign text, in characters.
-const maxText = 200
+const maxText = 400
 
 // plain makes a foreign text fit for a comment or a terminal.
 func plain(text string) string { return failure.Printable(text, maxText) }

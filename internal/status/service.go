@@ -39,17 +39,21 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
 		s.Text, s.Hint = explainFailure(t), targetHint(t, all)
 	}
-	least := s.Level
+	least, ofState := s.Level, OK
 	for _, p := range problems {
 		if p.Alert == health.AlertTargetDown { // the transition to down shows this level
-			s.Level = max(least, levelOf(&p.Problem))
+			ofState = levelOf(&p.Problem)
 		}
 	}
-	m.recordState(&s, t, now)
-	s.Level = max(least, worst)
-	if s.State == down && s.Level == OK { // its own conditions will say what is wrong, or that it was only one reading
-		s.Level = Pending
+	with := func(l Level) Level {
+		if l = max(l, least); l == OK && s.State == down {
+			return Pending // its own conditions will say what is wrong, or that it was only one reading
+		}
+		return l
 	}
+	s.Level = with(ofState)
+	m.recordState(&s, t, now)
+	s.Level = with(worst)
 	s.describe(problems, t.Impairments)
 	m.addDetails(&s, in, t, all, j, now)
 	m.recordImpairment(&s, now)
