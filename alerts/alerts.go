@@ -65,6 +65,8 @@ type alert struct {
 	hold, keep config.Duration
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
 	target string
+	// drill marks the alert of a drill, whose series has the severity.
+	drill bool
 	// summary and description are templates of Prometheus.
 	summary, description string
 }
@@ -73,6 +75,10 @@ func (t *alert) rule(a *config.Alerts) rule {
 	labels := map[string]string{"severity": t.severity, "stack": "chat"}
 	if t.target != "" {
 		labels["target"] = t.target
+	}
+	if t.drill {
+		labels["drill"] = "true"
+		delete(labels, "severity")
 	}
 	return rule{
 		Alert: t.name, Expr: t.expr, For: seconds(t.hold), KeepFiringFor: seconds(t.keep),

@@ -136,6 +136,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"HonorLabelsOff":            {"warning"},
 		"ScrapedTooSeldom":          {"warning"},
 		"ClockSkew":                 {"warning"},
+		"ChatstackDrill":            {""}, // of the series
 		"Watchdog":                  {"none"},
 	}
 	got := map[string][]string{}
@@ -181,6 +182,9 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 		want := map[string]string{"severity": r.Labels["severity"], "stack": "chat"}
 		if r.Alert == "TLSCertificateExpiry" {
 			want["target"] = "{{ $labels.endpoint }}"
+		}
+		if r.Alert == alerts.DrillAlert {
+			want = map[string]string{"drill": "true", "stack": "chat"}
 		}
 		if !maps.Equal(r.Labels, want) {
 			t.Errorf("%s: labels %v, want %v", &r, r.Labels, want)
@@ -344,7 +348,7 @@ func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
 		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "HonorLabelsOff warning", "ScrapedTooSeldom warning",
-			"ClockSkew warning", "Watchdog none": // they are about one of a pair, and about nobody
+			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue
 		case "chatstack:xmpp_auth_failures_per_minute": // the alerts aggregate it
 			continue

@@ -132,6 +132,7 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, inWords(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
 		"ClockSkew":        {"over " + inWords(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
 		"RulesOutOfDate":   warning(a.RulesOutOfDate),
+		DrillAlert:         {"during a drill, with the severity that it asks for, by default none", none},
 		"Watchdog":         {"always, with severity none", none},
 	}
 }

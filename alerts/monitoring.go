@@ -67,9 +67,17 @@ func monitoringAlerts(a *config.Alerts) []alert {
 			expr:        fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", clock) + aboveSeconds(a.ClockSkew.Over),
 			summary:     "The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
 			description: "The limit is " + inWords(a.ClockSkew.Over) + ". One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. First run timedatectl on both machines.",
+		}, {
+			// The series exists only during a drill, and has the severity that the drill asks for.
+			name: DrillAlert, severity: None, drill: true, expr: "chatstack_drill == 1",
+			summary:     "This is a drill: nothing is wrong.",
+			description: "Somebody runs `chatstack_exporter drill` to see whether alerts arrive. It ends by itself. Nothing has to be done.",
 		},
 	}
 }
+
+// DrillAlert is the alert that a drill raises.
+const DrillAlert = "ChatstackDrill"
 
 // fewestScrapes is the number of scrapes in fewestScrapes times the lookback, if each two are at most the lookback apart.
 const fewestScrapes = config.FewestScrapes

@@ -37,6 +37,14 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 		return clockTrials(a, t)
 	case "RulesOutOfDate":
 		return checksumTrials(a, t)
+	case DrillAlert:
+		series := func(steps ...step) input {
+			return from(0, "chatstack_drill", map[string]string{"id": "a", "severity": None}, steps...)
+		}
+		return []trial{
+			{name: "a drill", series: []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})}, checks: []check{{rise - 1, false}, {rise, true}, {rise + 2, true}, {rise + 3, false}}},
+			{name: "no drill", series: []input{series(steady(0)...)}, checks: []check{{rise, false}}},
+		}
 	case "Watchdog":
 		return []trial{{name: "always", checks: []check{{0, true}, {2, true}}, alone: true}}
 	}

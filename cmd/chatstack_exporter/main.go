@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -53,13 +54,23 @@ func run(args []string) int {
 	checkConfig := cli.Command("check-config", "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.")
 	checkConfig.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&withoutSecrets)
 	initial := cli.Command("init", "Look for a stack in Docker or on this machine, write a first configuration with it to --config.file, and check it. Overwrites nothing.")
-	var flags app.InitOptions
-	initial.Flag("project", "Compose project of the stack. Default: the one with the most chat services.").StringVar(&flags.Project)
-	initial.Flag("domain", "Virtual host of the XMPP server, such as chat.example.org.").StringVar(&flags.Domain)
+	var initFlags app.InitOptions
+	initial.Flag("project", "Compose project of the stack. Default: the one with the most chat services.").StringVar(&initFlags.Project)
+	initial.Flag("domain", "Virtual host of the XMPP server, such as chat.example.org.").StringVar(&initFlags.Domain)
 	rules := cli.Command("rules", "Print the alert rules with the configured thresholds, as a Prometheus rule file.")
 	recording := rules.Flag("recording", "Print the dashboards' recording rules instead.").Bool()
 	manifest := rules.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").Bool()
 	ruleTests := rules.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").Bool()
+	drill := cli.Command("drill", "Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. Exit 1 if nobody is notified.")
+	var drillFlags app.DrillOptions
+	drill.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&drillFlags.Prometheus)
+	drill.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&drillFlags.Alertmanager)
+	drill.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").StringVar(&drillFlags.Exporter)
+	drill.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").EnumVar(&drillFlags.Severity, "none", "warning", "critical")
+	drill.Flag("yes", "Confirm --severity=critical, which rings real telephones.").BoolVar(&drillFlags.Yes)
+	drill.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&drillFlags.Receivers)
+	drill.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&drillFlags.DryRun)
+	drillOutput := drill.Flag("output", "Output format: table or json.").Default("table").Enum("table", "json")
 	health := cli.Command("healthcheck", "Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.")
 	show := cli.Command("version", "Print the version.")
 
@@ -85,8 +96,8 @@ func run(args []string) int {
 		options.CheckWrites = checkWrites
 		err = runCheck(ctx, options, *output)
 	case initial.FullCommand():
-		flags.File = *configFile
-		err = runInit(ctx, options, flags)
+		initFlags.File = *configFile
+		err = runInit(ctx, options, initFlags)
 	case checkConfig.FullCommand():
 		options.WithoutSecrets = withoutSecrets
 		err = app.CheckConfig(os.Stdout, options)
@@ -99,12 +110,14 @@ func run(args []string) int {
 		default:
 			err = app.WriteRules(os.Stdout, options, *recording)
 		}
+	case drill.FullCommand():
+		err = runDrill(ctx, options, drillFlags, *drillOutput)
 	case health.FullCommand():
 		err = runHealthcheck(ctx, options)
 	case show.FullCommand():
 		fmt.Println(version.Print("chatstack_exporter"))
 	}
-	if errors.Is(err, errDown) {
+	if errors.Is(err, errDown) || errors.Is(err, errNobodyNotified) {
 		return 1 // the table shows it
 	}
 	if err != nil {
@@ -149,6 +162,28 @@ func runCheck(ctx context.Context, options app.Options, output string) error {
 	}
 	if err == nil && !app.AllUp(results) {
 		err = errDown
+	}
+	return err
+}
+
+// errNobodyNotified means that a drill got stuck.
+var errNobodyNotified = errors.New("nobody is notified")
+
+func runDrill(ctx context.Context, options app.Options, flags app.DrillOptions, output string) error {
+	var steps []alertpath.Step
+	var writeErr error
+	report := func(known []alertpath.Step) {
+		steps = append(steps, known...)
+		if output != "json" {
+			writeErr = errors.Join(writeErr, app.WriteDrillSteps(os.Stdout, known, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""))
+		}
+	}
+	ok, err := app.Drill(ctx, options, flags, report, func(text string) { fmt.Fprintln(os.Stderr, text) })
+	if output == "json" && len(steps) > 0 {
+		writeErr = app.WriteDrillJSON(os.Stdout, steps)
+	}
+	if err = errors.Join(err, writeErr); err == nil && !ok {
+		err = errNobodyNotified
 	}
 	return err
 }

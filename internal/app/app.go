@@ -81,6 +81,7 @@ type App struct {
 	own         *ownMetrics
 	state       *state.File
 	maintenance *maintenance.Register
+	drill       drillSwitch
 	records     *records
 	history     *history.History // its lock is that of records
 	judge       *judge
@@ -170,7 +171,8 @@ func New(o Options) (_ *App, err error) {
 	if a.maintenance, err = maintenance.New(a.state.Value("maintenance"), a.log); err != nil {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
-	a.own.registry.MustRegister(a.maintenance)
+	a.drill.log, a.drill.changed = a.log, func() { a.current.Load().poller.Refresh() }
+	a.own.registry.MustRegister(a.maintenance, &a.drill)
 	a.history = history.New()
 	a.incidents = newIncidents(a.log)
 	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
@@ -519,6 +521,7 @@ func (a *App) serve() error {
 // close releases what New has acquired.
 func (a *App) close() {
 	a.health.close()
+	a.drill.close()
 	if a.records != nil {
 		a.records.close()
 	}

@@ -22,12 +22,9 @@ func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 		return err
 	}
 	address := (*o.Web.WebListenAddresses)[0]
-	host, port, err := net.SplitHostPort(address)
+	own, err := ownAddress(address)
 	if err != nil {
-		return fmt.Errorf("read --web.listen-address: %w", err)
-	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		host = "localhost"
+		return err
 	}
 	// With TLS 1.3 the refusal comes after the handshake and may be lost with the connection. So remember that the exporter requested a
 	// certificate.
@@ -43,7 +40,7 @@ func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 			},
 		},
 	}
-	target := "://" + net.JoinHostPort(host, port) + "/-/healthy"
+	target := "://" + own + "/-/healthy"
 	status, said, err := ask(ctx, transport, "http"+target)
 	if status == http.StatusBadRequest { // net/http's response to plain HTTP on a TLS port
 		status, said, err = ask(ctx, transport, "https"+target)
@@ -56,6 +53,18 @@ func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 		return fmt.Errorf("ask %s for its health: %w", address, err)
 	}
 	return verdictOf(address, status, said)
+}
+
+// ownAddress is the address at which this host reaches an exporter with that --web.listen-address.
+func ownAddress(listens string) (string, error) {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return "", fmt.Errorf("read --web.listen-address: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port), nil
 }
 
 func verdictOf(where string, status int, said string) error {

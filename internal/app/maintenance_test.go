@@ -114,6 +114,8 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 			{http.MethodPost, "/api/v1/maintenance"},
 			{http.MethodDelete, "/api/v1/maintenance/target/irc_services"},
 			{http.MethodDelete, "/api/v1/containers/local/irc"},
+			{http.MethodPost, "/api/v1/drill"},
+			{http.MethodDelete, "/api/v1/drill/a"},
 		} {
 			body := `{"kind":"target","name":"irc_services","duration":"1h"}`
 			if status, said := locked.exchange(t, c.method, c.path, body); status != http.StatusForbidden || !strings.Contains(string(said), "--web.enable-lifecycle") {

@@ -33,6 +33,7 @@ var elsewhere = map[string]string{
 	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped.",
 	"chatstack_relay_broken_at":           "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge.",
 	"chatstack_target_left_to_first":      "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
+	"chatstack_drill":                     "gauge | `id`, `severity` | 1 during a drill, for which the alert ChatstackDrill fires with this severity; absent otherwise.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
 }
 

@@ -79,18 +79,22 @@ func shippedAlerts(t *testing.T) []shippedAlert {
 func TestRealAmtoolAcceptsTheConfiguration(t *testing.T) {
 	for name, tool := range amtools {
 		out := amtool(t, tool, "check-config", filepath.Join(alertmanagerDir, "alertmanager.yml"))
-		says(t, name, out, "SUCCESS", "3 receivers", "1 templates")
+		says(t, name, out, "SUCCESS", "4 receivers", "1 templates")
 	}
 }
 
 func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 	receivers := map[string]string{"critical": "page", "warning": "chat", "none": "heartbeat"}
-	toldAtOnce := []string{"ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
+	drills := map[string]string{"critical": "page", "warning": "chat", "none": "drill"}
+	toldAtOnce := []string{"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
 	config := filepath.Join(alertmanagerDir, "alertmanager.yml")
 	for name, tool := range amtools {
 		tried := map[string]bool{}
 		for _, a := range shippedAlerts(t) {
 			severity := a.Labels["severity"]
+			if severity == "" {
+				continue // a drill's, see below
+			}
 			want := receivers[severity]
 			if severity == "critical" && slices.Contains(toldAtOnce, a.Alert) {
 				want = "page,chat"
@@ -103,6 +107,15 @@ func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 			if strings.TrimSpace(got) != want {
 				t.Errorf("%s: %s, %s goes to %q, want %q", name, a.Alert, severity, got, want)
 			}
+		}
+		for severity, want := range drills {
+			got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname=ChatstackDrill", "stack=chat", "drill=true", "severity="+severity)
+			if strings.TrimSpace(got) != want {
+				t.Errorf("%s: a drill of severity %s goes to %q, want %q", name, severity, got, want)
+			}
+		}
+		if got := amtool(t, tool, "config", "routes", "test", "--config.file="+filepath.Join(alertmanagerDir, "first.yml"), "alertname=ChatstackDrill", "stack=chat", "drill=true", "severity=none"); strings.TrimSpace(got) != "drill" {
+			t.Errorf("%s: with first.yml, a drill goes to %q", name, got)
 		}
 		for _, other := range []string{"alertname=TargetDown severity=critical", "alertname=Watchdog severity=none", "alertname=ExporterDown severity=critical stack=other"} {
 			args := append([]string{"config", "routes", "test", "--config.file=" + config}, strings.Fields(other)...)

@@ -94,3 +94,14 @@ func (e *Env) set(key, name string) { e.origins[join(e.path, key)] = name }
 func (e *Env) fault(name, message string) {
 	*e.faults = append(*e.faults, Fault{Where: name, Message: message})
 }
+
+// ReadEnvironment applies variables to settings of a command, which the file does not have. The error is Faults. Origins say where keys
+// come from that are set already.
+func ReadEnvironment(lookup func(string) (string, bool), origins map[string]string, apply func(*Env, *Report)) error {
+	var faults Faults
+	apply(&Env{lookup: lookup, secret: readSecret, faults: &faults, origins: origins}, &Report{faults: &faults, origins: origins, where: "environment"})
+	if len(faults) > 0 {
+		return faults
+	}
+	return nil
+}

@@ -208,6 +208,9 @@ func statusOf(err error) int {
 		{maintenance.ErrTooMany, http.StatusConflict},
 		{collectors.ErrContainerUnknown, http.StatusNotFound},
 		{collectors.ErrContainerNeeded, http.StatusConflict},
+		{ErrDrillInvalid, http.StatusBadRequest},
+		{ErrDrillRunning, http.StatusConflict},
+		{ErrNoDrill, http.StatusNotFound},
 	} {
 		if errors.Is(err, known.err) {
 			return known.status

@@ -18,6 +18,7 @@ type Source interface {
 	reloader
 	maintainer
 	forgetter
+	driller
 	reporter
 	watcher
 	historian
@@ -90,6 +91,8 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}", o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/drill", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
+	mux.HandleFunc("DELETE /api/v1/drill/{id}", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
 	reports, streams := newReports(), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })

@@ -117,13 +117,14 @@ func (p *Program) Query(ctx context.Context, expression string) (map[string]floa
 }
 
 // StartPrometheus starts a Prometheus with empty storage, a prometheus.yml with the given content, and files by their paths relative
-// to it.
-func StartPrometheus(tb testing.TB, config string, files map[string][]byte) *Program {
+// to it, and more flags.
+func StartPrometheus(tb testing.TB, config string, files map[string][]byte, flags ...string) *Program {
 	tb.Helper()
 	program := binary(tb, "prometheus", "prometheus")
 	p := newConfigured(tb, "prometheus", config, files)
-	p.serve("/-/ready", program, "--config.file="+p.path("prometheus.yml"), "--storage.tsdb.path="+p.path("data"),
-		"--web.listen-address="+p.Addr, "--log.level=debug")
+	p.serve("/-/ready", append([]string{
+		program, "--config.file=" + p.path("prometheus.yml"), "--storage.tsdb.path=" + p.path("data"), "--web.listen-address=" + p.Addr, "--log.level=debug",
+	}, flags...)...)
 	return p
 }
 

@@ -1,0 +1,121 @@
+// Package alertpath follows an alert from the exporter over Prometheus and Alertmanager to the receivers, and says of each step whether
+// it works.
+package alertpath
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// State is the verdict on a step.
+type State string
+
+// The states. Unknown means that the step was not tried, or that nothing shows its result.
+const (
+	Works   State = "works"
+	Wrong   State = "wrong"
+	Unknown State = "unknown"
+)
+
+// Step is one link of the path with its verdict.
+type Step struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Since is when what works began, if that is known.
+	Since *time.Time `json:"since,omitempty"`
+	// Duration is the seconds that the step of a drill took.
+	Duration *float64 `json:"duration_seconds,omitempty"`
+	// Text is what was seen. With another state than Works it is Error, and Hint says what to do.
+	Text string `json:"text,omitempty"`
+	// Reason is why a request of the step failed.
+	Reason failure.Reason `json:"reason,omitempty"`
+	Error  string         `json:"error,omitempty"`
+	Hint   string         `json:"hint,omitempty"`
+	Notes  []string       `json:"notes"`
+}
+
+// The names of the steps that need no drill, in order.
+const (
+	StepExporter     = "exporter"
+	StepPrometheus   = "prometheus"
+	StepScrape       = "scrape"
+	StepLabels       = "labels"
+	StepRules        = "rules"
+	StepVersion      = "rules_version"
+	StepEvaluation   = "evaluation"
+	StepSending      = "sending"
+	StepAlertmanager = "alertmanager"
+	StepWatchdog     = "watchdog"
+	StepClocks       = "clocks"
+)
+
+// The names of the steps of a drill, in order. With --dry-run, route and suppression are predicted.
+const (
+	StepRaise        = "raise"
+	StepSample       = "sample"
+	StepAlert        = "alert"
+	StepDelivery     = "delivery"
+	StepRoute        = "route"
+	StepSuppression  = "suppression"
+	StepNotification = "notification"
+	StepResolution   = "resolution"
+)
+
+func works(name, format string, args ...any) Step {
+	return Step{Name: name, State: Works, Text: fmt.Sprintf(format, args...)}
+}
+
+func wrong(name, hint, format string, args ...any) Step {
+	return Step{Name: name, State: Wrong, Hint: hint, Error: fmt.Sprintf(format, args...)}
+}
+
+func unknown(name, hint, format string, args ...any) Step {
+	return Step{Name: name, State: Unknown, Hint: hint, Error: fmt.Sprintf(format, args...)}
+}
+
+// refused is a step whose request failed.
+func refused(name string, err error) Step {
+	step := wrong(name, failure.HintOf(err), "%s", err)
+	step.Reason = failure.ReasonOf(err)
+	return step
+}
+
+func (s Step) since(t time.Time) Step {
+	if !t.IsZero() {
+		s.Since = &t
+	}
+	return s
+}
+
+func (s Step) took(d time.Duration) Step {
+	seconds := d.Round(100 * time.Millisecond).Seconds()
+	s.Duration = &seconds
+	return s
+}
+
+func (s Step) note(format string, args ...any) Step {
+	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
+	return s
+}
+
+// quoted lists names, each in quotes.
+func quoted(names []string) string {
+	marked := make([]string, len(names))
+	for i, name := range names {
+		marked[i] = fmt.Sprintf("%q", name)
+	}
+	return strings.Join(marked, ", ")
+}
+
+// spell writes a duration as Prometheus does: 1m30s, 500ms.
+func spell(d time.Duration) string {
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	text := d.String()
+	text = strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
+	return text
+}

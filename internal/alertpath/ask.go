@@ -1,0 +1,443 @@
+package alertpath
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+const (
+	// requestTimeout bounds each request.
+	requestTimeout = 10 * time.Second
+	// maxAnswer bounds each answer, in bytes. Alertmanager's list of a thousand alerts is far smaller.
+	maxAnswer = 64 << 20
+	// observeEvery is the time between two looks at a drill.
+	observeEvery = time.Second
+)
+
+// Client asks one of the three servers.
+type Client struct {
+	exchange.HTTP
+	exchange.Credentials
+	// Name is that of the server, for hints.
+	Name string
+}
+
+// NewClient returns a client; the URL and what to trust are in http. It does not write to the server, unless post is called.
+func NewClient(name string, http exchange.HTTP, credentials exchange.Credentials) *Client {
+	http.Settings.URL = strings.TrimSuffix(http.Settings.URL, "/")
+	http.Limit = maxAnswer
+	return &Client{http, credentials, name}
+}
+
+// do sends a request and returns the answer, which has a status of success, and how far the server's clock is ahead of ours.
+func (c *Client) do(ctx context.Context, method, path string, body []byte) (*exchange.Answer, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	header := c.AuthHeader()
+	if body != nil {
+		header.Set("Content-Type", "application/json")
+	}
+	begun := time.Now()
+	where := c.Settings.URL + path
+	answer, err := c.Do(ctx, &exchange.Record{}, method, where, header, bytes.NewReader(body))
+	if err != nil {
+		return nil, 0, err
+	}
+	if answer.Status/100 != 2 {
+		err := exchange.StatusError(method, where, answer.Status)
+		if said := errorIn(answer.Body); said != "" {
+			err.Err = fmt.Errorf("%w: %s", err.Err, said)
+		}
+		switch answer.Status {
+		case http.StatusUnauthorized:
+			err = err.WithHint(fmt.Sprintf("set DRILL_%[1]s_TOKEN_FILE, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD_FILE", strings.ToUpper(c.Name)))
+		case http.StatusNotFound:
+			err = err.WithHint("the URL is not that of " + c.Name + ": with a path prefix, write it into the URL")
+		}
+		return nil, 0, err
+	}
+	ahead := time.Duration(0)
+	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		// The header leaves out fractions of a second.
+		ahead = date.Add(time.Second / 2).Sub(begun.Add(time.Since(begun) / 2)).Truncate(time.Second)
+	}
+	return answer, ahead, nil
+}
+
+// errorIn is the message in the body of an error: that of the exporter's or Prometheus' JSON, or a short line of text.
+func errorIn(body []byte) string {
+	var answer struct {
+		Error string `json:"error"`
+	}
+	text := strings.TrimSpace(string(body))
+	if json.Unmarshal(body, &answer) == nil {
+		text = answer.Error
+	}
+	if strings.HasPrefix(text, "<") {
+		return ""
+	}
+	return failure.Printable(text, 300)
+}
+
+func (c *Client) get(ctx context.Context, path string, query url.Values, into any) error {
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	answer, _, err := c.do(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer.Body, into); err != nil {
+		return failure.Errorf(failure.Malformed, "GET %s: the answer is not the JSON of %s: %w", exchange.PrintableURL(c.Settings.URL+path), c.Name, err).
+			WithHint("the URL is not that of " + c.Name)
+	}
+	return nil
+}
+
+// data decodes the data of an answer of Prometheus' API.
+func (c *Client) data(ctx context.Context, path string, query url.Values, into any) error {
+	return c.get(ctx, "/api/v1/"+path, query, &struct {
+		Data any `json:"data"`
+	}{into})
+}
+
+// series are the labels of the series that an instant query returns.
+func (c *Client) series(ctx context.Context, query string) (labels []map[string]string, err error) {
+	var result struct {
+		Result []struct {
+			Metric map[string]string `json:"metric"`
+		} `json:"result"`
+	}
+	err = c.data(ctx, "query", url.Values{"query": {query}}, &result)
+	for _, r := range result.Result {
+		labels = append(labels, r.Metric)
+	}
+	return labels, err
+}
+
+// Path are the three servers along the path of an alert.
+type Path struct {
+	Exporter, Prometheus, Alertmanager *Client
+	Expected                           Expected
+}
+
+// Ask asks all three servers. What fails is in the facts.
+func (p *Path) Ask(ctx context.Context) *Facts {
+	f := &Facts{Expected: p.Expected, Now: time.Now()}
+	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
+	f.Exporter.Err = p.askExporter(ctx, f)
+	f.Prometheus.Err = p.askPrometheus(ctx, f)
+	f.Alertmanager.Err = p.askAlertmanager(ctx, f)
+	return f
+}
+
+func (c *Client) server() Server { return Server{URL: exchange.PrintableURL(c.Settings.URL)} }
+
+var (
+	rulesInfo = regexp.MustCompile(`(?m)^chatstack_rules_info\{checksum="([0-9a-f]+)"\}`)
+	buildInfo = regexp.MustCompile(`(?m)^chatstack_exporter_build_info\{.*?\bversion="([^"]*)"`)
+)
+
+func (p *Path) askExporter(ctx context.Context, f *Facts) error {
+	answer, ahead, err := p.Exporter.do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return err
+	}
+	f.Exporter.see(ahead, answer)
+	build := buildInfo.FindSubmatch(answer.Body)
+	if build == nil {
+		return failure.Errorf(failure.Mismatch, "%s/metrics is not the page of a chatstack_exporter", f.Exporter.URL).WithHint("give --exporter the address of the exporter")
+	}
+	f.Exporter.Version = string(build[1])
+	for _, found := range rulesInfo.FindAllSubmatch(answer.Body, -1) {
+		f.Checksums = append(f.Checksums, string(found[1]))
+	}
+	return nil
+}
+
+func (s *Server) see(ahead time.Duration, answer *exchange.Answer) {
+	s.Ahead, s.ClockKnown = ahead, answer.Header.Get("Date") != ""
+}
+
+func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
+	c := p.Prometheus
+	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v1/status/buildinfo", nil)
+	if err != nil {
+		return err
+	}
+	f.Prometheus.see(ahead, answer)
+	var build, runtime struct {
+		Version string    `json:"version"`
+		Start   time.Time `json:"startTime"`
+	}
+	var config struct {
+		YAML string `json:"yaml"`
+	}
+	var targets struct {
+		Active []Target `json:"activeTargets"`
+	}
+	var groups struct {
+		Groups []Group `json:"groups"`
+	}
+	var known struct {
+		Active []struct {
+			URL string `json:"url"`
+		} `json:"activeAlertmanagers"`
+	}
+	for _, ask := range []struct {
+		path string
+		into any
+	}{{"status/buildinfo", &build}, {"status/runtimeinfo", &runtime}, {"status/config", &config}, {"targets?state=active", &targets}, {"rules", &groups}, {"alertmanagers", &known}} {
+		if err := c.data(ctx, ask.path, nil, ask.into); err != nil {
+			return err
+		}
+	}
+	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = build.Version, runtime.Start, targets.Active, groups.Groups
+	for _, a := range known.Active {
+		f.Known = append(f.Known, exchange.PrintableURL(a.URL))
+	}
+	if err := yaml.Unmarshal([]byte(config.YAML), &f.Setup); err != nil {
+		return fmt.Errorf("read the configuration of Prometheus: %w", err)
+	}
+	if f.Builds, err = c.series(ctx, "chatstack_exporter_build_info"); err != nil {
+		return err
+	}
+	if f.LabelChecks, err = c.series(ctx, "chatstack_label_check"); err != nil {
+		return err
+	}
+	if f.Exporter.Err != nil {
+		infos, err := c.series(ctx, "chatstack_rules_info")
+		if err != nil {
+			return err
+		}
+		for _, labels := range infos {
+			f.Checksums = append(f.Checksums, labels["checksum"])
+		}
+		slices.Sort(f.Checksums)
+		f.Checksums = slices.Compact(f.Checksums)
+	}
+	page, err := c.page(ctx)
+	if err != nil {
+		return nil //nolint:nilerr // a proxy may hide the page; only a hint comes from it
+	}
+	f.SendErrors = map[string]float64{}
+	for _, s := range page["prometheus_notifications_errors_total"] {
+		f.SendErrors[s.labels["alertmanager"]] = s.value
+	}
+	return nil
+}
+
+func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
+	c := p.Alertmanager
+	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v2/status", nil)
+	if err != nil {
+		return err
+	}
+	f.Alertmanager.see(ahead, answer)
+	var status struct {
+		Uptime  time.Time `json:"uptime"`
+		Version struct {
+			Version string `json:"version"`
+		} `json:"versionInfo"`
+		Config struct {
+			Original string `json:"original"`
+		} `json:"config"`
+	}
+	if err := c.get(ctx, "/api/v2/status", nil, &status); err != nil {
+		return err
+	}
+	f.Alertmanager.Version, f.Alertmanager.Started = status.Version.Version, status.Uptime
+	f.routing, f.routingErr = parseRouting(status.Config.Original)
+	if f.routingErr != nil {
+		f.routing = nil
+	}
+	if err := c.get(ctx, "/api/v2/alerts", url.Values{"filter": {`stack="chat"`}}, &f.Alerts); err != nil {
+		return err
+	}
+	return c.get(ctx, "/api/v2/silences", nil, &f.Silences)
+}
+
+// sample is one sample of a page of metrics.
+type sample struct {
+	labels map[string]string
+	value  float64
+}
+
+var (
+	sampleLine = regexp.MustCompile(`^(\w+)(?:\{(.*)\})? (\S+)`)
+	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
+)
+
+// page reads the counters of notifications from the server's own metrics.
+func (c *Client) page(ctx context.Context) (map[string][]sample, error) {
+	answer, _, err := c.do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	page := map[string][]sample{}
+	for line := range strings.Lines(string(answer.Body)) {
+		found := sampleLine.FindStringSubmatch(strings.TrimSpace(line))
+		if found == nil || !strings.Contains(found[1], "_notification") {
+			continue
+		}
+		value, err := strconv.ParseFloat(found[3], 64)
+		if err != nil {
+			continue
+		}
+		labels := map[string]string{}
+		for _, pair := range labelPair.FindAllStringSubmatch(found[2], -1) {
+			labels[pair[1]] = unquoted(`"` + pair[2] + `"`)
+		}
+		page[found[1]] = append(page[found[1]], sample{labels, value})
+	}
+	return page, nil
+}
+
+// counters are Alertmanager's counters of notifications.
+func (c *Client) counters(ctx context.Context) (Counters, error) {
+	page, err := c.page(ctx)
+	if err != nil {
+		return nil, err
+	}
+	counters := Counters{}
+	for family, field := range map[string]func(*Count) *float64{
+		"alertmanager_notifications_total":                func(c *Count) *float64 { return &c.Notifications },
+		"alertmanager_notifications_failed_total":         func(c *Count) *float64 { return &c.GivenUp },
+		"alertmanager_notification_requests_total":        func(c *Count) *float64 { return &c.Attempts },
+		"alertmanager_notification_requests_failed_total": func(c *Count) *float64 { return &c.Failed },
+	} {
+		for _, s := range page[family] {
+			key := Channel{s.labels["receiver_name"], s.labels["integration"]}
+			count := counters[key]
+			*field(&count) += s.value // over its reasons
+			counters[key] = count
+		}
+	}
+	return counters, nil
+}
+
+// Raise raises the alert of a drill, and returns how to follow it. The caller ends it with End.
+func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers []string) (*Plan, error) {
+	before, err := p.Alertmanager.counters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(map[string]string{"severity": severity, "duration": f.Lasts(severity).String()})
+	if err != nil {
+		return nil, err
+	}
+	begun := time.Now()
+	answer, _, err := p.Exporter.do(ctx, http.MethodPost, "/api/v1/drill", body)
+	if err != nil {
+		return nil, withRaiseHint(err)
+	}
+	var started struct {
+		Drill struct {
+			ID    string    `json:"id"`
+			Until time.Time `json:"until"`
+		} `json:"drill"`
+	}
+	if err := json.Unmarshal(answer.Body, &started); err != nil {
+		return nil, fmt.Errorf("read the exporter's answer: %w", err)
+	}
+	// The exporter's clock may be another one.
+	until := begun.Add(f.Lasts(severity))
+	return &Plan{Facts: f, ID: started.Drill.ID, Receivers: receivers, Raised: begun, Took: time.Since(begun), Until: until, Before: before}, nil
+}
+
+func withRaiseHint(err error) error {
+	known, ok := errors.AsType[*failure.Error](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case known.Reason == failure.Forbidden:
+		known.Hint = "start the exporter with --web.enable-lifecycle, or use --dry-run"
+	case known.Reason == failure.NotFound:
+		known.Hint = "the exporter is older than drills: update it, or use --dry-run"
+	}
+	return known
+}
+
+// End ends a drill.
+func (p *Path) End(ctx context.Context, id string) error {
+	_, _, err := p.Exporter.do(ctx, http.MethodDelete, "/api/v1/drill/"+id, nil)
+	return err
+}
+
+// Follow looks at a drill until all is known about it, ends it, and looks until its alert has ended. If ctx is done, it ends the drill at
+// once.
+func (p *Path) Follow(ctx context.Context, plan *Plan) []Step {
+	progress := NewProgress(plan)
+	p.watch(ctx, plan, progress)
+	if err := p.End(context.WithoutCancel(ctx), plan.ID); err == nil || failure.ReasonOf(err) == failure.NotFound {
+		progress.Ended(time.Now())
+	}
+	p.watch(ctx, plan, progress)
+	return progress.Steps()
+}
+
+func (p *Path) watch(ctx context.Context, plan *Plan, progress *Progress) {
+	for tick := time.NewTicker(observeEvery); ; {
+		if progress.See(p.observe(ctx, plan)) || ctx.Err() != nil {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
+}
+
+func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
+	o := &Observation{}
+	defer func() { o.At = time.Now() }()
+	series, err := p.Prometheus.series(ctx, fmt.Sprintf("chatstack_drill{id=%q}", plan.ID))
+	o.Sampled = len(series) > 0
+	var alerts struct {
+		Alerts []Alert `json:"alerts"`
+	}
+	err = errors.Join(err, p.Prometheus.data(ctx, "alerts", nil, &alerts))
+	for i := range alerts.Alerts {
+		if a := &alerts.Alerts[i]; a.Labels["alertname"] == plan.Facts.Drill && a.Labels["id"] == plan.ID {
+			o.Alert = a
+		}
+	}
+	err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts", nil, &o.Alerts), p.Alertmanager.get(ctx, "/api/v2/silences", nil, &o.Silences))
+	if received := o.received(plan.ID); received != nil {
+		groups := []struct {
+			Alerts []Received `json:"alerts"`
+		}{}
+		names := received.receivers()
+		for i, name := range names {
+			names[i] = regexp.QuoteMeta(name)
+		}
+		err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts/groups", url.Values{"receiver": {"^(" + strings.Join(names, "|") + ")$"}}, &groups))
+		for _, g := range groups {
+			if slices.ContainsFunc(g.Alerts, func(a Received) bool { return a.Labels["id"] == plan.ID }) {
+				o.Groups = append(o.Groups, g.Alerts)
+			}
+		}
+	}
+	counters, countErr := p.Alertmanager.counters(ctx)
+	o.Counters, o.Err = counters, errors.Join(err, countErr)
+	return o
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -1,0 +1,601 @@
+package alertpath
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/model"
+)
+
+// Expected is what the exporter's configuration says about the path.
+type Expected struct {
+	// Job is the job that the rules expect the scrapes to have.
+	Job string
+	// Lookback is how far apart scrapes may be.
+	Lookback time.Duration
+	// Clocks is how far the clocks may be apart.
+	Clocks time.Duration
+	// LabelCheck are the labels of the series chatstack_label_check, unless Prometheus changes them.
+	LabelCheck map[string]string
+	// Drill is the name of the alert that a drill raises.
+	Drill string
+}
+
+// Facts are what the three servers say before a drill.
+type Facts struct {
+	Expected
+	// Now is the time by our clock.
+	Now                                time.Time
+	Exporter, Prometheus, Alertmanager Server
+
+	// Checksums are those of the rules that the exporter expects: by its own page, or by Prometheus' series if the page cannot be read.
+	Checksums []string
+	// Setup is Prometheus' configuration.
+	Setup   Setup
+	Targets []Target
+	// Builds are the labels of the series chatstack_exporter_build_info, LabelChecks those of chatstack_label_check.
+	Builds, LabelChecks []map[string]string
+	Groups              []Group
+	// Known are the addresses of the Alertmanagers that Prometheus sends to.
+	Known []string
+	// SendErrors are how many times Prometheus failed to send alerts to each since it started.
+	SendErrors map[string]float64
+
+	// routing is nil if routingErr says why it cannot be read.
+	routing    *routing
+	routingErr error
+	// Alerts are the alerts of our rules in Alertmanager.
+	Alerts   []Received
+	Silences []Silence
+}
+
+// Server is one of the three servers.
+type Server struct {
+	URL string
+	// Err is why it does not answer as it should.
+	Err     error
+	Version string
+	Started time.Time
+	// Ahead is how far its clock is ahead of ours, to a second, unless ClockKnown is false.
+	Ahead      time.Duration
+	ClockKnown bool
+}
+
+// Setup is the part of Prometheus' configuration that matters here.
+type Setup struct {
+	Global struct {
+		EvaluationInterval string            `yaml:"evaluation_interval"`
+		ExternalLabels     map[string]string `yaml:"external_labels"`
+	} `yaml:"global"`
+	RuleFiles []string `yaml:"rule_files"`
+	Scrapes   []struct {
+		Job         string `yaml:"job_name"`
+		HonorLabels bool   `yaml:"honor_labels"`
+	} `yaml:"scrape_configs"`
+}
+
+// Target is a target of Prometheus.
+type Target struct {
+	Labels    map[string]string `json:"labels"`
+	ScrapeURL string            `json:"scrapeUrl"`
+	Health    string            `json:"health"`
+	LastError string            `json:"lastError"`
+	// Interval is missing in versions before 2.29.
+	Interval string `json:"scrapeInterval"`
+}
+
+func (t *Target) interval() time.Duration {
+	every, err := model.ParseDuration(t.Interval)
+	if err != nil {
+		return time.Minute // Prometheus' default
+	}
+	return time.Duration(every)
+}
+
+// Group is a group of rules in Prometheus.
+type Group struct {
+	Name           string    `json:"name"`
+	File           string    `json:"file"`
+	Interval       float64   `json:"interval"`
+	LastEvaluation time.Time `json:"lastEvaluation"`
+	Rules          []Rule    `json:"rules"`
+}
+
+// Rule is a rule in Prometheus.
+type Rule struct {
+	Name      string            `json:"name"`
+	Type      string            `json:"type"`
+	Query     string            `json:"query"`
+	Duration  float64           `json:"duration"`
+	Labels    map[string]string `json:"labels"`
+	Health    string            `json:"health"`
+	LastError string            `json:"lastError"`
+	Alerts    []Alert           `json:"alerts"`
+}
+
+// Alert is an alert in Prometheus.
+type Alert struct {
+	Labels   map[string]string `json:"labels"`
+	State    string            `json:"state"`
+	ActiveAt time.Time         `json:"activeAt"`
+}
+
+// Received is an alert in Alertmanager.
+type Received struct {
+	Labels      map[string]string `json:"labels"`
+	Fingerprint string            `json:"fingerprint"`
+	StartsAt    time.Time         `json:"startsAt"`
+	Receivers   []struct {
+		Name string `json:"name"`
+	} `json:"receivers"`
+	Status struct {
+		State       string   `json:"state"`
+		SilencedBy  []string `json:"silencedBy"`
+		InhibitedBy []string `json:"inhibitedBy"`
+		MutedBy     []string `json:"mutedBy"`
+	} `json:"status"`
+}
+
+func (r *Received) receivers() []string {
+	names := make([]string, len(r.Receivers))
+	for i, to := range r.Receivers {
+		names[i] = to.Name
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Silence is a silence in Alertmanager.
+type Silence struct {
+	ID        string    `json:"id"`
+	EndsAt    time.Time `json:"endsAt"`
+	CreatedBy string    `json:"createdBy"`
+	Comment   string    `json:"comment"`
+	Status    struct {
+		State string `json:"state"`
+	} `json:"status"`
+	Matchers []struct {
+		Name    string `json:"name"`
+		Value   string `json:"value"`
+		IsRegex bool   `json:"isRegex"`
+		// IsEqual is missing in old versions, where it is always true.
+		IsEqual *bool `json:"isEqual"`
+	} `json:"matchers"`
+}
+
+func (s *Silence) String() string {
+	return fmt.Sprintf("silence %s by %s until %s (%s)", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment)
+}
+
+// silences reports whether the silence is in force and covers an alert.
+func (s *Silence) silences(labels map[string]string) bool {
+	if s.Status.State != "active" {
+		return false
+	}
+	for _, given := range s.Matchers {
+		m, err := newMatcher(given.Name, given.Value, given.IsRegex, given.IsEqual == nil || *given.IsEqual)
+		if err != nil || !m.matches(labels) {
+			return false
+		}
+	}
+	return true
+}
+
+// Chain judges each step that needs no drill. Steps that cannot be judged, because one before them is wrong, are left out.
+func Chain(f *Facts) []Step {
+	steps := []Step{f.server(StepExporter, &f.Exporter), f.server(StepPrometheus, &f.Prometheus), f.server(StepAlertmanager, &f.Alertmanager), f.clocks()}
+	if f.Prometheus.Err != nil {
+		return steps
+	}
+	steps = append(steps, f.scrape(), f.labels())
+	steps = append(steps, f.rules()...)
+	if len(f.Known) == 0 {
+		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus", "Prometheus knows no Alertmanager"))
+	}
+	if f.Alertmanager.Err != nil || f.rule("Watchdog") == nil {
+		return append(steps, works(StepSending, "Prometheus sends to %s", strings.Join(f.Known, ", ")))
+	}
+	return append(steps, f.sending(), f.watchdog())
+}
+
+// Blocked names the steps without which a drill shows nothing more.
+func Blocked(steps []Step) (names []string) {
+	needed := []string{StepExporter, StepPrometheus, StepAlertmanager, StepScrape, StepRules, StepEvaluation, StepSending}
+	for i := range steps {
+		if steps[i].State == Wrong && slices.Contains(needed, steps[i].Name) {
+			names = append(names, steps[i].Name)
+		}
+	}
+	return names
+}
+
+func (f *Facts) server(name string, s *Server) Step {
+	if s.Err != nil {
+		return refused(name, s.Err)
+	}
+	return works(name, "%s answers, version %s", s.URL, s.Version).since(s.Started)
+}
+
+// clocks compares the clocks of the servers that answer.
+func (f *Facts) clocks() Step {
+	var first, last *Server
+	var names []string
+	nameOf := map[*Server]string{&f.Exporter: "the exporter", &f.Prometheus: "Prometheus", &f.Alertmanager: "Alertmanager"}
+	for _, s := range []*Server{&f.Exporter, &f.Prometheus, &f.Alertmanager} {
+		if !s.ClockKnown {
+			continue
+		}
+		names = append(names, nameOf[s])
+		if first == nil || s.Ahead < first.Ahead {
+			first = s
+		}
+		if last == nil || s.Ahead > last.Ahead {
+			last = s
+		}
+	}
+	if len(names) < 2 {
+		return unknown(StepClocks, "", "fewer than two servers show their time")
+	}
+	if apart := last.Ahead - first.Ahead; apart > f.Clocks {
+		return wrong(StepClocks, "run timedatectl on their machines, and have NTP set both clocks", "the clock of %s is %s ahead of the clock of %s; the limit is %s",
+			nameOf[last], spell(apart), nameOf[first], spell(f.Clocks))
+	}
+	return works(StepClocks, "the clocks of %s agree to %s", strings.Join(names, ", "), spell(max(time.Second, last.Ahead-first.Ahead)))
+}
+
+// ours are Prometheus' targets with the job that the rules expect.
+func (f *Facts) ours() []Target {
+	return slices.DeleteFunc(slices.Clone(f.Targets), func(t Target) bool { return t.Labels["job"] != f.Job })
+}
+
+func (f *Facts) scrape() Step {
+	targets := f.ours()
+	if len(targets) == 0 {
+		jobs := map[string]bool{}
+		for _, labels := range f.Builds {
+			jobs[labels["job"]] = true
+		}
+		if len(jobs) > 0 {
+			found := slices.Sorted(maps.Keys(jobs))
+			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in exporter.yaml, and deploy the output of `chatstack_exporter rules`", f.Job),
+				"Prometheus scrapes the exporter as job %s, but the rules expect %q", quoted(found), f.Job)
+		}
+		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus", "Prometheus has no target of the job %q", f.Job)
+	}
+	var up, down, untried []string
+	interval := time.Duration(0)
+	for _, t := range targets {
+		switch t.Health {
+		case "up":
+			up = append(up, t.ScrapeURL)
+			interval = max(interval, t.interval())
+		case "down":
+			down = append(down, fmt.Sprintf("%s: %s", t.ScrapeURL, t.LastError))
+		default:
+			untried = append(untried, t.ScrapeURL)
+		}
+	}
+	switch {
+	case len(up)+len(down) == 0:
+		return unknown(StepScrape, "wait for the first scrape, and try again", "Prometheus has not scraped %s yet", strings.Join(untried, ", "))
+	case len(up) == 0:
+		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job", "Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
+	case !slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job }):
+		return wrong(StepScrape, "correct the address in the job", "what Prometheus scrapes at %s is not a chatstack_exporter", strings.Join(up, ", "))
+	case interval > f.Lookback:
+		return wrong(StepScrape, "set scrape_interval: 30s in the job", "Prometheus scrapes the exporter every %s; the rules need a scrape every %s", spell(interval), spell(f.Lookback))
+	}
+	step := works(StepScrape, "Prometheus scrapes %s every %s", strings.Join(up, ", "), spell(interval))
+	if len(down) > 0 {
+		step = step.note("another target of the job fails: %s", strings.Join(down, "; "))
+	}
+	return step
+}
+
+// labels checks honor_labels: by a series, and in the configuration, since nothing may clash today.
+func (f *Facts) labels() Step {
+	const hint = "set honor_labels: true in the job in prometheus.yml (honorLabels in a ServiceMonitor), and reload Prometheus"
+	for _, labels := range f.LabelChecks {
+		for name, value := range f.LabelCheck {
+			if labels[name] != value {
+				return wrong(StepLabels, hint, "Prometheus overwrites the exporter's label %s with %q", name, labels[name])
+			}
+		}
+	}
+	for _, scrape := range f.Setup.Scrapes {
+		if scrape.Job == f.Job && !scrape.HonorLabels {
+			return wrong(StepLabels, hint, "the job %s lacks honor_labels: true; a label of the exporter is lost as soon as a target has the same one", f.Job)
+		}
+	}
+	if len(f.LabelChecks) == 0 {
+		return unknown(StepLabels, "first repair the scrape", "Prometheus has no chatstack_label_check")
+	}
+	return works(StepLabels, "Prometheus keeps the exporter's labels")
+}
+
+// rule finds one of our alerts by its name.
+func (f *Facts) rule(name string) *Rule {
+	for _, g := range f.ourGroups() {
+		for i := range g.Rules {
+			if r := &g.Rules[i]; r.Name == name && isOurs(r) {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+func isOurs(r *Rule) bool { return r.Type == "alerting" && r.Labels["stack"] == "chat" }
+
+// ourGroups are the groups with our alerts.
+func (f *Facts) ourGroups() (ours []Group) {
+	for _, g := range f.Groups {
+		if slices.ContainsFunc(g.Rules, func(r Rule) bool { return isOurs(&r) }) {
+			ours = append(ours, g)
+		}
+	}
+	return ours
+}
+
+// expectedChecksum finds the checksum in the rule that compares it with the exporter's.
+var expectedChecksum = regexp.MustCompile(`chatstack_rules_info\{checksum!="([0-9a-f]+)"`)
+
+// rules judges whether the rules are loaded, match the exporter, and are evaluated.
+func (f *Facts) rules() []Step {
+	groups := f.ourGroups()
+	if len(groups) == 0 {
+		step := wrong(StepRules, "add alerts/chatstack.rules.yml to rule_files in prometheus.yml, and reload Prometheus", "Prometheus has not loaded the alert rules")
+		if len(f.Setup.RuleFiles) > 0 {
+			step = step.note("its rule_files: %s", strings.Join(f.Setup.RuleFiles, ", "))
+		}
+		return []Step{step}
+	}
+	alerts, loaded, files := 0, map[string]bool{}, map[string]bool{}
+	for _, g := range groups {
+		files[g.File] = true
+		for i := range g.Rules {
+			if isOurs(&g.Rules[i]) {
+				alerts++
+			}
+			if found := expectedChecksum.FindStringSubmatch(g.Rules[i].Query); found != nil {
+				loaded[found[1]] = true
+			}
+		}
+	}
+	const deploy = "deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`, and reload Prometheus"
+	list := strings.Join(slices.Sorted(maps.Keys(files)), ", ")
+	var steps []Step
+	if f.rule(f.Drill) == nil {
+		steps = append(steps, wrong(StepRules, deploy, "the alert rules in %s are older than drills: %s is missing", list, f.Drill))
+	} else {
+		steps = append(steps, works(StepRules, "Prometheus has loaded %d alert rules from %s", alerts, list))
+	}
+	have := slices.Sorted(maps.Keys(loaded))
+	switch {
+	case len(have) > 1:
+		steps = append(steps, wrong(StepVersion, "remove the older file from rule_files", "two versions of the rules are loaded: %s", strings.Join(have, ", ")))
+	case len(have) == 0 || len(f.Checksums) == 0:
+		steps = append(steps, unknown(StepVersion, "", "the checksums of the rules and of the exporter cannot be compared"))
+	case len(f.Checksums) == 1 && f.Checksums[0] == have[0]:
+		steps = append(steps, works(StepVersion, "the rules match the exporter's configuration (%s)", have[0]))
+	default:
+		steps = append(steps, wrong(StepVersion, deploy, "the rules (%s) do not match the exporter's configuration (%s)", have[0], strings.Join(f.Checksums, ", ")))
+	}
+	return append(steps, f.evaluation(groups))
+}
+
+func (f *Facts) evaluation(groups []Group) Step {
+	oldest, interval := time.Time{}, time.Duration(0)
+	for _, g := range groups {
+		for _, r := range g.Rules {
+			if r.Health == "err" {
+				return wrong(StepEvaluation, "load the rules as `chatstack_exporter rules` prints them; if the series clash, remove one of the two scrapes", "the rule %s fails: %s", r.Name, r.LastError)
+			}
+		}
+		if g.LastEvaluation.IsZero() || g.LastEvaluation.Year() < 2000 {
+			return unknown(StepEvaluation, "wait for the first evaluation, and try again", "the group %s has not been evaluated yet", g.Name)
+		}
+		if oldest.IsZero() || g.LastEvaluation.Before(oldest) {
+			oldest = g.LastEvaluation
+		}
+		interval = max(interval, seconds(g.Interval))
+	}
+	if ago := f.Now.Add(f.Prometheus.Ahead).Sub(oldest); ago > 3*interval+5*time.Second {
+		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space", "the rules were last evaluated %s ago; they should be every %s", spell(ago), spell(interval))
+	}
+	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", spell(interval))
+}
+
+// received is the alert Watchdog of our rules in Alertmanager.
+func (f *Facts) received() *Received {
+	for i := range f.Alerts {
+		if f.Alerts[i].Labels["alertname"] == "Watchdog" {
+			return &f.Alerts[i]
+		}
+	}
+	return nil
+}
+
+// sending judges by Watchdog, which always fires, whether alerts arrive.
+func (f *Facts) sending() Step {
+	to := strings.Join(f.Known, ", ")
+	rule := f.rule("Watchdog")
+	if arrived := f.received(); arrived != nil {
+		return works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
+	}
+	if len(rule.Alerts) == 0 {
+		return unknown(StepSending, "wait for the first evaluation, and try again", "Watchdog does not fire yet")
+	}
+	errors := 0.0
+	for _, n := range f.SendErrors {
+		errors += n
+	}
+	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
+	hint := "name the address of " + f.Alertmanager.URL + ", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml, and reload Prometheus"
+	if f.clocks().State == Wrong {
+		hint = "first set the clocks; Alertmanager drops alerts that end in its past"
+	}
+	const fails = "alerts do not arrive at %s: Prometheus sends to %s"
+	switch {
+	case errors > 0:
+		return wrong(StepSending, hint, fails+", and failed %.0f times", f.Alertmanager.URL, to, errors)
+	case fired > 90*time.Second:
+		return wrong(StepSending, hint, fails+", without an error", f.Alertmanager.URL, to)
+	}
+	return unknown(StepSending, "wait a minute, and try again", "Watchdog has not arrived at %s yet", f.Alertmanager.URL)
+}
+
+// watchdog judges whether the dead man's switch has an outside end.
+func (f *Facts) watchdog() Step {
+	arrived := f.received()
+	if arrived == nil {
+		return unknown(StepWatchdog, "first repair the sending", "Watchdog does not arrive at Alertmanager")
+	}
+	if why := f.suppressedBy(arrived); why != "" {
+		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
+	}
+	if f.routing == nil {
+		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
+	}
+	var served, nowhere []string
+	for _, name := range arrived.receivers() {
+		if uses := f.routing.uses(name); uses != "" {
+			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
+		} else {
+			nowhere = append(nowhere, name)
+		}
+	}
+	if len(served) == 0 {
+		return wrong(StepWatchdog, "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch",
+			"nobody notices when alerting stops: Watchdog goes to %s, which notifies nobody", quoted(nowhere))
+	}
+	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
+	if when := timed(f.routing.routesOf(arrived.Labels)); when != "" {
+		step = step.note("its route %s", when)
+	}
+	return step
+}
+
+// suppressedBy says what silences, inhibits or mutes an alert; "" if nothing does.
+func (f *Facts) suppressedBy(r *Received) string {
+	return suppressedBy(r, f.Silences, f.Alerts)
+}
+
+func suppressedBy(r *Received, silences []Silence, alerts []Received) string {
+	var why []string
+	for _, id := range r.Status.SilencedBy {
+		text := "silence " + id
+		if i := slices.IndexFunc(silences, func(s Silence) bool { return s.ID == id }); i >= 0 {
+			text = silences[i].String()
+		}
+		why = append(why, "silenced: "+text)
+	}
+	for _, id := range r.Status.InhibitedBy {
+		text := "an alert with the fingerprint " + id
+		if i := slices.IndexFunc(alerts, func(a Received) bool { return a.Fingerprint == id }); i >= 0 {
+			text = describe(alerts[i].Labels)
+		}
+		why = append(why, "inhibited by "+text)
+	}
+	if len(r.Status.MutedBy) > 0 {
+		why = append(why, "muted by the time interval "+strings.Join(r.Status.MutedBy, ", "))
+	}
+	return strings.Join(why, "; ")
+}
+
+// describe names an alert by its labels, its name first.
+func describe(labels map[string]string) string {
+	words := []string{labels["alertname"]}
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		if name != "alertname" {
+			words = append(words, fmt.Sprintf("%s=%q", name, labels[name]))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// AnyWrong reports whether a step is wrong.
+func AnyWrong(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.State == Wrong })
+}
+
+// Notified reports whether somebody was notified by a drill.
+func Notified(steps []Step) bool {
+	return slices.ContainsFunc(steps, func(s Step) bool { return s.Name == StepNotification && s.State == Works })
+}
+
+// NotRaised is the step of a drill that would show nothing more than what is wrong already.
+func NotRaised(blocked []string) Step {
+	return unknown(StepRaise, "first repair: "+strings.Join(blocked, ", "), "no test alert was raised")
+}
+
+// RaiseFailed is the step of a drill that the exporter refused.
+func RaiseFailed(err error) Step { return refused(StepRaise, err) }
+
+// Predict says without a drill where its alert would go, and which silence would hold it back.
+func (f *Facts) Predict(severity string, wanted []string) []Step {
+	if f.Alertmanager.Err != nil {
+		return nil
+	}
+	if f.routing == nil {
+		return []Step{unknown(StepRoute, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)}
+	}
+	labels := f.drillLabels(severity)
+	routes := f.routing.routesOf(labels)
+	var names []string
+	for _, r := range routes {
+		if !slices.Contains(names, r.Receiver) {
+			names = append(names, r.Receiver)
+		}
+	}
+	steps := []Step{f.routing.judge(names, wanted, labels)}
+	if when := timed(routes); when != "" {
+		steps[0] = steps[0].note("its route %s", when)
+	}
+	for i := range f.Silences {
+		if s := &f.Silences[i]; s.silences(labels) {
+			return append(steps, wrong(StepSuppression, "end the silence, if it is not meant", "a drill would be silenced: %s", s))
+		}
+	}
+	return append(steps, works(StepSuppression, "no silence covers a drill"))
+}
+
+// drillLabels are the labels of a drill's alert, as far as they are known before it.
+func (f *Facts) drillLabels(severity string) map[string]string {
+	labels := map[string]string{"alertname": f.Drill, "stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
+	for name, value := range f.Setup.Global.ExternalLabels {
+		if labels[name] == "" {
+			labels[name] = value
+		}
+	}
+	return labels
+}
+
+// judge says whether the receivers of an alert include those that are wanted, and notify anybody.
+func (r *routing) judge(receivers, wanted []string, labels map[string]string) Step {
+	missing := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(receivers, name) })
+	if len(missing) > 0 {
+		return wrong(StepRoute, fmt.Sprintf("compare with `amtool config routes test %s`", matchersOf(labels)), "the alert goes to %s, and not to %s", quoted(receivers), quoted(missing))
+	}
+	var served, nowhere []string
+	for _, name := range receivers {
+		if uses := r.uses(name); uses != "" {
+			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
+		} else {
+			nowhere = append(nowhere, name)
+		}
+	}
+	if len(served) == 0 {
+		return wrong(StepRoute, "give that receiver an integration, or add a route to another one: deploy/alertmanager/README.md, Drill",
+			"the alert goes nowhere: the receiver %s notifies nobody", quoted(nowhere))
+	}
+	step := works(StepRoute, "to %s", strings.Join(served, ", "))
+	if len(nowhere) > 0 {
+		step = step.note("the receiver %s notifies nobody", quoted(nowhere))
+	}
+	return step
+}

@@ -1,0 +1,431 @@
+package alertpath
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Plan is a drill that has been raised.
+type Plan struct {
+	Facts *Facts
+	// ID is a label of the drill's alert.
+	ID string
+	// Receivers must be notified; others may be.
+	Receivers []string
+	// Raised is when the exporter was asked, Took how long that took, and Until when the drill ends by itself.
+	Raised time.Time
+	Took   time.Duration
+	Until  time.Time
+	// Before are Alertmanager's counters before that.
+	Before Counters
+}
+
+// Counters are Alertmanager's counters of notifications.
+type Counters map[Channel]Count
+
+// Channel is an integration of a receiver. Alertmanager leaves the receiver out, unless its feature receiver-name-in-metrics is enabled.
+type Channel struct{ Receiver, Integration string }
+
+// Count is how many notifications were begun, and how many of their attempts ended and failed.
+type Count struct{ Notifications, GivenUp, Attempts, Failed float64 }
+
+func (c Count) minus(o Count) Count {
+	return Count{c.Notifications - o.Notifications, c.GivenUp - o.GivenUp, c.Attempts - o.Attempts, c.Failed - o.Failed}
+}
+
+// Observation is what Prometheus and Alertmanager say at one moment of a drill.
+type Observation struct {
+	At time.Time
+	// Sampled reports whether Prometheus has the drill's series now.
+	Sampled bool
+	// Alert is the drill's alert in Prometheus, nil if there is none.
+	Alert *Alert
+	// Alerts are all alerts in Alertmanager.
+	Alerts   []Received
+	Silences []Silence
+	// Groups are Alertmanager's groups with the drill's alert.
+	Groups   [][]Received
+	Counters Counters
+	// Err is why something could not be asked; the rest is then unknown.
+	Err error
+}
+
+// received is the drill's alert in Alertmanager.
+func (o *Observation) received(id string) *Received {
+	for i := range o.Alerts {
+		if o.Alerts[i].Labels["id"] == id && o.Alerts[i].Labels["drill"] == "true" {
+			return &o.Alerts[i]
+		}
+	}
+	return nil
+}
+
+// Progress follows a drill by observations.
+type Progress struct {
+	plan *Plan
+	last Observation
+	// The moments when each was seen first.
+	sampled, pending, fired, delivered, notified, ended, resolved time.Time
+	// arrived is the alert as Alertmanager had it last.
+	arrived *Received
+	// joined reports whether its group had alerts before it.
+	joined bool
+	// beforeSending are Alertmanager's counters shortly before it can send the alert.
+	beforeSending Counters
+	// busy are the receivers that have had other alerts since the drill began.
+	busy map[string]bool
+	// verdict is the step of the notification, once it is known.
+	verdict Step
+}
+
+// Slack is what each step may take longer than its intervals explain.
+const slack = 15 * time.Second
+
+// margin is how much earlier or later than its wait says Alertmanager may seem to send.
+const margin = 3 * time.Second
+
+// NewProgress begins to follow a drill.
+func NewProgress(plan *Plan) *Progress {
+	return &Progress{plan: plan, busy: map[string]bool{}, beforeSending: plan.Before}
+}
+
+// See adds an observation. It reports whether all is known that can be known while the drill lasts.
+func (p *Progress) See(o *Observation) (done bool) {
+	if o.Err != nil {
+		p.last.Err = o.Err
+		return o.At.After(p.plan.Until)
+	}
+	p.last = *o
+	mark := func(when *time.Time, holds bool) {
+		if holds && when.IsZero() {
+			*when = o.At
+		}
+	}
+	mark(&p.sampled, o.Sampled || o.Alert != nil)
+	mark(&p.pending, o.Alert != nil)
+	mark(&p.fired, o.Alert != nil && o.Alert.State == "firing")
+	received := o.received(p.plan.ID)
+	mark(&p.delivered, received != nil)
+	if received != nil {
+		p.arrived = received
+	}
+	for i := range o.Alerts {
+		if a := &o.Alerts[i]; a.Labels["id"] != p.plan.ID {
+			for _, name := range a.receivers() {
+				p.busy[name] = true
+			}
+		}
+	}
+	if received != nil {
+		p.seeGroups(o.Groups, received)
+	}
+	if p.delivered.IsZero() || p.plan.Facts.routing != nil && o.At.Before(p.delivered.Add(p.wait()-margin)) && !p.joined {
+		p.beforeSending = o.Counters
+	}
+	if !p.ended.IsZero() {
+		mark(&p.resolved, !o.Sampled && o.Alert == nil && received == nil)
+		return !p.resolved.IsZero() || o.At.After(p.ended.Add(2*p.scrape()+2*p.evaluation()+slack))
+	}
+	return p.settled(o.At)
+}
+
+// seeGroups looks at the groups of the drill's alert. Only they show time intervals that mute it, from version 0.28 on.
+func (p *Progress) seeGroups(groups [][]Received, received *Received) {
+	muted := map[string]bool{}
+	for _, group := range groups {
+		free := true
+		for _, a := range group {
+			switch {
+			case a.Labels["id"] != p.plan.ID:
+				p.joined = p.joined || a.StartsAt.Before(received.StartsAt)
+			case len(a.Status.MutedBy) > 0:
+				free = false
+				for _, name := range a.Status.MutedBy {
+					muted[name] = true
+				}
+			}
+		}
+		if free {
+			return // a message goes out here
+		}
+	}
+	p.arrived.Status.MutedBy = slices.Sorted(maps.Keys(muted))
+}
+
+// Ended says when the drill was ended. What follows is its resolution.
+func (p *Progress) Ended(at time.Time) { p.ended = at }
+
+// settled reports whether the drill may end: somebody was notified, or it is known where it got stuck.
+func (p *Progress) settled(now time.Time) bool {
+	switch {
+	case p.sampled.IsZero():
+		return now.After(p.plan.Raised.Add(2*p.scrape() + slack))
+	case p.fired.IsZero():
+		return now.After(p.sampled.Add(2*p.evaluation() + p.hold() + slack))
+	case p.delivered.IsZero():
+		return now.After(p.fired.Add(slack))
+	case p.route().State == Wrong && len(p.served()) == 0, p.suppressed() != "":
+		return true
+	}
+	if p.plan.Facts.routing == nil {
+		return true
+	}
+	step, known := p.judgeNotification(now)
+	if known {
+		p.verdict, p.notified = step, now
+	}
+	return known
+}
+
+// scrape, evaluation and hold are how long Prometheus takes for each step.
+func (p *Progress) scrape() time.Duration {
+	interval := time.Second
+	for _, t := range p.plan.Facts.ours() {
+		interval = max(interval, t.interval())
+	}
+	return interval
+}
+
+func (p *Progress) evaluation() time.Duration { return p.plan.Facts.evaluationInterval() }
+
+func (f *Facts) evaluationInterval() time.Duration {
+	for _, g := range f.ourGroups() {
+		if slices.ContainsFunc(g.Rules, func(r Rule) bool { return r.Name == f.Drill }) {
+			return seconds(g.Interval)
+		}
+	}
+	return time.Minute
+}
+
+func (p *Progress) hold() time.Duration {
+	if r := p.plan.Facts.rule(p.plan.Facts.Drill); r != nil {
+		return seconds(r.Duration)
+	}
+	return 0
+}
+
+// Lasts is how long a drill must last, so that a message can be sent before it ends: two minutes, or more for a slow chain.
+func (f *Facts) Lasts(severity string) time.Duration {
+	p := Progress{plan: &Plan{Facts: f}}
+	needed := p.scrape() + p.evaluation() + p.hold() + 2*slack
+	if f.routing != nil {
+		first, _ := waits(f.routing.routesOf(f.drillLabels(severity)))
+		needed += first
+	}
+	return min(max(needed, 2*time.Minute), 10*time.Minute)
+}
+
+// suppressed says what holds the alert back in Alertmanager, "" if nothing is known to.
+func (p *Progress) suppressed() string {
+	return suppressedBy(p.arrived, p.last.Silences, p.last.Alerts)
+}
+
+// served are the alert's receivers that notify somebody.
+func (p *Progress) served() []string {
+	return slices.DeleteFunc(p.arrived.receivers(), func(name string) bool { return p.plan.Facts.routing.uses(name) == "" })
+}
+
+// route judges where Alertmanager sends the alert.
+func (p *Progress) route() Step {
+	routing, names := p.plan.Facts.routing, p.arrived.receivers()
+	if routing == nil {
+		return unknown(StepRoute, "", "to %s; Alertmanager's configuration cannot be read: %v", quoted(names), p.plan.Facts.routingErr)
+	}
+	return routing.judge(names, p.plan.Receivers, p.arrived.Labels)
+}
+
+// matchersOf are the labels that routes usually match, for amtool.
+func matchersOf(labels map[string]string) string {
+	var words []string
+	for _, name := range []string{"alertname", "drill", "env", "cluster", "severity", "stack"} {
+		if labels[name] != "" {
+			words = append(words, name+"="+labels[name])
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// channel is an integration that must send, with the number of notifications that make it complete.
+type channel struct {
+	Channel
+	want float64
+	// alone reports whether no other alert can have caused notifications there.
+	alone bool
+	Count
+}
+
+// channels are those of the alert's receivers, with what they may have sent for it.
+func (p *Progress) channels() []channel {
+	routing := p.plan.Facts.routing
+	wants := map[Channel]float64{}
+	byReceiver := func(receiver, integration string) Channel {
+		if _, named := p.last.Counters[Channel{receiver, integration}]; named {
+			return Channel{receiver, integration}
+		}
+		return Channel{"", integration}
+	}
+	for _, name := range p.arrived.receivers() {
+		for integration, n := range routing.integrations[name] {
+			wants[byReceiver(name, integration)] += float64(n)
+		}
+	}
+	var channels []channel
+	for key, want := range wants {
+		alone := true
+		for name := range p.busy {
+			if _, uses := routing.integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
+				alone = false
+			}
+		}
+		before := p.plan.Before
+		if !alone { // others may have sent before this alert could be sent
+			before = p.beforeSending
+		}
+		channels = append(channels, channel{key, want, alone, p.last.Counters[key].minus(before[key])})
+	}
+	slices.SortFunc(channels, func(a, b channel) int {
+		return strings.Compare(a.Integration+" "+a.Receiver, b.Integration+" "+b.Receiver)
+	})
+	return channels
+}
+
+// judgeNotification compares Alertmanager's counters with those before the drill.
+func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
+	var sent, failing, waiting, silent []string
+	sure := true
+	for _, c := range p.channels() {
+		sure = sure && c.alone && c.Notifications <= c.want
+		switch {
+		case c.Attempts-c.Failed >= c.want:
+			sent = append(sent, c.Integration)
+		case c.GivenUp > 0 || c.Failed >= 2:
+			failing = append(failing, fmt.Sprintf("%s (%.0f of %.0f attempts failed)", c.Integration, c.Failed, c.Attempts))
+		case c.Notifications > 0:
+			waiting = append(waiting, c.Integration)
+		default:
+			silent = append(silent, c.Integration)
+		}
+	}
+	probably := ""
+	if !sure {
+		if now.Before(p.delivered.Add(p.wait()+margin)) && now.Before(p.plan.Until) {
+			return Step{}, false // the message may still be to come, and needs the alert
+		}
+		probably = "probably "
+	}
+	to := quoted(p.served())
+	const log = "read Alertmanager's log, which says why (\"Notify for alerts failed\")"
+	if len(failing) > 0 {
+		return wrong(StepNotification, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s", to, probably, strings.Join(failing, ", ")), true
+	}
+	if len(waiting)+len(silent) == 0 {
+		step := works(StepNotification, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
+		if !sure {
+			step = step.note("Alertmanager's counters do not tell this message from those to other receivers; see whether it has arrived")
+		}
+		return step, true
+	}
+	switch {
+	case p.joined && now.After(p.plan.Until):
+		return unknown(StepNotification, "add id to group_by of that route, or wait that long between two drills",
+			"the alert joined a group that has sent a message, and sends the next one within %s", spell(p.wait())), true
+	case now.Before(p.delivered.Add(p.wait() + slack)):
+		return Step{}, false
+	}
+	if len(waiting) > 0 {
+		return wrong(StepNotification, log+"; then check the address and the network of that receiver", "the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
+	}
+	return wrong(StepNotification, log, "Alertmanager has sent nothing to %s by %s within %s", to, strings.Join(silent, ", "), spell(now.Sub(p.delivered))), true
+}
+
+// wait is how long Alertmanager collects alerts before it sends this one.
+func (p *Progress) wait() time.Duration {
+	first, next := waits(p.plan.Facts.routing.routesOf(p.arrived.Labels))
+	if p.joined {
+		return max(first, next)
+	}
+	return first
+}
+
+// Steps are the verdicts on all steps of the drill that were tried.
+func (p *Progress) Steps() []Step {
+	facts := p.plan.Facts
+	steps := []Step{works(StepRaise, "the exporter shows the drill %s", p.plan.ID).since(p.plan.Raised).took(p.plan.Took)}
+	if p.sampled.IsZero() {
+		step := wrong(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
+		return p.finish(append(steps, step.note("Prometheus scrapes %s", targetsOf(facts.ours()))))
+	}
+	steps = append(steps, works(StepSample, "Prometheus has scraped the drill").took(p.sampled.Sub(p.plan.Raised)))
+	if p.fired.IsZero() {
+		return p.finish(append(steps, wrong(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
+	}
+	alert := works(StepAlert, "%s fires", facts.Drill).took(p.fired.Sub(p.sampled))
+	if hold := p.hold(); hold > 0 {
+		alert = alert.note("it was pending for %s, since its rule has for: %s", spell(p.fired.Sub(p.pending)), spell(hold))
+	}
+	steps = append(steps, alert)
+	if p.delivered.IsZero() {
+		step := wrong(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
+			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, p.waited(p.fired))
+		if facts.clocks().State == Wrong {
+			step.Hint = "first set the clocks; Alertmanager drops alerts that end in its past"
+		}
+		return p.finish(append(steps, step.note("Prometheus sends to %s", strings.Join(facts.Known, ", "))))
+	}
+	steps = append(steps, works(StepDelivery, "Alertmanager has received it").took(p.delivered.Sub(p.fired)), p.route())
+	if facts.routing == nil || len(p.served()) == 0 {
+		return p.finish(steps)
+	}
+	if why := p.suppressed(); why != "" {
+		return p.finish(append(steps, wrong(StepSuppression, "end what holds it back, if it is not meant; nobody is notified meanwhile", "the alert is %s", why)))
+	}
+	return p.finish(append(steps, p.suppression()...))
+}
+
+// suppression are the steps of an alert that Alertmanager calls active. Old versions do not say that time intervals mute it, so that
+// silence is taken for that where the route has some.
+func (p *Progress) suppression() []Step {
+	when := timed(p.plan.Facts.routing.routesOf(p.arrived.Labels))
+	sent := slices.ContainsFunc(p.channels(), func(c channel) bool { return c.Notifications > 0 })
+	if when != "" && !sent && p.verdict.State == Wrong {
+		return []Step{wrong(StepSuppression, "try again at another hour, or change the intervals of that route", "the alert is probably muted by time: its route %s", when)}
+	}
+	passed := works(StepSuppression, "nothing silences, inhibits or mutes it")
+	if p.verdict.State == "" {
+		return []Step{passed, unknown(StepNotification, "read Alertmanager's log", "the drill ended before a message was sent")}
+	}
+	return []Step{passed, p.verdict.took(p.notified.Sub(p.delivered))}
+}
+
+// waited is how long a step has been waited for, until the drill was ended.
+func (p *Progress) waited(since time.Time) string {
+	if !p.ended.IsZero() {
+		return spell(p.ended.Sub(since))
+	}
+	return spell(p.last.At.Sub(since))
+}
+
+// finish appends the resolution.
+func (p *Progress) finish(steps []Step) []Step {
+	if p.last.Err != nil {
+		steps[len(steps)-1] = steps[len(steps)-1].note("a request failed last: %v", p.last.Err)
+	}
+	switch {
+	case p.ended.IsZero():
+		return append(steps, unknown(StepResolution, "", "the drill ends by itself at %s", p.plan.Until.UTC().Format("15:04:05 UTC")))
+	case p.resolved.IsZero():
+		return append(steps, wrong(StepResolution, "open the rule on Prometheus' page /alerts; the exporter has ended the drill", "the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended))))
+	}
+	return append(steps, works(StepResolution, "the alert has ended everywhere").took(p.resolved.Sub(p.ended)))
+}
+
+func targetsOf(targets []Target) string {
+	urls := map[string]bool{}
+	for _, t := range targets {
+		urls[t.ScrapeURL] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(urls)), ", ")
+}

@@ -1,0 +1,330 @@
+package alertpath
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rehearsal feeds a drill with observations, one each second.
+type rehearsal struct {
+	*testing.T
+	plan *Plan
+	*Progress
+	now  time.Time
+	seen Observation
+	done bool
+}
+
+func rehearse(t *testing.T) *rehearsal {
+	t.Helper()
+	f := soundFacts(t)
+	f.routing.integrations["drill"] = map[string]int{"email": 1}
+	before := Counters{Channel{"", "email"}: {Notifications: 5, Attempts: 5}, Channel{"", "webhook"}: {Notifications: 90, Attempts: 90}}
+	plan := &Plan{Facts: f, ID: "a", Raised: noon, Until: noon.Add(3 * time.Minute), Before: before}
+	r := &rehearsal{T: t, plan: plan, Progress: NewProgress(plan), now: noon}
+	r.seen.Counters = maps.Clone(before)
+	r.seen.Alerts = f.Alerts // Watchdog
+	return r
+}
+
+// pass lets seconds pass without a change.
+func (r *rehearsal) pass(seconds int) {
+	for range seconds {
+		r.now = r.now.Add(time.Second)
+		o := r.seen
+		o.At = r.now
+		if r.done = r.See(&o); r.done {
+			return
+		}
+	}
+}
+
+// arrive has Prometheus scrape the drill after 20 s, fire 10 s later, and Alertmanager receive it for receivers.
+func (r *rehearsal) arrive(receivers ...string) {
+	r.pass(20)
+	r.seen.Sampled = true
+	r.pass(10)
+	r.seen.Alert = &Alert{State: "firing"}
+	r.seen.Alerts = append(r.seen.Alerts, receivedBy(map[string]string{"alertname": "ChatstackDrill", "drill": "true", "id": "a", "stack": "chat", "severity": "none"}, receivers...))
+	r.pass(1)
+}
+
+// count adds to the counters of an integration.
+func (r *rehearsal) count(integration string, c Count) {
+	key := Channel{"", integration}
+	have := r.seen.Counters[key]
+	r.seen.Counters = maps.Clone(r.seen.Counters) // earlier observations stay as they were
+	r.seen.Counters[key] = Count{have.Notifications + c.Notifications, have.GivenUp + c.GivenUp, have.Attempts + c.Attempts, have.Failed + c.Failed}
+}
+
+// end ends the drill and all that it caused.
+func (r *rehearsal) end() {
+	r.Ended(r.now)
+	r.done = false
+	r.seen.Sampled, r.seen.Alert, r.seen.Alerts = false, nil, r.seen.Alerts[:1]
+	r.pass(1)
+}
+
+func (r *rehearsal) want(step string, state State, words ...string) {
+	r.Helper()
+	got := find(r.Steps(), step)
+	if got.State != state {
+		r.Errorf("%s is %+v, want %s", step, got, state)
+	}
+	for _, word := range words {
+		if !strings.Contains(got.Text+got.Error+got.Hint+strings.Join(got.Notes, " "), word) {
+			r.Errorf("%s is %+v, lacks %q", step, got, word)
+		}
+	}
+}
+
+func (r *rehearsal) wantDone(want bool) {
+	r.Helper()
+	if r.done != want {
+		r.Errorf("done: %t, want %t", r.done, want)
+	}
+}
+
+func TestDrillThatArrives(t *testing.T) {
+	r := rehearse(t)
+	r.arrive("drill")
+	r.pass(2)
+	r.wantDone(false)
+	r.count("email", Count{Notifications: 1, Attempts: 1})
+	r.count("webhook", Count{Notifications: 3, Attempts: 3}) // the heartbeat's
+	r.pass(1)
+	r.wantDone(true)
+	r.want(StepResolution, Unknown)
+	r.end()
+	r.wantDone(true)
+	for name, seconds := range map[string]float64{StepSample: 21, StepAlert: 10, StepDelivery: 0, StepNotification: 3, StepResolution: 1} {
+		r.want(name, Works)
+		if got := find(r.Steps(), name).Duration; got == nil || *got != seconds {
+			t.Errorf("%s took %v, want %v", name, got, seconds)
+		}
+	}
+	r.want(StepNotification, Works, `sent to "drill" by email`)
+	if steps := r.Steps(); AnyWrong(steps) || !Notified(steps) || strings.HasPrefix(find(steps, StepNotification).Text, "probably") {
+		t.Errorf("got %+v", steps)
+	}
+}
+
+// TestMessageIsClaimedOnlyIfItWasTheOnlyOne has messages of others in the same counters.
+func TestMessageIsClaimedOnlyIfItWasTheOnlyOne(t *testing.T) {
+	for name, tt := range map[string]struct {
+		others func(r *rehearsal)
+		sent   float64
+		sure   bool
+	}{
+		"alone":              {func(*rehearsal) {}, 1, true},
+		"two were sent":      {func(*rehearsal) {}, 2, false},
+		"others use webhook": {func(r *rehearsal) { r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "heartbeat")) }, 1, true},
+		"others use email":   {func(r *rehearsal) { r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "page")) }, 1, false},
+		"others use it, and Alertmanager names receivers": {func(r *rehearsal) {
+			r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "page"))
+			r.seen.Counters[Channel{"drill", "email"}] = Count{Notifications: 1, Attempts: 1}
+		}, 7, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rehearse(t)
+			tt.others(r)
+			r.arrive("drill")
+			r.count("email", Count{Notifications: tt.sent, Attempts: tt.sent})
+			r.pass(5)
+			r.wantDone(true)
+			if sure := !strings.HasPrefix(find(r.Steps(), StepNotification).Text, "probably"); sure != tt.sure {
+				t.Errorf("sure: %t, want %t", sure, tt.sure)
+			}
+		})
+	}
+}
+
+// TestDrillIsNotEndedByMessagesOfOthers has a heartbeat in the counters each 10 s, before the page can be sent after 45 s.
+func TestDrillIsNotEndedByMessagesOfOthers(t *testing.T) {
+	r := rehearse(t)
+	r.plan.Facts.routing.integrations["page"] = map[string]int{"webhook": 1}
+	r.arrive("page")
+	r.seen.Alerts[1].Labels["severity"] = "critical"
+	beat := func(times int) {
+		for range times {
+			r.pass(10)
+			r.count("webhook", Count{Notifications: 1, Attempts: 1})
+		}
+	}
+	beat(4)
+	r.pass(3)
+	r.wantDone(false)
+	r.pass(10)
+	r.wantDone(false) // no message since it could be sent
+	r.count("webhook", Count{Notifications: 1, Attempts: 1})
+	r.pass(1)
+	r.wantDone(true)
+	r.want(StepNotification, Works, "probably sent")
+}
+
+func TestDrillNamesWhereItGotStuck(t *testing.T) {
+	for name, tt := range map[string]struct {
+		goes  func(r *rehearsal)
+		step  string
+		words []string
+	}{
+		"not scraped": {func(r *rehearsal) { r.pass(200) }, StepSample, []string{"after 1m16s", "scrapes http://e/metrics"}},
+		"does not fire": {func(r *rehearsal) {
+			r.pass(20)
+			r.seen.Sampled = true
+			r.pass(200)
+		}, StepAlert, []string{"1m16s after the scrape"}},
+		"not delivered": {func(r *rehearsal) {
+			r.seen.Sampled, r.seen.Alert = true, &Alert{State: "firing"}
+			r.pass(200)
+		}, StepDelivery, []string{"after 16s", "Prometheus sends to http://a/api/v2/alerts"}},
+		"not delivered to another clock": {func(r *rehearsal) {
+			r.plan.Facts.Alertmanager.Ahead = time.Hour
+			r.seen.Sampled, r.seen.Alert = true, &Alert{State: "firing"}
+			r.pass(200)
+		}, StepDelivery, []string{"first set the clocks"}},
+		"nowhere": {func(r *rehearsal) {
+			r.plan.Facts.routing.integrations["drill"] = nil
+			r.arrive("drill")
+		}, StepRoute, []string{`"drill" notifies nobody`}},
+		"to others": {func(r *rehearsal) {
+			r.plan.Receivers = []string{"page"}
+			r.arrive("drill")
+			r.count("email", Count{Notifications: 1, Attempts: 1})
+			r.pass(1)
+		}, StepRoute, []string{`goes to "drill", and not to "page"`, "amtool config routes test alertname=ChatstackDrill drill=true severity=none stack=chat"}},
+		"silenced": {func(r *rehearsal) {
+			r.arrive("drill")
+			r.seen.Alerts[1].Status.SilencedBy = []string{"s1"}
+			r.seen.Silences = []Silence{{ID: "s1", CreatedBy: "anna"}}
+			r.pass(1)
+		}, StepSuppression, []string{"silence s1 by anna"}},
+		"muted, says Alertmanager": {func(r *rehearsal) {
+			r.arrive("drill")
+			muted := r.seen.Alerts[1]
+			muted.Status.MutedBy = []string{"night"}
+			r.seen.Groups = [][]Received{{r.seen.Alerts[1]}, {muted}}
+			r.pass(1)
+			r.wantDone(false) // another route sends it
+			r.seen.Groups = [][]Received{{muted}, {muted}}
+			r.pass(1)
+		}, StepSuppression, []string{"muted by the time interval night"}},
+		"muted, and Alertmanager does not say so": {func(r *rehearsal) {
+			r.plan.Facts.routing.root.Routes[0].MuteTimes = []string{"night"}
+			r.arrive("drill")
+			r.pass(200)
+		}, StepSuppression, []string{"probably muted", "sends nothing during night"}},
+		"nothing is sent": {func(r *rehearsal) {
+			r.arrive("drill")
+			r.pass(200)
+		}, StepNotification, []string{"sent nothing", "within 15s"}},
+		"fails": {func(r *rehearsal) {
+			r.arrive("drill")
+			r.count("email", Count{Notifications: 1, Attempts: 2, Failed: 2})
+			r.pass(1)
+		}, StepNotification, []string{"email (2 of 2 attempts failed)"}},
+		"is refused": {func(r *rehearsal) {
+			r.arrive("drill")
+			r.count("email", Count{Notifications: 1, GivenUp: 1, Attempts: 1, Failed: 1})
+			r.pass(1)
+		}, StepNotification, []string{"email (1 of 1 attempts failed)"}},
+		"no answer": {func(r *rehearsal) {
+			r.arrive("drill")
+			r.count("email", Count{Notifications: 1})
+			r.pass(200)
+		}, StepNotification, []string{"email does not answer"}},
+		"one of two integrations fails": {func(r *rehearsal) {
+			r.arrive("page")
+			r.count("email", Count{Notifications: 1, Attempts: 1})
+			r.count("webhook", Count{Notifications: 1, Attempts: 2, Failed: 2})
+			r.pass(5)
+		}, StepNotification, []string{"webhook (2 of 2 attempts failed)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rehearse(t)
+			tt.goes(r)
+			r.wantDone(true)
+			r.end()
+			r.want(tt.step, Wrong, tt.words...)
+			for _, step := range r.Steps() {
+				if step.State == Wrong && step.Name != tt.step {
+					t.Errorf("%s is wrong too: %+v", step.Name, step)
+				}
+				if step.State == Wrong && step.Hint == "" {
+					t.Errorf("%s: no hint", step.Name)
+				}
+			}
+			if tt.step != StepRoute && Notified(r.Steps()) {
+				t.Error("somebody is said to be notified")
+			}
+		})
+	}
+}
+
+// TestDrillWaitsForItsGroup has an alert of the same group that was sent before: the next message comes after group_interval.
+func TestDrillWaitsForItsGroup(t *testing.T) {
+	r := rehearse(t)
+	r.arrive("drill")
+	earlier := receivedBy(map[string]string{"alertname": "ChatstackDrill", "id": "earlier"}, "drill")
+	earlier.StartsAt = noon.Add(-time.Minute)
+	r.seen.Groups = [][]Received{{earlier, r.seen.Alerts[1]}}
+	r.pass(100)
+	r.wantDone(false)
+	r.pass(100)
+	r.wantDone(true)
+	r.want(StepNotification, Unknown, "sends the next one within 5m", "add id to group_by")
+}
+
+func TestDrillShowsThatTheAlertWasPending(t *testing.T) {
+	r := rehearse(t)
+	r.plan.Facts.Groups[0].Rules[0].Duration = 60
+	r.pass(1)
+	r.seen.Sampled, r.seen.Alert = true, &Alert{State: "pending"}
+	r.pass(60)
+	r.seen.Alert = &Alert{State: "firing"}
+	r.pass(1)
+	r.want(StepAlert, Works, "pending for 1m, since its rule has for: 1m")
+}
+
+func TestDrillOutlivesRequestsThatFail(t *testing.T) {
+	r := rehearse(t)
+	r.seen.Err = errors.New("refused")
+	r.pass(120)
+	r.wantDone(false)
+	r.pass(200)
+	r.wantDone(true)
+	if last := r.Steps(); !strings.Contains(strings.Join(last[len(last)-2].Notes, " "), "a request failed last: refused") {
+		t.Errorf("got %+v", last)
+	}
+}
+
+func TestAlertThatDoesNotEndIsWrong(t *testing.T) {
+	r := rehearse(t)
+	r.arrive("drill")
+	r.count("email", Count{Notifications: 1, Attempts: 1})
+	r.pass(1)
+	r.Ended(r.now)
+	r.pass(200)
+	r.wantDone(true)
+	r.want(StepResolution, Wrong, "has not ended 2m16s after the drill")
+}
+
+func TestDrillLastsAsLongAsTheChainNeeds(t *testing.T) {
+	f := soundFacts(t)
+	for severity, want := range map[string]time.Duration{"none": 2 * time.Minute, "warning": 3 * time.Minute, "critical": 135 * time.Second} {
+		if got := f.Lasts(severity); got != want {
+			t.Errorf("%s: %s, want %s", severity, got, want)
+		}
+	}
+	f.routing = nil
+	if got := f.Lasts("none"); got != 2*time.Minute {
+		t.Errorf("without routes: %s, want two minutes", got)
+	}
+	f.Targets[0].Interval = "1h"
+	if got := f.Lasts("none"); got != 10*time.Minute {
+		t.Errorf("of a slow chain: %s, want ten minutes", got)
+	}
+}

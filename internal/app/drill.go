@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/common/version"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// DrillOptions are the flags of a drill.
+type DrillOptions struct {
+	// Prometheus, Alertmanager and Exporter are URLs. Without Exporter, it is the one of this host with the same --web.listen-address.
+	Prometheus, Alertmanager, Exporter string
+	// Severity is that of the alert. Yes confirms one that rings telephones.
+	Severity string
+	Yes      bool
+	// Receivers must be notified.
+	Receivers []string
+	// DryRun follows the path without raising an alert.
+	DryRun bool
+}
+
+// drillReport is the JSON of a drill. What it shares with the status report has the same names and types.
+type drillReport struct {
+	Schema  status.Schema `json:"schema"`
+	Time    time.Time     `json:"time"`
+	Version string        `json:"version"`
+	// Steps are the links of the path, in order.
+	Steps []alertpath.Step `json:"steps"`
+}
+
+// Drill follows the path of an alert from the exporter to the receivers, raises a test alert unless that is pointless, and sees where it
+// gets to. It calls report whenever steps are known, and announce before it waits.
+func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpath.Step), announce func(string)) (ok bool, err error) {
+	if d.Severity == alerts.Critical && !d.Yes && !d.DryRun {
+		return false, errors.New("--severity=critical rings real telephones: add --yes to confirm that")
+	}
+	path, err := newPath(o, &d)
+	if err != nil {
+		return false, err
+	}
+	facts := path.Ask(ctx)
+	steps := alertpath.Chain(facts)
+	switch blocked := alertpath.Blocked(steps); {
+	case d.DryRun:
+		steps = append(steps, facts.Predict(d.Severity, d.Receivers)...)
+		report(steps)
+		return !alertpath.AnyWrong(steps), ctx.Err()
+	case len(blocked) > 0:
+		report(append(steps, alertpath.NotRaised(blocked)))
+		return false, ctx.Err()
+	}
+	report(steps)
+	announce(fmt.Sprintf("raising the alert %s; this takes up to %s", alerts.DrillAlert, facts.Lasts(d.Severity).Round(time.Second)))
+	plan, err := path.Raise(ctx, facts, d.Severity, d.Receivers)
+	if err != nil {
+		report([]alertpath.Step{alertpath.RaiseFailed(err)})
+		return false, ctx.Err()
+	}
+	drilled := path.Follow(ctx, plan)
+	report(drilled)
+	return !alertpath.AnyWrong(steps) && !alertpath.AnyWrong(drilled) && alertpath.Notified(drilled), ctx.Err()
+}
+
+// newPath reads the configuration, without its secrets, and the credentials of the three servers.
+func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
+	o.WithoutSecrets = true
+	cfg, err := LoadConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	if d.Exporter == "" {
+		address, err := ownAddress((*o.Web.WebListenAddresses)[0])
+		if err != nil {
+			return nil, err
+		}
+		d.Exporter = "http://" + address
+	}
+	path := &alertpath.Path{Expected: alertpath.Expected{
+		Job: cfg.Alerts.Job, Lookback: cfg.Alerts.Lookback.Std(), Clocks: cfg.Alerts.ClockSkew.Over.Std(), LabelCheck: alerts.LabelCheck(), Drill: alerts.DrillAlert,
+	}}
+	var faults []error
+	for _, server := range []struct {
+		name, url string
+		client    **alertpath.Client
+	}{{"exporter", d.Exporter, &path.Exporter}, {"prometheus", d.Prometheus, &path.Prometheus}, {"alertmanager", d.Alertmanager, &path.Alertmanager}} {
+		var credentials exchange.Credentials
+		settings, prefix := config.HTTP{URL: server.url}, "DRILL_"+strings.ToUpper(server.name)
+		faults = append(faults, config.ReadEnvironment(o.Lookup, map[string]string{"url": "--" + server.name}, func(e *config.Env, r *config.Report) {
+			e.Secret("token", prefix+"_TOKEN", &credentials.Token)
+			e.String("user", prefix+"_USER", &credentials.User)
+			e.Secret("password", prefix+"_PASSWORD", &credentials.Password)
+			e.TLS(prefix, &settings.TLS)
+			settings.Check(r)
+			credentials.CheckCredentials(r)
+		}))
+		*server.client = alertpath.NewClient(server.name, exchange.HTTP{Settings: settings, UserAgent: "chatstack_exporter/" + version.Version}, credentials)
+	}
+	return path, errors.Join(faults...)
+}
+
+// WriteDrillJSON writes steps for programs.
+func WriteDrillJSON(w io.Writer, steps []alertpath.Step) error {
+	steps = slices.Clone(steps)
+	for i := range steps {
+		steps[i].Notes = append([]string{}, steps[i].Notes...) // an empty list is not null
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(drillReport{Time: time.Now(), Version: version.Version, Steps: steps})
+}
+
+// WriteDrillSteps writes steps for people.
+func WriteDrillSteps(w io.Writer, steps []alertpath.Step, colours bool) error {
+	paint := func(code, text string) string {
+		if !colours {
+			return text
+		}
+		return "\x1b[" + code + "m" + text + "\x1b[0m"
+	}
+	verdicts := map[alertpath.State]string{
+		alertpath.Works: paint("32", "works  "), alertpath.Wrong: paint("31", "WRONG  "), alertpath.Unknown: paint("33", "unknown"),
+	}
+	var b strings.Builder
+	indent := strings.Repeat(" ", 15)
+	for i := range steps {
+		s, took := &steps[i], ""
+		if s.Duration != nil {
+			took = fmt.Sprintf("%.1fs", *s.Duration)
+		}
+		text := s.Text + s.Error
+		if s.Since != nil && s.Duration == nil {
+			text += ", since " + s.Since.UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+		fmt.Fprintf(&b, "%-13s  %s  %6s  %s\n", s.Name, verdicts[s.State], took, failure.Printable(text, maxCell))
+		if s.Hint != "" {
+			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), failure.Printable(s.Hint, maxCell))
+		}
+		for _, n := range s.Notes {
+			fmt.Fprintf(&b, "%snote: %s\n", indent, failure.Printable(n, maxCell))
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,369 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+)
+
+// drillingExporter accepts drills.
+func drillingExporter(t *testing.T) *exporter {
+	t.Helper()
+	log := &logBuffer{}
+	o := options(nil, log).with("poll: {}\n")
+	o.EnableLifecycle = true
+	return startApp(t, o, log)
+}
+
+// drills are the ids of the drills on the page, with their severities.
+func (e *exporter) drills(t *testing.T) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	for _, s := range e.scrape(t).Samples("chatstack_drill") {
+		found[exportertest.Label(s, "id")] = exportertest.Label(s, "severity")
+	}
+	return found
+}
+
+// startDrill starts one, and returns its id.
+func (e *exporter) startDrill(t *testing.T, body string) string {
+	t.Helper()
+	status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", body)
+	var started struct{ Drill struct{ ID string } }
+	if err := json.Unmarshal(answer, &started); err != nil || status != http.StatusCreated {
+		t.Fatalf("start a drill: %d: %s", status, answer)
+	}
+	return started.Drill.ID
+}
+
+// TestDrillEndsByItself is what a killed command leaves to the exporter.
+func TestDrillEndsByItself(t *testing.T) {
+	for body, lasts := range map[string]time.Duration{`{"severity": "none"}`: 2 * time.Minute, `{"severity": "none", "duration": "30s"}`: 30 * time.Second} {
+		inSimulatedTime(t, func(t *testing.T) {
+			e := drillingExporter(t)
+			if found := e.drills(t); len(found) > 0 {
+				t.Errorf("drills %v before the first", found)
+			}
+			id, begun := e.startDrill(t, body), time.Now()
+			e.wait(t, "the drill", func(page) bool { return e.drills(t)[id] == "none" })
+			time.Sleep(lasts - 2*time.Second - time.Since(begun))
+			if found := e.drills(t); len(found) != 1 {
+				t.Errorf("drills %v before its end", found)
+			}
+			time.Sleep(5 * time.Second)
+			if found := e.drills(t); len(found) > 0 {
+				t.Errorf("drills %v after its end", found)
+			}
+			e.startDrill(t, body)
+		})
+	}
+}
+
+func TestOnlyOneDrillAtATime(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		e := drillingExporter(t)
+		d := describe(t, e)
+		first := e.startDrill(t, `{"severity": "critical"}`)
+		status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", `{"severity": "none"}`)
+		if status != http.StatusConflict || !strings.Contains(string(answer), "a drill is running until ") || !strings.Contains(string(answer), "DELETE /api/v1/drill/"+first) {
+			t.Errorf("second drill: %d: %s", status, answer)
+		}
+		d.hold(t, "/components/schemas/Error", answer)
+		if status, answer := e.exchange(t, http.MethodDelete, "/api/v1/drill/other", ""); status != http.StatusNotFound {
+			t.Errorf("end of another: %d: %s", status, answer)
+		}
+		status, answer = e.exchange(t, http.MethodDelete, "/api/v1/drill/"+first, "")
+		if status != http.StatusOK {
+			t.Errorf("end: %d: %s", status, answer)
+		}
+		d.hold(t, schemaOf("/api/v1/drill/{id}", "delete", "200"), answer)
+		status, answer = e.exchange(t, http.MethodPost, "/api/v1/drill", `{"severity": "warning"}`)
+		if status != http.StatusCreated {
+			t.Errorf("drill after the end: %d: %s", status, answer)
+		}
+		d.hold(t, schemaOf("/api/v1/drill", "post", "201"), answer)
+		// The first one's time is over, the second one's is not.
+		time.Sleep(time.Minute)
+		if found := e.drills(t); len(found) != 1 || found[first] != "" {
+			t.Errorf("drills %v", found)
+		}
+	})
+}
+
+func TestBadDrillsAreRefused(t *testing.T) {
+	e := drillingExporter(t)
+	for body, want := range map[string]string{
+		`{}`:                    `severity is \"\", must be one of none, warning, critical`,
+		`{"severity": "fatal"}`: `severity is \"fatal\"`,
+		`{"severity": "none", "duration": "11m"}`: "duration is 11m0s, must be at most 10m0s",
+		`{"severity": "none", "duration": "0s"}`:  "must be at most",
+		`{"severity": "none", "duration": "5"}`:   `duration is \"5\", must be one such as 90s`,
+		`{"severity": "none", "id": "mine"}`:      `unknown key \"id\"; the keys are severity and duration`,
+		`[]`:                                      "the body is not a drill: it is a JSON array",
+	} {
+		if status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", body); status != http.StatusBadRequest || !strings.Contains(string(answer), want) {
+			t.Errorf("%s: %d: %s", body, status, answer)
+		}
+	}
+	if found := e.drills(t); len(found) > 0 {
+		t.Errorf("drills %v", found)
+	}
+}
+
+// chain is a Prometheus and an Alertmanager that exist only as answers, around a real exporter.
+type chain struct {
+	exporter *exporter
+	flags    DrillOptions
+	env      map[string]string
+	changes  atomic.Int32 // requests that would change something in one of the two
+	password string       // that both require
+	stuck    bool         // Alertmanager sends nothing
+	sent     atomic.Int32
+}
+
+func newChain(t *testing.T) *chain {
+	t.Helper()
+	c := &chain{exporter: drillingExporter(t), env: map[string]string{}}
+	c.flags = DrillOptions{Exporter: c.exporter.url, Severity: "none"}
+	c.flags.Prometheus, c.flags.Alertmanager = serve(t, c.answer(t, c.prometheus)), serve(t, c.answer(t, c.alertmanager))
+	return c
+}
+
+func (c *chain) answer(t *testing.T, body func(t *testing.T, r *http.Request) string) http.HandlerFunc {
+	t.Helper()
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			c.changes.Add(1)
+		}
+		if _, password, _ := r.BasicAuth(); password != c.password {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		io.WriteString(w, body(t, r)) //nolint:errcheck // the client is gone
+	}
+}
+
+// drillID is the id of the drill that a scrape would find.
+func (c *chain) drillID(t *testing.T) string {
+	t.Helper()
+	for id := range c.exporter.drills(t) {
+		return id
+	}
+	return ""
+}
+
+func (c *chain) prometheus(t *testing.T, r *http.Request) string {
+	t.Helper()
+	id, data := c.drillID(t), "{}"
+	labels := fmt.Sprintf(`{"alertname": "ChatstackDrill", "stack": "chat", "drill": "true", "severity": "none", "id": %q}`, id)
+	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/"); path {
+	case "status/config":
+		data = `{"yaml": "scrape_configs: [{job_name: chatstack_exporter, honor_labels: true}]"}`
+	case "targets":
+		data = `{"activeTargets": [{"labels": {"job": "chatstack_exporter"}, "scrapeUrl": "http://e", "health": "up", "scrapeInterval": "30s"}]}`
+	case "rules":
+		rule := `{"name": %q, "type": "alerting", "query": %q, "labels": {"stack": "chat"}, "health": "ok"}`
+		data = fmt.Sprintf(`{"groups": [{"name": "chatstack", "file": "f", "interval": 30, "lastEvaluation": %q, "rules": [`+rule+","+rule+","+rule+`]}]}`, time.Now().Format(time.RFC3339),
+			"ChatstackDrill", "chatstack_drill == 1", "Watchdog", "vector(1)", "RulesOutOfDate", `chatstack_rules_info{checksum!="`+alerts.Checksum(alerts.Defaults())+`"}`)
+	case "alertmanagers":
+		data = `{"activeAlertmanagers": [{"url": "http://a"}]}`
+	case "query":
+		switch query := r.URL.Query().Get("query"); {
+		case query == "chatstack_exporter_build_info":
+			data = `{"result": [{"metric": {"job": "chatstack_exporter"}}]}`
+		case query == "chatstack_label_check":
+			own, _ := json.Marshal(alerts.LabelCheck()) //nolint:errchkjson // strings
+			data = `{"result": [{"metric": ` + string(own) + `}]}`
+		case id != "" && query == fmt.Sprintf("chatstack_drill{id=%q}", id):
+			data = `{"result": [{"metric": {}}]}`
+		}
+	case "alerts":
+		if id != "" {
+			data = `{"alerts": [{"state": "firing", "labels": ` + labels + `}]}`
+		}
+	}
+	return `{"status": "success", "data": ` + data + `}`
+}
+
+func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
+	t.Helper()
+	alert := `{"labels": {"alertname": %q, "stack": "chat", "drill": %q, "id": %q}, "startsAt": "2026-05-01T12:00:00Z", "receivers": [{"name": %q}], "status": {"state": "active"}}`
+	all := fmt.Sprintf(alert, "Watchdog", "", "", "heartbeat")
+	if id := c.drillID(t); id != "" {
+		all += "," + fmt.Sprintf(alert, "ChatstackDrill", "true", id, "drill")
+		if !c.stuck {
+			c.sent.Store(1)
+		}
+	}
+	switch r.URL.Path {
+	case "/api/v2/status":
+		return `{"config": {"original": "{route: {receiver: drill}, receivers: [{name: drill, email_configs: [{}]}, {name: heartbeat, webhook_configs: [{}]}]}"}}`
+	case "/api/v2/alerts":
+		return "[" + all + "]"
+	case "/metrics":
+		return fmt.Sprintf("alertmanager_notifications_total{integration=\"email\"} %[1]d\nalertmanager_notification_requests_total{integration=\"email\"} %[1]d\n", c.sent.Load())
+	}
+	return "[]"
+}
+
+// drill runs the command, and returns its steps and whether it succeeded.
+func (c *chain) drill(ctx context.Context, t *testing.T) (steps []alertpath.Step, ok bool, err error) {
+	t.Helper()
+	o := options(c.env, io.Discard).with("poll: {}\n")
+	ok, err = Drill(ctx, o, c.flags, func(known []alertpath.Step) { steps = append(steps, known...) }, func(string) {})
+	return steps, ok, err
+}
+
+// step is a step by its name, which is empty if there is none.
+func stepOf(steps []alertpath.Step, name string) (found alertpath.Step) {
+	for _, s := range steps {
+		if s.Name == name {
+			found = s
+		}
+	}
+	return found
+}
+
+func TestDrillOnlyReadsPrometheusAndAlertmanager(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		steps, ok, err := c.drill(contextOf(t), t)
+		if must(t, err); !ok || len(steps) != 19 {
+			t.Errorf("ok: %t, %d steps: %+v", ok, len(steps), steps)
+		}
+		if n := c.changes.Load(); n > 0 {
+			t.Errorf("%d requests change something", n)
+		}
+		if found := c.exporter.drills(t); len(found) > 0 {
+			t.Errorf("the drills %v go on", found)
+		}
+		says(t, "the exporter's log", c.exporter.log.String(), "drill has begun", "drill has ended")
+		var body bytes.Buffer
+		must(t, WriteDrillJSON(&body, steps))
+		describe(t, c.exporter).hold(t, "/components/schemas/DrillReport", body.Bytes())
+	})
+}
+
+func TestDryRunRaisesNothing(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.flags.DryRun, c.flags.Severity = true, "critical" // without --yes
+		steps, ok, err := c.drill(contextOf(t), t)
+		if must(t, err); !ok || stepOf(steps, "raise").Name != "" || stepOf(steps, "route").State != alertpath.Works {
+			t.Errorf("ok: %t: %+v", ok, steps)
+		}
+		if log := c.exporter.log.String(); strings.Contains(log, "drill has begun") {
+			t.Error("a drill was raised")
+		}
+	})
+}
+
+func TestInterruptedDrillEndsTheAlert(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.stuck = true
+		ctx, interrupt := context.WithCancel(contextOf(t))
+		defer interrupt()
+		ended := make(chan error, 1)
+		go func() {
+			_, _, err := c.drill(ctx, t)
+			ended <- err
+		}()
+		c.exporter.wait(t, "the drill", func(page) bool { return c.drillID(t) != "" })
+		interrupt()
+		if err := <-ended; err == nil {
+			t.Error("no error although it was interrupted")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if found := c.exporter.drills(t); len(found) > 0 {
+			t.Errorf("the drills %v go on", found)
+		}
+	})
+}
+
+func TestDrillAsksBeforeItRingsTelephones(t *testing.T) {
+	_, _, err := (&chain{flags: DrillOptions{Severity: "critical"}}).drill(t.Context(), t)
+	if err == nil || !strings.Contains(err.Error(), "add --yes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDrillSaysHowToEnableIt(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.exporter, _ = startWithFile(t, nil, "poll: {}\n", nil)
+		c.flags.Exporter = c.exporter.url
+		steps, ok, err := c.drill(contextOf(t), t)
+		must(t, err)
+		if got := stepOf(steps, "raise"); ok || got.State != alertpath.Wrong || got.Reason != "forbidden" || !strings.Contains(got.Hint, "--web.enable-lifecycle") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestDrillReadsItsCredentials(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.password = "the-secret"
+		steps, _, err := c.drill(contextOf(t), t)
+		must(t, err)
+		if got := stepOf(steps, "prometheus"); got.State != alertpath.Wrong || got.Reason != "unauthorized" || !strings.Contains(got.Hint, "DRILL_PROMETHEUS_PASSWORD_FILE") {
+			t.Errorf("without a password: %+v", got)
+		}
+		file := t.TempDir() + "/password"
+		rewrite(t, file, "the-secret\n")
+		c.env = map[string]string{"DRILL_PROMETHEUS_USER": "me", "DRILL_PROMETHEUS_PASSWORD_FILE": file, "DRILL_ALERTMANAGER_USER": "me", "DRILL_ALERTMANAGER_PASSWORD": "the-secret"}
+		steps, ok, err := c.drill(contextOf(t), t)
+		if must(t, err); !ok {
+			t.Errorf("with a password: %+v", steps)
+		}
+		for _, tt := range []struct {
+			url, want string
+			env       map[string]string
+		}{
+			{"http://me:the-secret@prometheus", "--prometheus: url", nil},
+			{"prometheus:9090", "--prometheus: url", nil},
+			{"http://prometheus", "DRILL_PROMETHEUS_TOKEN_FILE", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": "/nowhere/the-secret"}},
+			{"http://prometheus", "keep one of them", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": file, "DRILL_PROMETHEUS_TOKEN": "the-secret"}},
+		} {
+			c.flags.Prometheus, c.env = tt.url, tt.env
+			_, _, err := c.drill(contextOf(t), t)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "the-secret") {
+				t.Errorf("%s, %v: %v", tt.url, tt.env, err)
+			}
+		}
+	})
+}
+
+func TestDrillTableIsForPeople(t *testing.T) {
+	var b bytes.Buffer
+	seconds := 1.25
+	since := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	must(t, WriteDrillSteps(&b, []alertpath.Step{
+		{Name: "rules", State: alertpath.Works, Text: "loaded", Since: &since},
+		{Name: "sample", State: alertpath.Works, Text: "scraped", Duration: &seconds},
+		{Name: "route", State: alertpath.Wrong, Error: "nowhere\x1b[0m", Hint: "add a route", Notes: []string{"a note"}},
+	}, false))
+	want := `rules          works            loaded, since 2026-05-01 12:00:00 UTC
+sample         works      1.2s  scraped
+route          WRONG            nowhere [0m
+               what to do: add a route
+               note: a note
+`
+	if got := b.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

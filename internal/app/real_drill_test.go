@@ -1,0 +1,415 @@
+//go:build realservers
+
+package app
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+)
+
+// drillSite is an exporter with a real Prometheus and a real Alertmanager. Its files are changed before it starts.
+type drillSite struct {
+	*testing.T
+	prometheus, rules, alertmanager string
+	flags                           DrillOptions
+
+	exporter    *exporter
+	server, am  *realstack.Program
+	mu          sync.Mutex
+	got         map[string]int // messages by receiver
+	hook        string         // the receivers' address
+	answer      int            // their status
+	mailAddress string
+}
+
+// newDrillSite has the files of a site where everything works, with short intervals.
+func newDrillSite(t *testing.T) *drillSite {
+	t.Helper()
+	s := &drillSite{T: t, got: map[string]int{}, answer: http.StatusOK}
+	hooks := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) //nolint:errcheck // its arrival counts
+		if r.URL.Path == "/hang" {
+			<-r.Context().Done()
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.got[strings.Trim(r.URL.Path, "/")]++
+		w.WriteHeader(s.answer)
+	}))
+	t.Cleanup(hooks.Close)
+	s.hook = hooks.URL
+	s.mailAddress = realstack.ReceiveMail(t, func([]byte) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.got["mail"]++
+	})
+	s.rules = rulesOf(t, alerts.Defaults())
+	s.prometheus = `
+global: {scrape_interval: 1s, scrape_timeout: 1s, external_labels: {env: test}}
+rule_files: [chatstack.rules.yml]
+alerting: {alertmanagers: [{static_configs: [{targets: [ALERTMANAGER]}]}]}
+scrape_configs:
+  - job_name: chatstack_exporter
+    honor_labels: true
+    static_configs: [{targets: [EXPORTER]}]
+`
+	s.alertmanager = `
+global: {smtp_smarthost: 'MAIL', smtp_from: a@example.org, smtp_require_tls: false}
+route:
+  receiver: page
+  group_wait: 1s
+  group_interval: 10s
+  routes:
+    - {receiver: drill, matchers: ['stack="chat"', 'drill="true"', 'severity="none"']}
+    - {receiver: heartbeat, matchers: ['stack="chat"', 'severity="none"'], group_interval: 1s, repeat_interval: 1s}
+receivers:
+  - name: drill
+    email_configs: [{to: drill@example.org}]
+  - name: page
+    webhook_configs: [{url: 'HOOK/page'}]
+  - name: heartbeat
+    webhook_configs: [{url: 'HOOK/heartbeat'}]
+`
+	return s
+}
+
+// with replaces a text that must be in one of the files.
+func (s *drillSite) with(before, after string) *drillSite {
+	s.Helper()
+	found := false
+	for _, file := range []*string{&s.prometheus, &s.rules, &s.alertmanager} {
+		found = found || strings.Contains(*file, before)
+		*file = strings.ReplaceAll(*file, before, after)
+	}
+	if !found {
+		s.Fatalf("no file has %q", before)
+	}
+	return s
+}
+
+// start starts the three servers, and waits until Watchdog has arrived or, if it cannot, fires.
+func (s *drillSite) start() {
+	s.Helper()
+	o := options(nil, &logBuffer{}).with("poll: {}\n")
+	o.EnableLifecycle = true
+	s.exporter = startApp(s.T, o, &logBuffer{})
+	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
+	s.server = realstack.StartPrometheus(s.T, strings.NewReplacer("ALERTMANAGER", s.am.Addr, "EXPORTER", strings.TrimPrefix(s.exporter.url, "http://")).Replace(s.prometheus),
+		map[string][]byte{"chatstack.rules.yml": []byte(s.rules)}, "--rules.alert.resend-delay=1s")
+	s.flags.Prometheus, s.flags.Alertmanager, s.flags.Exporter = s.server.URL(), s.am.URL(), s.exporter.url
+	if s.flags.Severity == "" {
+		s.flags.Severity = "none"
+	}
+}
+
+// settled waits for an answer of an API that matches a regular expression.
+func (s *drillSite) settled(url, text string) {
+	s.Helper()
+	if !exportertest.Eventually(time.Minute, 100*time.Millisecond, func() bool { return regexp.MustCompile(text).Match(fetch(s.T, url)) }) {
+		s.Fatalf("%s never has %s", url, text)
+	}
+}
+
+// drill runs the command, and returns its steps by their names.
+func (s *drillSite) drill() (steps map[string]alertpath.Step, ok bool) {
+	s.Helper()
+	var all []alertpath.Step
+	o := options(nil, io.Discard).with("poll: {}\n")
+	ok, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
+	must(s.T, err)
+	var table bytes.Buffer
+	must(s.T, WriteDrillSteps(&table, all, false))
+	s.Log("\n" + table.String())
+	steps = map[string]alertpath.Step{}
+	for _, step := range all {
+		if _, twice := steps[step.Name]; twice {
+			s.Errorf("step %s twice", step.Name)
+		}
+		steps[step.Name] = step
+	}
+	return steps, ok
+}
+
+// messages is how many have come to a receiver.
+func (s *drillSite) messages(receiver string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.got[receiver]
+}
+
+// leftNothing fails unless the drill is gone everywhere, and only its own receiver was notified.
+func (s *drillSite) leftNothing() {
+	s.Helper()
+	traces := map[string]string{s.exporter.url + "/metrics": "chatstack_drill{", s.server.URL() + "/api/v1/alerts": alerts.DrillAlert}
+	if s.am.PID() > 0 {
+		traces[s.am.URL()+"/api/v2/alerts"] = alerts.DrillAlert
+	}
+	for address, trace := range traces {
+		if bytes.Contains(fetch(s.T, address), []byte(trace)) {
+			s.Errorf("%s still has %s", address, trace)
+		}
+	}
+	if n := s.messages("page"); n > 0 {
+		s.Errorf("%d pages, want none", n)
+	}
+}
+
+func TestRealDrillFindsThatAChainWorks(t *testing.T) {
+	t.Parallel()
+	s := newDrillSite(t)
+	s.flags.Receivers = []string{"drill"}
+	s.start()
+	s.wait()
+	steps, ok := s.drill()
+	if !ok {
+		t.Error("the drill failed")
+	}
+	for _, name := range []string{
+		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation", "sending", "watchdog",
+		"raise", "sample", "alert", "delivery", "route", "suppression", "notification", "resolution",
+	} {
+		if steps[name].State != alertpath.Works {
+			t.Errorf("%s: %+v", name, steps[name])
+		}
+	}
+	if len(steps) != 19 {
+		t.Errorf("%d steps, want 19", len(steps))
+	}
+	says(t, "notification", steps["notification"].Text, `sent to "drill" by email`)
+	if strings.HasPrefix(steps["notification"].Text, "probably") {
+		t.Error("nobody else is notified by mail, so that the message was the drill's")
+	}
+	if s.messages("mail") == 0 {
+		t.Error("no mail has come")
+	}
+	s.leftNothing()
+	silences := fetch(t, s.am.URL()+"/api/v2/silences")
+	if strings.TrimSpace(string(silences)) != "[]" {
+		t.Errorf("silences: %s", silences)
+	}
+}
+
+// drillFault is a fault of the chain, and the step that must name it.
+type drillFault struct {
+	name  string
+	cause func(s *drillSite)
+	// after is done when the servers run.
+	after func(s *drillSite)
+	// step is wrong, and its error and its hint have these words.
+	step, err, hint string
+	// stops reports whether no test alert is raised.
+	stops bool
+	// short faults are tried at each push.
+	short bool
+}
+
+var drillFaults = []drillFault{
+	{
+		name: "wrong job name", step: "scrape", err: `as job "other", but the rules expect "chatstack_exporter"`, hint: "set job_name: chatstack_exporter", stops: true, short: true,
+		cause: func(s *drillSite) { s.with("job_name: chatstack_exporter", "job_name: other") },
+	},
+	{
+		name: "no job", step: "scrape", err: `no target of the job "chatstack_exporter"`, hint: "add the job", stops: true,
+		cause: func(s *drillSite) { s.with("[EXPORTER]", "[]") },
+	},
+	{
+		name: "wrong address", step: "scrape", err: "connection refused", hint: "open that address", stops: true,
+		cause: func(s *drillSite) { s.with("[EXPORTER]", "['127.0.0.1:1']") },
+	},
+	{
+		name: "no honor_labels", step: "labels", err: "lacks honor_labels", hint: "set honor_labels: true",
+		cause: func(s *drillSite) { s.with("    honor_labels: true\n", "") },
+	},
+	{
+		name: "no honor_labels, and a clash", step: "labels", err: `overwrites the exporter's label target with "x"`, hint: "set honor_labels: true",
+		cause: func(s *drillSite) {
+			s.with("    honor_labels: true\n", "").with("[EXPORTER]", "[EXPORTER], labels: {target: x}")
+		},
+	},
+	{
+		name: "rules missing", step: "rules", err: "has not loaded the alert rules", hint: "rule_files", stops: true,
+		cause: func(s *drillSite) { s.with("[chatstack.rules.yml]", "[]") },
+	},
+	{
+		name: "old rules", step: "rules_version", err: "do not match the exporter's configuration", hint: "chatstack_exporter rules",
+		cause: func(s *drillSite) {
+			old := alerts.Defaults()
+			old.TargetDown.Critical.For = config.Duration(time.Hour)
+			s.rules = rulesOf(s.T, old)
+		},
+	},
+	{
+		name: "rules from before drills", step: "rules", err: "ChatstackDrill is missing", hint: "chatstack_exporter rules", stops: true,
+		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
+	},
+	{
+		name: "rule error", step: "evaluation", err: "the rule ClockSkew fails: ", hint: "as `chatstack_exporter rules` prints them", stops: true,
+		cause: func(s *drillSite) {
+			s.with("expr: abs(timestamp(chatstack_exporter_time_seconds", `expr: up + on () (vector(1) or label_replace(vector(1), "other", "other=1", "", "")) or abs(timestamp(chatstack_exporter_time_seconds`)
+		},
+	},
+	{
+		name: "no Alertmanager", step: "sending", err: "knows no Alertmanager", hint: "under alerting", stops: true,
+		cause: func(s *drillSite) { s.with("[{static_configs: [{targets: [ALERTMANAGER]}]}]", "[]") },
+	},
+	{
+		name: "Prometheus cannot reach Alertmanager", step: "sending", err: "Prometheus sends to http://127.0.0.1:1/api/v2/alerts, and failed", hint: "under alerting", stops: true,
+		cause: func(s *drillSite) { s.with("ALERTMANAGER", "127.0.0.1:1") },
+	},
+	{
+		name: "Alertmanager down", step: "alertmanager", err: "connection refused", stops: true,
+		after: func(s *drillSite) { s.am.Stop() },
+	},
+	{
+		name: "Watchdog goes nowhere", step: "watchdog", err: `nobody notices when alerting stops: Watchdog goes to "heartbeat"`, hint: "outside service",
+		cause: func(s *drillSite) { s.with("    webhook_configs: [{url: 'HOOK/heartbeat'}]\n", "") },
+	},
+	{
+		name: "route to nowhere", step: "route", err: `the receiver "drill" notifies nobody`, hint: "give that receiver an integration", short: true,
+		cause: func(s *drillSite) { s.with("    email_configs: [{to: drill@example.org}]\n", "") },
+	},
+	{
+		name: "another route", step: "route", err: `goes to "heartbeat", and not to "drill"`, hint: "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
+		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
+	},
+	{
+		name: "silence", step: "suppression", err: "by anna until", hint: "end what holds it back",
+		after: func(s *drillSite) {
+			now := time.Now().UTC()
+			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "drill", "value": "true", "isRegex": false}], "startsAt": %q, "endsAt": %q, "createdBy": "anna", "comment": "deploy"}`,
+				now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
+		},
+	},
+	{
+		name: "inhibition", step: "suppression", err: `inhibited by Watchdog`, hint: "end what holds it back",
+		cause: func(s *drillSite) {
+			s.with("receivers:\n", "inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: ['drill=\"true\"']}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "muted by time", step: "suppression", err: "never",
+		cause: func(s *drillSite) {
+			s.with(`{receiver: drill, `, `{receiver: drill, active_time_intervals: [never], `).
+				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "dead mail server", step: "notification", err: `the message to "drill" fails: email`, hint: "Notify for alerts failed",
+		cause: func(s *drillSite) { s.mailAddress = "127.0.0.1:1" },
+	},
+	{
+		name: "webhook answers 500", step: "notification", err: `the message to "drill" fails: webhook`, hint: "Notify for alerts failed", short: true,
+		cause: func(s *drillSite) {
+			s.answer = http.StatusInternalServerError
+			// Nobody else uses webhooks.
+			s.with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/drill'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+		},
+	},
+	{
+		name: "webhook hangs", step: "notification", err: "webhook does not answer", hint: "Notify for alerts failed",
+		cause: func(s *drillSite) {
+			s.with("group_interval: 10s", "group_interval: 1m").with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/hang'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+		},
+	},
+	{
+		name: "clocks apart", step: "clocks", err: "the clock of Alertmanager is 5m ahead of the clock of the exporter", hint: "timedatectl",
+		after: func(s *drillSite) { s.flags.Alertmanager = s.ahead(s.am.URL(), 5*time.Minute) },
+	},
+}
+
+func rulesOf(t *testing.T, a config.Alerts) string {
+	t.Helper()
+	var rules bytes.Buffer
+	must(t, alerts.Write(&rules, a))
+	return strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+}
+
+// ahead is the address of a proxy that gives a server another clock.
+func (s *drillSite) ahead(of string, by time.Duration) string {
+	s.Helper()
+	target, err := url.Parse(of)
+	must(s.T, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		ModifyResponse: func(r *http.Response) error {
+			r.Header.Set("Date", time.Now().Add(by).UTC().Format(http.TimeFormat))
+			return nil
+		},
+	}
+	server := httptest.NewServer(proxy)
+	s.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestRealDrillNamesEachFault(t *testing.T) {
+	for _, f := range drillFaults {
+		t.Run(f.name, func(t *testing.T) {
+			if testing.Short() && !f.short {
+				t.Skip("the others show that faults are found; all are tried at night")
+			}
+			t.Parallel()
+			s := newDrillSite(t)
+			if f.cause != nil {
+				f.cause(s)
+			}
+			s.start()
+			s.wait()
+			if f.after != nil {
+				f.after(s)
+			}
+			steps, ok := s.drill()
+			if ok {
+				t.Error("the drill calls the chain good")
+			}
+			for name, step := range steps {
+				if (step.State == alertpath.Wrong) != (name == f.step) {
+					t.Errorf("%s is %s: %s", name, step.State, step.Error)
+				}
+			}
+			says(t, "error", steps[f.step].Error, f.err)
+			says(t, "hint", steps[f.step].Hint, f.hint)
+			if _, raised := steps["sample"]; raised == f.stops {
+				t.Errorf("raised: %t", raised)
+			}
+			s.leftNothing()
+		})
+	}
+}
+
+// wait waits until the servers show all that the steps before the fault need.
+func (s *drillSite) wait() {
+	s.Helper()
+	health := "up"
+	if !strings.Contains(s.prometheus, "EXPORTER") {
+		health = "down"
+	}
+	if !strings.Contains(s.prometheus, "targets: []") {
+		s.settled(s.server.URL()+"/api/v1/targets", `"health":"`+health+`"`)
+	}
+	switch {
+	case strings.Contains(s.rules, "other=1"):
+		s.settled(s.server.URL()+"/api/v1/rules", `"health":"err"`)
+	case !strings.Contains(s.prometheus, "ALERTMANAGER") && strings.Contains(s.prometheus, "alertmanagers: [{"):
+		s.settled(s.server.URL()+"/metrics", `prometheus_notifications_errors_total\{alertmanager="http://127.0.0.1:1/api/v2/alerts"\} [1-9]`)
+	case strings.Contains(s.prometheus, "alertmanagers: []"), strings.Contains(s.prometheus, "rule_files: []"):
+	default:
+		s.settled(s.am.URL()+"/api/v2/alerts", "Watchdog")
+	}
+}
