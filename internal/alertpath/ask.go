@@ -365,10 +365,10 @@ func withRaiseHint(err error) error {
 	if !ok {
 		return err
 	}
-	switch {
-	case known.Reason == failure.Forbidden:
+	switch known.Reason {
+	case failure.Forbidden:
 		known.Hint = "start the exporter with --web.enable-lifecycle, or use --dry-run"
-	case known.Reason == failure.NotFound:
+	case failure.NotFound:
 		known.Hint = "the exporter is older than drills: update it, or use --dry-run"
 	}
 	return known
