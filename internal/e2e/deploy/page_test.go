@@ -73,6 +73,7 @@ type compose struct {
 		Environment map[string]string
 		Volumes     []yaml.Node
 	}
+	Secrets map[string]struct{ File string }
 }
 
 func composeFile(t *testing.T, name string) compose {
@@ -128,7 +129,7 @@ func TestComposePassesOnEveryVariable(t *testing.T) {
 	}
 }
 
-// TestExampleOfEnvIsWhatComposeReads also compares what is there with what holds where it is not.
+// TestExampleOfEnvIsWhatComposeReads also compares values there with the defaults.
 func TestExampleOfEnvIsWhatComposeReads(t *testing.T) {
 	example := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^([A-Z0-9_]+)=(.*)$`).FindAllStringSubmatch(read(t, ".env.example"), -1) {
@@ -142,7 +143,7 @@ func TestExampleOfEnvIsWhatComposeReads(t *testing.T) {
 			if !ok {
 				t.Errorf("%s reads %s, which .env.example has not", name, m[1])
 			}
-			if m[2] != value && m[2] != "" {
+			if m[2] != value && m[2] != "" && value != "" {
 				t.Errorf("%s is %q in %s and %q in .env.example", m[1], m[2], name, value)
 			}
 			delete(unread, m[1])
@@ -188,17 +189,24 @@ func TestMistypedPathsAreNoEmptyDirectories(t *testing.T) {
 	}
 }
 
-// TestSecretsOfThePageAreThoseOfCompose holds that step 2 makes every file that is mounted: one that is missing keeps a
+// TestOnlySecretsOfThePageAreNeeded holds that step 2 makes every file that is mounted by default: one that is missing keeps a
 // container from starting.
-func TestSecretsOfThePageAreThoseOfCompose(t *testing.T) {
+func TestOnlySecretsOfThePageAreNeeded(t *testing.T) {
 	page := read(t, "README.md")
 	n := 0
 	for _, name := range []string{"compose.yaml", "compose.web-config.yaml"} {
-		for _, m := range regexp.MustCompile(`file: \./secrets/(\w+)`).FindAllStringSubmatch(read(t, name), -1) {
+		for secret, from := range composeFile(t, name).Secrets {
 			n++
-			made := regexp.MustCompile(`(?s)touch [^)]*\b` + m[1] + `\b[^)]*\)|>secrets/` + m[1] + `\n`)
-			if !made.MatchString(page) {
-				t.Errorf("%s mounts secrets/%s, which the page does not make", name, m[1])
+			usual := regexp.MustCompile(`^\$\{` + strings.ToUpper(secret) + `_FILE:-\./(.*)\}$`).FindStringSubmatch(from.File)
+			switch {
+			case usual == nil:
+				t.Errorf("%s: the path of the secret %s is %s", name, secret, from.File)
+			case usual[1] == "no-secret":
+				if read(t, "no-secret") != "" {
+					t.Error("no-secret is not empty")
+				}
+			case usual[1] != "secrets/"+secret || !regexp.MustCompile(`(>|touch )`+usual[1]+`\n`).MatchString(page):
+				t.Errorf("%s mounts %s, which the page does not make", name, usual[1])
 			}
 		}
 	}

@@ -590,6 +590,7 @@ func (n *newcomer) staysHealthyWhenProtected() {
 	n.write("exporter.local/cert.pem", certificate)
 	n.write("secrets/web_key", key)
 	n.write("secrets/web_ca", signed)
+	n.run("sed -i 's#^\\(WEB_KEY\\|SCRAPE_PASSWORD\\|WEB_CA\\)_FILE=.*#\\1_FILE=./secrets/\\L\\1#' .env")
 	const served = "tls_server_config:\n  cert_file: cert.pem\n  key_file: /run/secrets/web_key\n"
 	// The hash of "password".
 	password := served + "basic_auth_users:\n  prometheus: $2a$05$WY9EzLbTFOIdjW37odODau.Xzaai8TBE1bz7gRY5wuxgM5P.v04FK\n"
@@ -679,7 +680,7 @@ func (n *newcomer) doesNotStart() {
 		{"network", "STACK_NETWORK=no-such-network" + up, "declared as external, but could not be found"},
 		{"variable", "DOCKER_GID=" + up, "set it in .env - "},
 		{"port", "EXPORTER_PORT=$ALERTMANAGER_PORT" + up, "port is already allocated"},
-		{"secret", "mv secrets/irc_rpc_password moved.local; trap 'mv moved.local secrets/irc_rpc_password' EXIT; " + up + " --force-recreate", "bind source path does not exist"},
+		{"secret", "IRC_RPC_PASSWORD_FILE=./secrets/irc_password" + up, "bind source path does not exist"},
 		{"directory", "EXPORTER_CONFIG=./exporter.lcoal" + up, "bind source path does not exist"},
 		{"socket", "DOCKER_SOCKET=unix://$DOCKER_SOCKET" + up, "bind source path does not exist"},
 		{"number of the group", "DOCKER_GID=docker" + up, "unable to find group"},
