@@ -8,10 +8,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
@@ -26,6 +25,7 @@ type bridged struct {
 	bridge *realstack.Biboumi // nil if it is another one
 	relay  *relayProbe
 	probes uint64              // that have run
+	ticks  atomic.Uint64       // goes up when a probe begins, and when it ends
 	boss   *realstack.Operator // of the channel; nil before its first use
 }
 
@@ -77,11 +77,24 @@ func (s *bridged) prepare(room string, change func(*bridged, *Relay)) {
 		s.t.Fatal(err)
 	}
 	for _, side := range c.(*relayProbe).sides {
-		// A probe must have time to see that the session is down.
-		side.keeper.Retry = backoff.NewConstantBackOff(400 * time.Millisecond)
+		side.keeper.Retry = untilSeen{s}
 	}
 	s.relay = c.(*relayProbe)
 }
+
+// untilSeen is a back-off until a probe has seen that the session is down, however slow the machine is.
+type untilSeen struct{ s *bridged }
+
+func (u untilSeen) NextBackOff() time.Duration {
+	now := u.s.ticks.Load()
+	// The probe that runs now, if one does, may have begun with the session up.
+	for seen := now + now%2 + 2; u.s.ticks.Load() < seen && u.s.t.Context().Err() == nil; {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return 0
+}
+
+func (untilSeen) Reset() {}
 
 // probe runs one probe and returns its reason, "" after a success.
 func (s *bridged) probe() failure.Reason {
@@ -90,6 +103,8 @@ func (s *bridged) probe() failure.Reason {
 	defer cancel()
 	b := &Batch{Target: "bridge"}
 	s.probes++
+	s.ticks.Add(1)
+	defer s.ticks.Add(1)
 	err := s.relay.Collect(ctx, b)
 	if err != nil {
 		s.t.Logf("%v: %v", b.Notes, err)
