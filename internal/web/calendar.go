@@ -12,17 +12,17 @@ import (
 )
 
 // serveCalendar serves current and planned maintenance as an iCalendar, RFC 5545.
-func serveCalendar(w http.ResponseWriter, r *http.Request, src maintainer) {
-	serveCurrent(w, r, "text/calendar; charset=utf-8", newCalendar(src.Maintenance()))
+func serveCalendar(w http.ResponseWriter, r *http.Request, src maintainer, reports reporter) {
+	serveCurrent(w, r, "text/calendar; charset=utf-8", newCalendar(reports.Report().PageTitle, src.Maintenance()))
 }
 
 // newCalendar writes the calendar. A library would add recurrence rules and time zones, of which these events need none.
-func newCalendar(entries []maintenance.Entry) []byte {
+func newCalendar(title string, entries []maintenance.Entry) []byte {
 	var c calendar
 	c.line("BEGIN", "VCALENDAR")
 	c.line("VERSION", "2.0")
 	c.line("PRODID", "-//chatstack_exporter//maintenance//EN")
-	c.text("X-WR-CALNAME", "Maintenance of the chat stack")
+	c.text("X-WR-CALNAME", "Maintenance · "+title)
 	if len(entries) == 0 { // a calendar must have a component
 		for _, l := range []string{"BEGIN:VTIMEZONE", "TZID:Etc/UTC", "BEGIN:STANDARD", "DTSTART:19700101T000000", "TZOFFSETFROM:+0000", "TZOFFSETTO:+0000", "END:STANDARD", "END:VTIMEZONE"} {
 			name, value, _ := strings.Cut(l, ":")

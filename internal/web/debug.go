@@ -62,10 +62,10 @@ var targetsHTML string
 var targetsText string
 
 var (
-	targetsPage  = template.Must(template.New("targets").Funcs(pageFuncs).Parse(targetsHTML))
+	targetsPage  = newPage("targets", targetsHTML, pageFuncs)
 	targetsPlain = texttemplate.Must(texttemplate.New("targets").Funcs(pageFuncs).Parse(targetsText))
 
-	targetPage  = template.Must(template.New("target").Funcs(targetWords).Parse(targetHTML))
+	targetPage  = newPage("target", targetHTML, targetWords)
 	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))
 )
 
@@ -85,7 +85,7 @@ type reloader interface {
 
 // serveTarget shows a target's last probes and, separately, its last failed probes: requests, responses and the duration of each
 // phase, never a body. Clients that do not accept HTML, such as curl, get plain text.
-func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, static *assets, log *slog.Logger) {
+func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f frames, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
@@ -103,17 +103,18 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, stati
 		return
 	}
 	render(w, targetPage, struct {
-		Name, Style, Icon string
+		frame
+		Name string
 		poll.History
-	}{name, static.link("style.css"), static.link("icon-unknown.svg"), history}, log)
+	}{f.frame("../../", name, "icon-unknown.svg"), name, history}, log)
 }
 
 // serveTargets lists all targets with their states and links to their probes, as text for clients that do not accept HTML.
-func serveTargets(w http.ResponseWriter, r *http.Request, src reporter, static *assets, log *slog.Logger) {
+func serveTargets(w http.ResponseWriter, r *http.Request, f frames, log *slog.Logger) {
 	list := struct {
-		Style, Icon string
-		Services    []status.Service
-	}{static.link("style.css"), static.link("icon-unknown.svg"), slices.Clone(src.Report().Services)}
+		frame
+		Services []status.Service
+	}{f.frame("../../", "Targets", "icon-unknown.svg"), slices.Clone(f.reports.Report().Services)}
 	slices.SortFunc(list.Services, func(a, b status.Service) int { return strings.Compare(a.Name, b.Name) })
 	w.Header().Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -53,7 +53,7 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 	slices.SortStableFunc(all, func(a, b *incident.Incident) int { return b.Updated.Compare(a.Updated) })
 	feed := atomFeed{
 		// Two exporters are two feeds, and their only names are their addresses.
-		ID: urn("feed " + r.Host), Title: "Incidents of the chat stack", Author: "chatstack_exporter", Generator: "chatstack_exporter",
+		ID: urn("feed " + r.Host), Title: "Incidents · " + s.frames.reports.Report().PageTitle, Author: "chatstack_exporter", Generator: "chatstack_exporter",
 		Updated: atomTime(time.Unix(0, 0)),
 		Links:   []atomLink{{"self", "application/atom+xml", "incidents.atom"}, {"alternate", "text/html", "incidents"}},
 	}

@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -27,12 +26,7 @@ const (
 var incidentsHTML string
 
 // incidentPages has the templates "incidents" of the status page, "incident list", "incident" and "feed entry".
-var incidentPages = template.Must(template.New("incidents").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(incidentsHTML))
-
-var incidentFuncs = template.FuncMap{
-	"second": func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
-	"lasted": func(seconds float64) string { return amount(seconds, "seconds") },
-}
+var incidentPages = newPage("incidents", incidentsHTML, pageFuncs)
 
 // chronicle has the incidents.
 type chronicle interface {
@@ -45,7 +39,7 @@ type chronicle interface {
 // incidents serves the incidents.
 type incidents struct {
 	source chronicle
-	assets *assets
+	frames frames
 	log    *slog.Logger
 }
 
@@ -118,7 +112,7 @@ func (s *incidents) find(r *http.Request) (*incident.Incident, error) {
 
 // list serves the page with all incidents.
 func (s *incidents) list(w http.ResponseWriter, _ *http.Request) {
-	s.render(w, "incident list", "./", listed(s.source.Incidents(), time.Time{}, time.Now()))
+	s.render(w, "incident list", s.frames.frame("./", "Incidents", "icon-unknown.svg"), listed(s.source.Incidents(), time.Time{}, time.Now()))
 }
 
 // page serves the page of one incident. One that another continues leads there.
@@ -129,18 +123,17 @@ func (s *incidents) page(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if i.State == incident.Merged {
-		w.Header().Set("Location", i.MergedInto) // relative, like all links: a proxy may add a path
-		w.WriteHeader(http.StatusSeeOther)
+		redirect(w, http.StatusSeeOther, i.MergedInto)
 		return
 	}
-	s.render(w, "incident", "../", showIncident(i, time.Now()))
+	s.render(w, "incident", s.frames.frame("../", i.Title, "icon-unknown.svg"), showIncident(i, time.Now()))
 }
 
-func (s *incidents) render(w http.ResponseWriter, name, up string, of any) {
+func (s *incidents) render(w http.ResponseWriter, name string, f frame, of any) {
 	render(w, incidentPages.Lookup(name), struct {
-		Up, Style, Icon string
-		Of              any
-	}{up, up + s.assets.link("style.css"), up + s.assets.link("icon-unknown.svg"), of}, s.log)
+		frame
+		Of any
+	}{f, of}, s.log)
 }
 
 // incidentSummary is an incident in the API's list.

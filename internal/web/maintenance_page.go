@@ -10,7 +10,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"net/url"
 	"slices"
@@ -28,14 +27,13 @@ const maxOutcomes = 64
 //go:embed maintenance.html
 var maintenanceHTML string
 
-var maintenancePage = template.Must(template.New("maintenance").Funcs(pageFuncs).Parse(maintenanceHTML))
+var maintenancePage = newPage("maintenance", maintenanceHTML, pageFuncs)
 
 // maintenanceForms is the page that sets and ends maintenance. Only a browser with a password of this exporter may use it: under a
 // foreign name, as in DNS rebinding, it sends none. The token stops foreign forms of browsers that do not say where a form is from.
 type maintenanceForms struct {
-	reports reporter
 	source  maintainer
-	assets  *assets
+	frames  frames
 	options Options
 	key     []byte
 
@@ -49,10 +47,10 @@ type outcome struct {
 	warnings []string
 }
 
-func newMaintenanceForms(reports reporter, source maintainer, a *assets, o Options) *maintenanceForms {
+func newMaintenanceForms(source maintainer, f frames, o Options) *maintenanceForms {
 	key := make([]byte, sha256.Size)
 	rand.Read(key)
-	return &maintenanceForms{reports: reports, source: source, assets: a, options: o, key: key}
+	return &maintenanceForms{source: source, frames: f, options: o, key: key}
 }
 
 // offersForms reports whether the pages have forms: lifecycle is enabled, and the exporter has passwords.
@@ -88,7 +86,7 @@ func (f *maintenanceForms) token(user string) string {
 
 // maintenanceView is the data of the page.
 type maintenanceView struct {
-	Style, Icon string
+	frame
 	// Refusal says why there are no forms; Token is the user's.
 	Refusal, Token string
 	// Error says why nothing was changed, Done what was.
@@ -111,7 +109,11 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 	if v.Refusal = refusal; refusal == "" {
 		v.Token = f.token(user)
 	}
-	v.Style, v.Icon, v.Duration = f.assets.link("style.css"), f.assets.link("icon-maintenance.svg"), cmp.Or(v.Duration, "1h")
+	title := "Maintenance"
+	if v.Error != "" {
+		title = "Error · " + title
+	}
+	v.frame, v.Duration = f.frames.frame("./", title, "icon-maintenance.svg"), cmp.Or(v.Duration, "1h")
 	for _, e := range f.source.Maintenance() {
 		if e.Active {
 			v.Current = append(v.Current, e)
@@ -119,7 +121,7 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 			v.Announced = append(v.Announced, e)
 		}
 	}
-	report := f.reports.Report()
+	report := f.frames.reports.Report()
 	for i := range report.Services {
 		v.Targets = append(v.Targets, report.Services[i].Name)
 	}

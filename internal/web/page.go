@@ -38,7 +38,7 @@ var statusHTML string
 //go:embed thresholds.html
 var thresholdsHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Funcs(incidentFuncs).Parse(thresholdsHTML + barsHTML + incidentsHTML + statusHTML))
+var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(thresholdsHTML + barsHTML + incidentsHTML + statusHTML))
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
@@ -408,6 +408,8 @@ var pageFuncs = template.FuncMap{
 	"segments":   segments,
 	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
+	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
+	"lasted":     func(seconds float64) string { return amount(seconds, "seconds") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
 			return one

@@ -14,7 +14,7 @@ import (
 //go:embed runbook.html
 var runbookHTML string
 
-var runbookPage = template.Must(template.New("runbook").Parse(runbookHTML))
+var runbookPage = newPage("runbook", runbookHTML, nil)
 
 // library has the runbooks, in Markdown.
 type library interface {
@@ -28,7 +28,7 @@ type library interface {
 type runbooks struct {
 	library   library
 	documents string // URL of this version's documents
-	assets    *assets
+	frames    frames
 	log       *slog.Logger
 }
 
@@ -62,10 +62,11 @@ func (b *runbooks) serve(w http.ResponseWriter, r *http.Request, directory, titl
 		up = "../"
 	}
 	render(w, runbookPage, struct {
-		Title, Up, Self, Style, Icon string
-		Text                         template.HTML
+		frame
+		Self string
+		Text template.HTML
 	}{
-		title, up, path.Base(r.URL.Path) + ".md", up + b.assets.link("style.css"), up + b.assets.link("icon-unknown.svg"),
+		b.frames.frame(up, title, "icon-unknown.svg"), path.Base(r.URL.Path) + ".md",
 		renderMarkdown(text, func(target string) string { return b.link(directory, target) }),
 	}, b.log)
 }

@@ -25,6 +25,7 @@ type shelf struct{ web.Source }
 
 func (shelf) Runbook(alert string) (string, bool) { return alerts.Runbook(alert) }
 func (shelf) AlertIndex() string                  { return alerts.Index(alerts.Defaults()) }
+func (shelf) Report() *status.Report              { return emptyReport() }
 
 const versionDocuments = "https://github.example/blob/v1.2.3"
 

@@ -58,32 +58,30 @@ func New(src Source, o Options) http.Handler {
 		}
 	})
 	static := newAssets()
+	around := frames{src, static}
 	pages := newPages(src, static, o)
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
-	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, static, o.Log) })
-	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, src, static, o.Log) })
+	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, o.Log) })
+	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, around, o.Log) })
 	mux.HandleFunc("GET /debug/targets", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
-	books := &runbooks{src, o.Documents, static, o.Log}
+	books := &runbooks{src, o.Documents, around, o.Log}
 	mux.HandleFunc("GET /runbooks", books.index)
 	mux.HandleFunc("GET /runbooks.md", books.index)
 	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
-	events := &incidents{src, static, o.Log}
+	events := &incidents{src, around, o.Log}
 	mux.HandleFunc("GET /incidents", events.list)
-	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Location", "../incidents") // relative, like all links
-		w.WriteHeader(http.StatusMovedPermanently)
-	})
+	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
 	mux.HandleFunc("GET /incidents/{id}", events.page)
 	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
-	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src) })
+	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
 	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", events.serveAddNote))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
-	forms := newMaintenanceForms(src, src, static, o)
+	forms := newMaintenanceForms(src, around, o)
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })

@@ -18,6 +18,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
@@ -29,6 +30,7 @@ type source struct {
 	maintenance []maintenance.Entry
 }
 
+func (s *source) Report() *status.Report           { return &status.Report{PageTitle: "Plants"} }
 func (s *source) Incidents() []*incident.Incident  { return s.incidents }
 func (s *source) Maintenance() []maintenance.Entry { return s.maintenance }
 
