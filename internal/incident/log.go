@@ -97,10 +97,10 @@ type observation struct {
 	words Words
 	now   time.Time
 	open  []*draft // oldest first
-	// problems are all that can belong to an incident; sets joins the subjects of one cause.
+	// problems are all that can belong to an incident; causes are those of their subjects.
 	problems map[key]*health.Problem
 	noticed  map[key]noticed
-	sets     sets
+	causes   map[health.Subject]health.Subject
 	// young says that this process may not have read everything yet.
 	young bool
 }
@@ -108,7 +108,7 @@ type observation struct {
 // Observe brings the log up to date with a judgement, and returns the incidents that have changed.
 func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 	l.notice(j)
-	o := &observation{Judgement: j, words: words, now: j.Time, problems: map[key]*health.Problem{}, noticed: l.noticed, sets: sets{}}
+	o := &observation{Judgement: j, words: words, now: j.Time, problems: map[key]*health.Problem{}, noticed: l.noticed, causes: map[health.Subject]health.Subject{}}
 	if l.resumed.IsZero() {
 		l.resumed = j.Time
 		slices.SortStableFunc(l.incidents, byAge)
@@ -172,30 +172,24 @@ func opens(p *health.Problem) bool {
 	return p.Severity == health.Critical || p.Severity == health.Warning && p.Lasted >= LastingWarning
 }
 
-// gather collects the problems, and joins the subjects that have one cause. Maintenance neither opens an incident nor joins one.
+// gather collects the problems, and the causes of their subjects. Maintenance neither opens an incident nor joins one.
 func (o *observation) gather() {
 	for n := range o.Problems {
 		p := &o.Problems[n]
 		o.problems[keyOf(p)] = p
 		if p.Excuse.Reason != health.ReasonMaintenance {
-			o.sets.join(o.links(p)...)
+			o.causes[p.Subject] = p.Cause
 		}
 	}
 }
 
-// links are the subjects that have one cause with a problem: its own, its cause, the container that serves it, its root and its consequences.
+// links are the subjects that have one cause with a problem: its own, its cause, and the container that serves it.
 func (o *observation) links(p *health.Problem) []health.Subject {
-	list := []health.Subject{p.Subject}
-	if p.Cause != (health.Subject{}) {
-		list = append(list, p.Cause)
-	}
+	list := []health.Subject{p.Subject, p.Cause}
 	if server := o.Servers[p.Name]; p.Subject == health.TargetSubject(p.Name) && server.Container != "" {
 		list = append(list, health.ContainerSubject(server.Host, server.Container))
 	}
-	if p.Excuse.Holds() && p.Excuse.Root.Name != "" {
-		list = append(list, p.Excuse.Root)
-	}
-	return append(list, p.Consequences...)
+	return list
 }
 
 // follow brings the problems of an incident up to date.
@@ -308,7 +302,7 @@ func (o *observation) excuse(p *health.Problem) string {
 // maxName bounds the names in a text, in characters.
 const maxName = 255
 
-// join adds new problems to the incidents of their cause, and returns the others by the first subject of their set.
+// join adds new problems to the incidents of their cause, and returns the others by their cause.
 func (o *observation) join() (free map[health.Subject][]*health.Problem) {
 	known := map[key]bool{}
 	for _, d := range o.open {
@@ -326,8 +320,7 @@ func (o *observation) join() (free map[health.Subject][]*health.Problem) {
 			o.add(d, p)
 			continue
 		}
-		set := o.sets.of(p.Subject)
-		free[set] = append(free[set], p)
+		free[p.Cause] = append(free[p.Cause], p)
 	}
 	return free
 }
@@ -345,8 +338,7 @@ func (o *observation) homeOf(p *health.Problem) (best *draft) {
 
 // linked reports whether an incident and a problem have one cause.
 func (o *observation) linked(d *draft, p *health.Problem) bool {
-	set := o.sets.of(p.Subject)
-	return slices.ContainsFunc(d.Links, func(s health.Subject) bool { return o.sets.of(s) == set })
+	return slices.ContainsFunc(d.Links, func(s health.Subject) bool { return o.causes[s] == p.Cause || slices.Contains(o.links(p), s) })
 }
 
 // add adds a problem to an incident.
@@ -582,25 +574,4 @@ func (l *Log) prune(now time.Time) {
 		tooMany--
 		return true
 	})
-}
-
-// sets are disjoint sets of subjects, each with its parent.
-type sets map[health.Subject]health.Subject
-
-// of returns the subject that stands for the set.
-func (s sets) of(a health.Subject) health.Subject {
-	for {
-		parent, known := s[a]
-		if !known || parent == a {
-			return a
-		}
-		a = parent
-	}
-}
-
-func (s sets) join(list ...health.Subject) {
-	root := s.of(list[0])
-	for _, a := range list {
-		s[s.of(a)] = root
-	}
 }

@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
 type Cause struct {
-	// Title is its human name; State says what it is: "is down", "is partly down", "is not running", "has a problem".
+	// Title is its human name; State says what it is: "is down", "is partly down", "refuses the exporter", "is not running", "has a problem".
 	Title string `json:"title"`
 	State string `json:"state"`
 	// Level is the worst of its members; Since is when the first problem of that level began. SinceAtLeast says that it existed at the
@@ -132,6 +133,8 @@ func newCause(r *Report, members []member) Cause {
 		c.Affected = affected(members, role)
 	case main.service != nil && main.service.Kind == "relay":
 		c.State, c.down = relayState(main)
+	case main.refuses():
+		c.State = "refuses the exporter"
 	case main.service != nil && main.isDown():
 		c.State = "is down"
 	case main.container != nil && main.isDown():
@@ -145,7 +148,7 @@ func newCause(r *Report, members []member) Cause {
 	}
 	c.Text = strings.TrimPrefix(c.Text, c.State+": ") // the title says it
 	if isPlural(c.Title) {
-		c.State = strings.NewReplacer("is ", "are ", "has ", "have ").Replace(c.State)
+		c.State = strings.NewReplacer("is ", "are ", "has ", "have ", "refuses ", "refuse ").Replace(c.State)
 	}
 	if c.Affected == nil {
 		c.Affected = affected(members[1:], role)
@@ -177,11 +180,16 @@ func (m *member) began() (Level, beginning) {
 	return m.problem.Level(), beginning{m.problem.Since, m.problem.AtLeast}
 }
 
+// refuses reports whether it is a target that answers, but not to the exporter. Users may not notice.
+func (m *member) refuses() bool {
+	return m.service != nil && m.service.State == down && slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, failure.Reason(m.service.Reason))
+}
+
 // isDown reports whether it does not work at all.
 func (m *member) isDown() bool {
 	switch {
 	case m.service != nil:
-		return m.service.State == down
+		return m.service.State == down && !m.refuses()
 	case m.container != nil:
 		return m.container.State != health.Running
 	}

@@ -43,7 +43,7 @@ func TestServerThatIsDownIsOneCause(t *testing.T) {
 	w.poll(0)
 	r := w.poll(10 * time.Minute)
 	wantCauses(t, r, "XMPP server is partly down critical: metrics, REST API")
-	if r.Headline != "XMPP server is down" || r.Summary != "XMPP server is down: 2 of 12 targets." || r.Causes[0].Loss != "" {
+	if r.Headline != "XMPP server is partly down" || r.Summary != r.Headline+": 2 of 12 targets." || r.Causes[0].Loss != "" {
 		t.Errorf("got %q, %q, loss %q", r.Headline, r.Summary, r.Causes[0].Loss)
 	}
 	w.fail("xmpp_status", "phones", "web", "guests")
@@ -68,11 +68,30 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	if c.Loss != "IRC clients cannot connect over TLS." || c.Alert != health.AlertContainerDown || c.Members[0] != health.ContainerSubject("local", "irc") || len(c.Members) != 4 {
 		t.Errorf("got %+v", c)
 	}
-	if r.Headline != "IRC server is down" || r.Summary != r.Headline+": 2 of 4 targets and 2 of 2 containers." {
+	if r.Headline != "IRC server is not running" || r.Summary != r.Headline+": 2 of 4 targets and 2 of 2 containers." {
 		t.Errorf("got %q, %q", r.Headline, r.Summary)
 	}
 	if !r.Since.Equal(c.Since) || c.Since.IsZero() {
 		t.Errorf("since %s and %s", r.Since, c.Since)
+	}
+}
+
+// TestServerThatRefusesTheExporterIsNotCalledDown gives the exporter a wrong password: users may well be online.
+func TestServerThatRefusesTheExporterIsNotCalledDown(t *testing.T) {
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "irc_services", Kind: "irc_services"}, poll.Status{Target: "docs_search", Kind: "docs_search"})
+	w.poll(0)
+	w.fail("irc_services")
+	w.status("irc_services").Reason = failure.Unauthorized
+	w.poll(0)
+	r := w.poll(10 * time.Minute)
+	wantCauses(t, r, "IRC services refuse the exporter critical: ")
+	if r.Headline != "IRC services refuse the exporter" || r.Causes[0].Loss != "" {
+		t.Errorf("got %q, loss %q", r.Headline, r.Causes[0].Loss)
+	}
+	w.fail("irc_rpc")
+	w.poll(0)
+	if r = w.poll(10 * time.Minute); r.Headline != "IRC server is down" {
+		t.Errorf("got %q", r.Headline)
 	}
 }
 
@@ -115,8 +134,8 @@ func TestManyCausesAreCounted(t *testing.T) {
 
 func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 	for alert, want := range map[string]string{
-		health.AlertRelaySessionDown:  "boss is not checked critical: |Boss has a problem: 1 of 1 target.|",
-		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss is down: 1 of 1 target.|Messages do not cross between IRC and XMPP.",
+		health.AlertRelaySessionDown:  "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
+		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss does not relay: 1 of 1 target.|Messages do not cross between IRC and XMPP.",
 		"":                            "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
 		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{Name: "boss", Kind: "relay", State: down, Level: Critical}}}

@@ -87,12 +87,12 @@ func headline(r *Report) (text string, began beginning) {
 		text = "polling has stalled"
 	case len(r.Services) == 0 && r.Level == Unknown:
 		text = "nothing is watched"
-	case len(failing.titles) > 0 && failing.level >= impaired.level:
-		text, began = failing.text("is down", "are down"), failing.began
-	case len(impaired.titles) > 0:
-		text, began = impaired.text("has a problem", "have problems"), impaired.began
-		if len(failing.titles) > 0 {
-			text += ", " + failing.text("is down", "are down")
+	case len(failing.causes) > 0 && failing.level >= impaired.level:
+		text, began = failing.text(), failing.began
+	case len(impaired.causes) > 0:
+		text, began = impaired.text(), impaired.began
+		if len(failing.causes) > 0 {
+			text += ", " + failing.text()
 		}
 	default:
 		text, began = r.quietHeadline(&waiting)
@@ -102,30 +102,36 @@ func headline(r *Report) (text string, began beginning) {
 
 // mentioned are causes of one sort, with the worst level and the earliest beginning at that level.
 type mentioned struct {
-	titles []string
+	causes []*Cause
 	down   bool
 	level  Level
 	began  beginning
 }
 
 func (n *mentioned) add(c *Cause) {
-	n.titles, n.down = append(n.titles, c.Title), n.down || c.down
+	n.causes, n.down = append(n.causes, c), n.down || c.down
 	if c.Level > n.level || c.Level == n.level && c.Since.Before(n.began.at) {
 		n.level, n.began = c.Level, beginning{c.Since, c.SinceAtLeast}
 	}
 }
 
-// text joins the titles with the verb for one or for several; of many, only the first is named.
-func (n *mentioned) text(one, several string) string {
-	switch last := len(n.titles) - 1; {
-	case last == 0 && isPlural(n.titles[0]):
-		return n.titles[0] + " " + several
+// text says how the causes are; of many, only the first is named.
+func (n *mentioned) text() string {
+	last, several := len(n.causes)-1, " have problems"
+	if n.down {
+		several = " are down"
+	}
+	titles := make([]string, len(n.causes))
+	for i, c := range n.causes {
+		titles[i] = c.Title
+	}
+	switch {
 	case last == 0:
-		return n.titles[0] + " " + one
+		return titles[0] + " " + n.causes[0].State
 	case last < 3:
-		return strings.Join(n.titles[:last], ", ") + " and " + n.titles[last] + " " + several
+		return strings.Join(titles[:last], ", ") + " and " + titles[last] + several
 	default:
-		return fmt.Sprintf("%s and %d more %s", n.titles[0], last, several)
+		return fmt.Sprintf("%s and %d more%s", titles[0], last, several)
 	}
 }
 
@@ -144,10 +150,8 @@ func (r *Report) quietHeadline(waiting *mentioned) (string, beginning) {
 	switch {
 	case r.ConfigError != "":
 		return "the configuration file has errors and is not used", beginning{}
-	case waiting.down:
-		return waiting.text("is down", "are down") + ", no alert yet", waiting.began
-	case len(waiting.titles) > 0:
-		return waiting.text("has a problem", "have problems") + ", no alert yet", waiting.began
+	case len(waiting.causes) > 0:
+		return waiting.text() + ", no alert yet", waiting.began
 	case r.Level == OK:
 		return "operational", beginning{}
 	}
