@@ -40,5 +40,5 @@ func Headline(given *health.Problem, kind string) string {
 			text = name + ": " + text
 		}
 	}
-	return strings.ToUpper(text[:1]) + text[1:]
+	return upperFirst(text)
 }

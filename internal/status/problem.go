@@ -186,7 +186,7 @@ var plainWords = map[string]words{
 	health.AlertContainerUnhealthy:    {"its health check fails", ""},
 	health.AlertContainerRestarts:     {"was restarted", "Find out why it exited."},
 	health.AlertContainerMemory:       {"uses too much memory", "Find out what uses it, or give the container a limit."},
-	health.AlertCertificateExpiry:     {"a certificate expires soon", "Renew it, then reload the server."},
+	health.AlertCertificateExpiry:     {"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	health.AlertVolumeUsage:           {"is nearly full", "Free space, or enlarge the volume."},
 	health.AlertVolumeInodes:          {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
 	health.AlertContainerOOMKill:      {"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},

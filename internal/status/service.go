@@ -155,7 +155,11 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 		case v.Alert == health.AlertVolumeInodes:
 			s.Values = append(s.Values, newValue("inodes used", v.Number, "ratio"))
 		case v.Alert == health.AlertCertificateExpiry:
-			s.Values = append(s.Values, newValue("certificate expires in", math.Trunc(v.Number), "seconds"))
+			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
+			if left.Value < 0 {
+				left.Name, left.Text = "certificate expired", valueText(-left.Value, "seconds")+" ago"
+			}
+			s.Values = append(s.Values, left)
 		}
 	}
 }

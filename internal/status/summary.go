@@ -158,7 +158,11 @@ func (r *Report) quietHeadline(waiting *mentioned) (string, beginning) {
 	return r.Level.String(), beginning{}
 }
 
+// upperFirst writes the first letter as a capital, but not that of an identifier such as xmpp_s2s.
 func upperFirst(text string) string {
+	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(word, "_-.0123456789") {
+		return text
+	}
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[size:]
 }
