@@ -20,7 +20,11 @@ func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 	w.text["pinned"] = endedAt("pinned", w.now.Add(-24*time.Hour))
 	critical := w.now.Add(-4 * 24 * time.Hour)
 	w.poll(0)
-	if r := w.poll(time.Minute); r.Level != Critical || !r.Since.Equal(critical) || r.service("pinned").Text != "a certificate expired 1 d ago" {
+	r := w.poll(time.Minute)
+	if got := r.service("pinned").Values; len(got) != 1 || got[0].Name != "certificate expired" || got[0].Text != "1 d ago" {
+		t.Errorf("the figure says %+v", got)
+	}
+	if r.Level != Critical || !r.Since.Equal(critical) || r.service("pinned").Text != "a certificate expired 1 d ago" {
 		t.Errorf("a certificate alone: got %s %q since %s, want critical since %s: %s", r.Level, r.Summary, r.Since, critical, r.service("pinned").Text)
 	}
 	outage := w.now
