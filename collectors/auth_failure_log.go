@@ -13,7 +13,6 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/pkg/stdcopy"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
@@ -55,7 +54,7 @@ func (s *AuthFailureLog) check(r *config.Report) {
 	}
 }
 
-var authFailuresDesc = prometheus.NewDesc(authFailures, "Failed client logins.", nil, nil)
+var authFailuresDesc = readDesc(authFailures, "Failed client logins. Made of the lines of a container's log, by auth_failure_log.")
 
 // loginLog counts the lines about failed logins in a container's log. It starts at the log's end, so the count starts at 0
 // and misses what fails while the exporter restarts. It keeps no line.

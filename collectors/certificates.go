@@ -10,15 +10,12 @@ import (
 )
 
 var (
-	certificateNotAfterDesc = prometheus.NewDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
-		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).",
-		[]string{"endpoint", "source"}, nil)
-	certificateVerifiedDesc = prometheus.NewDesc("chatstack_tls_certificate_verified",
-		"Whether the server's certificate passes verification of authority, name and dates, even if the exporter trusts it for another reason.",
-		[]string{"endpoint"}, nil)
-	certificateMatchesFileDesc = prometheus.NewDesc("chatstack_tls_certificate_matches_file",
-		"Whether the server presents the certificate in its file: 0 after a renewal until the server reloads.",
-		[]string{"endpoint"}, nil)
+	certificateNotAfterDesc = readDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
+		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).", "endpoint", "source")
+	certificateVerifiedDesc = readDesc("chatstack_tls_certificate_verified",
+		"Whether the server's certificate passes verification of authority, name and dates, even if the exporter trusts it for another reason.", "endpoint")
+	certificateMatchesFileDesc = readDesc("chatstack_tls_certificate_matches_file",
+		"Whether the server presents the certificate in its file: 0 after a renewal until the server reloads.", "endpoint")
 )
 
 // certificateMetrics returns the metrics of a server's certificate. A target without a name has none, because nothing would

@@ -210,9 +210,16 @@ func (b *Batch) Dropped(success bool) Drops {
 	return b.dropped
 }
 
-var upstreamDroppedSeriesDesc = prometheus.NewDesc("chatstack_upstream_dropped_series",
-	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), or malformed.",
-	[]string{"target", "reason"}, nil)
+// readAge says how old what a collector reads may be, as an exporter that keeps its readings should.
+const readAge = " Up to one poll interval old."
+
+// readDesc describes a family whose values a collector reads. It adds to the help how old they may be.
+func readDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help+readAge, labels, nil)
+}
+
+var upstreamDroppedSeriesDesc = readDesc("chatstack_upstream_dropped_series",
+	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), or malformed.", "target", "reason")
 
 // Drops counts the dropped series of a target's own metrics by reason. It is nil for a target without metrics of its own.
 type Drops map[openmetrics.Reason]int

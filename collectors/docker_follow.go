@@ -10,7 +10,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
@@ -18,9 +17,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-var dockerFeatureDesc = prometheus.NewDesc("chatstack_docker_feature_available",
-	"Whether an optional engine API feature is available. Without events, the exporter sees changes only when it polls; without stats, it has no memory, CPU and network numbers.",
-	[]string{"docker_host", "feature"}, nil)
+var dockerFeatureDesc = readDesc("chatstack_docker_feature_available",
+	"Whether an optional engine API feature is available. Without events, the exporter sees changes only when it polls; without stats, it has no memory, CPU and network numbers.", "docker_host", "feature")
 
 const (
 	// maxEventDelay is how long after a list shows a change its event may come.

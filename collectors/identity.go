@@ -20,8 +20,7 @@ import (
 )
 
 var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
-	"When the last entry of the bridge's identity cache expires, in seconds since the epoch: the identity API's last answer plus the cache's time to live.",
-	nil, nil)
+	"When the last entry of the bridge's identity cache expires, in seconds since the epoch: the identity API's last answer plus the cache's time to live.", nil, nil)
 
 // unmatchedDiscordID is a well-formed Discord id that nobody has: such ids begin with their time of birth, and this
 // one's is in 2084. It is still a number that 64 bits and JSON readers hold exactly.

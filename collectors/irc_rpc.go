@@ -25,16 +25,16 @@ import (
 )
 
 var (
-	ircUsersDesc = prometheus.NewDesc("chatstack_irc_users",
-		"Users on the IRC network, without the services' bots.", nil, nil)
-	ircChannelsDesc = prometheus.NewDesc("chatstack_irc_channels",
-		"Channels on the IRC network.", nil, nil)
-	ircServersDesc = prometheus.NewDesc("chatstack_irc_servers",
-		"Servers of the IRC network, including the probed one and linked services.", nil, nil)
-	ircOperatorsDesc = prometheus.NewDesc("chatstack_irc_operators",
-		"IRC operators online.", nil, nil)
-	ircLinkedDesc = prometheus.NewDesc("chatstack_irc_services_linked",
-		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, or any U-lined server if that is not set. Absent if the account may not see it.", nil, nil)
+	ircUsersDesc = readDesc("chatstack_irc_users",
+		"Users on the IRC network, without the services' bots.")
+	ircChannelsDesc = readDesc("chatstack_irc_channels",
+		"Channels on the IRC network.")
+	ircServersDesc = readDesc("chatstack_irc_servers",
+		"Servers of the IRC network, including the probed one and linked services.")
+	ircOperatorsDesc = readDesc("chatstack_irc_operators",
+		"IRC operators online.")
+	ircLinkedDesc = readDesc("chatstack_irc_services_linked",
+		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, or any U-lined server if that is not set. Absent if the account may not see it.")
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.

@@ -17,8 +17,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -26,13 +24,12 @@ import (
 )
 
 var (
-	plantSuccessDesc = prometheus.NewDesc("chatstack_plant_store_operation_success",
-		"Whether the plant store answered the operation as documented: with the plant in mode canary, with a refusal in mode reject.",
-		[]string{"operation"}, nil)
-	plantDurationDesc = prometheus.NewDesc("chatstack_plant_store_operation_duration_seconds",
-		"Time that the plant store took for the operation, in seconds.", []string{"operation"}, nil)
-	plantOrphansDesc = prometheus.NewDesc("chatstack_plant_store_orphans",
-		"Canaries that may still be in the plant store and that the exporter still has to delete.", nil, nil)
+	plantSuccessDesc = readDesc("chatstack_plant_store_operation_success",
+		"Whether the plant store answered the operation as documented: with the plant in mode canary, with a refusal in mode reject.", "operation")
+	plantDurationDesc = readDesc("chatstack_plant_store_operation_duration_seconds",
+		"Time that the plant store took for the operation, in seconds.", "operation")
+	plantOrphansDesc = readDesc("chatstack_plant_store_orphans",
+		"Canaries that may still be in the plant store and that the exporter still has to delete.")
 )
 
 // Modes of the plant store's probe.

@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -25,23 +23,22 @@ import (
 var relayLabels = []string{"target", "from", "to"}
 
 var (
-	relaySuccessDesc = prometheus.NewDesc("chatstack_relay_success",
-		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels, nil)
-	relayDeliveryDesc = prometheus.NewDesc("chatstack_relay_delivery_seconds",
-		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels, nil)
-	relayLastDeliveryDesc = prometheus.NewDesc("chatstack_relay_last_delivery_seconds",
-		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels, nil)
-	relayMessagesDesc = prometheus.NewDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
-		append(slices.Clone(relayLabels), "outcome"), nil)
-	relayLastDeliveredDesc = prometheus.NewDesc("chatstack_relay_last_delivered_timestamp_seconds",
-		"Unix time when a message of the relay check last arrived, late or not.", relayLabels, nil)
-	relaySessionDesc = prometheus.NewDesc("chatstack_relay_session_up",
-		"Whether the session of the relay check is logged in, has joined, and may speak.", []string{"target", "side"}, nil)
-	relayBrokenDesc = prometheus.NewDesc("chatstack_relay_broken_at",
-		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at"), nil)
-	relayFailuresDesc = prometheus.NewDesc("chatstack_relay_consecutive_failures",
-		"Relay checks that failed at the bridge since the last message that arrived before its deadline; fewer than 3 start over after a check that could not test the bridge.", relayLabels, nil)
+	relaySuccessDesc = readDesc("chatstack_relay_success",
+		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels...)
+	relayDeliveryDesc = readDesc("chatstack_relay_delivery_seconds",
+		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels...)
+	relayLastDeliveryDesc = readDesc("chatstack_relay_last_delivery_seconds",
+		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels...)
+	relayMessagesDesc = readDesc("chatstack_relay_messages_total",
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.", append(slices.Clone(relayLabels), "outcome")...)
+	relayLastDeliveredDesc = readDesc("chatstack_relay_last_delivered_timestamp_seconds",
+		"Unix time when a message of the relay check last arrived, late or not.", relayLabels...)
+	relaySessionDesc = readDesc("chatstack_relay_session_up",
+		"Whether the session of the relay check is logged in, has joined, and may speak.", "target", "side")
+	relayBrokenDesc = readDesc("chatstack_relay_broken_at",
+		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at")...)
+	relayFailuresDesc = readDesc("chatstack_relay_consecutive_failures",
+		"Relay checks that failed at the bridge since the last message that arrived before its deadline; fewer than 3 start over after a check that could not test the bridge.", relayLabels...)
 )
 
 // The sides of a relay, as label values.

@@ -9,31 +9,28 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
-	volumeUsedDesc = prometheus.NewDesc("chatstack_volume_used_ratio",
-		"Used share of the volume from 0 to 1, as in df: space reserved for root does not count.",
-		[]string{"volume"}, nil)
-	volumeSizeDesc = prometheus.NewDesc("chatstack_volume_size_bytes",
-		"Size of the volume's file system in bytes, as in df.", []string{"volume"}, nil)
-	volumeFreeDesc = prometheus.NewDesc("chatstack_volume_free_bytes",
-		"Free bytes on the volume, including those reserved for root.", []string{"volume"}, nil)
-	volumeAvailableDesc = prometheus.NewDesc("chatstack_volume_available_bytes",
-		"Bytes that users other than root can still write to the volume.", []string{"volume"}, nil)
-	volumeInodesDesc = prometheus.NewDesc("chatstack_volume_inodes",
-		"Inodes of the volume. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
-	volumeInodesFreeDesc = prometheus.NewDesc("chatstack_volume_inodes_free",
-		"Free inodes of the volume. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
-	volumeInodesUsedDesc = prometheus.NewDesc("chatstack_volume_inodes_used_ratio",
-		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", []string{"volume"}, nil)
-	volumeErrorDesc = prometheus.NewDesc("chatstack_volume_error",
-		"Whether the volume cannot be read, for example because its mount hangs.", []string{"volume"}, nil)
+	volumeUsedDesc = readDesc("chatstack_volume_used_ratio",
+		"Used share of the volume from 0 to 1, as in df: space reserved for root does not count.", "volume")
+	volumeSizeDesc = readDesc("chatstack_volume_size_bytes",
+		"Size of the volume's file system in bytes, as in df.", "volume")
+	volumeFreeDesc = readDesc("chatstack_volume_free_bytes",
+		"Free bytes on the volume, including those reserved for root.", "volume")
+	volumeAvailableDesc = readDesc("chatstack_volume_available_bytes",
+		"Bytes that users other than root can still write to the volume.", "volume")
+	volumeInodesDesc = readDesc("chatstack_volume_inodes",
+		"Inodes of the volume. Absent if its file system has no fixed number of them.", "volume")
+	volumeInodesFreeDesc = readDesc("chatstack_volume_inodes_free",
+		"Free inodes of the volume. Absent if its file system has no fixed number of them.", "volume")
+	volumeInodesUsedDesc = readDesc("chatstack_volume_inodes_used_ratio",
+		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", "volume")
+	volumeErrorDesc = readDesc("chatstack_volume_error",
+		"Whether the volume cannot be read, for example because its mount hangs.", "volume")
 )
 
 // Volume is the block of one data volume. Its name is the label volume.

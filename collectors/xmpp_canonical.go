@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
@@ -16,9 +15,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
 )
 
-var familyAvailableDesc = prometheus.NewDesc("chatstack_xmpp_family_available",
-	"Whether this canonical family is available from the XMPP server: 0 means that its values are unknown, not that they are 0.",
-	[]string{"family"}, nil)
+var familyAvailableDesc = readDesc("chatstack_xmpp_family_available",
+	"Whether this canonical family is available from the XMPP server: 0 means that its values are unknown, not that they are 0.", "family")
 
 // canonicalFamily is a family with a fixed name for dashboards and alerts, whatever the XMPP server calls it.
 type canonicalFamily struct {
@@ -453,9 +451,20 @@ type madeFamily struct {
 	spoiled int
 }
 
+// madeOf names the families of the server's page, for the help.
+func madeOf(parts []foundPart) string {
+	var names []string
+	for _, p := range parts {
+		if !slices.Contains(names, p.part.family) {
+			names = append(names, p.part.family)
+		}
+	}
+	return " Made of " + strings.Join(names, " and ") + "."
+}
+
 // make makes the family from the parts of one source; false without a sample. The family has no series if it would be wrong.
 func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool) {
-	out := madeFamily{Family: exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help, Unit: f.unit}}
+	out := madeFamily{Family: exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help + madeOf(parts) + readAge, Unit: f.unit}}
 	if len(parts) == 1 && f.alike(parts[0]) {
 		from := parts[0].family
 		out.Series = from.Series

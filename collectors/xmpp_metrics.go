@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -24,12 +23,10 @@ import (
 )
 
 var (
-	upstreamSeriesDesc = prometheus.NewDesc("chatstack_upstream_series",
-		"Series that the exporter serves from the target's own metrics.",
-		[]string{"target"}, nil)
-	xmppSessionsDesc = prometheus.NewDesc("chatstack_xmpp_sessions",
-		"Sessions of logged-in clients on all virtual hosts of the XMPP server: the sum of xmpp_c2s_sessions, or 0 before the first session.",
-		nil, nil)
+	upstreamSeriesDesc = readDesc("chatstack_upstream_series",
+		"Series that the exporter serves from the target's own metrics.", "target")
+	xmppSessionsDesc = readDesc("chatstack_xmpp_sessions",
+		"Sessions of logged-in clients on all virtual hosts of the XMPP server: the sum of xmpp_c2s_sessions, or 0 before the first session.")
 )
 
 // metricsAccept prefers OpenMetrics, but accepts any format.

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -17,15 +15,12 @@ import (
 )
 
 var (
-	moduleProblemsDesc = prometheus.NewDesc("chatstack_xmpp_module_problems",
-		"Modules in this state on the XMPP server's status page, per virtual host or component (* is global).",
-		[]string{"host", "state"}, nil)
-	componentConnectedDesc = prometheus.NewDesc("chatstack_xmpp_component_connected",
-		"Whether the external component, such as the bridge, is connected to the XMPP server.",
-		[]string{"host"}, nil)
-	moduleStatusDesc = prometheus.NewDesc(moduleStatusFamily,
-		"State of a module on the XMPP server's status page: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). Absent for modules that are not loaded.",
-		[]string{"host", "module"}, nil)
+	moduleProblemsDesc = readDesc("chatstack_xmpp_module_problems",
+		"Modules in this state on the XMPP server's status page, per virtual host or component (* is global).", "host", "state")
+	componentConnectedDesc = readDesc("chatstack_xmpp_component_connected",
+		"Whether the external component, such as the bridge, is connected to the XMPP server.", "host")
+	moduleStatusDesc = readDesc(moduleStatusFamily,
+		"State of a module on the XMPP server's status page: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). Absent for modules that are not loaded.", "host", "module")
 )
 
 // moduleStatusFamily comes from the status page because prosody_module_status on the metrics page drops to 0 at every change.

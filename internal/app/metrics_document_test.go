@@ -85,7 +85,7 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 	})
 }
 
-var declaredMetric = regexp.MustCompile(`(?:NewDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
+var declaredMetric = regexp.MustCompile(`(?:NewDesc\(|readDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
 
 // declaredMetrics are the metrics that the code declares.
 func declaredMetrics(t *testing.T) map[string]bool {
