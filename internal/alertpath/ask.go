@@ -365,10 +365,10 @@ func withRaiseHint(err error) error {
 	if !ok {
 		return err
 	}
-	switch known.Reason {
-	case failure.Forbidden:
+	if known.Reason == failure.Forbidden {
 		known.Hint = "start the exporter with --web.enable-lifecycle, or use --dry-run"
-	case failure.NotFound:
+	}
+	if known.Reason == failure.NotFound {
 		known.Hint = "the exporter is older than drills: update it, or use --dry-run"
 	}
 	return known
