@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -73,9 +74,51 @@ func TestRealIRCLogin(t *testing.T) {
 	}
 }
 
+// TestRealIRCLoginWithServices logs in over TLS to an account of real IRC services.
+func TestRealIRCLoginWithServices(t *testing.T) {
+	t.Parallel()
+	server := realstack.StartInspIRCd(t)
+	services := server.IRCServices("checker", "pw-checker")
+	settings := func() *IRCLogin {
+		s := newIRCLoginSettings()
+		s.Address, s.CAFile, s.User, s.Password = server.TLSAddr, server.Authority.File, "checker", config.NewSecret("pw-checker")
+		return s
+	}
+	try := func(s *IRCLogin) error {
+		t.Helper()
+		collector, err := newIRCLogin(s, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return probeLogin(t, collector)
+	}
+	login := func(what string, change func(*IRCLogin), want failure.Reason) error {
+		t.Helper()
+		s := settings()
+		change(s)
+		failed := try(s)
+		wantLogin(t, what, failed, want)
+		return failed
+	}
+	login("with an account", func(*IRCLogin) {}, "")
+	login("without an account", func(s *IRCLogin) { s.Password = config.Secret{} }, "")
+	login("wrong password", func(s *IRCLogin) { s.Password = config.NewSecret("wrong") }, failure.Unauthorized)
+	login("unknown account", func(s *IRCLogin) { s.User = "nobody" }, failure.Unauthorized)
+	login("another authority", func(s *IRCLogin) { s.CAFile = realstack.NewAuthority(t).File }, failure.TLS)
+	services.Hang()
+	if failed := login("services hang", func(*IRCLogin) {}, failure.Timeout); !strings.Contains(failure.HintOf(failed), "services, which do not answer") {
+		t.Errorf("services hang: %v, with the hint %q", failed, failure.HintOf(failed))
+	}
+	services.Kill()
+	// Until the server notices, logins wait for the services.
+	if !exportertest.Eventually(time.Minute, 20*time.Millisecond, func() bool { return failure.ReasonOf(try(settings())) == failure.Unauthorized }) {
+		t.Error("no services: a login is never refused")
+	}
+}
+
 func probeLogin(t *testing.T, c Collector) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	return c.Collect(ctx, &Batch{Target: "login"})
 }

@@ -12,15 +12,17 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// TestRealRelayNetwork delays and partitions the networks between the check and its servers.
+// TestRealRelayNetwork delays and partitions the networks between the check and its servers. On IRC, it has an account and TLS.
 func TestRealRelayNetwork(t *testing.T) {
 	t.Parallel()
 	s := startServers(t, realstack.StartInspIRCd)
 	room := s.xmpp.Room("remote")
 	startPuppet(t, s.xmpp, s.irc, room.Address)
-	irc, xmpp := realstack.StartProxy(t, s.irc.Addr), realstack.StartProxy(t, s.xmpp.ClientAddr)
+	s.irc.IRCServices("irccheck", checkPassword)
+	irc, xmpp := realstack.StartProxy(t, s.irc.TLSAddr), realstack.StartProxy(t, s.xmpp.ClientAddr)
 	s.follow(room.Address, func(_ *bridged, r *Relay) {
 		r.IRC.Address, r.XMPP.Address, r.Deadline = irc.Addr, xmpp.Addr, config.Duration(600*time.Millisecond)
+		r.IRC.Plain, r.IRC.CAFile, r.IRC.Password = false, s.irc.Authority.File, config.NewSecret(checkPassword)
 	})
 	s.well("at first")
 	for _, c := range []struct {

@@ -42,7 +42,8 @@ type Conversation interface {
 
 // Account is a user of a chat server.
 type Account interface {
-	// Run connects, logs in, joins, and listens until ctx is done or the session ends. The error says why; it is nil only after ctx.
+	// Run connects, logs in, joins, and listens until ctx is done or the session ends. The error says why; it is nil only
+	// if ctx was cancelled.
 	Run(ctx context.Context, r *exchange.Record, l Listener) error
 }
 
@@ -127,12 +128,13 @@ func write(conn net.Conn, text string) error {
 	return err
 }
 
-// ended returns what a session that was interrupted by ctx ended with: nil.
+// ended returns what a session ended with: nil if ctx was cancelled.
 func ended(ctx context.Context, err error) error {
-	select {
-	case <-ctx.Done():
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
 		return nil
-	default:
+	case ctx.Err() != nil && err == nil:
+		return ctx.Err()
 	}
 	if err == nil {
 		err = failure.Errorf(failure.Closed, "the server ended the session")

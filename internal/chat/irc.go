@@ -63,7 +63,8 @@ type ircSession struct {
 	nicks    int
 	caps     []string // that the server offers
 	echoes   bool     // the server sends our own messages back
-	loggedIn bool     // to the account
+	// loggingIn and loggedIn are about the account.
+	loggingIn, loggedIn bool
 
 	mu sync.Mutex
 	// member says that the session was in the last list of the channel's members.
@@ -154,13 +155,22 @@ func (s *ircSession) login() error {
 	for {
 		line, err := s.next()
 		if err != nil {
-			return err
+			return s.noAnswer(err)
 		}
 		done, err := s.register(&line)
 		if done || err != nil {
 			return err
 		}
 	}
+}
+
+// noAnswer adds to a failed read whose answer was missing: the server passes a login on to its services.
+func (s *ircSession) noAnswer(err error) error {
+	if !s.loggingIn || failure.ReasonOf(err) != failure.Timeout {
+		return err
+	}
+	return failure.Errorf(failure.Timeout, "log in as %s: no answer: %w", s.account.User, err).
+		WithHint("the IRC server passes logins on to its services, which do not answer: restart them, or read their log")
 }
 
 // register handles a line before the session has joined. It reports whether that is complete.
@@ -178,7 +188,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, s.authenticate()
 	case "900", "908": // logged in, or a list of mechanisms
 	case "903":
-		s.loggedIn = true
+		s.loggingIn, s.loggedIn = false, true
 		return false, s.send("CAP END")
 	case "902", "904", "905", "906", "907":
 		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
@@ -237,6 +247,7 @@ func (s *ircSession) negotiate(line *ircLine) error {
 		acknowledged := strings.Fields(line.last())
 		s.echoes = slices.Contains(acknowledged, "echo-message")
 		if slices.Contains(acknowledged, "sasl") {
+			s.loggingIn = true
 			return s.send("AUTHENTICATE PLAIN")
 		}
 		return s.send("CAP END")

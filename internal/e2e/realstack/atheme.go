@@ -4,19 +4,48 @@ package realstack
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"testing"
 )
 
-// Atheme is IRC services without a linked IRC server. Their HTTP side works the same without one.
+// Atheme is IRC services. Their HTTP side works the same without a linked IRC server.
 type Atheme struct {
 	*Process
 	// Addr is host:port.
 	Addr string
 }
 
-// StartAtheme starts IRC services.
+// StartAtheme starts IRC services without an IRC server.
 func StartAtheme(tb testing.TB) *Atheme {
+	tb.Helper()
+	return startAtheme(tb, "unreal4", "127.0.0.1", 1) // nothing listens there
+}
+
+// IRCServices starts services for InspIRCd, in which an account of that name and password is registered.
+func (i *IRC) IRCServices(account, password string) *Atheme {
+	i.tb.Helper()
+	a := startAtheme(i.tb, "inspircd", i.Host, ircLinkPort)
+	var err error
+	registered := eventually(readyWithin, func() bool { // while the services are not linked, there is no NickServ
+		var user *Operator
+		if user, err = dialIRC(i.tb.Context(), i.Addr, account); err != nil {
+			return false
+		}
+		defer func() { err = errors.Join(err, user.Close()) }()
+		err = user.Do("PRIVMSG NickServ :REGISTER "+password+" "+account+"@irc.test", "900")
+		return err == nil
+	})
+	if !registered {
+		i.tb.Fatalf("register %s with the IRC services: %v", account, err)
+	}
+	return a
+}
+
+// ircLinkPort is InspIRCd's port for services.
+const ircLinkPort = 7000
+
+func startAtheme(tb testing.TB, protocol, uplink string, uplinkPort int) *Atheme {
 	tb.Helper()
 	program := binary(tb, "atheme-services", "atheme-services")
 	port := freePort(tb)
@@ -30,9 +59,9 @@ func StartAtheme(tb testing.TB) *Atheme {
 	a.ended = func() { a.removeIfThere("atheme.pid") }
 	a.mkdir("www")
 	a.configure("atheme.conf", struct {
-		Dir  string
-		Port int
-	}{a.dir, port})
+		Dir, Protocol, Uplink string
+		Port, UplinkPort      int
+	}{a.dir, protocol, uplink, port, uplinkPort})
 	a.Start()
 	return a
 }

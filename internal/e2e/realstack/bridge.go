@@ -17,13 +17,15 @@ import (
 // IRCChannel is a channel that every IRC server of this package keeps.
 const IRCChannel = "#check"
 
-// IRC is an IRC server without TLS: ngIRCd, or InspIRCd, which supports echo-message.
+// IRC is an IRC server: ngIRCd, or InspIRCd, which supports echo-message and services.
 type IRC struct {
 	*Process
 	// Host is an address of loopback that nothing else uses, since the bridge connects only to the usual port.
 	Host string
-	// Addr is host:port.
-	Addr string
+	// Addr is host:port without TLS, TLSAddr with TLS.
+	Addr, TLSAddr string
+	// Authority signs its certificate, which is for Host, and for proxies at 127.0.0.1.
+	Authority *Authority
 }
 
 // StartNgIRCd starts an IRC server.
@@ -43,8 +45,14 @@ func startIRC(tb testing.TB, name string, arguments ...string) *IRC {
 	tb.Helper()
 	program := binary(tb, name, name)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
-	i := &IRC{Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667")}
+	i := &IRC{
+		Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667"), TLSAddr: net.JoinHostPort(host, "6697"),
+		Authority: NewAuthority(tb),
+	}
 	i.argv = append(append([]string{program}, arguments...), i.path(name+".conf"))
+	certificate, key := i.Authority.Issue(host, "127.0.0.1")
+	i.write("cert.pem", certificate)
+	i.write("key.pem", key)
 	i.configure(name+".conf", struct{ Host, Dir string }{i.Host, i.dir})
 	i.ready = func(ctx context.Context) error {
 		c, err := dialIRC(ctx, i.Addr, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
