@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages relay story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -155,6 +155,11 @@ MESSAGES_TREE  ?= .
 
 messages: ## Count the pages, mails and posts of a fault of a whole stack; needs root and Debian's packages.
 	$(GO) test -count=1 -v -timeout 90m -parallel 16 -tags realservers -run '^TestRealMessages$$' ./internal/e2e/drill -messages.scale $(MESSAGES_SCALE) -messages.tree $(abspath $(MESSAGES_TREE))
+
+RELAYTIME ?= 1h
+
+relay: ## A relay check each second over a real bridge, RELAYTIME long: no message is lost or heard twice, and nothing grows.
+	$(GO) test -count=1 -v -timeout 24h -tags realservers -run '^TestRealRelayStaysFlat$$' ./collectors -relay.time=$(RELAYTIME)
 
 # Once with the race detector, once as it is shipped. SOAK=-soak.seed=N repeats a run, whose seed is in what it prints.
 SOAKTIME ?= 30m
