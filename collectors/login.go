@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
@@ -25,6 +26,9 @@ func (c *login) Collect(ctx context.Context, b *Batch) error {
 	v.pinging.Wait()
 	select {
 	case pinged := <-v.pinged:
+		if errors.Is(pinged, context.Canceled) && err != nil {
+			return err // the session ended before the answer came
+		}
 		return pinged
 	default:
 	}

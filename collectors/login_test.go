@@ -1,12 +1,17 @@
 package collectors
 
 import (
+	"bufio"
 	"context"
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -78,6 +83,41 @@ func TestIRCLoginWithoutAPassword(t *testing.T) {
 		}
 		if err := c.Collect(ctx, &Batch{}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestLoginSaysWhyItsSessionEnded has the server end the session while the login waits for the answer to its ping.
+func TestLoginSaysWhyItsSessionEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			client, server := net.Pipe()
+			go func() {
+				defer server.Close() //nolint:errcheck // a pipe
+				for in := bufio.NewScanner(server); in.Scan(); {
+					answer := ""
+					switch line := in.Text(); {
+					case strings.HasPrefix(line, "CAP LS"):
+						answer = ":s CAP * LS :\r\n"
+					case line == "CAP END":
+						answer = ":s 001 n :welcome\r\n"
+					case strings.HasPrefix(line, "PING"):
+						io.WriteString(server, "ERROR :Closing Link: n[h] (G-Lined: no bots)\r\n") //nolint:errcheck // the client may be gone
+						return
+					}
+					go io.WriteString(server, answer) //nolint:errcheck // the client may be gone
+				}
+			}()
+			return client, nil
+		})
+		c, err := newIRCLogin(&IRCLogin{IRCAccount: IRCAccount{Address: "irc.test", Plain: true, Nick: "n"}}, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		if err := c.Collect(ctx, &Batch{}); err == nil || !strings.Contains(err.Error(), "G-Lined: no bots") || reasonOf(err) != failure.Closed {
+			t.Errorf("reason %q, want %q: %v", reasonOf(err), failure.Closed, err)
 		}
 	})
 }

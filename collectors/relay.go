@@ -615,7 +615,9 @@ func (c *relayProbe) report(b *Batch) {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
-		if !w.untested {
+		// The first failures after a start may continue an outage, which must not end with the start.
+		undecided := w.last.IsZero() && w.failures < relayFailuresLimit
+		if !w.untested && !undecided {
 			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
 		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))

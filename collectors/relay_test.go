@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -358,6 +359,25 @@ func (r *relayed) wantSumOfOutcomes() {
 			r.t.Errorf("%s: the histogram has %v messages, but %v arrived", way, got, want)
 		}
 	}
+}
+
+// TestRestartDoesNotEndAnOutage starts another process while the bridge hangs: its first failures say nothing new, neither good nor bad.
+func TestRestartDoesNotEndAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := prepareRelayed(t)
+		r.fault("frozen", true)
+		r.follow()
+		for n := 1; n <= relayFailuresLimit; n++ {
+			r.probe()
+			reported := slices.ContainsFunc(r.batch.Conditions(r.err), func(c health.Condition) bool { return c.Alert == health.AlertBridgeNotRelaying })
+			if want := n == relayFailuresLimit; reported != want {
+				t.Errorf("after failure %d, BridgeNotRelaying is reported: %t, want %t", n, reported, want)
+			}
+		}
+		r.fault("frozen", false)
+		r.works()
+		r.wantNoAlert()
+	})
 }
 
 // TestRelayCountsWhatIsLost loses each third message that the bridge gets.

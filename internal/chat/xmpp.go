@@ -2,6 +2,7 @@ package chat
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -65,7 +66,6 @@ type xmppSession struct {
 	nicks    int
 
 	mu    sync.Mutex
-	count int
 	asked map[string]chan error // requests without an answer, by id
 }
 
@@ -469,8 +469,7 @@ type question struct {
 // ask sends a ping.
 func (s *xmppSession) ask(to string) (*question, error) {
 	s.mu.Lock()
-	s.count++
-	q := &question{id: fmt.Sprintf("ping%d", s.count), to: to, answered: make(chan error, 1)}
+	q := &question{id: "ping" + rand.Text(), to: to, answered: make(chan error, 1)}
 	s.asked[q.id] = q.answered
 	s.mu.Unlock()
 	return q, write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", q.id, escape(to), nsPing))

@@ -70,10 +70,28 @@ var relayFaults = []fault[*site]{
 	{"prosody stops", "prosody starts", stopXMPP(true), stopXMPP(false)},
 }
 
+var bridgedKeeping = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, relay: true, saves: true}}
+
 var bridged = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, relay: true}}
 
 // relayScenarios are about a bridge whose relaying is checked.
 var relayScenarios = []scenario{
+	{
+		name: "the exporter restarts while the bridge hangs", exporters: bridgedKeeping, lasts: 30 * time.Minute,
+		script: `
+			1m bridge hangs
+			9m a shows: crossing BridgeNotRelaying critical
+			10m a restarts
+			10m40s a shows: crossing BridgeNotRelaying critical
+			20m bridge relays
+		`,
+		notifications: `
+			3m45s page: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
+			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
+			23m45s page: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
+			24m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
+		`,
+	},
 	{
 		name: "half an hour in which the bridge relays", exporters: bridged, lasts: 30 * time.Minute,
 	},
