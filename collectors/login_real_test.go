@@ -92,13 +92,11 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 		}
 		return probeLogin(t, collector)
 	}
-	login := func(what string, change func(*IRCLogin), want failure.Reason) error {
+	login := func(what string, change func(*IRCLogin), want failure.Reason) {
 		t.Helper()
 		s := settings()
 		change(s)
-		failed := try(s)
-		wantLogin(t, what, failed, want)
-		return failed
+		wantLogin(t, what, try(s), want)
 	}
 	login("with an account", func(*IRCLogin) {}, "")
 	login("without an account", func(s *IRCLogin) { s.Password = config.Secret{} }, "")
@@ -106,7 +104,9 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 	login("unknown account", func(s *IRCLogin) { s.User = "nobody" }, failure.Unauthorized)
 	login("another authority", func(s *IRCLogin) { s.CAFile = realstack.NewAuthority(t).File }, failure.TLS)
 	services.Hang()
-	if failed := login("services hang", func(*IRCLogin) {}, failure.Timeout); !strings.Contains(failure.HintOf(failed), "services, which do not answer") {
+	failed := try(settings())
+	wantLogin(t, "services hang", failed, failure.Timeout)
+	if !strings.Contains(failure.HintOf(failed), "services, which do not answer") {
 		t.Errorf("services hang: %v, with the hint %q", failed, failure.HintOf(failed))
 	}
 	services.Kill()
