@@ -1,12 +1,11 @@
 package public
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // days is how many days the bars show.
@@ -70,16 +69,11 @@ func (s *Service) Shares() string {
 	var parts []string
 	for _, w := range []struct{ key, name string }{{"24h", "24 h"}, {"7d", "7 d"}, {"30d", "30 d"}, {"90d", "90 d"}} {
 		if share, known := s.Available[w.key]; known {
-			parts = append(parts, fmt.Sprintf("%s %% in %s", percent(share), w.name))
+			parts = append(parts, wording.Percent(share)+" in "+w.name)
 		}
 	}
 	if parts == nil {
 		return "not watched yet"
 	}
 	return "available " + strings.Join(parts, ", ")
-}
-
-// percent rounds down, since 100 means no downtime at all.
-func percent(share float64) string {
-	return strconv.FormatFloat(float64(int(share*100))/100, 'f', -1, 64)
 }

@@ -177,6 +177,13 @@ func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	}
 }
 
+func TestSharesAreThoseOfThePrivatePage(t *testing.T) {
+	s := Service{Available: map[string]float64{"24h": 64.1, "7d": 8.2, "30d": 16.4, "90d": 99.9999}}
+	if got := s.Shares(); got != "available 64.1 % in 24 h, 8.2 % in 7 d, 16.4 % in 30 d, 99.99 % in 90 d" {
+		t.Errorf("got %q", got)
+	}
+}
+
 const token = "s3kr1t-t0ken"
 
 // wantNoToken fails if a response has the token, in its body or in a header.

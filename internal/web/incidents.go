@@ -12,6 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -65,7 +66,7 @@ func (i shownIncident) Span() string {
 	if i.EndedAtLatest {
 		text = "about "
 	}
-	return text + age(end.Sub(i.Began))
+	return text + wording.Duration(end.Sub(i.Began))
 }
 
 // StateText says in a few words whether the incident lasts.

@@ -17,6 +17,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -171,7 +172,7 @@ func (v *view) Crossings() (list []string) {
 }
 
 // Age formats how long ago a time is.
-func (v *view) Age(t time.Time) string { return age(v.Now.Sub(t)) }
+func (v *view) Age(t time.Time) string { return wording.Duration(v.Now.Sub(t)) }
 
 // Clock formats a time of day, with the date unless it is today.
 func (v *view) Clock(t time.Time) string {

@@ -3,12 +3,12 @@ package web
 import (
 	_ "embed"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // barsAge is how long bars are reused; the shortest of them is an hour.
@@ -60,7 +60,7 @@ func newBars(s *history.Subject) []bars {
 		b := bars{Name: windowWords[w.Name], Steps: len(worst), Paths: barPaths(worst)}
 		parts := []string{"never watched"}
 		if w.Available != nil {
-			b.Share = percentage(*w.Available)
+			b.Share = wording.Percent(*w.Available)
 			parts[0] = b.Share + " available"
 		}
 		for _, state := range []history.State{history.Down, history.Degraded, history.Maintenance, history.NotWatched} {
@@ -101,11 +101,6 @@ func barPaths(worst []history.State) (paths []barPath) {
 		}
 	}
 	return paths
-}
-
-// percentage rounds down, so that 100 % means no downtime at all.
-func percentage(p float64) string {
-	return strconv.FormatFloat(math.Floor(p*100)/100, 'f', -1, 64) + " %"
 }
 
 // barsOf returns the bars of a row, nil if nothing is known of it.

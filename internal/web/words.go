@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // levelWords are the levels' names on the page.
@@ -20,31 +21,6 @@ var alertWords = map[string]string{
 	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate expiry",
 	"DataVolumeUsage": "Data volume used", "ContainerRestarts": "Container restarts", "ContainerMemory": "Container memory",
 	"ContainerDown": "Container down", "TargetDown": "Target down",
-}
-
-// age formats a duration with at most two units.
-func age(d time.Duration) string {
-	seconds := int(max(d, 0).Seconds())
-	minutes, hours := seconds/60, seconds/3600
-	switch {
-	case minutes == 0:
-		return fmt.Sprintf("%d s", seconds)
-	case hours == 0:
-		return fmt.Sprintf("%d min", minutes)
-	case hours < 24:
-		return twoUnits(hours, "h", minutes%60, "min")
-	case hours < 24*14:
-		return twoUnits(hours/24, "d", hours%24, "h")
-	default:
-		return fmt.Sprintf("%d days", hours/24)
-	}
-}
-
-func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d %s", large, largeUnit)
-	}
-	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
 }
 
 // took formats the duration of a probe.
@@ -64,12 +40,12 @@ func amount(v float64, unit string) string {
 	switch unit {
 	case "seconds":
 		if v < 0 {
-			return "minus " + age(time.Duration(-v*float64(time.Second)))
+			return "minus " + wording.Duration(time.Duration(-v*float64(time.Second)))
 		}
 		if v < 10 && v != math.Trunc(v) {
 			return took(v)
 		}
-		return age(time.Duration(v * float64(time.Second)))
+		return wording.Duration(time.Duration(v * float64(time.Second)))
 	case "bytes":
 		size, prefix := v, ""
 		for _, next := range []string{"k", "M", "G", "T"} {
