@@ -187,7 +187,8 @@ func New(o Options) (_ *App, err error) {
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
 			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Users: o.webUsers, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
-			Scraped: func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
+			ExternalURL: func() string { return a.current.Load().cfg.Web.ExternalURL },
+			Scraped:     func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
 		// A client that stalls must not keep a connection forever, even one without a password.
 		ReadTimeout:  10 * time.Second,

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/atom"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
@@ -130,10 +131,10 @@ type entry struct {
 
 // feedOf is the feed of a page's incidents.
 func feedOf(p *Page) ([]byte, error) {
-	f := feed{ID: urn(p.Title), Title: p.Title, Updated: time.Unix(0, 0).UTC(), Author: p.Title, Links: []link{{"self", "incidents.atom"}, {"alternate", "./"}}}
+	f := feed{ID: atom.URN("public feed " + p.Title), Title: p.Title, Updated: time.Unix(0, 0).UTC(), Author: p.Title, Links: []link{{"self", "incidents.atom"}, {"alternate", "./"}}}
 	for k := range p.Incidents {
 		i := &p.Incidents[k]
-		e := entry{urn(i.ID), i.Title(), i.Began, link{"alternate", "./"}, i.Span()}
+		e := entry{atom.URN("public incident " + i.ID), i.Title(), i.Began, link{"alternate", "./"}, i.Span()}
 		if !i.Ended.IsZero() {
 			e.Updated = i.Ended
 		}
@@ -144,12 +145,6 @@ func feedOf(p *Page) ([]byte, error) {
 	}
 	text, err := xml.MarshalIndent(&f, "", "  ")
 	return append([]byte(xml.Header), append(text, '\n')...), err
-}
-
-// urn is a name for readers of the feed.
-func urn(of string) string {
-	sum := sha256.Sum256([]byte(of))
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 // digest is a name that tells nothing.

@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +62,18 @@ func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"web"}}}}
 	if n := len(incidentsOf(c, all, now)); n != maxIncidents {
 		t.Errorf("%d incidents, want %d", n, maxIncidents)
+	}
+}
+
+func TestFeedHasValidNames(t *testing.T) {
+	valid := regexp.MustCompile(`<id>urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}</id>`)
+	p := &Page{Title: "Our chat"}
+	for n := range 20 {
+		p.Incidents = append(p.Incidents, Incident{ID: digest(strconv.Itoa(n))})
+	}
+	body, err := feedOf(p)
+	if err != nil || len(valid.FindAll(body, -1)) != 21 {
+		t.Errorf("%v: a name is no UUID of version 8:\n%s", err, body)
 	}
 }
 

@@ -2,14 +2,15 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/atom"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
@@ -51,9 +52,10 @@ type (
 func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 	all := slices.Clone(s.source.Incidents())
 	slices.SortStableFunc(all, func(a, b *incident.Incident) int { return b.Updated.Compare(a.Updated) })
+	title := s.frames.reports.Report().PageTitle
 	feed := atomFeed{
-		// Two exporters are two feeds, and their only names are their addresses.
-		ID: urn("feed " + r.Host), Title: "Incidents · " + s.frames.reports.Report().PageTitle, Author: "chatstack_exporter", Generator: "chatstack_exporter",
+		// Not the request's host: a feed that readers reach by several names is one feed.
+		ID: atom.URN("feed " + cmp.Or(s.externalURL(), title)), Title: "Incidents · " + title, Author: "chatstack_exporter", Generator: "chatstack_exporter",
 		Updated: atomTime(time.Unix(0, 0)),
 		Links:   []atomLink{{"self", "application/atom+xml", "incidents.atom"}, {"alternate", "text/html", "incidents"}},
 	}
@@ -83,7 +85,7 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 			target = i.MergedInto
 		}
 		feed.Entries = append(feed.Entries, atomEntry{
-			ID: urn("incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano)), Title: title, Published: atomTime(i.Opened), Updated: atomTime(i.Updated),
+			ID: atom.URN("incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano)), Title: title, Published: atomTime(i.Opened), Updated: atomTime(i.Updated),
 			Link: atomLink{"alternate", "text/html", "incidents/" + target}, Content: atomText{"html", content.String()},
 		})
 	}
@@ -104,13 +106,6 @@ func serveCurrent(w http.ResponseWriter, r *http.Request, contentType string, bo
 	h.Set("Cache-Control", "no-cache")
 	sum := sha256.Sum256(body)
 	writeCached(w, r, hex.EncodeToString(sum[:8]), body, func() []byte { return compress(body) })
-}
-
-// urn returns a stable URN for a name: a UUID of version 8, RFC 9562.
-func urn(name string) string {
-	u := sha256.Sum256([]byte(name))
-	u[6], u[8] = u[6]&0x0f|0x80, u[8]&0x3f|0x80
-	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:16])
 }
 
 func atomTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -42,6 +42,8 @@ type incidents struct {
 	source chronicle
 	frames frames
 	log    *slog.Logger
+	// externalURL returns the address of the status page as people reach it; "" if they cannot.
+	externalURL func() string
 }
 
 // shownIncident is an incident on a page, at a moment.

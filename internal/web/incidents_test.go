@@ -183,6 +183,25 @@ func TestFeedEntryChangesOnlyWithItsIncident(t *testing.T) {
 	}
 }
 
+func TestFeedIsTheSameByAnyName(t *testing.T) {
+	id := func(host, external string) string {
+		h := web.New(newChronicle(), web.Options{Log: slog.New(slog.DiscardHandler), ExternalURL: func() string { return external }})
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+host+"/incidents.atom", http.NoBody))
+		var feed struct {
+			ID string `xml:"id"`
+		}
+		must(t, xml.Unmarshal(w.Body.Bytes(), &feed))
+		return feed.ID
+	}
+	if a, b := id("chat.test:9655", ""), id("192.0.2.1", ""); a != b {
+		t.Errorf("the feed has the id %s by name, %s by address", a, b)
+	}
+	if a, b := id("chat.test", "https://a.test"), id("chat.test", "https://b.test"); a == b {
+		t.Errorf("the feeds of two pages have one id, %s", a)
+	}
+}
+
 func TestNoteRequiresLifecycleAndAProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		lifecycle    bool

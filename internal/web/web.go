@@ -38,6 +38,8 @@ type Options struct {
 	// Users returns who has a password of the listener, which checks it before each request. Nobody, or nil, is a listener without
 	// passwords.
 	Users func() []string
+	// ExternalURL returns the address of the status page as people reach it, "" if they cannot. It identifies the feed; nil is "".
+	ExternalURL func() string
 	// Switchboard is the URL of the demo's switchboard, which the status page links to; empty for a real stack.
 	Switchboard string
 	Log         *slog.Logger
@@ -49,6 +51,9 @@ type Options struct {
 
 // New returns the handler of all paths.
 func New(src Source, o Options) http.Handler {
+	if o.ExternalURL == nil {
+		o.ExternalURL = func() string { return "" }
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		at := time.Now()
@@ -71,7 +76,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /runbooks.md", books.index)
 	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
-	events := &incidents{src, around, o.Log}
+	events := &incidents{src, around, o.Log, o.ExternalURL}
 	mux.HandleFunc("GET /incidents", events.list)
 	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
 	mux.HandleFunc("GET /incidents/{id}", events.page)
