@@ -3,6 +3,7 @@ package public
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -11,33 +12,62 @@ import (
 // days is how many days the bars show.
 const days = 90
 
-// addHistory adds how available the targets of a service were.
+// addHistory adds how available the targets of a service were. A target that was not watched leaves the service unknown.
 func (s *Service) addHistory(names []string, histories map[string]*history.Subject) {
 	s.Available, s.Days = map[string]float64{}, make([]history.State, days)
-	for i := range s.Days {
-		s.Days[i] = history.NotWatched
-	}
-	for _, name := range names {
-		h := histories[name]
-		if h == nil {
+	for n, name := range names {
+		shares, states := map[string]float64{}, slices.Repeat([]history.State{history.NotWatched}, days)
+		if h := histories[name]; h != nil {
+			shares, states = sharesOf(h), daysOf(h)
+		}
+		if n == 0 {
+			s.Available, s.Days = shares, states
 			continue
 		}
-		for i := range h.Windows {
-			w := &h.Windows[i]
-			if known, seen := s.Available[w.Name]; w.Available != nil && (!seen || *w.Available < known) {
-				s.Available[w.Name] = *w.Available
-			}
-			if len(w.Buckets) == days {
-				for k := range w.Buckets {
-					s.Days[k] = worseState(s.Days[k], w.Buckets[k].Spent.Worst())
-				}
+		for i := range s.Days {
+			s.Days[i] = worseState(s.Days[i], states[i])
+		}
+		for window, least := range s.Available {
+			if share, known := shares[window]; !known {
+				delete(s.Available, window)
+			} else {
+				s.Available[window] = min(least, share)
 			}
 		}
 	}
 }
 
-// badness orders states; what is not watched is better than anything known.
-var badness = []history.State{history.NotWatched, history.Up, history.Maintenance, history.Degraded, history.Down}
+// sharesOf returns how available a target was, without windows of which most was not watched: what is known says little about them.
+func sharesOf(h *history.Subject) map[string]float64 {
+	shares := map[string]float64{}
+	for i := range h.Windows {
+		w := &h.Windows[i]
+		var watched time.Duration
+		for _, spent := range w.Spent[:history.NotWatched] {
+			watched += spent
+		}
+		if w.Available != nil && watched >= w.Spent[history.NotWatched] {
+			shares[w.Name] = *w.Available
+		}
+	}
+	return shares
+}
+
+// daysOf returns the states of a target, by day.
+func daysOf(h *history.Subject) []history.State {
+	states := slices.Repeat([]history.State{history.NotWatched}, days)
+	for i := range h.Windows {
+		if w := &h.Windows[i]; len(w.Buckets) == days {
+			for k := range w.Buckets {
+				states[k] = w.Buckets[k].Spent.Worst()
+			}
+		}
+	}
+	return states
+}
+
+// badness orders states as the page does: only a known problem is worse than what nobody watched.
+var badness = []history.State{history.Up, history.Maintenance, history.NotWatched, history.Degraded, history.Down}
 
 func worseState(a, b history.State) history.State {
 	return badness[max(slices.Index(badness, a), slices.Index(badness, b))]
@@ -73,7 +103,7 @@ func (s *Service) Shares() string {
 		}
 	}
 	if parts == nil {
-		return "not watched yet"
+		return "not watched long enough"
 	}
 	return "available " + strings.Join(parts, ", ")
 }

@@ -54,8 +54,8 @@ type Page struct {
 type Service struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
-	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. What was not
-	// watched is missing.
+	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. A
+	// window is missing if one of them was not watched for most of it.
 	Available map[string]float64 `json:"available_percent"`
 	// Days are the worst states of the last 90 days, the oldest first, as the history names them.
 	Days []history.State `json:"days"`

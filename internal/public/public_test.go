@@ -162,18 +162,41 @@ func past(name string, last history.State) history.Subject {
 
 func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	a, b := past("a", history.Up), past("b", history.Down)
-	b.Windows[0].Buckets[0].Spent = history.Times{}
 	var s Service
-	s.addHistory([]string{"a", "b", "unknown"}, map[string]*history.Subject{"a": &a, "b": &b})
+	s.addHistory([]string{"a", "b"}, map[string]*history.Subject{"a": &a, "b": &b})
 	if got := s.Shares(); got != "available 99.72 % in 90 d" {
 		t.Errorf("got %q", got)
 	}
 	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
 		t.Errorf("got %v", got)
 	}
-	s.addHistory([]string{"unknown"}, nil)
-	if got := s.Runs(); !slices.Equal(got, []Run{{history.NotWatched, 0, 90}}) || s.Shares() != "not watched yet" {
-		t.Errorf("got %v, %q", got, s.Shares())
+}
+
+func TestServiceIsNotGreenWhileATargetIsUnwatched(t *testing.T) {
+	a, b := past("a", history.Down), past("b", history.Up)
+	b.Windows[0].Available, b.Windows[0].Spent = nil, history.Times{history.NotWatched: days * 24 * time.Hour}
+	for i := range b.Windows[0].Buckets {
+		b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
+	}
+	want := []Run{{history.NotWatched, 0, 89}, {history.Down, 89, 90}}
+	for _, names := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "unknown"}, {"unknown", "a"}} {
+		var s Service
+		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
+		if got := s.Runs(); !slices.Equal(got, want) || s.Shares() != "not watched long enough" {
+			t.Errorf("%v: got %v, %q", names, got, s.Shares())
+		}
+	}
+}
+
+func TestShareIsOmittedIfMostWasUnwatched(t *testing.T) {
+	for watched, want := range map[time.Duration]string{time.Minute: "not watched long enough", 11 * time.Hour: "not watched long enough", 12 * time.Hour: "available 100 % in 24 h"} {
+		all := 100.0
+		h := history.Subject{Windows: []history.Window{{Name: "24h", Available: &all, Spent: history.Times{history.Up: watched, history.NotWatched: 24*time.Hour - watched}}}}
+		var s Service
+		s.addHistory([]string{"a"}, map[string]*history.Subject{"a": &h})
+		if got := s.Shares(); got != want {
+			t.Errorf("%s of a day watched: got %q, want %q", watched, got, want)
+		}
 	}
 }
 
