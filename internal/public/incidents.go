@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -22,16 +23,28 @@ const (
 	maxIncidents = 50
 )
 
-// Incident is what users learn of an incident. Times are those of the incident, to the minute.
+// Incident is what users learn of an incident. Its times are those of its public services, to the minute.
 type Incident struct {
 	// ID tells incidents apart, and nothing else.
 	ID string `json:"id"`
-	// Services are the names of those that were affected; Outage says that one of them did not work.
-	Services []string  `json:"services"`
-	Outage   bool      `json:"outage"`
+	// Services are those that were affected.
+	Services []Effect  `json:"services"`
 	Began    time.Time `json:"began"`
 	// Ended is absent while it lasts.
-	Ended time.Time `json:"ended,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Updated time.Time `json:"updated"`
+}
+
+// Effect is how an incident affected a service.
+type Effect struct {
+	Name string `json:"name"`
+	// State is the present state: outage, degraded, or operational once it is over. Outage says that it did not work at some time.
+	State  State     `json:"state"`
+	Outage bool      `json:"outage"`
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended,omitzero"`
+	// downtime is that of the target that failed longest.
+	downtime time.Duration
 }
 
 // incidentsOf are the incidents of the public services, the newest first.
@@ -41,67 +54,200 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 		if len(list) == maxIncidents {
 			break
 		}
-		if i.State == incident.Merged || !i.Ended.IsZero() && now.Sub(i.Ended) > shownIncidents {
+		if i.State == incident.Merged {
 			continue
 		}
-		shown := Incident{ID: digest(i.ID), Began: i.Began.UTC().Truncate(time.Minute), Ended: i.Ended.UTC().Truncate(time.Minute)}
+		shown := Incident{ID: digest(i.ID), Updated: i.Updated}
+		var times span
+		at := i.At(now)
 		for k := range c.Services {
-			if s := &c.Services[k]; slices.ContainsFunc(s.Targets, func(t string) bool { return affects(i, t) }) {
-				shown.Services = append(shown.Services, s.Name)
-				shown.Outage = shown.Outage || slices.ContainsFunc(s.Targets, func(t string) bool { return stops(i, t) })
+			if e, affected := effectOn(&c.Services[k], at); affected {
+				shown.Services = append(shown.Services, e)
+				times.add(e.Began, e.Ended)
 			}
 		}
-		if shown.Services != nil {
-			list = append(list, shown)
+		if shown.Services == nil || !times.ended.IsZero() && now.Sub(times.ended) > shownIncidents {
+			continue
 		}
+		shown.Began, shown.Ended = times.began, times.ended
+		shown.truncate()
+		list = append(list, shown)
 	}
 	return list
 }
 
-// stops reports whether a target did not work.
-func stops(i *incident.Incident, target string) bool {
-	return slices.ContainsFunc(i.Outages, func(o incident.Outage) bool { return o.Subject == health.TargetSubject(target) })
+// truncate leaves only the minutes of all times, which are those of readings.
+func (i *Incident) truncate() {
+	cut := func(times ...*time.Time) {
+		for _, t := range times {
+			*t = t.UTC().Truncate(time.Minute)
+		}
+	}
+	cut(&i.Began, &i.Ended, &i.Updated)
+	for k := range i.Services {
+		cut(&i.Services[k].Began, &i.Services[k].Ended)
+	}
 }
 
-// affects reports whether a target did not work, or had an alert.
-func affects(i *incident.Incident, target string) bool {
-	return stops(i, target) || slices.ContainsFunc(i.Problems, func(p incident.Problem) bool {
-		return p.Subject == health.TargetSubject(target) && p.Severity >= health.Warning
+// span is a time that covers others. It lasts, without an end, while one of them does.
+type span struct {
+	began, ended time.Time
+	lasts        bool
+}
+
+func (s *span) add(began, ended time.Time) {
+	if s.began.IsZero() || began.Before(s.began) {
+		s.began = began
+	}
+	if s.lasts = s.lasts || ended.IsZero(); s.lasts {
+		s.ended = time.Time{}
+	} else if ended.After(s.ended) {
+		s.ended = ended
+	}
+}
+
+// effectOn returns how an incident affected a service, false if it did not. Only what its own targets did counts.
+func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected bool) {
+	e = Effect{Name: s.Name, State: Operational}
+	var times span
+	down := false
+	for _, name := range s.Targets {
+		target := health.TargetSubject(name)
+		for k := range i.Outages {
+			if o := &i.Outages[k]; o.Subject == target {
+				e.Outage, down = true, down || !o.Since.IsZero()
+				e.downtime = max(e.downtime, time.Duration(o.Seconds*float64(time.Second)))
+				addOutage(&times, o)
+			}
+		}
+		for k := range i.Problems {
+			if p := &i.Problems[k]; p.Subject == target && counts(i, p) {
+				times.add(firstBegan(i, p), p.Cleared)
+			}
+		}
+	}
+	if times.began.IsZero() {
+		return e, false
+	}
+	e.Began, e.Ended = times.began, times.ended
+	switch {
+	case down:
+		e.State = Outage
+	case e.Ended.IsZero():
+		e.State = Degraded
+	}
+	return e, true
+}
+
+// addOutage adds the current or last outage of a target. Those before are known from the problems that stopped it.
+func addOutage(s *span, o *incident.Outage) {
+	if !o.Since.IsZero() {
+		s.add(o.Since, time.Time{})
+	} else if !o.Until.IsZero() {
+		s.add(o.Until.Add(-time.Duration(o.Seconds*float64(time.Second))), o.Until)
+	}
+}
+
+// counts reports whether users hear of a problem: it stops its target, or has had an alert. A problem that returns has none yet, so
+// the timeline is asked too.
+func counts(i *incident.Incident, p *incident.Problem) bool {
+	return p.Severity >= health.Warning || slices.Contains(stopping, p.Alert) || slices.ContainsFunc(i.Timeline, func(e incident.Event) bool {
+		return e.Kind == incident.EventAlert && e.Severity >= health.Warning && about(&e, p)
 	})
 }
 
-// Title says what was wrong.
-func (i Incident) Title() string {
-	what := "had problems"
-	switch {
-	case i.Ended.IsZero() && i.Outage:
-		what = "not working"
-	case i.Ended.IsZero():
-		what = "with problems"
-	case i.Outage:
-		what = "did not work"
+// stopping are the alerts of problems that outages are made of.
+var stopping = []string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown}
+
+// firstBegan returns when a problem began first; it may have returned since.
+func firstBegan(i *incident.Incident, p *incident.Problem) time.Time {
+	first := p.Since
+	for k := range i.Timeline {
+		if e := &i.Timeline[k]; e.Kind == incident.EventBegan && about(e, p) && e.Time.Before(first) {
+			first = e.Time
+		}
 	}
-	return strings.Join(i.Services, ", ") + ": " + what
+	return first
 }
 
-// Span says from when to when.
-func (i Incident) Span() string {
-	const minute = "2 Jan 2006 15:04"
-	if i.Ended.IsZero() {
-		return "since " + i.Began.Format(minute) + " UTC"
+func about(e *incident.Event, p *incident.Problem) bool {
+	return e.Subject == p.Subject && e.Alert == p.Alert && e.Of == p.Of
+}
+
+// Title says what was wrong.
+func (i *Incident) Title() string {
+	var parts []string
+	for _, what := range []string{notWorking, withProblems, didNotWork, hadProblems} {
+		var names []string
+		for k := range i.Services {
+			if e := &i.Services[k]; e.what() == what {
+				names = append(names, e.Name)
+			}
+		}
+		if names != nil {
+			parts = append(parts, strings.Join(names, ", ")+": "+what)
+		}
 	}
-	return fmt.Sprintf("%s to %s UTC, %.0f min", i.Began.Format(minute), i.Ended.Format(minute), i.Ended.Sub(i.Began).Minutes())
+	return strings.Join(parts, "; ")
+}
+
+// What a title says of a service.
+const (
+	notWorking   = "not working"
+	withProblems = "with problems"
+	didNotWork   = "did not work"
+	hadProblems  = "had problems"
+)
+
+func (e *Effect) what() string {
+	switch {
+	case e.State == Outage:
+		return notWorking
+	case e.State == Degraded:
+		return withProblems
+	case e.Outage:
+		return didNotWork
+	}
+	return hadProblems
+}
+
+// Span says from when to when; of each service, unless all have the same times.
+func (i *Incident) Span() string {
+	var all, texts []string
+	for k := range i.Services {
+		text := i.Services[k].span()
+		all = append(all, i.Services[k].Name+": "+text)
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	return strings.Join(all, "; ")
+}
+
+func (e *Effect) span() string {
+	const minute = "2 Jan 2006 15:04"
+	if e.Ended.IsZero() {
+		return "since " + e.Began.Format(minute) + " UTC"
+	}
+	// Both times are full minutes, so an end within the same minute is one minute at most.
+	lasted := max(e.Ended.Sub(e.Began), time.Minute)
+	text := fmt.Sprintf("%s to %s UTC, %s", e.Began.Format(minute), e.Ended.Format(minute), wording.Duration(lasted))
+	if down := (e.downtime + time.Minute - 1).Truncate(time.Minute); e.Outage && down < lasted {
+		text += ", not working for " + wording.Duration(down)
+	}
+	return text
 }
 
 // Class is the class of the style sheet.
-func (i Incident) Class() string {
-	switch {
-	case !i.Ended.IsZero():
-		return Operational.Class()
-	case i.Outage:
-		return Outage.Class()
+func (i *Incident) Class() string {
+	state := Operational
+	for k := range i.Services {
+		state = worse(state, i.Services[k].State)
 	}
-	return Degraded.Class()
+	return state.Class()
 }
 
 // feed is an Atom feed (RFC 4287).
@@ -120,7 +266,7 @@ type link struct {
 	Href string `xml:"href,attr"`
 }
 
-// entry is an incident. The same entry is updated when it is over, so that readers hear of that too.
+// entry is an incident. The same entry is updated with it, so that readers also hear of its end, and of a relapse.
 type entry struct {
 	ID      string    `xml:"id"`
 	Title   string    `xml:"title"`
@@ -134,10 +280,7 @@ func feedOf(p *Page) ([]byte, error) {
 	f := feed{ID: atom.URN("public feed " + p.Title), Title: p.Title, Updated: time.Unix(0, 0).UTC(), Author: p.Title, Links: []link{{"self", "incidents.atom"}, {"alternate", "./"}}}
 	for k := range p.Incidents {
 		i := &p.Incidents[k]
-		e := entry{atom.URN("public incident " + i.ID), i.Title(), i.Began, link{"alternate", "./"}, i.Span()}
-		if !i.Ended.IsZero() {
-			e.Updated = i.Ended
-		}
+		e := entry{atom.URN("public incident " + i.ID), i.Title(), i.Updated, link{"alternate", "./"}, i.Span()}
 		if e.Updated.After(f.Updated) {
 			f.Updated = e.Updated
 		}

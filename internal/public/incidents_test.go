@@ -18,39 +18,100 @@ import (
 
 // outage is an incident of targets that did not work.
 func outage(id string, began, ended time.Time, targets ...string) *incident.Incident {
-	i := &incident.Incident{ID: id, State: incident.Open, Began: began, Ended: ended}
+	i := &incident.Incident{ID: id, State: incident.Open, Began: began, Ended: ended, Updated: began}
+	if !ended.IsZero() {
+		i.State, i.Updated = incident.Watching, ended
+	}
 	for _, t := range targets {
-		i.Outages = append(i.Outages, incident.Outage{Subject: health.TargetSubject(t)})
+		o := incident.Outage{Subject: health.TargetSubject(t), Since: began}
+		if !ended.IsZero() {
+			o.Seconds, o.Since, o.Until = ended.Sub(began).Seconds(), time.Time{}, ended
+		}
+		i.Outages = append(i.Outages, o)
+		i.Problems = append(i.Problems, incident.Problem{Subject: o.Subject, Alert: health.AlertTargetDown, Severity: health.Critical, Since: began, Cleared: ended})
 	}
 	return i
+}
+
+// chat is a page with one service.
+func chat() *config.Public {
+	return &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"chat"}}}}
+}
+
+// wantIncidents compares the titles and times of all incidents.
+func wantIncidents(t *testing.T, c *config.Public, all []*incident.Incident, now time.Time, want ...string) {
+	t.Helper()
+	var got []string
+	for _, i := range incidentsOf(c, all, now) {
+		got = append(got, i.Title()+" "+i.Span()+" "+i.Class())
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
 }
 
 func TestIncidentsOfPublicServices(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}}}}
 	warned := outage("6", now.Add(-time.Hour), time.Time{})
-	warned.Problems = []incident.Problem{{Subject: health.TargetSubject("store"), Severity: health.Warning}, {Subject: health.TargetSubject("web"), Severity: health.Pending}}
+	warned.Problems = []incident.Problem{
+		{Subject: health.TargetSubject("store"), Severity: health.Warning, Since: now.Add(-time.Hour)},
+		{Subject: health.TargetSubject("web"), Severity: health.Pending, Since: now.Add(-time.Hour)},
+	}
 	merged := outage("7", now.Add(-time.Hour), time.Time{}, "xmpp")
 	merged.State = incident.Merged
-	var got []string
-	for _, i := range incidentsOf(c, []*incident.Incident{
+	wantIncidents(t, c, []*incident.Incident{
 		outage("1", now.Add(-time.Hour), time.Time{}, "web", "store"),
 		outage("2", now.Add(-3*time.Hour), now.Add(-2*time.Hour), "xmpp", "other"),
 		outage("3", now.Add(-time.Hour), time.Time{}, "other"),
 		outage("4", now.Add(-400*time.Hour), now.Add(-337*time.Hour), "web"),
-		outage("5", now.Add(-400*time.Hour), now.Add(-336*time.Hour), "web"),
+		outage("5", now.Add(-408*time.Hour), now.Add(-336*time.Hour), "web"),
 		warned, merged,
-	}, now) {
-		got = append(got, i.Title()+" "+i.Span()+" "+i.Class())
-	}
-	if want := []string{
+	}, now,
 		"Chat, Plants: not working since 1 May 2026 11:00 UTC outage",
-		"Chat: did not work 1 May 2026 09:00 to 1 May 2026 10:00 UTC, 60 min operational",
-		"Chat: did not work 14 Apr 2026 20:00 to 17 Apr 2026 12:00 UTC, 3840 min operational",
+		"Chat: did not work 1 May 2026 09:00 to 1 May 2026 10:00 UTC, 1 h operational",
+		"Chat: did not work 14 Apr 2026 12:00 to 17 Apr 2026 12:00 UTC, 3 d operational",
 		"Plants: with problems since 1 May 2026 11:00 UTC degraded",
-	}; !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	)
+}
+
+func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began.Add(time.Hour), began.Add(61*time.Minute), "chat")
+	i.State, i.Began, i.Ended = incident.Open, began, time.Time{}
+	i.Problems = append(i.Problems, incident.Problem{Subject: health.ContainerSubject("local", "db"), Alert: "ContainerDown", Since: began, Severity: health.Critical})
+	const want = "Chat: did not work 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min operational"
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(3*time.Hour), want)
+	closed := *i
+	closed.State, closed.Ended = incident.Closed, began.Add(3*time.Hour)
+	wantIncidents(t, chat(), []*incident.Incident{&closed}, began.Add(4*time.Hour), want)
+
+	// Another service is still down.
+	both := chat()
+	both.Services = append(both.Services, config.PublicService{Name: "Plants", Targets: []string{"store"}})
+	i.Outages = append(i.Outages, incident.Outage{Subject: health.TargetSubject("store"), Since: began})
+	wantIncidents(t, both, []*incident.Incident{i}, began.Add(3*time.Hour),
+		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: since 1 May 2026 12:00 UTC outage")
+}
+
+func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began.Add(170*time.Minute), began.Add(3*time.Hour), "chat")
+	i.Outages[0].Seconds = 1201
+	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: health.TargetSubject("chat"), Alert: health.AlertTargetDown}}
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
+		"Chat: did not work 1 May 2026 12:00 to 1 May 2026 15:00 UTC, 3 h, not working for 21 min operational")
+}
+
+func TestReturningProblemStaysOnThePage(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	problem := incident.Problem{Subject: health.TargetSubject("chat"), Alert: "XMPPAuthFailureRate", Severity: health.Pending, Since: began.Add(time.Hour)}
+	i := outage("a", began, time.Time{})
+	i.Problems = []incident.Problem{problem}
+	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: problem.Subject, Alert: problem.Alert}}
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour))
+	i.Timeline = append(i.Timeline, incident.Event{Time: began.Add(time.Minute), Kind: incident.EventAlert, Subject: problem.Subject, Alert: problem.Alert, Severity: health.Warning})
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: with problems since 1 May 2026 12:00 UTC degraded")
 }
 
 func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
@@ -88,9 +149,8 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 		return got
 	}
 	before := read()
-	over := *f.incidents[0]
-	over.Ended = over.Began.Add(10 * time.Minute)
-	f.incidents = []*incident.Incident{&over}
+	began := f.incidents[0].Began
+	f.incidents = []*incident.Incident{outage(token, began, began.Add(10*time.Minute), token+"-down")}
 	after := read()
 	if len(before.Entries) != 1 || len(after.Entries) != 1 {
 		t.Fatalf("%d and %d entries, want 1", len(before.Entries), len(after.Entries))
@@ -98,5 +158,28 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 	a, b := before.Entries[0], after.Entries[0]
 	if a.ID != b.ID || !b.Updated.After(a.Updated) || a.Title != "Plants: not working" || b.Title != "Plants: did not work" || !after.Updated.Equal(b.Updated) {
 		t.Errorf("got %+v, then %+v", before, after)
+	}
+}
+
+// TestFeedHearsOfARelapse: readers ignore an entry whose time goes back.
+func TestFeedHearsOfARelapse(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	over := outage("a", began, began.Add(10*time.Minute), "chat")
+	again := outage("a", began, time.Time{}, "chat")
+	again.Updated = began.Add(12*time.Minute + 20*time.Second)
+	var last time.Time
+	for _, i := range []*incident.Incident{outage("a", began, time.Time{}, "chat"), over, again} {
+		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got feed
+		if err := xml.Unmarshal(body, &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Entries) != 1 || !got.Updated.After(last) || !got.Entries[0].Updated.Equal(got.Updated) || got.Updated.Second() != 0 {
+			t.Fatalf("after %s, the feed is\n%s", last, body)
+		}
+		last = got.Updated
 	}
 }

@@ -127,9 +127,9 @@ func planted() *fixed {
 	}
 	subject := health.Subject{Kind: "service", Host: token, Name: token}
 	f.incidents = []*incident.Incident{{
-		ID: token, Title: token, State: incident.Open, Cause: subject, Began: begin, MergedInto: token,
+		ID: token, Title: token, State: incident.Open, Cause: subject, Began: begin, Updated: begin, MergedInto: token,
 		Problems: []incident.Problem{{Subject: subject, Alert: token, Of: token, Text: token, Excuse: health.Excuse{Reason: token, Cause: token, Root: subject}}},
-		Outages:  []incident.Outage{{Subject: health.TargetSubject(token + "-down"), Title: token}, {Subject: health.TargetSubject(token + "-other"), Title: token}},
+		Outages:  []incident.Outage{{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin}, {Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin}},
 		Timeline: []incident.Event{{Kind: token, Subject: subject, Alert: token, Of: token, Text: token}},
 		Notes:    []incident.Note{{Author: token, Text: token}}, Links: []health.Subject{subject},
 	}}

@@ -32,10 +32,10 @@ func (s *stack) Incidents() []*incident.Incident { return s.incidents }
 func TestPublicFeedIsRead(t *testing.T) {
 	began := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Minute)
 	s := &stack{settings: config.Public{Title: hostile, Services: []config.PublicService{{Name: hostile, Targets: []string{"web"}}}}}
-	for _, ended := range []time.Time{{}, began.Add(time.Hour)} {
-		s.incidents = append(s.incidents, &incident.Incident{
-			ID: ended.String(), Began: began, Ended: ended, Outages: []incident.Outage{{Subject: health.TargetSubject("web")}},
-		})
+	web := health.TargetSubject("web")
+	s.incidents = []*incident.Incident{
+		{ID: "1", Began: began, Updated: began, Outages: []incident.Outage{{Subject: web, Since: began}}},
+		{ID: "2", Began: began, Ended: began.Add(time.Hour), Updated: began.Add(time.Hour), Outages: []incident.Outage{{Subject: web, Seconds: 3600, Until: began.Add(time.Hour)}}},
 	}
 	w := httptest.NewRecorder()
 	public.New(s, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/incidents.atom", nil))
