@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// journalHeader is the first line of a journal; its number is the version of the format.
+// journalHeader is the first line of a journal; its number is the version of the format. A new version must change how lines are
+// checked too: a header of another version before lines of this one is damaged.
 const journalHeader = "chatstack_exporter history 1\n"
 
 // Journal is a file to which records are appended. It belongs to a state file, whose lock keeps other processes out. A damaged line costs
@@ -68,15 +69,18 @@ func (j *Journal) open(read func(Record) error, notice *string) error {
 	if err != nil {
 		return err
 	}
-	var kept bytes.Buffer
-	good, damaged, err := readJournal(io.TeeReader(file, &kept), read)
+	good, damaged, err := readJournal(file, read)
 	switch {
 	case err != nil:
 	case len(damaged) > 0:
+		var raw []byte
+		if raw, err = os.ReadFile(j.path); err != nil {
+			break
+		}
 		var copied string
-		if copied, err = copyDamaged(j.path, kept.Bytes()); err == nil {
+		if copied, err = copyDamaged(j.path, raw); err == nil {
 			*notice = fmt.Sprintf("%d records of the history file %s were damaged and are left out; a copy of the file is %s", len(damaged), j.path, copied)
-			good, err = rewriteWithout(file, kept.Bytes(), damaged)
+			good, err = rewriteWithout(file, raw, damaged)
 		}
 	case good == 0:
 		good, err = rewriteWithout(file, nil, nil)
@@ -94,12 +98,16 @@ func (j *Journal) open(read func(Record) error, notice *string) error {
 // that are no valid records.
 func readJournal(file io.Reader, read func(Record) error) (good int64, damaged []int, err error) {
 	lines := bufio.NewReaderSize(file, 64<<10)
+	newer := "" // the version in the header, until a line shows that the header is damaged
 	for i := 0; ; i++ {
 		line, err := lines.ReadBytes('\n')
 		if err != nil && err != io.EOF {
 			return 0, nil, err
 		}
 		if err == io.EOF {
+			if newer != "" {
+				return 0, nil, fmt.Errorf("it is of a newer version (%s): use the newer exporter, or rename the file", newer)
+			}
 			if i == 0 && len(line) > 0 && !strings.HasPrefix(journalHeader, string(line)) {
 				damaged = append(damaged, i)
 			}
@@ -108,14 +116,18 @@ func readJournal(file io.Reader, read func(Record) error) (good int64, damaged [
 		good += int64(len(line))
 		if i == 0 {
 			if name, number, _ := strings.Cut(strings.TrimSpace(string(line)), " history "); name == "chatstack_exporter" && number > "1" {
-				return 0, nil, fmt.Errorf("it is of a newer version (%s): use the newer exporter, or rename the file", number)
+				newer = number
 			}
 			if string(line) != journalHeader {
 				damaged = append(damaged, i)
 			}
 			continue
 		}
-		if r, ok := parseRecord(line); !ok || read(r) != nil {
+		r, ok := parseRecord(line)
+		if ok {
+			newer = ""
+		}
+		if !ok || read(r) != nil {
 			damaged = append(damaged, i)
 		}
 	}

@@ -195,3 +195,26 @@ func ExampleJournal() {
 	fmt.Println(j.Append(Record{"state", []byte(`{}`)}), j.Size())
 	// Output: <nil> 0
 }
+
+// TestDamagedHeaderLosesNoRecord has one wrong bit, which makes the header look like that of a newer version.
+func TestDamagedHeaderLosesNoRecord(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "history")
+	j, _, _ := openJournal(t, path)
+	if err := j.Append(number(t, 1), number(t, 2)); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw[len(journalHeader)-2] ^= 2
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, records, notice := openJournal(t, path); !slices.Equal(records, []string{"n1", "n2"}) || !strings.Contains(notice, "were damaged") {
+		t.Errorf("got %q, notice %q", records, notice)
+	}
+	if _, records, notice := openJournal(t, path); !slices.Equal(records, []string{"n1", "n2"}) || notice != "" {
+		t.Errorf("opened again: got %q, notice %q", records, notice)
+	}
+}
