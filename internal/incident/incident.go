@@ -20,8 +20,8 @@ const (
 	LastingWarning = 30 * time.Minute
 	// QuietPeriod is how long all problems of an incident must stay away before it is closed: one that comes and goes is one incident.
 	QuietPeriod = 10 * time.Minute
-	// related is how much later than an incident of warnings a problem may begin and still belong to it: a certificate that has warned
-	// for days explains no outage of today.
+	// related is how much later than an incident a problem that it does not cause may begin and still belong to it: a certificate that
+	// ended days ago explains no outage of today.
 	related = time.Hour
 	// Retention is how long closed incidents are kept.
 	Retention = 90 * 24 * time.Hour
@@ -184,7 +184,12 @@ func (i *Incident) clone() *Incident {
 func (i *Incident) note(e Event) {
 	for k := range i.Timeline {
 		if old := &i.Timeline[k]; old.Kind == e.Kind && old.Subject == e.Subject && old.Alert == e.Alert && old.Of == e.Of && old.Severity == e.Severity && old.Text == e.Text {
-			old.Count, old.Until = max(old.Count, 1)+1, e.Time
+			old.Count = max(old.Count, 1) + max(e.Count, 1)
+			old.Until = latest(latest(old.Until, old.Time), latest(e.Until, e.Time))
+			if e.Time.Before(old.Time) {
+				old.Time = e.Time
+				slices.SortStableFunc(i.Timeline, func(a, b Event) int { return a.Time.Compare(b.Time) })
+			}
 			return
 		}
 	}
@@ -197,6 +202,37 @@ func (i *Incident) note(e Event) {
 		i.Timeline = slices.Delete(i.Timeline, maxTimeline/2, maxTimeline/2+1)
 		i.LeftOut++
 	}
+}
+
+// clamp moves the times of the incident that are in the future to now: the clock was set back.
+func (i *Incident) clamp(now time.Time) {
+	at := func(times ...*time.Time) {
+		for _, t := range times {
+			if t.After(now) {
+				*t = now
+			}
+		}
+	}
+	at(&i.Began, &i.Opened, &i.Ended, &i.Updated)
+	for n := range i.Problems {
+		at(&i.Problems[n].Since, &i.Problems[n].Cleared, &i.Problems[n].LastEvent)
+	}
+	for n := range i.Outages {
+		at(&i.Outages[n].Since, &i.Outages[n].Until)
+	}
+	for n := range i.Timeline {
+		at(&i.Timeline[n].Time, &i.Timeline[n].Until)
+	}
+	for n := range i.Notes {
+		at(&i.Notes[n].Time)
+	}
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // link adds a subject whose problems belong to the incident.
@@ -216,11 +252,6 @@ func (i *Incident) problem(k key) *Problem {
 		}
 	}
 	return nil
-}
-
-// takes reports whether a linked problem that began at since belongs to the incident.
-func (i *Incident) takes(since time.Time) bool {
-	return i.Severity == health.Critical || since.Sub(i.Began) <= related
 }
 
 // key identifies a problem.

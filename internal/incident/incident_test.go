@@ -507,7 +507,6 @@ func TestLogIsBounded(t *testing.T) {
 		t.Errorf("%d incidents, %s to %s", len(all), all[0].ID, all[len(all)-1].ID)
 	}
 	log.Observe(&health.Judgement{Time: now.Add(Retention)}, bluntWords{})
-	log.prune(now.Add(Retention))
 	if all := log.All(); len(all) != 2 {
 		t.Errorf("%d incidents after 90 days, want the newest, which is 90 days old, and the one that lasts", len(all))
 	}
@@ -525,5 +524,72 @@ func TestTimelineIsBounded(t *testing.T) {
 	}
 	if len(i.Timeline) != maxTimeline || i.LeftOut != 800 || i.Timeline[0].Text != "0" || i.Timeline[maxTimeline-1].Text != "999" {
 		t.Errorf("%d events, %d left out", len(i.Timeline), i.LeftOut)
+	}
+}
+
+// TestCriticalCertificateTakesInNoLaterOutage has a certificate that is critical for days, and an outage of ten minutes.
+func TestCriticalCertificateTakesInNoLaterOutage(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Ends: w.began.Add(24 * time.Hour)}}
+	w.pass(12 * time.Hour)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	w.target("lone").Up = true
+	w.pass(time.Hour)
+	list := w.log.All()
+	if len(list) != 2 || list[0].Title != "lone TargetDown" || list[0].State != Closed || list[1].State != Open || len(list[1].Outages) != 0 {
+		t.Errorf("got %s", w.json())
+	}
+}
+
+// TestClockSetBackKeepsTimesInOrder sets the clock back by two days over a restart, while a problem lasts and after it.
+func TestClockSetBackKeepsTimesInOrder(t *testing.T) {
+	for _, lasts := range []bool{true, false} {
+		w := newWorld(t)
+		w.target("lone").Up = false
+		w.pass(10 * time.Minute)
+		if !lasts {
+			w.target("lone").Up = true
+			w.pass(time.Minute)
+		}
+		w.restart(-48 * time.Hour)
+		w.look()
+		w.target("lone").Up = true
+		w.pass(time.Hour)
+		i := w.newest()
+		if i.State != Closed || i.Ended.Before(i.Began) || i.Closed.Before(i.Ended) || i.Closed.After(w.Now) || len(i.Outages) != 1 || i.Outages[0].Seconds < 0 {
+			t.Errorf("lasts %t: got %s", lasts, w.json())
+		}
+		for _, e := range i.Timeline {
+			if e.Time.After(w.Now) {
+				t.Errorf("lasts %t: %q is in the future", lasts, e.Text)
+			}
+		}
+	}
+}
+
+func TestMergedEventsAreAllCounted(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	older, younger := &Incident{}, &Incident{}
+	for n := range 5 {
+		younger.note(Event{Kind: EventBegan, Text: "x", Time: at.Add(time.Duration(n) * time.Hour)})
+	}
+	older.note(Event{Kind: EventBegan, Text: "x", Time: at.Add(-time.Hour)})
+	older.note(younger.Timeline[0])
+	if e := older.Timeline[0]; len(older.Timeline) != 1 || e.Count != 6 || !e.Time.Equal(at.Add(-time.Hour)) || !e.Until.Equal(at.Add(4*time.Hour)) {
+		t.Errorf("got %+v", older.Timeline)
+	}
+}
+
+func TestMergedOutagesAreCountedOnce(t *testing.T) {
+	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	outage := func(until time.Duration) Outage {
+		return Outage{Subject: health.TargetSubject("a"), Seconds: 600, Until: at.Add(until)}
+	}
+	for until, want := range map[time.Duration]float64{0: 600, 5 * time.Minute: 900, -5 * time.Minute: 900, time.Hour: 1200} {
+		d := &draft{Incident: &Incident{Outages: []Outage{outage(0)}}}
+		if d.addOutages([]Outage{outage(until)}); d.Outages[0].Seconds != want {
+			t.Errorf("ended %s later: %v s, want %v", until, d.Outages[0].Seconds, want)
+		}
 	}
 }

@@ -56,6 +56,9 @@ func (l *Log) All() []*Incident {
 	return all
 }
 
+// Len is how many incidents there are.
+func (l *Log) Len() int { return len(l.incidents) }
+
 func (l *Log) index(id string) int {
 	return slices.IndexFunc(l.incidents, func(i *Incident) bool { return i.ID == id })
 }
@@ -112,13 +115,21 @@ func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 	if l.resumed.IsZero() {
 		l.resumed = j.Time
 		slices.SortStableFunc(l.incidents, byAge)
-		l.prune(j.Time)
 	}
+	if l.resumed.After(o.now) { // the clock was set back
+		l.resumed = o.now
+	}
+	l.prune(o.now)
 	o.young = o.now.Sub(l.resumed) < QuietPeriod
 	for _, i := range l.incidents {
-		if i.Lasts() {
-			o.open = append(o.open, &draft{Incident: i.clone()})
+		if !i.Lasts() {
+			continue
 		}
+		d := &draft{Incident: i.clone(), changed: i.Updated.After(o.now)}
+		if d.changed {
+			d.clamp(o.now)
+		}
+		o.open = append(o.open, d)
 	}
 	if len(o.open) == 0 && !slices.ContainsFunc(j.Problems, func(p health.Problem) bool { return opens(&p) }) {
 		return nil
@@ -329,7 +340,7 @@ func (o *observation) join() (free map[health.Subject][]*health.Problem) {
 func (o *observation) homeOf(p *health.Problem) (best *draft) {
 	for _, d := range o.open {
 		caused := p.Excuse.Holds() && slices.Contains(d.Links, p.Excuse.Root)
-		if o.linked(d, p) && (caused || d.takes(p.Since)) && (best == nil || d.Severity > best.Severity) {
+		if o.linked(d, p) && (caused || p.Since.Sub(d.Began) <= related) && (best == nil || d.Severity > best.Severity) {
 			best = d
 		}
 	}
@@ -404,6 +415,7 @@ func (o *observation) merge() {
 			for _, e := range younger.Timeline {
 				older.event(e)
 			}
+			older.LeftOut += younger.LeftOut
 			older.link(younger.Links...)
 			older.addOutages(younger.Outages)
 			older.Notes = append(older.Notes, younger.Notes...)
@@ -424,7 +436,7 @@ func (d *draft) addOutages(list []Outage) {
 			continue
 		}
 		own := &d.Outages[at]
-		own.Seconds, own.AtMost = own.Seconds+t.Seconds, own.AtMost || t.AtMost
+		own.Seconds, own.AtMost = own.Seconds+t.Seconds-own.overlap(&t), own.AtMost || t.AtMost
 		if own.Since.IsZero() || !t.Since.IsZero() && t.Since.Before(own.Since) {
 			own.Since = t.Since
 		}
@@ -432,6 +444,12 @@ func (d *draft) addOutages(list []Outage) {
 			own.Until = t.Until
 		}
 	}
+}
+
+// overlap is for how many seconds both ended outages lasted, each taken as one.
+func (t *Outage) overlap(other *Outage) float64 {
+	gap := t.Until.Sub(other.Until).Seconds() // how much later t ended
+	return max(min(t.Seconds-max(gap, 0), other.Seconds-max(-gap, 0)), 0)
 }
 
 // oneCause reports whether two incidents that began within the time of related ones are linked by what lasts.
@@ -459,14 +477,14 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 	}
 	o.measure(d)
 	d.setCause()
-	ended, lasts, latest := time.Time{}, false, false
+	ended, lasts, atLatest := time.Time{}, false, false
 	for n := range d.Problems {
 		p := &d.Problems[n]
 		if d.Severity = max(d.Severity, p.Severity); p.Since.Before(d.Began) {
 			d.Began = p.Since
 		}
 		if lasts = lasts || p.lasts(); !p.Cleared.Before(ended) {
-			ended, latest = p.Cleared, p.AtLatest
+			ended, atLatest = p.Cleared, p.AtLatest
 		}
 	}
 	for _, e := range d.Timeline { // a problem that has ended may have been dropped
@@ -479,10 +497,10 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 	case lasts:
 		d.State, d.Ended, d.EndedAtLatest = Open, time.Time{}, false
 	case d.State == Open:
-		d.State, d.Ended, d.EndedAtLatest, d.changed = Watching, ended, latest, true
+		d.State, d.Ended, d.EndedAtLatest, d.changed = Watching, ended, atLatest, true
 	}
 	// After a restart, the problems get the whole period again to show that they are still there.
-	if d.State == Watching && o.now.Sub(d.Ended) >= QuietPeriod && (d.Ended.After(resumed) || o.now.Sub(resumed) >= QuietPeriod) {
+	if d.State == Watching && o.now.Sub(latest(d.Ended, resumed)) >= QuietPeriod {
 		d.State, d.Closed = Closed, o.now
 		d.event(Event{Time: o.now, Kind: EventClosed, Text: "the incident was closed: its problems stayed away for 10 minutes"})
 	}
@@ -528,7 +546,7 @@ func (o *observation) measure(d *draft) {
 				t.Since = t.Until
 			}
 		case !now.lasts && !t.Since.IsZero():
-			t.Seconds += now.cleared.Sub(t.Since).Seconds()
+			t.Seconds += max(now.cleared.Sub(t.Since).Seconds(), 0)
 			t.Since, t.Until, t.AtMost, d.changed = time.Time{}, now.cleared, t.AtMost || now.latest, true
 		}
 	}
