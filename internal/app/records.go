@@ -28,6 +28,7 @@ type recordPart interface {
 type recordStore interface {
 	Append(records ...state.Record) error
 	Rewrite(records iter.Seq[state.Record]) error
+	Size() int64
 	Close() error
 }
 
@@ -42,22 +43,29 @@ type records struct {
 	log     *slog.Logger
 	wake    chan struct{}
 
-	queue []state.Record
+	queue  []state.Record
+	queued int // the bytes of the queue
 	// incomplete says that the journal lacks records, so that only a rewrite makes it complete again.
 	incomplete bool
 
 	failing bool // the last attempt to write has failed; only run and its writer use it
 	hanging bool // a write has not ended; only run and close use it
+
+	rewriteAt int64 // the size at which the journal is rewritten; only write uses it
 }
 
 const (
-	// rewriteEvery is how often all records are replaced, which bounds the file.
+	// rewriteEvery is how often all records are replaced. They are also replaced when the file has twice the size that it had after the
+	// last time, and at least minRewrite, which bounds it.
 	rewriteEvery = time.Hour
-	// maxQueue bounds the records that wait for the disk; beyond it, the journal is rewritten once the disk works.
-	maxQueue = 1000
+	minRewrite   = 4 << 20
+	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the journal is rewritten once the
+	// disk works.
+	maxQueue  = 1000
+	maxQueued = 4 << 20
 	// retryWriting is the pause after a failed write.
 	retryWriting = 10 * time.Second
-	// lastWriteWithin is how long the end of the process waits for the disk.
+	// lastWriteWithin is how long the end of the process waits for a write that runs, and for the last one.
 	lastWriteWithin = time.Second
 )
 
@@ -89,8 +97,10 @@ func (r *records) put(p recordPart, value any) {
 	if r.path == "" || r.incomplete {
 		return // nothing is kept, or the next rewrite includes it
 	}
-	if r.queue = append(r.queue, newRecord(p, value)); len(r.queue) > maxQueue {
-		r.queue, r.incomplete = nil, true
+	record := newRecord(p, value)
+	r.queue, r.queued = append(r.queue, record), r.queued+len(record.Data)
+	if len(r.queue) > maxQueue || r.queued > maxQueued {
+		r.queue, r.queued, r.incomplete = nil, 0, true
 	}
 	select {
 	case r.wake <- struct{}{}:
@@ -113,19 +123,22 @@ func (r *records) run(ctx context.Context) {
 	}
 	rewrite := time.NewTicker(rewriteEvery)
 	defer rewrite.Stop()
-	for r.writeAside(ctx) && ctx.Err() == nil {
+	for ctx.Err() == nil && r.writeAside(ctx) {
 		wake, retry := r.wake, (<-chan time.Time)(nil)
 		if r.failing {
 			wake, retry = nil, time.After(retryWriting)
 		}
 		select {
 		case <-ctx.Done():
-			r.markIncomplete()
 		case <-wake:
 		case <-retry:
 		case <-rewrite.C:
 			r.markIncomplete()
 		}
+	}
+	if !r.hanging {
+		r.markIncomplete()
+		r.writeAside(ctx)
 	}
 }
 
@@ -161,8 +174,8 @@ func (r *records) writeAside(ctx context.Context) bool {
 // write appends the queue, or rewrites the journal if it is incomplete.
 func (r *records) write() error {
 	r.Lock()
-	queue, rewrite := r.queue, r.incomplete
-	r.queue, r.incomplete = nil, false
+	queue, rewrite := r.queue, r.incomplete || r.journal.Size() > r.rewriteAt
+	r.queue, r.queued, r.incomplete = nil, 0, false
 	var all []iter.Seq[any]
 	if rewrite {
 		for _, p := range r.parts {
@@ -173,6 +186,7 @@ func (r *records) write() error {
 	var err error
 	if rewrite {
 		err = r.journal.Rewrite(r.encode(all))
+		r.rewriteAt = max(2*r.journal.Size(), minRewrite)
 	} else {
 		err = r.journal.Append(queue...)
 	}

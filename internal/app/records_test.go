@@ -222,3 +222,59 @@ func TestRecordsWithoutStateFile(t *testing.T) {
 	}
 	r.close()
 }
+
+// TestRecordsEndWithTheLastOne has the end come while a write runs: what was remembered meanwhile is written too.
+func TestRecordsEndWithTheLastOne(t *testing.T) {
+	inRecords(t, func(r *records, s *slowStore, even, odd *numbers, want func(string, bool)) {
+		s.set(100*time.Millisecond, false)
+		even.add(r, 2)
+		time.Sleep(50 * time.Millisecond)
+		odd.add(r, 1) // inRecords ends run while 2 is still written
+	})
+}
+
+// texts is a part with long records, of which it keeps the last.
+type texts struct{ last string }
+
+func (x *texts) Kind() string           { return "text" }
+func (x *texts) Read(data []byte) error { return json.Unmarshal(data, &x.last) }
+func (x *texts) Records() iter.Seq[any] { return slices.Values([]any{x.last}) }
+
+// TestRecordsAreRewrittenWhenTheyGrow holds that one long record that changes often cannot fill the disk within the hour.
+func TestRecordsAreRewrittenWhenTheyGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &texts{}
+		r := openRecords(filepath.Join(t.TempDir(), "state.json"), slog.New(slog.DiscardHandler), x)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); r.run(ctx) }()
+		for n := range 60 {
+			synctest.Wait()
+			r.Lock()
+			x.last = strings.Repeat(string(rune('a'+n%26)), minRewrite/8)
+			r.put(x, x.last)
+			r.Unlock()
+			synctest.Wait()
+			if size := r.journal.Size(); size > 2*minRewrite {
+				t.Fatalf("after %d records, the file has %d bytes", n, size)
+			}
+		}
+		cancel()
+		<-ended
+		r.close()
+	})
+}
+
+func TestQueuedRecordsAreBoundedInBytes(t *testing.T) {
+	x := &texts{last: strings.Repeat("x", maxQueued/8)}
+	r := &records{path: "x", wake: make(chan struct{}, 1)}
+	for range 20 {
+		r.put(x, x.last)
+		if r.queued > maxQueued {
+			t.Fatalf("%d bytes are queued", r.queued)
+		}
+	}
+	if !r.incomplete {
+		t.Error("what was dropped is not rewritten")
+	}
+}
