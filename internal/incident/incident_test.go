@@ -593,3 +593,16 @@ func TestMergedOutagesAreCountedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRestoredIncidentsAreSorted holds before the first judgement too, in whichever order the file has them.
+func TestRestoredIncidentsAreSorted(t *testing.T) {
+	log := &Log{}
+	for _, raw := range []string{`{"id":"new","began":"2026-05-02T00:00:00Z"}`, `{"id":"old","began":"2026-05-01T00:00:00Z"}`} {
+		if err := log.Restore([]byte(raw)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := log.All(); all[0].ID != "new" {
+		t.Errorf("the newest is %s", all[0].ID)
+	}
+}

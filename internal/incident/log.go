@@ -46,6 +46,7 @@ func (l *Log) Restore(data []byte) error {
 		return nil
 	}
 	l.incidents = append(l.incidents, i)
+	slices.SortStableFunc(l.incidents, byAge) // a rewritten file has the newest first
 	return nil
 }
 
@@ -114,7 +115,6 @@ func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 	o := &observation{Judgement: j, words: words, now: j.Time, problems: map[key]*health.Problem{}, noticed: l.noticed, causes: map[health.Subject]health.Subject{}}
 	if l.resumed.IsZero() {
 		l.resumed = j.Time
-		slices.SortStableFunc(l.incidents, byAge)
 	}
 	if l.resumed.After(o.now) { // the clock was set back
 		l.resumed = o.now
