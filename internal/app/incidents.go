@@ -67,6 +67,9 @@ func (k *incidents) save(changed ...*incident.Incident) {
 func (k *incidents) observe(j *health.Judgement) {
 	changed := k.log.Observe(j, words{j})
 	if len(changed) == 0 {
+		if k.log.Len() != len(*k.listed.Load()) { // some were kept long enough
+			k.publish()
+		}
 		return
 	}
 	for _, i := range changed {

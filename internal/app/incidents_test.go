@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
@@ -94,7 +95,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		if id == "" {
 			id = list[0].ID
 		}
-		if len(list) != 2 || list[0].ID != id || list[1].ID != closed.ID || !list[1].Closed.Equal(closed.Closed) {
+		if len(list) != 2 || list[0].ID != id || list[1].ID != closed.ID || !sameIncident(t, brief(list[1]), brief(closed)) {
 			t.Fatalf("got %+v, want %s and %s", list, id, closed.ID)
 		}
 		if random.IntN(2) == 0 {
@@ -104,20 +105,74 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		for range random.IntN(5) { // a kill at some moment of the polls
 			e.scrape(t)
 		}
+		seen := e.incidentsOf(t)[0]
+		time.Sleep(time.Second) // the poll interval: what was seen before must be in the file
 		must(t, p.Process.Kill())
 		<-p.Ended
 		shown := slices.Collect(restored(t, dir))
 		if len(shown) != 2 || shown[0].ID != id && shown[1].ID != id {
 			t.Fatalf("after the kill, the file has %+v", shown)
 		}
+		for _, i := range shown {
+			switch was := i.Outages[0]; {
+			case i.ID == closed.ID:
+				if !sameIncident(t, i, &closed) {
+					t.Errorf("the closed incident is now %+v", i)
+				}
+			case !i.Began.Equal(seen.Began) || i.State != seen.State || i.Updated.Before(seen.Updated) || !was.Since.Equal(seen.Outages[0].Since) || !was.Until.Equal(seen.Outages[0].Until):
+				t.Errorf("a poll before the kill, it was %+v; the file has %+v", seen, i)
+			}
+		}
 	}
 }
 
-// closedIncident writes an incident of yesterday into the history file, as a former process did.
+// TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
+func TestIncidentsAreKept90Days(t *testing.T) {
+	k, at := newIncidents(nil), time.Now()
+	raw, err := json.Marshal(incident.Incident{ID: "old", State: incident.Closed, Began: at, Ended: at, Closed: at, Updated: at})
+	must(t, err)
+	must(t, k.Read(raw))
+	for _, after := range []time.Duration{0, time.Hour} {
+		k.observe(&health.Judgement{Time: at.Add(incident.Retention + after)})
+		if n := len(*k.listed.Load()); (n == 1) != (after == 0) {
+			t.Errorf("%d incidents %s after the 90 days", n, after)
+		}
+	}
+}
+
+// brief is an incident without what the list of the API leaves out.
+func brief(i incident.Incident) *incident.Incident {
+	i.Problems, i.Timeline, i.Notes, i.Links = nil, nil, nil, nil
+	return &i
+}
+
+// sameIncident compares everything that is known of two incidents.
+func sameIncident(t *testing.T, a, b *incident.Incident) bool {
+	t.Helper()
+	one, err := json.Marshal(a)
+	must(t, err)
+	other, err := json.Marshal(b)
+	must(t, err)
+	return string(one) == string(other)
+}
+
+// closedIncident writes an incident of yesterday into the history file, as the log of a former process had it.
 func closedIncident(t *testing.T, dir string) incident.Incident {
 	t.Helper()
-	at := time.Now().Add(-24 * time.Hour).UTC()
-	i := incident.Incident{ID: "old", Title: "old", State: incident.Closed, Began: at, Opened: at, Ended: at, Closed: at, Updated: at}
+	var log incident.Log
+	at := time.Now().Add(-24 * time.Hour).UTC().Round(0)
+	judged := health.Judgement{Time: at, Problems: []health.Problem{{
+		Subject: health.TargetSubject("old"), Cause: health.TargetSubject("old"), Alert: health.AlertTargetDown, Severity: health.Critical, Since: at,
+	}}}
+	log.Observe(&judged, words{&judged})
+	for _, later := range []time.Duration{time.Minute, 2 * incident.QuietPeriod} {
+		judged := health.Judgement{Time: at.Add(later)}
+		log.Observe(&judged, words{&judged})
+	}
+	i := *log.All()[0]
+	if i.State != incident.Closed || i.Outages[0].Seconds != 60 {
+		t.Fatalf("got %+v", i)
+	}
 	r, err := state.NewRecord("incident", i)
 	must(t, err)
 	j, _ := state.OpenJournal(filepath.Join(dir, "state.json"+historySuffix), func(state.Record) error { return nil })
