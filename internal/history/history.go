@@ -308,16 +308,19 @@ func (s *subject) count(from, to int64) {
 	}
 	for at < to {
 		end := min(to, (at/hour+1)*hour)
-		s.hours.in(at/hour, keptHours)[s.state] += int32(end - at)
-		s.days.in(at/day, keptDays)[s.state] += int32(end - at)
+		// Records may be damaged, so there may be later buckets in spite of last.
+		if in, today := s.hours.in(at/hour, keptHours), s.days.in(at/day, keptDays); in != nil && today != nil {
+			in[s.state] += int32(end - at)
+			today[s.state] += int32(end - at)
+		}
 		at = end
 	}
 }
 
 func (s *subject) addLatency(l latency, at int64) {
-	if in := s.hourLatency.in(at/hour, keptHours); in != nil {
+	if in, today := s.hourLatency.in(at/hour, keptHours), s.dayLatency.in(at/day, keptDays); in != nil && today != nil {
 		in.add(l)
-		s.dayLatency.in(at/day, keptDays).add(l)
+		today.add(l)
 	}
 }
 

@@ -504,3 +504,60 @@ func situationOf(is map[string]State) *situation {
 	}
 	return s
 }
+
+// restoreWithoutFirst restores a rewritten journal whose first line, the span, is damaged.
+func restoreWithoutFirst(t *testing.T, r *recorder) {
+	t.Helper()
+	r.rewrite()
+	r.History = restore(t, r.records[1:])
+}
+
+// TestDamagedSpanCountsNothingTwice loses the record of until when time is counted, and then has an earlier time.
+func TestDamagedSpanCountsNothingTwice(t *testing.T) {
+	for name, step := range map[string]time.Duration{"clock set back": -3 * time.Hour, "clock set back by days": -50 * time.Hour, "same hour": -10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(noon)
+			s := web(true)
+			r.see(s)
+			r.watch(150*time.Minute, 30*time.Second, s)
+			want := of(t, r.History, r.now, "service/web", "90d")
+			restoreWithoutFirst(t, r)
+			end := r.now
+			r.now = r.now.Add(step)
+			s.Targets[0].ReadAt = r.now
+			r.see(s)
+			r.watch(5*time.Minute, 30*time.Second, s)
+			wantTimes(t, of(t, r.History, end, "service/web", "90d"), want)
+		})
+	}
+}
+
+// TestRecordOfAnEarlierTimeIsNotCounted has a record from before a subject's buckets, after the first record was lost.
+func TestRecordOfAnEarlierTimeIsNotCounted(t *testing.T) {
+	r := newRecorder(noon)
+	r.see(web(true))
+	r.watch(2*time.Hour, 30*time.Second, web(true))
+	want := of(t, r.History, r.now, "service/web", "90d")
+	restoreWithoutFirst(t, r)
+	from := noon.Add(-24 * time.Hour).UnixMilli()
+	record := fmt.Sprintf(`{"span":{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],"latency":{"service/web":[1,5,5,5]}}}`, from, from+1000, from)
+	if err := r.Read([]byte(record)); err != nil {
+		t.Error(err)
+	}
+	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), want)
+}
+
+// TestContradictingBucketsDoNotPanic has subjects whose days are later than their hours, as no journal of ours has.
+func TestContradictingBucketsDoNotPanic(t *testing.T) {
+	h := New()
+	day := noon.Unix()/86400 + 1
+	record := fmt.Sprintf(`{"subject":{"of":"service/web","state":"up","hours":[],"days":[[%d,1000,0,0,0]],"day_latency":[[%d,1,5,5,5]]}}`, day, day)
+	if err := h.Read([]byte(record)); err != nil {
+		t.Fatal(err)
+	}
+	r := &recorder{History: h, now: noon}
+	s := web(true)
+	r.see(s)
+	s.Targets[0].ReadAt = noon
+	r.watch(2*time.Hour, 30*time.Second, s)
+}

@@ -235,10 +235,25 @@ func (h *History) readContent(c *content) error {
 			*in = l
 		}
 	}
+	// The record of until when time is counted may be lost: at least what is in the latest bucket is counted.
+	h.last = max(h.last, countedUntil(read.hours, hour), countedUntil(read.days, day))
 	if s := h.subject(health.Subject(c.Of)); s != nil {
 		s.state, s.hours, s.days, s.hourLatency, s.dayLatency = read.state, read.hours, read.days, read.hourLatency, read.dayLatency
 	}
 	return nil
+}
+
+// countedUntil returns the earliest end of what the latest bucket contains.
+func countedUntil(b buckets[spent], length int64) int64 {
+	if len(b) == 0 {
+		return 0
+	}
+	latest := &b[len(b)-1]
+	end := int64(latest.at) * length
+	for _, milli := range latest.content {
+		end += int64(milli)
+	}
+	return end
 }
 
 // next is in for an index that is higher than all others; nil if it is not, or out of range.
