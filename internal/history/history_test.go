@@ -561,3 +561,40 @@ func TestContradictingBucketsDoNotPanic(t *testing.T) {
 	s.Targets[0].ReadAt = noon
 	r.watch(2*time.Hour, 30*time.Second, s)
 }
+
+// TestMostlyUnwatchedTimeIsNotUp: a day of which little is known is not green, but any downtime shows.
+func TestMostlyUnwatchedTimeIsNotUp(t *testing.T) {
+	const day = 24 * time.Hour
+	for want, all := range map[State][]Times{
+		NotWatched:  {{}, {Up: time.Second, NotWatched: day - time.Second}, {Maintenance: 5 * time.Hour, Up: 5 * time.Hour, NotWatched: 14 * time.Hour}},
+		Up:          {{Up: day}, {Up: 13 * time.Hour, NotWatched: 11 * time.Hour}, {Up: 7 * time.Hour, Maintenance: 6 * time.Hour, NotWatched: 11 * time.Hour}},
+		Maintenance: {{Maintenance: 13 * time.Hour, NotWatched: 11 * time.Hour}},
+		Degraded:    {{Degraded: time.Second, NotWatched: day - time.Second}},
+		Down:        {{Down: time.Second, NotWatched: day - time.Second}, {Down: time.Second, Degraded: time.Hour, Up: 10 * time.Hour}},
+	} {
+		for _, times := range all {
+			if got := times.Worst(); got != want {
+				t.Errorf("%v: got %s, want %s", times, got, want)
+			}
+		}
+	}
+}
+
+// TestStateEndsWithTheWatching: without an observation for as long as a gap, what was last known is not the present state.
+func TestStateEndsWithTheWatching(t *testing.T) {
+	r := newRecorder(noon)
+	r.see(web(true))
+	r.watch(time.Minute, 30*time.Second, web(true))
+	r.record(r.put)
+	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
+		for since, want := range map[time.Duration]State{0: Up, maxGap: Up, maxGap + time.Second: NotWatched, time.Hour: NotWatched} {
+			if got := h.Report(r.now.Add(since)).Subjects[0].State; got != want {
+				t.Errorf("%s, %s after the last observation: got %s, want %s", name, since, got, want)
+			}
+		}
+	}
+	r.watch(time.Minute, 30*time.Second, web(false))
+	if got := r.Report(r.now).Subjects[0].State; got != Down {
+		t.Errorf("watched again: got %s", got)
+	}
+}

@@ -23,7 +23,7 @@ type Subject struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host,omitempty"`
-	// State is the present state.
+	// State is the present state, NotWatched if the last observation is longer ago than three polls.
 	State State `json:"state"`
 	// Windows are the last 24 h, 7 d, 30 d and 90 d.
 	Windows []Window `json:"windows"`
@@ -96,19 +96,19 @@ func (t Times) Available() (percent float64, ok bool) {
 	return 100 * float64(up) / float64(watched), true
 }
 
-// Worst returns the state to show for the whole time: any downtime shows.
+// Worst returns the state to show for the whole time: any downtime shows, and a time that was mostly not watched is not up.
 func (t *Times) Worst() State {
 	switch {
 	case t[Down] > 0:
 		return Down
 	case t[Degraded] > 0:
 		return Degraded
+	case t[Up]+t[Maintenance] == 0, t[NotWatched] > t[Up]+t[Maintenance]:
+		return NotWatched
 	case t[Maintenance] > t[Up]:
 		return Maintenance
-	case t[Up] > 0:
-		return Up
 	}
-	return NotWatched
+	return Up
 }
 
 // Latency is how long successful probes took, in seconds.
@@ -141,6 +141,7 @@ func (h *History) Report(now time.Time) *Report {
 	if since := wall - h.last; since > 0 && since <= maxGap.Milliseconds() {
 		wall = h.last // until the next observation, what is newer is not yet known rather than not watched
 	}
+	watched := h.watchedAt(now)
 	r := &Report{Time: now, Subjects: make([]Subject, 0, len(h.order))}
 	steps := 0
 	for _, w := range windows {
@@ -150,6 +151,9 @@ func (h *History) Report(now time.Time) *Report {
 		name := Key(s.Subject)
 		kind, _, _ := strings.Cut(name, "/")
 		subject := Subject{Key: name, Kind: kind, Name: s.Name, DockerHost: s.Host, State: s.state, Windows: make([]Window, 0, len(windows))}
+		if !watched {
+			subject.State = NotWatched
+		}
 		all := make([]Bucket, steps)
 		for _, w := range windows {
 			first := wall/w.step - w.steps + 1
@@ -164,6 +168,14 @@ func (h *History) Report(now time.Time) *Report {
 		return cmp.Or(strings.Compare(b.Kind, a.Kind), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
 	})
 	return r
+}
+
+// watchedAt reports whether the last observation is recent. After a restart, that is the last one of the records.
+func (h *History) watchedAt(now time.Time) bool {
+	if h.now.IsZero() {
+		return now.UnixMilli()-h.last <= maxGap.Milliseconds()
+	}
+	return now.Sub(h.now) <= maxGap
 }
 
 // fill fills a window's buckets and sums. first is the index of its first step.
