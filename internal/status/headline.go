@@ -40,5 +40,5 @@ func Headline(given *health.Problem, kind string) string {
 			text = name + ": " + text
 		}
 	}
-	return upperFirst(text)
+	return UpperFirst(text)
 }

@@ -69,7 +69,8 @@ func (r *Report) setSummary() (began beginning) {
 	return began
 }
 
-// headline says in a few words how the stack is, and when the first problem that it names began.
+// headline says in a few words how the stack is, and when the oldest open critical problem that it names began. One that it does not
+// name may be older, but its time beside the headline would contradict the words.
 func headline(r *Report) (text string, began beginning) {
 	var failing, impaired, waiting mentioned
 	for i := range r.Causes {
@@ -97,33 +98,35 @@ func headline(r *Report) (text string, began beginning) {
 	default:
 		text, began = r.quietHeadline(&waiting)
 	}
-	return upperFirst(text), began
+	return UpperFirst(text), began
 }
 
 // mentioned are causes of one sort, with the worst level and the earliest beginning at that level.
 type mentioned struct {
 	causes []*Cause
-	down   bool
 	level  Level
 	began  beginning
 }
 
 func (n *mentioned) add(c *Cause) {
-	n.causes, n.down = append(n.causes, c), n.down || c.down
-	if c.Level > n.level || c.Level == n.level && c.Since.Before(n.began.at) {
+	n.causes = append(n.causes, c)
+	if c.Level > n.level || c.Level == n.level && !c.Since.IsZero() && (n.began.at.IsZero() || c.Since.Before(n.began.at)) {
 		n.level, n.began = c.Level, beginning{c.Since, c.SinceAtLeast}
 	}
 }
 
+// downStates are the states of causes that do not work at all.
+var downStates = []string{"is down", "are down", "is not running", "are not running"}
+
 // text says how the causes are; of many, only the first is named.
 func (n *mentioned) text() string {
-	last, several := len(n.causes)-1, " have problems"
-	if n.down {
-		several = " are down"
-	}
+	last, several := len(n.causes)-1, " are down"
 	titles := make([]string, len(n.causes))
 	for i, c := range n.causes {
 		titles[i] = c.Title
+		if !slices.Contains(downStates, c.State) {
+			several = " have problems"
+		}
 	}
 	switch {
 	case last == 0:
@@ -158,8 +161,8 @@ func (r *Report) quietHeadline(waiting *mentioned) (string, beginning) {
 	return r.Level.String(), beginning{}
 }
 
-// upperFirst writes the first letter as a capital, but not that of an identifier such as xmpp_s2s.
-func upperFirst(text string) string {
+// UpperFirst writes the first letter as a capital, but not that of an identifier such as xmpp_s2s.
+func UpperFirst(text string) string {
 	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(word, "_-.0123456789") {
 		return text
 	}

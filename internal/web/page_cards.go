@@ -23,10 +23,8 @@ type card struct {
 	Alert string
 }
 
-// Title implements what entry has, with a capital letter: it begins a sentence.
-func (c card) Title() string {
-	return strings.ToUpper(c.Name[:min(1, len(c.Name))]) + c.Name[min(1, len(c.Name)):]
-}
+// Title implements what entry has, with a capital letter as in the headline: it begins a sentence.
+func (c card) Title() string { return status.UpperFirst(c.Name) }
 
 // Clock formats when the problem began.
 func (c card) Clock() string { return c.view.Clock(c.Since) }

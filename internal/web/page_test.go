@@ -476,3 +476,17 @@ func TestPageSays(t *testing.T) {
 		}
 	}
 }
+
+// TestCardsWriteNamesAsTheHeadlineDoes: an identifier keeps its letters, and words begin with a capital one.
+func TestCardsWriteNamesAsTheHeadlineDoes(t *testing.T) {
+	r := healthyReport()
+	for i, name := range []string{"xmpp_s2s", "éclair"} {
+		s := &r.Services[i]
+		s.Name, s.Kind, s.Level, s.State, s.Text = name, "tls", status.Critical, "down", "nothing listens there"
+		r.Level = status.Critical
+	}
+	r.Summarize()
+	_, problems, _ := strings.Cut(pageOf(t, r), `id="problems"`)
+	problems, _, _ = strings.Cut(problems, "</section>")
+	holds(t, problems, "<span>xmpp_s2s is down", "<span>Éclair is down")
+}
