@@ -34,7 +34,13 @@ func (e *exporter) incidentsOf(t *testing.T) (list []incident.Incident) {
 // TestIncidentIsServedAsDescribed has a target that is down for six minutes, with nobody looking, and a note.
 func TestIncidentIsServedAsDescribed(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
-		e, _ := startWithFile(t, nil, oneTarget, lifecycle)
+		web := filepath.Join(t.TempDir(), "web.yml")
+		rewrite(t, web, "basic_auth_users:\n  alice: "+ownPortBcrypt+"\n")
+		e, _ := startWithFile(t, nil, oneTarget, func(o *Options) {
+			lifecycle(o)
+			o.Web.WebConfigFile = &web
+		})
+		e.url = strings.Replace(e.url, "://", "://alice:"+ownPortPassword+"@", 1)
 		d := describe(t, e)
 		begun := time.Now()
 		time.Sleep(20 * time.Minute)

@@ -186,6 +186,22 @@ func (s *incidents) serveOne(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, detail(i), s.log)
 }
 
+// withPassword wraps a handler of requests that only a user with a password of this exporter may send, as on the maintenance page: the
+// author of a note would otherwise be whoever a program says.
+func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if o.Users == nil || len(o.Users()) == 0 {
+			writeError(w, http.StatusForbidden, errors.New("nobody may add a note, because this exporter has no password: set basic_auth_users in the file of --web.config.file"), o.Log)
+			return
+		}
+		if user, _, ok := r.BasicAuth(); !ok || !slices.Contains(o.Users(), user) { // the listener has checked the password
+			writeError(w, http.StatusForbidden, errors.New("only a user with a password of this exporter may add a note: send the name and password of one in basic_auth_users"), o.Log)
+			return
+		}
+		h(w, r)
+	}
+}
+
 // serveAddNote adds a note to an incident.
 func (s *incidents) serveAddNote(w http.ResponseWriter, r *http.Request) {
 	var note struct {

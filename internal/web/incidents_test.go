@@ -43,8 +43,9 @@ func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, error)
 	return c.incidents[0], nil
 }
 
-func (c *chronicle) handler(lifecycle bool) http.Handler {
-	return web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: lifecycle})
+// handler returns the pages as a listener serves them that has checked the passwords of users.
+func (c *chronicle) handler(lifecycle bool, users ...string) http.Handler {
+	return web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: lifecycle, Users: func() []string { return users }})
 }
 
 // hostile is markup for HTML, XML and iCalendar.
@@ -202,19 +203,22 @@ func TestFeedIsTheSameByAnyName(t *testing.T) {
 	}
 }
 
-func TestNoteRequiresLifecycleAndAProgram(t *testing.T) {
+func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 	for name, test := range map[string]struct {
 		lifecycle    bool
+		user         string
 		header, body string
 		status       int
 		want         string
 	}{
-		"good":         {true, "", `{"author":"Ann","text":"on it"}`, 201, `"text": "first`},
-		"no lifecycle": {false, "", `{"text":"x"}`, 403, "--web.enable-lifecycle"},
-		"browser":      {true, "Sec-Fetch-Site", `{"text":"x"}`, 403, "refused for web pages"},
-		"key":          {true, "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; the keys are author and text`},
-		"list":         {true, "", `[]`, 400, "must be an object such as"},
-		"long":         {true, "", `{"text":"` + strings.Repeat("x", 40_000) + `"}`, 413, "longer than 32768 bytes"},
+		"good":         {true, "ann", "", `{"author":"Ann","text":"on it"}`, 201, `"text": "first`},
+		"no lifecycle": {false, "ann", "", `{"text":"x"}`, 403, "--web.enable-lifecycle"},
+		"browser":      {true, "ann", "Sec-Fetch-Site", `{"text":"x"}`, 403, "refused for web pages"},
+		"key":          {true, "ann", "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; the keys are author and text`},
+		"list":         {true, "ann", "", `[]`, 400, "must be an object such as"},
+		"long":         {true, "ann", "", `{"text":"` + strings.Repeat("x", 40_000) + `"}`, 413, "longer than 32768 bytes"},
+		"nobody":       {true, "", "", `{"text":"x"}`, 403, "only a user with a password of this exporter may add a note"},
+		"unknown user": {true, "bob", "", `{"text":"x"}`, 403, "only a user with a password of this exporter may add a note"},
 	} {
 		c := newChronicle()
 		c.incidents[0].Notes[0].Text = "first"
@@ -223,9 +227,29 @@ func TestNoteRequiresLifecycleAndAProgram(t *testing.T) {
 		if test.header != "" {
 			r.Header.Set(test.header, "same-origin")
 		}
+		if test.user != "" {
+			r.SetBasicAuth(test.user, "checked by the listener")
+		}
 		w := httptest.NewRecorder()
-		c.handler(test.lifecycle).ServeHTTP(w, r)
+		c.handler(test.lifecycle, "ann").ServeHTTP(w, r)
 		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) || (c.noted == "Ann: on it") != (test.status == 201) {
+			t.Errorf("%s: %d, %q\n%s", name, w.Code, c.noted, w.Body)
+		}
+	}
+}
+
+// TestNoteIsRefusedByAnExporterWithoutPasswords: nobody could know who wrote it, whatever name the request has.
+func TestNoteIsRefusedByAnExporterWithoutPasswords(t *testing.T) {
+	c := newChronicle()
+	for name, h := range map[string]http.Handler{
+		"no users": c.handler(true), "no web configuration": web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: true}),
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(`{"author":"Ann","text":"on it"}`))
+		r.Header.Set("Content-Type", "application/json")
+		r.SetBasicAuth("ann", "checked by nobody")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "this exporter has no password: set basic_auth_users in the file of --web.config.file") || c.noted != "" {
 			t.Errorf("%s: %d, %q\n%s", name, w.Code, c.noted, w.Body)
 		}
 	}

@@ -84,7 +84,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
-	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", events.serveAddNote))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword(events.serveAddNote)))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	forms := newMaintenanceForms(src, around, o)
 	mux.HandleFunc("GET /maintenance", forms.get)
