@@ -175,7 +175,7 @@ type Transition struct {
 	Time  time.Time `json:"time"`
 	Until time.Time `json:"until"`
 	Count int       `json:"count"`
-	// Kind is service or container, Name its name.
+	// Kind is target or container, Name its name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// DockerHost is the engine's name; empty for a service.

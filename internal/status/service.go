@@ -78,7 +78,7 @@ func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 			if !s.Since.IsZero() {
 				at = s.Since
 			}
-			m.transitions.add(Transition{Time: at, Kind: "service", Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
+			m.transitions.add(Transition{Time: at, Kind: config.MaintenanceTarget, Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
 		}
 		known.state, known.since = s.State, now
 	}
@@ -106,7 +106,7 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 		return
 	}
 	known.impaired = is
-	t := Transition{Time: now, Kind: "service", Name: s.Name, From: up, To: wrong, Level: s.Level, Text: s.Text}
+	t := Transition{Time: now, Kind: config.MaintenanceTarget, Name: s.Name, From: up, To: wrong, Level: s.Level, Text: s.Text}
 	if !is {
 		t.From, t.To = wrong, right
 	} else if !s.ProblemSince.IsZero() && !s.ProblemSinceAtLeast {

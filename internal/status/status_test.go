@@ -363,7 +363,7 @@ func TestTransitionsAreChangesOnly(t *testing.T) {
 	}
 	for _, got := range r.Transitions {
 		switch got.Kind {
-		case "service":
+		case "target":
 			if got.From != "up" || got.To != "down" || got.Level != Pending || !got.Time.Equal(w.now.Add(-time.Minute)) {
 				t.Errorf("got %+v", got)
 			}

@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // availability has the history of all services and containers.
@@ -27,6 +30,24 @@ type availabilityAPI struct {
 	mu            sync.Mutex // held while a response is made
 	made          time.Time
 	plain, zipped []byte
+}
+
+// availabilityAnswer is the body of a response.
+type availabilityAnswer struct {
+	Schema status.Schema `json:"schema"`
+	*history.Report
+	Subjects []history.Subject `json:"subjects"`
+}
+
+// newAvailabilityAnswer calls a target what the rest of the API calls it. The word of the journal stays, as older ones must be readable.
+func newAvailabilityAnswer(r *history.Report) availabilityAnswer {
+	a := availabilityAnswer{Report: r, Subjects: slices.Clone(r.Subjects)}
+	for i := range a.Subjects {
+		if s := &a.Subjects[i]; s.Kind != config.MaintenanceContainer {
+			s.Kind = config.MaintenanceTarget
+		}
+	}
+	return a
 }
 
 // ServeHTTP implements http.Handler.
@@ -48,7 +69,7 @@ func (a *availabilityAPI) response() (made time.Time, plain, zipped []byte, err 
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if now := time.Now(); a.plain == nil || now.Sub(a.made) >= availabilityAge {
-		body, err := json.Marshal(a.source.Availability())
+		body, err := json.Marshal(newAvailabilityAnswer(a.source.Availability()))
 		if err != nil {
 			return now, nil, nil, err
 		}

@@ -181,8 +181,8 @@ func healthyReport() *status.Report {
 		{Alert: "TargetDown", Present: ptr(0), Warning: ptr(120), Critical: ptr(300), Unit: "seconds"},
 	}
 	r.Transitions = []status.Transition{
-		{Time: ago(53 * time.Hour), Kind: "service", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "its last probe succeeded"},
-		{Time: ago(53*time.Hour + 4*time.Minute), Kind: "service", Name: "irc_rpc", From: "up", To: "down", Level: status.Warning, Text: "nothing listens there"},
+		{Time: ago(53 * time.Hour), Kind: "target", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "its last probe succeeded"},
+		{Time: ago(53*time.Hour + 4*time.Minute), Kind: "target", Name: "irc_rpc", From: "up", To: "down", Level: status.Warning, Text: "nothing listens there"},
 	}
 	return r
 }
@@ -233,7 +233,7 @@ func faultyReport(faults int) *status.Report {
 	r.Thresholds[1].Present, r.Thresholds[1].Level = ptr(17), status.Warning
 	for i := range 12 {
 		r.Transitions = slices.Insert(r.Transitions, 0, status.Transition{
-			Time: ago(time.Duration(12-i) * time.Minute), Kind: "service", Name: "irc_rpc", From: "up", To: "down", Level: status.Critical, Text: texts[0],
+			Time: ago(time.Duration(12-i) * time.Minute), Kind: "target", Name: "irc_rpc", From: "up", To: "down", Level: status.Critical, Text: texts[0],
 		})
 	}
 	return r

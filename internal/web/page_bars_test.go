@@ -4,12 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
@@ -117,6 +120,27 @@ func TestAvailabilityIsCached(t *testing.T) {
 	t.Logf("%d bytes", len(first.body))
 	if again := fetch(t, h, "/api/v1/availability", "Accept-Encoding", "gzip", "If-None-Match", first.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
 		t.Errorf("asked again: status %d", again.StatusCode)
+	}
+}
+
+// TestAvailabilityHasTheWordsOfTheAPI: its version, and target for what a problem and an incident call so.
+func TestAvailabilityHasTheWordsOfTheAPI(t *testing.T) {
+	source := longReport(t, 0)
+	var got struct {
+		Schema   int
+		Time     time.Time
+		Subjects []struct{ Kind, Name string }
+	}
+	must(t, json.Unmarshal(fetch(t, newHandler(source), "/api/v1/availability").body, &got))
+	kinds := map[string]int{}
+	for _, s := range got.Subjects {
+		kinds[s.Kind]++
+	}
+	if want := map[string]int{"target": 50, "container": 200}; got.Schema != status.SchemaVersion || !got.Time.Equal(source.history.Time) || !maps.Equal(kinds, want) {
+		t.Errorf("schema %d of %s, with %v, want %v", got.Schema, got.Time, kinds, want)
+	}
+	if s := source.history.Subjects[0]; s.Kind != "service" || s.Key != "service/"+s.Name {
+		t.Errorf("the response has changed the history: %s is a %s", s.Key, s.Kind)
 	}
 }
 
