@@ -102,6 +102,16 @@ func listed(all []*incident.Incident, since, now time.Time) (list []shownInciden
 	return list
 }
 
+// OpenIncidents is the number of incidents that last.
+func (v *view) OpenIncidents() (n int) {
+	for _, i := range v.RecentIncidents {
+		if i.State == incident.Open {
+			n++
+		}
+	}
+	return n
+}
+
 // find returns the incident with the id of the path.
 func (s *incidents) find(r *http.Request) (*incident.Incident, error) {
 	id := r.PathValue("id")

@@ -147,6 +147,20 @@ func TestStatusPageShowsIncidentsOfTheWeek(t *testing.T) {
 	}
 }
 
+// TestNavigationLeadsToIncidents, with the number of those that last, whenever they began.
+func TestNavigationLeadsToIncidents(t *testing.T) {
+	old := time.Now().Add(-200 * time.Hour)
+	incidentOf := func(state string) *incident.Incident { return newIncident("1", state, "web", old) }
+	for want, list := range map[string][]*incident.Incident{
+		`<li><a href="incidents">Incidents</a></li>`:                              {incidentOf(incident.Closed), incidentOf(incident.Watching), incidentOf(incident.Merged)},
+		`<li><a href="incidents">Incidents <span class="count">2</span></a></li>`: {incidentOf(incident.Open), incidentOf(incident.Closed), incidentOf(incident.Open)},
+	} {
+		_, nav, _ := strings.Cut(string(fetch(t, (&chronicle{incidents: list}).handler(false), "/").body), `id="nav"`)
+		nav, _, _ = strings.Cut(nav, "</nav>")
+		holds(t, nav, want)
+	}
+}
+
 func TestFeedEntryChangesOnlyWithItsIncident(t *testing.T) {
 	type feed struct {
 		ID      string `xml:"id"`
