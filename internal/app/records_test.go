@@ -225,7 +225,7 @@ func TestRecordsWithoutStateFile(t *testing.T) {
 
 // TestRecordsEndWithTheLastOne has the end come while a write runs: what was remembered meanwhile is written too.
 func TestRecordsEndWithTheLastOne(t *testing.T) {
-	inRecords(t, func(r *records, s *slowStore, even, odd *numbers, want func(string, bool)) {
+	inRecords(t, func(r *records, s *slowStore, even, odd *numbers, _ func(string, bool)) {
 		s.set(100*time.Millisecond, false)
 		even.add(r, 2)
 		time.Sleep(50 * time.Millisecond)
