@@ -22,7 +22,7 @@ type IRC struct {
 	*Process
 	// Host is an address of loopback that nothing else uses, since the bridge connects only to the usual port.
 	Host string
-	// Addr is host:port without TLS, TLSAddr with TLS.
+	// Addr is host:port without TLS, TLSAddr with TLS, at a port that the bridge does not try: it would refuse the certificate.
 	Addr, TLSAddr string
 	// Authority signs its certificate, which is for Host, and for proxies at 127.0.0.1.
 	Authority *Authority
@@ -46,7 +46,7 @@ func startIRC(tb testing.TB, name string, arguments ...string) *IRC {
 	program := binary(tb, name, name)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
 	i := &IRC{
-		Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667"), TLSAddr: net.JoinHostPort(host, "6697"),
+		Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667"), TLSAddr: net.JoinHostPort(host, "6698"),
 		Authority: NewAuthority(tb),
 	}
 	i.argv = append(append([]string{program}, arguments...), i.path(name+".conf"))
