@@ -17,8 +17,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-var phone390 = look{width: 390, height: 844, phone: true}
-
 // openCharts opens the first container's row, with charts of these names, and waits until they are drawn.
 func openCharts(t *testing.T, browser chrome, l look, names ...string) *tab {
 	t.Helper()
@@ -74,9 +72,9 @@ func TestRealBrowserZoomsByMouse(t *testing.T) {
 }
 
 func TestRealBrowserZoomsByKeyboard(t *testing.T) {
-	b := openCharts(t, chromium(t), phone390, "bytes:memory")
-	if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > phone390.width {
-		t.Errorf("with charts the page is %d pixels wide, the screen %d", wide, phone390.width)
+	b := openCharts(t, chromium(t), phone, "bytes:memory")
+	if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > phone.width {
+		t.Errorf("with charts the page is %d pixels wide, the screen %d", wide, phone.width)
 	}
 	ask[bool](t, b, `document.querySelector("details.row[open] > summary").focus(), true`)
 	focused := func() string { return ask[string](t, b, `document.activeElement.textContent`) }
@@ -194,7 +192,7 @@ func TestRealBrowserShowsChartsWithoutScript(t *testing.T) {
 		report := healthyReport()
 		report.Services = slices.DeleteFunc(report.Services, func(s status.Service) bool { return s.Name != "irc_rpc" })
 		address := serve(t, report)
-		b := newTab(t, browser, phone390)
+		b := newTab(t, browser, phone)
 		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !script}); err != nil {
 			t.Fatal(err)
 		}

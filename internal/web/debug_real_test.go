@@ -13,7 +13,7 @@ func TestRealBrowserShowsProbes(t *testing.T) {
 	must(t, err)
 	address := serveHandler(t, newHandler(failing()))
 	for _, path := range []string{"debug/targets/", "debug/targets/irc_rpc"} {
-		for name, l := range map[string]look{"phone": phone390, "desktop-dark": desktopDark} {
+		for name, l := range map[string]look{"phone": phone, "desktop-dark": desktopDark} {
 			t.Run(path+"/"+name, func(t *testing.T) {
 				b := newTab(t, browser, l)
 				b.open(t, address+path)

@@ -360,13 +360,18 @@ func TestRealBrowserFindsNoBarrier(t *testing.T) {
 			// Unfold everything, and a few rows with their charts.
 			ask[bool](t, b, `document.querySelectorAll("details:not(.row), .rows > li:nth-child(-n+2) > .row").forEach((d) => { d.open = true; }), true`)
 			b.waitFor(t, `document.querySelectorAll(".plot canvas").length === document.querySelectorAll("details[open] .plot").length`)
-			found := axeRun(t, b, axe)
-			for _, v := range found {
-				for _, n := range v.Nodes {
-					t.Errorf("%s (%s): %s\n%s\n%s", v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
-				}
-			}
+			findNoBarrier(t, b, axe, test.state)
 		})
+	}
+}
+
+// findNoBarrier reports what axe-core finds in the tab.
+func findNoBarrier(t *testing.T, b *tab, axe []byte, where string) {
+	t.Helper()
+	for _, v := range axeRun(t, b, axe) {
+		for _, n := range v.Nodes {
+			t.Errorf("%s: %s (%s): %s\n%s\n%s", where, v.ID, v.Impact, v.Help, n.HTML, n.FailureSummary)
+		}
 	}
 }
 

@@ -55,7 +55,7 @@ func TestRealBrowserSetsMaintenanceWithoutScript(t *testing.T) {
 	must(t, err)
 	k, h := newKept(t, true, "alice")
 	port := serveWithPassword(t, h)
-	b := newTab(t, browser, phone390)
+	b := newTab(t, browser, phone)
 	disableScripts := func(value bool) {
 		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: value}); err != nil {
 			t.Fatal(err)
@@ -67,8 +67,8 @@ func TestRealBrowserSetsMaintenanceWithoutScript(t *testing.T) {
 	b.do(t, chromedp.Navigate(login.String()))
 	fits := func() {
 		t.Helper()
-		if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > phone390.width {
-			t.Errorf("the page is %d pixels wide, the screen %d", wide, phone390.width)
+		if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > phone.width {
+			t.Errorf("the page is %d pixels wide, the screen %d", wide, phone.width)
 		}
 		disableScripts(false) // axe-core waits for timers
 		for _, v := range axeRun(t, b, axe) {
