@@ -39,6 +39,11 @@ func TestCapacity(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.String(), func(t *testing.T) { page += "| " + strings.Join(s.measureCapacity(t, l, rounds), " | ") + " |\n" })
 	}
+	past, scrapes := load{targets: 50, containers: 200}, 200
+	if testing.Short() {
+		past, scrapes = load{targets: 5, containers: 5}, 5
+	}
+	t.Run("past", func(t *testing.T) { page += measurePast(t, s.exporters[0], past, scrapes) })
 	t.Log("\n" + page)
 	if *capacityPage != "" && !t.Failed() {
 		if err := os.WriteFile(*capacityPage, []byte(page), 0o644); err != nil { //nolint:gosec // everybody may read it

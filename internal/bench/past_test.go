@@ -1,0 +1,141 @@
+//go:build bench && realservers
+
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+)
+
+const pastText = "\n## With a past\n\n%s, by an exporter without a past and by one with 90 days of history and %d incidents (a state file of %s), " +
+	"which had %s RSS after its start. %d scrapes of each, in turn.\n\n" +
+	"| | without | with |\n|---|--:|--:|\n"
+
+const incidents = 500 // as many as the exporter keeps
+
+// measurePast compares an exporter that has a past with one that has none.
+func measurePast(t *testing.T, e exporter, l load, scrapes int) (page string) {
+	t.Helper()
+	text := l.configure(t, capacityInterval)
+	without := &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text, nil, "--log.level=warn")}
+	shows := func(c *carrier) {
+		t.Helper()
+		must(0, await(awaitWithin, func() error { _, _, _, err := c.scrape(t.Context()); return err }))
+	}
+	shows(without)
+	file := filepath.Join(t.TempDir(), "state.json")
+	writePast(t, file+".history", subjects(t, without))
+	size := must(os.Stat(file + ".history")).Size()
+	with := &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text+"state_file: "+file+"\n", nil, "--log.level=warn")}
+	shows(with)
+	started, _ := memoryOf(with.PID())
+	both := []*carrier{without, with}
+	took, used := map[*carrier][]time.Duration{}, map[*carrier]time.Duration{}
+	series := map[*carrier]int{}
+	for range scrapes {
+		for _, c := range both {
+			before := cpuTime(c.PID())
+			page, _, d, err := c.scrape(t.Context())
+			used[c] += cpuTime(c.PID()) - before
+			series[c], _ = count(page, "")
+			took[c] = append(took[c], must(d, err))
+		}
+	}
+	if series[without] != series[with] {
+		t.Errorf("%d series without a past, %d with it", series[without], series[with])
+	}
+	page = fmt.Sprintf(pastText, l, incidents, bytesOf(int(size)), mb(started), scrapes)
+	row := func(what string, value func(c *carrier) string) {
+		page += fmt.Sprintf("| %s | %s | %s |\n", what, value(without), value(with))
+	}
+	row("scrape, median", func(c *carrier) string { return fmt.Sprintf("%.2f ms", milliseconds(median(took[c]))) })
+	row("CPU while scraped", func(c *carrier) string { return fmt.Sprintf("%.2f ms", milliseconds(used[c])/float64(scrapes)) })
+	for _, path := range []string{"/", "/incidents", "/api/v1/availability"} {
+		row("`"+path+"`", func(c *carrier) string {
+			begun := time.Now()
+			body := must(get(t.Context(), http.DefaultTransport, c.URL()+path, "gzip"))
+			return fmt.Sprintf("%s in %.0f ms", bytesOf(len(body)), milliseconds(time.Since(begun)))
+		})
+	}
+	row("RSS after that", func(c *carrier) string { rss, _ := memoryOf(c.PID()); return mb(rss) })
+	return page
+}
+
+// subjects are those whose history an exporter keeps.
+func subjects(t *testing.T, c *carrier) (list []health.Subject) {
+	t.Helper()
+	var answer struct{ Subjects []health.Subject }
+	body := must(get(context.WithoutCancel(t.Context()), http.DefaultTransport, c.URL()+"/api/v1/availability", "identity"))
+	must(0, json.Unmarshal(body, &answer))
+	return answer.Subjects
+}
+
+// writePast writes 90 days of history of subjects, of which another one is down for ten minutes each hour, and incidents.
+func writePast(t *testing.T, path string, of []health.Subject) {
+	t.Helper()
+	now := time.Now()
+	facts := health.Facts{Engines: []health.Engine{{Read: true}}}
+	for _, s := range of {
+		if s.Kind == config.MaintenanceContainer {
+			facts.Engines[0].Host = s.Host
+			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{Host: s.Host, Name: s.Name, Expected: true, State: health.Running})
+		} else {
+			facts.Targets = append(facts.Targets, health.Target{Name: s.Name, Read: true, Up: true, Every: 30 * time.Second})
+		}
+	}
+	h := history.New()
+	for at := now.AddDate(0, 0, -90); at.Before(now); at = at.Add(time.Minute) {
+		facts.Now = at
+		hour := int(at.Unix() / 3600)
+		for i := range facts.Targets {
+			facts.Targets[i].ReadAt, facts.Targets[i].Took = at, time.Duration(10+hour%7)*time.Millisecond
+			facts.Targets[i].Up = hour%len(facts.Targets) != i || at.Minute() >= 10
+		}
+		h.Observe(&facts, &health.Judgement{}, func(any) {})
+	}
+	journal, notice := state.OpenJournal(path, func(state.Record) error { return nil })
+	if notice != "" {
+		t.Fatal(notice)
+	}
+	var records []state.Record
+	for v := range h.Records() {
+		records = append(records, must(state.NewRecord(h.Kind(), v)))
+	}
+	for i := range incidents {
+		records = append(records, must(state.NewRecord("incident", pastIncident(i, of, now.Add(-time.Duration(i+1)*4*time.Hour)))))
+	}
+	must(0, journal.Append(records...))
+	must(0, journal.Close())
+}
+
+// pastIncident has three targets down for ten minutes, one by the fault of another.
+func pastIncident(i int, of []health.Subject, began time.Time) *incident.Incident {
+	ended := began.Add(10 * time.Minute)
+	in := &incident.Incident{
+		ID: fmt.Sprintf("%s-%08x", began.UTC().Format("20060102"), i), Title: of[i%len(of)].Name + " is down", State: incident.Closed, Severity: health.Critical,
+		Cause: of[i%len(of)], Began: began, Opened: began.Add(2 * time.Minute), Ended: ended, Closed: ended.Add(10 * time.Minute), Updated: ended.Add(10 * time.Minute),
+	}
+	for k := range 3 {
+		s := of[(i+k)%len(of)]
+		in.Links = append(in.Links, s)
+		in.Problems = append(in.Problems, incident.Problem{Subject: s, Alert: "TargetDown", Text: s.Name + " is down: connection refused", Severity: health.Critical, Since: began, Cleared: ended})
+		in.Outages = append(in.Outages, incident.Outage{Subject: s, Title: s.Name, Seconds: 600, Until: ended})
+		for _, kind := range []string{incident.EventBegan, incident.EventAlert, incident.EventEnded} {
+			in.Timeline = append(in.Timeline, incident.Event{Time: began, Kind: kind, Subject: s, Alert: "TargetDown", Severity: health.Critical, Text: s.Name + " is down: connection refused"})
+		}
+	}
+	return in
+}
