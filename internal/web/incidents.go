@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// recentIncidents is how long the status page shows an incident, and maxRecentIncidents how many it shows.
+	// recentIncidents is how long the status page shows an incident that is over, and maxRecentIncidents how many it shows of them.
 	recentIncidents    = 7 * 24 * time.Hour
 	maxRecentIncidents = 8
 	// maxNoteBody limits the body of a note, in bytes: 2,000 characters of which each is escaped.
@@ -100,6 +100,17 @@ func listed(all []*incident.Incident, since, now time.Time) (list []shownInciden
 		}
 	}
 	return list
+}
+
+// recent are the incidents of the status page: all that last, and the newest of those that are over.
+func recent(all []*incident.Incident, now time.Time) []shownIncident {
+	over := 0
+	return slices.DeleteFunc(listed(all, now.Add(-recentIncidents), now), func(i shownIncident) bool {
+		if !i.Lasts() {
+			over++
+		}
+		return !i.Lasts() && over > maxRecentIncidents
+	})
 }
 
 // OpenIncidents is the number of incidents that last.

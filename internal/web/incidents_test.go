@@ -147,6 +147,19 @@ func TestStatusPageShowsIncidentsOfTheWeek(t *testing.T) {
 	}
 }
 
+// TestStatusPageShowsFewIncidents holds that a bad week does not fill the page, and hides no incident that lasts.
+func TestStatusPageShowsFewIncidents(t *testing.T) {
+	c := &chronicle{}
+	for n := range 20 {
+		c.incidents = append(c.incidents, newIncident(fmt.Sprint("over-", n), incident.Closed, "web", time.Now().Add(-time.Duration(n+1)*time.Hour)))
+	}
+	c.incidents = append(c.incidents, newIncident("lasts", incident.Open, "web", time.Now().Add(-100*time.Hour)))
+	page := string(fetch(t, c.handler(false), "/").body)
+	if n := strings.Count(page, `href="incidents/over-`); n != 8 || !strings.Contains(page, `href="incidents/over-7"`) || !strings.Contains(page, `href="incidents/lasts"`) {
+		t.Errorf("the page has %d incidents that are over:\n%s", n, page)
+	}
+}
+
 // TestNavigationLeadsToIncidents, with the number of those that last, whenever they began.
 func TestNavigationLeadsToIncidents(t *testing.T) {
 	old := time.Now().Add(-200 * time.Hour)

@@ -279,7 +279,7 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
 		Report: r, Now: now, Switchboard: p.switchboard, Forms: p.offersForms(),
-		RecentIncidents: listed(p.incidents.Incidents(), now.Add(-recentIncidents), now),
+		RecentIncidents: recent(p.incidents.Incidents(), now),
 		links: links{
 			Script: p.assets.link("status.js"), ChartScript: p.assets.link("charts.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
 			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
