@@ -28,28 +28,34 @@ func (shown) Incidents() []*incident.Incident { return nil }
 
 func (s shown) Report() *status.Report { return s.report }
 
-// Availability invents a history for every row of the report, with each state.
-func (s shown) Availability() *history.Report {
-	h := history.New()
-	f, j := &health.Facts{}, &health.Judgement{}
+// facts are the facts of every row of the report.
+func (s shown) facts() *health.Facts {
+	f := &health.Facts{}
 	for i := range s.report.Services {
-		f.Targets = append(f.Targets, health.Target{Name: s.report.Services[i].Name, Took: 12 * time.Millisecond, Every: time.Minute})
+		f.Targets = append(f.Targets, health.Target{Name: s.report.Services[i].Name, Read: true, Took: 12 * time.Millisecond, Every: time.Minute})
 	}
 	engines := map[string]int{}
 	for i := range s.report.Containers {
 		c := &s.report.Containers[i]
 		if _, known := engines[c.DockerHost]; !known {
 			engines[c.DockerHost] = len(f.Engines)
-			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost})
+			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost, Read: true})
 		}
 		e := &f.Engines[engines[c.DockerHost]]
 		e.Containers = append(e.Containers, health.Container{Host: c.DockerHost, Name: c.Name, Expected: true, State: health.Running})
 	}
+	return f
+}
+
+// Availability invents a history for every row of the report, with each state.
+func (s shown) Availability() *history.Report {
+	h := history.New()
+	f, j := s.facts(), &health.Judgement{}
 	for minute := range 20 * 60 {
 		f.Now = s.report.Time.Add(time.Duration(minute-20*60) * time.Minute)
 		for i := range f.Targets {
 			t := &f.Targets[i]
-			t.Read, t.Up, t.ReadAt = true, minute%900 > i, f.Now
+			t.Up, t.ReadAt = minute%900 > i, f.Now
 		}
 		j.Problems = nil
 		for i := range f.Engines {

@@ -22,6 +22,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -34,7 +36,10 @@ type pictured struct {
 	shown
 
 	charts map[string]status.History
+	past   *history.Report
 }
+
+func (p pictured) Availability() *history.Report { return p.past }
 
 func (p pictured) Chart(name string) (status.History, bool) {
 	h, ok := p.charts[name]
@@ -50,7 +55,7 @@ func picture(t *testing.T, e exporter) pictured {
 	t.Helper()
 	var r status.Report
 	must(t, json.Unmarshal([]byte(e.get(t, "api/v1/status")), &r))
-	p := pictured{shown{report: &r}, map[string]status.History{}}
+	p := pictured{shown{report: &r}, map[string]status.History{}, nil}
 	now, made := pictureTime, r.Made
 	since := func(l status.Level) time.Time {
 		if l > status.Maintenance {
@@ -104,7 +109,29 @@ func picture(t *testing.T, e exporter) pictured {
 		}
 		change.Until = change.Time
 	}
+	p.past = p.months()
 	return p
+}
+
+// months are 90 days that end with the present states. Each third target was down once before.
+func (p pictured) months() *history.Report {
+	h := history.New()
+	f := p.facts()
+	for minute := 91 * 24 * 60; minute >= 0; minute-- {
+		f.Now = p.report.Time.Add(-time.Duration(minute) * time.Minute)
+		for i := range f.Targets {
+			s, before := &p.report.Services[i], minute/(24*60) == 9+7*i && minute%(24*60) < 5+i
+			f.Targets[i].Up, f.Targets[i].ReadAt = (s.State != "down" || f.Now.Before(s.Since)) && (i%3 != 1 || !before), f.Now
+		}
+		var j health.Judgement
+		for i := range p.report.Containers {
+			if c := &p.report.Containers[i]; c.Level == status.Warning && !f.Now.Before(c.Since) {
+				j.Problems = append(j.Problems, health.Problem{Subject: health.ContainerSubject(c.DockerHost, c.Name), Severity: health.Warning})
+			}
+		}
+		h.Observe(f, &j, func(any) {})
+	}
+	return h.Report(p.report.Time)
 }
 
 // invented returns a day that ends with the present value.
