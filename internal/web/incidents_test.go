@@ -69,6 +69,7 @@ func newIncident(id, state, name string, began time.Time) *incident.Incident {
 	}
 	if state == incident.Closed || state == incident.Watching {
 		i.Ended, i.Updated = began.Add(20*time.Minute), began.Add(30*time.Minute)
+		i.Problems[0].Cleared = i.Ended
 		i.Outages[0] = incident.Outage{Subject: s, Title: name, Seconds: 1200, Until: i.Ended}
 	}
 	if state == incident.Closed {
