@@ -73,13 +73,13 @@ func sustainedAlert(a *config.Alerts) alert {
 	}
 }
 
-// goneAlert fires while a count is 0 although its median over a day is not.
+// goneAlert fires while only bots are left although the median over a day is higher.
 func goneAlert(a *config.Alerts, name, series string, g *config.GoneAlert) alert {
 	n, _ := rounds(a, leastHistory)
 	return alert{
 		name: name, severity: Warning, hold: g.For, keep: g.KeepFiringFor,
-		expr: fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s == 0 and count_over_time(%[1]s[%[2]s]) >= %[4]d",
-			series, seconds(day), g.Typical, n),
+		expr: fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s <= %[5]d and count_over_time(%[1]s[%[2]s]) >= %[4]d",
+			series, seconds(day), g.Typical, n, g.Bots),
 		description: "There has been nobody for over " + inWords(g.For) + "; the median of the last 24 hours is {{ $value }}. ",
 	}
 }

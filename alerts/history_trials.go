@@ -137,8 +137,8 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 }
 
 // goneTrials have users for hours, and then none.
-func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) []trial {
-	p, usual := pace(a.Interval), float64(typical)
+func goneTrials(a *config.Alerts, t *alert, name, excuse string, g *config.GoneAlert) []trial {
+	p, usual, nobody := pace(a.Interval), float64(g.Typical), float64(g.Bots)
 	least, _ := rounds(a, leastHistory)
 	hold, keep := p.ceil(t.hold), p.ceil(t.keep)
 	people := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
@@ -147,17 +147,17 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) 
 	back := fires + 2
 	edges := []check{{fires - 1, false}, {fires, true}, {back + keep - 1, true}, {back + keep, false}}
 	silent := []check{{fires + 1, false}}
-	gone := []step{{value: usual}, {from: leaves, value: 0}}
+	gone := []step{{value: usual}, {from: leaves, value: nobody}}
 	excused := func(steps ...step) []input { return []input{people(0, gone...), from(0, excuse, nil, steps...)} }
 	within, beyond := back-1+p.within(a.Lookback), back-1+p.beyond(a.Lookback)
 	early := least - 3 - hold
 	trials := []trial{
-		{name: "all leave, and one comes back", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: 1})...)}, checks: edges},
-		{name: "there were fewer", series: []input{people(0, step{value: usual - 1}, step{from: leaves, value: 0})}, checks: silent},
-		{name: "one stays", series: []input{people(0, step{value: usual}, step{from: leaves, value: 1})}, checks: silent},
+		{name: "all leave, and one comes back", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: nobody + 1})...)}, checks: edges},
+		{name: "there were fewer", series: []input{people(0, step{value: usual - 1}, step{from: leaves, value: nobody})}, checks: silent},
+		{name: "one stays", series: []input{people(0, step{value: usual}, step{from: leaves, value: nobody + 1})}, checks: silent},
 		{name: "one of two exporters sees nobody", series: []input{people(0, gone...), people(1, steady(usual)...)}, checks: []check{{fires, true}}},
 		{name: "both exporters see nobody", series: []input{people(0, gone...), people(1, gone...)}, checks: []check{{fires, true}}},
-		{name: "two exporters see half as many", series: []input{people(0, step{value: usual / 2.5}, step{from: leaves, value: 0}), people(1, step{value: usual / 2.5}, step{from: leaves, value: 0})}, checks: silent},
+		{name: "two exporters see half as many", series: []input{people(0, step{value: usual / 2.5}, step{from: leaves, value: nobody}), people(1, step{value: usual / 2.5}, step{from: leaves, value: nobody})}, checks: silent},
 		{name: "all scrapes are lost", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: lost})...)}, checks: []check{{within + keep, true}, {beyond + keep, false}}},
 		{name: "maintenance begins", series: excused(step{value: lost}, step{from: back, value: 1}), checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}}},
 		{name: "maintenance ends", series: excused(step{value: lost}, step{from: leaves - 1, value: 1}, step{from: back, value: lost}), checks: []check{{within + hold, false}, {beyond + hold, true}}},
@@ -165,10 +165,10 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, typical int64) 
 	around := []check{{fires - 1, false}, {fires, true}}
 	if hold > 5 {
 		trials = append(trials, trial{name: "two scrapes are lost", checks: around, series: []input{people(0, append(slices.Clone(gone),
-			step{from: leaves + 2, value: lost}, step{from: leaves + 4, value: 0})...)}})
+			step{from: leaves + 2, value: lost}, step{from: leaves + 4, value: nobody})...)}})
 	}
 	if early > least/2+hold {
-		trials = append(trials, trial{name: "after a few hours", series: []input{people(0, step{value: usual}, step{from: early, value: 0})}, checks: []check{{least - 2 + hold, false}, {least - 1 + hold, true}}})
+		trials = append(trials, trial{name: "after a few hours", series: []input{people(0, step{value: usual}, step{from: early, value: nobody})}, checks: []check{{least - 2 + hold, false}, {least - 1 + hold, true}}})
 	}
 	if ends := 2*leaves - 1; hold < least/2 {
 		trials = append(trials, trial{name: "nobody comes back", series: []input{people(0, gone...)}, checks: []check{{ends - 1 + keep, true}, {ends + keep, false}}})
@@ -219,9 +219,9 @@ func historyTrials(a *config.Alerts, t *alert) (trials []trial, ok bool) {
 	case "XMPPAuthFailuresSustained":
 		trials = sustainedTrials(a, t)
 	case "XMPPSessionsGone":
-		trials = goneTrials(a, t, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", a.XMPPSessionsGone.Typical)
+		trials = goneTrials(a, t, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", &a.XMPPSessionsGone)
 	case "IRCUsersGone":
-		trials = goneTrials(a, t, "chatstack_irc_users", "chatstack_irc_excused", a.IRCUsersGone.Typical)
+		trials = goneTrials(a, t, "chatstack_irc_users", "chatstack_irc_excused", &a.IRCUsersGone)
 	case "IRCServersSplit":
 		trials = splitTrials(a, t)
 	default:

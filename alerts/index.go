@@ -64,7 +64,11 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		if g.Typical == 0 {
 			return [2]string{"off (`typical: 0`)", none}
 		}
-		return [2]string{fmt.Sprintf("nobody%s, if the median of the last 24 hours is %d or more", forOver(g.For), g.Typical), none}
+		nobody := "nobody"
+		if g.Bots > 0 {
+			nobody = fmt.Sprintf("%d or fewer", g.Bots)
+		}
+		return [2]string{fmt.Sprintf("%s%s, if the median of the last 24 hours is %d or more", nobody, forOver(g.For), g.Typical), none}
 	}
 	split := after(a.IRCServersSplit.For)
 	if !a.IRCServersSplit.Enabled {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -30,7 +31,7 @@ func Warnings(cfg *config.Config) []Warning {
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
 		}
-		for _, text := range []string{pairWarning(cfg, settings), containerWarning(cfg, settings)} {
+		for _, text := range append(botWarnings(cfg, settings), throttleWarning(cfg, settings), pairWarning(cfg, settings), containerWarning(cfg, settings)) {
 			if text != "" {
 				warnings = append(warnings, Warning{name, text})
 			}
@@ -52,6 +53,49 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 		return ""
 	}
 	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, set container_host to that engine's docker_host", t.Container)
+}
+
+// botWarnings warn if the session of a target counts as a user, so that there is always one.
+func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) {
+	for _, counts := range []struct {
+		by    string   // kind of the target that counts
+		kinds []string // of targets with a session there
+		alert string
+		key   string
+		gone  config.GoneAlert
+	}{
+		{"irc_rpc", []string{"relay", "irc_login"}, "IRCUsersGone", "irc_users_gone", cfg.Alerts.IRCUsersGone},
+		{"xmpp_metrics", []string{"relay", "xmpp_login"}, "XMPPSessionsGone", "xmpp_sessions_gone", cfg.Alerts.XMPPSessionsGone},
+	} {
+		counted := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == counts.by })
+		if counted && slices.Contains(counts.kinds, settings.Common().Kind) && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
+			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; set alerts.%s.bots to the number of such sessions and bots", counts.alert, counts.key))
+		}
+	}
+	return texts
+}
+
+// throttleWarning warns if an irc_login and an irc_tls together connect to one IRC server more often than it accepts by default.
+func throttleWarning(cfg *config.Config, settings config.Settings) string {
+	login, ok := settings.(*collectors.IRCLogin)
+	if !ok {
+		return ""
+	}
+	perMinute := func(schedule string) float64 {
+		s, err := config.ParseSchedule(schedule)
+		if err != nil {
+			return 0
+		}
+		next := s.Next(time.Now())
+		return float64(time.Minute) / float64(s.Next(next).Sub(next))
+	}
+	for _, other := range cfg.Targets {
+		if tls, ok := other.(*collectors.IRCTLS); ok && tls.HostName() == login.HostName() && perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
+			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: \"@every 1m\" in both, "+
+				"or exempt the exporter's address as TARGETS.md says", tls.Name)
+		}
+	}
+	return ""
 }
 
 // StateWarning says what a restart loses without a state file; "" with one.

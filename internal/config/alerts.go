@@ -217,10 +217,12 @@ type AverageAlert struct {
 	KeepFiringFor Duration `yaml:"keep_firing_for"`
 }
 
-// GoneAlert is about nobody being logged in although the median of the last day is at least Typical. 0 turns it off.
+// GoneAlert is about nobody being logged in although the median of the last day is at least Typical. 0 turns it off. Bots is how many
+// of those that are counted always are: bridges, bots, and the exporter's own sessions.
 type GoneAlert struct {
 	Hold    `yaml:",inline"`
 	Typical int64 `yaml:"typical"`
+	Bots    int64 `yaml:"bots"`
 }
 
 // OptAlert is an alert that exists only if Enabled.
@@ -328,8 +330,8 @@ func DefaultAlerts() Alerts {
 		DataVolumeFilling:         FillingAlert{Duration(6 * time.Hour), Duration(day), Amount{60, hold(30*time.Minute, time.Hour)}},
 		ContainerOOMKill:          WindowAlert{Duration(10 * time.Minute)},
 		XMPPAuthFailuresSustained: AverageAlert{10, Duration(time.Hour), Duration(15 * time.Minute)},
-		XMPPSessionsGone:          GoneAlert{hold(10*time.Minute, 5*time.Minute), 5},
-		IRCUsersGone:              GoneAlert{hold(10*time.Minute, 5*time.Minute), 5},
+		XMPPSessionsGone:          GoneAlert{hold(10*time.Minute, 5*time.Minute), 5, 0},
+		IRCUsersGone:              GoneAlert{hold(10*time.Minute, 5*time.Minute), 5, 0},
 		IRCServersSplit:           OptAlert{hold(5*time.Minute, 5*time.Minute), false},
 	}
 }
@@ -439,6 +441,8 @@ func (l *loader) checkHistory(r *Report) {
 		{"xmpp_auth_failures_sustained.over", a.XMPPAuthFailuresSustained.Over, 1 << 53},
 		{"xmpp_sessions_gone.typical", a.XMPPSessionsGone.Typical, 1 << 53},
 		{"irc_users_gone.typical", a.IRCUsersGone.Typical, 1 << 53},
+		{"xmpp_sessions_gone.bots", a.XMPPSessionsGone.Bots, max(a.XMPPSessionsGone.Typical-1, 0)},
+		{"irc_users_gone.bots", a.IRCUsersGone.Bots, max(a.IRCUsersGone.Typical-1, 0)},
 	} {
 		if number.is < 0 {
 			r.Faultf(number.key, "is %d, must be at least 0", number.is)
