@@ -99,6 +99,12 @@ type Distinct interface {
 	Distinction() (key, value string)
 }
 
+// Exclusive is implemented by settings of a target that shares some of its values with no other target of its kind.
+type Exclusive interface {
+	// Exclusive returns those values, each after the key that sets it.
+	Exclusive() [][2]string
+}
+
 // LeftTargets are targets that an exporter does not poll.
 type LeftTargets []Target
 
@@ -537,7 +543,13 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)
 	if d, ok := b.settings.(Distinct); ok {
-		checkDistinction(r, d, t.Kind, b.where, distinctions)
+		key, value := d.Distinction()
+		checkDistinction(r, key, value, t.Kind, b.where, distinctions)
+	}
+	if e, ok := b.settings.(Exclusive); ok {
+		for _, pair := range e.Exclusive() {
+			checkDistinction(r, pair[0], pair[1], t.Kind, b.where, distinctions)
+		}
 	}
 	if isRateLimited && cfg.Pair == PairOther {
 		cfg.LeftToFirst = append(cfg.LeftToFirst, *t)
@@ -546,8 +558,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	cfg.Targets = append(cfg.Targets, b.settings)
 }
 
-func checkDistinction(r *Report, d Distinct, kind, where string, seen map[string]string) {
-	key, value := d.Distinction()
+func checkDistinction(r *Report, key, value, kind, where string, seen map[string]string) {
 	first, again := seen[kind+"\x00"+value]
 	seen[kind+"\x00"+value] = where
 	switch {
