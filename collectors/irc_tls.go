@@ -55,15 +55,15 @@ func (s *IRCTLS) Warnings() []string {
 		return warnings
 	}
 	next := schedule.Next(time.Now())
-	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !isLoopback(s.Address) {
+	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !IsLoopback(s.Address) {
 		warnings = append(warnings, fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
 			"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
 	}
 	return warnings
 }
 
-// isLoopback reports whether an address is loopback, which IRC servers do not throttle.
-func isLoopback(address string) bool {
+// IsLoopback reports whether an address is loopback, which IRC servers do not throttle.
+func IsLoopback(address string) bool {
 	host := config.HostOf(address)
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -55,20 +55,22 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, set container_host to that engine's docker_host", t.Container)
 }
 
-// botWarnings warn if the session of a target counts as a user, so that there is always one.
+// botWarnings warn if the sessions of a relay check count as users, so that there is always one. A login is over too soon to be one of them.
 func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) {
+	if settings.Common().Kind != "relay" {
+		return nil
+	}
 	for _, counts := range []struct {
-		by    string   // kind of the target that counts
-		kinds []string // of targets with a session there
+		by    string // kind of the target that counts
 		alert string
 		key   string
 		gone  config.GoneAlert
 	}{
-		{"irc_rpc", []string{"relay", "irc_login"}, "IRCUsersGone", "irc_users_gone", cfg.Alerts.IRCUsersGone},
-		{"xmpp_metrics", []string{"relay", "xmpp_login"}, "XMPPSessionsGone", "xmpp_sessions_gone", cfg.Alerts.XMPPSessionsGone},
+		{"irc_rpc", "IRCUsersGone", "irc_users_gone", cfg.Alerts.IRCUsersGone},
+		{"xmpp_metrics", "XMPPSessionsGone", "xmpp_sessions_gone", cfg.Alerts.XMPPSessionsGone},
 	} {
 		counted := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == counts.by })
-		if counted && slices.Contains(counts.kinds, settings.Common().Kind) && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
+		if counted && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; set alerts.%s.bots to the number of such sessions and bots", counts.alert, counts.key))
 		}
 	}
@@ -78,7 +80,7 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 // throttleWarning warns if an irc_login and an irc_tls together connect to one IRC server more often than it accepts by default.
 func throttleWarning(cfg *config.Config, settings config.Settings) string {
 	login, ok := settings.(*collectors.IRCLogin)
-	if !ok {
+	if !ok || collectors.IsLoopback(login.Address) {
 		return ""
 	}
 	perMinute := func(schedule string) float64 {

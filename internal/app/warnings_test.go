@@ -10,15 +10,18 @@ import (
 func TestTargetsThatDisturbEachOtherAreWarnedOf(t *testing.T) {
 	const counters = "  - {kind: irc_rpc, url: 'https://irc.test/api', user: a, password: b}\n  - {kind: xmpp_metrics, url: 'http://xmpp.test/metrics'}\n"
 	const login, client = "  - {kind: irc_login, address: 'irc.test:6697'}\n", "  - {kind: xmpp_login, user: a@chat.test, password: b}\n"
+	const relay = "  - {kind: relay, irc: {address: irc.test, channel: '#a'}, xmpp: {user: a@chat.test, password: b, room: a@rooms.test}}\n"
 	for name, tt := range map[string]struct {
 		text string
 		want []string // in the texts of the warnings
 	}{
-		"sessions are users":     {"targets:\n" + counters + login + client, []string{"so that IRCUsersGone never fires; set alerts.irc_users_gone.bots", "so that XMPPSessionsGone never fires"}},
-		"they are accounted for": {"alerts: {irc_users_gone: {bots: 1}, xmpp_sessions_gone: {bots: 1}}\ntargets:\n" + counters + login + client, nil},
-		"the alerts are off":     {"alerts: {irc_users_gone: {typical: 0}, xmpp_sessions_gone: {typical: 0}}\ntargets:\n" + counters + login + client, nil},
-		"nobody counts":          {"targets:\n" + login + client, nil},
+		"sessions are users":     {"targets:\n" + counters + relay, []string{"so that IRCUsersGone never fires; set alerts.irc_users_gone.bots", "so that XMPPSessionsGone never fires"}},
+		"they are accounted for": {"alerts: {irc_users_gone: {bots: 1}, xmpp_sessions_gone: {bots: 1}}\ntargets:\n" + counters + relay, nil},
+		"the alerts are off":     {"alerts: {irc_users_gone: {typical: 0}, xmpp_sessions_gone: {typical: 0}}\ntargets:\n" + counters + relay, nil},
+		"nobody counts":          {"targets:\n" + relay, nil},
+		"a login is soon over":   {"targets:\n" + counters + login + client, nil},
 		"two probes of a server": {"poll: {interval: 30s}\ntargets:\n" + login + "  - {kind: irc_tls, address: 'irc.test:6697'}\n", []string{"with irc_tls it connects more than 3 times in 60 s"}},
+		"of a local server":      {"poll: {interval: 30s}\ntargets:\n  - {kind: irc_login, address: 'localhost:6697'}\n  - {kind: irc_tls, address: 'localhost:6697'}\n", nil},
 		"of two servers":         {"poll: {interval: 30s}\ntargets:\n" + login + "  - {kind: irc_tls, address: 'other.test:6697'}\n", nil},
 		"not so often":           {"poll: {interval: 60s}\ntargets:\n" + login + "  - {kind: irc_tls, address: 'irc.test:6697'}\n", nil},
 		"by a schedule":          {"poll: {interval: 30s}\ntargets:\n" + strings.Replace(login, "}", ", schedule: '@every 1m'}", 1) + "  - {kind: irc_tls, address: 'irc.test:6697', schedule: '@every 1m'}\n", nil},
