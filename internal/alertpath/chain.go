@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // Expected is what the exporter's configuration says about the path.
@@ -86,6 +88,16 @@ type Target struct {
 	LastError string            `json:"lastError"`
 	// Interval is missing in versions before 2.29.
 	Interval string `json:"scrapeInterval"`
+}
+
+// address is the address without what may be secret in it.
+func (t *Target) address() string { return exchange.PrintableURL(t.ScrapeURL) }
+
+var urlInText = regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^\s"]+`)
+
+// withPrintableURLs removes from the URLs in a message what may be secret.
+func withPrintableURLs(message string) string {
+	return urlInText.ReplaceAllStringFunc(message, exchange.PrintableURL)
 }
 
 func (t *Target) interval() time.Duration {
@@ -271,12 +283,12 @@ func (f *Facts) scrape() Step {
 	for _, t := range targets {
 		switch t.Health {
 		case "up":
-			up = append(up, t.ScrapeURL)
+			up = append(up, t.address())
 			interval = max(interval, t.interval())
 		case "down":
-			down = append(down, fmt.Sprintf("%s: %s", t.ScrapeURL, t.LastError))
+			down = append(down, fmt.Sprintf("%s: %s", t.address(), withPrintableURLs(t.LastError)))
 		default:
-			untried = append(untried, t.ScrapeURL)
+			untried = append(untried, t.address())
 		}
 	}
 	switch {

@@ -145,6 +145,21 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestSecretsInTheAddressOfATargetAreNotShown(t *testing.T) {
+	const address = "http://me:s3cret@gate/metrics?token=s3cret"
+	for health, want := range map[string]string{"up": "http://gate/metrics every 30s", "down": `Get "http://gate/metrics": connection refused`, "unknown": "http://gate/metrics"} {
+		f := soundFacts(t)
+		f.Targets[0].ScrapeURL, f.Targets[0].Health, f.Targets[0].LastError = address, health, `Get "`+address+`": connection refused`
+		s := find(Chain(f), StepScrape)
+		if text := s.Text + s.Error; strings.Contains(text, "s3cret") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", health, text)
+		}
+		if list := targetsOf(f.Targets); list != "http://gate/metrics" {
+			t.Errorf("targets: %s", list)
+		}
+	}
+}
+
 func TestDrillIsNotRaisedWhereItShowsNothing(t *testing.T) {
 	f := soundFacts(t)
 	f.Checksums, f.LabelChecks[0] = []string{"1"}, nil

@@ -425,7 +425,7 @@ func (p *Progress) finish(steps []Step) []Step {
 func targetsOf(targets []Target) string {
 	urls := map[string]bool{}
 	for _, t := range targets {
-		urls[t.ScrapeURL] = true
+		urls[t.address()] = true
 	}
 	return strings.Join(slices.Sorted(maps.Keys(urls)), ", ")
 }
