@@ -13,6 +13,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
+// ordinaryAlert is one of our alerts that is a warning first, and critical later.
+const ordinaryAlert = "TargetDown"
+
 // Expected is what the exporter's configuration says about the path.
 type Expected struct {
 	// Job is the job that the rules expect the scrapes to have.
@@ -73,6 +76,9 @@ type Setup struct {
 		EvaluationInterval string            `yaml:"evaluation_interval"`
 		ExternalLabels     map[string]string `yaml:"external_labels"`
 	} `yaml:"global"`
+	Alerting struct {
+		Relabel []any `yaml:"alert_relabel_configs"`
+	} `yaml:"alerting"`
 	RuleFiles []string `yaml:"rule_files"`
 	Scrapes   []struct {
 		Job         string `yaml:"job_name"`
@@ -422,14 +428,30 @@ func (f *Facts) evaluation(groups []Group) Step {
 	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", spell(interval))
 }
 
-// received is the alert Watchdog of our rules in Alertmanager.
+// received is the alert Watchdog of our rules in Alertmanager, as this Prometheus sends it.
 func (f *Facts) received() *Received {
 	for i := range f.Alerts {
-		if f.Alerts[i].Labels["alertname"] == "Watchdog" {
+		if labels := f.Alerts[i].Labels; labels["alertname"] == "Watchdog" && f.sentByThisPrometheus(labels) {
 			return &f.Alerts[i]
 		}
 	}
 	return nil
+}
+
+// sentByThisPrometheus compares the external labels, by which several Prometheus at one Alertmanager differ. Relabeling may drop some,
+// such as that of a replica.
+func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
+	ofRule := map[string]string{}
+	if rule := f.rule("Watchdog"); rule != nil {
+		ofRule = rule.Labels
+	}
+	for name, want := range f.Setup.Global.ExternalLabels {
+		got, has := labels[name]
+		if _, overridden := ofRule[name]; !overridden && got != want && (has || len(f.Setup.Alerting.Relabel) == 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // sending judges by Watchdog, which always fires, whether alerts arrive.
@@ -473,23 +495,36 @@ func (f *Facts) watchdog() Step {
 	if f.routing == nil {
 		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
 	}
-	var served, nowhere []string
+	var served, ordinary []string
+	others := append(f.receiversOf("warning"), f.receiversOf("critical")...)
 	for _, name := range arrived.receivers() {
-		if uses := f.routing.uses(name); uses != "" {
+		switch uses := f.routing.uses(name); {
+		case uses != "" && slices.Contains(others, name):
+			ordinary = append(ordinary, name)
+		case uses != "":
 			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
-		} else {
-			nowhere = append(nowhere, name)
 		}
 	}
-	if len(served) == 0 {
-		return wrong(StepWatchdog, "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch",
-			"nobody notices when alerting stops: Watchdog goes to %s, which notifies nobody", quoted(nowhere))
+	const hint = "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch"
+	switch {
+	case len(served)+len(ordinary) == 0:
+		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, which notifies nobody", quoted(arrived.receivers()))
+	case len(served) == 0:
+		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
 	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
 	if when := timed(f.routing.routesOf(arrived.Labels)); when != "" {
 		step = step.note("its route %s", when)
 	}
 	return step
+}
+
+// receiversOf are the receivers of our ordinary alerts of a severity.
+func (f *Facts) receiversOf(severity string) []string {
+	labels := f.drillLabels(severity)
+	delete(labels, "drill")
+	labels["alertname"] = ordinaryAlert
+	return receiversOf(f.routing.routesOf(labels))
 }
 
 // suppressedBy says what silences, inhibits or mutes an alert; "" if nothing does.
@@ -554,17 +589,15 @@ func (f *Facts) Predict(severity string, wanted []string) []Step {
 		return nil
 	}
 	if f.routing == nil {
-		return []Step{unknown(StepRoute, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)}
+		step := unknown(StepRoute, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
+		if len(wanted) > 0 {
+			step.State, step.Hint = Wrong, "leave out --dry-run, or --receiver: without the routes nothing shows that the alert gets there"
+		}
+		return []Step{step}
 	}
 	labels := f.drillLabels(severity)
 	routes := f.routing.routesOf(labels)
-	var names []string
-	for _, r := range routes {
-		if !slices.Contains(names, r.Receiver) {
-			names = append(names, r.Receiver)
-		}
-	}
-	steps := []Step{f.routing.judge(names, wanted, labels)}
+	steps := []Step{f.routing.judge(receiversOf(routes), wanted, labels)}
 	if when := timed(routes); when != "" {
 		steps[0] = steps[0].note("its route %s", when)
 	}

@@ -128,6 +128,8 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			f.Alerts = append(f.Alerts, receivedBy(map[string]string{"alertname": "X", "a": "b"}))
 		}, StepWatchdog, Wrong, `inhibited by X a="b"`, "end it"},
 		{"Watchdog goes nowhere", func(f *Facts) { f.routing.integrations["heartbeat"] = nil }, StepWatchdog, Wrong, `goes to "heartbeat", which notifies nobody`, "outside service"},
+		{"Watchdog goes where other alerts go", func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "page") }, StepWatchdog, Wrong, `Watchdog goes to "chat", "page", as other alerts do`, "outside service"},
+		{"Watchdog goes there too", func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "heartbeat") }, StepWatchdog, Works, "goes to heartbeat (webhook)", ""},
 		{"routes are not known", func(f *Facts) { f.routing, f.routingErr = nil, errors.New("no YAML") }, StepWatchdog, Unknown, "no YAML", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -142,6 +144,49 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 				t.Errorf("hint %q, want none", got.Hint)
 			}
 		})
+	}
+}
+
+// TestWatchdogOfAnotherPrometheusDoesNotCount has two environments at one Alertmanager.
+func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
+	for name, tt := range map[string]struct {
+		env     string
+		relabel []any
+		want    State
+	}{
+		"this environment":                      {"prod", nil, Works},
+		"another environment":                   {"staging", nil, Wrong},
+		"no environment":                        {"", nil, Wrong},
+		"no environment, perhaps by relabeling": {"", []any{"labeldrop"}, Works},
+		"another one, with relabeling":          {"staging", []any{"labeldrop"}, Wrong},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := soundFacts(t)
+			f.SendErrors = map[string]float64{"x": 3}
+			f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel = map[string]string{"env": "prod", "severity": "overridden"}, tt.relabel
+			f.Groups[0].Rules[2].Labels = map[string]string{"stack": "chat", "severity": "none"}
+			if tt.env != "" {
+				f.Alerts[0].Labels["env"] = tt.env
+			}
+			steps := Chain(f)
+			if got := find(steps, StepSending); got.State != tt.want {
+				t.Errorf("got %+v", got)
+			}
+			if got := find(steps, StepWatchdog); (got.State == Works) != (tt.want == Works) {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+func TestDryRunDoesNotPromiseAReceiverWithoutRoutes(t *testing.T) {
+	f := soundFacts(t)
+	f.routing, f.routingErr = nil, errors.New("no YAML")
+	if steps := f.Predict("none", nil); AnyWrong(steps) {
+		t.Errorf("without a receiver: %+v", steps)
+	}
+	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong || !strings.Contains(got.Error, "no YAML") {
+		t.Errorf("got %+v", got)
 	}
 }
 

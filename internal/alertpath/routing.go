@@ -172,6 +172,16 @@ func (r *route) taken(labels map[string]string) []*route {
 	return taken
 }
 
+// receiversOf are the receivers of routes, each once.
+func receiversOf(routes []*route) (names []string) {
+	for _, r := range routes {
+		if !slices.Contains(names, r.Receiver) {
+			names = append(names, r.Receiver)
+		}
+	}
+	return names
+}
+
 // uses names the integrations of a receiver, "" if it has none.
 func (r *routing) uses(receiver string) string {
 	return strings.Join(slices.Sorted(maps.Keys(r.integrations[receiver])), ", ")
