@@ -67,7 +67,7 @@ func run(args []string) int {
 	drill.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&drillFlags.Alertmanager)
 	drill.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").StringVar(&drillFlags.Exporter)
 	drill.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").EnumVar(&drillFlags.Severity, "none", "warning", "critical")
-	drill.Flag("yes", "Confirm --severity=critical, which rings real telephones.").BoolVar(&drillFlags.Yes)
+	drill.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&drillFlags.Yes)
 	drill.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&drillFlags.Receivers)
 	drill.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&drillFlags.DryRun)
 	drillOutput := drill.Flag("output", "Output format: table or json.").Default("table").Enum("table", "json")

@@ -580,6 +580,33 @@ func NotRaised(blocked []string) Step {
 	return unknown(StepRaise, "first repair: "+strings.Join(blocked, ", "), "no test alert was raised")
 }
 
+// Unconfirmed is the step of a drill that is not raised, since it would notify receivers of worse alerts, which nobody has confirmed. It is
+// nil if the drill would not.
+func (f *Facts) Unconfirmed(severity string) *Step {
+	if f.routing == nil {
+		step := wrong(StepRaise, "add --yes to confirm that real telephones may ring", "no test alert was raised: Alertmanager's configuration cannot be read: %v", f.routingErr)
+		return &step
+	}
+	rung := f.rung(severity)
+	if len(rung) == 0 {
+		return nil
+	}
+	step := wrong(StepRaise, "add a route for drills: deploy/alertmanager/README.md, Drill; or add --yes to confirm that their telephones may ring",
+		"no test alert was raised: it would notify %s, as real problems do", quoted(rung))
+	return &step
+}
+
+// rung are the receivers of a drill that notify somebody, and also of alerts that are worse than its severity.
+func (f *Facts) rung(severity string) []string {
+	worse := f.receiversOf("critical")
+	if severity == "none" {
+		worse = append(worse, f.receiversOf("warning")...)
+	}
+	return slices.DeleteFunc(receiversOf(f.routing.routesOf(f.drillLabels(severity))), func(name string) bool {
+		return f.routing.uses(name) == "" || !slices.Contains(worse, name)
+	})
+}
+
 // RaiseFailed is the step of a drill that the exporter refused.
 func RaiseFailed(err error) Step { return refused(StepRaise, err) }
 
@@ -600,6 +627,9 @@ func (f *Facts) Predict(severity string, wanted []string) []Step {
 	steps := []Step{f.routing.judge(receiversOf(routes), wanted, labels)}
 	if when := timed(routes); when != "" {
 		steps[0] = steps[0].note("its route %s", when)
+	}
+	if rung := f.rung(severity); len(rung) > 0 && severity != "critical" {
+		steps[0] = steps[0].note("%s is notified of real problems too, so that the drill requires --yes", quoted(rung))
 	}
 	for i := range f.Silences {
 		if s := &f.Silences[i]; s.silences(labels) {

@@ -179,6 +179,44 @@ func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
 	}
 }
 
+// TestDrillThatWouldRingIsConfirmed has sites whose Alertmanager has no route for drills.
+func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change         func(r *routing)
+		severity, want string
+	}{
+		"as shipped":                   {func(*routing) {}, "none", ""},
+		"a warning":                    {func(*routing) {}, "warning", ""},
+		"critical":                     {func(*routing) {}, "critical", `"page"`},
+		"to the heartbeat":             {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
+		"to the channel":               {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
+		"everything to one receiver":   {func(r *routing) { r.root.Routes = nil }, "warning", `"chat"`},
+		"everything to nobody":         {func(r *routing) { r.root.Routes, r.integrations = nil, nil }, "none", ""},
+		"to drill, and to all's pager": {func(r *routing) { r.root.Routes[0].Continue = true; r.root.Routes[1].Receiver = "page" }, "none", `"page"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := soundFacts(t)
+			tt.change(f.routing)
+			got := ""
+			if step := f.Unconfirmed(tt.severity); step != nil {
+				got = step.Error
+			}
+			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("got %q", got)
+			}
+			noted := strings.Contains(strings.Join(f.Predict(tt.severity, nil)[0].Notes, " "), "requires --yes")
+			if noted != (tt.want != "" && tt.severity != "critical") {
+				t.Errorf("noted by --dry-run: %t", noted)
+			}
+		})
+	}
+	f := soundFacts(t)
+	f.routing, f.routingErr = nil, errors.New("no YAML")
+	if step := f.Unconfirmed("none"); step == nil || !strings.Contains(step.Error, "no YAML") {
+		t.Errorf("without routes: %+v", step)
+	}
+}
+
 func TestDryRunDoesNotPromiseAReceiverWithoutRoutes(t *testing.T) {
 	f := soundFacts(t)
 	f.routing, f.routingErr = nil, errors.New("no YAML")

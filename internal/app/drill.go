@@ -24,7 +24,7 @@ import (
 type DrillOptions struct {
 	// Prometheus, Alertmanager and Exporter are URLs. Without Exporter, it is the one of this host with the same --web.listen-address.
 	Prometheus, Alertmanager, Exporter string
-	// Severity is that of the alert. Yes confirms one that rings telephones.
+	// Severity is that of the alert. Yes confirms that it may ring telephones.
 	Severity string
 	Yes      bool
 	// Receivers must be notified.
@@ -61,6 +61,10 @@ func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpa
 		return !alertpath.AnyWrong(steps), ctx.Err()
 	case len(blocked) > 0:
 		report(append(steps, alertpath.NotRaised(blocked)))
+		return false, ctx.Err()
+	}
+	if unconfirmed := facts.Unconfirmed(d.Severity); unconfirmed != nil && !d.Yes {
+		report(append(steps, *unconfirmed))
 		return false, ctx.Err()
 	}
 	report(steps)

@@ -290,6 +290,12 @@ var drillFaults = []drillFault{
 		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
 	},
 	{
+		name: "no route for drills", step: "raise", err: `it would notify "page", as real problems do`, hint: "add a route for drills", stops: true, short: true,
+		cause: func(s *drillSite) {
+			s.with(`'drill="true"'`, `'drill="yes"'`).with(`matchers: ['stack="chat"', 'severity="none"']`, `matchers: ['alertname="Watchdog"']`)
+		},
+	},
+	{
 		name: "silence", step: "suppression", err: "by anna until", hint: "end what holds it back",
 		after: func(s *drillSite) {
 			now := time.Now().UTC()
