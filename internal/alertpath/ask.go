@@ -331,7 +331,7 @@ func (c *Client) counters(ctx context.Context) (Counters, error) {
 	return counters, nil
 }
 
-// Raise raises the alert of a drill, and returns how to follow it. The caller ends it with End.
+// Raise raises the alert of a drill, and returns how to follow it. Follow ends it.
 func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers []string) (*Plan, error) {
 	before, err := p.Alertmanager.counters(ctx)
 	if err != nil {
@@ -342,7 +342,8 @@ func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers [
 		return nil, err
 	}
 	begun := time.Now()
-	answer, _, err := p.Exporter.do(ctx, http.MethodPost, "/api/v1/drill", body)
+	// An interruption must not hide the id of a drill that has begun.
+	answer, _, err := p.Exporter.do(context.WithoutCancel(ctx), http.MethodPost, "/api/v1/drill", body)
 	if err != nil {
 		return nil, withRaiseHint(err)
 	}
@@ -356,7 +357,7 @@ func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers [
 		return nil, fmt.Errorf("read the exporter's answer: %w", err)
 	}
 	// The exporter's clock may be another one.
-	until := begun.Add(f.Lasts(severity))
+	until := time.Now().Add(f.Lasts(severity))
 	return &Plan{Facts: f, ID: started.Drill.ID, Receivers: receivers, Raised: begun, Took: time.Since(begun), Until: until, Before: before}, nil
 }
 
@@ -374,27 +375,43 @@ func withRaiseHint(err error) error {
 	return known
 }
 
-// End ends a drill.
-func (p *Path) End(ctx context.Context, id string) error {
-	_, _, err := p.Exporter.do(ctx, http.MethodDelete, "/api/v1/drill/"+id, nil)
-	return err
-}
-
 // Follow looks at a drill until all is known about it, ends it, and looks until its alert has ended. If ctx is done, it ends the drill at
 // once.
 func (p *Path) Follow(ctx context.Context, plan *Plan) []Step {
 	progress := NewProgress(plan)
 	p.watch(ctx, plan, progress)
-	if err := p.End(context.WithoutCancel(ctx), plan.ID); err == nil || failure.ReasonOf(err) == failure.NotFound {
-		progress.Ended(time.Now())
+	if err := p.end(ctx, plan); err != nil && time.Now().Before(plan.Until) {
+		progress.endErr = err
+		select { // the drill ends by itself
+		case <-ctx.Done():
+			return progress.Steps()
+		case <-time.After(time.Until(plan.Until)):
+		}
 	}
+	progress.Ended(time.Now())
 	p.watch(ctx, plan, progress)
 	return progress.Steps()
 }
 
+// maxEndRequests is how often a drill is ended at most: the address may be that of several exporters, one of which has the drill.
+const maxEndRequests = 5
+
+func (p *Path) end(ctx context.Context, plan *Plan) (err error) {
+	for range maxEndRequests {
+		_, _, err = p.Exporter.do(context.WithoutCancel(ctx), http.MethodDelete, "/api/v1/drill/"+plan.ID, nil)
+		if err == nil || failure.ReasonOf(err) != failure.NotFound {
+			return err
+		}
+	}
+	return err
+}
+
+// watch returns when all is known, or ctx is done.
 func (p *Path) watch(ctx context.Context, plan *Plan, progress *Progress) {
 	for tick := time.NewTicker(observeEvery); ; {
-		if progress.See(p.observe(ctx, plan)) || ctx.Err() != nil {
+		observation := p.observe(ctx, plan)
+		progress.interrupted = ctx.Err() != nil
+		if progress.interrupted || progress.See(observation) {
 			tick.Stop()
 			return
 		}

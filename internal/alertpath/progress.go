@@ -79,6 +79,10 @@ type Progress struct {
 	busy map[string]bool
 	// verdict is the step of the notification, once it is known.
 	verdict Step
+	// interrupted reports whether nobody waited until all was known.
+	interrupted bool
+	// endErr is why the exporter did not end the drill when asked.
+	endErr error
 }
 
 // Slack is what each step may take longer than its intervals explain.
@@ -355,12 +359,12 @@ func (p *Progress) Steps() []Step {
 	facts := p.plan.Facts
 	steps := []Step{works(StepRaise, "the exporter shows the drill %s", p.plan.ID).since(p.plan.Raised).took(p.plan.Took)}
 	if p.sampled.IsZero() {
-		step := wrong(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
+		step := p.stuck(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
 		return p.finish(append(steps, step.note("Prometheus scrapes %s", targetsOf(facts.ours()))))
 	}
 	steps = append(steps, works(StepSample, "Prometheus has scraped the drill").took(p.sampled.Sub(p.plan.Raised)))
 	if p.fired.IsZero() {
-		return p.finish(append(steps, wrong(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
+		return p.finish(append(steps, p.stuck(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
 	}
 	alert := works(StepAlert, "%s fires", facts.Drill).took(p.fired.Sub(p.sampled))
 	if hold := p.hold(); hold > 0 {
@@ -368,7 +372,7 @@ func (p *Progress) Steps() []Step {
 	}
 	steps = append(steps, alert)
 	if p.delivered.IsZero() {
-		step := wrong(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
+		step := p.stuck(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
 			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, p.waited(p.fired))
 		if facts.clocks().State == Wrong {
 			step.Hint = "first set the clocks; Alertmanager drops alerts that end in its past"
@@ -400,6 +404,14 @@ func (p *Progress) suppression() []Step {
 	return []Step{passed, p.verdict.took(p.notified.Sub(p.delivered))}
 }
 
+// stuck is a step that did not happen.
+func (p *Progress) stuck(name, hint, format string, args ...any) Step {
+	if p.interrupted {
+		return unknown(name, "", format, args...)
+	}
+	return wrong(name, hint, format, args...)
+}
+
 // waited is how long a step has been waited for, until the drill was ended.
 func (p *Progress) waited(since time.Time) string {
 	if !p.ended.IsZero() {
@@ -413,13 +425,25 @@ func (p *Progress) finish(steps []Step) []Step {
 	if p.last.Err != nil {
 		steps[len(steps)-1] = steps[len(steps)-1].note("a request failed last: %v", p.last.Err)
 	}
+	return append(steps, p.resolution())
+}
+
+func (p *Progress) resolution() Step {
+	var step Step
 	switch {
 	case p.ended.IsZero():
-		return append(steps, unknown(StepResolution, "", "the drill ends by itself at %s", p.plan.Until.UTC().Format("15:04:05 UTC")))
+		step = unknown(StepResolution, "", "the drill ends by itself at %s", p.plan.Until.UTC().Format("15:04:05 UTC"))
+	case p.last.At.Before(p.ended):
+		step = unknown(StepResolution, "", "the drill has ended; nothing shows that its alert has")
 	case p.resolved.IsZero():
-		return append(steps, wrong(StepResolution, "open the rule on Prometheus' page /alerts; the exporter has ended the drill", "the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended))))
+		step = p.stuck(StepResolution, "open the rule on Prometheus' page /alerts; the drill has ended", "the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended)))
+	default:
+		step = works(StepResolution, "the alert has ended everywhere").took(p.resolved.Sub(p.ended))
 	}
-	return append(steps, works(StepResolution, "the alert has ended everywhere").took(p.resolved.Sub(p.ended)))
+	if p.endErr != nil {
+		step = step.note("the exporter did not end the drill when asked: %v; give --exporter the address of one exporter, not of several", p.endErr)
+	}
+	return step
 }
 
 func targetsOf(targets []Target) string {

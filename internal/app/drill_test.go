@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
@@ -270,28 +269,75 @@ func TestDryRunRaisesNothing(t *testing.T) {
 	})
 }
 
+// TestInterruptedDrillEndsTheAlert interrupts a drill that has begun, and one whose id has not arrived yet.
 func TestInterruptedDrillEndsTheAlert(t *testing.T) {
-	inSimulatedTime(t, func(t *testing.T) {
-		c := newChain(t)
-		c.stuck = true
-		ctx, interrupt := context.WithCancel(contextOf(t))
-		defer interrupt()
-		ended := make(chan error, 1)
-		go func() {
-			_, _, err := c.drill(ctx, t)
-			ended <- err
-		}()
-		c.exporter.wait(t, "the drill", func(page) bool { return c.drillID(t) != "" })
-		interrupt()
-		if err := <-ended; err == nil {
-			t.Error("no error although it was interrupted")
-		}
-		time.Sleep(time.Second)
-		synctest.Wait()
-		if found := c.exporter.drills(t); len(found) > 0 {
-			t.Errorf("the drills %v go on", found)
-		}
+	for name, before := range map[string]bool{"before the answer": true, "after the answer": false} {
+		t.Run(name, func(t *testing.T) {
+			inSimulatedTime(t, func(t *testing.T) {
+				c := newChain(t)
+				c.stuck = true
+				ctx, interrupt := context.WithCancel(contextOf(t))
+				defer interrupt()
+				c.behindAnother(t, func(r *http.Request) {
+					if before && r.Method == http.MethodPost {
+						interrupt()
+					}
+				})
+				time.AfterFunc(10*time.Second, interrupt)
+				steps, ok, err := c.drill(ctx, t)
+				if err == nil || ok {
+					t.Error("no error although it was interrupted")
+				}
+				if alertpath.AnyWrong(steps) {
+					t.Errorf("an interruption is no fault: %+v", steps)
+				}
+				says(t, "the exporter's log", c.exporter.log.String(), "drill has begun", "drill has ended")
+				if found := c.exporter.drills(t); len(found) > 0 {
+					t.Errorf("the drills %v go on", found)
+				}
+			})
+		})
+	}
+}
+
+// behindAnother puts a server before the exporter, which sees and may change each request.
+func (c *chain) behindAnother(t *testing.T, see func(*http.Request)) {
+	t.Helper()
+	c.flags.Exporter = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		see(r)
+		body, _ := io.ReadAll(r.Body)
+		status, answer := c.exporter.exchange(t, r.Method, r.URL.Path, string(body)) //nolint:contextcheck // it outlives an interruption
+		w.WriteHeader(status)
+		w.Write(answer) //nolint:errcheck // the client is gone
 	})
+}
+
+// TestDrillBehindALoadBalancerEnds has the request to end a drill reach the other exporter of a pair: twice, and always.
+func TestDrillBehindALoadBalancerEnds(t *testing.T) {
+	for misses, want := range map[int]time.Duration{2: time.Minute, 100: 2 * time.Minute} {
+		inSimulatedTime(t, func(t *testing.T) {
+			c := newChain(t)
+			c.behindAnother(t, func(r *http.Request) {
+				if r.Method == http.MethodDelete && misses > 0 {
+					misses--
+					r.URL.Path += "-of-another"
+				}
+			})
+			begun := time.Now()
+			steps, ok, err := c.drill(contextOf(t), t)
+			must(t, err)
+			if took := time.Since(begun); took > want+30*time.Second || took < want-time.Minute {
+				t.Errorf("took %s, want about %s", took, want)
+			}
+			got := stepOf(steps, "resolution")
+			if noted := strings.Contains(strings.Join(got.Notes, " "), "the address of one exporter"); !ok || got.State != alertpath.Works || noted != (misses > 0) {
+				t.Errorf("got %+v", got)
+			}
+			if found := c.exporter.drills(t); len(found) > 0 {
+				t.Errorf("the drills %v go on", found)
+			}
+		})
+	}
 }
 
 func TestDrillAsksBeforeItRingsTelephones(t *testing.T) {
