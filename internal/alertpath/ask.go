@@ -257,11 +257,14 @@ func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
 		Config struct {
 			Original string `json:"original"`
 		} `json:"config"`
+		Cluster struct {
+			Peers []any `json:"peers"`
+		} `json:"cluster"`
 	}
 	if err := c.get(ctx, "/api/v2/status", nil, &status); err != nil {
 		return err
 	}
-	f.Alertmanager.Version, f.Alertmanager.Started = status.Version.Version, status.Uptime
+	f.Alertmanager.Version, f.Alertmanager.Started, f.Peers = status.Version.Version, status.Uptime, len(status.Cluster.Peers)
 	f.routing, f.routingErr = parseRouting(status.Config.Original)
 	if f.routingErr != nil {
 		f.routing = nil
@@ -425,6 +428,8 @@ func (p *Path) watch(ctx context.Context, plan *Plan, progress *Progress) {
 func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 	o := &Observation{}
 	defer func() { o.At = time.Now() }()
+	// The counters come first, so that those of a moment without the alert have nothing of its message.
+	counters, countErr := p.Alertmanager.counters(ctx)
 	series, err := p.Prometheus.series(ctx, fmt.Sprintf("chatstack_drill{id=%q}", plan.ID))
 	o.Sampled = len(series) > 0
 	var alerts struct {
@@ -438,21 +443,16 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 	}
 	err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts", nil, &o.Alerts), p.Alertmanager.get(ctx, "/api/v2/silences", nil, &o.Silences))
 	if received := o.received(plan.ID); received != nil {
-		groups := []struct {
-			Alerts []Received `json:"alerts"`
-		}{}
+		var groups []AlertGroup
 		names := received.receivers()
 		for i, name := range names {
 			names[i] = regexp.QuoteMeta(name)
 		}
 		err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts/groups", url.Values{"receiver": {"^(" + strings.Join(names, "|") + ")$"}}, &groups))
-		for _, g := range groups {
-			if slices.ContainsFunc(g.Alerts, func(a Received) bool { return a.Labels["id"] == plan.ID }) {
-				o.Groups = append(o.Groups, g.Alerts)
-			}
-		}
+		o.Groups = slices.DeleteFunc(groups, func(g AlertGroup) bool {
+			return !slices.ContainsFunc(g.Alerts, func(a Received) bool { return a.Labels["id"] == plan.ID })
+		})
 	}
-	counters, countErr := p.Alertmanager.counters(ctx)
 	o.Counters, o.Err = counters, errors.Join(err, countErr)
 	return o
 }

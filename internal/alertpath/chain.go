@@ -53,6 +53,8 @@ type Facts struct {
 	// routing is nil if routingErr says why it cannot be read.
 	routing    *routing
 	routingErr error
+	// Peers are how many Alertmanagers form its cluster, itself included. One of them sends a message.
+	Peers int
 	// Alerts are the alerts of our rules in Alertmanager.
 	Alerts   []Received
 	Silences []Silence

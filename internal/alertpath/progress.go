@@ -3,6 +3,7 @@ package alertpath
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -47,10 +48,18 @@ type Observation struct {
 	Alerts   []Received
 	Silences []Silence
 	// Groups are Alertmanager's groups with the drill's alert.
-	Groups   [][]Received
+	Groups   []AlertGroup
 	Counters Counters
 	// Err is why something could not be asked; the rest is then unknown.
 	Err error
+}
+
+// AlertGroup is a group of alerts in Alertmanager, which a receiver gets in one message.
+type AlertGroup struct {
+	Receiver struct {
+		Name string `json:"name"`
+	} `json:"receiver"`
+	Alerts []Received `json:"alerts"`
 }
 
 // received is the drill's alert in Alertmanager.
@@ -73,7 +82,9 @@ type Progress struct {
 	arrived *Received
 	// joined reports whether its group had alerts before it.
 	joined bool
-	// beforeSending are Alertmanager's counters shortly before it can send the alert.
+	// muted are the time intervals that mute the alert, by receiver.
+	muted map[string][]string
+	// beforeSending are Alertmanager's counters shortly before it can send the alert there.
 	beforeSending Counters
 	// busy are the receivers that have had other alerts since the drill began.
 	busy map[string]bool
@@ -93,7 +104,7 @@ const margin = 3 * time.Second
 
 // NewProgress begins to follow a drill.
 func NewProgress(plan *Plan) *Progress {
-	return &Progress{plan: plan, busy: map[string]bool{}, beforeSending: plan.Before}
+	return &Progress{plan: plan, busy: map[string]bool{}, beforeSending: maps.Clone(plan.Before)}
 }
 
 // See adds an observation. It reports whether all is known that can be known while the drill lasts.
@@ -126,8 +137,15 @@ func (p *Progress) See(o *Observation) (done bool) {
 	if received != nil {
 		p.seeGroups(o.Groups, received)
 	}
-	if p.delivered.IsZero() || p.plan.Facts.routing != nil && o.At.Before(p.delivered.Add(p.wait()-margin)) && !p.joined {
-		p.beforeSending = o.Counters
+	switch {
+	case p.delivered.IsZero():
+		p.beforeSending = maps.Clone(o.Counters)
+	case p.plan.Facts.routing != nil:
+		for _, c := range p.channels() {
+			if o.At.Before(c.earliest) {
+				p.beforeSending[c.Channel] = o.Counters[c.Channel]
+			}
+		}
 	}
 	if !p.ended.IsZero() {
 		mark(&p.resolved, !o.Sampled && o.Alert == nil && received == nil)
@@ -137,26 +155,23 @@ func (p *Progress) See(o *Observation) (done bool) {
 }
 
 // seeGroups looks at the groups of the drill's alert. Only they show time intervals that mute it, from version 0.28 on.
-func (p *Progress) seeGroups(groups [][]Received, received *Received) {
-	muted := map[string]bool{}
+func (p *Progress) seeGroups(groups []AlertGroup, received *Received) {
+	muted, free := map[string][]string{}, map[string]bool{}
 	for _, group := range groups {
-		free := true
-		for _, a := range group {
+		name := group.Receiver.Name
+		for _, a := range group.Alerts {
 			switch {
 			case a.Labels["id"] != p.plan.ID:
 				p.joined = p.joined || a.StartsAt.Before(received.StartsAt)
 			case len(a.Status.MutedBy) > 0:
-				free = false
-				for _, name := range a.Status.MutedBy {
-					muted[name] = true
-				}
+				muted[name] = append(muted[name], a.Status.MutedBy...)
+			default:
+				free[name] = true
 			}
 		}
-		if free {
-			return // a message goes out here
-		}
 	}
-	p.arrived.Status.MutedBy = slices.Sorted(maps.Keys(muted))
+	maps.DeleteFunc(muted, func(name string, _ []string) bool { return free[name] })
+	p.muted = muted
 }
 
 // Ended says when the drill was ended. What follows is its resolution.
@@ -181,7 +196,7 @@ func (p *Progress) settled(now time.Time) bool {
 	if known {
 		p.verdict, p.notified = step, now
 	}
-	return known
+	return known || now.After(p.plan.Until)
 }
 
 // scrape, evaluation and hold are how long Prometheus takes for each step.
@@ -222,14 +237,29 @@ func (f *Facts) Lasts(severity string) time.Duration {
 	return min(max(needed, 2*time.Minute), 10*time.Minute)
 }
 
-// suppressed says what holds the alert back in Alertmanager, "" if nothing is known to.
+// suppressed says what holds the alert back in Alertmanager, "" if nothing is known to. Time intervals do only if they mute a receiver that
+// must be notified, or all.
 func (p *Progress) suppressed() string {
-	return suppressedBy(p.arrived, p.last.Silences, p.last.Alerts)
+	alert := *p.arrived
+	held := func(name string) bool { return len(p.muted[name]) > 0 }
+	if p.plan.Facts.routing != nil && len(p.unmuted()) == 0 || slices.ContainsFunc(p.plan.Receivers, held) {
+		for _, names := range p.muted {
+			alert.Status.MutedBy = append(alert.Status.MutedBy, names...)
+		}
+		slices.Sort(alert.Status.MutedBy)
+		alert.Status.MutedBy = slices.Compact(alert.Status.MutedBy)
+	}
+	return suppressedBy(&alert, p.last.Silences, p.last.Alerts)
 }
 
 // served are the alert's receivers that notify somebody.
 func (p *Progress) served() []string {
 	return slices.DeleteFunc(p.arrived.receivers(), func(name string) bool { return p.plan.Facts.routing.uses(name) == "" })
+}
+
+// unmuted are those that no time interval mutes.
+func (p *Progress) unmuted() []string {
+	return slices.DeleteFunc(p.served(), func(name string) bool { return len(p.muted[name]) > 0 })
 }
 
 // route judges where Alertmanager sends the alert.
@@ -256,39 +286,44 @@ func matchersOf(labels map[string]string) string {
 type channel struct {
 	Channel
 	want float64
-	// alone reports whether no other alert can have caused notifications there.
-	alone bool
+	// earliest is when the alert can be sent there, less a margin.
+	earliest time.Time
+	// sure reports whether only this alert can have caused the notifications there.
+	sure bool
+	// Count is what happened since then.
 	Count
 }
+
+func (c *channel) accepted() float64 { return c.Attempts - c.Failed }
 
 // channels are those of the alert's receivers, with what they may have sent for it.
 func (p *Progress) channels() []channel {
 	routing := p.plan.Facts.routing
-	wants := map[Channel]float64{}
-	byReceiver := func(receiver, integration string) Channel {
-		if _, named := p.last.Counters[Channel{receiver, integration}]; named {
-			return Channel{receiver, integration}
-		}
-		return Channel{"", integration}
-	}
-	for _, name := range p.arrived.receivers() {
+	byKey := map[Channel]*channel{}
+	for _, name := range p.unmuted() {
 		for integration, n := range routing.integrations[name] {
-			wants[byReceiver(name, integration)] += float64(n)
+			key := Channel{name, integration}
+			if _, named := p.last.Counters[key]; !named {
+				key.Receiver = ""
+			}
+			if byKey[key] == nil {
+				byKey[key] = &channel{Channel: key, earliest: p.earliest(name)}
+			}
+			c := byKey[key]
+			c.want += float64(n)
+			c.earliest = slices.MinFunc([]time.Time{c.earliest, p.earliest(name)}, time.Time.Compare)
 		}
 	}
 	var channels []channel
-	for key, want := range wants {
-		alone := true
+	for key, c := range byKey {
+		c.Count = p.last.Counters[key].minus(p.beforeSending[key])
+		c.sure = c.Notifications <= c.want && p.beforeSending[key] == p.plan.Before[key]
 		for name := range p.busy {
 			if _, uses := routing.integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
-				alone = false
+				c.sure = false
 			}
 		}
-		before := p.plan.Before
-		if !alone { // others may have sent before this alert could be sent
-			before = p.beforeSending
-		}
-		channels = append(channels, channel{key, want, alone, p.last.Counters[key].minus(before[key])})
+		channels = append(channels, *c)
 	}
 	slices.SortFunc(channels, func(a, b channel) int {
 		return strings.Compare(a.Integration+" "+a.Receiver, b.Integration+" "+b.Receiver)
@@ -296,17 +331,40 @@ func (p *Progress) channels() []channel {
 	return channels
 }
 
+// earliest is when Alertmanager may send the alert to a receiver, less a margin. Its wait begins when the alert does.
+func (p *Progress) earliest(receiver string) time.Time {
+	if p.joined {
+		return p.delivered
+	}
+	wait := time.Duration(math.MaxInt64)
+	for _, r := range p.plan.Facts.routing.routesOf(p.arrived.Labels) {
+		if r.Receiver == receiver {
+			wait = min(wait, time.Duration(*r.GroupWait))
+		}
+	}
+	if wait == math.MaxInt64 { // the routes are not what they were
+		return p.delivered
+	}
+	begun := slices.MinFunc([]time.Time{p.delivered, p.arrived.StartsAt.Add(-p.plan.Facts.Alertmanager.Ahead)}, time.Time.Compare)
+	return begun.Add(wait - margin)
+}
+
 // judgeNotification compares Alertmanager's counters with those before the drill.
 func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
-	var sent, failing, waiting, silent []string
+	var sent, failing, unclear, waiting, silent []string
 	sure := true
 	for _, c := range p.channels() {
-		sure = sure && c.alone && c.Notifications <= c.want
+		if now.Before(c.earliest) {
+			return Step{}, false
+		}
+		sure = sure && c.sure
 		switch {
-		case c.Attempts-c.Failed >= c.want:
+		case c.accepted() >= c.want && (c.sure || c.Failed == 0 && c.accepted() >= c.Notifications):
 			sent = append(sent, c.Integration)
-		case c.GivenUp > 0 || c.Failed >= 2:
+		case c.GivenUp > 0 || c.Failed >= 2 || c.Failed > 0 && !c.sure:
 			failing = append(failing, fmt.Sprintf("%s (%.0f of %.0f attempts failed)", c.Integration, c.Failed, c.Attempts))
+		case c.accepted() > 0 && !c.sure:
+			unclear = append(unclear, c.Integration)
 		case c.Notifications > 0:
 			waiting = append(waiting, c.Integration)
 		default:
@@ -315,20 +373,20 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	}
 	probably := ""
 	if !sure {
-		if now.Before(p.delivered.Add(p.wait()+margin)) && now.Before(p.plan.Until) {
-			return Step{}, false // the message may still be to come, and needs the alert
+		if now.Before(p.delivered.Add(p.wait()+slack)) && now.Before(p.plan.Until) {
+			return Step{}, false // the message, or its failure, may still be to come, and needs the alert
 		}
 		probably = "probably "
 	}
-	to := quoted(p.served())
+	to := quoted(p.unmuted())
 	const log = "read Alertmanager's log, which says why (\"Notify for alerts failed\")"
 	if len(failing) > 0 {
 		return wrong(StepNotification, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s", to, probably, strings.Join(failing, ", ")), true
 	}
-	if len(waiting)+len(silent) == 0 {
+	if len(unclear)+len(waiting)+len(silent) == 0 {
 		step := works(StepNotification, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
 		if !sure {
-			step = step.note("Alertmanager's counters do not tell this message from those to other receivers; see whether it has arrived")
+			step = step.note("Alertmanager's counters do not tell this message from others; see whether it has arrived")
 		}
 		return step, true
 	}
@@ -342,7 +400,17 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	if len(waiting) > 0 {
 		return wrong(StepNotification, log+"; then check the address and the network of that receiver", "the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
 	}
-	return wrong(StepNotification, log, "Alertmanager has sent nothing to %s by %s within %s", to, strings.Join(silent, ", "), spell(now.Sub(p.delivered))), true
+	if len(unclear) > 0 {
+		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill later",
+			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s", strings.Join(unclear, ", "), to), true
+	}
+	const silence = "Alertmanager has sent nothing to %s by %s within %s"
+	after := spell(now.Sub(p.delivered))
+	if n := p.plan.Facts.Peers; n > 1 {
+		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill with --alertmanager=URL of another one",
+			silence+"; another one of its cluster of %d may have", to, strings.Join(silent, ", "), after, n), true
+	}
+	return wrong(StepNotification, log, silence, to, strings.Join(silent, ", "), after), true
 }
 
 // wait is how long Alertmanager collects alerts before it sends this one.
@@ -398,6 +466,9 @@ func (p *Progress) suppression() []Step {
 		return []Step{wrong(StepSuppression, "try again at another hour, or change the intervals of that route", "the alert is probably muted by time: its route %s", when)}
 	}
 	passed := works(StepSuppression, "nothing silences, inhibits or mutes it")
+	for _, name := range slices.Sorted(maps.Keys(p.muted)) {
+		passed = passed.note("the time interval %s mutes it for the receiver %q", strings.Join(p.muted[name], ", "), name)
+	}
 	if p.verdict.State == "" {
 		return []Step{passed, unknown(StepNotification, "read Alertmanager's log", "the drill ended before a message was sent")}
 	}

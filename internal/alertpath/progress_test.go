@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/common/model"
 )
 
 // rehearsal feeds a drill with observations, one each second.
@@ -49,7 +51,18 @@ func (r *rehearsal) arrive(receivers ...string) {
 	r.pass(10)
 	r.seen.Alert = &Alert{State: "firing"}
 	r.seen.Alerts = append(r.seen.Alerts, receivedBy(map[string]string{"alertname": "ChatstackDrill", "drill": "true", "id": "a", "stack": "chat", "severity": "none"}, receivers...))
+	r.seen.Alerts[len(r.seen.Alerts)-1].StartsAt = r.now
 	r.pass(1)
+}
+
+// groups puts alerts into groups of their receivers.
+func groups(alerts ...Received) (groups []AlertGroup) {
+	for _, a := range alerts {
+		g := AlertGroup{Alerts: []Received{a}}
+		g.Receiver = a.Receivers[0]
+		groups = append(groups, g)
+	}
+	return groups
 }
 
 // count adds to the counters of an integration.
@@ -125,16 +138,21 @@ func TestMessageIsClaimedOnlyIfItWasTheOnlyOne(t *testing.T) {
 		"others use email":   {func(r *rehearsal) { r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "page")) }, 1, false},
 		"others use it, and Alertmanager names receivers": {func(r *rehearsal) {
 			r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "page"))
-			r.seen.Counters[Channel{"drill", "email"}] = Count{Notifications: 1, Attempts: 1}
-		}, 7, true},
+			r.seen.Counters[Channel{"drill", "email"}] = Count{}
+		}, 1, true},
+		"a resolved message of another alert came before": {func(r *rehearsal) { r.count("email", Count{Notifications: 1, Attempts: 1}) }, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rehearse(t)
 			tt.others(r)
 			r.arrive("drill")
 			r.count("email", Count{Notifications: tt.sent, Attempts: tt.sent})
-			r.pass(5)
+			if _, named := r.seen.Counters[Channel{"drill", "email"}]; named {
+				r.seen.Counters[Channel{"drill", "email"}] = Count{Notifications: 1, Attempts: 1}
+			}
+			r.pass(16)
 			r.wantDone(true)
+			r.want(StepNotification, Works, "sent to")
 			if sure := !strings.HasPrefix(find(r.Steps(), StepNotification).Text, "probably"); sure != tt.sure {
 				t.Errorf("sure: %t, want %t", sure, tt.sure)
 			}
@@ -160,9 +178,118 @@ func TestDrillIsNotEndedByMessagesOfOthers(t *testing.T) {
 	r.pass(10)
 	r.wantDone(false) // no message since it could be sent
 	r.count("webhook", Count{Notifications: 1, Attempts: 1})
-	r.pass(1)
+	r.pass(10)
 	r.wantDone(true)
 	r.want(StepNotification, Works, "probably sent")
+}
+
+// TestMessageOfAnotherIsNotClaimed has a resolved message of another alert, which Alertmanager lists no more, before this one can be sent.
+func TestMessageOfAnotherIsNotClaimed(t *testing.T) {
+	r := rehearse(t)
+	r.plan.Receivers = []string{"chat"}
+	r.arrive("chat")
+	r.seen.Alerts[1].Labels["severity"] = "warning" // waits for 90 s
+	r.pass(4)
+	r.count("slack", Count{Notifications: 1, Attempts: 1})
+	r.pass(84)
+	r.wantDone(false)
+	r.count("slack", Count{Notifications: 1, Attempts: 1, Failed: 1})
+	r.pass(20)
+	r.wantDone(true)
+	r.want(StepNotification, Wrong, "probably fails: slack (1 of 1 attempts failed)")
+}
+
+// TestReceiverIsNotNotifiedByWhatIsUnclear has Watchdog go out by the same integration, while the drill's message gets stuck.
+func TestReceiverIsNotNotifiedByWhatIsUnclear(t *testing.T) {
+	for name, tt := range map[string]struct {
+		drill Count
+		state State
+		want  string
+	}{
+		"accepted":  {Count{Notifications: 1, Attempts: 1}, Works, "probably sent"},
+		"refused":   {Count{Notifications: 1, GivenUp: 1, Attempts: 1, Failed: 1}, Wrong, "probably fails: webhook (1 of 4 attempts failed)"},
+		"no answer": {Count{Notifications: 1}, Unknown, "began more messages by webhook than were accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := rehearse(t)
+			r.plan.Facts.routing.integrations["drill"] = map[string]int{"webhook": 1}
+			r.arrive("drill")
+			r.count("webhook", tt.drill)
+			for range 3 {
+				r.count("webhook", Count{Notifications: 1, Attempts: 1})
+				r.pass(6)
+			}
+			r.wantDone(true)
+			r.want(StepNotification, tt.state, tt.want)
+			if Notified(r.Steps()) != (tt.state == Works) {
+				t.Errorf("notified: %t", Notified(r.Steps()))
+			}
+		})
+	}
+}
+
+// TestEachChannelHasItsWait has a receiver that is notified at once beside one that waits.
+func TestEachChannelHasItsWait(t *testing.T) {
+	r := rehearse(t)
+	r.plan.Facts.routing.root.Routes[2].Continue = true
+	r.plan.Facts.routing.root.Routes[3].matchers = nil
+	r.plan.Facts.routing.integrations["page"] = map[string]int{"webhook": 1}
+	r.seen.Alerts = nil // without Watchdog, nobody else uses webhooks
+	r.arrive("page", "chat")
+	r.seen.Alerts[0].Labels["severity"] = "critical"
+	r.pass(45)
+	r.count("webhook", Count{Notifications: 1, Attempts: 1})
+	r.pass(20)
+	r.wantDone(false)
+	r.pass(25)
+	r.count("slack", Count{Notifications: 1, Attempts: 1})
+	r.pass(1)
+	r.wantDone(true)
+	r.want(StepNotification, Works, `sent to "chat", "page" by slack, webhook`)
+}
+
+// TestMutedReceiverIsNoFaultUnlessItIsWanted has two receivers, one of which a time interval mutes.
+func TestMutedReceiverIsNoFaultUnlessItIsWanted(t *testing.T) {
+	for wanted, stuck := range map[string]bool{"drill": false, "page": true} {
+		r := rehearse(t)
+		r.plan.Receivers = []string{wanted}
+		r.arrive("drill", "page")
+		r.seen.Groups = groups(receivedBy(r.seen.Alerts[1].Labels, "drill"), receivedBy(r.seen.Alerts[1].Labels, "page"))
+		r.seen.Groups[1].Alerts[0].Status.MutedBy = []string{"night"}
+		r.count("email", Count{Notifications: 1, Attempts: 1})
+		r.pass(1)
+		r.wantDone(true)
+		if stuck {
+			r.want(StepSuppression, Wrong, "muted by the time interval night")
+			continue
+		}
+		r.want(StepSuppression, Works, `night mutes it for the receiver "page"`)
+		r.want(StepNotification, Works, `sent to "drill" by email`)
+	}
+}
+
+// TestAnotherOfAClusterMayHaveSent asks one Alertmanager of two.
+func TestAnotherOfAClusterMayHaveSent(t *testing.T) {
+	r := rehearse(t)
+	r.plan.Facts.Peers = 2
+	r.arrive("drill")
+	r.pass(20)
+	r.wantDone(true)
+	r.want(StepNotification, Unknown, "sent nothing", "its cluster of 2 may have", "of another one")
+	if Notified(r.Steps()) {
+		t.Error("somebody is said to be notified")
+	}
+}
+
+// TestDrillIsNotFollowedBeyondItsEnd has a receiver that waits longer than the longest drill.
+func TestDrillIsNotFollowedBeyondItsEnd(t *testing.T) {
+	r := rehearse(t)
+	wait := model.Duration(time.Hour)
+	r.plan.Facts.routing.root.Routes[0].GroupWait = &wait
+	r.arrive("drill")
+	r.pass(200)
+	r.wantDone(true)
+	r.want(StepNotification, Unknown, "ended before a message was sent")
 }
 
 func TestDrillNamesWhereItGotStuck(t *testing.T) {
@@ -206,10 +333,10 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 			r.arrive("drill")
 			muted := r.seen.Alerts[1]
 			muted.Status.MutedBy = []string{"night"}
-			r.seen.Groups = [][]Received{{r.seen.Alerts[1]}, {muted}}
+			r.seen.Groups = groups(r.seen.Alerts[1], muted)
 			r.pass(1)
 			r.wantDone(false) // another route sends it
-			r.seen.Groups = [][]Received{{muted}, {muted}}
+			r.seen.Groups = groups(muted, muted)
 			r.pass(1)
 		}, StepSuppression, []string{"muted by the time interval night"}},
 		"muted, and Alertmanager does not say so": {func(r *rehearsal) {
@@ -240,7 +367,7 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 			r.arrive("page")
 			r.count("email", Count{Notifications: 1, Attempts: 1})
 			r.count("webhook", Count{Notifications: 1, Attempts: 2, Failed: 2})
-			r.pass(5)
+			r.pass(20)
 		}, StepNotification, []string{"webhook (2 of 2 attempts failed)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +397,8 @@ func TestDrillWaitsForItsGroup(t *testing.T) {
 	r.arrive("drill")
 	earlier := receivedBy(map[string]string{"alertname": "ChatstackDrill", "id": "earlier"}, "drill")
 	earlier.StartsAt = noon.Add(-time.Minute)
-	r.seen.Groups = [][]Received{{earlier, r.seen.Alerts[1]}}
+	r.seen.Groups = groups(r.seen.Alerts[1])
+	r.seen.Groups[0].Alerts = append(r.seen.Groups[0].Alerts, earlier)
 	r.pass(100)
 	r.wantDone(false)
 	r.pass(100)

@@ -208,7 +208,7 @@ func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	}
 	switch r.URL.Path {
 	case "/api/v2/status":
-		return `{"config": {"original": "{route: {receiver: page, routes: [{receiver: drill, matchers: [drill=true]}]}, receivers: [{name: page, webhook_configs: [{}]}, {name: drill, email_configs: [{}]}, {name: heartbeat, webhook_configs: [{}]}]}"}}`
+		return `{"config": {"original": "{route: {receiver: page, routes: [{receiver: drill, group_wait: 0s, matchers: [drill=true]}]}, receivers: [{name: page, webhook_configs: [{}]}, {name: drill, email_configs: [{}]}, {name: heartbeat, webhook_configs: [{}]}]}"}}`
 	case "/api/v2/alerts":
 		return "[" + all + "]"
 	case "/metrics":
