@@ -666,7 +666,7 @@ func (r *routing) judge(receivers, wanted []string, labels map[string]string) St
 			nowhere = append(nowhere, name)
 		}
 	}
-	if len(served) == 0 {
+	if len(served) == 0 || slices.ContainsFunc(nowhere, func(name string) bool { return slices.Contains(wanted, name) }) {
 		return wrong(StepRoute, "give that receiver an integration, or add a route to another one: deploy/alertmanager/README.md, Drill",
 			"the alert goes nowhere: the receiver %s notifies nobody", quoted(nowhere))
 	}

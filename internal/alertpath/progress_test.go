@@ -323,6 +323,13 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 			r.count("email", Count{Notifications: 1, Attempts: 1})
 			r.pass(1)
 		}, StepRoute, []string{`goes to "drill", and not to "page"`, "amtool config routes test alertname=ChatstackDrill drill=true severity=none stack=chat"}},
+		"to the wanted one, which is nobody": {func(r *rehearsal) {
+			r.plan.Receivers = []string{"page"}
+			r.plan.Facts.routing.integrations["page"] = nil
+			r.arrive("drill", "page")
+			r.count("email", Count{Notifications: 1, Attempts: 1})
+			r.pass(1)
+		}, StepRoute, []string{`"page" notifies nobody`}},
 		"silenced": {func(r *rehearsal) {
 			r.arrive("drill")
 			r.seen.Alerts[1].Status.SilencedBy = []string{"s1"}
