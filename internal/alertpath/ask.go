@@ -37,8 +37,11 @@ type Client struct {
 	Name string
 }
 
-// NewClient returns a client; the URL and what to trust are in http. It does not write to the server, unless post is called.
+// NewClient returns a client; the URL and what to trust are in http. It ignores the query and fragment that a browser adds to the URL.
 func NewClient(name string, http exchange.HTTP, credentials exchange.Credentials) *Client {
+	if i := strings.IndexAny(http.Settings.URL, "?#"); i >= 0 {
+		http.Settings.URL = http.Settings.URL[:i]
+	}
 	http.Settings.URL = strings.TrimSuffix(http.Settings.URL, "/")
 	http.Limit = maxAnswer
 	return &Client{http, credentials, name}

@@ -238,6 +238,7 @@ func stepOf(steps []alertpath.Step, name string) (found alertpath.Step) {
 func TestDrillOnlyReadsPrometheusAndAlertmanager(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		c := newChain(t)
+		c.flags.Alertmanager += "/#/alerts" // as browsers show it
 		steps, ok, err := c.drill(contextOf(t), t)
 		if must(t, err); !ok || len(steps) != 19 {
 			t.Errorf("ok: %t, %d steps: %+v", ok, len(steps), steps)
