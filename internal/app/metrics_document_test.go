@@ -30,8 +30,8 @@ const (
 
 // elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test.
 var elsewhere = map[string]string{
-	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped.",
-	"chatstack_relay_broken_at":           "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge.",
+	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped. Up to one poll interval old.",
+	"chatstack_relay_broken_at":           "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge. Up to one poll interval old.",
 	"chatstack_target_left_to_first":      "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
 	"chatstack_drill":                     "gauge | `id`, `severity` | 1 during a drill, for which the alert ChatstackDrill fires with this severity; absent otherwise.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
@@ -57,9 +57,12 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 				rows[name] = fmt.Sprintf("%s | %s | %s", strings.ToLower(f.GetType().String()), labelNames(f), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
 			}
 		}
-		for name := range declaredMetrics(t) {
+		for name, read := range declaredMetrics(t) {
 			if rows[name] == "" {
 				t.Errorf("%s is not on the page", name)
+			}
+			if read && !strings.Contains(rows[name], "Up to one poll interval old") {
+				t.Errorf("%s: the row does not say how old the value may be", name)
 			}
 		}
 		var b strings.Builder
@@ -85,9 +88,9 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 	})
 }
 
-var declaredMetric = regexp.MustCompile(`(?:NewDesc\(|readDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
+var declaredMetric = regexp.MustCompile(`(NewDesc\(|readDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
 
-// declaredMetrics are the metrics that the code declares.
+// declaredMetrics are the metrics that the code declares, and whether a collector reads them.
 func declaredMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -99,7 +102,7 @@ func declaredMetrics(t *testing.T) map[string]bool {
 				continue
 			}
 			for _, m := range declaredMetric.FindAllSubmatch(contentOf(t, path), -1) {
-				found[string(m[1])] = true
+				found[string(m[2])] = string(m[1]) == "readDesc("
 			}
 		}
 	}
