@@ -65,6 +65,11 @@ func Init(ctx context.Context, w io.Writer, o Options, flags InitOptions) ([]Che
 	if facts.Engine == "" && len(facts.Answers) == 0 {
 		return nil, errNothingFound
 	}
+	written := o
+	written.ConfigFile, written.configContent = flags.File, result.YAML
+	if _, err := LoadConfig(written); err != nil {
+		return nil, fmt.Errorf("nothing was written: %w", err)
+	}
 	if err := createFile(flags.File, result.YAML); err != nil {
 		return nil, err
 	}

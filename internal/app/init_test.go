@@ -109,3 +109,26 @@ func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 		t.Errorf("left behind: %q", left)
 	}
 }
+
+// TestInitWritesOnlyWhatIsValid holds that a wrong flag or variable can be corrected and init run again.
+func TestInitWritesOnlyWhatIsValid(t *testing.T) {
+	for name, c := range map[string]struct {
+		domain, want string
+		env          map[string]string
+	}{
+		"domain":   {"no domain", `domain: is "no domain"`, nil},
+		"variable": {"chat.example.org", "IRC_RPC_PASSWORD: is set beside IRC_RPC_PASSWORD_FILE", map[string]string{"IRC_RPC_PASSWORD": "hunter2", "IRC_RPC_PASSWORD_FILE": "/hunter2"}},
+	} {
+		file := filepath.Join(t.TempDir(), "exporter.yaml")
+		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard), InitOptions{File: file, Domain: c.domain, look: func(o *setup.Options) {
+			o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+			o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
+		}})
+		if err == nil || !strings.HasPrefix(err.Error(), "nothing was written: ") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+		if _, err := os.Lstat(file); err == nil {
+			t.Errorf("%s: the file was written", name)
+		}
+	}
+}

@@ -27,7 +27,7 @@ func TestVersionOfTheReadmeCanBeReleased(t *testing.T) {
 		}
 	}
 	for file, line := range map[string]string{
-		"CHANGELOG.md":                              `^## ` + version + `( \([0-9-]+\))?$`,
+		"CHANGELOG.md": `^## ` + version + `( \([0-9-]+\))?$`,
 		"deploy/helm/chatstack-exporter/Chart.yaml": `^appVersion: ` + version + `$`,
 	} {
 		if !regexp.MustCompile(`(?m)` + line).MatchString(read(file)) {

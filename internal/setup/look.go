@@ -20,6 +20,8 @@ import (
 
 	"github.com/docker/docker/api/types/container"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
@@ -72,8 +74,9 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 	f.Answers = answering(ctx, addressesToTry(f.Containers), o.Dial)
 	f.Environment = knownNames(slices.DeleteFunc(namesOfVariables(), func(name string) bool {
 		value, _ := o.Lookup(name)
-		if info, err := os.Stat(value); err == nil && strings.HasSuffix(name, "_FILE") && info.Size() == 0 {
-			return true // Compose files also mount secrets that are not used
+		if strings.HasSuffix(name, "_FILE") {
+			info, err := os.Stat(value)
+			return err == nil && info.Size() == 0 || value == "" // Compose files also mount secrets that are not used
 		}
 		return value == ""
 	}))
@@ -290,11 +293,17 @@ func inParallel(n int, do func(i int)) {
 	all.Wait()
 }
 
+// namesOfVariables returns the variables that the exporter reads for targets, in the order of the kinds.
 func namesOfVariables() []string {
 	var names []string
-	for _, v := range variables {
-		names = append(names, v.name, v.name+"_FILE")
-	}
+	//nolint:errcheck // no targets, so nothing is loaded
+	config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) {
+		// Facts.Engine is the engine, whoever names it.
+		if name != "HOME" && name != "DOCKER_HOST" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		return "", false
+	}})
 	return names
 }
 

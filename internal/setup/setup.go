@@ -59,8 +59,6 @@ type Container struct {
 	Addresses       []netip.Addr
 	// Resolved are those Hosts that lead to the container from here.
 	Resolved []string
-	// NetworkOf is the id or name of the container whose network this one uses.
-	NetworkOf string
 	// EngineSocket is true if the container has the socket of an engine.
 	EngineSocket bool
 }
@@ -235,25 +233,24 @@ func (e *endpoint) isSure() bool {
 // hostName matches names that can be written into an address. An engine accepts others as aliases.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$`)
 
-// variable is a variable of the stack, and the key of a target that it stands for.
-type variable struct{ name, kind, key string }
-
-// variables are those that init mentions.
-var variables = []variable{
-	{"XMPP_DOMAIN", "xmpp_c2s", "domain"},
-	{"IRC_RPC_USER", "irc_rpc", "user"},
-	{"IRC_RPC_PASSWORD", "irc_rpc", "password_file"},
-	{"BRIDGE_IDENTITY_TOKEN", "identity", "token_file"},
-	{"PLANT_STORE_TOKEN", "plant_store", "token_file"},
-	{"XMPP_REST_TOKEN", "xmpp_rest", "token_file"},
+// credentials are the variables with what only the owner of a target knows, and the keys that they stand for.
+var credentials = []struct{ kind, key, name string }{
+	{"irc_rpc", "user", "IRC_RPC_USER"},
+	{"irc_rpc", "password_file", "IRC_RPC_PASSWORD"},
+	{"identity", "token_file", "BRIDGE_IDENTITY_TOKEN"},
+	{"plant_store", "token_file", "PLANT_STORE_TOKEN"},
 }
 
-// knownNames returns those of these names that init mentions, in its order, without _FILE.
+// knownNames returns those of these names that the exporter reads. A secret's is without _FILE.
 func knownNames(names []string) []string {
 	var known []string
-	for _, v := range variables {
-		if slices.Contains(names, v.name) || slices.Contains(names, v.name+"_FILE") {
-			known = append(known, v.name)
+	all := namesOfVariables()
+	for _, name := range all {
+		if secret := strings.TrimSuffix(name, "_FILE"); slices.Contains(all, secret) {
+			name = secret
+		}
+		if (slices.Contains(names, name) || slices.Contains(names, name+"_FILE")) && !slices.Contains(known, name) {
+			known = append(known, name)
 		}
 	}
 	return known

@@ -324,11 +324,12 @@ func TestProjectWithTheMostChatServicesIsChosen(t *testing.T) {
 
 func TestOnlyNamesOfVariablesAreRead(t *testing.T) {
 	dir := t.TempDir()
-	content := "# IRC_RPC_USER=commented\nexport IRC_RPC_PASSWORD='hunter2'\nXMPP_DOMAIN=\nPLANT_STORE_TOKEN_FILE=/run/s\r\nMULTI=\"a\nBRIDGE=x\"\nbroken line\nOTHER=hunter2\n"
+	content := "# IRC_RPC_USER=commented\nexport IRC_RPC_PASSWORD='hunter2'\nXMPP_DOMAIN=\nPLANT_STORE_TOKEN_FILE=/run/s\r\nMULTI=\"a\nBRIDGE=x\"\nbroken line\nOTHER=hunter2\n" +
+		"XMPP_REST_URL=http://hunter2\nIRC_TLS_CA_FILE=/hunter2\nDOCKER_HOST=tcp://hunter2\n"
 	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := []EnvFile{{Path: filepath.Join(dir, ".env"), Names: []string{"IRC_RPC_PASSWORD", "PLANT_STORE_TOKEN"}}}
+	want := []EnvFile{{Path: filepath.Join(dir, ".env"), Names: []string{"XMPP_REST_URL", "IRC_RPC_PASSWORD", "IRC_TLS_CA_FILE", "PLANT_STORE_TOKEN"}}}
 	containers := []Container{{Directory: dir, EnvFile: dir + "/.env," + dir + "/absent,relative"}, {Directory: dir + "/absent"}}
 	if diff := gocmp.Diff(want, envFiles(containers, "")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -316,9 +316,9 @@ func (w *writer) knowsDomain() bool {
 // credentials names the keys of a target that only its owner knows.
 func (w *writer) credentials(kind string) {
 	var keys []string
-	for _, v := range variables {
-		if v.kind == kind && v.key != "domain" {
-			keys = append(keys, v.key+" ("+v.name+")")
+	for _, c := range credentials {
+		if c.kind == kind {
+			keys = append(keys, c.key+" ("+c.name+")")
 		}
 	}
 	if len(keys) > 0 {
@@ -384,7 +384,7 @@ func (w *writer) unknown() {
 func (w *writer) variables() {
 	if names := w.facts.Environment; len(names) > 0 {
 		w.found("environment: sets %s", strings.Join(names, ", "))
-		fmt.Fprintf(&w.top, "\n# Set in the environment of init, and needed in that of the exporter: %s\n", strings.Join(names, ", "))
+		fmt.Fprintf(&w.top, "\n# The environment of init sets %s.\n# The exporter needs the same variables. They override this file.\n", strings.Join(names, ", "))
 	}
 	for _, file := range w.facts.EnvFiles {
 		switch path := plain(file.Path); {
