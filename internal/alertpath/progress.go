@@ -354,9 +354,6 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	var sent, failing, unclear, waiting, silent []string
 	sure := true
 	for _, c := range p.channels() {
-		if now.Before(c.earliest) {
-			return Step{}, false
-		}
 		sure = sure && c.sure
 		switch {
 		case c.accepted() >= c.want && (c.sure || c.Failed == 0 && c.accepted() >= c.Notifications):

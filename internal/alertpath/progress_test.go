@@ -413,6 +413,20 @@ func TestDrillWaitsForItsGroup(t *testing.T) {
 	r.want(StepNotification, Unknown, "sends the next one within 5m", "add id to group_by")
 }
 
+// TestGroupThatIsNotNewDoesNotWait has such a group send within the wait of a new one.
+func TestGroupThatIsNotNewDoesNotWait(t *testing.T) {
+	r := rehearse(t)
+	r.arrive("chat")
+	r.seen.Alerts[1].Labels["severity"] = "warning" // a new group waits for 90 s
+	r.seen.Groups = groups(r.seen.Alerts[1])
+	r.seen.Groups[0].Alerts = append(r.seen.Groups[0].Alerts, receivedBy(map[string]string{"id": "earlier"}, "chat"))
+	r.pass(10)
+	r.count("slack", Count{Notifications: 1, Attempts: 1})
+	r.pass(1)
+	r.wantDone(true)
+	r.want(StepNotification, Works, `sent to "chat" by slack`)
+}
+
 func TestDrillShowsThatTheAlertWasPending(t *testing.T) {
 	r := rehearse(t)
 	r.plan.Facts.Groups[0].Rules[0].Duration = 60
