@@ -23,7 +23,7 @@ type Subject struct {
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host,omitempty"`
-	// State is the present state, NotWatched if the last observation is longer ago than three polls.
+	// State is the present state, NotWatched if the last observation is over 90 s old.
 	State State `json:"state"`
 	// Windows are the last 24 h, 7 d, 30 d and 90 d.
 	Windows []Window `json:"windows"`

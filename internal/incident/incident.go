@@ -20,9 +20,11 @@ const (
 	LastingWarning = 30 * time.Minute
 	// QuietPeriod is how long all problems of an incident must stay away before it is closed: one that comes and goes is one incident.
 	QuietPeriod = 10 * time.Minute
-	// related is how much later than an incident a problem that it does not cause may begin and still belong to it: a certificate that
-	// ended days ago explains no outage of today.
+	// related is how much later than an incident without an outage a problem may begin and belong to it, if the incident is not its cause.
+	// A certificate that ended days ago explains no outage of today.
 	related = time.Hour
+	// maxBehind is how long a clock that was set back may still be corrected.
+	maxBehind = time.Hour
 	// Retention is how long closed incidents are kept.
 	Retention = 90 * 24 * time.Hour
 	// MaxIncidents is how many there are at most.

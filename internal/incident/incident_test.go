@@ -555,7 +555,7 @@ func TestClockSetBackKeepsTimesInOrder(t *testing.T) {
 		w.restart(-48 * time.Hour)
 		w.look()
 		w.target("lone").Up = true
-		w.pass(time.Hour)
+		w.pass(2 * time.Hour)
 		i := w.newest()
 		if i.State != Closed || i.Ended.Before(i.Began) || i.Closed.Before(i.Ended) || i.Closed.After(w.Now) || len(i.Outages) != 1 || i.Outages[0].Seconds < 0 {
 			t.Errorf("lasts %t: got %s", lasts, w.json())
@@ -565,6 +565,36 @@ func TestClockSetBackKeepsTimesInOrder(t *testing.T) {
 				t.Errorf("lasts %t: %q is in the future", lasts, e.Text)
 			}
 		}
+	}
+}
+
+// TestClockThatIsSoonCorrectedChangesNothing has a machine without a clock of its own start again during an outage.
+func TestClockThatIsSoonCorrectedChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Up = false
+	w.pass(10 * time.Minute)
+	began := w.newest().Began
+	const back = 50 * 365 * 24 * time.Hour
+	w.restart(-back)
+	w.pass(5 * time.Minute)
+	w.Now = w.Now.Add(back)
+	w.pass(5 * time.Minute)
+	w.target("lone").Up = true
+	w.pass(time.Hour)
+	if i := w.newest(); len(w.log.All()) != 1 || !i.Began.Equal(began) || i.State != Closed || i.Outages[0].Seconds != i.Ended.Sub(began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
+		t.Errorf("began %s: got %s", began, w.json())
+	}
+}
+
+// TestOutageTakesInItsContainersLaterOnes has a second target of a container fail more than an hour after the first.
+func TestOutageTakesInItsContainersLaterOnes(t *testing.T) {
+	w := newWorld(t)
+	w.target("web").Up = false
+	w.pass(70 * time.Minute)
+	w.target("web2").Up = false
+	w.pass(20 * time.Minute)
+	if all := w.log.All(); len(all) != 1 || len(all[0].Outages) != 2 {
+		t.Errorf("got %s", w.json())
 	}
 }
 

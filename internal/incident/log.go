@@ -25,6 +25,8 @@ type Log struct {
 	incidents []*Incident // oldest first
 	// resumed is when this process first observed. The incidents before were restored.
 	resumed time.Time
+	// behindSince is since when the clock has been behind the incidents; zero if it is not.
+	behindSince time.Time
 	// noticed is what is known of present problems from before they belong to an incident.
 	noticed map[key]noticed
 }
@@ -111,6 +113,9 @@ type observation struct {
 
 // Observe brings the log up to date with a judgement, and returns the incidents that have changed.
 func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
+	if l.behind(j.Time) {
+		return nil
+	}
 	l.notice(j)
 	o := &observation{Judgement: j, words: words, now: j.Time, problems: map[key]*health.Problem{}, noticed: l.noticed, causes: map[health.Subject]health.Subject{}}
 	if l.resumed.IsZero() {
@@ -157,6 +162,20 @@ func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 		l.prune(o.now)
 	}
 	return changed
+}
+
+// behind reports whether the clock is behind the incidents that last. At a start it may be wrong until it is corrected, so nothing is
+// changed for maxBehind; after that, their times are wrong.
+func (l *Log) behind(now time.Time) bool {
+	ahead := slices.ContainsFunc(l.incidents, func(i *Incident) bool { return i.Lasts() && i.Updated.Sub(now) > time.Minute })
+	if !ahead {
+		l.behindSince = time.Time{}
+		return false
+	}
+	if l.behindSince.IsZero() || now.Before(l.behindSince) {
+		l.behindSince = now
+	}
+	return now.Sub(l.behindSince) < maxBehind
 }
 
 // notice remembers since when alerts on present problems have been warnings, and held back.
@@ -340,11 +359,16 @@ func (o *observation) join() (free map[health.Subject][]*health.Problem) {
 func (o *observation) homeOf(p *health.Problem) (best *draft) {
 	for _, d := range o.open {
 		caused := p.Excuse.Holds() && slices.Contains(d.Links, p.Excuse.Root)
-		if o.linked(d, p) && (caused || p.Since.Sub(d.Began) <= related) && (best == nil || d.Severity > best.Severity) {
+		if o.linked(d, p) && (caused || d.takes(p.Since)) && (best == nil || d.Severity > best.Severity) {
 			best = d
 		}
 	}
 	return best
+}
+
+// takes reports whether a problem that began then may belong to the incident without being caused by it.
+func (d *draft) takes(began time.Time) bool {
+	return began.Sub(d.Began) <= related || slices.ContainsFunc(d.Outages, func(t Outage) bool { return !t.Since.IsZero() })
 }
 
 // linked reports whether an incident and a problem have one cause.
@@ -452,7 +476,7 @@ func (t *Outage) overlap(other *Outage) float64 {
 	return max(min(t.Seconds-max(gap, 0), other.Seconds-max(-gap, 0)), 0)
 }
 
-// oneCause reports whether two incidents that began within the time of related ones are linked by what lasts.
+// oneCause reports whether what lasts links two incidents.
 func (o *observation) oneCause(older, younger *draft) bool {
 	for _, pair := range [][2]*draft{{older, younger}, {younger, older}} {
 		for n := range pair[0].Problems {
@@ -461,7 +485,7 @@ func (o *observation) oneCause(older, younger *draft) bool {
 				continue
 			}
 			caused := p.Excuse.Holds() && slices.Contains(pair[1].Links, p.Excuse.Root)
-			if caused || younger.Began.Sub(older.Began) <= related {
+			if caused || older.takes(younger.Began) {
 				return true
 			}
 		}
