@@ -12,20 +12,26 @@ import (
 // days is how many days the bars show.
 const days = 90
 
-// addHistory adds how available the targets of a service were. A target that was not watched leaves the service unknown.
+// addHistory adds how available the targets of a service were. A target that was not watched leaves the service unknown, but one that came
+// later says nothing of the days before.
 func (s *Service) addHistory(names []string, histories map[string]*history.Subject) {
-	s.Available, s.Days = map[string]float64{}, make([]history.State, days)
+	s.Available, s.Days = map[string]float64{}, slices.Repeat([]history.State{history.NotWatched}, days)
+	begun := make([]bool, days)
 	for n, name := range names {
 		shares, states := map[string]float64{}, slices.Repeat([]history.State{history.NotWatched}, days)
 		if h := histories[name]; h != nil {
 			shares, states = sharesOf(h), daysOf(h)
 		}
-		if n == 0 {
-			s.Available, s.Days = shares, states
-			continue
+		first := slices.IndexFunc(states, func(s history.State) bool { return s != history.NotWatched })
+		for i := max(first, 0); i < days; i++ {
+			if begun[i] {
+				states[i] = worseState(s.Days[i], states[i])
+			}
+			s.Days[i], begun[i] = states[i], true
 		}
-		for i := range s.Days {
-			s.Days[i] = worseState(s.Days[i], states[i])
+		if n == 0 {
+			s.Available = shares
+			continue
 		}
 		for window, least := range s.Available {
 			if share, known := shares[window]; !known {

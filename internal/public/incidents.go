@@ -31,39 +31,41 @@ type Incident struct {
 	Services []Effect  `json:"services"`
 	Began    time.Time `json:"began"`
 	// Ended is absent while it lasts.
-	Ended   time.Time `json:"ended,omitzero"`
+	Ended time.Time `json:"ended,omitzero"`
+	// Updated is when something of it changed last.
 	Updated time.Time `json:"updated"`
 }
 
 // Effect is how an incident affected a service.
 type Effect struct {
 	Name string `json:"name"`
-	// State is the present state: outage, degraded, or operational once it is over. Outage says that it did not work at some time.
+	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over. Outage says
+	// that it did not work at some time.
 	State  State     `json:"state"`
 	Outage bool      `json:"outage"`
 	Began  time.Time `json:"began"`
 	Ended  time.Time `json:"ended,omitzero"`
-	// downtime is that of the target that failed longest.
-	downtime time.Duration
+	// downtime is that of the target that failed longest. downSince is when the present outage began.
+	downtime  time.Duration
+	downSince time.Time
+	updated   time.Time
 }
 
 // incidentsOf are the incidents of the public services, the newest first.
 func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []Incident {
 	list := []Incident{}
 	for _, i := range all {
-		if len(list) == maxIncidents {
-			break
-		}
-		if i.State == incident.Merged {
+		if i.State == incident.Merged || len(list) >= maxIncidents && !i.Lasts() {
 			continue
 		}
-		shown := Incident{ID: digest(i.ID), Updated: i.Updated}
+		shown := Incident{ID: digest(i.ID)}
 		var times span
 		at := i.At(now)
 		for k := range c.Services {
 			if e, affected := effectOn(&c.Services[k], at); affected {
 				shown.Services = append(shown.Services, e)
 				times.add(e.Began, e.Ended)
+				shown.Updated = latest(shown.Updated, e.updated)
 			}
 		}
 		if shown.Services == nil || !times.ended.IsZero() && now.Sub(times.ended) > shownIncidents {
@@ -85,7 +87,7 @@ func (i *Incident) truncate() {
 	}
 	cut(&i.Began, &i.Ended, &i.Updated)
 	for k := range i.Services {
-		cut(&i.Services[k].Began, &i.Services[k].Ended)
+		cut(&i.Services[k].Began, &i.Services[k].Ended, &i.Services[k].downSince)
 	}
 }
 
@@ -109,30 +111,41 @@ func (s *span) add(began, ended time.Time) {
 // effectOn returns how an incident affected a service, false if it did not. Only what its own targets did counts.
 func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected bool) {
 	e = Effect{Name: s.Name, State: Operational}
-	var times span
-	down := false
+	var times, down span
+	failing := 0
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
+		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(i, &p) }) {
+			continue
+		}
 		for k := range i.Outages {
 			if o := &i.Outages[k]; o.Subject == target {
-				e.Outage, down = true, down || !o.Since.IsZero()
+				e.Outage = true
 				e.downtime = max(e.downtime, time.Duration(o.Seconds*float64(time.Second)))
 				addOutage(&times, o)
+				if !o.Since.IsZero() {
+					failing++
+					down.add(o.Since, time.Time{})
+				}
+				e.updated = latest(e.updated, o.Since, o.Until)
 			}
 		}
 		for k := range i.Problems {
 			if p := &i.Problems[k]; p.Subject == target && counts(i, p) {
 				times.add(firstBegan(i, p), p.Cleared)
+				e.updated = latest(e.updated, p.Since, p.Cleared, alertedAt(i, p))
 			}
 		}
 	}
 	if times.began.IsZero() {
 		return e, false
 	}
-	e.Began, e.Ended = times.began, times.ended
+	e.Began, e.Ended, e.downSince = times.began, times.ended, down.began
 	switch {
-	case down:
+	case failing == len(s.Targets):
 		e.State = Outage
+	case failing > 0:
+		e.State = Partly
 	case e.Ended.IsZero():
 		e.State = Degraded
 	}
@@ -148,16 +161,24 @@ func addOutage(s *span, o *incident.Outage) {
 	}
 }
 
-// counts reports whether users hear of a problem: it stops its target, or has had an alert. A problem that returns has none yet, so
-// the timeline is asked too.
+// latest returns the latest of some times.
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+
+// counts reports whether users hear of a problem: it has had an alert, or its alert was held back. A problem that returns has none yet,
+// so the timeline is asked too.
 func counts(i *incident.Incident, p *incident.Problem) bool {
-	return p.Severity >= health.Warning || slices.Contains(stopping, p.Alert) || slices.ContainsFunc(i.Timeline, func(e incident.Event) bool {
-		return e.Kind == incident.EventAlert && e.Severity >= health.Warning && about(&e, p)
-	})
+	return p.Severity >= health.Warning || p.Excuse.Holds() || !alertedAt(i, p).IsZero()
 }
 
-// stopping are the alerts of problems that outages are made of.
-var stopping = []string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown}
+// alertedAt returns when a problem last had an alert that is new, zero if it had none.
+func alertedAt(i *incident.Incident, p *incident.Problem) (at time.Time) {
+	for k := range i.Timeline {
+		if e := &i.Timeline[k]; e.Kind == incident.EventAlert && e.Severity >= health.Warning && about(e, p) {
+			at = latest(at, e.Time, e.Until)
+		}
+	}
+	return at
+}
 
 // firstBegan returns when a problem began first; it may have returned since.
 func firstBegan(i *incident.Incident, p *incident.Problem) time.Time {
@@ -177,7 +198,7 @@ func about(e *incident.Event, p *incident.Problem) bool {
 // Title says what was wrong.
 func (i *Incident) Title() string {
 	var parts []string
-	for _, what := range []string{notWorking, withProblems, didNotWork, hadProblems} {
+	for _, what := range []string{notWorking, partlyWorking, withProblems, didNotWork, hadProblems} {
 		var names []string
 		for k := range i.Services {
 			if e := &i.Services[k]; e.what() == what {
@@ -193,16 +214,19 @@ func (i *Incident) Title() string {
 
 // What a title says of a service.
 const (
-	notWorking   = "not working"
-	withProblems = "with problems"
-	didNotWork   = "did not work"
-	hadProblems  = "had problems"
+	notWorking    = "not working"
+	partlyWorking = "partly not working"
+	withProblems  = "with problems"
+	didNotWork    = "did not work"
+	hadProblems   = "had problems"
 )
 
 func (e *Effect) what() string {
 	switch {
 	case e.State == Outage:
 		return notWorking
+	case e.State == Partly:
+		return partlyWorking
 	case e.State == Degraded:
 		return withProblems
 	case e.Outage:
@@ -229,7 +253,10 @@ func (i *Incident) Span() string {
 
 func (e *Effect) span() string {
 	const minute = "2 Jan 2006 15:04"
-	if e.Ended.IsZero() {
+	switch {
+	case !e.downSince.IsZero():
+		return "since " + e.downSince.Format(minute) + " UTC"
+	case e.Ended.IsZero():
 		return "since " + e.Began.Format(minute) + " UTC"
 	}
 	// Both times are full minutes, so an end within the same minute is one minute at most.

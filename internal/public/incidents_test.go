@@ -68,7 +68,7 @@ func TestIncidentsOfPublicServices(t *testing.T) {
 		outage("5", now.Add(-408*time.Hour), now.Add(-336*time.Hour), "web"),
 		warned, merged,
 	}, now,
-		"Chat, Plants: not working since 1 May 2026 11:00 UTC outage",
+		"Plants: not working; Chat: partly not working since 1 May 2026 11:00 UTC outage",
 		"Chat: did not work 1 May 2026 09:00 to 1 May 2026 10:00 UTC, 1 h operational",
 		"Chat: did not work 14 Apr 2026 12:00 to 17 Apr 2026 12:00 UTC, 3 d operational",
 		"Plants: with problems since 1 May 2026 11:00 UTC degraded",
@@ -89,9 +89,28 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 	// Another service is still down.
 	both := chat()
 	both.Services = append(both.Services, config.PublicService{Name: "Plants", Targets: []string{"store"}})
-	i.Outages = append(i.Outages, incident.Outage{Subject: health.TargetSubject("store"), Since: began})
+	store := outage("", began, time.Time{}, "store")
+	i.Outages, i.Problems = append(i.Outages, store.Outages...), append(i.Problems, store.Problems...)
 	wantIncidents(t, both, []*incident.Incident{i}, began.Add(3*time.Hour),
 		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: since 1 May 2026 12:00 UTC outage")
+}
+
+// TestOutageIsHeardOfWithItsAlert has a probe fail without an alert, and one whose alert is held back.
+func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began, time.Time{}, "chat")
+	i.Problems[0].Severity = health.Pending
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(time.Minute))
+	i.Problems[0].Excuse = health.Excuse{Reason: health.ReasonContainer}
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(time.Minute), "Chat: not working since 1 May 2026 12:00 UTC outage")
+}
+
+// TestRelapseHasItsOwnTime: what does not work now has not since the first time.
+func TestRelapseHasItsOwnTime(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began.Add(time.Hour), time.Time{}, "chat")
+	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: health.TargetSubject("chat"), Alert: health.AlertTargetDown}}
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: not working since 1 May 2026 13:00 UTC outage")
 }
 
 func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
@@ -119,10 +138,12 @@ func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
 	var all []*incident.Incident
 	for range maxIncidents + 1 {
 		all = append(all, outage("", now, now, "web"))
+		all[len(all)-1].State = incident.Closed
 	}
+	all = append(all, outage("lasts", now.Add(-time.Hour), time.Time{}, "web"))
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"web"}}}}
-	if n := len(incidentsOf(c, all, now)); n != maxIncidents {
-		t.Errorf("%d incidents, want %d", n, maxIncidents)
+	if list := incidentsOf(c, all, now); len(list) != maxIncidents+1 || !list[maxIncidents].Ended.IsZero() {
+		t.Errorf("%d incidents, want the %d newest, and the one that lasts", len(list), maxIncidents)
 	}
 }
 
@@ -166,7 +187,7 @@ func TestFeedHearsOfARelapse(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	over := outage("a", began, began.Add(10*time.Minute), "chat")
 	again := outage("a", began, time.Time{}, "chat")
-	again.Updated = began.Add(12*time.Minute + 20*time.Second)
+	again.Outages[0].Since = began.Add(12*time.Minute + 20*time.Second)
 	var last time.Time
 	for _, i := range []*incident.Incident{outage("a", began, time.Time{}, "chat"), over, again} {
 		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
@@ -177,6 +198,7 @@ func TestFeedHearsOfARelapse(t *testing.T) {
 		if err := xml.Unmarshal(body, &got); err != nil {
 			t.Fatal(err)
 		}
+		i.Updated = time.Now() // as by a note, of which nobody hears
 		if len(got.Entries) != 1 || !got.Updated.After(last) || !got.Entries[0].Updated.Equal(got.Updated) || got.Updated.Second() != 0 {
 			t.Fatalf("after %s, the feed is\n%s", last, body)
 		}

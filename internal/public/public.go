@@ -41,6 +41,8 @@ var order = []State{Operational, Maintenance, Unknown, Degraded, Partly, Outage}
 
 // Page is everything that the page shows.
 type Page struct {
+	// Made is when it was made, to the minute.
+	Made     string    `json:"-"`
 	Title    string    `json:"title"`
 	State    State     `json:"state"`
 	Services []Service `json:"services"`
@@ -140,6 +142,7 @@ func (h *handler) answers() (map[string]*answer, error) {
 		return h.page, nil
 	}
 	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
+	p.Made = now.UTC().Format("2 Jan 2006 15:04 UTC")
 	p.Incidents = incidentsOf(h.source.Public(), h.source.Incidents(), now)
 	var page bytes.Buffer
 	if err := pageTemplate.Execute(&page, p); err != nil {

@@ -128,7 +128,9 @@ func planted() *fixed {
 	subject := health.Subject{Kind: "service", Host: token, Name: token}
 	f.incidents = []*incident.Incident{{
 		ID: token, Title: token, State: incident.Open, Cause: subject, Began: begin, Updated: begin, MergedInto: token,
-		Problems: []incident.Problem{{Subject: subject, Alert: token, Of: token, Text: token, Excuse: health.Excuse{Reason: token, Cause: token, Root: subject}}},
+		Problems: []incident.Problem{{Subject: subject, Alert: token, Of: token, Text: token, Excuse: health.Excuse{Reason: token, Cause: token, Root: subject}}, {
+			Subject: health.TargetSubject(token + "-down"), Alert: token, Text: token, Severity: health.Critical, Since: begin,
+		}},
 		Outages:  []incident.Outage{{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin}, {Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin}},
 		Timeline: []incident.Event{{Kind: token, Subject: subject, Alert: token, Of: token, Text: token}},
 		Notes:    []incident.Note{{Author: token, Text: token}}, Links: []health.Subject{subject},
@@ -184,6 +186,20 @@ func TestServiceIsNotGreenWhileATargetIsUnwatched(t *testing.T) {
 		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
 		if got := s.Runs(); !slices.Equal(got, want) || s.Shares() != "not watched long enough" {
 			t.Errorf("%v: got %v, %q", names, got, s.Shares())
+		}
+	}
+}
+
+func TestTargetThatCameLaterHidesNoDayBefore(t *testing.T) {
+	a, b := past("a", history.Up), past("b", history.Down)
+	for i := range days - 1 {
+		b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
+	}
+	for _, names := range [][]string{{"a", "b"}, {"b", "a"}} {
+		var s Service
+		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
+		if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+			t.Errorf("%v: got %v", names, got)
 		}
 	}
 }
