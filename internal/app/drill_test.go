@@ -109,7 +109,7 @@ func TestBadDrillsAreRefused(t *testing.T) {
 		`{"severity": "none", "duration": "11m"}`: "duration is 11m0s, must be at most 10m0s",
 		`{"severity": "none", "duration": "0s"}`:  "must be at most",
 		`{"severity": "none", "duration": "5"}`:   `duration is \"5\", must be one such as 90s`,
-		`{"severity": "none", "id": "mine"}`:      `unknown key \"id\"; the keys are severity and duration`,
+		`{"severity": "none", "id": "mine"}`:      `unknown key \"id\"; known keys: severity and duration`,
 		`[]`:                                      "the body is not a drill: it is a JSON array",
 	} {
 		if status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", body); status != http.StatusBadRequest || !strings.Contains(string(answer), want) {

@@ -49,7 +49,7 @@ func TestIncidentIsServedAsDescribed(t *testing.T) {
 			t.Fatalf("got %+v", list)
 		}
 		path := "/api/v1/incidents/" + list[0].ID
-		code, body := e.exchange(t, http.MethodPost, path+"/notes", `{"author": "Ann", "text": "The disk was full."}`)
+		code, body := e.exchange(t, http.MethodPost, path+"/notes", `{"text": "The disk was full."}`)
 		if code != http.StatusCreated || !strings.Contains(string(body), "The disk was full.") {
 			t.Errorf("note: %d\n%s", code, body)
 		}

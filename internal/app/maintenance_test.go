@@ -69,7 +69,7 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		"nothing":           {body: "", status: 400, want: "it is empty"},
 		"a number":          {body: `{"kind":"target","name":5}`, status: 400, want: "name is a JSON number, must be a string"},
 		"an odd time":       {body: `{"kind":"target","name":"irc_services","until":"tomorrow"}`, status: 400, want: "must be a time with its zone"},
-		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: `unknown key "nick"; the keys are`},
+		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: `unknown key "nick"; known keys: `},
 		"a long body":       {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
 		"form":              {body: good, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, want: "application/json"},
 		"text":              {body: good, header: map[string]string{"Content-Type": "text/plain"}, status: 415, want: "application/json"},

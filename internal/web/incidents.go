@@ -208,7 +208,7 @@ func (s *incidents) serveOne(w http.ResponseWriter, r *http.Request) {
 }
 
 // withPassword wraps a handler of requests that only a user with a password of this exporter may send, as on the maintenance page: the
-// author of a note would otherwise be whoever a program says.
+// user is the author of a note.
 func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if o.Users == nil || len(o.Users()) == 0 {
@@ -226,15 +226,15 @@ func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
 // serveAddNote adds a note to an incident.
 func (s *incidents) serveAddNote(w http.ResponseWriter, r *http.Request) {
 	var note struct {
-		Author string `json:"author"`
-		Text   string `json:"text"`
+		Text string `json:"text"`
 	}
-	form := bodyForm{what: "a note", limit: maxNoteBody, example: `{"author": "Ann", "text": "The disk was full."}`, keys: "author and text"}
+	form := bodyForm{what: "a note", limit: maxNoteBody, example: `{"text": "The disk was full."}`, keys: "text"}
 	if code, err := form.read(w, r, &note); err != nil {
 		writeError(w, code, err, s.log)
 		return
 	}
-	i, err := s.source.AddNote(r.PathValue("id"), note.Author, note.Text)
+	author, _, _ := r.BasicAuth() // withPassword has checked it
+	i, err := s.source.AddNote(r.PathValue("id"), author, note.Text)
 	if err != nil {
 		writeError(w, statusOf(err), err, s.log)
 		return

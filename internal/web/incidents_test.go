@@ -239,10 +239,11 @@ func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 		status       int
 		want         string
 	}{
-		"good":         {true, "ann", "", `{"author":"Ann","text":"on it"}`, 201, `"text": "first`},
+		"good":         {true, "ann", "", `{"text":"on it"}`, 201, `"text": "first`},
 		"no lifecycle": {false, "ann", "", `{"text":"x"}`, 403, "--web.enable-lifecycle"},
 		"browser":      {true, "ann", "Sec-Fetch-Site", `{"text":"x"}`, 403, "refused for web pages"},
-		"key":          {true, "ann", "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; the keys are author and text`},
+		"key":          {true, "ann", "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; known keys: text`},
+		"author":       {true, "ann", "", `{"author":"Bob","text":"x"}`, 400, `unknown key \"author\"`},
 		"list":         {true, "ann", "", `[]`, 400, "must be an object such as"},
 		"long":         {true, "ann", "", `{"text":"` + strings.Repeat("x", 40_000) + `"}`, 413, "longer than 32768 bytes"},
 		"nobody":       {true, "", "", `{"text":"x"}`, 403, "only a user with a password of this exporter may add a note"},
@@ -260,7 +261,7 @@ func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		c.handler(test.lifecycle, "ann").ServeHTTP(w, r)
-		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) || (c.noted == "Ann: on it") != (test.status == 201) {
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.want) || (c.noted == "ann: on it") != (test.status == 201) {
 			t.Errorf("%s: %d, %q\n%s", name, w.Code, c.noted, w.Body)
 		}
 	}
@@ -272,7 +273,7 @@ func TestNoteIsRefusedByAnExporterWithoutPasswords(t *testing.T) {
 	for name, h := range map[string]http.Handler{
 		"no users": c.handler(true), "no web configuration": web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: true}),
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(`{"author":"Ann","text":"on it"}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(`{"text":"on it"}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.SetBasicAuth("ann", "checked by nobody")
 		w := httptest.NewRecorder()

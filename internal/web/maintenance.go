@@ -106,7 +106,7 @@ func (f *bodyForm) explain(err error) string {
 		return "it ends in the middle of the JSON"
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return "unknown key " + key + "; the keys are " + f.keys
+		return "unknown key " + key + "; known keys: " + f.keys
 	}
 	return err.Error()
 }
