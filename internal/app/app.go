@@ -416,7 +416,9 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
 	others.Go(func() { a.public.run(a.log) })
-	others.Go(func() { a.records.run(beside) })
+	// Until the end: the last requests may still add records.
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	others.Go(func() { a.records.run(recording) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -427,6 +429,7 @@ func (a *App) Run(ctx context.Context) error {
 	}
 	defer others.Wait()
 	defer stopBeside()
+	defer stopRecording()
 
 	var err error
 	for running := true; running; {

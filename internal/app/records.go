@@ -55,8 +55,8 @@ type records struct {
 }
 
 const (
-	// rewriteEvery is how often all records are replaced. They are also replaced when the file has twice the size that it had after the
-	// last time, and at least minRewrite, which bounds it.
+	// rewriteEvery is how often the file is rewritten with the present records. That also happens when it has twice the size that it had
+	// afterwards, but at least minRewrite.
 	rewriteEvery = time.Hour
 	minRewrite   = 4 << 20
 	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the journal is rewritten once the
@@ -136,7 +136,8 @@ func (r *records) run(ctx context.Context) {
 			r.markIncomplete()
 		}
 	}
-	if !r.hanging {
+	// What is queued comes first, since that is quick.
+	if !r.hanging && r.writeAside(ctx) {
 		r.markIncomplete()
 		r.writeAside(ctx)
 	}
