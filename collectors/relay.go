@@ -616,7 +616,7 @@ func (c *relayProbe) report(b *Batch) {
 		}
 		way := w.from.name + " to " + w.to.name
 		// The first failures after a start may continue an outage, which must not end with the start.
-		undecided := w.last.IsZero() && w.failures < relayFailuresLimit
+		undecided := w.outcomes[relayDelivered] == 0 && w.failures < relayFailuresLimit
 		if !w.untested && !undecided {
 			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}

@@ -361,23 +361,26 @@ func (r *relayed) wantSumOfOutcomes() {
 	}
 }
 
-// TestRestartDoesNotEndAnOutage starts another process while the bridge hangs: its first failures say nothing new, neither good nor bad.
+// TestRestartDoesNotEndAnOutage starts another process while the bridge hangs or is late: its first failures say nothing new, neither good
+// nor bad.
 func TestRestartDoesNotEndAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := prepareRelayed(t)
-		r.fault("frozen", true)
-		r.follow()
-		for n := 1; n <= relayFailuresLimit; n++ {
-			r.probe()
-			reported := slices.ContainsFunc(r.batch.Conditions(r.err), func(c health.Condition) bool { return c.Alert == health.AlertBridgeNotRelaying })
-			if want := n == relayFailuresLimit; reported != want {
-				t.Errorf("after failure %d, BridgeNotRelaying is reported: %t, want %t", n, reported, want)
+	for _, fault := range []string{"frozen", "late"} {
+		synctest.Test(t, func(t *testing.T) {
+			r := prepareRelayed(t)
+			r.fault(fault, true)
+			r.follow()
+			for n := 1; n <= relayFailuresLimit; n++ {
+				r.probe()
+				reported := slices.ContainsFunc(r.batch.Conditions(r.err), func(c health.Condition) bool { return c.Alert == health.AlertBridgeNotRelaying })
+				if want := n == relayFailuresLimit; reported != want {
+					t.Errorf("%s: after failure %d, BridgeNotRelaying is reported: %t, want %t", fault, n, reported, want)
+				}
 			}
-		}
-		r.fault("frozen", false)
-		r.works()
-		r.wantNoAlert()
-	})
+			r.fault(fault, false)
+			r.works()
+			r.wantNoAlert()
+		})
+	}
 }
 
 // TestRelayCountsWhatIsLost loses each third message that the bridge gets.

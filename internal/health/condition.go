@@ -82,7 +82,8 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	}
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
-		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert })
+		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || t.Kind != kindRelay) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}

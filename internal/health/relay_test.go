@@ -70,6 +70,19 @@ func TestBridgeThatDoesNotRelayIsOneProblem(t *testing.T) {
 	w.want("x BridgeNotRelaying warning 0s")
 }
 
+// TestWayThatIsNotTestedKeepsItsProblem: that the other way relays says nothing about it.
+func TestWayThatIsNotTestedKeepsItsProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertBridgeNotRelaying + " irc to xmpp")
+	w.fails(time.Minute)
+	w.target("x").Conditions = []Condition{{Alert: AlertBridgeNotRelaying, Of: "xmpp to irc"}}
+	w.fails(time.Minute)
+	w.want("x BridgeNotRelaying critical 1m50s unknown")
+	w.relay()
+	w.pass(10 * time.Second)
+	w.want()
+}
+
 // TestRelaySessionDownIsOneProblem: it is a warning, and no failure of its polls makes the target unstable meanwhile.
 func TestRelaySessionDownIsOneProblem(t *testing.T) {
 	w := relayWorld(t)

@@ -93,6 +93,22 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
+		name: "the exporter restarts while the bridge relays one way only", exporters: bridgedKeeping, lasts: 30 * time.Minute,
+		script: `
+			1m bridge relays to IRC only
+			9m a shows: crossing BridgeNotRelaying critical
+			10m a restarts
+			10m40s a shows: crossing BridgeNotRelaying critical
+			20m bridge relays both ways
+		`,
+		notifications: `
+			3m45s page: BridgeNotRelaying critical crossing irc to xmpp
+			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp
+			23m45s page: BridgeNotRelaying critical crossing irc to xmpp is over
+			24m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over
+		`,
+	},
+	{
 		name: "half an hour in which the bridge relays", exporters: bridged, lasts: 30 * time.Minute,
 	},
 	{
