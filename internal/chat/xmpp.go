@@ -42,7 +42,7 @@ const (
 // Run implements Account.
 func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
-		s := &xmppSession{account: a, conn: conn, in: &io.LimitedReader{R: conn}, nick: a.Nick, listener: l, asked: map[string]chan error{}}
+		s := &xmppSession{account: a, conn: conn, in: &io.LimitedReader{R: conn}, nick: a.Nick, listener: l, asked: map[string]chan *element{}}
 		if err := withDeadline(ctx, conn, s.login); err != nil {
 			return err
 		}
@@ -66,7 +66,7 @@ type xmppSession struct {
 	nicks    int
 
 	mu    sync.Mutex
-	asked map[string]chan error // requests without an answer, by id
+	asked map[string]chan *element // requests without an answer, by id
 }
 
 // element is an element with its children.
@@ -398,19 +398,10 @@ func (s *xmppSession) handleIQ(e *element) error {
 		delete(s.asked, id)
 		s.mu.Unlock()
 		if answered != nil {
-			answered <- pinged(e)
+			answered <- e
 		}
 	}
 	return nil
-}
-
-// pinged judges the answer to a ping of oneself in a room (XEP-0410), or of a server. In the room, the ping comes back to this session,
-// which answers it; so every error means that the session is not there any more.
-func pinged(e *element) error {
-	if e.attr("type") == "result" {
-		return nil
-	}
-	return stanzaError("ping", e)
 }
 
 const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; if it is the bridge, restart it"
@@ -432,7 +423,9 @@ func (s *xmppSession) Say(text string) error {
 		escape(text), escape(s.account.Room), escape(text)))
 }
 
-// Ping implements Conversation. It asks the server and the room at once, to tell which of both does not answer.
+// Ping implements Conversation. It asks the server and the room at once, to tell which of both does not answer. Any answer of the server
+// will do: one without ping refuses. In the room, the ping comes back to this session, which answers it (XEP-0410); so every error means
+// that the session is not there any more.
 func (s *xmppSession) Ping(ctx context.Context) error {
 	server, err := s.ask(s.account.Domain)
 	if err != nil {
@@ -440,7 +433,8 @@ func (s *xmppSession) Ping(ctx context.Context) error {
 	}
 	defer s.forget(server)
 	if s.account.Room == "" {
-		return server.wait(ctx)
+		_, err := server.wait(ctx)
+		return err
 	}
 	s.mu.Lock()
 	address := s.account.Room + "/" + s.nick
@@ -450,12 +444,15 @@ func (s *xmppSession) Ping(ctx context.Context) error {
 		return err
 	}
 	defer s.forget(room)
-	if err := server.wait(ctx); err != nil {
+	if _, err := server.wait(ctx); err != nil {
 		return err
 	}
-	err = room.wait(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	answer, err := room.wait(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
 		return failure.Errorf(failure.NotDelivered, "ping %s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
+	case err == nil && answer.attr("type") == "error":
+		return stanzaError("ping", answer)
 	}
 	return err
 }
@@ -463,13 +460,13 @@ func (s *xmppSession) Ping(ctx context.Context) error {
 // question is a ping without an answer.
 type question struct {
 	id, to   string
-	answered chan error
+	answered chan *element
 }
 
 // ask sends a ping.
 func (s *xmppSession) ask(to string) (*question, error) {
 	s.mu.Lock()
-	q := &question{id: "ping" + rand.Text(), to: to, answered: make(chan error, 1)}
+	q := &question{id: "ping" + rand.Text(), to: to, answered: make(chan *element, 1)}
 	s.asked[q.id] = q.answered
 	s.mu.Unlock()
 	return q, write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", q.id, escape(to), nsPing))
@@ -482,12 +479,12 @@ func (s *xmppSession) forget(q *question) {
 }
 
 // wait waits for the answer.
-func (q *question) wait(ctx context.Context) error {
+func (q *question) wait(ctx context.Context) (*element, error) {
 	select {
-	case err := <-q.answered:
-		return err
+	case answer := <-q.answered:
+		return answer, nil
 	case <-ctx.Done():
-		return fmt.Errorf("ping %s: %w", q.to, ctx.Err())
+		return nil, fmt.Errorf("ping %s: %w", q.to, ctx.Err())
 	}
 }
 

@@ -1,0 +1,41 @@
+package chat
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// TestServerThatRefusesPingsIsAlive has a server without mod_ping refuse the ping of itself. In a room, a refusal means that the session has
+// left.
+func TestServerThatRefusesPingsIsAlive(t *testing.T) {
+	for room, want := range map[string]string{"": "", "a@rooms.test": "ping: not-acceptable"} {
+		ours, theirs := net.Pipe()
+		s := &xmppSession{account: &XMPP{Room: room}, conn: ours, in: &io.LimitedReader{R: ours, N: maxStanza}, nick: "n", listener: deaf{}, asked: map[string]chan *element{}}
+		s.account.Domain = "chat.test"
+		s.xml = xml.NewDecoder(s.in)
+		go s.listen() //nolint:errcheck // it ends with the pipe
+		go func() {
+			in := xml.NewDecoder(theirs)
+			for {
+				var request element
+				if in.Decode(&request) != nil {
+					return
+				}
+				condition := "service-unavailable"
+				if strings.Contains(request.attr("to"), "/") {
+					condition = "not-acceptable"
+				}
+				fmt.Fprintf(theirs, "<iq xmlns='jabber:client' type='error' id='%s'><error type='cancel'><%s xmlns='%s'/></error></iq>", request.attr("id"), condition, nsStanzas) //nolint:errcheck // a pipe
+			}
+		}()
+		err := s.Ping(t.Context())
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+			t.Errorf("room %q: got %v, want %q", room, err, want)
+		}
+		ours.Close() //nolint:errcheck // a test
+	}
+}
