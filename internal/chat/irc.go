@@ -192,11 +192,11 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, s.send("CAP END")
 	case "902", "904", "905", "906", "907":
 		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
-			WithHint("the IRC services refuse the account or its password, or are not linked: correct irc.user and irc.password, or read the log of the services")
+			WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
 	case "433", "436", "437":
 		return false, s.nextNick(line)
 	case "432":
-		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set irc.nick to a nick that the IRC server accepts")
+		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set nick to one that the IRC server accepts")
 	case "464", "465":
 		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
 			WithHint("the IRC server bans the exporter's address, or requires a password for connections: exempt the address there")
@@ -218,7 +218,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 }
 
 var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").
-	WithHint("its services are not linked, or it does not support SASL: link them, or remove irc.password to check without an account")
+	WithHint("its services are not linked, or it does not support SASL: link them, or remove the IRC password to check without an account")
 
 // negotiate handles an answer about capabilities.
 func (s *ircSession) negotiate(line *ircLine) error {
@@ -281,7 +281,7 @@ func (s *ircSession) nextNick(line *ircLine) error {
 	s.nicks++
 	if s.nicks >= maxNicks {
 		return failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).
-			WithHint("nicks that begin with irc.nick are taken: set it to a free one, and let only one exporter check the bridge")
+			WithHint("nicks that begin like this one are taken: set nick to a free one, and let only one exporter use it")
 	}
 	s.nick = fmt.Sprintf("%s%d", s.account.Nick[:min(len(s.account.Nick), maxNickLength-1)], s.nicks)
 	return s.send("NICK " + s.nick)

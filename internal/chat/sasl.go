@@ -74,7 +74,7 @@ func (s *xmppSession) authenticate(features *element) error {
 // refusedLogin is the failure of a login that the server refuses (RFC 6120, section 6.5).
 func refusedLogin(answer *element) error {
 	name, text := answer.condition()
-	reason, hint := failure.Unauthorized, "the XMPP server refuses the account or its password: correct xmpp.user and xmpp.password"
+	reason, hint := failure.Unauthorized, "the XMPP server refuses the account or its password: correct user and password of the XMPP account"
 	if name == "temporary-auth-failure" {
 		reason, hint = failure.Mismatch, "the XMPP server cannot check passwords at the moment: read its log"
 	}
