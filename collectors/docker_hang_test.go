@@ -40,6 +40,21 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 	}
 }
 
+// TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading holds that events of a container that cannot be inspected are not lost
+// for good.
+func TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading(t *testing.T) {
+	e, stuck, _ := stuckEngine(t, engineHangs)
+	w := watching(t, e)
+	w.docker.hangs.RecordInspection(stuck.ID, true, time.Now())
+	w.take(told(events.ActionCreate, stuck.ID, "a"), told(events.ActionStart, stuck.ID, "a"))
+	const shown = `container_state{container="a",state="running"} 1`
+	if page := w.page(); strings.Contains(page, shown) {
+		t.Fatalf("it was inspected:\n%s", page)
+	}
+	w.read()
+	w.wantNow("", shown)
+}
+
 // TestContainerThatTheEngineHangsAtIsNotMeasured has an engine that hung when one of three containers was inspected.
 func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)

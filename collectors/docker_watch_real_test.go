@@ -152,7 +152,8 @@ func (w *realWatch) does(what string, do func(), ready func(), lines ...string) 
 }
 
 // want waits until a line is presented, without a reading where the engine answers in time. It holds a container's lock while
-// it starts it; an inspection that waits too long for that is left to the next reading, which in use is every 30 s.
+// it starts it; an inspection that waits too long for that is left to the next reading, which in use is every 30 s. Of a new
+// container, nothing is known until then.
 func (w *realWatch) want(what, line string) {
 	w.t.Helper()
 	reading, late := time.NewTicker(15*time.Second), time.NewTimer(realDeadline)
@@ -162,9 +163,11 @@ func (w *realWatch) want(what, line string) {
 		select {
 		case <-w.changed:
 		case <-reading.C:
+			_, name, _ := strings.Cut(line, `container="`)
+			name, _, _ = strings.Cut(name, `"`)
 			unsure := false
 			w.docker.locked(func() {
-				unsure = w.docker.unsure
+				unsure = w.docker.unsure || w.docker.fleet.Members[name] == nil
 				for _, c := range w.docker.fleet.Members {
 					unsure = unsure || c.Stale
 				}
