@@ -93,3 +93,16 @@ func ConfigKinds() []config.Kind {
 	}
 	return kinds
 }
+
+// Variables returns the environment variables that targets read, in the order of the kinds.
+func Variables() []string {
+	var names []string
+	//nolint:errcheck // without targets, nothing is loaded
+	config.Load(config.Source{Kinds: ConfigKinds(), Lookup: func(name string) (string, bool) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		return "", false
+	}})
+	return names
+}

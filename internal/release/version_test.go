@@ -29,6 +29,7 @@ func TestVersionOfTheReadmeCanBeReleased(t *testing.T) {
 	for file, line := range map[string]string{
 		"CHANGELOG.md": `^## ` + version + `( \([0-9-]+\))?$`,
 		"deploy/helm/chatstack-exporter/Chart.yaml": `^appVersion: ` + version + `$`,
+		"deploy/swarm/stack.yaml":                   `/chatstack_exporter:` + version + `\}$`,
 	} {
 		if !regexp.MustCompile(`(?m)` + line).MatchString(read(file)) {
 			t.Errorf("%s has no line %s", file, line)

@@ -21,7 +21,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
@@ -293,18 +292,9 @@ func inParallel(n int, do func(i int)) {
 	all.Wait()
 }
 
-// namesOfVariables returns the variables that the exporter reads for targets, in the order of the kinds.
+// namesOfVariables returns the variables that the exporter reads for targets. Facts.Engine is the engine, whoever names it.
 func namesOfVariables() []string {
-	var names []string
-	//nolint:errcheck // no targets, so nothing is loaded
-	config.Load(config.Source{Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) {
-		// Facts.Engine is the engine, whoever names it.
-		if name != "HOME" && name != "DOCKER_HOST" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-		return "", false
-	}})
-	return names
+	return slices.DeleteFunc(collectors.Variables(), func(name string) bool { return name == "HOME" || name == "DOCKER_HOST" })
 }
 
 // envFiles reads the names in the files that Compose used for the stack, as far as they are on this machine.
