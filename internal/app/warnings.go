@@ -42,6 +42,13 @@ func Warnings(cfg *config.Config) []Warning {
 			}
 		}
 	}
+	for _, s := range cfg.Public.Services {
+		for _, target := range s.Targets {
+			if slices.Contains(cfg.Unconfigured, target) {
+				warnings = append(warnings, Warning{target, fmt.Sprintf("the public service %s has this target, which is not configured, so it stays unknown", s.Name)})
+			}
+		}
+	}
 	return append(warnings, maintenanceWarnings(cfg)...)
 }
 

@@ -18,6 +18,7 @@ func TestTargetsThatDisturbEachOtherAreWarnedOf(t *testing.T) {
 		"sessions are users":     {"targets:\n" + counters + relay, []string{"so that IRCUsersGone never fires; set alerts.irc_users_gone.bots", "so that XMPPSessionsGone never fires"}},
 		"they are accounted for": {"alerts: {irc_users_gone: {bots: 1}, xmpp_sessions_gone: {bots: 1}}\ntargets:\n" + counters + relay, nil},
 		"the alerts are off":     {"alerts: {irc_users_gone: {typical: 0}, xmpp_sessions_gone: {typical: 0}}\ntargets:\n" + counters + relay, nil},
+		"public and not there":   {"targets:\n" + client + "public: {listen_address: '127.0.0.1:1', services: [{name: XMPP, targets: [xmpp_c2s]}]}\n", []string{"the public service XMPP has this target, which is not configured"}},
 		"nobody counts":          {"targets:\n" + relay, nil},
 		"a login is soon over":   {"targets:\n" + counters + login + client, nil},
 		"two probes of a server": {"poll: {interval: 30s}\ntargets:\n" + login + "  - {kind: irc_tls, address: 'irc.test:6697'}\n", []string{"with irc_tls it connects more than 3 times in 60 s"}},

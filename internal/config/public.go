@@ -79,7 +79,11 @@ func (l *loader) checkPublic() {
 		if fault := checkText(a.Text, maxAnnouncement); fault != "" {
 			r.Faultf("text", "%s", fault)
 		}
-		if !r.hasFault("from", "until") && !a.Until.Std().After(a.From.Std()) {
+		switch {
+		case r.hasFault("from", "until"):
+		case a.From.Std().IsZero() || a.Until.Std().IsZero():
+			r.Faultf("until", "or from is missing; write when the announcement appears and disappears, such as 2026-05-01T22:00:00Z")
+		case !a.Until.Std().After(a.From.Std()):
 			r.Faultf("until", "is not after from")
 		}
 	}

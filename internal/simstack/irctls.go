@@ -73,7 +73,11 @@ func (i *ircPort) speak(ctx context.Context, conn net.Conn) {
 	say := func(s string) { user.say("%s", s) }
 	_ = conn.SetReadDeadline(time.Now().Add(maxIdle))
 	for in.Scan() {
-		_ = conn.SetReadDeadline(time.Now().Add(maxIdle))
+		idle := maxIdle
+		if user.registered {
+			idle = maxSession
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(idle))
 		line := strings.TrimSpace(in.Text())
 		i.service.remember(&Request{RPC: line})
 		if !i.service.delay(ctx) {

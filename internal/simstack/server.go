@@ -70,6 +70,8 @@ const (
 	maxHang = 5 * time.Minute
 	// maxIdle is how long a connection may stay open between requests.
 	maxIdle = 2 * time.Minute
+	// maxSession is how long a user may say nothing.
+	maxSession = time.Hour
 )
 
 // open listens on every endpoint and starts to accept.

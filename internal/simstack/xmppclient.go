@@ -105,7 +105,11 @@ func (u *xmppClient) open(features string) bool {
 }
 
 func (u *xmppClient) next() (*xmlElement, bool) {
-	_ = u.raw.SetReadDeadline(time.Now().Add(maxIdle))
+	idle := maxIdle
+	if u.address != "" {
+		idle = maxSession
+	}
+	_ = u.raw.SetReadDeadline(time.Now().Add(idle))
 	for {
 		token, err := u.xml.Token()
 		if err != nil {
