@@ -677,7 +677,7 @@ func (n *newcomer) doesNotStart() {
 	n.t.Helper()
 	const up = " docker compose up --detach --wait chatstack-exporter socket-proxy"
 	for _, c := range []struct{ name, command, want string }{
-		{"command", "HOME=/nonexistent docker compose config --quiet", "unknown flag: --quiet"},
+		{"command", "DOCKER_CONFIG=/nonexistent docker compose config --quiet", "unknown flag: --quiet"},
 		{"network", "STACK_NETWORK=no-such-network" + up, "declared as external, but could not be found"},
 		{"variable", "DOCKER_GID=" + up, "set it in .env - "},
 		{"port", "EXPORTER_PORT=$ALERTMANAGER_PORT" + up, "port is already allocated"},
