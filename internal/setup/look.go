@@ -336,7 +336,7 @@ func readRegular(path string) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() {
-		return "", errors.New("is no file")
+		return "", errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -35,7 +35,7 @@ const stackFile = `
 state_file: "/var/lib/chatstack_exporter/state.json"
 
 # /srv/chat/.env sets IRC_RPC_PASSWORD.
-# The exporter reads the same variables, or the keys that the targets below name.
+# The exporter does not read that file: set the same variables where it runs, or the keys of the targets below.
 
 targets:
   - kind: docker
@@ -339,7 +339,7 @@ func TestOnlyNamesOfVariablesAreRead(t *testing.T) {
 	if r := Write(f); strings.Contains(string(r.YAML)+strings.Join(r.Found, "\n"), "hunter2") {
 		t.Errorf("a value is written:\n%s", r.YAML)
 	}
-	if got := envFiles([]Container{{EnvFile: "/dev/zero"}}, ""); len(got) != 1 || got[0].Problem != "is no file" {
+	if got := envFiles([]Container{{EnvFile: "/dev/zero"}}, ""); len(got) != 1 || got[0].Problem != "is not a regular file" {
 		t.Errorf("of a device is said %+v", got)
 	}
 }

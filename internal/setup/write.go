@@ -395,7 +395,7 @@ func (w *writer) variables() {
 			w.found("%s: sets no variable of a target", path)
 		default:
 			w.found("%s: sets %s", path, strings.Join(file.Names, ", "))
-			fmt.Fprintf(&w.top, "\n# %s sets %s.\n# The exporter reads the same variables, or the keys that the targets below name.\n", path, strings.Join(file.Names, ", "))
+			fmt.Fprintf(&w.top, "\n# %s sets %s.\n# The exporter does not read that file: set the same variables where it runs, or the keys of the targets below.\n", path, strings.Join(file.Names, ", "))
 		}
 	}
 }
