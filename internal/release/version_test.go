@@ -30,6 +30,7 @@ func TestVersionOfTheReadmeCanBeReleased(t *testing.T) {
 		"CHANGELOG.md": `^## ` + version + `( \([0-9-]+\))?$`,
 		"deploy/helm/chatstack-exporter/Chart.yaml": `^appVersion: ` + version + `$`,
 		"deploy/swarm/stack.yaml":                   `/chatstack_exporter:` + version + `\}$`,
+		"deploy/kubernetes/README.md":               `make image VERSION=` + version + `$`,
 	} {
 		if !regexp.MustCompile(`(?m)` + line).MatchString(read(file)) {
 			t.Errorf("%s has no line %s", file, line)
