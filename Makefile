@@ -210,7 +210,7 @@ bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md, BENCHM
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
 
-capacity: ## Measure what one exporter carries, for deploy/many-hosts/capacity.md, in 7 minutes.
+capacity: ## Measure what one exporter carries, for deploy/many-hosts/capacity.md, in 10 minutes.
 	$(GO) test -count=1 -v -timeout 20m -tags bench,realservers -run '^TestCapacity$$' ./internal/bench $(CAPACITY)
 
 pictures: ## Take the README's pictures of the status page anew; needs Debian's package chromium.
