@@ -33,9 +33,13 @@ func TestPublicFeedIsRead(t *testing.T) {
 	began := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Minute)
 	s := &stack{settings: config.Public{Title: hostile, Services: []config.PublicService{{Name: hostile, Targets: []string{"web"}}}}}
 	web := health.TargetSubject("web")
+	down := incident.Problem{Subject: web, Alert: "TargetDown", Severity: health.Critical, Since: began}
+	alerted := []incident.Event{{Time: began, Kind: incident.EventAlert, Subject: web, Alert: down.Alert, Severity: health.Critical}}
+	over := down
+	over.Cleared = began.Add(time.Hour)
 	s.incidents = []*incident.Incident{
-		{ID: "1", Began: began, Updated: began, Outages: []incident.Outage{{Subject: web, Since: began}}},
-		{ID: "2", Began: began, Ended: began.Add(time.Hour), Updated: began.Add(time.Hour), Outages: []incident.Outage{{Subject: web, Seconds: 3600, Until: began.Add(time.Hour)}}},
+		{ID: "1", Began: began, Problems: []incident.Problem{down}, Timeline: alerted, Outages: []incident.Outage{{Subject: web, Since: began}}},
+		{ID: "2", Began: began, Ended: over.Cleared, Problems: []incident.Problem{over}, Timeline: alerted, Outages: []incident.Outage{{Subject: web, Seconds: 3600, Until: over.Cleared}}},
 	}
 	w := httptest.NewRecorder()
 	public.New(s, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/incidents.atom", nil))
