@@ -7,11 +7,6 @@ rule {
   match {
     kind = "alerting"
   }
-  label "severity" {
-    value    = "warning|critical|none"
-    required = true
-    severity = "bug"
-  }
   label "stack" {
     value    = "chat"
     required = true
@@ -22,6 +17,21 @@ rule {
     severity = "bug"
   }
   annotation "runbook_url" {
+    required = true
+    severity = "bug"
+  }
+}
+
+# The series of the drill has the severity that was asked for.
+rule {
+  match {
+    kind = "alerting"
+  }
+  ignore {
+    name = "ChatstackDrill"
+  }
+  label "severity" {
+    value    = "warning|critical|none"
     required = true
     severity = "bug"
   }

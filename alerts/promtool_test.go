@@ -235,7 +235,8 @@ func (b *batch) limitIsZero() bool {
 func (b *batch) concerns(c testCase) bool {
 	about := subject.FindStringSubmatch(c.Checks[0].Expr)
 	for i := range b.affected {
-		if r := &b.rules[i]; r.Alert == about[1] && r.Labels["severity"] == about[2] {
+		// A drill's series has the severity, not its rule.
+		if r := &b.rules[i]; r.Alert == about[1] && (r.Labels["severity"] == about[2] || r.Labels["drill"] != "") {
 			return true
 		}
 	}

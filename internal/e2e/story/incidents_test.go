@@ -194,6 +194,7 @@ type problemID struct {
 type sighting struct {
 	since, last time.Time
 	lasts       bool
+	maintained  bool // when it was seen last: an incident takes in no problem that maintenance explains
 }
 
 // of returns what was seen of the exporter's present process.
@@ -254,7 +255,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 		if old := s.seen[id]; old == nil || !old.lasts || p.Since.After(old.since) && p.Severity < health.Critical { // it was over for a moment
 			s.seen[id] = &sighting{since: p.Since, lasts: true}
 		}
-		s.seen[id].last = now
+		s.seen[id].last, s.seen[id].maintained = now, p.Excuse.Reason == health.ReasonMaintenance
 		home := homes[id]
 		switch must := p.Severity == health.Critical || p.Severity == health.Warning && p.Lasted >= incident.LastingWarning; {
 		case len(home) > 1:
@@ -262,7 +263,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 		case must && len(home) == 0:
 			c.complain(e, "%v belongs to no incident", id)
 		case len(home) == 0 || counted(p.Alert):
-		case !problems[id].Cleared.IsZero() && p.Excuse.Reason != health.ReasonMaintenance:
+		case !problems[id].Cleared.IsZero() && !s.seen[id].maintained:
 			c.complain(e, "%v lasts, but its incident says that it ended", id)
 		case problems[id].Cleared.IsZero() && p.Severity < health.Critical && lastsUnread(p.Alert) && !s.since(id, problems[id].Since):
 			c.complain(e, "%v began at %s, its incident says %s", id, s.seen[id].since.Sub(c.began), problems[id].Since.Sub(c.began))
@@ -274,7 +275,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 		}
 		old.lasts = false
 		delete(s.former, id)
-		if p, known := problems[id]; known && !counted(id.alert) && !j.Verdicts[id.Subject].Unknown {
+		if p, known := problems[id]; known && !counted(id.alert) && !old.maintained && !j.Verdicts[id.Subject].Unknown {
 			if p.Cleared.Before(old.last) || p.Cleared.After(now) {
 				c.complain(e, "%v ended between %s and %s, its incident says %s", id, old.last.Sub(c.began), now.Sub(c.began), p.Cleared.Sub(c.began))
 			}
