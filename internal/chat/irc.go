@@ -35,6 +35,8 @@ const (
 	saslChunk = 400
 	// maxNickLength is what every server accepts, in bytes.
 	maxNickLength = 9
+	// maxLoginLines is how many lines a login may take; the longest are those with a message of the day and many members.
+	maxLoginLines = 10_000
 )
 
 // Run implements Account.
@@ -152,7 +154,7 @@ func (s *ircSession) login() error {
 			return fmt.Errorf("register: %w", err)
 		}
 	}
-	for {
+	for range maxLoginLines {
 		line, err := s.next()
 		if err != nil {
 			return s.noAnswer(err)
@@ -162,6 +164,7 @@ func (s *ircSession) login() error {
 			return err
 		}
 	}
+	return failure.Errorf(failure.TooLarge, "more than %d lines before the login was complete", maxLoginLines)
 }
 
 // noAnswer adds to a failed read whose answer was missing: the server passes a login on to its services.

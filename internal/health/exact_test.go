@@ -41,6 +41,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		AlertOrphans: {15 * time.Minute, Warning}, AlertSeriesDropped: {16 * time.Minute, Warning},
 		AlertChainInvalid: {17 * time.Minute, Warning}, AlertCacheExhausted: {18 * time.Minute, Warning},
 		AlertPlaceholder: {19 * time.Minute, Warning}, AlertServedNotRenewed: {20 * time.Minute, Warning},
+		AlertBridgeNotRelaying: {21 * time.Minute, Critical}, AlertBridgeSlow: {22 * time.Minute, Warning},
 	} {
 		w := newWorld(t)
 		a := &w.judge.alerts
@@ -50,6 +51,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		a.TLSChainInvalid.For, a.IdentityCacheExhausted.For = config.Duration(17*time.Minute), config.Duration(18*time.Minute)
 		a.PlaceholderCredential.For, a.TLSServedNotRenewed.Warning.For = config.Duration(19*time.Minute), config.Duration(20*time.Minute)
 		a.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
+		a.BridgeNotRelaying.For, a.BridgeSlow.For = config.Duration(21*time.Minute), config.Duration(22*time.Minute)
 		w.target("x").Conditions = []Condition{{Alert: alert, Holds: true, Ends: w.now.Add(100 * day)}}
 		w.pass(c.hold)
 		if p, ok := w.problem("x", alert); !ok || p.Severity != Pending {

@@ -83,6 +83,35 @@ func TestWayThatIsNotTestedKeepsItsProblem(t *testing.T) {
 	w.want()
 }
 
+// TestWayThatRelaysAgainHasNoProblem, while the other way still fails.
+func TestWayThatRelaysAgainHasNoProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertBridgeNotRelaying+" irc to xmpp", AlertBridgeNotRelaying+" xmpp to irc")
+	w.fails(time.Minute)
+	w.relay(AlertBridgeNotRelaying + " xmpp to irc")
+	w.fails(10 * time.Second)
+	w.want("x BridgeNotRelaying critical 1m0s")
+}
+
+// TestRelayCheckThatFindsNothingIsDown: no alert of its own says why it fails.
+func TestRelayCheckThatFindsNothingIsDown(t *testing.T) {
+	w := relayWorld(t)
+	w.target("x").Conditions, w.target("x").Up = nil, false
+	w.fails(10 * time.Minute)
+	w.want("x TargetDown critical 9m50s")
+}
+
+// TestRelayThatIsNotReadKeepsItsState: what its last reading found says nothing of the present.
+func TestRelayThatIsNotReadKeepsItsState(t *testing.T) {
+	w := relayWorld(t)
+	w.target("x").Conditions, w.target("x").Up = nil, false
+	w.fails(10 * time.Minute)
+	w.relay(AlertBridgeSlow + " irc to xmpp")
+	w.target("x").Read, w.target("x").Up = false, false
+	w.fails(time.Minute)
+	w.want("x TargetDown critical 10m50s unknown")
+}
+
 // TestRelaySessionDownIsOneProblem: it is a warning, and no failure of its polls makes the target unstable meanwhile.
 func TestRelaySessionDownIsOneProblem(t *testing.T) {
 	w := relayWorld(t)

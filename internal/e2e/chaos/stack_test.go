@@ -51,6 +51,8 @@ func subjects(stack *simstack.Stack, caFile string) []subject {
 		{kind: "xmpp_c2s", language: speaksXMPP, upstream: stack.XMPPClientAddress(), block: "address: %s, domain: chat.test, ca_file: " + caFile},
 		{kind: "irc_rpc", language: speaksHTTPS, upstream: at("IRC_RPC_URL"), block: fmt.Sprintf("url: https://%%s/api, user: %s, password: %s, %s", env["IRC_RPC_USER"], env["IRC_RPC_PASSWORD"], trust), own: []string{"chatstack_irc_"}},
 		{kind: "irc_tls", language: speaksIRC, upstream: stack.IRCAddress(), block: fmt.Sprintf("address: %%s, schedule: \"@every %s\", %s", interval, trust)},
+		{kind: "irc_login", language: speaksIRC, upstream: stack.IRCAddress(), block: fmt.Sprintf("address: %%s, schedule: \"@every %s\", nick: %s, password: %s, %s", interval, simstack.RelayUser, simstack.RelayPassword, trust)},
+		{kind: "xmpp_login", language: speaksXMPP, upstream: stack.XMPPClientAddress(), block: fmt.Sprintf("address: %%s, user: %s@%s, password: %s, ca_file: %s", simstack.RelayUser, simstack.XMPPDomain, simstack.RelayPassword, caFile)},
 		{kind: "irc_services", upstream: at("IRC_SERVICES_JSONRPC_URL"), block: "url: http://%[1]s/, jsonrpc: true, jsonrpc_url: http://%[1]s/jsonrpc"},
 		{kind: "plant_store", upstream: at("PLANT_STORE_URL"), block: "url: http://%s, mode: canary, token: " + env["PLANT_STORE_TOKEN"]},
 		{kind: "identity", upstream: at("BRIDGE_IDENTITY_BASE_URL"), block: "url: http://%s, token: " + env["BRIDGE_IDENTITY_TOKEN"]},
