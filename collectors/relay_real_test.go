@@ -259,7 +259,7 @@ func TestRealRelayJoinsNoSilentRoom(t *testing.T) {
 func (s *bridged) channelFaults() []relayFault {
 	return []relayFault{
 		{"channel is moderated", s.mode("+m"), s.mode("-m"), forbidden, onIRC},
-		{"nick is banned", s.mode("+b irccheck!*@*"), s.mode("-b irccheck!*@*"), forbidden, [2]string{sideIRC, ""}},
+		{"nick is banned", s.mode("+b irccheck*!*@*"), s.mode("-b irccheck*!*@*"), forbidden, [2]string{sideIRC, ""}},
 		{"kicked", func() { s.operate("KICK "+realstack.IRCChannel+" irccheck :simulated", "KICK") }, nothing, forbidden, onIRC},
 	}
 }
