@@ -80,5 +80,7 @@ func (s *site) connect(p *realstack.Prosody) *realstack.Component {
 	if err != nil && !strings.Contains(err.Error(), "context") {
 		s.t.Fatal(err)
 	}
+	// What nothing refers to any more, the garbage collector closes.
+	s.t.Cleanup(func() { c.Drop() }) //nolint:errcheck,gosec // most are closed before
 	return c
 }
