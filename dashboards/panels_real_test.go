@@ -126,7 +126,7 @@ func TestRealEveryPanelFollowsItsFault(t *testing.T) {
 	s := openSite(t)
 	boards := shipped(t)
 	s.await("every target has been read", func() bool {
-		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*15 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
+		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*15+1 && len(s.query(`chatstack_relay_delivery_seconds_count > 0`)) == 2 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
 	})
 	// One of the pair cannot reach a target any more.
 	if err := s.reachable.Close(); err != nil {
@@ -204,7 +204,15 @@ targets:
 	}
 	elsewhere := "  - {kind: tcp, name: elsewhere, address: %q}\n"
 	others := s.config + fmt.Sprintf(elsewhere, s.reachable.Addr())
-	s.config += fmt.Sprintf(elsewhere, s.stack.XMPPClientAddress())
+	// The bridge is checked by one of the pair, in one channel and room.
+	s.config += fmt.Sprintf(elsewhere, s.stack.XMPPClientAddress()) + fmt.Sprintf(`
+  - kind: relay
+    name: bridge
+    deadline: 500ms
+    slow: 250ms
+    irc: {address: %q, user: %s, password: %s, channel: %q, ca_file: %q}
+    xmpp: {address: %q, user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]q}
+`, s.stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, s.stack.CAFile(), s.stack.XMPPClientAddress(), simstack.XMPPDomain, simstack.RelayRoom)
 	program := realstack.BuildExporter(t)
 	s.exporter = realstack.StartExporter(t, program, s.config, env)
 	s.other = realstack.StartExporter(t, program, others, env)
@@ -426,7 +434,7 @@ func (s *site) checkPair(boards []board) {
 	const o = dashboards.Overview
 	for expr, want := range map[string]float64{
 		"count(up == 1)": 4, prod(dashboards.IRC + "/Users/A"): 3, prod(dashboards.XMPP + "/Sessions/A"): 3,
-		"count(" + prod(o+"/Targets over time/A") + ")": 15, "count(" + prod(o+"/Every target/D") + ")": 15,
+		"count(" + prod(o+"/Targets over time/A") + ")": 16, "count(" + prod(o+"/Every target/D") + ")": 16,
 		// One of the pair cannot reach it, which is a warning, but it is up.
 		prod(o + "/Targets down/A"): 1, prod(o + "/Warnings/A"): 1, prod(o + "/Critical alerts/A"): 0,
 		"(" + prod(o+"/Availability/A") + `) and on (target) chatstack:target_up{target="elsewhere"}`: 1,
@@ -643,6 +651,7 @@ func (s *site) checkNames(all map[string]string) {
 	shown["chatstack_container_memory_excused"] = true                                   // the container's own excuse is shown, which is the same or more
 	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true        // only alerts use the first; panels show the sessions by type
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
+	shown["chatstack_container_resources_source"] = true                                 // the panels of memory and CPU are the same for both sources
 	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
 		if strings.HasPrefix(name, "chatstack_") && !shown[name] {
 			s.Errorf("no panel shows %s", name)
@@ -707,6 +716,8 @@ func (s *site) faults() []fault {
 		s.container("xmpp").SetUsage(700_000_000, time.Hour)
 	}
 	return []fault{
+		s.simulated(map[string]shows{i + "/Delivery time": above(0.1)}, "bridge/late"), // first, since it takes half of all messages
+		s.simulated(map[string]shows{i + "/Messages cross": below(1), i + "/Messages": of("outcome:lost", above(0))}, "bridge/frozen"),
 		s.simulated(join(
 			names(o, "Targets down", "Every target/A", "Every target/B", "Every target/C", "Every target/F", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left",
 				"Availability, hour by hour", "Availability/A", "Availability/B"),
@@ -817,6 +828,7 @@ func (s *site) faults() []fault {
 		}, nothing, join(
 			names(o, "Every target/D", "Every target/G", "Availability/C"), names(e, "Configuration loaded", "Placeholder secrets", "Rules out of date", "Rules"),
 		)},
+		s.simulated(map[string]shows{i + "/Sessions": below(1)}, "bridge/kicked"),
 		{"the exporters hang", func() { s.exporter.Hang(); s.other.Hang() }, func() { s.exporter.Resume(); s.other.Resume() }, join(
 			map[string]shows{e + "/Poll loop heartbeat": above(13), e + "/Scrape duration": above(0.8)},
 			names(e, "Scraped", "Version", "Samples/A", "Since the last probe", "Clock skew", "Memory", "CPU", "Goroutines"),

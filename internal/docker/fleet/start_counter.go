@@ -28,9 +28,9 @@ type startCounter struct {
 	ignoreBefore time.Time
 }
 
-// maxStampDelay is how long after a start the engine stamps its event at the latest. A later event belongs to another
-// start.
-const maxStampDelay = 3 * time.Second
+// maxStampDelay is how long after a start the engine stamps its event at the latest; it writes the container's state to the disk in
+// between, which takes seconds on a busy machine. A later event belongs to another start.
+const maxStampDelay = 10 * time.Second
 
 // startCounterFrom returns a counter that ignores all starts up to the described one.
 func startCounterFrom(started time.Time, policy int) startCounter {
