@@ -208,7 +208,9 @@ targets:
 	s.config += fmt.Sprintf(elsewhere, s.stack.XMPPClientAddress()) + fmt.Sprintf(`
   - kind: relay
     name: bridge
-    deadline: 500ms
+    schedule: "@every 4s"
+    timeout: 4s
+    deadline: 1s
     slow: 250ms
     irc: {address: %q, user: %s, password: %s, channel: %q, ca_file: %q}
     xmpp: {address: %q, user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]q}
@@ -652,6 +654,10 @@ func (s *site) checkNames(all map[string]string) {
 	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true        // only alerts use the first; panels show the sessions by type
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
 	shown["chatstack_container_resources_source"] = true                                 // the panels of memory and CPU are the same for both sources
+	// Alerts, the status page and check tell of these; the panel of the delivery time is drawn from the histogram's buckets.
+	for _, name := range []string{"broken_at", "consecutive_failures", "delivery_seconds_count", "delivery_seconds_sum", "last_delivered_timestamp_seconds", "last_delivery_seconds"} {
+		shown["chatstack_relay_"+name] = true
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
 		if strings.HasPrefix(name, "chatstack_") && !shown[name] {
 			s.Errorf("no panel shows %s", name)
