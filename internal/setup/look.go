@@ -3,6 +3,7 @@ package setup
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -70,7 +71,7 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 		}
 	}
 	resolve(ctx, f.Containers)
-	f.Answers = answering(ctx, addressesToTry(f.Containers), o.Dial)
+	f.knock(ctx, doors(f.Containers), o.Dial)
 	f.Environment = knownNames(slices.DeleteFunc(namesOfVariables(), func(name string) bool {
 		value, _ := o.Lookup(name)
 		if strings.HasSuffix(name, "_FILE") {
@@ -251,32 +252,51 @@ func resolve(ctx context.Context, containers []Container) {
 	})
 }
 
-// answering returns the first address of each list that accepts a connection. IRC servers throttle whoever makes more of them.
-func answering(ctx context.Context, lists [][]string, dial func(context.Context, string, string) (net.Conn, error)) map[string]bool {
+// knock finds the first address of each door that accepts a connection. IRC servers throttle whoever makes more of them.
+func (f *Facts) knock(ctx context.Context, all []door, dial func(context.Context, string, string) (net.Conn, error)) {
+	f.Answers, f.ServerNames = map[string]bool{}, map[string]string{}
 	var mu sync.Mutex
-	found := map[string]bool{}
-	inParallel(len(lists), func(i int) {
-		for _, address := range lists[i] {
-			if accepts(ctx, address, dial) {
+	inParallel(len(all), func(i int) {
+		for _, address := range all[i].addresses {
+			if answers, name := f.open(ctx, address, all[i].tls, dial); answers {
 				mu.Lock()
 				defer mu.Unlock()
-				found[address] = true
+				f.Answers[address] = true
+				if name != "" {
+					f.ServerNames[address] = name
+				}
 				return
 			}
 		}
 	})
-	return found
 }
 
-func accepts(ctx context.Context, address string, dial func(context.Context, string, string) (net.Conn, error)) bool {
+// open reports whether the address accepts a connection, and a name on its certificate if the host of the address is not on it.
+func (f *Facts) open(ctx context.Context, address string, secure bool, dial func(context.Context, string, string) (net.Conn, error)) (answers bool, name string) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	conn, err := dial(ctx, "tcp", address)
 	if err != nil {
-		return false
+		return false, ""
 	}
-	conn.Close() //nolint:errcheck,gosec // only opened
-	return true
+	defer conn.Close() //nolint:errcheck // only opened
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || !secure {
+		return true, ""
+	}
+	client := tls.Client(conn, &tls.Config{ServerName: cmp.Or(f.Domain, host), InsecureSkipVerify: true}) //nolint:gosec // nothing but the names is used
+	if client.HandshakeContext(ctx) != nil {
+		return true, ""
+	}
+	leaf := client.ConnectionState().PeerCertificates[0]
+	if leaf.VerifyHostname(host) == nil {
+		return true, ""
+	}
+	names := append([]string{f.Domain}, leaf.DNSNames...)
+	if i := slices.IndexFunc(names, func(n string) bool { return hostName.MatchString(n) && leaf.VerifyHostname(n) == nil }); i >= 0 {
+		name = names[i]
+	}
+	return true, name
 }
 
 func inParallel(n int, do func(i int)) {

@@ -2,12 +2,14 @@ package setup
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"maps"
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	"github.com/docker/docker/api/types/network"
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 )
 
 // inspected is a container as an engine describes it.
@@ -91,7 +95,7 @@ func TestOnlyWhatAcceptsAConnectionAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Facts{NoEngine: "none", Answers: map[string]bool{"127.0.0.1:5222": true}, Environment: []string{"IRC_RPC_PASSWORD"}}
+	want := &Facts{NoEngine: "none", Answers: map[string]bool{"127.0.0.1:5222": true}, ServerNames: map[string]string{}, Environment: []string{"IRC_RPC_PASSWORD"}}
 	if diff := gocmp.Diff(want, f); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -108,9 +112,52 @@ func TestOneConnectionIsEnough(t *testing.T) {
 		ours, theirs := net.Pipe()
 		return ours, theirs.Close()
 	}
-	got := answering(t.Context(), [][]string{{"a:1", "b:1", "c:1"}}, dial)
-	if want := map[string]bool{"b:1": true}; !maps.Equal(got, want) || !slices.Equal(tried, []string{"a:1", "b:1"}) {
-		t.Errorf("%v answer, tried are %v", got, tried)
+	f := &Facts{}
+	f.knock(t.Context(), []door{{addresses: []string{"a:1", "b:1", "c:1"}, tls: true}}, dial)
+	if want := map[string]bool{"b:1": true}; !maps.Equal(f.Answers, want) || !slices.Equal(tried, []string{"a:1", "b:1"}) {
+		t.Errorf("%v answer, tried are %v", f.Answers, tried)
+	}
+}
+
+// TestCertificatesGiveServerNames holds that a target which is reached under another name than that of its certificate verifies.
+func TestCertificatesGiveServerNames(t *testing.T) {
+	for name, c := range map[string]struct {
+		names  []string
+		domain string
+		want   string
+	}{
+		"the address":            {[]string{"irc.example.org", "127.0.0.1"}, "", ""},
+		"another name":           {[]string{"*.example.net", "irc.example.org"}, "chat.example.org", "irc.example.org"},
+		"the domain":             {[]string{"irc.example.org", "chat.example.org"}, "chat.example.org", "chat.example.org"},
+		"a pattern":              {[]string{"*.example.org"}, "", ""},
+		"a pattern for a domain": {[]string{"*.example.org"}, "chat.example.org", "chat.example.org"},
+		"nobody":                 {nil, "chat.example.org", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made := exchangetest.Certificate{Names: c.names}.Make(t)
+			server, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{made.Cert.Raw}, PrivateKey: made.Key}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer server.Close() //nolint:errcheck // it only listened
+			all.Go(func() {
+				for {
+					conn, err := server.Accept()
+					if err != nil {
+						return
+					}
+					conn.Read(make([]byte, 1)) //nolint:errcheck,gosec // until the client leaves
+					conn.Close()               //nolint:errcheck,gosec // it has left
+				}
+			})
+			f, address := &Facts{Domain: c.domain}, server.Addr().String()
+			f.knock(t.Context(), []door{{addresses: []string{address}, tls: true}}, (&net.Dialer{}).DialContext)
+			if got := f.ServerNames[address]; got != c.want || !f.Answers[address] {
+				t.Errorf("server name %q, answers %v; want %q", got, f.Answers, c.want)
+			}
+		})
 	}
 }
 

@@ -23,6 +23,8 @@ type Facts struct {
 	Containers []Container
 	// Answers are the addresses that accept a connection.
 	Answers map[string]bool
+	// ServerNames are names on the certificates of addresses that are not on them.
+	ServerNames map[string]string
 	// Domain is the XMPP server's virtual host, "" if unknown.
 	Domain string
 	// Environment has the variables of the stack that are set where this runs.
@@ -188,22 +190,29 @@ func (c *Container) isTransient(address string) bool {
 	return err == nil && slices.Contains(c.Addresses, at.Addr()) && !at.Addr().IsLoopback()
 }
 
-// addressesToTry are the addresses that Write wants to know about. Of each list, the first that answers is enough.
-func addressesToTry(containers []Container) [][]string {
-	var all [][]string
-	add := func(addresses []string) {
-		if !slices.ContainsFunc(all, func(a []string) bool { return slices.Equal(a, addresses) }) {
-			all = append(all, addresses)
+// door is a port at all addresses that lead to it. The first that answers is enough.
+type door struct {
+	addresses []string
+	tls       bool
+}
+
+// doors are what Write wants to know about.
+func doors(containers []Container) []door {
+	var all []door
+	add := func(e *endpoint, port int, addresses []string) {
+		if !slices.ContainsFunc(all, func(d door) bool { return slices.Equal(d.addresses, addresses) }) {
+			all = append(all, door{addresses, e.tls(port)})
 		}
 	}
 	for i := range containers {
 		c := &containers[i]
 		for _, e := range endpoints[c.Role] {
-			add(c.candidates(e.portOf(c)))
+			port := e.portOf(c)
+			add(&e, port, c.candidates(port))
 		}
 	}
 	for _, e := range localEndpoints(containers) {
-		add([]string{e.local()})
+		add(&e, e.port, []string{e.local()})
 	}
 	return all
 }
@@ -221,6 +230,11 @@ func localEndpoints(containers []Container) []endpoint {
 		}
 	}
 	return found
+}
+
+// tls reports whether TLS begins at once.
+func (e *endpoint) tls(port int) bool {
+	return e.kind == "irc_tls" || strings.HasPrefix(e.url, "https://") || slices.Contains(tlsPorts, port)
 }
 
 func (e *endpoint) local() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }

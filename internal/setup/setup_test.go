@@ -26,8 +26,9 @@ func stack() *Facts {
 			{Name: "chat-web-1", Service: "web", Role: webServer, State: "running", Image: "nginx", Ports: []int{443}, Published: map[int]string{443: "127.0.0.1:8443"}},
 			{Name: "chat-xmpp-1", Service: "xmpp", Role: "xmpp", State: "running", Image: "prosody:13", Ports: []int{5222, 5280}, Resolved: []string{"xmpp"}},
 		},
-		Answers:  map[string]bool{"irc:8600": true, "irc:6697": true, "127.0.0.1:8443": true, "xmpp:5280": true},
-		EnvFiles: []EnvFile{{Path: "/srv/chat/.env", Names: []string{"IRC_RPC_PASSWORD"}}},
+		Answers:     map[string]bool{"irc:8600": true, "irc:6697": true, "127.0.0.1:8443": true, "xmpp:5280": true},
+		ServerNames: map[string]string{"irc:6697": "irc.example.org"},
+		EnvFiles:    []EnvFile{{Path: "/srv/chat/.env", Names: []string{"IRC_RPC_PASSWORD"}}},
 	}
 }
 
@@ -62,6 +63,7 @@ targets:
     # Add what only you know: user (IRC_RPC_USER), password_file (IRC_RPC_PASSWORD)
   - kind: irc_tls
     address: "irc:6697"
+    server_name: "irc.example.org" # from its certificate
     container: "chat-irc-1"
 
   # bridge: container chat-bridge-1. The relay check needs an account on both sides, and a channel that the bridge maps to a room:
@@ -94,7 +96,7 @@ func TestStackBecomesAConfiguration(t *testing.T) {
 	want := []string{
 		"Docker: unix:///var/run/docker.sock, Compose project chat, 4 containers",
 		"xmpp: container chat-xmpp-1: xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics; xmpp_c2s: port 5222 does not answer",
-		"irc: container chat-irc-1: irc_rpc at https://irc:8600/api; irc_tls at irc:6697",
+		"irc: container chat-irc-1: irc_rpc at https://irc:8600/api; irc_tls at irc:6697, whose certificate is for irc.example.org",
 		"bridge: container chat-bridge-1; whether it relays is checked with two accounts, see the comment",
 		"web server: container chat-web-1: http at https://127.0.0.1:8443/",
 		"volume: /",
@@ -127,7 +129,8 @@ func targetsOf(t *testing.T, file []byte, env map[string]string) []string {
 func everything(text string) *Facts {
 	f := &Facts{
 		Engine: "unix:///run/docker.sock", Project: text, Others: []string{text}, Domain: "", Volume: "/",
-		EnvFiles: []EnvFile{{Path: text, Names: []string{"XMPP_DOMAIN"}}, {Path: "/" + text, Problem: text}}, Answers: map[string]bool{},
+		EnvFiles: []EnvFile{{Path: text, Names: []string{"XMPP_DOMAIN"}}, {Path: "/" + text, Problem: text}},
+		Answers:  map[string]bool{}, ServerNames: map[string]string{},
 	}
 	for _, role := range append(slices.Clone(roleOrder), "", text) {
 		for _, suffix := range []string{"-1", "-2"} {
@@ -139,7 +142,11 @@ func everything(text string) *Facts {
 				c.Name = "chat-foreign" + suffix
 			}
 			for _, e := range endpoints[role] {
-				f.Answers[c.candidates(e.port)[0]] = true
+				address := c.candidates(e.port)[0]
+				f.Answers[address] = true
+				if e.tls(e.port) {
+					f.ServerNames[address] = "chat.example.org"
+				}
 			}
 			f.Containers = append(f.Containers, c)
 		}
@@ -261,8 +268,8 @@ func TestVirtualHostIsNotGuessed(t *testing.T) {
 
 func TestWithoutDockerOnlySurePortsAreTargets(t *testing.T) {
 	f := &Facts{NoEngine: "no socket", Answers: map[string]bool{}}
-	for _, addresses := range addressesToTry(nil) {
-		f.Answers[addresses[0]] = true
+	for _, d := range doors(nil) {
+		f.Answers[d.addresses[0]] = true
 	}
 	r := Write(f)
 	want := []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_tls"}

@@ -241,6 +241,10 @@ func (w *writer) target(e *endpoint, port int, address string, c *Container) str
 		}
 	}
 	fmt.Fprintf(&w.targets, "    %s\n", lines)
+	if name := w.facts.ServerNames[address]; name != "" {
+		fmt.Fprintf(&w.targets, "    server_name: %s # from its certificate\n", quote(name))
+		value += ", whose certificate is for " + plain(name)
+	}
 	if e.kind == "xmpp_c2s" && w.facts.Domain != "" {
 		fmt.Fprintf(&w.targets, "    domain: %s\n", quote(w.facts.Domain))
 	}
