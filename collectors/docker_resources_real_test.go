@@ -78,28 +78,36 @@ func TestRealMemoryAgreesWithDockerStats(t *testing.T) {
 	e.Await(name, realstack.HealthStatus, container.Healthy)
 	s := e.subject(t, name)
 
-	// What lies around the moment of docker stats holds at that moment.
-	for _, when := range []string{"before", "after"} {
-		asked, read := e.measure(t, s)
+	// A health check of the container uses memory for a moment, which docker stats may see alone.
+	const tries = 5
+	for try := 1; ; try++ {
+		askedBefore, readBefore := e.measure(t, s)
 		shown := strings.Fields(e.Docker("stats", "--no-stream", "--format", "{{.MemUsage}}", name))
-		if when == "after" {
-			asked, read = e.measure(t, s)
-		}
+		asked, read := e.measure(t, s)
 		if len(shown) != 3 {
 			t.Fatalf("docker stats shows %q, want usage / limit", shown)
 		}
 		want, rounding := shownBytes(t, shown[0])
-		for how, got := range map[string]usage.Usage{"asked of the engine": asked, "read from cgroups": read} {
-			if off := math.Abs(float64(got.WorkingSet) - want); !got.HasMemory || off > 0.01*want+rounding {
-				t.Errorf("%s, %s docker stats: working set: got %d, want within 1%% of %s", how, when, got.WorkingSet, shown[0])
+		limit, limitRounding := shownBytes(t, shown[2])
+		agree := true
+		for how, got := range map[string][2]usage.Usage{"asked of the engine": {askedBefore, asked}, "read from cgroups": {readBefore, read}} {
+			least, most := min(got[0].WorkingSet, got[1].WorkingSet), max(got[0].WorkingSet, got[1].WorkingSet)
+			agree = agree && float64(least) <= want*1.01+rounding && float64(most) >= want*0.99-rounding
+			t.Logf("%s: %d before and %d after docker stats, which shows %s", how, got[0].WorkingSet, got[1].WorkingSet, shown[0])
+			for _, u := range got {
+				if !u.HasMemory || math.Abs(float64(u.Limit)-limit) > limitRounding {
+					t.Errorf("%s: limit: got %d, want %s", how, u.Limit, shown[2])
+				}
+				if u.WorkingSet < 300<<20 || u.WorkingSet > 300<<20+fileCache/2 {
+					t.Errorf("%s: working set: got %d, want the 300 MiB held, without most of the file", how, u.WorkingSet)
+				}
 			}
-			t.Logf("%s, %s docker stats: %d, it shows %s: %+.3f %%", how, when, got.WorkingSet, shown[0], 100*(float64(got.WorkingSet)/want-1))
-			if limit, rounding := shownBytes(t, shown[2]); math.Abs(float64(got.Limit)-limit) > rounding {
-				t.Errorf("%s: limit: got %d, want %s", how, got.Limit, shown[2])
-			}
-			if got.WorkingSet < 300<<20 || got.WorkingSet > 300<<20+fileCache/2 {
-				t.Errorf("%s: working set: got %d, want the 300 MiB held, without most of the file", how, got.WorkingSet)
-			}
+		}
+		if agree {
+			break
+		}
+		if try == tries {
+			t.Fatalf("the working set is not within 1 %% of what docker stats shows, %d times in a row", tries)
 		}
 	}
 	if used := realUsage(t, s.ID); used < 300<<20+fileCache/2 {
