@@ -68,13 +68,10 @@ func judgeIRC(line string) (done bool, err error) {
 	}
 }
 
-// throttling matches the ERROR of a server that limits how often an address connects.
-var throttling = regexp.MustCompile(`(?i)throttled|reconnect(ing)? too fast`)
-
 // RefusedByIRC returns the failure of a connection that the server ends with an ERROR line.
 func RefusedByIRC(cause string) error {
 	reason, hint := failure.Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
-	if throttling.MatchString(cause) {
+	if failure.LimitsAddress(cause) {
 		reason, hint = failure.Throttled, IRCThrottleHint
 	}
 	return failure.Errorf(reason, "the server refuses the connection: %s", failure.OneLine(cause)).WithHint(hint)

@@ -28,7 +28,7 @@ func (o *opening) explainHandshake(err error) error {
 	}
 	line := o.line()
 	// IRC servers refuse an address in plain text, before TLS begins.
-	if command, params := splitIRC(line); strings.EqualFold(command, "ERROR") && throttling.MatchString(params) {
+	if command, params := splitIRC(line); strings.EqualFold(command, "ERROR") && failure.LimitsAddress(params) {
 		return RefusedByIRC(strings.TrimPrefix(params, ":"))
 	}
 	switch protocolOf([]byte(line)) {

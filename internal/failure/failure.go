@@ -13,6 +13,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -81,7 +82,9 @@ type Error struct {
 	Hint string
 	// Guess is the advice for a target that has never answered, whose address may be wrong. It may be empty.
 	Guess string
-	Err   error
+	// RetryAfter is how long the server asks to wait before the next attempt, 0 if it does not say.
+	RetryAfter time.Duration
+	Err        error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }

@@ -30,6 +30,10 @@ type Status struct {
 	Notes  []string
 	// Impairments are the parts that did not work at the last reading although the target is up.
 	Impairments []string
+	// RetryAt is when a target that waits on purpose is probed again, and RetryReason why it waits: unauthorized, throttled, or "" for a
+	// limit on connections to its address. RetryAt is zero for a target that is probed on its schedule.
+	RetryAt     time.Time
+	RetryReason failure.Reason
 	LastReading
 	Yield
 	Counters
