@@ -33,9 +33,11 @@ func (t *counters) replaceContainer() {
 	*t = counters{RestartsBefore: t.Restarts(), OOMsBefore: t.ooms(), Recreations: t.Recreations + 1, CountsFirstStart: true}
 }
 
-// addEvents takes over the events that arrived before the container's first description.
+// addEvents counts from the container's creation on, with the events that arrived before its first description, if any.
 func (t *counters) addEvents(n *pendingContainer) {
-	t.Starts, t.OOMs, t.CountsFirstStart = n.starts, n.ooms, true
+	if t.CountsFirstStart = true; n != nil {
+		t.Starts, t.OOMs = n.starts, n.ooms
+	}
 }
 
 // startFrom starts counting for a container whose earlier starts are unknown.

@@ -313,6 +313,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 		c = &Member{}
 		f.Members[s.Name] = c
 	}
+	c.OnlyListed = false
 	switch {
 	case c.ID != "": // another container had the name
 		c.replaceContainer()
@@ -323,11 +324,8 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 			c.startFrom(s)
 			c.OnlyListed = s.fromList
 		}
-	case n != nil && n.creationSeen:
+	case n != nil && n.creationSeen, f.madeWhileFollowing(s):
 		c.addEvents(n)
-	case !f.FollowedSince.IsZero() && s.Created.After(f.FollowedSince) && !s.fromList:
-		// It was created while the stream was cut: its events may still arrive, and all of its restarts count.
-		c.Starts, c.CountsFirstStart = startCounter{}, true
 	case s.fromList:
 		c.OnlyListed = true
 	default:
@@ -340,6 +338,12 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 		c.markRenamed(before, now, fresh && (former.ID != s.id || former.SetAside))
 	}
 	return c
+}
+
+// madeWhileFollowing reports whether a container is younger than the stream of events. If the stream was cut at its creation, events
+// may still arrive, and all of its restarts count. A list gives whole seconds, and FollowedSince is one.
+func (f *Fleet) madeWhileFollowing(s *Status) bool {
+	return !f.FollowedSince.IsZero() && !s.Created.Before(f.FollowedSince)
 }
 
 // maxReplaceDelay is how soon after a rename another container must take the former name to count as the same deploy.

@@ -740,6 +740,20 @@ var fleetStories = []struct{ promise, script string }{
 	{"a crash loop of a container made in a gap counts", `
 		follow; pass 1s; lost; run 1 bridge; crash 1 4; heard; read all | bridge restarts=4
 		crash 1 | bridge restarts=5`},
+	{"the first start of a container made in a gap is no restart, whatever could describe it first", `
+		follow; {pass 1s OR pass 0s}; lost; make 1 bridge
+		heard; pass 2s; stumble Created; start 1 | bridge restarts=0
+		die 1 1; start 1; read all               | bridge restarts=1
+		crash 1                                  | bridge restarts=2`},
+	{"a crash loop of a container made in a gap counts though the list alone showed it first", `
+		follow; pass 1s; lost; run 1 bridge; crash 1 4; heard; stumble Restarting (1) 1 second ago; read all | bridge restarts=4
+		crash 1 | bridge restarts=5`},
+	{"starts that were told before the first description count without the creation", `
+		follow; pass 1s; lost; make 1 irc; heard; late; start 1; restart 1; read all | irc restarts=1
+		restart 1; read all | irc restarts=2`},
+	{"a successor of a container that only lists have shown loses no restart", `
+		lost; run 1 irc; stumble Up 2 minutes; remove 1; run 2 irc; heard; read blind | irc restarts=0 recreations=1
+		crash 2 | irc restarts=1`},
 	{"a deploy that sets the old container aside", `
 		run 1 irc; read all; { OR lost}
 		{stop 1; rename 1 irc-old; run 2 irc
