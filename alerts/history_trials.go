@@ -120,11 +120,13 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 		excuse := func(steps ...step) []input {
 			return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
 		}
-		change := fires + 2
+		begins := fires + 2
+		// An excuse may be remembered for so long that the first burst leaves the window, so maintenance ends before the last burst is counted.
+		ends := fires + 1 - p.within(a.Lookback)
 		trials = append(trials,
-			trial{name: "maintenance begins", series: excuse(step{value: lost}, step{from: change, value: 1}), checks: []check{{change + keep - 1, true}, {change + keep, false}}},
-			trial{name: "maintenance ends", series: excuse(step{value: 1}, step{from: change, value: lost}), checks: []check{
-				{change - 1 + p.within(a.Lookback), false}, {change - 1 + p.beyond(a.Lookback), true},
+			trial{name: "maintenance begins", series: excuse(step{value: lost}, step{from: begins, value: 1}), checks: []check{{begins + keep - 1, true}, {begins + keep, false}}},
+			trial{name: "maintenance ends", series: excuse(step{value: 1}, step{from: ends, value: lost}), checks: []check{
+				{ends - 1 + p.within(a.Lookback), false}, {ends - 1 + p.beyond(a.Lookback), true},
 			}})
 	}
 	if s.Over < rate.Warning.Over && s.Over > 0 {

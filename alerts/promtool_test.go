@@ -454,6 +454,17 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	return a
 }
 
+// TestPrintedTestsOfAnySettingsThatFailedOnce has the settings of seeds whose printed tests were wrong.
+func TestPrintedTestsOfAnySettingsThatFailedOnce(t *testing.T) {
+	for _, file := range []string{"long-memory.yaml"} {
+		c, err := config.Load(config.Source{File: filepath.Join("testdata", file)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		passPrintedTests(t, c.Alerts)
+	}
+}
+
 // TestMutantsOfAnySettings holds for random settings that the printed tests pass, and that they fail for every change of a rule.
 func TestMutantsOfAnySettings(t *testing.T) {
 	t.Logf("-rules.seed=%d", *seed)
@@ -461,27 +472,33 @@ func TestMutantsOfAnySettings(t *testing.T) {
 	for n := range *settings {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {
 			a := randomSettings(t, r)
-			dir := t.TempDir()
-			for name, write := range map[string]func(*bytes.Buffer) error{
-				"rules.yml": func(b *bytes.Buffer) error { return alerts.Write(b, a) },
-				"test.yml":  func(b *bytes.Buffer) error { return alerts.WriteTests(b, a, "rules.yml") },
-			} {
-				var b bytes.Buffer
-				if err := write(&b); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, promtool := range promtools(t) {
-				if out, err := promtest(t, promtool, dir); err != nil {
-					t.Fatalf("%s: %v\n%s", promtool, err, out)
-				}
-			}
+			passPrintedTests(t, a)
 			if *mutants {
 				catchMutants(t, a)
 			}
 		})
+	}
+}
+
+// passPrintedTests runs the tests that are printed for these settings.
+func passPrintedTests(t *testing.T, a config.Alerts) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"rules.yml": func(b *bytes.Buffer) error { return alerts.Write(b, a) },
+		"test.yml":  func(b *bytes.Buffer) error { return alerts.WriteTests(b, a, "rules.yml") },
+	} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, promtool := range promtools(t) {
+		if out, err := promtest(t, promtool, dir); err != nil {
+			t.Fatalf("%s: %v\n%s", promtool, err, out)
+		}
 	}
 }
