@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,19 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
+// hang has the engine hang at a container since long, until some time ago.
+func (w *watch) hang(id string, ago time.Duration) {
+	for _, before := range []time.Duration{time.Hour, 0} {
+		w.docker.hangs.RecordInspection(id, true, time.Now().Add(-ago-before))
+	}
+}
+
 // TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
 func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	e, stuck, _ := stuckEngine(t, engineHangs)
 	w := watching(t, e)
+	w.hang(stuck.ID, 0)
 	var b *Batch
 	for range 4 {
 		b = w.readFor(time.Second)
@@ -31,8 +40,8 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 			asked++
 		}
 	}
-	if asked != 1 {
-		t.Errorf("the container that the engine hangs at was inspected %d times, want once", asked)
+	if asked > 0 {
+		t.Errorf("the container that the engine hangs at was inspected %d times", asked)
 	}
 	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 	if want := "the engine cannot describe 1 of 3 containers"; !slices.Contains(b.Impairments, want) {
@@ -45,7 +54,7 @@ func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
 func TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading(t *testing.T) {
 	e, stuck, _ := stuckEngine(t, engineHangs)
 	w := watching(t, e)
-	w.docker.hangs.RecordInspection(stuck.ID, true, time.Now())
+	w.hang(stuck.ID, 0)
 	w.take(told(events.ActionCreate, stuck.ID, "a"), told(events.ActionStart, stuck.ID, "a"))
 	const shown = `container_state{container="a",state="running"} 1`
 	if page := w.page(); strings.Contains(page, shown) {
@@ -59,7 +68,7 @@ func TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading(t *testing.T) {
 func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)
 	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
-	w.docker.hangs.RecordInspection("stuck", true, time.Now())
+	w.hang("stuck", 0)
 	got, err := w.docker.engineUsage(t.Context(), subjectsOf("a", "stuck", "b"))
 	if err != nil {
 		t.Fatal(err)
@@ -73,12 +82,38 @@ func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	}
 }
 
+// TestSlowStartIsInspectedAgainByTheNextReading has an engine that does not describe a container for a while, since it starts it. A
+// restart that nobody told of is then counted.
+func TestSlowStartIsInspectedAgainByTheNextReading(t *testing.T) {
+	starting := atomic.Bool{}
+	started := plainContainer("a", nil)
+	e, a, _ := stuckEngine(t, func(w http.ResponseWriter, r *http.Request) {
+		if starting.Load() {
+			engineHangs(w, r)
+			return
+		}
+		engineAnswers(w, started)
+	})
+	started.ID = a.ID
+	w := watching(t, e)
+	w.read()
+	starting.Store(true)
+	w.take(told(events.ActionDie, a.ID, "a"))
+	started.State = &container.State{Status: container.StateRunning, Running: true, Pid: 43, StartedAt: time.Now().UTC().Format(time.RFC3339Nano)}
+	starting.Store(false)
+	w.read()
+	w.wantNow("", "container_"+restarts("a", 1))
+}
+
 // TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.
 func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 	t.Parallel()
 	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 	e.on("/containers/id-", engineHangs)
+	wantReason(t, watching(t, e).tryFor(200*time.Millisecond, &Batch{}), failure.Timeout)
 	w := watching(t, e)
+	w.hang("id-a", 0)
+	w.hang("id-b", 0)
 	for range 3 {
 		wantReason(t, w.tryFor(200*time.Millisecond, &Batch{}), failure.Timeout)
 	}
@@ -86,7 +121,7 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
 	})
 	if len(inspections) > 4 {
-		t.Errorf("inspected %d times, want each of two containers once, and one in each later reading: %q", len(inspections), inspections)
+		t.Errorf("inspected %d times, want each of two containers once, and one in each reading after it hung for long: %q", len(inspections), inspections)
 	}
 }
 
@@ -95,7 +130,7 @@ func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
 	e := startEngine(t, crowd("c", 20)...)
 	w := watching(t, e)
 	for i := range e.containers {
-		w.docker.hangs.RecordInspection(e.containers[i].ID, true, time.Now())
+		w.hang(e.containers[i].ID, 0)
 	}
 	for _, when := range []string{"next reading", "reading after that"} {
 		if err := w.try(); err != nil {
@@ -112,7 +147,7 @@ func TestInspectionThatIsCutProvesNothing(t *testing.T) {
 		engineHangs(w, r)
 	})
 	w := watching(t, e)
-	w.docker.hangs.RecordInspection(stuck.ID, true, time.Now().Add(-2*time.Minute))
+	w.hang(stuck.ID, 2*time.Minute)
 	hangs := e.answer
 	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
