@@ -283,7 +283,7 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 
 // inspectNow inspects containers between two probes.
 func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
 	release, err := c.claim(ctx)
 	if err != nil {
@@ -306,7 +306,7 @@ func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mar
 
 // catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
 	s, err := c.open(ctx, c.settings.Parallelism)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -103,6 +104,18 @@ func TestSlowStartIsInspectedAgainByTheNextReading(t *testing.T) {
 	starting.Store(false)
 	w.read()
 	w.wantNow("", "container_"+restarts("a", 1))
+}
+
+// TestLookLeavesAProbeItsTime holds that a probe which waits for a look has half of its time left.
+func TestLookLeavesAProbeItsTime(t *testing.T) {
+	for timeout, want := range map[time.Duration]time.Duration{
+		time.Second: time.Second / 2, 8 * time.Second: 4 * time.Second, 10 * time.Second: longestLook, time.Minute: longestLook,
+	} {
+		w := unconnected(t, func(s *Docker) { s.Timeout = config.Duration(timeout) })
+		if got := w.docker.lookTimeout(); got != want {
+			t.Errorf("with a timeout of %s a look may take %s, want %s", timeout, got, want)
+		}
+	}
 }
 
 // TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.

@@ -47,7 +47,7 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 				return
 			case <-rest.C:
 			}
-			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), lookTimeout))
+			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), longestLook))
 			c.measure(measuring, m)
 			cancel()
 			changed()

@@ -117,5 +117,8 @@ type keeper struct {
 	unsaved bool       // the last attempt failed
 }
 
-// lookTimeout bounds requests between probes.
-const lookTimeout = 5 * time.Second
+// longestLook bounds requests between probes.
+const longestLook = 5 * time.Second
+
+// lookTimeout is how long requests between probes may take: a probe that comes meanwhile waits for them, and needs half of its time.
+func (c *docker) lookTimeout() time.Duration { return min(longestLook, c.settings.Timeout.Std()/2) }

@@ -3,6 +3,7 @@ package collectors
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -14,7 +15,7 @@ func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	mustFail(t, ircTLSProbe(t, "127.0.0.1:1", gone), failure.TLS)
 	mustFail(t, proxyProbe(t, "https://127.0.0.1:1/health", gone), failure.TLS)
 	s := newDockerSettings()
-	s.Host, s.TLS = "tcp://127.0.0.1:1", gone
+	s.Host, s.TLS, s.Timeout = "tcp://127.0.0.1:1", gone, config.Duration(10*time.Second)
 	engine, err := newDocker(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
