@@ -161,27 +161,31 @@ RELAYTIME ?= 1h
 relay: ## A relay check each second over a real bridge, RELAYTIME long: no message is lost or heard twice, and nothing grows.
 	$(GO) test -count=1 -v -timeout 24h -tags realservers -run '^TestRealRelayStaysFlat$$' ./collectors -relay.time=$(RELAYTIME)
 
-# Once with the race detector, once as it is shipped. SOAK=-soak.seed=N repeats a run, whose seed is in what it prints.
+# Random tests begin with this number, which a commit keeps: what fails fails again, and the next commit tries others.
+# SEED=$(date +%s) tries others at once.
+SEED ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-8 | grep . || echo 1))
+
+# Once with the race detector, once as it is shipped.
 SOAKTIME ?= 30m
 SOAKRUNS ?= -race -race=false
 
 soak: ## The exporter at 100 times its rate under faults, SOAKTIME for each of two runs: it must stay flat.
 	for race in $(SOAKRUNS); do \
-		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) $(SOAK) || exit 1; done
+		$(GO) test -count=1 -v -timeout 24h -tags soak $$race -run '^TestSoak$$' ./internal/e2e/soak -soak.time=$(SOAKTIME) -soak.seed=$(SEED) $(SOAK) || exit 1; done
 
 # The name of a test has its seed: STORY='-story.seed N -story.seeds 1' repeats one. A day is a script like any other.
-STORY ?= -story.seed $$(date +%s) -story.seeds 12 -story.lasts 2h
+STORY ?= -story.seed $(SEED) -story.seeds 12 -story.lasts 2h
 DAY   ?= 24h
 # `make test` plays the scenarios of up to 12 minutes; none is longer than this.
 LONGEST ?= 48h
 
 story: ## Random faults in virtual time: whatever is on the page must be told, and nothing else; the last is a day long.
 	cd internal/e2e/story && $(GO) test -count=1 -timeout 60m . -story.longest $(LONGEST) $(STORY)
-	cd internal/e2e/story && $(GO) test -count=1 -v -timeout 60m -run '^TestRandomScripts$$/^alone' . -story.seed $$(date +%s) -story.seeds 1 -story.lasts $(DAY)
+	cd internal/e2e/story && $(GO) test -count=1 -v -timeout 60m -run '^TestRandomScripts$$/^alone' . -story.seed $(SEED) -story.seeds 1 -story.lasts $(DAY)
 
-# MUTATE='-rules.seed=N' repeats the random settings of a run.
+# MUTATE='-rules.seed=N' tries the random settings of another run.
 mutate-rules: $(call to_build,$(PROMTOOL)) ## Change everything in the alert rules, one thing at a time: a unit test must fail for each.
-	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 30m -parallel 2 -tags promtool -run 'Mutant|AnySettings' ./alerts $(MUTATE)
+	PROMTOOL='$(PROMTOOL)' $(GO) test -count=1 -v -timeout 30m -parallel 2 -tags promtool -run 'Mutant|AnySettings' ./alerts -rules.seed=$(SEED) $(MUTATE)
 
 # MUTATE='judge.go:4' tries only the lines that match.
 mutate-health: ## Change everything in internal/health, one thing at a time: one of its tests must fail for each.
