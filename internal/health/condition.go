@@ -172,7 +172,7 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 		}
 		for i := range r.targets {
 			if s := &r.targets[i]; s.Kind == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
-				if c, ok := r.ofTargetOrOutage(s, since); ok {
+				if c, ok := r.ofOtherTarget(s, since); ok {
 					return c, true
 				}
 			}
@@ -206,6 +206,14 @@ func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 		return cause{}, false
 	}
 	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
+}
+
+// ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.
+func (r *round) ofOtherTarget(t *Target, since time.Time) (cause, bool) {
+	if !t.Up && t.Throttled {
+		return r.ofTarget(t, since)
+	}
+	return r.ofTargetOrOutage(t, since)
 }
 
 // ofRole returns why no container with that role works. If one of them works, ok is false.

@@ -33,18 +33,18 @@ func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 	return s
 }
 
-// trackEngine records since when an engine has been unreadable.
+// trackEngine records since when an engine has been unreadable. One that only limits this address explains nothing.
 func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
-	known := j.unavailable[target]
-	lasting := known != nil && known.Ended.IsZero()
+	known, outage := j.unavailable[target], j.problems[problemKey{Subject: target, alert: AlertTargetDown}]
+	lasting, down := known != nil && known.Ended.IsZero(), v.Down > 0 && !outage.Throttled
 	switch {
-	case v.Down > 0 && !lasting:
-		known = &span{Began: j.problems[problemKey{Subject: target, alert: AlertTargetDown}].Since}
+	case down && !lasting:
+		known = &span{Began: outage.realSince()}
 		j.unavailable[target], j.changed = known, true
-	case v.Down == 0 && lasting:
-		known.Ended = now // no need to set changed: the end of its problem does
+	case !down && lasting:
+		known.Ended = now // no need to set changed: the end of its problem, or its turn, does
 	}
-	if v.Down > 0 {
+	if down {
 		known.Down = now
 	}
 }

@@ -62,7 +62,7 @@ type Target struct {
 	// were none.
 	Failed uint64
 	Every  time.Duration
-	// Throttled says that the last reading failed only because the server limits this address.
+	// Throttled says that the last reading failed only because the server limits this address, so its users may be well.
 	Throttled bool
 	// RetryAt is when a target that waits on purpose is probed again; zero for any other target. It is never overdue meanwhile.
 	RetryAt time.Time
@@ -205,6 +205,8 @@ type Problem struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.
 	Also string `json:"also,omitempty"`
+	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
+	Throttled bool `json:"throttled,omitempty"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the target or engine cannot be read, so that this is the last known state.
@@ -216,7 +218,8 @@ type Problem struct {
 
 // Verdict is the data behind the metrics of one subject.
 type Verdict struct {
-	// TargetKind and WarnOnly describe the target, if the subject is one.
+	// TargetKind is the target's kind, if the subject is one. WarnOnly says that its outage is a warning at most, as configured or because
+	// the server limits this address, or did until shortly ago.
 	TargetKind string
 	WarnOnly   bool
 	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known

@@ -215,6 +215,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 		if p.AtLeast { // its duration is unknown until then
 			t.warning = t.critical
 		}
+		t.critical += p.record.realSince().Sub(p.record.Since)
 		if p.warnOnly {
 			t.critical = never
 		}
@@ -411,12 +412,17 @@ func (r *round) judgeTarget(t *Target) {
 		v.Known = seen
 	default:
 		p := r.beginProblem(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
-		p.warnOnly = t.WarnOnly
+		if t.Read {
+			p.record.noteThrottled(t.Throttled, r.now)
+		}
+		p.Throttled = p.record.Throttled
+		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
 		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
 			p.freeze(j)
 		}
 		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
+		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
 	}
 	r.verdicts[s] = v
 	if t.Engine != "" {

@@ -72,6 +72,28 @@ type record struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Removed says that somebody removed the missing container.
 	Removed bool `json:"removed,omitempty"`
+	// Throttled says that a target's outage is a limit on this address. Broken is when such an outage turned into a real one, zero if it
+	// never did.
+	Throttled bool      `json:"throttled,omitempty"`
+	Broken    time.Time `json:"broken,omitzero"`
+}
+
+// realSince is when an outage began that is not a limit on this address.
+func (r *record) realSince() time.Time {
+	if r.Broken.IsZero() {
+		return r.Since
+	}
+	return r.Broken
+}
+
+// noteThrottled records whether a target's outage is a limit on this address. Such an outage is no longer critical.
+func (r *record) noteThrottled(throttled bool, now time.Time) {
+	switch {
+	case throttled:
+		r.Throttled, r.Broken, r.Alerted = true, time.Time{}, min(r.Alerted, Warning)
+	case r.Throttled:
+		r.Throttled, r.Broken = false, now
+	}
 }
 
 // restarts are the restarts and kills of one container.
@@ -126,7 +148,7 @@ func (j *Judge) Memory(now time.Time) Memory {
 	}
 	for key, known := range j.problems {
 		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
-		saved.Since = wall(saved.Since)
+		saved.Since, saved.Broken = wall(saved.Since), wall(saved.Broken)
 		m.Problems = append(m.Problems, saved)
 	}
 	for s, known := range j.restarts {
@@ -162,7 +184,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	}
 	j.saved, j.resumed = past(m.Saved), now
 	for _, p := range m.Problems {
-		p.Since = past(p.Since)
+		p.Since, p.Broken = past(p.Since), past(p.Broken)
 		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
 		if p.Kind == config.MaintenanceTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
 			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)

@@ -20,7 +20,7 @@ func (r *round) judgeMost() {
 			continue
 		}
 		all++
-		if v := r.verdicts[TargetSubject(t.Name)]; v.Down > 0 {
+		if v := r.verdicts[TargetSubject(t.Name)]; v.Down > 0 && !t.Throttled {
 			down++
 			if !v.Known {
 				unsure++
@@ -49,11 +49,12 @@ func (r *round) judgeMost() {
 }
 
 // unexplained returns the targets and containers that are down without an excuse. Problems that began within the last minute count as one
-// event, which began with the first of them; since is that time. pages says that at least one of them would page on its own.
+// event, which began with the first of them; since is that time. pages says that at least one of them would page on its own. Users of a
+// target that only limits this address may be well.
 func (r *round) unexplained() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
-		if !p.Excuse.Holds() && slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
+		if !p.Excuse.Holds() && !p.Throttled && slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && r.now.Sub(p.Since) <= excuseTolerance {

@@ -15,7 +15,7 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 		if !slices.Contains(clientPorts[side], t.Kind) {
 			continue
 		}
-		if found, ok = r.ofTargetOrOutage(t, since); !ok {
+		if found, ok = r.ofOtherTarget(t, since); !ok {
 			break
 		}
 	}

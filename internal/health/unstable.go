@@ -32,21 +32,30 @@ type failures struct {
 }
 
 // count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
-// covers Warned. Open is how many of them belong to the current outage.
+// covers Warned. Open is how many of them belong to the current outage. Throttled says that the server limited this address.
 type count struct {
-	At     time.Time     `json:"at"`
-	Every  time.Duration `json:"every"`
-	Failed uint64        `json:"failed"`
-	Warned uint64        `json:"warned,omitempty"`
-	Open   uint64        `json:"open,omitempty"`
+	At        time.Time     `json:"at"`
+	Every     time.Duration `json:"every"`
+	Throttled bool          `json:"throttled,omitempty"`
+	Failed    uint64        `json:"failed"`
+	Warned    uint64        `json:"warned,omitempty"`
+	Open      uint64        `json:"open,omitempty"`
 }
 
-// failed returns how many readings failed, as the alert of that severity counts them.
-func (c *count) failed(severity Severity) uint64 {
-	if severity == Critical {
-		return c.Failed + c.Warned
+// forWarning returns how many failed readings the warning counts.
+func (c *count) forWarning() uint64 { return c.Failed }
+
+// forCritical returns how many failed readings the critical alert counts.
+func (c *count) forCritical() uint64 { return c.unlessThrottled(c.Failed + c.Warned) }
+
+// ofServer returns how many failed readings the warning counts that are no limit on this address.
+func (c *count) ofServer() uint64 { return c.unlessThrottled(c.Failed) }
+
+func (c *count) unlessThrottled(failed uint64) uint64 {
+	if c.Throttled { // users may be well
+		return 0
 	}
-	return c.Failed
+	return failed
 }
 
 // current returns the counter that includes the failures of the current outage.
@@ -67,16 +76,20 @@ type SavedFailures struct {
 }
 
 // add counts failures of the current outage.
-func (f *failures) add(now time.Time, every time.Duration, failed uint64) {
+func (f *failures) add(now time.Time, every time.Duration, throttled bool, failed uint64) {
 	if failed == 0 {
 		return
 	}
-	if n := len(f.Counts); n == 0 || now.Sub(f.Counts[n-1].At) >= bucketLength || f.Counts[n-1].Every != every {
-		f.Counts = append(f.Counts, count{At: now, Every: every})
+	i := slices.IndexFunc(f.Counts, func(c count) bool {
+		return now.Sub(c.At) < bucketLength && c.Every == every && c.Throttled == throttled
+	})
+	if i < 0 {
+		i = len(f.Counts)
+		f.Counts = append(f.Counts, count{At: now, Every: every, Throttled: throttled})
 	}
-	last := &f.Counts[len(f.Counts)-1]
-	*f.current(last) += failed
-	last.Open += failed
+	c := &f.Counts[i]
+	*f.current(c) += failed
+	c.Open += failed
 }
 
 // markWarned makes the failures of the current outage count for the critical alert only.
@@ -113,17 +126,23 @@ func (f *failures) dropOld(now time.Time) {
 }
 
 // within returns how many readings failed within the window, and which part of the window they stand for: a failure stands for the
-// interval of its schedule. A reading that was not made counts as good.
-func (f *failures) within(window time.Duration, severity Severity, now time.Time) (failed uint64, part float64) {
+// interval of its schedule. A reading that was not made counts as good. failedOf says how many readings of a count to include.
+func (f *failures) within(window time.Duration, failedOf func(*count) uint64, now time.Time) (failed uint64, part float64) {
 	var lost time.Duration
 	for i := range f.Counts {
 		if c := &f.Counts[i]; now.Sub(c.At) < window {
-			n := c.failed(severity)
+			n := failedOf(c)
 			failed += n
 			lost += time.Duration(n) * c.Every
 		}
 	}
 	return failed, lost.Seconds() / window.Seconds()
+}
+
+// tooMany reports whether enough readings failed within longWindow. part is the part of it that they stand for.
+func (f *failures) tooMany(failedOf func(*count) uint64, limit float64, now time.Time) (part float64, holds bool) {
+	failed, part := f.within(longWindow, failedOf, now)
+	return part, failed >= minFailures && part > limit
 }
 
 // maxFlap is the longest outage with only a warning that still counts for the critical TargetUnstable.
@@ -146,7 +165,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
 	f.Streak += failed
-	f.add(r.now, t.Every, failed)
+	f.add(r.now, t.Every, t.Throttled, failed)
 	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && r.coversRelay(TargetSubject(t.Name))
 	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
@@ -192,14 +211,17 @@ func (r *round) judgeFailures(t *Target) {
 
 // judgeUnstable adds a problem if more than percent of a target's readings have failed.
 func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, percent int64) {
-	limit := float64(percent) / 100
+	limit, failedOf := float64(percent)/100, (*count).forWarning
+	if severity == Critical {
+		failedOf = (*count).forCritical
+	}
 	over := func(window time.Duration) bool {
-		_, part := f.within(window, severity, r.now)
+		_, part := f.within(window, failedOf, r.now)
 		return part > limit
 	}
 	key := problemKey{TargetSubject(t.Name), AlertTargetUnstable, "", severity}
-	failed, part := f.within(longWindow, severity, r.now)
-	holds := failed >= minFailures && part > limit && over(max(shortWindow, t.Every*5/4))
+	part, holds := f.tooMany(failedOf, limit, r.now)
+	holds = holds && over(max(shortWindow, t.Every*5/4))
 	watched := r.now.Sub(f.since)
 	switch {
 	case !t.Read:
@@ -218,6 +240,8 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	}
 	p := r.beginProblem(key, r.now, false)
 	p.Unknown, p.condition = !t.Read, v
+	_, server := f.tooMany((*count).ofServer, limit, r.now)
+	p.Throttled = severity == Warning && !server && t.Read
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, "", since) })
 	if p.Unknown {
 		p.freeze(r.judge)

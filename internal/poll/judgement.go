@@ -18,7 +18,7 @@ var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
 		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.", []string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
-		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target.", []string{"target"}, nil)
+		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, and while the server only limits this address.", []string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
