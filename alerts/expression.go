@@ -72,6 +72,7 @@ const (
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
 	exporterUp      = "chatstack:exporter_up"
+	relayLeft       = "chatstack:relay_left_unchecked"
 )
 
 // recorded returns the recording rules that the alerts use.
@@ -96,6 +97,9 @@ func recorded(a *config.Alerts) []rule {
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
 		{Record: volumeUsed, Expr: acrossExporters("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
+		// Bridges that an exporter leaves to the first of a pair, which does not check them.
+		{Record: relayLeft, Expr: acrossExporters("group", latest(a, `chatstack_target_left_to_first{kind="relay"}`), nil) +
+			fmt.Sprintf(" unless on (%s) %s", list(environment, "target"), latest(a, "chatstack_relay_session_up"))},
 		// A page that is not the exporter's is none.
 		{Record: exporterUp, Expr: acrossExporters("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels)},
 	}

@@ -48,10 +48,10 @@ func monitoringAlerts(a *config.Alerts) []alert {
 			description: "It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
 		}, {
 			name: "RelayUnwatched", severity: Warning, hold: a.RelayUnwatched.For, keep: a.RelayUnwatched.KeepFiringFor,
-			expr: acrossExporters("group", latest(a, `chatstack_target_left_to_first{kind="relay"}`), nil) +
-				fmt.Sprintf(" unless on (%s) %s", list(environment, "target"), latest(a, "chatstack_relay_session_up")),
-			summary:     "Nobody checks whether messages cross {{ $labels.target }}.",
-			description: "An exporter leaves the check to the first of the pair, which does not make it. Start the first one, or set pair: first in this one.",
+			expr:    relayLeft + " or " + warningsAny + `{alert="RelayUnwatched"} > 0`,
+			summary: "Nobody knows whether messages cross {{ $labels.target }}.",
+			description: "{{ if $labels.alert }}The check has said nothing about the bridge for over " + inWords(a.RelayUnwatched.For) +
+				"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, or set pair: first in this one{{ end }}." + openPage,
 		}, {
 			name: "HonorLabelsOff", severity: Warning, hold: a.HonorLabelsOff.For, keep: a.HonorLabelsOff.KeepFiringFor,
 			expr:        latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check{"+checkedLabels()+"}"),

@@ -126,6 +126,20 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 		{name: "two leave it", series: []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)}, checks: []check{{fires, true}}},
 		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))}, checks: []check{{fires, true}}},
 	}
+	// An exporter that checks cannot tell whether messages cross.
+	blind := func(name string, steps ...step) input {
+		return from(0, "chatstack_problem_"+name, map[string]string{"alert": t.name, "severity": Warning, "target": "bridge"}, steps...)
+	}
+	told := rise + p.ceil(t.hold)
+	trials = append(trials,
+		trial{
+			name: "a check finds out nothing", series: []input{blind("seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
+			checks: []check{{told - 1, false}, {told, true}, {told + 1 + keep, true}, {told + 2 + keep, false}},
+		},
+		trial{
+			name: "something explains that a check finds out nothing", checks: []check{{told, false}, {told + 5, false}},
+			series: []input{blind("seconds", steady(1)...), blind("excused", steady(1)...)},
+		})
 	for _, label := range environment {
 		if label == "env" { // each trial has a value of its own
 			continue

@@ -107,7 +107,7 @@ type crossing struct {
 	checked, success bool   // the result of the last check
 	brokenAt         string // "" after a success
 	failures         uint64 // in a row, at the bridge
-	untested         bool   // the last check shows nothing about the bridge
+	untested         bool   // the last check shows nothing about the bridge, or its result is not known yet
 	outcomes         map[string]uint64
 	buckets          map[float64]uint64
 	sum              float64
@@ -258,6 +258,11 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
 		return nil
 	}
+	c.event(func() { // until judge has decided
+		for _, w := range c.ways {
+			w.untested = true
+		}
+	})
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
@@ -594,6 +599,7 @@ func (c *relayProbe) report(b *Batch) {
 		// A room whose bridge is silent is the bridge's own failure.
 		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
+	blind := false
 	for _, w := range c.ways {
 		labels := []string{c.target, w.from.name, w.to.name}
 		for _, outcome := range relayOutcomes {
@@ -617,7 +623,9 @@ func (c *relayProbe) report(b *Batch) {
 		way := w.from.name + " to " + w.to.name
 		// The first failures after a start may continue an outage, which must not end with the start.
 		undecided := w.outcomes[relayDelivered] == 0 && w.failures < relayFailuresLimit
-		if !w.untested && !undecided {
+		if w.untested || undecided {
+			blind = true
+		} else {
 			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
 		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
@@ -629,6 +637,7 @@ func (c *relayProbe) report(b *Batch) {
 			w.stragglers = nil
 		}
 	}
+	b.KeepCondition(health.AlertRelayUnwatched, "", blind)
 }
 
 // relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.

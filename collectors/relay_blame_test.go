@@ -62,7 +62,7 @@ func TestMisspeltRoomIsNoDeadBridge(t *testing.T) {
 				t.Errorf("reason %q, want %q: %v", got, failure.NotFound, r.err)
 			}
 		}
-		r.wantState([]string{toIRC + " xmpp", toXMPP + " xmpp"}, []string{"RelaySessionDown xmpp"})
+		r.wantState([]string{toIRC + " xmpp", toXMPP + " xmpp"}, []string{"RelaySessionDown xmpp", "RelayUnwatched "})
 	})
 }
 

@@ -283,7 +283,7 @@ func TestRelayTellsWhatTheBridgeDoes(t *testing.T) {
 		{"changes_text", "", nil, nil, works, works, false},
 		{"twice", "", nil, nil, works, works, false},
 		{"history", "", nil, nil, works, works, false},
-		{"throttled", failure.Throttled, []string{toIRC + " xmpp", toXMPP + " irc"}, []string{"RelaySessionDown irc", "RelaySessionDown xmpp"}, "delivered 3, not_sent 3", "delivered 3, not_sent 3", false},
+		{"throttled", failure.Throttled, []string{toIRC + " xmpp", toXMPP + " irc"}, []string{"RelaySessionDown irc", "RelaySessionDown xmpp", "RelayUnwatched "}, "delivered 3, not_sent 3", "delivered 3, not_sent 3", false},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -443,10 +443,10 @@ func TestRelayTellsWhyItCannotSpeak(t *testing.T) {
 		reasons []failure.Reason
 		sides   string // whose sessions are down
 	}{
-		{"banned", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
-		{"destroyed", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
-		{"kicked", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp"},
-		{"wrong_password", []failure.Reason{failure.Unauthorized}, "RelaySessionDown irc, RelaySessionDown xmpp"},
+		{"banned", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp, RelayUnwatched "},
+		{"destroyed", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp, RelayUnwatched "},
+		{"kicked", []failure.Reason{failure.Forbidden}, "RelaySessionDown irc, RelaySessionDown xmpp, RelayUnwatched "},
+		{"wrong_password", []failure.Reason{failure.Unauthorized}, "RelaySessionDown irc, RelaySessionDown xmpp, RelayUnwatched "},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -489,7 +489,7 @@ func TestRelayBlamesTheServer(t *testing.T) {
 						t.Error("a probe succeeded without the server")
 					}
 				}
-				r.wantState([]string{toIRC + " " + side, toXMPP + " " + side}, []string{"RelaySessionDown " + side})
+				r.wantState([]string{toIRC + " " + side, toXMPP + " " + side}, []string{"RelaySessionDown " + side, "RelayUnwatched "})
 				r.turn(service, "stopped", false)
 				r.works()
 				r.wantState(nil, nil)

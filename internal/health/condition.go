@@ -41,6 +41,7 @@ const (
 	AlertBridgeNotRelaying     = "BridgeNotRelaying"
 	AlertBridgeSlow            = "BridgeSlow"
 	AlertRelaySessionDown      = "RelaySessionDown"
+	AlertRelayUnwatched        = "RelayUnwatched"
 )
 
 // seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
@@ -139,7 +140,8 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	p := r.beginProblem(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
-	if p.cause == nil && p.record.Excuse.Holds() && (c.Alert == AlertRelaySessionDown || c.Alert == AlertComponentDisconnected) {
+	joins := slices.Contains([]string{AlertRelaySessionDown, AlertRelayUnwatched, AlertComponentDisconnected}, c.Alert)
+	if p.cause == nil && p.record.Excuse.Holds() && joins {
 		// What explained it is over. It has the whole hold to end, too: a session joins again within a minute.
 		p.record.Since, p.Since, p.Lasted = r.now, r.now, minDuration
 	}
@@ -188,6 +190,8 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 			return c, true
 		}
 		return r.ofPorts(part, since)
+	case AlertRelayUnwatched:
+		return r.ofBlindRelay(t, since)
 	}
 	// Only maintenance excuses the other conditions.
 	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
@@ -271,6 +275,8 @@ func conditionHold(a *config.Alerts, alert string) time.Duration {
 		return a.BridgeSlow.For.Std()
 	case AlertRelaySessionDown:
 		return a.RelaySessionDown.For.Std()
+	case AlertRelayUnwatched:
+		return a.RelayUnwatched.For.Std()
 	default:
 		return never
 	}

@@ -523,7 +523,7 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Alerted > Pending {
 		return true
 	}
-	if r.bridgeAlerted(c.Root, r.now.Add(-lasted)) {
+	if r.bridgeAlerted(c.Root, r.now.Add(-lasted)) || r.sessionAlerted(c.Root) {
 		return true
 	}
 	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Critical.Over, 0))

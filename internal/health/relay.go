@@ -1,6 +1,7 @@
 package health
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -31,8 +32,36 @@ var clientPorts = map[string][]string{
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outage := key.alert == AlertBridgeNotRelaying || key.alert == AlertRelaySessionDown
+		outage := slices.Contains([]string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, key.alert)
 		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofBlindRelay returns what explains that a check of a bridge finds out nothing: no client reaches one of the sides, or the alert on the
+// check's session already fires.
+func (r *round) ofBlindRelay(t *Target, since time.Time) (cause, bool) {
+	s := TargetSubject(t.Name)
+	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
+		return c, true
+	}
+	if r.sessionAlerted(s) {
+		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, true
+	}
+	for _, side := range slices.Sorted(maps.Keys(clientPorts)) {
+		if c, ok := r.ofPorts(side, since); ok {
+			return c, true
+		}
+	}
+	return cause{}, false
+}
+
+// sessionAlerted reports whether an alert says that a relay check has no session on one side.
+func (r *round) sessionAlerted(s Subject) bool {
+	for key, known := range r.judge.problems {
+		if key.Subject == s && key.alert == AlertRelaySessionDown && known.Alerted > Pending {
 			return true
 		}
 	}

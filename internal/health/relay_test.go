@@ -1,6 +1,7 @@
 package health
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ func (w *world) relay(holds ...string) {
 	x.Conditions, x.Up = nil, true
 	for alert, parts := range map[string][]string{
 		AlertBridgeNotRelaying: {"irc to xmpp", "xmpp to irc"}, AlertBridgeSlow: {"irc to xmpp", "xmpp to irc"}, AlertRelaySessionDown: {"irc", "xmpp"},
+		AlertRelayUnwatched: {""},
 	} {
 		for _, of := range parts {
 			c := Condition{Alert: alert, Of: of}
@@ -230,4 +232,66 @@ func TestOnePortIsEnoughForARelaySession(t *testing.T) {
 			t.Errorf("%s: got %v, want that RelaySessionDown warns", side, w.last.Problems)
 		}
 	}
+}
+
+const blind = AlertRelayUnwatched + " "
+
+// TestBlindCheckIsAProblem: nobody knows whether the bridge relays, whatever the check's sessions look like.
+func TestBlindCheckIsAProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(blind)
+	w.fails(15 * time.Minute)
+	w.want("x RelayUnwatched pending 14m50s", "x TargetUnstable warning 8m50s")
+	w.fails(20 * time.Second) // from now on this is the only alert
+	w.want("x RelayUnwatched warning 15m10s")
+	w.relay()
+	w.pass(10 * time.Second)
+	w.want()
+}
+
+// TestBlindCheckThatFlapsIsAProblem: its sessions come and go, so RelaySessionDown never lasts.
+func TestBlindCheckThatFlapsIsAProblem(t *testing.T) {
+	w := relayWorld(t)
+	for range 10 {
+		w.relay(blind, AlertRelaySessionDown+" irc")
+		w.fails(time.Minute)
+		w.relay(blind)
+		w.fails(time.Minute)
+	}
+	w.want("x RelayUnwatched warning 19m50s")
+}
+
+// TestDeadBridgeThatIsNoLongerCheckedIsAProblem: BridgeNotRelaying knows nothing new, and ends.
+func TestDeadBridgeThatIsNoLongerCheckedIsAProblem(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(AlertBridgeNotRelaying+" irc to xmpp", AlertBridgeNotRelaying+" xmpp to irc")
+	w.fails(10 * time.Minute)
+	w.target("x").Conditions = []Condition{{Alert: AlertRelayUnwatched, Holds: true}}
+	for range 30 {
+		w.fails(time.Minute)
+		alerted := slices.ContainsFunc(w.last.Problems, func(p Problem) bool { return p.Severity > Pending })
+		if !alerted {
+			t.Fatalf("nothing is said of the bridge: %+v", w.last.Problems)
+		}
+	}
+}
+
+// TestBlindCheckIsSaidOnce: a lost session, or a server that is down, has an alert of its own.
+func TestBlindCheckIsSaidOnce(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(blind, AlertRelaySessionDown+" irc")
+	w.fails(time.Hour)
+	w.want("x RelaySessionDown warning 59m50s", "x RelayUnwatched pending 59m50s dependency(x)")
+	w.relay(blind) // the session is back, and still tells nothing
+	w.fails(5 * time.Minute)
+	w.want("x RelayUnwatched pending 4m40s")
+
+	w = relayWorld(t)
+	w.target("irc_tls").Up, w.target("irc_rpc").Up = false, false
+	w.look()
+	w.relay(blind, AlertRelaySessionDown+" irc")
+	w.fails(time.Hour)
+	w.want("irc_rpc TargetDown critical 1h0m0s", "irc_tls TargetDown critical 1h0m0s",
+		"x RelaySessionDown pending 59m50s dependency(irc_rpc)", "x RelayUnwatched pending 59m50s dependency(irc_rpc)")
+	w.wantUnstable("well/-")
 }

@@ -274,7 +274,7 @@ func countsEvents(alert string) bool {
 
 // outage reports whether the readings of the problem's target fail because of it.
 func (p *Problem) outage() bool {
-	return slices.Contains([]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown}, p.Alert)
+	return slices.Contains([]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert)
 }
 
 // checkNote returns a note without spaces around it.

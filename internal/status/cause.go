@@ -163,7 +163,7 @@ func relayState(m *member) (state string, isDown bool) {
 	case m.problem == nil:
 	case m.problem.Alert == health.AlertBridgeNotRelaying:
 		return "does not relay", true
-	case m.problem.Alert == health.AlertRelaySessionDown:
+	case m.problem.Alert == health.AlertRelaySessionDown || m.problem.Alert == health.AlertRelayUnwatched:
 		return "is not checked", false
 	}
 	return "has a problem", false

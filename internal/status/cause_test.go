@@ -135,6 +135,7 @@ func TestManyCausesAreCounted(t *testing.T) {
 func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 	for alert, want := range map[string]string{
 		health.AlertRelaySessionDown:  "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
+		health.AlertRelayUnwatched:    "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
 		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss does not relay: 1 of 1 target.|Messages do not cross between IRC and XMPP.",
 		"":                            "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {

@@ -152,6 +152,8 @@ func (j *judged) excuseText(p *health.Problem) string {
 		root = " because of " + e.Root.Name
 	}
 	switch {
+	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
+		return health.AlertRelaySessionDown + " says so"
 	case e.Reason == health.ReasonDependency && e.Root.Kind == config.MaintenanceTarget && j.Verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
@@ -204,6 +206,7 @@ var plainWords = map[string]words{
 	health.AlertBridgeNotRelaying:     {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	health.AlertBridgeSlow:            {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
 	health.AlertRelaySessionDown:      {"the check has no session on %s", "The error says why. Nobody notices meanwhile if the bridge stops relaying."},
+	health.AlertRelayUnwatched:        {"the check cannot tell whether messages cross the bridge", "The error says why. Nobody notices meanwhile if the bridge stops relaying."},
 	health.AlertCacheExhausted:        {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 }
 
@@ -213,7 +216,7 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		return explainFailure(t), targetHint(t, all)
-	case (p.Alert == health.AlertBridgeNotRelaying || p.Alert == health.AlertRelaySessionDown) && t.Known && !t.Up:
+	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known:
 		text = valueText(v, "ratio") + " of its probes failed in the last hour"
