@@ -101,7 +101,7 @@ test-rules: $(call to_build,$(PROMTOOL)) ## Run the tests that `rules --tests` p
 		"$$dir/exporter" rules --config.file="$$settings" >"$$dir/chatstack.rules.yml" && \
 		"$$dir/exporter" rules --tests --config.file="$$settings" >"$$dir/chatstack_test.yml" || exit 1; \
 		for tool in $(PROMTOOL); do echo "$$settings, $$tool" && $$tool test rules "$$dir/chatstack_test.yml" || exit 1; done; \
-	done && for tool in $(PROMTOOL); do $$tool test rules alerts/testdata/recording_test.yml || exit 1; done
+	done && for tool in $(PROMTOOL); do $$tool test rules alerts/testdata/*_test.yml || exit 1; done
 
 lint-rules: bin/pint ## Run pint over the alert rules.
 	bin/pint --offline --no-color lint --min-severity info --fail-on info alerts/chatstack.rules.yml alerts/chatstack.recording.yml

@@ -130,12 +130,15 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 	blind := func(name string, steps ...step) input {
 		return from(0, "chatstack_problem_"+name, map[string]string{"alert": t.name, "severity": Warning, "target": "bridge"}, steps...)
 	}
+	anotherProblem := blind("seconds", steady(1)...)
+	anotherProblem.labels["alert"] = "RelaySessionDown"
 	told := rise + p.ceil(t.hold)
 	trials = append(trials,
 		trial{
 			name: "a check finds out nothing", series: []input{blind("seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
 			checks: []check{{told - 1, false}, {told, true}, {told + 1 + keep, true}, {told + 2 + keep, false}},
 		},
+		trial{name: "the check has another problem", series: []input{anotherProblem}, checks: []check{{told + 5, false}}},
 		trial{
 			name: "something explains that a check finds out nothing", checks: []check{{told, false}, {told + 5, false}},
 			series: []input{blind("seconds", steady(1)...), blind("excused", steady(1)...)},

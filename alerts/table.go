@@ -22,6 +22,9 @@ const (
 	// reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
 	reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment + "})` $labels.target " + sameEnvironmentArgs +
 		") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+	// nextTry is when a target that waits on purpose is probed again.
+	nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_seconds{target=%q," + sameEnvironment + "})` $labels.target " + sameEnvironmentArgs +
+		") }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
 	// endSources are the sources of the certificate that expires first, such as "file, leaf".
 	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
 		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, {{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
@@ -39,6 +42,17 @@ const (
 	bytesUsed = "{{ $value | humanize | reReplaceAll `([kMGTPEZY]?)$` ` ${1}B` }}"
 	shareUsed = "{{ $value | humanizePercentage | reReplaceAll `%` ` %` }}"
 )
+
+// usersMayBeWell is what failures mean for a target's users if the server only limits the exporter's address, and otherwise. Of %s, a
+// series with matchers, remain the failures that count.
+func usersMayBeWell(failures, otherwise string) string {
+	count := func(matcher string) string {
+		return "count(" + strings.ReplaceAll(failures, "%s", "{"+matcher+",target=%q,"+sameEnvironment+"}") + ")"
+	}
+	args := " $labels.target " + sameEnvironmentArgs
+	return "{{ if query (printf `" + count(`reason="throttled"`) + " unless " + count(`reason!="throttled"`) + "`" + args + args + ") }} " +
+		"The server limits this address; users may be well.{{ else }} " + otherwise + "{{ end }}"
+}
 
 func containerAlerts(a *config.Alerts) []alert {
 	down := unlessExcused(a, "container", "chatstack_container_down_seconds")
@@ -171,7 +185,8 @@ func targetAlerts(a *config.Alerts) []alert {
 	unlessElsewhere := func(down string, threshold config.Duration) string {
 		return fmt.Sprintf(" unless %s - %s < %s", down, targetElsewhere, number(max(1, min(60, threshold.Std().Seconds()))))
 	}
-	description := "Every check has failed" + forValue + " No other known problem explains it. Whoever uses it gets errors or waits." + openPage
+	description := "Every check has failed" + forValue + " No other known problem explains it." +
+		usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
 	return []alert{
 		{
 			name: "TargetDown", severity: Warning, keep: a.TargetDown.Warning.KeepFiringFor,
@@ -206,9 +221,12 @@ func problemAlerts(a *config.Alerts) []alert {
 	renewal := a.TLSServedNotRenewed
 	most := fmt.Sprintf("Over %d %% of the targets are down, and no single container or engine explains it. Most of the chat stack does not answer, at least not to the exporter. First check the host, its network, and the exporter's own network.", a.MostTargetsDown.Over)
 	unstable := func(severity string, limit config.Share) alert {
-		share := fmt.Sprintf("over %d %% of its probes", limit.Over)
+		share, meaning := fmt.Sprintf("over %d %% of its probes", limit.Over), " It is not down, but its users get an error or wait now and then."
+		if severity == Warning {
+			meaning = usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(meaning))
+		}
 		return of("TargetUnstable", severity, config.Hold{KeepFiringFor: limit.KeepFiringFor}, aTarget+" fails "+share+".",
-			"In the last hour and in the last 5 minutes, "+share+" have failed. It is not down, but its users get an error or wait now and then."+openPage)
+			"In the last hour and in the last 5 minutes, "+share+" have failed."+meaning+openPage)
 	}
 	inodes := a.DataVolumeInodes
 	notRelaying := "Three of the check's messages in a row, or half of the last hour's, were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage

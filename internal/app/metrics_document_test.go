@@ -30,11 +30,12 @@ const (
 
 // elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test.
 var elsewhere = map[string]string{
-	"chatstack_container_exit_code":       "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped. Up to one poll interval old.",
-	"chatstack_relay_broken_at":           "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge. Up to one poll interval old.",
-	"chatstack_target_left_to_first":      "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
-	"chatstack_drill":                     "gauge | `id`, `severity` | 1 during a drill, for which the alert ChatstackDrill fires with this severity; absent otherwise.",
-	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
+	"chatstack_container_exit_code":            "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped. Up to one poll interval old.",
+	"chatstack_relay_broken_at":                "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge. Up to one poll interval old.",
+	"chatstack_target_left_to_first":           "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
+	"chatstack_target_retry_timestamp_seconds": "gauge | `target` | Unix time of the next probe of a target that waits on purpose, so that its server does not ban this address; absent for any other target.",
+	"chatstack_drill":                          "gauge | `id`, `severity` | 1 during a drill, for which the alert ChatstackDrill fires with this severity; absent otherwise.",
+	"chatstack_container_removed_seconds":      "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
 }
 
 // TestMetricsDocumentIsUpToDate compares METRICS.md with what an exporter serves that watches the simulated stack.

@@ -62,7 +62,7 @@ var explanations = map[Reason]string{
 	Malformed:    "the answer does not follow the protocol: another service may listen there",
 	Mismatch:     "the answer is valid, but not the expected one",
 	TooLarge:     "the answer is larger than the configured limit",
-	Throttled:    "the server refuses this address because it connects too often",
+	Throttled:    "the server limits this address; users may be well",
 	NotDelivered: "a message of the relay check was lost or late: the bridge hangs, or drops messages" + readLog,
 	RPCError:     "the server answered the call with an error",
 	Panic:        "a bug in the exporter: its log has the stack trace, please report it",

@@ -83,6 +83,8 @@ var (
 		"Unix time when the last successful probe of the target ended; absent before the first one.", []string{"target"}, nil)
 	failingDesc = prometheus.NewDesc("chatstack_probe_failing",
 		"1 while the last probe of the target has failed, with the reason; absent otherwise.", []string{"target", "reason"}, nil)
+	retryDesc = prometheus.NewDesc("chatstack_target_retry_timestamp_seconds",
+		"Unix time of the next probe of a target that waits on purpose, so that its server does not ban this address; absent for any other target.", []string{"target"}, nil)
 	httpStatusDesc = prometheus.NewDesc("chatstack_probe_http_status_code",
 		"HTTP status code of the target's last response; absent if the last probe got none.", []string{"target"}, nil)
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
@@ -153,6 +155,11 @@ var statusFamilies = []statusFamily{
 	{failingDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
 		if s.Known && !s.Up {
 			sample(1, string(s.Reason))
+		}
+	}},
+	{retryDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if !s.RetryAt.IsZero() {
+			sample(unixSeconds(s.RetryAt))
 		}
 	}},
 	{httpStatusDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {

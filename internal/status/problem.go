@@ -215,9 +215,16 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 	v, known := j.value(&p.Problem)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
-		return explainFailure(t), targetHint(t, all)
+		text = explainFailure(t)
+		if retry := retryText(t.RetryAt, t.LastAttempt, string(t.RetryReason)); retry != "" {
+			text += "; " + retry
+		}
+		return text, targetHint(t, all)
 	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) && t.Known && !t.Up:
 		return "", targetHint(t, all)
+	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
+		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
 	case p.Alert == health.AlertTargetUnstable && known:
 		text = valueText(v, "ratio") + " of its probes failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:

@@ -81,6 +81,7 @@ type Service struct {
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 	LastReading
+	Waiting
 	Finding
 	// Excuse is why alerts are held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
@@ -100,6 +101,13 @@ type LastReading struct {
 	LastSuccess time.Time `json:"last_success,omitzero"`
 	// Duration of the last probe in seconds.
 	Duration float64 `json:"duration_seconds"`
+}
+
+// Waiting is until when and why a target waits on purpose; zero for a target that is probed on its schedule.
+type Waiting struct {
+	// RetryAt is when it is probed again. RetryReason is unauthorized, throttled, or "" for a limit on connections to its address.
+	RetryAt     time.Time `json:"retry_at,omitzero"`
+	RetryReason string    `json:"retry_reason,omitempty"`
 }
 
 // Finding is the result of a target's last probe, for people.

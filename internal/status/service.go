@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -24,7 +25,7 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	s := Service{
 		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since, Excuse: j.Verdicts[subject].Excuse,
 		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
-		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
+		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Waiting: Waiting{t.RetryAt, string(t.RetryReason)}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():
@@ -55,9 +56,31 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	m.recordState(&s, t, now)
 	s.Level = with(worst)
 	s.describe(problems, t.Impairments)
+	if retry := s.Retry(); retry != "" && !strings.Contains(s.Text, retry) {
+		s.Text += "; " + retry
+	}
 	m.addDetails(&s, in, t, all, j, now)
 	m.recordImpairment(&s, now)
 	return s
+}
+
+// Retry says when and why so late a target that waits on purpose is probed again; "" for any other target.
+func (s *Service) Retry() string { return retryText(s.RetryAt, s.LastAttempt, s.RetryReason) }
+
+// retryText is the text of Retry for a target that was last probed at that time.
+func retryText(at, last time.Time, reason string) string {
+	because := "since the server may allow few connections from this address"
+	switch failure.Reason(reason) {
+	case failure.Unauthorized:
+		because = "since the server refused the password or token"
+	case failure.Throttled:
+		because = "since the server limits this address"
+	default:
+	}
+	if at.IsZero() {
+		return ""
+	}
+	return "next try at " + clockUntil(last, at) + ", " + because
 }
 
 // recordState records a transition if the service's state has changed.

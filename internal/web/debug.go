@@ -96,17 +96,27 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f fra
 	w.Header().Set("Vary", "Accept")
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		render(w, targetPlain, struct {
-			Name string
-			poll.History
-		}{name, history}, log)
+		render(w, targetPlain, probes{Name: name, Retry: retryOf(f.reports.Report(), name), History: history}, log)
 		return
 	}
-	render(w, targetPage, struct {
-		frame
-		Name string
-		poll.History
-	}{f.frame("../../", name, "icon-unknown.svg"), name, history}, log)
+	render(w, targetPage, probes{f.frame("../../", name, "icon-unknown.svg"), name, retryOf(f.reports.Report(), name), history}, log)
+}
+
+// probes are the last probes of a target that waits until its next one, if Retry says so.
+type probes struct {
+	frame
+	Name, Retry string
+	poll.History
+}
+
+// retryOf says when a target that waits on purpose is probed again, "" for any other target.
+func retryOf(r *status.Report, target string) string {
+	for i := range r.Services {
+		if s := &r.Services[i]; s.Name == target {
+			return s.Retry()
+		}
+	}
+	return ""
 }
 
 // serveTargets lists all targets with their states and links to their probes, as text for clients that do not accept HTML.

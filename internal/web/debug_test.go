@@ -52,6 +52,30 @@ func TestPageOfProbesCollapsesEqualFailures(t *testing.T) {
 	}
 }
 
+// TestPagesOfProbesSayUntilWhenATargetWaits on purpose, and nothing of the kind of any other.
+func TestPagesOfProbesSayUntilWhenATargetWaits(t *testing.T) {
+	const want = "next try at 04:00 UTC, since the server refused the password or token"
+	src := failing()
+	for _, path := range []string{"/debug/targets/irc_rpc", "/debug/targets/"} {
+		for _, accept := range []string{"text/html", "*/*"} {
+			if page := string(fetch(t, newHandler(src), path, "Accept", accept).body); strings.Contains(page, "next try") {
+				t.Errorf("%s as %s: it waits:\n%s", path, accept, page)
+			}
+		}
+	}
+	for i := range src.report.Services {
+		if s := &src.report.Services[i]; s.Name == "irc_rpc" {
+			s.LastAttempt = time.Date(2026, 3, 14, 3, 17, 0, 0, time.UTC)
+			s.Waiting = status.Waiting{RetryAt: s.LastAttempt.Add(43 * time.Minute), RetryReason: "unauthorized"}
+		}
+	}
+	for _, path := range []string{"/debug/targets/irc_rpc", "/debug/targets/"} {
+		for _, accept := range []string{"text/html", "*/*"} {
+			holds(t, string(fetch(t, newHandler(src), path, "Accept", accept).body), want)
+		}
+	}
+}
+
 func TestIndexOfTargetsLinksToTheirProbes(t *testing.T) {
 	h := newHandler(failing())
 	index := fetch(t, h, "/debug/targets/", "Accept", "text/html")
