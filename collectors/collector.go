@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
 // Collector probes one target.
@@ -55,6 +56,8 @@ type Deps struct {
 	Containers []string
 	// MountInfo is the file that shows in which container the exporter runs: /proc/self/mountinfo, or "" for none.
 	MountInfo string
+	// Logins has the clocks of refused credentials; nil to send them at once always.
+	Logins *pacing.Logins
 	// Once means that the target is probed only once, without Follow, so that the probe must do Follow's work, too.
 	Once bool
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -105,7 +106,10 @@ func (c *ircTLS) ask(ctx context.Context, b *Batch) error {
 		if _, err := io.WriteString(conn, "CAP LS 302\r\n"); err != nil {
 			return fmt.Errorf("send CAP LS: %w", err)
 		}
-		if err := exchange.AwaitIRCCapabilities(conn); err != nil {
+		var answer strings.Builder
+		err := exchange.AwaitIRCCapabilities(io.TeeReader(conn, &answer))
+		b.RecogniseIRCLines(answer.String())
+		if err != nil {
 			return err
 		}
 		// The answer is here: a failed QUIT does not matter.

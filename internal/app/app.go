@@ -12,6 +12,7 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -25,6 +26,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -85,6 +87,7 @@ type App struct {
 	records     *records
 	history     *history.History // its lock is that of records
 	judge       *judge
+	logins      *pacing.Logins
 	incidents   *incidents
 	recorder    *status.Recorder
 	server      *http.Server
@@ -148,7 +151,7 @@ func New(o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	a := &App{options: o, log: o.Log, own: newOwnMetrics(), reloads: make(chan chan error), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
+	a := &App{options: o, log: o.Log, own: newOwnMetrics(), logins: pacing.NewLogins(), reloads: make(chan chan error), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -231,6 +234,7 @@ func (a *App) adopt(cfg *config.Config) error {
 	a.own.describe(cfg)
 	a.maintenance.Configure(cfg.Maintenance)
 	a.judge.configure(cfg)
+	a.logins.Resume(time.Now())
 	var previous *poll.Poller
 	if old != nil {
 		previous = old.poller
@@ -262,14 +266,14 @@ func (a *App) adopt(cfg *config.Config) error {
 func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error) {
 	targets := make([]poll.Target, 0, len(cfg.Targets))
 	for _, settings := range cfg.Targets {
-		t, err := a.options.newTarget(a.limitsOf(cfg, settings), settings, a.state, a.log, false)
+		t, err := a.options.newTarget(a.limitsOf(cfg, settings), settings, a.state, a.log, a.logins)
 		if err != nil {
 			return nil, err
 		}
 		if a.options.pace != nil {
 			every, timeout := a.options.pace(t.Name)
 			t.Schedule = cron.ConstantDelaySchedule{Delay: every}
-			t.Timeout = cmp.Or(timeout, t.Timeout)
+			t.Timeout, t.Pace.Address = cmp.Or(timeout, t.Timeout), ""
 		}
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
@@ -295,8 +299,8 @@ func namedContainers(cfg *config.Config) []string {
 	return names
 }
 
-// newTarget makes a target from valid settings; once says that it will be read only once.
-func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, once bool) (poll.Target, error) {
+// newTarget makes a target from valid settings. Without logins, it will be read only once, and its credential is sent at once.
+func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, logins *pacing.Logins) (poll.Target, error) {
 	common := settings.Common()
 	kind, ok := collectors.KindOf(common.Kind)
 	if !ok {
@@ -304,7 +308,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version, Once: once, ModuleStatus: reportsModules(cfg), Containers: namedContainers(cfg),
+		UserAgent: "chatstack_exporter/" + version.Version, Once: logins == nil, Logins: logins, ModuleStatus: reportsModules(cfg), Containers: namedContainers(cfg),
 		MountInfo: o.MountInfo,
 	})
 	if err != nil {
@@ -323,10 +327,24 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	}
 	return poll.Target{
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
-		WarnOnly:  !common.Page,
+		WarnOnly: !common.Page, Pace: paceOf(settings, logins),
 		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }
+
+// paceOf returns what decides whether a target waits on purpose.
+func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
+	if c, ok := settings.(collectors.Credentialed); ok {
+		p.Gate = logins.Gate(c.Credential())
+	}
+	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
+		p.Address = strings.ToLower(c.Connects())
+	}
+	return p
+}
+
+// Probe implements web.Source.
+func (a *App) Probe(target string) error { return a.current.Load().poller.Probe(target) }
 
 // Snapshot implements web.Source.
 func (a *App) Snapshot() *poll.Snapshot { return a.current.Load().poller.Snapshot() }

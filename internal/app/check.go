@@ -98,7 +98,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if w, ok := settings.(writer); ok && (!o.CheckWrites || settings.Common().Kind != "relay") {
 			untested[i] = w.DisableWriting()
 		}
-		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), true)
+		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ const (
 // Run implements Account.
 func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
-		s := &ircSession{account: a, conn: conn, lines: bufio.NewReaderSize(conn, maxStanza), nick: a.Nick, listener: l, pongs: map[string]chan struct{}{}}
+		s := &ircSession{account: a, record: r, conn: conn, lines: bufio.NewReaderSize(conn, maxStanza), nick: a.Nick, listener: l, pongs: map[string]chan struct{}{}}
 		if err := withDeadline(ctx, conn, s.login); err != nil {
 			return err
 		}
@@ -58,6 +58,7 @@ func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 // ircSession is a conversation over IRC.
 type ircSession struct {
 	account  *IRC
+	record   *exchange.Record
 	conn     net.Conn
 	lines    *bufio.Reader
 	listener Listener
@@ -159,6 +160,7 @@ func (s *ircSession) login() error {
 		if err != nil {
 			return s.noAnswer(err)
 		}
+		s.record.RecogniseIRCServer(line.command, strings.Join(line.params, " "))
 		done, err := s.register(&line)
 		if done || err != nil {
 			return err

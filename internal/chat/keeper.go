@@ -18,6 +18,8 @@ import (
 type Keeper struct {
 	// Retry is the back-off between sessions: 20 s at first, a minute at most. Set it before Run.
 	Retry backoff.BackOff
+	// Gate says when the account may log in; nil means always. Set it before Run.
+	Gate Gate
 
 	account  Account
 	listener Listener
@@ -30,6 +32,17 @@ type Keeper struct {
 	changed      chan struct{}
 	end          func(error) // ends the session; nil without one
 }
+
+// Gate says when an account may log in, since servers limit connections and failed logins.
+type Gate interface {
+	// Begin reports whether the account may log in now. If so, End must follow.
+	Begin(now time.Time) bool
+	// End records how an attempt to log in and join that began at began ended, and what it showed of the server.
+	End(began, now time.Time, r *exchange.Record, err error)
+}
+
+// gateCheck is how often a keeper that must not log in asks again.
+const gateCheck = 5 * time.Second
 
 // steadySession is how long a session lasts after which the back-off starts over.
 const steadySession = 5 * time.Minute
@@ -47,6 +60,13 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.Retry.Reset()
 	for {
 		began := time.Now()
+		if k.Gate != nil && !k.Gate.Begin(began) {
+			if !pause(ctx, gateCheck) {
+				k.set(nil, nil)
+				return
+			}
+			continue
+		}
 		err := k.session(ctx)
 		if time.Since(began) >= steadySession { // not at the join, since something may end each session just after it
 			k.Retry.Reset()
@@ -56,14 +76,22 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		}
 		k.set(nil, err)
-		timer := time.NewTimer(k.Retry.NextBackOff())
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, k.Retry.NextBackOff()) {
 			k.set(nil, nil)
 			return
-		case <-timer.C:
 		}
+	}
+}
+
+// pause waits, and returns false if ctx is done first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 
@@ -79,12 +107,19 @@ func (k *Keeper) session(ctx context.Context) (err error) {
 	k.mu.Lock()
 	k.end = end
 	k.mu.Unlock()
-	joined := false
-	err = k.account.Run(ctx, &exchange.Record{}, &joining{k.listener, func(c Conversation) {
+	joined, began, record := false, time.Now(), &exchange.Record{}
+	attempted := func(err error) {
+		if k.Gate != nil {
+			k.Gate.End(began, time.Now(), record, err)
+		}
+	}
+	err = k.account.Run(ctx, record, &joining{k.listener, func(c Conversation) {
 		joined = true
+		attempted(nil)
 		k.set(c, nil)
 	}})
 	if !joined {
+		attempted(errors.Join(err, ctx.Err()))
 		k.mu.Lock()
 		k.failed++
 		k.mu.Unlock()

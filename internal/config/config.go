@@ -526,7 +526,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		return
 	}
 	limited, isRateLimited := b.settings.(RateLimited)
-	if t.Schedule == "" {
+	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
 		interval := cfg.Poll.Interval.Std()
 		if isRateLimited {
 			interval = max(interval, limited.LeastInterval())

@@ -23,6 +23,8 @@ type Target struct {
 	Name string `yaml:"name"`
 	// Schedule is "@every 30s" or a cron line of five fields; the poll interval if unset.
 	Schedule string `yaml:"schedule"`
+	// OwnSchedule says that the target's block sets Schedule.
+	OwnSchedule bool `yaml:"-"`
 	// Timeout is the deadline of one probe; the poll timeout if unset.
 	Timeout Duration `yaml:"timeout"`
 	// Container is the name of the container that serves the target; inferred from the address if unset. ContainerHost is

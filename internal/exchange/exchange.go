@@ -15,6 +15,8 @@ type Record struct {
 	Notes []string
 	// Exchanges are the requests of the probe, in order.
 	Exchanges []*Exchange
+	// ConnectionsPerHour is how many connections of one address the server may allow in an hour; 0 if no such limit is known.
+	ConnectionsPerHour int
 	// Certificate describes the server's certificate.
 	Certificate Certificate
 	// certificateSeen is true once an exchange has seen the server's own certificate.

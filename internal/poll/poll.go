@@ -16,6 +16,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
 const (
@@ -31,6 +32,8 @@ const (
 	stalledAfter          = 3 * heartbeatInterval
 	judgementStalledAfter = renewAfter + stalledAfter
 	pageStalledAfter      = stalledAfter
+	// maxAsked bounds the probes that are asked for and have not begun.
+	maxAsked = 16
 )
 
 // Poller probes targets and publishes snapshots. Run may be called again after it has returned.
@@ -40,6 +43,9 @@ type Poller struct {
 	targets []*target
 	rhythm  *rhythm
 	pages   pages
+	// connections are what targets at one server share, asked the targets that somebody wants to be probed now.
+	connections *pacing.Connections
+	asked       chan *target
 
 	snapshot  atomic.Pointer[Snapshot]
 	heartbeat atomic.Pointer[time.Time]
@@ -62,17 +68,24 @@ type Judge interface {
 // targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
 // other target of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, judge: judge, pages: newPages(own, log), dirty: make(chan struct{}, 1), loggedClashes: map[string]map[string]bool{}}
+	p := &Poller{log: log, judge: judge, pages: newPages(own, log), dirty: make(chan struct{}, 1), asked: make(chan *target, maxAsked), loggedClashes: map[string]map[string]bool{}}
 	if previous == nil {
-		p.rhythm = newRhythm(log)
+		p.rhythm, p.connections = newRhythm(log), pacing.NewConnections()
 	} else {
-		p.rhythm = previous.rhythm
+		p.rhythm, p.connections = previous.rhythm, previous.connections
 	}
 	now := time.Now()
 	p.heartbeat.Store(&now)
+	var addresses []string
 	for _, given := range targets {
-		p.targets = append(p.targets, previous.successor(given, log))
+		t := previous.successor(given, log)
+		t.connections = p.connections
+		p.targets = append(p.targets, t)
+		if given.Pace.Address != "" {
+			addresses = append(addresses, given.Pace.Address)
+		}
 	}
+	p.connections.Configure(addresses)
 	p.publish()
 	if _, err := p.pages.of(p.Snapshot()); err != nil {
 		return nil, err
@@ -106,6 +119,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 					}
 				}
 				t.status.Counters = s.Counters
+				t.waits = old.waits
 			}
 		}
 	}
@@ -163,10 +177,10 @@ func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading,
 // Snapshot returns the current snapshot. It never blocks.
 func (p *Poller) Snapshot() *Snapshot { return p.snapshot.Load() }
 
-// Ready reports whether every target has been read once. A target that waits for its least interval after a reload does not count.
+// Ready reports whether every target has been read once. A target that waits on purpose does not count.
 func (p *Poller) Ready() bool {
 	for i, s := range p.Snapshot().Statuses {
-		if s.LastAttempt.IsZero() && p.targets[i].notBefore.IsZero() {
+		if s.LastAttempt.IsZero() && s.RetryAt.IsZero() && p.targets[i].notBefore.IsZero() {
 			return false
 		}
 	}
@@ -259,6 +273,8 @@ func (p *Poller) loop(ctx context.Context, start time.Time, jobs []*job) {
 		select {
 		case <-ctx.Done():
 			return
+		case t := <-p.asked:
+			p.readings.Go(func() { p.read(ctx, t, unscheduled) })
 		case <-timer.C:
 		}
 		now := time.Now()
@@ -316,9 +332,10 @@ func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	}
 	wentDown := t.read(ctx, by)
 	p.changed()
-	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown {
+	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown && !t.refused() {
 		p.retry(ctx, t, r)
 	}
+	p.lookAgain(ctx, t)
 }
 
 // A Follower that stops listening by itself is started again after followAgain. The delay doubles up to maxFollowAgain, and starts
@@ -372,7 +389,7 @@ func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
 		}
 		t.read(ctx, unscheduled)
 		p.changed()
-		if s, _ := t.view(); s.Up {
+		if s, _ := t.view(); s.Up || t.refused() {
 			return
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
 // Target is one thing to probe, and when.
@@ -41,6 +42,7 @@ type Target struct {
 	Timeout time.Duration
 	// Redact masks the target's secrets in text from a server; nil for a target without secrets.
 	Redact func(string) string
+	Pace   Pace
 	// Same says, after a reload, that the target is unchanged: it keeps its collector and its state.
 	Same bool
 }
@@ -75,6 +77,16 @@ type target struct {
 	overdueAfter time.Duration
 	// meanInterval is the mean time between scheduled readings in the hour before the last reading; 0 if there were none.
 	meanInterval time.Duration
+	waits
+}
+
+// waits is what makes a target wait on purpose.
+type waits struct {
+	connections *pacing.Connections
+	slow        pacing.Slowdown
+	// began is when the last reading began, asked when somebody last asked for one; waitLogged is why the target waited at the last log line.
+	began, asked time.Time
+	waitLogged   failure.Reason
 }
 
 // origin says whether a reading is on the schedule. First readings and retries are not.
@@ -109,7 +121,9 @@ type outcome struct {
 	impaired   []string
 	exchanges  []*exchange.Exchange
 	conditions []health.Condition
-	err        error
+	// perHour is how many connections of one address the server may allow in an hour; 0 if no limit is known.
+	perHour int
+	err     error
 }
 
 const (
@@ -120,7 +134,7 @@ const (
 	StopGrace = 4 * time.Second
 )
 
-// read makes one reading of t, unless the one before is still running. It returns when the reading is over or
+// read makes one reading of t, unless the one before is still running or t waits on purpose. It returns when the reading is over or
 // abandoned, and reports whether the target was not down before and now is.
 func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
 	if !t.begin(by) {
@@ -158,6 +172,9 @@ func (t *target) begin(by origin) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.busy {
+		if !t.mayBegin(time.Now()) {
+			return false
+		}
 		t.busy, t.abandoned, t.by = true, false, by
 		t.status.Attempts++
 		return true
@@ -214,7 +231,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = asTimeout(err)
 	}
-	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, err: err}
+	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, perHour: b.ConnectionsPerHour, err: err}
 	o.conditions = b.Conditions(err)
 	families, encodeErr := t.readingEncoder.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
@@ -242,17 +259,22 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.busy = t.abandoned
+	counts := t.pace(start, now, &o)
 	if o.err != nil && ctx.Err() != nil {
 		return false // the shutdown interrupted it, so it says nothing about the target
 	}
 	s := &t.status
+	if !counts {
+		t.recordUncounted(start, now, &o)
+		return false
+	}
 	changed := !s.Known || s.Up != (o.err == nil)
 	s.Known, s.Up = true, o.err == nil
 	if changed {
 		s.Since = now
 	}
 	s.LastAttempt, s.Duration = now, now.Sub(start)
-	t.overdueAfter, t.meanInterval, t.overdue = t.overdueIn(now), t.scheduledInterval(now), false
+	t.overdueAfter, t.overdue = t.overdueIn(now), false
 	t.redact(&o)
 	t.conditions = o.conditions
 	s.HTTPStatus, s.Notes, s.Dropped = o.httpStatus, o.notes, o.dropped
@@ -280,7 +302,21 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	case changed:
 		t.log.Warn("target is down", "target", t.Name, "reason", string(s.Reason), "err", s.Error, "hint", s.Hint)
 	}
+	t.logWait(now)
 	return changed && o.err != nil
+}
+
+// recordUncounted records a failure that does not count until a second probe confirms it: the verdict stays. The caller holds mu.
+func (t *target) recordUncounted(start, now time.Time, o *outcome) {
+	t.redact(o)
+	reason := failure.ReasonOf(o.err)
+	t.status.LastAttempt = now
+	t.overdueAfter, t.overdue = t.overdueIn(now), false
+	t.countFailure(reason, unscheduled)
+	t.history = t.history.with(Reading{
+		Time: now, Duration: now.Sub(start), Reason: reason, Error: t.clean(o.err.Error()), Hint: t.clean(t.advice(o.err)),
+		HTTPStatus: o.httpStatus, Notes: o.notes, Exchanges: o.exchanges,
+	})
 }
 
 // countFailure counts a failed reading. The caller holds mu.
@@ -322,6 +358,14 @@ const maxHourlyReadings = 3600
 
 // scheduledInterval returns the mean time between scheduled readings in the hour before now; 0 if there were none.
 func (t *target) scheduledInterval(now time.Time) time.Duration {
+	if every := t.connections.Every(t.Pace.Address); every > 0 {
+		return max(every, t.interval(now))
+	}
+	return t.interval(now)
+}
+
+// interval is scheduledInterval by the schedule alone.
+func (t *target) interval(now time.Time) time.Duration {
 	switch s := t.Schedule.(type) {
 	case *paced:
 		return s.every
@@ -345,6 +389,9 @@ func (t *target) expire(now, start time.Time) bool {
 	last, overdueAfter := t.status.LastAttempt, t.overdueAfter
 	if last.IsZero() {
 		last, overdueAfter = start, t.overdueIn(start)
+	}
+	if until, _ := t.waitsUntil(now); until.After(last) {
+		last = until // a target that waits on purpose is not overdue
 	}
 	if t.overdue = now.Sub(last) > overdueAfter; !t.overdue {
 		return false
@@ -436,13 +483,18 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 		t.updatePresent()
 		t.countSeries()
 	}
-	s := t.status
+	s, now := t.status, time.Now()
 	s.Notes = t.withClashes(s.Notes)
+	if until, reason := t.waitsUntil(now); until.After(now) {
+		s.RetryAt, s.RetryReason = until, reason
+	}
 	families := t.families
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)
 	}
-	return s, families, t.facts(), t.engine
+	facts := t.facts()
+	facts.RetryAt = s.RetryAt
+	return s, families, facts, t.engine
 }
 
 // facts are what the judgement needs. The caller holds mu.
@@ -451,6 +503,7 @@ func (t *target) facts() health.Target {
 	f := health.Target{
 		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
 		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Took: s.Duration, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
+		Throttled:  s.Known && !s.Up && s.Reason == failure.Throttled,
 		Conditions: t.conditions,
 	}
 	if s.Dropped != nil {

@@ -1,0 +1,61 @@
+package pacing
+
+import (
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+const (
+	// slowest is the longest interval of a throttled target, unless its schedule or Retry-After is longer.
+	slowest = 10 * time.Minute
+	// maxRetryAfter bounds the wait that a server can ask for.
+	maxRetryAfter = time.Hour
+	// lookAgain is when a slowed target that fails for another reason is probed once more.
+	lookAgain = time.Minute
+)
+
+// Slowdown is how much less often a target is probed whose server limits this address: half as often after each such answer, until the
+// server serves it again.
+type Slowdown struct {
+	every time.Duration // 0 if the target is not slowed
+	until time.Time
+	// throttled says that the last result that counts was throttled, again that one since then does not count yet.
+	throttled, again bool
+}
+
+// Until returns when the target may be probed next; zero if it is not slowed.
+func (s *Slowdown) Until() time.Time { return s.until }
+
+// LooksAgain reports whether the last result waits for a second probe, at Until.
+func (s *Slowdown) LooksAgain() bool { return s.again }
+
+// End records how a reading that began at began ended: "" is a success. every is the target's scheduled interval, retryAfter what the server asks
+// for. It returns false if the result must not count yet: the first failure of another kind may still come from the limit.
+func (s *Slowdown) End(began, now time.Time, reason failure.Reason, every, retryAfter time.Duration) (counts bool) {
+	switch {
+	case reason == "":
+		*s = Slowdown{}
+		return true
+	case reason == failure.Throttled:
+		s.every = max(every, min(2*max(s.every, every), slowest))
+		s.throttled, s.again = true, false
+		s.wait(began, every)
+		if asked := now.Add(min(retryAfter, maxRetryAfter)); asked.After(s.until) {
+			s.until = asked
+		}
+		return true
+	case s.every == 0:
+		return true
+	case !s.again && s.throttled:
+		s.again, s.until = true, now.Add(lookAgain)
+		return false
+	default:
+		s.throttled, s.again = false, false
+		s.wait(began, every)
+		return true
+	}
+}
+
+// wait lets the scheduled readings pass that come too early. Schedules are not exact to the second.
+func (s *Slowdown) wait(began time.Time, every time.Duration) { s.until = began.Add(s.every - every/4) }
