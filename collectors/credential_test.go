@@ -71,11 +71,11 @@ func TestTargetsShareAClockByServerAccountAndSecret(t *testing.T) {
 func TestInspIRCdIsRecognisedByWhatItSaysOfItself(t *testing.T) {
 	for line, want := range map[string]bool{
 		":irc.test CAP * LS :account-notify inspircd.org/poison inspircd.org/standard-replies": true,
-		":irc.test 002 n :Your host is irc.test, running version InspIRCd-3":                    true,
-		":irc.test 004 n irc.test InspIRCd-3 iosw biklmnopstv :bklov":                           true,
-		":inspircd.test CAP * LS :account-notify sasl":                                          false,
-		":inspircd.test 002 n :Your host is inspircd.test, running version UnrealIRCd-6.1":      false,
-		":a!b@c PRIVMSG #InspIRCd :inspircd.org/poison InspIRCd-3":                              false,
+		":irc.test 002 n :Your host is irc.test, running version InspIRCd-3":                   true,
+		":irc.test 004 n irc.test InspIRCd-3 iosw biklmnopstv :bklov":                          true,
+		":inspircd.test CAP * LS :account-notify sasl":                                         false,
+		":inspircd.test 002 n :Your host is inspircd.test, running version UnrealIRCd-6.1":     false,
+		":a!b@c PRIVMSG #InspIRCd :inspircd.org/poison InspIRCd-3":                             false,
 	} {
 		var b Batch
 		b.RecogniseIRCLines(line + "\r\n")

@@ -114,6 +114,7 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 			{http.MethodPost, "/api/v1/maintenance"},
 			{http.MethodDelete, "/api/v1/maintenance/target/irc_services"},
 			{http.MethodDelete, "/api/v1/containers/local/irc"},
+			{http.MethodPost, "/api/v1/targets/irc_services/probe"},
 			{http.MethodPost, "/api/v1/drill"},
 			{http.MethodDelete, "/api/v1/drill/a"},
 		} {

@@ -483,11 +483,9 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 		t.updatePresent()
 		t.countSeries()
 	}
-	s, now := t.status, time.Now()
+	s := t.status
 	s.Notes = t.withClashes(s.Notes)
-	if until, reason := t.waitsUntil(now); until.After(now) {
-		s.RetryAt, s.RetryReason = until, reason
-	}
+	s.RetryAt, s.RetryReason = t.retryAt(time.Now())
 	families := t.families
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)

@@ -42,10 +42,17 @@ func (t *target) waitsUntil(now time.Time) (until time.Time, reason failure.Reas
 	return until, reason
 }
 
+// retryAt is waitsUntil of a target that waits now; zero for any other.
+func (t *target) retryAt(now time.Time) (until time.Time, reason failure.Reason) {
+	if until, reason = t.waitsUntil(now); !until.After(now) {
+		return time.Time{}, ""
+	}
+	return until, reason
+}
+
 // mayBegin reports whether the target may be probed now. The caller holds mu.
 func (t *target) mayBegin(now time.Time) bool {
-	until, _ := t.waitsUntil(now)
-	if until.After(now) || !t.Pace.Gate.Begin(now) {
+	if until, _ := t.retryAt(now); !until.IsZero() || !t.Pace.Gate.Begin(now) {
 		return false
 	}
 	t.began = now
@@ -70,10 +77,7 @@ func (t *target) pace(began, now time.Time, o *outcome) (counts bool) {
 
 // logWait logs when the target begins to wait for a reason. The caller holds mu.
 func (t *target) logWait(now time.Time) {
-	until, reason := t.waitsUntil(now)
-	if !until.After(now) {
-		reason = ""
-	}
+	until, reason := t.retryAt(now)
 	if reason != t.waitLogged && reason != "" {
 		t.log.Info("target is probed less often", "target", t.Name, "reason", string(reason), "next", until)
 	}

@@ -84,8 +84,8 @@ type reloader interface {
 }
 
 // serveTarget shows a target's last probes and, separately, its last failed probes: requests, responses and the duration of each
-// phase, never a body. Clients that do not accept HTML, such as curl, get plain text.
-func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f frames, log *slog.Logger) {
+// phase, never a body. Clients that do not accept HTML, such as curl, get plain text. With a token, the page has a form that requests a probe.
+func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f frames, token string, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
 	if !ok {
@@ -99,13 +99,16 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f fra
 		render(w, targetPlain, probes{Name: name, Retry: retryOf(f.reports.Report(), name), History: history}, log)
 		return
 	}
-	render(w, targetPage, probes{f.frame("../../", name, "icon-unknown.svg"), name, retryOf(f.reports.Report(), name), history}, log)
+	if token != "" {
+		allowForms(w.Header())
+	}
+	render(w, targetPage, probes{f.frame("../../", name, "icon-unknown.svg"), name, retryOf(f.reports.Report(), name), token, history}, log)
 }
 
-// probes are the last probes of a target that waits until its next one, if Retry says so.
+// probes are the last probes of a target. Retry says that it waits, Token allows a form to probe it; both may be empty.
 type probes struct {
 	frame
-	Name, Retry string
+	Name, Retry, Token string
 	poll.History
 }
 

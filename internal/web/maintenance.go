@@ -15,6 +15,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -208,6 +209,8 @@ func statusOf(err error) int {
 		{maintenance.ErrTooMany, http.StatusConflict},
 		{collectors.ErrContainerUnknown, http.StatusNotFound},
 		{collectors.ErrContainerNeeded, http.StatusConflict},
+		{poll.ErrTargetUnknown, http.StatusNotFound},
+		{poll.ErrTooSoon, http.StatusTooManyRequests},
 		{ErrDrillInvalid, http.StatusBadRequest},
 		{ErrDrillRunning, http.StatusConflict},
 		{ErrNoDrill, http.StatusNotFound},

@@ -138,12 +138,17 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 		return
 	}
 	h := w.Header()
+	allowForms(h)
 	pageHeader(h)
+	w.WriteHeader(status)
+	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
+}
+
+// allowForms changes the headers of a page that has forms.
+func allowForms(h http.Header) {
 	h.Set("Content-Security-Policy", strings.Replace(contentPolicy, "form-action 'none'", "form-action 'self'", 1))
 	// With no-referrer, browsers send the forms with the origin null, which is refused.
 	h.Set("Referrer-Policy", "same-origin")
-	w.WriteHeader(status)
-	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 
 // get shows the page, with the outcome of the form that led to it.

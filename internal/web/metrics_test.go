@@ -34,6 +34,8 @@ func (p polled) Ready() bool { return p.Poller.Ready() }
 
 func (p polled) History(target string) (poll.History, bool) { return p.Poller.History(target) }
 
+func (p polled) Probe(target string) error { return p.Poller.Probe(target) }
+
 func TestOnlyScrapersAreFollowed(t *testing.T) {
 	p, err := poll.New(nil, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), nil)
 	must(t, err)

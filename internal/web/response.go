@@ -18,9 +18,11 @@ func pageHeader(h http.Header) {
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 	}
-	h.Set("Content-Security-Policy", contentPolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
+	if h.Get("Content-Security-Policy") == "" { // a page with forms has its own
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("Referrer-Policy", "no-referrer")
+	}
 	h.Set("Cache-Control", "no-store")
 }
 

@@ -14,6 +14,7 @@ type Source interface {
 	Liveness
 	readiness
 	probeHistory
+	prober
 	peerLister
 	reloader
 	maintainer
@@ -68,7 +69,10 @@ func New(src Source, o Options) http.Handler {
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
-	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, o.Log) })
+	forms := newMaintenanceForms(src, around, o)
+	probes := &probeForm{src, forms}
+	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, probes.token(r), o.Log) })
+	mux.HandleFunc("POST /debug/targets/{target}", probes.post)
 	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, around, o.Log) })
 	mux.HandleFunc("GET /debug/targets", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
 	books := &runbooks{src, o.Documents, around, o.Log}
@@ -86,13 +90,13 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
 	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword(events.serveAddNote)))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
-	forms := newMaintenanceForms(src, around, o)
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/targets/{target}/probe", o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}", o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/drill", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))

@@ -1,0 +1,65 @@
+package web
+
+import (
+	"crypto/hmac"
+	"log/slog"
+	"net/http"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// prober probes a target before its schedule does.
+type prober interface {
+	// Probe requests a probe of a target, and does not wait for its result. The error wraps one of package poll.
+	Probe(target string) error
+}
+
+// probeAsked is the body of the answer to a request for a probe.
+type probeAsked struct {
+	Schema status.Schema `json:"schema"`
+	Target string        `json:"target"`
+}
+
+// serveProbe probes a target now, although it waits after a refused credential.
+func serveProbe(w http.ResponseWriter, r *http.Request, src prober, log *slog.Logger) {
+	target := r.PathValue("target")
+	if err := src.Probe(target); err != nil {
+		writeError(w, statusOf(err), err, log)
+		return
+	}
+	log.Info("a probe was requested over HTTP", "target", target)
+	writeJSON(w, http.StatusAccepted, probeAsked{Target: target}, log)
+}
+
+// probeForm is the form on a target's debug page that requests a probe, for the users that may change maintenance.
+type probeForm struct {
+	source prober
+	forms  *maintenanceForms
+}
+
+// token returns the token of the form, "" for a user that gets no form.
+func (f *probeForm) token(r *http.Request) string {
+	user, refusal := f.forms.user(r)
+	if refusal != "" {
+		return ""
+	}
+	return f.forms.token(user)
+}
+
+// post requests a probe, and leads back to the target's page.
+func (f *probeForm) post(w http.ResponseWriter, r *http.Request) {
+	log, target := f.forms.options.Log, r.PathValue("target")
+	r.Body = http.MaxBytesReader(w, r.Body, maxMaintenanceBody)
+	token := f.token(r)
+	if err := r.ParseForm(); err != nil || token == "" || !hmac.Equal([]byte(r.PostForm.Get("token")), []byte(token)) {
+		http.Error(w, "the form is from another page, or too old, or this user may not request a probe: load the page of the target again and log in", http.StatusForbidden)
+		return
+	}
+	if err := f.source.Probe(target); err != nil {
+		http.Error(w, err.Error(), statusOf(err))
+		return
+	}
+	user, _, _ := r.BasicAuth()
+	log.Info("a probe was requested on the page of the target", "target", target, "user", user)
+	redirect(w, http.StatusSeeOther, target)
+}
