@@ -20,6 +20,12 @@ type Credentialed interface {
 	Credential() pacing.Credential
 }
 
+// SessionKeeper is implemented by settings of a target that keeps sessions, which log in beside its probes.
+type SessionKeeper interface {
+	// SessionCredentials returns the credentials of the sessions.
+	SessionCredentials() []pacing.Credential
+}
+
 // Connecting is implemented by settings of a target whose probes open connections that a chat server may limit.
 type Connecting interface {
 	// Connects returns the address that a probe connects to, host:port.
@@ -109,6 +115,11 @@ func (s *IRCLogin) Credential() pacing.Credential { return s.login() }
 
 // Credential implements Credentialed.
 func (s *XMPPLogin) Credential() pacing.Credential { return s.login() }
+
+// SessionCredentials implements SessionKeeper.
+func (s *Relay) SessionCredentials() []pacing.Credential {
+	return []pacing.Credential{s.IRC.login(), s.XMPP.login()}
+}
 
 // Connects implements Connecting.
 func (s *IRCTLS) Connects() string { return exchange.WithPort(s.Address, ircTLSPort) }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
@@ -41,13 +40,9 @@ func (p *sessionPace) Begin(now time.Time) bool {
 
 // End implements chat.Gate.
 func (p *sessionPace) End(began, now time.Time, r *exchange.Record, err error) {
-	reason := failure.Reason("")
-	if err != nil {
-		reason = failure.ReasonOf(err)
-	}
-	p.gate.End(began, now, reason)
+	p.gate.End(began, now, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limited = p.limited || r.ConnectionsPerHour > 0
-	p.slow.End(began, now, reason, sessionRetry, failure.RetryAfterOf(err))
+	p.slow.End(began, now, err, sessionRetry)
 }

@@ -337,6 +337,11 @@ func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
 	if c, ok := settings.(collectors.Credentialed); ok {
 		p.Gate = logins.Gate(c.Credential())
 	}
+	if k, ok := settings.(collectors.SessionKeeper); ok {
+		for _, c := range k.SessionCredentials() {
+			p.Sessions = append(p.Sessions, logins.Gate(c))
+		}
+	}
 	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
 		p.Address = strings.ToLower(c.Connects())
 	}

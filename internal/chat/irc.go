@@ -222,7 +222,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	return false, nil
 }
 
-var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").
+var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
 	WithHint("its services are not linked, or it does not support SASL: link them, or remove the IRC password to check without an account")
 
 // negotiate handles an answer about capabilities.
@@ -258,7 +258,7 @@ func (s *ircSession) negotiate(line *ircLine) error {
 		return s.send("CAP END")
 	case "NAK":
 		if sasl {
-			return failure.Errorf(failure.Unauthorized, "the IRC server offers SASL and then refuses it")
+			return failure.Errorf(failure.Unauthorized, "the IRC server offers SASL and then refuses it").BeforeLogin()
 		}
 		return s.send("CAP END")
 	}

@@ -61,6 +61,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	for {
 		began := time.Now()
 		if k.Gate != nil && !k.Gate.Begin(began) {
+			k.explainWait()
 			if !pause(ctx, gateCheck) {
 				k.set(nil, nil)
 				return
@@ -80,6 +81,23 @@ func (k *Keeper) Run(ctx context.Context) {
 			k.set(nil, nil)
 			return
 		}
+	}
+}
+
+// errWaits is why there is no session before this keeper's first attempt: somebody else's was refused.
+var errWaits = failure.Errorf(failure.Unauthorized, "the server has refused this login of another target; the next attempt waits").BeforeLogin()
+
+// explainWait sets why there is no session while the account may not log in.
+func (k *Keeper) explainWait() {
+	k.mu.Lock()
+	known, last := k.err != nil, k.last
+	k.mu.Unlock()
+	switch {
+	case known:
+	case last != nil:
+		k.set(nil, last)
+	default:
+		k.set(nil, errWaits)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *xmppSession) authenticate(features *element) error {
 	}
 	i := slices.IndexFunc(mechanisms, func(m string) bool { return slices.Contains(offered, m) })
 	if i < 0 {
-		return failure.Errorf(failure.Unauthorized, "log in: the server offers none of %s", strings.Join(mechanisms, ", ")).
+		return failure.Errorf(failure.Unauthorized, "log in: the server offers none of %s", strings.Join(mechanisms, ", ")).BeforeLogin().
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections")
 	}
 	mechanism := mechanisms[i]
@@ -37,7 +37,7 @@ func (s *xmppSession) authenticate(features *element) error {
 	}
 	first, step, err := s.begin(mechanism)
 	if err != nil {
-		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the account's name or password contains characters that SCRAM does not allow")
+		return failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().WithHint("the account's name or password contains characters that SCRAM does not allow")
 	}
 	request := fmt.Sprintf("<auth xmlns='%s' mechanism='%s'>%s</auth>", nsSASL, mechanism, first)
 	for {

@@ -84,7 +84,9 @@ type Error struct {
 	Guess string
 	// RetryAfter is how long the server asks to wait before the next attempt, 0 if it does not say.
 	RetryAfter time.Duration
-	Err        error
+	// unsent says that no credential was sent, so the server counts no failed login.
+	unsent bool
+	Err    error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -101,6 +103,18 @@ func Errorf(reason Reason, format string, args ...any) *Error {
 func (e *Error) WithHint(hint string) *Error {
 	e.Hint = hint
 	return e
+}
+
+// BeforeLogin records that no credential was sent, and returns e.
+func (e *Error) BeforeLogin() *Error {
+	e.unsent = true
+	return e
+}
+
+// RefusesCredential reports whether the server refused a credential that was sent.
+func RefusesCredential(err error) bool {
+	known, ok := errors.AsType[*Error](err)
+	return ok && known.Reason == Unauthorized && !known.unsent
 }
 
 // HintOf returns the error's own hint, or else its reason's explanation.

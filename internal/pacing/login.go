@@ -134,8 +134,8 @@ func (g *Gate) Begin(now time.Time) bool {
 	return true
 }
 
-// End records how an attempt ended: "" is a success. Any other reason than unauthorized says nothing about the credential.
-func (g *Gate) End(began, now time.Time, reason failure.Reason) {
+// End records how an attempt ended; nil is a success. Unless the server refused the credential, an error says nothing about it.
+func (g *Gate) End(began, now time.Time, err error) {
 	if g == nil {
 		return
 	}
@@ -143,18 +143,19 @@ func (g *Gate) End(began, now time.Time, reason failure.Reason) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accounts[g.credential]
+	refused := failure.RefusesCredential(err)
 	if a == nil {
-		if reason != failure.Unauthorized {
+		if !refused {
 			return
 		}
 		a = &account{}
 		l.accounts[g.credential] = a
 	}
 	a.trying = time.Time{}
-	switch reason {
-	case "":
+	switch {
+	case err == nil:
 		delete(l.accounts, g.credential)
-	case failure.Unauthorized:
+	case refused:
 		if began.After(a.refusedAt) {
 			a.refusals++
 		}

@@ -24,13 +24,21 @@ func probing(l *Logins, login bool, accounts []int, duration time.Duration, answ
 				continue
 			}
 			ended, reason := now.Add(2*time.Second), answer(account, now)
-			g.End(now, ended, reason)
+			g.End(now, ended, errorOf(reason))
 			if reason == failure.Unauthorized {
 				refused = append(refused, ended)
 			}
 		}
 	}
 	return refused
+}
+
+// errorOf is a failure with a reason; nil for "".
+func errorOf(reason failure.Reason) error {
+	if reason == "" {
+		return nil
+	}
+	return failure.Errorf(reason, "no")
 }
 
 // most returns the largest number of times within a window.
@@ -91,7 +99,7 @@ func TestFailuresAtTheSameTimeCountOnce(t *testing.T) {
 		}
 	}
 	for i := range 3 {
-		g.End(start, start.Add(time.Duration(i+1)*time.Second), failure.Unauthorized)
+		g.End(start, start.Add(time.Duration(i+1)*time.Second), errorOf(failure.Unauthorized))
 	}
 	next := start.Add(30 * time.Second)
 	if !g.Begin(next) {
@@ -105,7 +113,7 @@ func TestFailuresAtTheSameTimeCountOnce(t *testing.T) {
 func TestWaitOfALoginEnds(t *testing.T) {
 	now := start.Add(time.Hour)
 	for name, end := range map[string]func(*Logins, *Gate){
-		"with a success":         func(_ *Logins, g *Gate) { g.End(now, now, "") },
+		"with a success":         func(_ *Logins, g *Gate) { g.End(now, now, nil) },
 		"with a reload":          func(l *Logins, _ *Gate) { l.Resume(now) },
 		"when somebody asks":     func(_ *Logins, g *Gate) { g.Reopen(now) },
 		"not with another fault": nil,
@@ -117,7 +125,7 @@ func TestWaitOfALoginEnds(t *testing.T) {
 			t.Fatal("it does not wait")
 		}
 		if end == nil {
-			g.End(now, now, failure.Timeout)
+			g.End(now, now, errorOf(failure.Timeout))
 		} else {
 			end(l, g)
 		}
@@ -164,5 +172,17 @@ func TestNoAddressIsBanned(t *testing.T) {
 		if n := most(refused, time.Hour); !asks && n >= 10+len(accounts) {
 			t.Errorf("seed %d: %d failed logins within an hour of %d targets", seed, n, len(accounts))
 		}
+	}
+}
+
+// TestLoginThatWasNotSentDoesNotCount: an IRC server without its services offers no login, and no server counts that as a failed one.
+func TestLoginThatWasNotSentDoesNotCount(t *testing.T) {
+	g := NewLogins().Gate(Credential{Server: "irc chat", Account: "a", Login: true})
+	for i := range 100 {
+		now := start.Add(time.Duration(i) * 30 * time.Second)
+		if !g.Begin(now) {
+			t.Fatalf("attempt %d must wait", i+1)
+		}
+		g.End(now, now, failure.Errorf(failure.Unauthorized, "the server offers no SASL").BeforeLogin())
 	}
 }

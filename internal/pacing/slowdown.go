@@ -30,18 +30,18 @@ func (s *Slowdown) Until() time.Time { return s.until }
 // LooksAgain reports whether the last result waits for a second probe, at Until.
 func (s *Slowdown) LooksAgain() bool { return s.again }
 
-// End records how a reading that began at began ended: "" is a success. every is the target's scheduled interval, retryAfter what the server asks
-// for. It returns false if the result must not count yet: the first failure of another kind may still come from the limit.
-func (s *Slowdown) End(began, now time.Time, reason failure.Reason, every, retryAfter time.Duration) (counts bool) {
+// End records how a reading that began at began ended; nil is a success. every is the target's scheduled interval. It returns false if the
+// result must not count yet: the first failure of another kind may still come from the limit.
+func (s *Slowdown) End(began, now time.Time, err error, every time.Duration) (counts bool) {
 	switch {
-	case reason == "":
+	case err == nil, failure.ReasonOf(err) == failure.Unauthorized: // who answers a login serves this address
 		*s = Slowdown{}
 		return true
-	case reason == failure.Throttled:
+	case failure.ReasonOf(err) == failure.Throttled:
 		s.every = max(every, min(2*max(s.every, every), slowest))
 		s.throttled, s.again = true, false
 		s.wait(began, every)
-		if asked := now.Add(min(retryAfter, maxRetryAfter)); asked.After(s.until) {
+		if asked := now.Add(min(failure.RetryAfterOf(err), maxRetryAfter)); asked.After(s.until) {
 			s.until = asked
 		}
 		return true

@@ -1,6 +1,7 @@
 package pacing
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 func slowed(s *Slowdown, every time.Duration, n int, retryAfter time.Duration) (waits []time.Duration) {
 	now := start
 	for range n {
-		s.End(now, now, failure.Throttled, every, retryAfter)
+		s.End(now, now, &failure.Error{Reason: failure.Throttled, Err: errors.New("no"), RetryAfter: retryAfter}, every)
 		waits = append(waits, s.Until().Sub(now))
 		now = s.Until()
 	}
@@ -26,7 +27,7 @@ func TestThrottledTargetIsProbedHalfAsOften(t *testing.T) {
 			t.Errorf("wait %d is %s, want %s", i+1, wait, want)
 		}
 	}
-	s.End(start, start, "", 30*time.Second, 0)
+	s.End(start, start, nil, 30*time.Second)
 	if !s.Until().IsZero() {
 		t.Error("a target that is served still waits")
 	}
@@ -50,16 +51,25 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 
 func TestSlowedTargetThatFailsOtherwiseIsProbedTwice(t *testing.T) {
 	var s Slowdown
-	if !s.End(start, start, failure.Refused, time.Minute, 0) {
+	if !s.End(start, start, errorOf(failure.Refused), time.Minute) {
 		t.Error("a failure of a target that is not slowed does not count")
 	}
 	slowed(&s, 30*time.Second, 3, 0)
-	if s.End(start, start, failure.Refused, 30*time.Second, 0) || s.Until() != start.Add(time.Minute) || !s.LooksAgain() {
+	if s.End(start, start, errorOf(failure.Refused), 30*time.Second) || s.Until() != start.Add(time.Minute) || !s.LooksAgain() {
 		t.Errorf("the first failure of a slowed target counts, or waits until %s", s.Until())
 	}
 	for range 3 {
-		if !s.End(start, start, failure.Refused, 30*time.Second, 0) || s.LooksAgain() {
+		if !s.End(start, start, errorOf(failure.Refused), 30*time.Second) || s.LooksAgain() {
 			t.Error("the second failure does not count")
 		}
+	}
+}
+
+// TestSlowedTargetThatAnswersALoginIsServed: the server no longer limits the address, and the credential has a clock of its own.
+func TestSlowedTargetThatAnswersALoginIsServed(t *testing.T) {
+	var s Slowdown
+	slowed(&s, 30*time.Second, 3, 0)
+	if !s.End(start, start, errorOf(failure.Unauthorized), 30*time.Second) || !s.Until().IsZero() {
+		t.Errorf("it waits until %s", s.Until())
 	}
 }

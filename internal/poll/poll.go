@@ -119,7 +119,9 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 					}
 				}
 				t.status.Counters = s.Counters
+				old.mu.Lock()
 				t.waits = old.waits
+				old.mu.Unlock()
 			}
 		}
 	}

@@ -485,7 +485,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 	}
 	s := t.status
 	s.Notes = t.withClashes(s.Notes)
-	s.RetryAt, s.RetryReason = t.retryAt(time.Now())
+	s.RetryAt, s.RetryReason = t.shownWait(time.Now())
 	families := t.families
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)

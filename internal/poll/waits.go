@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
@@ -15,6 +16,8 @@ import (
 type Pace struct {
 	// Gate says when the target's credential may be sent; nil means always.
 	Gate *pacing.Gate
+	// Sessions are the gates of sessions that the target keeps. They ask by themselves, and probes go on meanwhile.
+	Sessions []*pacing.Gate
 	// Address is what a probe connects to, host:port, if the server there may limit connections and the target has no schedule of its own.
 	Address string
 }
@@ -30,7 +33,7 @@ const askedEvery = 30 * time.Second
 
 // waitsUntil returns the end of the target's present or last wait, zero for none, and why it waits.
 func (t *target) waitsUntil(now time.Time) (until time.Time, reason failure.Reason) {
-	if every := t.connections.Every(t.Pace.Address); every > 0 && !t.began.IsZero() {
+	if every := t.connections.Every(t.Pace.Address); every > 0 && !t.began.IsZero() && !t.slow.LooksAgain() {
 		until = t.began.Add(every - t.interval(now)/4) // schedules are not exact to the second
 	}
 	if slow := t.slow.Until(); slow.After(until) {
@@ -50,6 +53,17 @@ func (t *target) retryAt(now time.Time) (until time.Time, reason failure.Reason)
 	return until, reason
 }
 
+// shownWait is retryAt, or the wait of the target's session that logs in next.
+func (t *target) shownWait(now time.Time) (until time.Time, reason failure.Reason) {
+	until, reason = t.retryAt(now)
+	for _, session := range t.Pace.Sessions {
+		if next := session.Until(now); next.After(now) && (until.IsZero() || next.Before(until)) {
+			until, reason = next, failure.Unauthorized
+		}
+	}
+	return until, reason
+}
+
 // mayBegin reports whether the target may be probed now. The caller holds mu.
 func (t *target) mayBegin(now time.Time) bool {
 	if until, _ := t.retryAt(now); !until.IsZero() || !t.Pace.Gate.Begin(now) {
@@ -62,17 +76,13 @@ func (t *target) mayBegin(now time.Time) bool {
 
 // pace records how a reading affects when the next one may begin. It reports whether the result counts now. The caller holds mu.
 func (t *target) pace(began, now time.Time, o *outcome) (counts bool) {
-	var reason failure.Reason
-	if o.err != nil {
-		reason = failure.ReasonOf(o.err)
-	}
-	t.Pace.Gate.End(began, now, reason)
+	t.Pace.Gate.End(began, now, o.err)
 	if o.perHour > 0 && t.Pace.Address != "" && t.connections.Limit(t.Pace.Address) {
 		t.log.Warn("the server may limit connections by the hour: its targets without a schedule are probed less often",
 			"target", t.Name, "connections_per_hour", o.perHour, "one_in", t.connections.Every(t.Pace.Address))
 	}
 	t.meanInterval = t.scheduledInterval(now)
-	return t.slow.End(began, now, reason, t.meanInterval, failure.RetryAfterOf(o.err))
+	return t.slow.End(began, now, o.err, t.meanInterval)
 }
 
 // logWait logs when the target begins to wait for a reason. The caller holds mu.
@@ -122,6 +132,11 @@ func (p *Poller) Probe(name string) error {
 	return fmt.Errorf("%w %q: /debug/targets/ lists all targets", ErrTargetUnknown, name)
 }
 
+// reopen ends the waits after refused credentials. It returns false if another failed login could get the address banned.
+func (t *target) reopen(now time.Time) bool {
+	return !slices.ContainsFunc(append(slices.Clip(t.Pace.Sessions), t.Pace.Gate), func(g *pacing.Gate) bool { return !g.Reopen(now) })
+}
+
 // ask ends the target's wait after refused credentials, unless a probe now could harm.
 func (t *target) ask(now time.Time) error {
 	t.mu.Lock()
@@ -143,7 +158,7 @@ func (t *target) ask(now time.Time) error {
 		return fmt.Errorf(again, ErrTooSoon, "the last probe was less than "+least.String()+" ago", seconds(t.began.Add(least)))
 	case !t.asked.IsZero() && now.Sub(t.asked) < askedEvery:
 		return fmt.Errorf(again, ErrTooSoon, "a target is probed on request once in "+askedEvery.String(), seconds(t.asked.Add(askedEvery)))
-	case !t.Pace.Gate.Reopen(now):
+	case !t.reopen(now):
 		return fmt.Errorf("%w: so many logins failed within 70 minutes that another could get the address banned; "+
 			"correct the credential and reload the configuration", ErrTooSoon)
 	}

@@ -360,3 +360,52 @@ func TestProbeThatCouldHarmIsRefused(t *testing.T) {
 		})
 	})
 }
+
+// TestTargetWithSessionsIsProbedWhileTheyWait: a relay's probe logs nobody in, and still says when its sessions do.
+func TestTargetWithSessionsIsProbedWhileTheyWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logins, a := pacing.NewLogins(), &answering{reason: failure.Unauthorized}
+		gate := logins.Gate(pacing.Credential{Server: "irc chat", Account: "check", Login: true})
+		target := halfMinutely(t, "relay", nil)
+		target.Collector, target.Pace.Sessions = a, []*pacing.Gate{nil, gate}
+		p, stop := start(t, io.Discard, target)
+		for range 3 {
+			time.Sleep(time.Second)
+			gate.End(time.Now(), time.Now(), failure.Errorf(failure.Unauthorized, "no"))
+		}
+		time.Sleep(5 * time.Minute)
+		if n := a.count(); n < 10 {
+			t.Errorf("%d probes in five minutes, want 10", n)
+		}
+		if s, _ := statusOf(p, "relay"); s.RetryReason != failure.Unauthorized || time.Until(s.RetryAt) < 4*time.Minute {
+			t.Errorf("its sessions log in at %s because of %q", s.RetryAt, s.RetryReason)
+		}
+		must(t, p.Probe("relay"))
+		if !gate.Begin(time.Now()) {
+			t.Error("the session still waits after somebody has asked for a probe")
+		}
+		stop()
+	})
+}
+
+// TestSecondLookDoesNotWaitForASharedConnection: after a limit, one more connection decides whether the server is down.
+func TestSecondLookDoesNotWaitForASharedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answering{perHour: 10}
+		target := halfMinutely(t, "irc", nil)
+		target.Collector, target.Pace.Address = a, "irc:6697"
+		p, stop := start(t, io.Discard, target)
+		time.Sleep(time.Minute)
+		a.answer(failure.Throttled)
+		time.Sleep(time.Hour)
+		a.answer(failure.Closed)
+		for a.count(); a.count() == 0; {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(61 * time.Second)
+		if s, _ := statusOf(p, "irc"); a.count() != 1 || s.Reason != failure.Closed {
+			t.Errorf("a minute after the first failure: %s", s.Reason)
+		}
+		stop()
+	})
+}
