@@ -17,8 +17,8 @@ import (
 
 // hasSecret reports whether settings have a key for a secret.
 func hasSecret(t reflect.Type) bool {
-	for i := range t.NumField() {
-		switch f := t.Field(i).Type; {
+	for field := range t.Fields() {
+		switch f := field.Type; {
 		case f == reflect.TypeFor[config.Secret](), f == reflect.TypeFor[map[string]config.Secret]():
 			return true
 		case f.Kind() == reflect.Struct && hasSecret(f):
@@ -94,7 +94,7 @@ func TestRelayWithAWrongPasswordSparesTheServer(t *testing.T) {
 		}
 		var mu sync.Mutex
 		dials := 0
-		ctx, stop := context.WithCancel(exchange.WithDialer(inMemory, func(ctx context.Context, network, address string) (net.Conn, error) {
+		ctx, stop := context.WithCancel(exchange.WithDialer(inMemory, func(_ context.Context, network, address string) (net.Conn, error) {
 			mu.Lock()
 			dials++
 			mu.Unlock()

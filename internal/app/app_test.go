@@ -487,6 +487,9 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 		}
 	}
 	must(t, stack.Switch(service, fault, false))
+	if slices.Contains(slices.Collect(maps.Values(want)), "unauthorized") {
+		must(t, e.app.Reload(t.Context())) // ends the wait after refused credentials
+	}
 	for _, target := range targets {
 		e.knows(t, target, "up", 0)
 	}

@@ -53,10 +53,10 @@ func most(times []time.Time, window time.Duration) (n int) {
 	return n
 }
 
-func always(r failure.Reason) outcomeOf { return func(int, time.Time) failure.Reason { return r } }
+func refuseAll(int, time.Time) failure.Reason { return failure.Unauthorized }
 
 func TestRefusedLoginWaitsTwiceAsLongEachTime(t *testing.T) {
-	refused := probing(NewLogins(), true, []int{0}, 8*time.Hour, always(failure.Unauthorized))
+	refused := probing(NewLogins(), true, []int{0}, 8*time.Hour, refuseAll)
 	want := []time.Duration{30 * time.Second, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 90 * time.Minute, 90 * time.Minute}
 	for i, wait := range want {
 		if got := refused[i+1].Sub(refused[i]); got < wait || got > wait+time.Minute {
@@ -66,7 +66,7 @@ func TestRefusedLoginWaitsTwiceAsLongEachTime(t *testing.T) {
 }
 
 func TestRefusedHTTPCredentialIsSentEveryFiveMinutes(t *testing.T) {
-	refused := probing(NewLogins(), false, []int{0}, time.Hour, always(failure.Unauthorized))
+	refused := probing(NewLogins(), false, []int{0}, time.Hour, refuseAll)
 	for i := 2; i < len(refused); i++ {
 		if got := refused[i].Sub(refused[i-1]); got < 5*time.Minute || got > 6*time.Minute {
 			t.Errorf("attempt %d came after %s", i+1, got)
@@ -79,8 +79,8 @@ func TestRefusedHTTPCredentialIsSentEveryFiveMinutes(t *testing.T) {
 
 // TestTargetsWithOneAccountShareOneClock counts a day of two targets with one wrong password.
 func TestTargetsWithOneAccountShareOneClock(t *testing.T) {
-	one := probing(NewLogins(), true, []int{0}, 24*time.Hour, always(failure.Unauthorized))
-	two := probing(NewLogins(), true, []int{0, 0}, 24*time.Hour, always(failure.Unauthorized))
+	one := probing(NewLogins(), true, []int{0}, 24*time.Hour, refuseAll)
+	two := probing(NewLogins(), true, []int{0, 0}, 24*time.Hour, refuseAll)
 	if len(two) > len(one)+1 || len(two) > 22 {
 		t.Errorf("%d logins of two targets in a day, %d of one", len(two), len(one))
 	}
@@ -119,7 +119,7 @@ func TestWaitOfALoginEnds(t *testing.T) {
 		"not with another fault": nil,
 	} {
 		l := NewLogins()
-		probing(l, true, []int{0}, time.Hour, always(failure.Unauthorized))
+		probing(l, true, []int{0}, time.Hour, refuseAll)
 		g := l.Gate(Credential{Server: "xmpp chat", Account: "0", Login: true})
 		if g.Begin(now) {
 			t.Fatal("it does not wait")
@@ -137,7 +137,7 @@ func TestWaitOfALoginEnds(t *testing.T) {
 
 func TestAnotherSecretHasAnotherClock(t *testing.T) {
 	l := NewLogins()
-	probing(l, true, []int{0}, time.Hour, always(failure.Unauthorized))
+	probing(l, true, []int{0}, time.Hour, refuseAll)
 	if !l.Gate(Credential{Server: "xmpp chat", Account: "1", Login: true}).Begin(start.Add(time.Hour)) {
 		t.Error("a new secret waits because of the old one")
 	}
