@@ -258,6 +258,9 @@ func (r *realRig) try(t *testing.T, f realFault) {
 	}
 	f.end(t)
 	ended = true
+	if slices.Contains(slices.Collect(maps.Values(f.want)), "unauthorized") {
+		must(t, r.app.Reload(t.Context())) // ends the wait after refused credentials
+	}
 	after := r.wait(t, "recovery", func(p page) bool {
 		orphans, _ := p.Value("chatstack_plant_store_orphans")
 		return r.allUp(p) && orphans == 0
