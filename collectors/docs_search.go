@@ -15,17 +15,25 @@ import (
 // DocsSearch is the block of the documentation site's search.
 type DocsSearch struct {
 	config.Target `yaml:",inline"`
-	config.HTTP   `yaml:",inline"` // the URL with the path, /api/search
+	config.HTTP   `yaml:",inline"`
 	// Query is the search term: "help" by default. The probe succeeds even if nothing is found.
 	Query string `yaml:"query"`
 }
+
+// docsSearchPath is where the site has its search by default.
+const docsSearchPath = "/api/search"
 
 func newDocsSearchSettings() *DocsSearch { return &DocsSearch{Query: "help"} }
 
 // Environ implements config.Settings.
 func (s *DocsSearch) Environ(e *config.Env) {
-	e.Base("url", "DOCS_SEARCH_URL", "/api/search", &s.URL)
+	e.String("url", "DOCS_SEARCH_URL", &s.URL)
 	e.TLS("DOCS_SEARCH", &s.TLS)
+}
+
+// DefaultPaths implements config.Located.
+func (s *DocsSearch) DefaultPaths() config.DefaultPaths {
+	return config.DefaultPaths{&s.URL: docsSearchPath}
 }
 
 // docsSearch searches for one term. It accepts any JSON, because the schema of the results may change.
@@ -35,7 +43,7 @@ type docsSearch struct {
 }
 
 func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
-	u, err := url.Parse(config.WithPath(s.URL, "/api/search"))
+	u, err := url.Parse(s.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
@@ -45,18 +53,13 @@ func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
 	return &docsSearch{d.http(s.HTTP), u.String()}, nil
 }
 
-// docsSearchHints say what to do about a status.
-var docsSearchHints = map[int]string{
-	http.StatusNotFound: "the documentation site answers, but has no search there: correct the path of DOCS_SEARCH_URL",
-}
-
 // Collect implements Collector.
 func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
 	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, nil, nil)
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, c.url, docsSearchHints); err != nil {
+	if err := a.WantOK(http.MethodGet, c.url, hintsForPage("url", c.url, docsSearchPath, "")); err != nil {
 		return err
 	}
 	if !json.Valid(a.Body) {

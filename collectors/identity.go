@@ -172,18 +172,21 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 		c.noteAbsence(b, a)
 		return nil
 	}
-	if err := a.WantOK(http.MethodGet, c.url, identityHints); err != nil {
+	if err := a.WantOK(http.MethodGet, c.url, c.hints()); err != nil {
 		return err
 	}
 	return c.found(b, a)
 }
 
-// identityHints say what to do about a status.
-var identityHints = map[int]string{
-	http.StatusNotFound:     "no identity matches the configured key: link one, or correct the key; if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
-	http.StatusBadRequest:   "the identity API rejects the lookup key: set discord_id, irc_nick or xmpp_jid to a valid one",
-	http.StatusUnauthorized: "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token",
-	http.StatusForbidden:    "the identity API accepts the token but allows no lookups with it, or it blocks this address",
+// hints say what to do about a status.
+func (c *identity) hints() map[int]string {
+	return map[int]string{
+		http.StatusNotFound: "no identity at " + exchange.PathOf(c.url) + " matches the configured key: link one, or correct the key; " +
+			"if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
+		http.StatusBadRequest:   "the identity API rejects the lookup key: set discord_id, irc_nick or xmpp_jid to a valid one",
+		http.StatusUnauthorized: "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token",
+		http.StatusForbidden:    "the identity API accepts the token but allows no lookups with it, or it blocks this address",
+	}
 }
 
 func (c *identity) found(b *Batch, a *exchange.Answer) error {
@@ -211,7 +214,7 @@ func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 		b.Note("no identity matches the configured key; the API works")
 	}
 	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		b.Note("the 404 is not JSON, so it may not come from the identity API: check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
+		b.Note("the 404 for " + exchange.PathOf(c.url) + " is not JSON, so it may not come from the identity API: check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
 	}
 }
 

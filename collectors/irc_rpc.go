@@ -52,6 +52,9 @@ type IRCRPC struct {
 	ServicesServer string `yaml:"services_server"`
 }
 
+// ircRPCPath is where UnrealIRCd has its JSON-RPC.
+const ircRPCPath = "/api"
+
 func newIRCRPCSettings() *IRCRPC { return &IRCRPC{Pause: config.Duration(100 * time.Millisecond)} }
 
 // Environ implements config.Settings.
@@ -61,6 +64,9 @@ func (s *IRCRPC) Environ(e *config.Env) {
 	e.Secret("password", "IRC_RPC_PASSWORD", &s.Password)
 	e.TLS("IRC_RPC", &s.TLS)
 }
+
+// DefaultPaths implements config.Located.
+func (s *IRCRPC) DefaultPaths() config.DefaultPaths { return config.DefaultPaths{&s.URL: ircRPCPath} }
 
 // Distinction implements config.Distinct.
 func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
@@ -557,10 +563,8 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	case a.Status == http.StatusUnauthorized:
 		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
 			WithHint("the password is wrong, the rpc-user is unknown, or its rpc-user block does not match this address; the IRC server does not say which: check all three")
-	case a.Status != http.StatusOK:
-		return nil, exchange.StatusError(http.MethodPost, url, a.Status)
 	}
-	return a.Body, nil
+	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))
 }
 
 // ircLine is a connection to the Unix socket. Its protocol is one line of JSON each way, without HTTP or credentials, for

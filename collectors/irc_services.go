@@ -23,13 +23,21 @@ type IRCServices struct {
 	JSONRPCURL string `yaml:"jsonrpc_url"`
 }
 
+// jsonRPCPath is where the services have their JSON-RPC by default.
+const jsonRPCPath = "/jsonrpc"
+
 func newIRCServicesSettings() *IRCServices { return &IRCServices{} }
 
 // Environ implements config.Settings.
 func (s *IRCServices) Environ(e *config.Env) {
-	e.At("url", "IRC_SERVICES_JSONRPC_URL", "/", &s.URL)
-	e.Base("jsonrpc_url", "IRC_SERVICES_JSONRPC_URL", "/jsonrpc", &s.JSONRPCURL)
+	e.Origin("url", "IRC_SERVICES_JSONRPC_URL", &s.URL)
+	e.String("jsonrpc_url", "IRC_SERVICES_JSONRPC_URL", &s.JSONRPCURL)
 	e.TLS("IRC_SERVICES", &s.TLS)
+}
+
+// DefaultPaths implements config.Located.
+func (s *IRCServices) DefaultPaths() config.DefaultPaths {
+	return config.DefaultPaths{&s.URL: "/", &s.JSONRPCURL: jsonRPCPath}
 }
 
 // Check implements config.Settings.
@@ -58,7 +66,7 @@ func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse url: %w", err)
 		}
-		c.rpc = u.ResolveReference(&url.URL{Path: "/jsonrpc"}).String()
+		c.rpc = u.ResolveReference(&url.URL{Path: jsonRPCPath}).String()
 	}
 	return c, nil
 }
@@ -86,25 +94,26 @@ const (
 )
 
 const (
-	hintNoServicesRPC  = "the services' HTTP daemon has no JSON-RPC there: load the module transport/jsonrpc, or set jsonrpc_url to its path"
+	hintLoadJSONRPC    = "load the services' module transport/jsonrpc"
 	hintServicesSilent = "the HTTP daemon answers, but the JSON-RPC call does not: the services hang, or something else listens at jsonrpc_url"
 )
 
 // ison makes the call atheme.ison, which needs no login and changes nothing.
 func (c *ircServices) ison(ctx context.Context, b *Batch) error {
+	hints := hintsForPage("jsonrpc_url", c.rpc, jsonRPCPath, hintLoadJSONRPC)
 	a, err := c.http.Do(ctx, &b.Record, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
 	e := b.Exchanges[len(b.Exchanges)-1]
 	e.Request += " " + servicesMethod
 	switch {
 	case err != nil && e.Status == http.StatusNotFound:
 		// The real daemon announces a body for its 404 but never sends it.
-		return failure.Errorf(failure.NotFound, "%s: %w", servicesMethod, err).WithHint(hintNoServicesRPC)
+		return failure.Errorf(failure.NotFound, "%s: %w", servicesMethod, err).WithHint(hints[e.Status])
 	case err != nil && failure.ReasonOf(err) == failure.Timeout:
 		return failure.Errorf(failure.Timeout, "%s: %w", servicesMethod, err).WithHint(hintServicesSilent)
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
 	}
-	if err := a.WantOK(http.MethodPost, c.rpc, map[int]string{http.StatusNotFound: hintNoServicesRPC}); err != nil {
+	if err := a.WantOK(http.MethodPost, c.rpc, hints); err != nil {
 		return err
 	}
 	var resp struct {

@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -459,12 +460,13 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 		hint = "the store rejects the token: set PLANT_STORE_TOKEN, or token in the configuration file, to a valid one"
 	case http.StatusNotFound:
 		if method == http.MethodPost {
-			hint = "the store has no /plants there: set url to its base address, without /plants"
+			hint = "the store answers, but has nothing at " + exchange.PathOf(target) + ": set url to its base address, without /plants"
 		}
 	}
 	e, ok := readPlantError(a.Body)
 	if !ok || e.Message == nil {
-		return exchange.StatusError(method, target, a.Status).WithHint(hint)
+		failed := exchange.StatusError(method, target, a.Status)
+		return failed.WithHint(cmp.Or(hint, failed.Hint))
 	}
 	number := int32(0)
 	if e.Number != nil {

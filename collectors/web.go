@@ -153,5 +153,8 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
 		return failed.WithHint("the service requires a login: set user and password or a token, or add the status to expect_status if that is the expected answer")
 	}
+	if a.Status == http.StatusNotFound {
+		return failed.WithHint(exchange.StatusError(c.method, c.http.Settings.URL, a.Status).Hint)
+	}
 	return failed
 }

@@ -84,7 +84,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
 		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line"))
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line")).
+			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) + ": correct the path or the port of url; most servers have them at " + metricsPath)
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end with # EOF and may be incomplete")
@@ -132,9 +133,14 @@ func newXMPPMetricsSettings() *XMPPMetrics { return &XMPPMetrics{Log: newAuthFai
 
 // Environ implements config.Settings.
 func (s *XMPPMetrics) Environ(e *config.Env) {
-	e.At("url", "XMPP_REST_URL", "/metrics", &s.URL)
+	e.Origin("url", "XMPP_REST_URL", &s.URL)
 	e.String("openmetrics_cidr", "XMPP_OPENMETRICS_CIDR", &s.CIDR)
 	e.TLS("XMPP_REST", &s.TLS)
+}
+
+// DefaultPaths implements config.Located.
+func (s *XMPPMetrics) DefaultPaths() config.DefaultPaths {
+	return config.DefaultPaths{&s.URL: metricsPath}
 }
 
 // Distinction implements config.Distinct.
@@ -352,17 +358,14 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	failed := exchange.StatusError(http.MethodGet, c.upstream.http.Settings.URL, a.Status)
-	switch {
-	case a.Status == http.StatusOK:
+	if a.Status == http.StatusOK {
 		return c.reexpose(ctx, b, a)
-	case a.Status == http.StatusForbidden:
-		return failed.WithHint("this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration")
-	case a.Status == http.StatusNotFound && bytes.Contains(a.Body, []byte(noStatistics)):
-		return failed.WithHint(`statistics are switched off: set statistics = "internal" in the XMPP server's configuration`)
-	case a.Status == http.StatusNotFound:
-		return failed.WithHint("the XMPP server answers, but has no metrics page: enable its module http_openmetrics")
-	default:
-		return failed
 	}
+	url := c.upstream.http.Settings.URL
+	hints := hintsForPage("url", url, metricsPath, "enable the XMPP server's module http_openmetrics")
+	hints[http.StatusForbidden] = "this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration"
+	if bytes.Contains(a.Body, []byte(noStatistics)) {
+		hints[http.StatusNotFound] = `statistics are switched off: set statistics = "internal" in the XMPP server's configuration`
+	}
+	return a.WantOK(http.MethodGet, url, hints)
 }

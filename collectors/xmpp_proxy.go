@@ -14,19 +14,26 @@ type XMPPProxy struct {
 	config.HTTP   `yaml:",inline"`
 }
 
+// xmppProxyPath is where the proxy answers by itself by default.
+const xmppProxyPath = "/health"
+
 func newXMPPProxySettings() *XMPPProxy { return &XMPPProxy{} }
 
 // Environ implements config.Settings.
 func (s *XMPPProxy) Environ(e *config.Env) {
-	e.Base("url", "XMPP_PROXY_URL", "/health", &s.URL)
+	e.String("url", "XMPP_PROXY_URL", &s.URL)
 	e.TLS("XMPP_PROXY", &s.TLS)
+}
+
+// DefaultPaths implements config.Located.
+func (s *XMPPProxy) DefaultPaths() config.DefaultPaths {
+	return config.DefaultPaths{&s.URL: xmppProxyPath}
 }
 
 // xmppProxy requests GET /health. The proxy answers by itself, so this does not check the XMPP server behind it.
 type xmppProxy struct{ http exchange.HTTP }
 
 func newXMPPProxy(s *XMPPProxy, d Deps) (Collector, error) {
-	s.URL = config.WithPath(s.URL, "/health")
 	return &xmppProxy{d.http(s.HTTP)}, nil
 }
 
@@ -36,5 +43,6 @@ func (c *xmppProxy) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	return a.WantOK(http.MethodGet, c.http.Settings.URL, nil)
+	url := c.http.Settings.URL
+	return a.WantOK(http.MethodGet, url, hintsForPage("url", url, xmppProxyPath, ""))
 }

@@ -26,7 +26,10 @@ type XMPPRest struct {
 	Domain string `yaml:"domain"`
 }
 
-func newXMPPRestSettings() *XMPPRest { return &XMPPRest{Path: "/admin_api/server/info"} }
+// xmppRestPath is the page of the API that is requested by default.
+const xmppRestPath = "/admin_api/server/info"
+
+func newXMPPRestSettings() *XMPPRest { return &XMPPRest{Path: xmppRestPath} }
 
 // Environ implements config.Settings. XMPP_REST_URL is also used for the server's other pages, so it does not mean without a
 // credential that the server has a REST API.
@@ -236,8 +239,11 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 	if bytes.Contains(a.Body, []byte(unknownHost)) {
 		return "the XMPP server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
-	return "the XMPP server answers, but has no REST API at " + c.where() +
-		": enable its module http_admin_api for that virtual host, or correct path, or set XMPP_DOMAIN to the virtual host that has it"
+	nothing := "the XMPP server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)
+	if exchange.PathOf(c.url) != xmppRestPath {
+		return nothing + ": the API is below /admin_api by default; correct the path of url, or the key path"
+	}
+	return nothing + ": enable its module http_admin_api for that virtual host, or set XMPP_DOMAIN to the virtual host that has it"
 }
 
 // where returns the virtual host for messages.

@@ -26,6 +26,9 @@ var (
 // moduleStatusFamily comes from the status page because prosody_module_status on the metrics page drops to 0 at every change.
 const moduleStatusFamily = "xmpp_module_status"
 
+// xmppStatusPath is where the server has the page by default.
+const xmppStatusPath = "/status"
+
 // moduleLevels map the states of a module to metric values.
 var moduleLevels = map[string]float64{"core": 0, "info": 1, "warn": 2, "error": 3}
 
@@ -39,8 +42,13 @@ func newXMPPStatusSettings() *XMPPStatus { return &XMPPStatus{} }
 
 // Environ implements config.Settings.
 func (s *XMPPStatus) Environ(e *config.Env) {
-	e.At("url", "XMPP_REST_URL", "/status", &s.URL)
+	e.Origin("url", "XMPP_REST_URL", &s.URL)
 	e.TLS("XMPP_REST", &s.TLS)
+}
+
+// DefaultPaths implements config.Located.
+func (s *XMPPStatus) DefaultPaths() config.DefaultPaths {
+	return config.DefaultPaths{&s.URL: xmppStatusPath}
 }
 
 // Distinction implements config.Distinct.
@@ -66,10 +74,11 @@ const (
 	maxModules = 10_000
 )
 
-// xmppStatusHints say what to do about a status.
-var xmppStatusHints = map[int]string{
-	http.StatusForbidden: "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration",
-	http.StatusNotFound:  "the XMPP server answers, but has no status page: enable its module http_status",
+// hints say what to do about a status.
+func (c *xmppStatus) hints() map[int]string {
+	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, "enable the XMPP server's module http_status")
+	hints[http.StatusForbidden] = "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration"
+	return hints
 }
 
 // Collect implements Collector.
@@ -78,12 +87,12 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, xmppStatusHints); err != nil {
+	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, c.hints()); err != nil {
 		return err
 	}
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
-		b.Note("the status page is not the expected JSON; the server is up, but the state of its modules is unknown")
+		b.Note("what the server has at " + exchange.PathOf(c.http.Settings.URL) + " is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // any answer counts as up
 	}

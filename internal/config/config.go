@@ -92,6 +92,15 @@ type Addressed interface {
 	HostName() string
 }
 
+// DefaultPaths are the paths of URLs that are written without one.
+type DefaultPaths map[*string]string
+
+// Located is implemented by settings of a kind whose URLs have default paths, in the file as in the environment.
+type Located interface {
+	// DefaultPaths returns those URLs, each with its path.
+	DefaultPaths() DefaultPaths
+}
+
 // Distinct is implemented by settings whose metrics lack the label target. Two targets of one kind must differ in this
 // value, or their metrics would collide.
 type Distinct interface {
@@ -524,6 +533,11 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 		return
+	}
+	if located, ok := b.settings.(Located); ok {
+		for url, path := range located.DefaultPaths() {
+			*url = withPath(*url, path)
+		}
 	}
 	limited, isRateLimited := b.settings.(RateLimited)
 	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {

@@ -36,9 +36,9 @@ func (e *Env) String(key, name string, value *string) {
 	}
 }
 
-// At replaces the value of key by the variable's URL with its path and query replaced, if the variable is set.
-// An invalid URL is kept, so that the check reports it.
-func (e *Env) At(key, name, path string, value *string) {
+// Origin replaces the value of key by the scheme, host and port of the variable's URL, if the variable is set: its path is
+// that of another page. An invalid URL is kept, so that the check reports it.
+func (e *Env) Origin(key, name string, value *string) {
 	raw := e.Get(name)
 	if raw == "" {
 		return
@@ -46,17 +46,8 @@ func (e *Env) At(key, name, path string, value *string) {
 	e.set(key, name)
 	*value = raw
 	if u, err := url.Parse(raw); err == nil && u.Host != "" {
-		u.Path, u.RawPath, u.RawQuery, u.Fragment = path, "", "", ""
-		*value = u.String()
+		*value = (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String()
 	}
-}
-
-// Base replaces the value of key by the variable's URL, if set. Path is the default path.
-func (e *Env) Base(key, name, path string, value *string) {
-	if u, err := url.Parse(e.Get(name)); err == nil && u.Host != "" && u.Path != "" && u.Path != "/" {
-		path = u.Path
-	}
-	e.At(key, name, path, value)
 }
 
 // Secret replaces the value of key by the variable's, or by the content of the file NAME_FILE unless that is empty. It

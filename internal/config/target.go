@@ -192,13 +192,14 @@ func (h *HTTP) Check(r *Report) {
 	}
 }
 
-// WithPath adds a path to a URL without one.
-func WithPath(raw, path string) string {
-	if u, err := url.Parse(raw); err == nil && u.Host != "" && (u.Path == "" || u.Path == "/") {
-		u.Path = path
-		return u.String()
+// withPath adds a path to a URL that has neither path nor query, not even an empty one.
+func withPath(raw, path string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
+		return raw
 	}
-	return raw
+	u.Path = path
+	return u.String()
 }
 
 // CheckURL reports an error unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and without

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -225,9 +226,22 @@ func PrintableURL(raw string) string {
 	return u.String()
 }
 
-// StatusError is the failure of an answer with a status outside 2xx.
+// PathOf returns the path that a request for a URL asks for.
+func PathOf(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "the URL"
+	}
+	return cmp.Or(u.EscapedPath(), "/")
+}
+
+// StatusError is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
 func StatusError(method, rawURL string, status int) *failure.Error {
-	return failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, PrintableURL(rawURL), status)
+	failed := failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, PrintableURL(rawURL), status)
+	if status == http.StatusNotFound {
+		return failed.WithHint("the server answers, but has nothing at " + PathOf(rawURL) + ": correct the path or the port of the url")
+	}
+	return failed
 }
 
 // WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
@@ -235,5 +249,6 @@ func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
 	if a.Status == http.StatusOK {
 		return nil
 	}
-	return StatusError(method, rawURL, a.Status).WithHint(hints[a.Status])
+	failed := StatusError(method, rawURL, a.Status)
+	return failed.WithHint(cmp.Or(hints[a.Status], failed.Hint))
 }
