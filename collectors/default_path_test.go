@@ -28,7 +28,10 @@ func missingPages(t *testing.T) (address string, asked func() string) {
 	t.Helper()
 	var first atomic.Value
 	first.Store("")
-	address = answering(t, func(w http.ResponseWriter, r *http.Request) { first.CompareAndSwap("", r.URL.Path); http.NotFound(w, r) })
+	address = answering(t, func(w http.ResponseWriter, r *http.Request) {
+		first.CompareAndSwap("", r.URL.Path)
+		http.NotFound(w, r)
+	})
 	return address, func() string { return first.Swap("").(string) } //nolint:forcetypeassert // only strings are stored
 }
 

@@ -31,8 +31,8 @@ type Docker struct {
 	// TLS says whom to trust. Only insecure_skip_verify switches verification off.
 	config.TLS `yaml:",inline"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
-	CertFile string `yaml:"cert_file"`
-	KeyFile  string `yaml:"key_file"`
+	CertFile string `yaml:"cert_file" path:"file"`
+	KeyFile  string `yaml:"key_file" path:"file"`
 	// Projects are compose projects; a container must belong to one of them.
 	Projects []string `yaml:"projects"`
 	// Labels are "key" or "key=value"; a container must have all of them.
@@ -60,8 +60,8 @@ type Docker struct {
 	Resources string `yaml:"resources"`
 	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read. An
 	// empty one is found below /host, where a container may have the host's, or else in its usual place.
-	CgroupRoot string `yaml:"cgroup_root"`
-	ProcRoot   string `yaml:"proc_root"`
+	CgroupRoot string `yaml:"cgroup_root" path:"file"`
+	ProcRoot   string `yaml:"proc_root" path:"file"`
 	// ResourcesParallelism is how many containers the engine is asked about at once: 256 by default, from 1 to 1024. Engines
 	// answer each of these calls at their next tick of a second.
 	ResourcesParallelism int `yaml:"resources_parallelism"`

@@ -383,7 +383,7 @@ func TestDrillReadsItsCredentials(t *testing.T) {
 		}{
 			{"http://me:the-secret@prometheus", "--prometheus: url", nil},
 			{"prometheus:9090", "--prometheus: url", nil},
-			{"http://prometheus", "DRILL_PROMETHEUS_TOKEN_FILE", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": "/nowhere/the-secret"}},
+			{"http://prometheus", "DRILL_PROMETHEUS_TOKEN_FILE", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": "/nowhere/the-secret+/="}},
 			{"http://prometheus", "keep one of them", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": file, "DRILL_PROMETHEUS_TOKEN": "the-secret"}},
 		} {
 			c.flags.Prometheus, c.env = tt.url, tt.env

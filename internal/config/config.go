@@ -22,7 +22,7 @@ import (
 // Config is a whole, valid configuration.
 type Config struct {
 	// StateFile is the path of what must survive a restart; "" keeps that in memory.
-	StateFile string `yaml:"state_file"`
+	StateFile string `yaml:"state_file" path:"file"`
 	Poll      Poll   `yaml:"poll"`
 	Limits    Limits `yaml:"limits"`
 	// Pair is the exporter's role in a pair: PairFirst, PairOther, or "" if it is alone.
@@ -157,12 +157,12 @@ type Source struct {
 	WithoutSecrets bool
 }
 
-// secret reads a secret's file, or returns a dummy with WithoutSecrets.
-func (s *Source) secret(name string) (Secret, error) {
+// secret reads a secret's file, or returns a dummy with WithoutSecrets. Written is the path as the configuration has it.
+func (s *Source) secret(written, path string) (Secret, error) {
 	if s.WithoutSecrets {
 		return NewSecret("not read"), nil
 	}
-	return readSecret(name)
+	return readSecret(written, path)
 }
 
 // Load reads and validates a configuration. Flags override environment variables, which override the file. A Faults error
@@ -189,7 +189,11 @@ func Load(src Source) (*Config, error) {
 		return nil, l.faults
 	}
 	for _, w := range l.warnings {
-		cfg.Warnings = append(cfg.Warnings, Warning{l.targetAt(w.path), w.text})
+		if b := l.blockAt(w.path); b == nil {
+			cfg.Warnings = append(cfg.Warnings, Warning{w.path, w.text})
+		} else if b.settings.Configured() || b.settings.Common().Kind == w.path {
+			cfg.Warnings = append(cfg.Warnings, Warning{b.settings.Common().Name, w.text})
+		}
 	}
 	return cfg, nil
 }
@@ -207,14 +211,14 @@ type loader struct {
 // pathWarning is a warning about the key at a path, or about a kind.
 type pathWarning struct{ path, text string }
 
-// targetAt is the name of the target whose block a path is in, or of the first target of a kind, or else the path.
-func (l *loader) targetAt(path string) string {
-	for _, b := range l.blocks {
-		if t := b.settings.Common(); path == t.Kind || strings.HasPrefix(path, b.path+".") {
-			return t.Name
+// blockAt is the block that a path is in, or the first of a kind; nil if there is none.
+func (l *loader) blockAt(path string) *block {
+	for i, b := range l.blocks {
+		if path == b.settings.Common().Kind || strings.HasPrefix(path, b.path+".") {
+			return &l.blocks[i]
 		}
 	}
-	return path
+	return nil
 }
 
 type block struct {
@@ -241,13 +245,16 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
-	d := &decoder{file: filepath.Base(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings}
+	d := &decoder{
+		file: filepath.Base(l.src.File), dir: filepath.Dir(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings,
+	}
 	root := doc.Content[0]
 	targets, others := splitTargets(root)
 	if targets != nil {
 		l.origins["targets"] = d.where(targets)
 	}
 	d.mapping(others, "", reflect.ValueOf(l.cfg).Elem())
+	d.resolvePaths("", reflect.ValueOf(l.cfg).Elem())
 	if targets != nil {
 		l.readTargets(d, targets)
 	}
@@ -285,8 +292,11 @@ func notYAML(file string, err error) Fault {
 		where += ":" + found[1]
 		text = strings.Replace(text, found[0], "", 1)
 	}
-	if strings.HasPrefix(text, "unknown anchor") {
+	switch {
+	case strings.HasPrefix(text, "unknown anchor"):
 		text = "a value begins with *"
+	case strings.HasPrefix(text, "could not find expected ':'"):
+		text += "; " + spaceAfterColon
 	}
 	return Fault{Where: where, Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters"}
 }
@@ -323,6 +333,7 @@ func (l *loader) readTargets(d *decoder, n *yaml.Node) {
 			continue
 		}
 		d.mapping(item, path, reflect.ValueOf(settings).Elem())
+		d.resolvePaths(path, reflect.ValueOf(settings).Elem())
 		l.blocks = append(l.blocks, block{path, d.where(item), settings})
 	}
 }
@@ -330,7 +341,7 @@ func (l *loader) readTargets(d *decoder, n *yaml.Node) {
 func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings {
 	item = resolved(item)
 	if item.Kind != yaml.MappingNode {
-		d.faultf(item, path, "is %s, must be a mapping; begin it with %q", kindOf(item), "kind: "+l.kindIn(item))
+		d.faultf(item, path, "is %s, must be a mapping; begin it with %q%s", kindOf(item), "kind: "+l.kindIn(item), mappingHint(item))
 		return nil
 	}
 	for i := 0; i+1 < len(item.Content); i += 2 {
@@ -342,6 +353,10 @@ func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings 
 			if k.Name == name {
 				return k.Defaults()
 			}
+		}
+		if !shownKey.MatchString(name) { // YAML may have added the next line to it
+			d.faultf(item.Content[i+1], path+".kind", "is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
+			return nil
 		}
 		d.faultf(item.Content[i+1], path+".kind", "is %q, which is not a kind; %s", name, kindSuggestion(name, l.src.Kinds))
 		return nil
@@ -414,7 +429,7 @@ func (l *loader) addFromEnvironment() {
 			}
 			return l.src.Lookup(name)
 		}
-		b.settings.Environ(&Env{lookup: lookup, secret: l.src.secret, faults: &l.faults, origins: origins, path: b.path})
+		b.settings.Environ(&Env{lookup: lookup, secret: l.src.secret, faults: &l.faults, warnings: &l.warnings, origins: origins, path: b.path})
 		// Variables that several kinds read may be meant for the others.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
@@ -466,6 +481,7 @@ func (l *loader) check() {
 	for _, b := range l.blocks {
 		l.checkTarget(b, names, distinctions)
 	}
+	l.cfg.Unconfigured = slices.DeleteFunc(l.cfg.Unconfigured, func(name string) bool { return names[name] != "" })
 	l.checkMaintenance()
 	l.checkPublic()
 }
@@ -526,14 +542,14 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		t.Name = t.Kind
 	}
 	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
-	if first, again := names[t.Name]; again {
-		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
-	}
-	names[t.Name] = b.where
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 		return
 	}
+	if first, again := names[t.Name]; again {
+		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
+	}
+	names[t.Name] = b.where
 	if located, ok := b.settings.(Located); ok {
 		for url, path := range located.DefaultPaths() {
 			*url = withPath(*url, path)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -198,7 +199,7 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	if err := load(content); err != nil {
 		t.Error(err)
 	}
-	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0]: has an unknown key") {
+	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0].nonsense: unknown key") {
 		t.Errorf("a file that is not valid: got %v", err)
 	}
 }
@@ -361,5 +362,125 @@ func TestUnconfiguredTargetsAreNamed(t *testing.T) {
 				t.Errorf("with %v: %s is not told to be unconfigured", env, name)
 			}
 		}
+	}
+}
+
+// TestRelativePathsLeadFromTheFile has a file in another directory than the working directory, for every key that is a path.
+func TestRelativePathsLeadFromTheFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"irc_password", "bridge_token", "xmpp_password"} {
+		write(t, filepath.Join(dir, name), name+"\n")
+	}
+	certificate, key := exchangetest.Certificate{Name: "client"}.Make(t).PEM(t)
+	write(t, filepath.Join(dir, "cert.pem"), string(certificate))
+	write(t, filepath.Join(dir, "key.pem"), string(key))
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Join(dir, "sys"), 0o700))
+	must(os.MkdirAll(filepath.Join(dir, "proc/1"), 0o700))
+	file := write(t, filepath.Join(dir, "exporter.yaml"), `
+state_file: state.json
+public: {listen_address: ":1", web_config_file: ./web.yml, services: [{name: a, targets: [http]}]}
+targets:
+  - {kind: irc_rpc, url: "https://irc", user: u, password_file: irc_password, ca_file: cert.pem}
+  - {kind: http, url: "https://x", token_file: bridge_token, certificate_file: "certs/*/chain.pem"}
+  - {kind: xmpp_login, user: a@chat.test, password_file: ../`+filepath.Base(dir)+`/xmpp_password, ca_file: cert.pem}
+  - {kind: relay, irc: {address: irc, channel: "#a", ca_file: cert.pem}, xmpp: {user: a@chat.test, room: a@b.chat.test, password_file: xmpp_password, ca_file: cert.pem}}
+  - {kind: docker, host: "tcp://docker:2376", ca_file: cert.pem, cert_file: cert.pem, key_file: key.pem, cgroup_root: sys, proc_root: proc}
+  - {kind: volume, path: /absolute}
+`)
+	for _, from := range []string{"/", filepath.Dir(dir), dir} {
+		t.Chdir(from)
+		named, err := filepath.Rel(from, file)
+		must(err)
+		cfg, err := config.Load(config.Source{File: named, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+		if err != nil {
+			t.Fatalf("from %s: %v", from, err)
+		}
+		paths := map[string]string{"state.json": cfg.StateFile, "web.yml": cfg.Public.WebConfigFile}
+		for _, s := range cfg.Targets {
+			switch s := s.(type) {
+			case *collectors.IRCRPC:
+				paths["cert.pem"] = s.CAFile
+				if s.Password.Reveal() != "irc_password" {
+					t.Errorf("from %s: the password is %q", from, s.Password.Reveal())
+				}
+			case *collectors.Web:
+				paths["certs/*/chain.pem"] = s.CertificateFile
+			case *collectors.Docker:
+				paths["key.pem"], paths["sys"], paths["proc"] = s.KeyFile, s.CgroupRoot, s.ProcRoot
+			}
+		}
+		for name, got := range paths {
+			if full, err := filepath.Abs(got); err != nil || full != filepath.Join(dir, name) {
+				t.Errorf("from %s: %s leads to %s", from, name, full)
+			}
+		}
+	}
+}
+
+func TestPathThatLedFromTheWorkingDirectoryIsNamedBothWays(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	t.Chdir(elsewhere)
+	for _, name := range []string{"state.json", "ca.pem", "secret", "old.pem"} {
+		write(t, filepath.Join(elsewhere, name), "x")
+	}
+	file := write(t, filepath.Join(dir, "exporter.yaml"), `
+state_file: state.json
+targets:
+  - {kind: irc_rpc, url: "https://irc", user: u, password_file: secret, ca_file: ca.pem}
+  - {kind: http, url: "https://x", certificate_file: "*.pem"}
+`)
+	_, err := config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+	for key, name := range map[string]string{
+		":2: state_file": "state.json", ":4: targets[0].password_file": "secret", ":4: targets[0].ca_file": "ca.pem", ":5: targets[1].certificate_file": "*.pem",
+	} {
+		want := fmt.Sprintf("%s: leads to %s, because paths are relative to this file, and nothing is there; but %s exists", key, filepath.Join(dir, name), filepath.Join(elsewhere, name))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
+}
+
+func TestFileOfAVariableLeadsFromTheWorkingDirectory(t *testing.T) {
+	dir, elsewhere := t.TempDir(), t.TempDir()
+	t.Chdir(elsewhere)
+	write(t, filepath.Join(elsewhere, "token"), "sesame")
+	file := write(t, filepath.Join(dir, "exporter.yaml"), "poll: {}\n")
+	env := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": "token"}
+	cfg, err := config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := cfg.Targets[0].(*collectors.PlantStore); !ok || s.Token.Reveal() != "sesame" {
+		t.Errorf("got %+v", cfg.Targets)
+	}
+}
+
+// TestSecretFileThatIsMissingOrEmptyIsNamed holds which names of files count as paths.
+func TestSecretFileThatIsMissingOrEmptyIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "empty"), "\n")
+	loadToken := func(name string) (*config.Config, error) {
+		file := write(t, filepath.Join(dir, "exporter.yaml"), fmt.Sprintf("targets:\n  - {kind: plant_store, url: 'http://p', token_file: %q}\n", name))
+		return config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+	}
+	for name, want := range map[string]string{
+		"/run/secrets/plant_token": "/run/secrets/plant_token", "plant_token": filepath.Join(dir, "plant_token"), "secrets/token1": filepath.Join(dir, "secrets/token1"),
+		"token": filepath.Join(dir, "token"), "/etc/Chat/TOKEN": "/etc/Chat/TOKEN", dir + "/aB3": dir + "/aB3",
+		"hunter2": "not the secret itself", "hunter2/Xy+==": "not the secret itself", "aB3xY9kQ2mN7pL5": "not the secret itself",
+		"q83/xYz07Lm": "not the secret itself", "/hunter2Xy/A": "not the secret itself", strings.Repeat("abc", 20): "not the secret itself",
+	} {
+		_, err := loadToken(name)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.HasPrefix(want, "not") && strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v, want %s", name, err, want)
+		}
+	}
+	cfg, err := loadToken("empty")
+	if err != nil || len(cfg.Warnings) != 1 || !strings.Contains(cfg.Warnings[0].Text, filepath.Join(dir, "empty")+" is empty") {
+		t.Errorf("an empty file: %v, %+v", err, cfg)
 	}
 }

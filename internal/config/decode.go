@@ -23,7 +23,8 @@ import (
 // names a file with the Secret x.
 type decoder struct {
 	file     string
-	secret   func(file string) (Secret, error)
+	dir      string // of the file, from which relative paths lead
+	secret   func(written, path string) (Secret, error)
 	faults   *Faults
 	origins  map[string]string
 	warnings *[]pathWarning
@@ -40,7 +41,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 	n = resolved(n)
 	if n.Kind != yaml.MappingNode {
 		if n.Tag != "!!null" {
-			d.faultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), withoutDashes(n))
+			d.faultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), mappingHint(n))
 		}
 		return
 	}
@@ -53,7 +54,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			fields["targets"] = reflect.ValueOf("") // readTargets reads it
 		}
 		if first, again := d.origins[full]; again {
-			if mayBeSecret(key.Value, knownKeys(fields)) {
+			if !shownKey.MatchString(key.Value) {
 				full = path
 			}
 			d.faultf(key, full, "is set twice, first at %s; keep one of them", first)
@@ -69,12 +70,51 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 			d.secretFile(value, full, field)
 			continue
 		}
-		if !mayBeSecret(key.Value, knownKeys(fields)) {
-			d.faultf(key, full, unknownKey+"; %s", suggestion(key.Value, knownKeys(fields)))
+		if shownKey.MatchString(key.Value) {
+			d.faultf(key, full, unknownKey+"; %s", keySuggestion(key.Value, fields))
 			continue
 		}
-		d.faultf(key, path, hiddenKey+", not shown because it may be a secret; valid keys: %s", strings.Join(knownKeys(fields), ", "))
+		d.faultf(key, path, hiddenKey+", not shown because it may contain a secret; most likely the space after a colon is missing: "+
+			"write "+withSpace(key.Value, fields)+"; valid keys: %s", strings.Join(knownKeys(fields), ", "))
 	}
+}
+
+// shownKey matches the unknown keys that a message may repeat. Any other may be a secret behind a colon without its space.
+var shownKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// withSpace returns how to write a key and value without the space between them. It names the key only if that is known.
+func withSpace(text string, fields map[string]reflect.Value) string {
+	key, _, _ := strings.Cut(text, ":")
+	if !slices.Contains(knownKeys(fields), key) {
+		key = "key"
+	}
+	return strconv.Quote(key + ": value")
+}
+
+// keySuggestion returns what to write instead of an unknown key: a known key, one level deeper if it exists only there.
+func keySuggestion(key string, fields map[string]reflect.Value) string {
+	known := knownKeys(fields)
+	if plain := Nearest(key, known); plain != "" {
+		return suggestion(key, known)
+	}
+	bare := func(name string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) }
+	if i := slices.IndexFunc(known, func(k string) bool { return editDistance(bare(k), bare(key)) <= max(2, len(k)/5) }); i >= 0 {
+		return fmt.Sprintf("did you mean %q?", known[i])
+	}
+	var deeper []string
+	for name, field := range fields {
+		inner := map[string]reflect.Value{}
+		if field.Kind() == reflect.Struct {
+			collectFields(field, inner)
+		}
+		if _, ok := inner[key]; ok {
+			deeper = append(deeper, strconv.Quote(name+"."+key))
+		}
+	}
+	if slices.Sort(deeper); len(deeper) > 0 && len(deeper) <= 3 {
+		return "did you mean " + strings.Join(deeper, " or ") + "?"
+	}
+	return suggestion(key, known)
 }
 
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
@@ -184,7 +224,7 @@ func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
 		if v.Type().Elem() == secretType && n.Kind == yaml.ScalarNode {
 			is = "a single value"
 		}
-		d.faultf(n, path, "is %s, must be a mapping of names to strings%s", is, withoutDashes(n))
+		d.faultf(n, path, "is %s, must be a mapping of names to strings%s", is, mappingHint(n))
 		return
 	}
 	m := reflect.MakeMap(v.Type())
@@ -225,7 +265,11 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 	if !ok || name == "" {
 		return
 	}
-	secret, err := d.secret(name)
+	resolved, ok := d.fromFile(n, path, name)
+	if !ok {
+		return
+	}
+	secret, err := d.secret(name, resolved)
 	if err != nil {
 		d.faultf(n, path, "%v; name a file that the exporter's user can read", err)
 		return
@@ -235,6 +279,78 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	v.Set(reflect.ValueOf(secret))
+	if doubt := doubtAbout(secret, resolved); doubt != "" {
+		*d.warnings = append(*d.warnings, pathWarning{path, Fault{d.where(n), path, doubt}.String()})
+	}
+}
+
+// doubtAbout returns what is suspicious about a secret, "" if nothing is. Path is its file, "" for a variable.
+func doubtAbout(s Secret, path string) string {
+	switch {
+	case s.IsZero() && path != "":
+		return path + " is empty; write the secret into it, or remove the setting"
+	case isQuoted(s.Reveal()):
+		return "begins and ends with a quote, which counts as part of the secret; unless the secret has them, remove both"
+	}
+	return ""
+}
+
+// isQuoted reports whether a value begins and ends with the same quote.
+func isQuoted(value string) bool {
+	return len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0]
+}
+
+// resolvePaths makes relative paths in a struct relative to the file. Its fields with the tag path hold paths.
+func (d *decoder) resolvePaths(path string, v reflect.Value) {
+	for i := range v.NumField() {
+		tag, field := v.Type().Field(i).Tag, v.Field(i)
+		key, options, _ := strings.Cut(tag.Get("yaml"), ",")
+		switch {
+		case options == "inline":
+			d.resolvePaths(path, field)
+		case key == "" || key == "-":
+		case field.Kind() == reflect.Struct:
+			d.resolvePaths(join(path, key), field)
+		case tag.Get("path") != "":
+			full := join(path, key)
+			if resolved, ok := d.fromFile(nil, full, field.String()); ok {
+				field.SetString(resolved)
+			}
+		}
+	}
+}
+
+// fromFile returns where a path leads: from the file's directory, if it is relative. If something is there only from the working
+// directory, where paths led before, it reports both and returns false. Without a node, the fault is at the key's line.
+func (d *decoder) fromFile(n *yaml.Node, key, name string) (string, bool) {
+	if name == "" || filepath.IsAbs(name) {
+		return name, true
+	}
+	resolved := filepath.Join(d.dir, name)
+	if exists(resolved) || !exists(name) {
+		return resolved, true
+	}
+	where := d.origins[key]
+	if n != nil {
+		where = d.where(n)
+	}
+	*d.faults = append(*d.faults, Fault{where, key, fmt.Sprintf("leads to %s, because paths are relative to this file, and nothing is there; but %s exists, "+
+		"where it led from the working directory in earlier versions: write that path, or move it", absolute(resolved), absolute(name))})
+	return "", false
+}
+
+// exists reports whether a path, or a pattern of paths, leads to something.
+func exists(path string) bool {
+	found, err := filepath.Glob(path)
+	return err == nil && len(found) > 0
+}
+
+// absolute returns a path from the root, for messages.
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
 }
 
 const (
@@ -243,11 +359,11 @@ const (
 	maxSecretBytes = 64 << 10
 )
 
-// readSecret reads the file of a secret without its trailing line ends.
-func readSecret(name string) (Secret, error) {
+// readSecret reads the file of a secret without its trailing line ends. Written is its path as the configuration has it.
+func readSecret(written, name string) (Secret, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return Secret{}, fmt.Errorf("read secret: %w", withoutPath(name, err))
+		return Secret{}, fmt.Errorf("read secret: %w", withoutPath(written, err))
 	}
 	if !info.Mode().IsRegular() {
 		return Secret{}, fmt.Errorf("read secret: %s is not a regular file", name)
@@ -262,14 +378,28 @@ func readSecret(name string) (Secret, error) {
 	return NewSecret(strings.TrimRight(string(content), "\r\n")), nil
 }
 
-// withoutPath removes the path from an error unless its directory exists: the path may be the secret itself.
+// withoutPath removes the path from an error unless it looks like one: it may be the secret itself.
 func withoutPath(name string, err error) error {
-	dir := filepath.Dir(name)
 	pathErr, ok := errors.AsType[*fs.PathError](err)
-	if _, dirErr := os.Stat(dir); !ok || dirErr == nil && filepath.IsAbs(name) && dir != "/" {
+	if !ok || looksLikePath(name) {
 		return err
 	}
 	return fmt.Errorf("%w; write the path of a file, not the secret itself", pathErr.Err)
+}
+
+// pathPart matches the parts of usual paths. Generated secrets mix digits with letters of both cases.
+var pathPart = regexp.MustCompile(`^([a-z0-9_.-]{0,40}|[A-Za-z_.-]{0,40})$`)
+
+// looksLikePath reports whether the name of a missing file may be shown: its directory exists, or all of its parts are usual.
+func looksLikePath(name string) bool {
+	dir := filepath.Dir(name)
+	if _, err := os.Stat(dir); err == nil && filepath.IsAbs(name) && dir != "/" {
+		return true
+	}
+	if !strings.ContainsAny(name, "/._-") && strings.ContainsAny(name, "0123456789") {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return !pathPart.MatchString(part) })
 }
 
 func collectFields(v reflect.Value, into map[string]reflect.Value) {
@@ -311,13 +441,19 @@ func (d *decoder) warnAboutComment(key, value *yaml.Node, path string, v reflect
 	*d.warnings = append(*d.warnings, pathWarning{path, Fault{d.where(key), path, text}.String()})
 }
 
-// withoutDashes returns what to do about a list that must be a mapping.
-func withoutDashes(n *yaml.Node) string {
-	if n.Kind == yaml.SequenceNode {
+// mappingHint returns what to do about something that must be a mapping.
+func mappingHint(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.SequenceNode:
 		return "; remove its dashes or brackets"
+	case n.Kind == yaml.ScalarNode && strings.Contains(n.Value, ":"):
+		return "; " + spaceAfterColon
 	}
 	return ""
 }
+
+// spaceAfterColon is what to do about password:secret, which is one word to YAML.
+const spaceAfterColon = "write a space after the colon of each key"
 
 // quantity is a number with a unit.
 var quantity = regexp.MustCompile(`^(\d+) ?([A-Za-z%]*)$`)
@@ -381,11 +517,6 @@ func knownKeys(fields map[string]reflect.Value) []string {
 	}
 	slices.Sort(known)
 	return known
-}
-
-// mayBeSecret reports whether an unknown key must not be shown: it resembles no known key and is as long as a secret.
-func mayBeSecret(key string, known []string) bool {
-	return len(key) >= minRedacted && Nearest(key, known) == ""
 }
 
 // Nearest returns the known name that a mistyped one resembles, "" if there is none.

@@ -3,16 +3,19 @@ package config
 import (
 	"fmt"
 	"net/url"
+	"slices"
 )
 
 // Env applies environment variables to the block of one target. An empty variable counts as unset, because Compose passes
 // unset variables as empty.
 type Env struct {
-	lookup  func(string) (string, bool)
-	secret  func(file string) (Secret, error)
-	faults  *Faults
-	origins map[string]string
-	path    string
+	lookup func(string) (string, bool)
+	secret func(written, path string) (Secret, error)
+	faults *Faults
+	// warnings may be nil: a command shows none.
+	warnings *[]pathWarning
+	origins  map[string]string
+	path     string
 }
 
 // In applies variables to the mapping under a key of the block.
@@ -28,9 +31,19 @@ func (e *Env) Get(name string) string {
 	return value
 }
 
+// unquoted returns the variable's value. It refuses quotes around it, which some readers of env files keep.
+func (e *Env) unquoted(name string) string {
+	value := e.Get(name)
+	if isQuoted(value) {
+		e.fault(name, "begins and ends with a quote, which counts as part of the value; remove both: docker run --env-file keeps quotes")
+		return ""
+	}
+	return value
+}
+
 // String replaces the value of key by the variable's, if set.
 func (e *Env) String(key, name string, value *string) {
-	if s := e.Get(name); s != "" {
+	if s := e.unquoted(name); s != "" {
 		*value = s
 		e.set(key, name)
 	}
@@ -39,7 +52,7 @@ func (e *Env) String(key, name string, value *string) {
 // Origin replaces the value of key by the scheme, host and port of the variable's URL, if the variable is set: its path is
 // that of another page. An invalid URL is kept, so that the check reports it.
 func (e *Env) Origin(key, name string, value *string) {
-	raw := e.Get(name)
+	raw := e.unquoted(name)
 	if raw == "" {
 		return
 	}
@@ -53,19 +66,21 @@ func (e *Env) Origin(key, name string, value *string) {
 // Secret replaces the value of key by the variable's, or by the content of the file NAME_FILE unless that is empty. It
 // reports an error if both are set.
 func (e *Env) Secret(key, name string, value *Secret) {
-	plain, file := e.Get(name), e.Get(name+"_FILE")
+	plain, file := e.Get(name), e.unquoted(name+"_FILE")
 	switch {
 	case plain != "" && file != "":
 		e.fault(name, fmt.Sprintf("is set beside %s_FILE; keep one of them", name))
 	case plain != "":
 		*value = NewSecret(plain)
 		e.set(key, name)
+		e.warn(key, name, doubtAbout(*value, ""))
 	case file != "":
-		secret, err := e.secret(file)
+		secret, err := e.secret(file, file)
 		if err != nil {
 			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that the exporter's user can read", err))
 			return
 		}
+		e.warn(key, name+"_FILE", doubtAbout(secret, file))
 		if secret.IsZero() {
 			return // Compose files also mount secrets that are not used
 		}
@@ -82,8 +97,17 @@ func (e *Env) TLS(prefix string, t *TLS) {
 
 func (e *Env) set(key, name string) { e.origins[join(e.path, key)] = name }
 
+// fault reports an error in a variable once, although several kinds may read it.
 func (e *Env) fault(name, message string) {
-	*e.faults = append(*e.faults, Fault{Where: name, Message: message})
+	if f := (Fault{Where: name, Message: message}); !slices.Contains(*e.faults, f) {
+		*e.faults = append(*e.faults, f)
+	}
+}
+
+func (e *Env) warn(key, name, doubt string) {
+	if doubt != "" && e.warnings != nil {
+		*e.warnings = append(*e.warnings, pathWarning{join(e.path, key), Fault{Where: name, Message: doubt}.String()})
+	}
 }
 
 // ReadEnvironment applies variables to settings of a command, which the file does not have. The error is Faults. Origins say where keys

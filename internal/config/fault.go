@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,11 +118,17 @@ func (r *Report) hasFault(keys ...string) bool {
 	})
 }
 
-// withoutCredentials masks what precedes the last @ of a value: in an address it is a name and a password.
+// folded is a secret that YAML has added to the value of the line above.
+var folded = regexp.MustCompile(`(?is)\b(\w*(?:password|token|secret)\w*\s*[:=])\s*\S.*?("?)$`)
+
+// withoutCredentials masks what precedes the last @ of a value, which in an address is a name and a password, and what follows
+// the name of a secret.
 func withoutCredentials(args []any) []any {
 	shown := slices.Clone(args)
 	for i, arg := range shown {
 		if text, ok := arg.(string); ok {
+			text = folded.ReplaceAllString(text, "${1}"+mask+"${2}")
+			shown[i] = text
 			if at := strings.LastIndexByte(text, '@'); at > 0 {
 				shown[i] = mask + text[at:]
 			}

@@ -36,9 +36,12 @@ func (l *loader) checkHosts(r *Report) {
 			r.Faultf(key, "has no targets; write targets: [host:9655]")
 		}
 		for n, address := range peers.Targets {
-			if !isAddress(address) {
+			place := key + ".targets[" + strconv.Itoa(n) + "]"
+			if fault := BareIPv6(address); fault != "" {
+				r.Faultf(place, "%s", fault)
+			} else if !isAddress(address) {
 				// The value is not shown: it may be a URL with a password.
-				r.Faultf(key+".targets["+strconv.Itoa(n)+"]", "must be host:port without a scheme, such as docker-a.example.org:9655")
+				r.Faultf(place, "must be host:port without a scheme, such as docker-a.example.org:9655")
 			}
 		}
 		for name := range peers.Labels {

@@ -12,7 +12,7 @@ type Public struct {
 	// ListenAddress is where to serve it; "" for nowhere.
 	ListenAddress string `yaml:"listen_address"`
 	// WebConfigFile is a file as for --web.config.file, for this listener; "" for plain HTTP.
-	WebConfigFile string `yaml:"web_config_file"`
+	WebConfigFile string `yaml:"web_config_file" path:"file"`
 	// Title is the page's title: that of Web by default.
 	Title string `yaml:"title"`
 	// Services are all that the page shows.
@@ -60,7 +60,9 @@ func (l *loader) checkPublic() {
 		}
 		return
 	}
-	if _, port, err := net.SplitHostPort(p.ListenAddress); err != nil || port == "" {
+	if fault := BareIPv6(p.ListenAddress); fault != "" {
+		r.Faultf("listen_address", "%s", fault)
+	} else if _, port, err := net.SplitHostPort(p.ListenAddress); err != nil || port == "" {
 		r.Faultf("listen_address", "is %q, must be HOST:PORT or :PORT", p.ListenAddress)
 	}
 	if len(p.Services) == 0 {

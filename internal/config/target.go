@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -100,7 +101,7 @@ func ParseSchedule(line string) (cron.Schedule, error) {
 // name.
 type TLS struct {
 	// CAFile is a PEM file of authorities; they replace the system's.
-	CAFile string `yaml:"ca_file"`
+	CAFile string `yaml:"ca_file" path:"file"`
 	// Fingerprint is the SHA-256 of the only accepted leaf certificate, as 64 hexadecimal digits with or without colons. It
 	// replaces verification by authority, name and date.
 	Fingerprint string `yaml:"fingerprint"`
@@ -110,7 +111,7 @@ type TLS struct {
 	InsecureSkipVerify bool `yaml:"insecure_skip_verify"`
 	// CertificateFile is the PEM file, or a glob of files, that the server loads its certificate from. It is compared with
 	// the served certificate and does not affect connections.
-	CertificateFile string `yaml:"certificate_file"`
+	CertificateFile string `yaml:"certificate_file" path:"file"`
 }
 
 // PinnedSHA256 returns the fingerprint's 32 bytes, or nil if it is unset or malformed.
@@ -202,10 +203,31 @@ func withPath(raw, path string) string {
 	return u.String()
 }
 
+// BareIPv6 returns what is wrong with a URL or an address if its IPv6 address has no brackets, else "".
+func BareIPv6(raw string) string {
+	authority := authorityOf(raw)
+	if strings.Contains(authority, "[") || strings.Count(authority, ":") < 2 {
+		return ""
+	}
+	end := strings.LastIndexByte(authority, ':')
+	host, port := authority[:end], authority[end+1:]
+	if _, err := netip.ParseAddr(host); err != nil || !isPort(port) {
+		host, port = authority, "port"
+	}
+	if _, err := netip.ParseAddr(host); err != nil {
+		return ""
+	}
+	return "contains an IPv6 address without brackets; write brackets around the address, such as [" + host + "]:" + port
+}
+
 // CheckURL reports an error unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and without
 // credentials. It never shows credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {
 	want := strings.Join(schemes, ":// or ") + "://"
+	if fault := BareIPv6(raw); fault != "" {
+		r.Faultf(key, "%s", fault)
+		return
+	}
 	u, err := url.Parse(raw)
 	if err != nil && strings.Contains(raw, "${") {
 		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
@@ -235,6 +257,18 @@ func CheckURL(r *Report, key, raw string, schemes ...string) {
 	case u.Scheme != "unix" && u.Port() != "" && !isPort(u.Port()):
 		r.Faultf(key, "has port %s, must be 1 to 65535", u.Port())
 	}
+}
+
+// authorityOf returns host and port of a URL that may be malformed, or of an address without a scheme.
+func authorityOf(raw string) string {
+	_, rest, found := strings.Cut(raw, "://")
+	if !found {
+		rest = raw
+	}
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest[strings.LastIndexByte(rest, '@')+1:]
 }
 
 // maxSocketPath is the limit of Linux, in bytes.

@@ -9,9 +9,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// WithPort adds the usual port to an address without one.
+// WithPort adds the usual port to an address without one. An IPv6 address needs its brackets, else its end may be a port.
 func WithPort(address, port string) string {
-	if _, _, err := net.SplitHostPort(address); err == nil || address == "" {
+	if _, _, err := net.SplitHostPort(address); err == nil || address == "" || config.BareIPv6(address) != "" {
 		return address
 	}
 	return net.JoinHostPort(strings.Trim(address, "[]"), port)
@@ -19,6 +19,10 @@ func WithPort(address, port string) string {
 
 // CheckAddress reports a fault unless address is host:port. With a usual port, a host alone is valid, too.
 func CheckAddress(r *config.Report, address, usualPort string) {
+	if fault := config.BareIPv6(address); fault != "" {
+		r.Faultf("address", "%s", fault)
+		return
+	}
 	if _, rest, found := strings.Cut(address, "://"); found {
 		rest = rest[strings.LastIndex(rest, "@")+1:] // what is before may be a password
 		if end := strings.IndexAny(rest, "/?#"); end >= 0 {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Endpoint is where an engine listens.
@@ -36,6 +38,9 @@ func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 			return Endpoint{}, errors.New("has a path that contains .. or ends in /; write the path of the socket itself")
 		}
 		return Endpoint{Network: "unix", Address: socket}, nil
+	}
+	if fault := config.BareIPv6(host); fault != "" {
+		return Endpoint{}, errors.New(fault)
 	}
 	u, err := url.Parse(host)
 	if err != nil {
