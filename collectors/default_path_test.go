@@ -105,7 +105,7 @@ func TestNotFoundNamesThePathThatWasAsked(t *testing.T) {
 func TestAnotherPageThanMetricsIsNamedByItsPath(t *testing.T) {
 	address := answering(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, "<html>Welcome to the XMPP server</html>")
+		fmt.Fprint(w, "<html>Welcome to the XMPP server</html>") //nolint:errcheck // a test's server
 	})
 	for _, name := range []string{"xmpp_metrics", "openmetrics"} {
 		kind, _ := KindOf(name)

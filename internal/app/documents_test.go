@@ -73,21 +73,3 @@ func TestWebConfigurationsInDocumentsAreAccepted(t *testing.T) {
 		}
 	}
 }
-
-var targetsBlock = regexp.MustCompile("(?ms)^```yaml\n(targets:\n.*?)^```$")
-
-func TestConfigurationInTheReadmeIsValid(t *testing.T) {
-	block := targetsBlock.FindStringSubmatch(string(contentOf(t, "../../README.md")))
-	if block == nil {
-		t.Fatal("README.md has no configuration")
-	}
-	password := filepath.Join(t.TempDir(), "password")
-	rewrite(t, password, "sesame")
-	o := options(nil, &logBuffer{})
-	o.ConfigFile, o.configContent = "exporter.yaml", []byte(strings.ReplaceAll(block[1], "/run/secrets/irc_rpc", password))
-	cfg, err := LoadConfig(o)
-	must(t, err)
-	if len(cfg.Targets) < 8 {
-		t.Errorf("%d targets", len(cfg.Targets))
-	}
-}
