@@ -558,10 +558,10 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
-		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
+		return nil, a.Refusal(http.MethodPost, url).
 			WithHint("neither user nor password is set: set IRC_RPC_USER and IRC_RPC_PASSWORD to an rpc-user of the IRC server")
 	case a.Status == http.StatusUnauthorized:
-		return nil, exchange.StatusError(http.MethodPost, url, a.Status).
+		return nil, a.Refusal(http.MethodPost, url).
 			WithHint("the password is wrong, the rpc-user is unknown, or its rpc-user block does not match this address; the IRC server does not say which: check all three")
 	}
 	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))

@@ -78,7 +78,7 @@ func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if a.Status >= http.StatusInternalServerError {
-		return exchange.StatusError(http.MethodGet, c.http.Settings.URL, a.Status)
+		return a.Refusal(http.MethodGet, c.http.Settings.URL)
 	}
 	if c.rpc == "" {
 		return nil

@@ -93,7 +93,7 @@ func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
 		c.throttled = time.Now()
 	case err != nil && failure.ReasonOf(err) == failure.Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
 		// A throttling server resets some connections before its error line arrives.
-		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.IRCThrottleHint)
+		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.LimitHint(""))
 	default:
 		c.throttled = time.Time{}
 	}

@@ -451,7 +451,7 @@ func (c *plantStore) plants() string { return c.base.JoinPath("plants").String()
 // unexpected returns the failure of an unexpected status, with the message of the error body.
 func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
 	if a.Status/100 == 3 {
-		return exchange.StatusError(method, target, a.Status).
+		return a.Refusal(method, target).
 			WithHint("the store redirects: set url to the address that it redirects to")
 	}
 	hint := ""
@@ -465,14 +465,14 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 	}
 	e, ok := readPlantError(a.Body)
 	if !ok || e.Message == nil {
-		failed := exchange.StatusError(method, target, a.Status)
+		failed := a.Refusal(method, target)
 		return failed.WithHint(cmp.Or(hint, failed.Hint))
 	}
 	number := int32(0)
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return failure.Errorf(failure.ReasonOfStatus(a.Status), "%s %s: status %d: error %d: %s", method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
+	return failure.OfStatus(a.Status, a.Header, "%s %s: status %d: error %d: %s", method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {

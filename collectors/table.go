@@ -36,11 +36,11 @@ var Kinds = []Kind{
 
 // The reasons why probes can fail, by protocol.
 var (
-	connectReasons  = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout}
+	connectReasons  = []failure.Reason{failure.DNS, failure.Refused, failure.Closed, failure.Timeout, failure.Throttled}
 	tcpReasons      = slices.Concat(connectReasons, []failure.Reason{failure.Mismatch})
 	starttlsReasons = slices.Concat(tcpReasons, []failure.Reason{failure.TLS, failure.NotFound, failure.Malformed, failure.TooLarge})
-	ircReasons      = slices.Concat(tcpReasons, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge, failure.Throttled})
-	tlsReasons      = slices.Concat(starttlsReasons, []failure.Reason{failure.Forbidden, failure.Throttled}) // Forbidden: of certificate_file
+	ircReasons      = slices.Concat(tcpReasons, []failure.Reason{failure.TLS, failure.Malformed, failure.TooLarge})
+	tlsReasons      = slices.Concat(starttlsReasons, []failure.Reason{failure.Forbidden}) // Forbidden: of certificate_file
 	httpReasons     = slices.Concat(connectReasons, []failure.Reason{
 		failure.TLS, failure.Unauthorized, failure.Forbidden, failure.NotFound, failure.HTTPStatus, failure.Malformed, failure.TooLarge,
 	})

@@ -148,13 +148,13 @@ func (c *web) expects(status int) bool {
 }
 
 func (c *web) unexpected(a *exchange.Answer) *failure.Error {
-	failed := failure.Errorf(failure.ReasonOfStatus(a.Status), "%s %s: status %d, want %s",
+	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d, want %s",
 		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
 	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
 		return failed.WithHint("the service requires a login: set user and password or a token, or add the status to expect_status if that is the expected answer")
 	}
 	if a.Status == http.StatusNotFound {
-		return failed.WithHint(exchange.StatusError(c.method, c.http.Settings.URL, a.Status).Hint)
+		return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
 	}
 	return failed
 }

@@ -108,7 +108,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	if c.credentials.UsesBasicAuth() {
 		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
-	failed := exchange.StatusError(http.MethodGet, c.url, a.Status)
+	failed := a.Refusal(http.MethodGet, c.url)
 	switch a.Status {
 	case http.StatusOK:
 		return c.accepted(ctx, b, a)

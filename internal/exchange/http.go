@@ -235,10 +235,10 @@ func PathOf(rawURL string) string {
 	return cmp.Or(u.EscapedPath(), "/")
 }
 
-// StatusError is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
-func StatusError(method, rawURL string, status int) *failure.Error {
-	failed := failure.Errorf(failure.ReasonOfStatus(status), "%s %s: status %d", method, PrintableURL(rawURL), status)
-	if status == http.StatusNotFound {
+// Refusal is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
+func (a *Answer) Refusal(method, rawURL string) *failure.Error {
+	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d", method, PrintableURL(rawURL), a.Status)
+	if a.Status == http.StatusNotFound {
 		return failed.WithHint("the server answers, but has nothing at " + PathOf(rawURL) + ": correct the path or the port of the url")
 	}
 	return failed
@@ -249,6 +249,6 @@ func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
 	if a.Status == http.StatusOK {
 		return nil
 	}
-	failed := StatusError(method, rawURL, a.Status)
+	failed := a.Refusal(method, rawURL)
 	return failed.WithHint(cmp.Or(hints[a.Status], failed.Hint))
 }

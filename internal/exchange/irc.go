@@ -11,11 +11,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// IRCThrottleHint says what to do about an IRC server that throttles this address.
-const IRCThrottleHint = "the IRC server limits how often one address may connect (UnrealIRCd: 3 times in 60 s). " +
-	"In its configuration, exempt the exporter's address: except ban { mask IP; type { connect-flood; } } (it needs the type). " +
-	"Check that nothing else behind that address connects, such as a second exporter"
-
 const (
 	// maxIRCLine bounds one line: 8191 bytes of tags, 512 of the message.
 	maxIRCLine = 8191 + 512
@@ -68,13 +63,14 @@ func judgeIRC(line string) (done bool, err error) {
 	}
 }
 
-// RefusedByIRC returns the failure of a connection that the server ends with an ERROR line.
-func RefusedByIRC(cause string) error {
-	reason, hint := failure.Mismatch, "the IRC server bans this address or has too many connections from it: exempt the exporter's address by except ban, or raise maxperip of its allow block"
-	if failure.LimitsAddress(cause) {
-		reason, hint = failure.Throttled, IRCThrottleHint
+// RefusedByIRC returns the failure of a connection that the server refuses or ends with these words, of an ERROR line or of 465.
+func RefusedByIRC(words string) error {
+	failed := failure.Errorf(failure.Mismatch, "the server refuses the connection: %s", failure.OneLine(words))
+	if failure.LimitsAddress(words) {
+		failed.Reason = failure.Throttled
+		return failed.WithHint(LimitHint(""))
 	}
-	return failure.Errorf(reason, "the server refuses the connection: %s", failure.OneLine(cause)).WithHint(hint)
+	return failed.WithHint("the IRC server refuses the connection for the reason that it names: read its log")
 }
 
 // splitIRC returns a line's command and parameters, without tags and source.

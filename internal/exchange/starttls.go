@@ -182,17 +182,19 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 		switch {
 		case c.XMLName.Space != nsConditions:
 		case c.XMLName.Local == "text":
-			text = ": " + c.Text
+			text = c.Text
 		default:
 			condition = c.XMLName.Local
 		}
 	}
-	message := failure.OneLine(condition + text)
-	switch condition {
-	case "host-unknown", "host-gone":
+	message := failure.OneLine(strings.TrimSuffix(condition+": "+text, ": "))
+	switch {
+	case failure.LimitsStream(condition, text, false):
+		return failure.Errorf(failure.Throttled, "stream: the server says %s", message).WithHint(LimitHint(""))
+	case condition == "host-unknown", condition == "host-gone":
 		return failure.Errorf(failure.NotFound, "stream: the server says %s", message).
 			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), or the part after the @ of the account, to one of its VirtualHost names")
-	case "system-shutdown":
+	case condition == "system-shutdown":
 		return failure.Errorf(failure.Closed, "stream: the server says %s", message)
 	default:
 		return failure.Errorf(failure.Mismatch, "stream: the server says %s", message)

@@ -252,7 +252,16 @@ func ReasonOfStatus(status int) Reason {
 		return Forbidden
 	case http.StatusNotFound:
 		return NotFound
+	case http.StatusTooManyRequests:
+		return Throttled
 	default:
 		return HTTPStatus
 	}
+}
+
+// OfStatus returns the failure of an HTTP answer outside 2xx, formatted like fmt.Errorf.
+func OfStatus(status int, header http.Header, format string, args ...any) *Error {
+	failed := Errorf(ReasonOfStatus(status), format, args...)
+	failed.RetryAfter = RetryAfter(status, header, time.Now())
+	return failed
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -39,6 +40,7 @@ func (a *answer) Close() {
 // statusError is an answer without success. It may have been made by a proxy.
 type statusError struct {
 	status int
+	header http.Header
 	text   string
 }
 
@@ -85,7 +87,7 @@ func (s *Session) send(ctx context.Context, method, path string, query url.Value
 		return a, nil
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
-	return a, &statusError{resp.StatusCode, refusal(resp)}
+	return a, &statusError{resp.StatusCode, resp.Header, refusal(resp)}
 }
 
 // refusal returns what an answer without success says.
@@ -181,17 +183,16 @@ func (s *Session) explain(ctx context.Context, doing string, err error) error {
 }
 
 func (s *Session) explainStatus(what string, refused *statusError) error {
-	reason := failure.ReasonOfStatus(refused.status)
+	failed := failure.OfStatus(refused.status, refused.header, "%s: status %d: %w", what, refused.status, refused)
 	if refused.status < http.StatusMultipleChoices { // no answer of an engine
-		reason = failure.Malformed
+		failed.Reason = failure.Malformed
 	}
-	failed := failure.Errorf(reason, "%s: status %d: %w", what, refused.status, refused)
 	if strings.Contains(refused.text, "<") {
 		// A web page comes from a proxy or another server. The error does not repeat it.
-		failed = failure.Errorf(reason, "%s: status %d, from a server that is not a Docker Engine", what, refused.status)
+		failed.Err = fmt.Errorf("%s: status %d, from a server that is not a Docker Engine", what, refused.status)
 	}
 	switch {
-	case reason == failure.Forbidden:
+	case failed.Reason == failure.Forbidden:
 		return failed.WithHint(hintProxy)
 	case exchange.WantsTLS(refused.status, []byte(refused.text)):
 		failed.Reason = failure.TLS
