@@ -73,7 +73,8 @@ func IsLoopback(address string) bool {
 // ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It never becomes a user, but the
 // server counts the connection and throttles addresses that connect too often.
 type ircTLS struct {
-	server exchange.TLSServer
+	server  exchange.TLSServer
+	product productMemory
 	// throttled is when the server last throttled this address; zero after any other answer.
 	throttled time.Time
 }
@@ -87,13 +88,13 @@ func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
-	err := c.ask(ctx, b)
+	err := c.product.advise(b, c.ask(ctx, b))
 	switch {
 	case err != nil && failure.ReasonOf(err) == failure.Throttled:
 		c.throttled = time.Now()
 	case err != nil && failure.ReasonOf(err) == failure.Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
 		// A throttling server resets some connections before its error line arrives.
-		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.LimitHint(""))
+		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.LimitHint(c.product.seen))
 	default:
 		c.throttled = time.Time{}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
@@ -100,5 +101,25 @@ func TestIRCPortIsAskedEvery30SecondsAtMost(t *testing.T) {
 				t.Errorf("%s: warnings %q, want %q", content, warnings, want)
 			}
 		}
+	}
+}
+
+// TestAdviceNamesAProductThatHasShownItself has a server that shows its product, and then refuses the address without showing it.
+func TestAdviceNamesAProductThatHasShownItself(t *testing.T) {
+	var memory productMemory
+	banned := func() error { return failure.Errorf(failure.Throttled, "banned").WithHint(exchange.LimitHint("")) }
+	if hint := failure.HintOf(memory.advise(&Batch{}, banned())); strings.Contains(hint, "InspIRCd") {
+		t.Errorf("a product that nothing has shown: %s", hint)
+	}
+	seen := &Batch{}
+	seen.Product = exchange.InspIRCd
+	if err := memory.advise(seen, nil); err != nil {
+		t.Error(err)
+	}
+	if hint := failure.HintOf(memory.advise(&Batch{}, banned())); !strings.Contains(hint, "useconnectban") {
+		t.Errorf("the advice is not for InspIRCd: %s", hint)
+	}
+	if down := memory.advise(&Batch{}, failure.Errorf(failure.Refused, "refused")); strings.Contains(failure.HintOf(down), "InspIRCd") {
+		t.Errorf("another failure has the advice: %s", failure.HintOf(down))
 	}
 }

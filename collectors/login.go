@@ -10,14 +10,23 @@ import (
 )
 
 // login logs in to a chat server at each probe, asks for a sign of life, and logs out. It joins and writes nothing.
-type login struct{ account chat.Account }
+type login struct {
+	account chat.Account
+	product productMemory
+}
 
-func newIRCLogin(s *IRCLogin, _ Deps) (Collector, error) { return &login{s.account("")}, nil }
+func newIRCLogin(s *IRCLogin, _ Deps) (Collector, error) { return &login{account: s.account("")}, nil }
 
-func newXMPPLogin(s *XMPPLogin, _ Deps) (Collector, error) { return &login{s.account("", "")}, nil }
+func newXMPPLogin(s *XMPPLogin, _ Deps) (Collector, error) {
+	return &login{account: s.account("", "")}, nil
+}
 
 // Collect implements Collector.
 func (c *login) Collect(ctx context.Context, b *Batch) error {
+	return c.product.advise(b, c.visit(ctx, b))
+}
+
+func (c *login) visit(ctx context.Context, b *Batch) error {
 	session, logOut := context.WithCancel(ctx)
 	defer logOut()
 	v := &visit{ctx: session, logOut: logOut, pinged: make(chan error, 1)}

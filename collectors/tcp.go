@@ -78,6 +78,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
 	defer stop()
 	timing.Phase("connect")
+	heard := exchange.Hear(conn)
+	if c.expect != nil { // else nothing would be read, and a failed write is the failure
+		conn = heard
+	}
 	if c.send != "" {
 		if _, err := io.WriteString(conn, c.send); err != nil {
 			return fmt.Errorf("write to %s: %w", c.address, exchange.PreferContextError(ctx, err))
@@ -86,7 +90,11 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if c.expect == nil {
 		return nil
 	}
-	return c.hear(ctx, conn, timing)
+	err = c.hear(ctx, conn, timing)
+	if err != nil && heard.Refusal() != nil {
+		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).WithHint(exchange.LimitHint(""))
+	}
+	return err
 }
 
 // maxHeard bounds how many bytes are read until they match.

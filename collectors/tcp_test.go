@@ -5,9 +5,12 @@ import (
 	"net"
 	"regexp"
 	"slices"
+	"syscall"
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // TestPiecesAreHeardTogether has a service say its answer in pieces, each of which is read before the next is sent.
@@ -35,5 +38,28 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	}
 	if got, want := phases(&exchange.Exchange{Phases: timing.End("end")}), []string{"first_byte", "end"}; !slices.Equal(got, want) {
 		t.Errorf("phases: got %q, want %q", got, want)
+	}
+}
+
+// TestWhatAServiceSaysLastIsHeard has services that have gone when the client writes.
+func TestWhatAServiceSaysLastIsHeard(t *testing.T) {
+	for _, tt := range []struct {
+		words, expect string
+		want          failure.Reason
+	}{
+		{"ready\r\n", "^ready", ""},
+		{"ERROR :Connection refused, too many connections from your IP address\r\n", "^:", failure.Throttled},
+		{"gone\r\n", "^ready", failure.Mismatch},
+		{"", "^ready", failure.Closed},
+		{"ready\r\n", "", failure.Closed}, // nothing is read, so the write is all there is
+	} {
+		c, err := newTCP(&TCP{Address: "irc.test:6667", Send: "PING\r\n", Expect: tt.expect}, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Collect(exchange.WithDialer(t.Context(), exchangetest.Refusing{Words: tt.words, Write: syscall.EPIPE}.Dial), &Batch{})
+		if got := reasonOf(err); got != tt.want {
+			t.Errorf("%q, expect %q: %v, want reason %q", tt.words, tt.expect, err, tt.want)
+		}
 	}
 }

@@ -17,6 +17,8 @@ type Record struct {
 	Exchanges []*Exchange
 	// ConnectionsPerHour is how many connections of one address the server may allow in an hour; 0 if no such limit is known.
 	ConnectionsPerHour int
+	// Product is the IRC server's software, if its banner or capabilities showed it.
+	Product Product
 	// Certificate describes the server's certificate.
 	Certificate Certificate
 	// certificateSeen is true once an exchange has seen the server's own certificate.

@@ -104,7 +104,8 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	r.HTTPStatus = resp.StatusCode
 	e.Status, e.Header = resp.StatusCode, maskedHeader(resp.Header)
 	content, err := readLimited(resp.Body, h.Limit)
-	if err != nil {
+	// A server that refuses a request before it has read it all may reset the connection: the status says why it did.
+	if refused := resp.StatusCode >= http.StatusBadRequest; err != nil && !(refused && failure.ReasonOf(err) == failure.Closed) {
 		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, PrintableURL(rawURL), resp.StatusCode, err)
 	}
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
@@ -179,11 +180,11 @@ func redirectHint(resp *http.Response) string {
 	return "the service redirects to another host: write the address that it names in the url"
 }
 
-// readLimited reads r to its end, up to limit bytes.
+// readLimited reads r to its end, up to limit bytes. After an error it returns what came before.
 func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	content, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, err
+		return content, err
 	}
 	if int64(len(content)) > limit {
 		return nil, failure.Errorf(failure.TooLarge, "more than %d bytes", limit).

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -18,21 +19,32 @@ const (
 	maxIRCLines = 100
 )
 
-// AwaitIRCCapabilities reads lines until the answer to CAP LS. It skips notices and pings.
+// AwaitIRCCapabilities reads lines until the answer to CAP LS. It skips notices and pings. A ban by 465 is complete only with the
+// ERROR line after it; if that does not come, 465 counts.
 func AwaitIRCCapabilities(r io.Reader) error {
 	lines := bufio.NewReaderSize(r, maxIRCLine)
+	var refused error
 	for range maxIRCLines {
-		line, err := lines.ReadSlice('\n')
+		raw, err := lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return failure.Errorf(failure.TooLarge, "await the answer to CAP LS: a line of more than %d bytes", maxIRCLine)
 		}
+		line := strings.TrimRight(string(raw), "\r\n")
+		command, params := splitIRC(line)
+		if strings.EqualFold(command, "ERROR") && params != "" { // even without a line end
+			return RefusedByIRC(strings.TrimPrefix(params, ":"))
+		}
+		if command == "465" {
+			_, words, _ := strings.Cut(params, " :")
+			refused = BannedByIRC(words)
+		}
 		if err != nil {
-			return notIRC(line, err)
+			return cmp.Or(refused, notIRC(raw, err))
 		}
-		if protocolOf(line) == speaksHTTP || protocolOf(line) == speaksXMPP {
-			return notIRC(line, nil)
+		if protocolOf(raw) == speaksHTTP || protocolOf(raw) == speaksXMPP {
+			return notIRC(raw, nil)
 		}
-		if done, err := judgeIRC(strings.TrimRight(string(line), "\r\n")); done || err != nil {
+		if done, err := judgeIRC(line); done || err != nil {
 			return err
 		}
 	}
@@ -50,8 +62,6 @@ func judgeIRC(line string) (done bool, err error) {
 		return false, nil
 	case !ircCommand.MatchString(command):
 		return false, failure.Errorf(failure.Malformed, "await the answer to CAP LS: a line that is not IRC")
-	case strings.EqualFold(command, "ERROR"):
-		return false, RefusedByIRC(strings.TrimPrefix(params, ":"))
 	case command == "CAP":
 		fields := strings.Fields(params)
 		return len(fields) >= 2 && fields[1] == "LS", nil
@@ -71,6 +81,12 @@ func RefusedByIRC(words string) error {
 		return failed.WithHint(LimitHint(""))
 	}
 	return failed.WithHint("the IRC server refuses the connection for the reason that it names: read its log")
+}
+
+// BannedByIRC returns the failure of a numeric 465, which means a ban whatever its words. Read on before using it: the ERROR line that
+// follows says more.
+func BannedByIRC(words string) error {
+	return failure.Errorf(failure.Throttled, "the server bans this address: %s", failure.OneLine(words)).WithHint(LimitHint(""))
 }
 
 // splitIRC returns a line's command and parameters, without tags and source.

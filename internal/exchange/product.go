@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Product is the software of a server that showed it in its banner, capabilities or stream features; "" is unknown. The words of a
-// refusal show nothing: servers copy them from each other.
+// Product is the software of an IRC server that showed it in its banner or capabilities; "" is unknown. The words of a refusal show
+// nothing: servers copy them from each other. XMPP servers show theirs only to users who are logged in.
 type Product string
 
 // The products whose limits and exemptions are known.
@@ -16,8 +16,6 @@ const (
 	NgIRCd     Product = "ngIRCd"
 	Ergo       Product = "Ergo"
 	Solanum    Product = "Solanum"
-	Ejabberd   Product = "ejabberd"
-	Prosody    Product = "Prosody"
 )
 
 // exemptions say how each product exempts an address. TARGETS.md explains them.
@@ -25,10 +23,9 @@ var exemptions = map[Product]string{
 	UnrealIRCd: "UnrealIRCd allows 3 connections of one address in 60 s by default: exempt the exporter's address with except ban { mask IP; type { connect-flood; } } (it needs the type)",
 	InspIRCd: `InspIRCd's connectban may allow 10 connections of one address in an hour: exempt the exporter's address with <connect allow="IP" parent="main" useconnectban="no">, ` +
 		`and with <exception host="*@IP" reason="exporter"> from bans that are in force`,
-	NgIRCd:   "ngIRCd limits the connections of one address at the same time: raise MaxConnectionsIP in its section [Limits]; it exempts no address",
-	Ergo:     "exempt the exporter's address with server.ip-limits.exempted in Ergo's configuration",
-	Solanum:  `exempt the exporter's address with exempt { ip = "IP"; }; in Solanum's configuration`,
-	Ejabberd: "ejabberd's mod_fail2ban bans an address after 20 failed logins by default: exempt the exporter's address with the option access of mod_fail2ban, and end the ban with ejabberdctl unban-ip IP",
+	NgIRCd:  "ngIRCd limits the connections of one address at the same time: raise MaxConnectionsIP in its section [Limits]; it exempts no address",
+	Ergo:    "exempt the exporter's address with server.ip-limits.exempted in Ergo's configuration",
+	Solanum: `exempt the exporter's address with exempt { ip = "IP"; }; in Solanum's configuration`,
 }
 
 // LimitHint says what to do about a server that limits or bans this address. It names a product only if p is known.
@@ -52,26 +49,32 @@ var ircProducts = []struct {
 	{Solanum, regexp.MustCompile(`(?i)\bsolanum\.chat/|\bsolanum-[0-9]`)},
 }
 
-// ProductOfIRC recognises the product in a line of an IRC server: its capabilities (CAP LS), or its version in 002, 004 or 351.
-func ProductOfIRC(line string) Product {
-	switch command, params := splitIRC(line); command {
+// inspIRCdNote tells people what connectban does before it bans anybody. The module is optional, so it only may.
+const inspIRCdNote = "the IRC server is InspIRCd, whose module connectban may allow an address 10 connections an hour, and then ban it for " +
+	"6 hours: targets there without a schedule share 6 an hour. Exempt the exporter's address by <connect ... useconnectban=\"no\">, and set schedule"
+
+// inspIRCdPerHour is how many connections an hour InspIRCd may allow.
+const inspIRCdPerHour = 10
+
+// RecogniseIRCServer notes which product answers if a line shows it: its capabilities (CAP LS), or its version after the login.
+func (r *Record) RecogniseIRCServer(command, params string) {
+	switch command {
 	case "CAP", "002", "004", "351":
 		for _, p := range ircProducts {
-			if p.shown.MatchString(params) {
-				return p.product
+			if !p.shown.MatchString(params) {
+				continue
+			}
+			if r.Product = p.product; r.Product == InspIRCd {
+				r.ConnectionsPerHour = inspIRCdPerHour
+				r.NoteOnce(inspIRCdNote)
 			}
 		}
 	}
-	return ""
 }
 
-// ProductOfXMPP recognises the product by the node of its entity capabilities (XEP-0115) in the stream's features.
-func ProductOfXMPP(node string) Product {
-	switch {
-	case strings.Contains(node, "process-one.net/en/ejabberd"):
-		return Ejabberd
-	case strings.Contains(node, "prosody.im"):
-		return Prosody
+// RecogniseIRCLines calls RecogniseIRCServer for each line.
+func (r *Record) RecogniseIRCLines(lines string) {
+	for line := range strings.Lines(lines) {
+		r.RecogniseIRCServer(splitIRC(line))
 	}
-	return ""
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http/httptrace"
 	"time"
 
@@ -66,37 +67,66 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	if err != nil {
 		return err
 	}
+	first := Hear(raw)
 	defer raw.Close() //nolint:errcheck // the conversation is over
 	// When ctx is done, a read or write in progress fails.
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes them too
 	defer stop()
 	if s.StartTLS != "" {
-		if err := s.beginXMPP(ctx, &opening{Conn: raw}); err != nil {
+		if err := s.beginXMPP(ctx, first); err != nil {
 			return err
 		}
 		timing.Phase("starttls")
+		first = Hear(first) // another opening, that of TLS
 	}
-	first := &opening{Conn: raw}
 	conn := tls.Client(first, tlsConfig)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return first.explainHandshake(fmt.Errorf("handshake: %w", err))
+		return s.explainSilence(ctx, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
 		return nil
 	}
 	timing.Phase("tls")
-	return talk(conn)
+	return s.explainSilence(ctx, first, talk(conn))
+}
+
+// explainSilence finds out whether a server that has closed a connection in TLS refuses this address; else it returns err. InspIRCd
+// says so to banned addresses before the handshake is complete: GnuTLS then ends a TLS 1.3 handshake without the words. With TLS 1.2
+// they mostly arrive.
+func (s *TLSServer) explainSilence(ctx context.Context, heard *Heard, err error) error {
+	if err == nil || s.StartTLS != "" || failure.ReasonOf(err) != failure.Closed || protocolOf(heard.opening()) != speaksTLS {
+		return err
+	}
+	refused := heard.endedTLS()
+	if refused == nil {
+		attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) { refused = s.askOldTLS(ctx, Hear(conn)) })
+	}
+	return cmp.Or(refused, err)
+}
+
+// askOldTLS returns the failure of a server that refuses this address in TLS 1.2; nil if it says nothing of the kind.
+func (s *TLSServer) askOldTLS(ctx context.Context, heard *Heard) error {
+	// Nothing is sent but the handshake; only what the server says matters.
+	trust := &tls.Config{InsecureSkipVerify: true, ServerName: s.Trust.NameFor(config.HostOf(s.Address)), MaxVersion: tls.VersionTLS12} //nolint:gosec // see above
+	conn := tls.Client(heard, trust)
+	if conn.HandshakeContext(ctx) != nil {
+		return heard.endedTLS()
+	}
+	if said := AwaitIRCCapabilities(conn); said != nil && failure.ReasonOf(said) == failure.Throttled {
+		return said
+	}
+	return nil
 }
 
 // beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it identifies the server's protocol.
-func (s *TLSServer) beginXMPP(ctx context.Context, conn *opening) error {
+func (s *TLSServer) beginXMPP(ctx context.Context, conn *Heard) error {
 	found := make(chan protocol, 1)
 	identifying, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.AfterFunc(cmp.Or(s.Silence, 2*time.Second), func() { found <- identify(identifying, s.Address, s.Domain) })
 	err := startXMPP(conn, s.StartTLS, s.Domain)
-	unanswered := err != nil && len(conn.heard) == 0
+	unanswered := err != nil && len(conn.opening()) == 0
 	what := unknownProtocol
 	switch started := !timer.Stop(); {
 	case started && !unanswered:

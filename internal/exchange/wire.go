@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -26,8 +27,8 @@ type Wire struct {
 	ended atomic.Bool
 	// secure is true once the client has begun TLS on the newest connection.
 	secure atomic.Bool
-	// silent is true until something is read from the newest connection; alert is true if that was a TLS alert.
-	silent, alert atomic.Bool
+	// heard is the newest connection.
+	heard atomic.Pointer[Heard]
 	// AddressKey is the key that configures the address; "url" by default.
 	AddressKey string
 	// PlainHint says what to do if the port speaks plain HTTP; by default, to write another scheme.
@@ -46,9 +47,9 @@ func (w *Wire) Watch(dial DialFunc) DialFunc {
 		}
 		w.ended.Store(false) // an earlier connection was to another server, before a redirect
 		w.secure.Store(false)
-		w.alert.Store(false)
-		w.silent.Store(conn.RemoteAddr().Network() == "tcp")
-		return &watchedConn{conn, w}, nil
+		heard := Hear(conn)
+		w.heard.Store(heard)
+		return &watchedConn{heard, w}, nil
 	}
 }
 
@@ -68,6 +69,11 @@ func (w *Wire) Explain(err error) error {
 	if failure.HasType[*failure.Error](err) {
 		return err
 	}
+	if heard := w.heard.Load(); heard != nil {
+		if refused := heard.Refusal(); refused != nil {
+			return refused
+		}
+	}
 	switch reason := failure.ReasonOf(err); {
 	case reason == failure.Timeout && w.unresolved.Load():
 		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: check the network of the exporter or of its container")
@@ -77,7 +83,7 @@ func (w *Wire) Explain(err error) error {
 		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or set the port that speaks TLS")
 	case plainAnswer(err) != "":
 		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
-	case (reason == failure.Timeout || reason == failure.Closed) && w.silent.Load():
+	case (reason == failure.Timeout || reason == failure.Closed) && w.silent():
 		return &failure.Error{Reason: reason, Err: err, Guess: w.otherScheme()}
 	case reason == failure.Malformed && w.ended.Load():
 		return failure.Errorf(failure.Closed, "the answer ends early: %w", err)
@@ -102,8 +108,17 @@ func (w *Wire) otherScheme() string {
 // toPlain says what to do if the port speaks plain HTTP.
 func (w *Wire) toPlain() string { return cmp.Or(w.PlainHint, "write http:// in the "+w.where()) }
 
+// silent reports whether the server has sent nothing on the newest connection, if that is over TCP.
+func (w *Wire) silent() bool {
+	heard := w.heard.Load()
+	return heard != nil && len(heard.opening()) == 0 && heard.RemoteAddr().Network() == "tcp"
+}
+
 // MetTLS reports whether plain HTTP was answered in TLS.
-func (w *Wire) MetTLS() bool { return w.alert.Load() && !w.secure.Load() }
+func (w *Wire) MetTLS() bool {
+	heard := w.heard.Load()
+	return heard != nil && bytes.HasPrefix(heard.opening(), []byte{tlsAlert}) && !w.secure.Load()
+}
 
 // answersHTTP matches the beginning of an HTTP answer, or of an HTML page without a header.
 var answersHTTP = regexp.MustCompile(`(?i)^(HTTP/|<!doc|<html|<head)`)
@@ -149,7 +164,7 @@ func RefusesClient(err error) bool {
 }
 
 type watchedConn struct {
-	net.Conn
+	*Heard
 	wire *Wire
 }
 
@@ -160,15 +175,12 @@ func (c *watchedConn) Write(b []byte) (int, error) {
 	if len(b) > 0 && b[0] == handshakeRecord {
 		c.wire.secure.Store(true)
 	}
-	return c.Conn.Write(b)
+	return c.Heard.Write(b)
 }
 
 func (c *watchedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if n > 0 && c.wire.silent.Swap(false) {
-		c.wire.alert.Store(b[0] == tlsAlert)
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+	n, err := c.Heard.Read(b)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		c.wire.ended.Store(true)
 	}
 	return n, err

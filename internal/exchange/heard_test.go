@@ -1,0 +1,208 @@
+package exchange
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+const (
+	ngIRCdRefusal = "ERROR :Connection refused, too many connections from your IP address\r\n"
+	unrealRefusal = "ERROR :Closing Link: [192.0.2.1] (Throttled: Reconnecting too fast)"
+	banned        = ":irc.test 465 * :You're banned!\r\n"
+	zLined        = "ERROR :Closing link: (1AA@192.0.2.1) [Z-lined: connecting too many times]\r\n"
+)
+
+// brokenWrites are the errors of writing to a server that has gone.
+var brokenWrites = []error{syscall.EPIPE, syscall.ECONNRESET}
+
+func TestWordsBeforeABrokenWriteAreRead(t *testing.T) {
+	for _, broken := range brokenWrites {
+		for _, end := range []error{io.EOF, syscall.ECONNRESET} {
+			conn, err := exchangetest.Refusing{Words: "the words", Write: broken, End: end}.Dial(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			heard := Hear(conn)
+			for range 2 {
+				if n, err := heard.Write([]byte("hello")); n != 5 || err != nil {
+					t.Errorf("%v: write: %d, %v", broken, n, err)
+				}
+			}
+			words := make([]byte, 100)
+			if n, err := heard.Read(words); err != nil || string(words[:n]) != "the words" {
+				t.Errorf("%v: read %q, %v", broken, words[:n], err)
+			}
+			if _, err := heard.Read(words); err == nil || failure.ReasonOf(err) != failure.Closed {
+				t.Errorf("%v: after the words: %v", broken, err)
+			}
+		}
+	}
+}
+
+func TestBrokenWriteWithoutWordsIsToldAsItIs(t *testing.T) {
+	for _, broken := range brokenWrites {
+		ctx := WithDialer(t.Context(), exchangetest.Refusing{Write: broken}.Dial)
+		err := (&TLSServer{Address: "irc.test:6697"}).Converse(ctx, &Record{}, nil)
+		wantReason(t, err, failure.Closed)
+		if err != nil && !strings.Contains(err.Error(), broken.Error()) {
+			t.Errorf("%v does not name %v", err, broken)
+		}
+	}
+}
+
+// A server that reads nothing is no server that has gone.
+func TestWriteThatTakesTooLongFails(t *testing.T) {
+	conn, err := exchangetest.Refusing{Words: "the words", Write: os.ErrDeadlineExceeded}.Dial(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Hear(conn).Write([]byte("hello")); err == nil || failure.ReasonOf(err) != failure.Timeout {
+		t.Errorf("got %v, want a timeout", err)
+	}
+}
+
+func TestLastWordsDecideInEveryProtocol(t *testing.T) {
+	const stream = "<?xml version='1.0'?><stream:stream version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
+	const ban = "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>"
+	ask := func(method, url string) func(*testing.T, *http.Request) error {
+		return func(t *testing.T, r *http.Request) error {
+			h := &HTTP{Settings: config.HTTP{URL: url}, Limit: 1000}
+			answer, err := h.Do(r.Context(), &Record{}, method, url, nil, strings.NewReader(strings.Repeat("x", 100_000)))
+			if err != nil {
+				return err
+			}
+			return answer.Refusal(method, url)
+		}
+	}
+	connect := func(s TLSServer) func(*testing.T, *http.Request) error {
+		return func(_ *testing.T, r *http.Request) error { return s.Converse(r.Context(), &Record{}, nil) }
+	}
+	for name, tt := range map[string]struct {
+		words string
+		talk  func(*testing.T, *http.Request) error
+		want  failure.Reason
+	}{
+		"IRC refusal on a TLS port":        {ngIRCdRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
+		"without a line end":               {unrealRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
+		"IRC refusal for HTTPS":            {unrealRefusal + "\r\n", ask(http.MethodPost, "https://irc.test:8600/api"), failure.Throttled},
+		"IRC refusal for HTTP":             {ngIRCdRefusal, ask(http.MethodGet, "http://irc.test:8600/api"), failure.Throttled},
+		"stream error before STARTTLS":     {stream + ban, connect(TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test"}), failure.Throttled},
+		"another service on a TLS port":    {"SSH-2.0-OpenSSH_9.2\r\n", connect(TLSServer{Address: "irc.test:6697"}), failure.TLS},
+		"401 before the body is sent":      {"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", ask(http.MethodPost, "http://web.test/"), failure.Unauthorized},
+		"413 without a length":             {"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\ntoo large", ask(http.MethodPost, "http://web.test/"), failure.HTTPStatus},
+		"429 with less than its length":    {"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\nslow", ask(http.MethodPost, "http://web.test/"), failure.Throttled},
+		"200 with less than its length":    {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", ask(http.MethodPost, "http://web.test/"), failure.Closed},
+		"403 for a request without a body": {"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", ask(http.MethodGet, "http://web.test/"), failure.Forbidden},
+	} {
+		for _, broken := range brokenWrites {
+			for _, end := range []error{io.EOF, syscall.ECONNRESET} {
+				t.Run(name, func(t *testing.T) {
+					r := (&http.Request{}).WithContext(WithDialer(t.Context(), exchangetest.Refusing{Words: tt.words, Write: broken, End: end}.Dial))
+					wantReason(t, tt.talk(t, r), tt.want)
+				})
+			}
+		}
+	}
+}
+
+func TestRetryAfterOfAnAnswerIsInItsFailure(t *testing.T) {
+	answer := &Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"90"}}}
+	if got := failure.RetryAfterOf(answer.Refusal(http.MethodGet, "http://web.test/")); got != 90*time.Second {
+		t.Errorf("got %s, want 90s", got)
+	}
+}
+
+func TestBanIsReadToItsERRORLine(t *testing.T) {
+	for text, want := range map[string]string{
+		banned + zLined:                            "Z-lined",
+		banned:                                     "You're banned!",
+		strings.TrimSuffix(zLined, "\r\n"):         "Z-lined",
+		":irc.test NOTICE * :hello\r\n" + zLined:   "Z-lined",
+		banned + ":irc.test NOTICE * :write to us": "You're banned!",
+	} {
+		err := AwaitIRCCapabilities(strings.NewReader(text))
+		wantReason(t, err, failure.Throttled)
+		if err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestDeliberateEndOfTLSIsTold has servers that end TLS in each way. In TLS 1.3 a client cannot see why a server ended it in the handshake.
+func TestDeliberateEndOfTLSIsTold(t *testing.T) {
+	const closeNotify = "\x15\x03\x03\x00\x02\x01\x00"
+	certificate := exchangetest.Chain(exchangetest.Certificate{Name: "irc.test"}.Make(t))
+	served := func(words string) func(net.Conn) {
+		return func(conn net.Conn) {
+			server := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+			if server.HandshakeContext(t.Context()) == nil && server.ConnectionState().Version == tls.VersionTLS12 {
+				io.WriteString(server, words) //nolint:errcheck // the client tells
+			}
+			server.Close() //nolint:errcheck,gosec // a test's server
+		}
+	}
+	for name, tt := range map[string]struct {
+		serve func(net.Conn)
+		want  failure.Reason
+		says  string
+	}{
+		"a ban, which only TLS 1.2 shows":        {served(banned + zLined), failure.Throttled, "Z-lined"},
+		"a proxy without its server":             {served(""), failure.Closed, "CAP LS"},
+		"another end of the session":             {served("ERROR :Closing Link (Server shutdown)\r\n"), failure.Closed, "CAP LS"},
+		"an end in the handshake":                {exchangetest.Say(closeNotify), failure.Throttled, "on purpose"},
+		"an end after the server's first record": {exchangetest.Say("\x16\x03\x03\x00\x01\x00" + closeNotify), failure.Throttled, "on purpose"},
+		"a crash in the handshake":               {exchangetest.Say("\x16\x03\x03"), failure.Closed, "handshake"},
+		"a refusal of the handshake":             {exchangetest.Say("\x15\x03\x03\x00\x02\x02\x28"), failure.TLS, "handshake"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &TLSServer{Address: exchangetest.ServeEach(t, l, tt.serve), Trust: config.TLS{InsecureSkipVerify: true}}
+			err = s.Converse(t.Context(), &Record{}, func(conn *tls.Conn) error {
+				io.WriteString(conn, "CAP LS 302\r\n") //nolint:errcheck // the answer tells
+				return AwaitIRCCapabilities(conn)
+			})
+			wantReason(t, err, tt.want)
+			if err != nil && !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("%v, want %s in it", err, tt.says)
+			}
+		})
+	}
+}
+
+func TestProductsShowThemselves(t *testing.T) {
+	for line, want := range map[string]Product{
+		":irc.test CAP * LS :echo-message inspircd.org/poison":                     InspIRCd,
+		":irc.test 004 x irc.test InspIRCd-3 BIRiorswx":                            InspIRCd,
+		":irc.test 002 x :Your host is irc.test, running version UnrealIRCd-6.1.8": UnrealIRCd,
+		":irc.test CAP * LS * :sts=port=6697 unrealircd.org/link-security=2":       UnrealIRCd,
+		":irc.test 004 x irc.test ngircd-26.1 abBcCFiIoqrRswx":                     NgIRCd,
+		":irc.test CAP * LS :draft/relaymsg=/ ergo.chat/nope":                      Ergo,
+		":irc.test CAP * LS :solanum.chat/identify-msg multi-prefix":               Solanum,
+		":irc.test CAP * LS :multi-prefix":                                         "",
+		"ERROR :Closing Link: (Throttled by UnrealIRCd-6.1.8)":                     "",
+		":irc.test NOTICE * :we moved from InspIRCd-3":                             "",
+	} {
+		var r Record
+		r.RecogniseIRCLines(line + "\r\n")
+		if r.Product != want {
+			t.Errorf("%q: %q, want %q", line, r.Product, want)
+		}
+		if hint := LimitHint(r.Product); !strings.Contains(hint, string(want)) || want == "" && strings.Contains(hint, "IRCd") {
+			t.Errorf("%q: the hint names another product: %s", want, hint)
+		}
+	}
+}
