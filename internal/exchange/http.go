@@ -104,14 +104,19 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	r.HTTPStatus = resp.StatusCode
 	e.Status, e.Header = resp.StatusCode, maskedHeader(resp.Header)
 	content, err := readLimited(resp.Body, h.Limit)
-	// A server that refuses a request before it has read it all may reset the connection: the status says why it did.
-	if refused := resp.StatusCode >= http.StatusBadRequest; err != nil && !(refused && failure.ReasonOf(err) == failure.Closed) {
+	if err != nil && !(refusals[resp.StatusCode] && failure.ReasonOf(err) == failure.Closed) {
 		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, PrintableURL(rawURL), resp.StatusCode, err)
 	}
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
 	}
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
+}
+
+// refusals are the statuses of servers that may not read a whole request, and so reset the connection: the status says why they did.
+// With other statuses, the answer may be what the target is about.
+var refusals = map[int]bool{
+	http.StatusUnauthorized: true, http.StatusForbidden: true, http.StatusRequestEntityTooLarge: true, http.StatusTooManyRequests: true,
 }
 
 // MaxHeaderBytes is how long the header of an answer may be.

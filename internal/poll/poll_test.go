@@ -137,14 +137,14 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 	})
 }
 
-// TestReasonsOfOneKindAreNoSeriesOfOthers: only what speaks to an IRC server can be throttled.
+// TestReasonsOfOneKindAreNoSeriesOfOthers: only what calls a method can get a call's error.
 func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
-	for kind, want := range map[string]bool{"irc_tls": true, "tls": true, "irc_rpc": false, "docker": false} {
+	for kind, want := range map[string]bool{"irc_rpc": true, "irc_services": true, "irc_tls": false, "docker": false} {
 		p := newPoller(t, nil, Target{Name: "it", Kind: kind, Schedule: every(t, "30s"), Timeout: time.Second})
 		page := textOf(p)
 		wantLines(t, page, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
-		if got := strings.Contains(page, `chatstack_probe_failures_total{reason="throttled",target="it"} 0`+"\n"); got != want {
-			t.Errorf("%s: a series of the reason throttled: %t, want %t", kind, got, want)
+		if got := strings.Contains(page, `chatstack_probe_failures_total{reason="rpc_error",target="it"} 0`+"\n"); got != want {
+			t.Errorf("%s: a series of the reason rpc_error: %t, want %t", kind, got, want)
 		}
 	}
 }
@@ -153,15 +153,15 @@ func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stop := start(t, io.Discard, Target{
-			Name: "it", Kind: "irc_rpc", Schedule: every(t, "30s"), Timeout: time.Second,
-			Collector: reader(func(context.Context, *collectors.Batch) error { return failure.Errorf(failure.Throttled, "too often") }),
+			Name: "it", Kind: "irc_tls", Schedule: every(t, "30s"), Timeout: time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error { return failure.Errorf(failure.RPCError, "refused") }),
 		})
 		defer stop()
-		if page := textOf(p); strings.Contains(page, `reason="throttled"`) {
+		if page := textOf(p); strings.Contains(page, `reason="rpc_error"`) {
 			t.Errorf("the reason is there before it was seen:\n%s", page)
 		}
 		time.Sleep(time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_failures_total{reason="throttled",target="it"} 1`, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
+		wantLines(t, textOf(p), `chatstack_probe_failures_total{reason="rpc_error",target="it"} 1`, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
 	})
 }
 
