@@ -31,17 +31,39 @@ type IRC struct {
 // StartNgIRCd starts an IRC server.
 func StartNgIRCd(tb testing.TB) *IRC {
 	tb.Helper()
-	return startIRC(tb, "ngircd", "--nodaemon", "--config")
+	return StartNgIRCdLimited(tb, 0)
+}
+
+// StartNgIRCdLimited is StartNgIRCd with a limit of the connections of one address at the same time.
+func StartNgIRCdLimited(tb testing.TB, connections int) *IRC {
+	tb.Helper()
+	return startIRC(tb, ircSettings{Connections: connections}, "ngircd", "--nodaemon", "--config")
 }
 
 // StartInspIRCd starts another IRC server.
 func StartInspIRCd(tb testing.TB) *IRC {
 	tb.Helper()
-	return startIRC(tb, "inspircd", "--nofork", "--config")
+	return StartInspIRCdWith(tb, "")
+}
+
+// StartInspIRCdWith is StartInspIRCd with additional lines before its connect block.
+func StartInspIRCdWith(tb testing.TB, lines string) *IRC {
+	tb.Helper()
+	return startIRC(tb, ircSettings{Lines: lines}, "inspircd", "--nofork", "--config")
+}
+
+// ConnectBan are lines of InspIRCd that ban an address after 10 connections in an hour, as its example file does, from the start.
+const ConnectBan = `<module name="connectban"><connectban threshold="10" banduration="6h" bootwait="0" splitwait="0">`
+
+// ircSettings are what the templates of IRC servers get.
+type ircSettings struct {
+	Host, Dir   string
+	Connections int    // of one address; 0 is no limit
+	Lines       string // additional ones
 }
 
 // startIRC starts the IRC server of a Debian package. The path of its configuration follows the arguments.
-func startIRC(tb testing.TB, name string, arguments ...string) *IRC {
+func startIRC(tb testing.TB, settings ircSettings, name string, arguments ...string) *IRC {
 	tb.Helper()
 	program := binary(tb, name, name)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
@@ -53,7 +75,8 @@ func startIRC(tb testing.TB, name string, arguments ...string) *IRC {
 	certificate, key := i.Authority.Issue(host, "127.0.0.1")
 	i.write("cert.pem", certificate)
 	i.write("key.pem", key)
-	i.configure(name+".conf", struct{ Host, Dir string }{i.Host, i.dir})
+	settings.Host, settings.Dir = i.Host, i.dir
+	i.configure(name+".conf", settings)
 	i.ready = func(ctx context.Context) error {
 		c, err := dialIRC(ctx, i.Addr, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
 		if err != nil {
@@ -74,17 +97,24 @@ type Operator struct {
 // Operator connects as an operator and joins the channel.
 func (i *IRC) Operator() *Operator {
 	i.tb.Helper()
-	o, err := dialIRC(i.tb.Context(), i.Addr, "boss")
-	if err != nil {
-		i.tb.Fatalf("connect to %s: %v", i.name, err)
-	}
-	i.tb.Cleanup(func() { o.Close() }) //nolint:errcheck,gosec // the server may be gone
+	o := i.User("boss")
 	if err := o.Do("OPER boss pw-boss", "381"); err != nil {
 		i.tb.Fatal(err)
 	}
 	if err := o.Do("JOIN "+IRCChannel, "366"); err != nil {
 		i.tb.Fatal(err)
 	}
+	return o
+}
+
+// User connects as a user, until the test ends.
+func (i *IRC) User(nick string) *Operator {
+	i.tb.Helper()
+	o, err := dialIRC(i.tb.Context(), i.Addr, nick)
+	if err != nil {
+		i.tb.Fatalf("connect to %s: %v", i.name, err)
+	}
+	i.tb.Cleanup(func() { o.Close() }) //nolint:errcheck,gosec // the server may be gone
 	return o
 }
 
