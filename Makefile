@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages relay story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,6 +160,12 @@ RELAYTIME ?= 1h
 
 relay: ## A relay check each second over a real bridge, RELAYTIME long: no message is lost or heard twice, and nothing grows.
 	$(GO) test -count=1 -v -timeout 24h -tags realservers -run '^TestRealRelayStaysFlat$$' ./collectors -relay.time=$(RELAYTIME)
+
+NOBANTIME          ?= 15m
+NOBANTIME_INSPIRCD ?= 70m
+
+noban: ## A wrong password against ejabberd and ngIRCd, NOBANTIME long, and InspIRCd, NOBANTIME_INSPIRCD long: no server bans the exporter.
+	$(GO) test -count=1 -v -timeout 24h -tags realservers -run '^TestRealNoBan$$' ./collectors -noban.time=$(NOBANTIME) -noban.inspircd=$(NOBANTIME_INSPIRCD)
 
 # Random tests begin with this number, which a commit keeps: what fails fails again, and the next commit tries others.
 # SEED=$(date +%s) tries others at once.
