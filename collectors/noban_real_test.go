@@ -35,7 +35,7 @@ func TestRealNoBan(t *testing.T) {
 	outlast := func(t *testing.T, targets string, wait time.Duration, served Collector) {
 		t.Helper()
 		exporter := realstack.StartExporter(t, program, targets, nil)
-		time.Sleep(wait) //nolint:forbidigo // servers count in real time
+		time.Sleep(wait) // servers count in real time
 		exporter.Stop()
 		wantLogin(t, "a new connection", probeLogin(t, served), "")
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -75,22 +76,22 @@ func TestWriteThatTakesTooLongFails(t *testing.T) {
 func TestLastWordsDecideInEveryProtocol(t *testing.T) {
 	const stream = "<?xml version='1.0'?><stream:stream version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
 	const ban = "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>"
-	ask := func(method, url string) func(*testing.T, *http.Request) error {
-		return func(t *testing.T, r *http.Request) error {
+	ask := func(method, url string) func(context.Context) error {
+		return func(ctx context.Context) error {
 			h := &HTTP{Settings: config.HTTP{URL: url}, Limit: 1000}
-			answer, err := h.Do(r.Context(), &Record{}, method, url, nil, strings.NewReader(strings.Repeat("x", 100_000)))
+			answer, err := h.Do(ctx, &Record{}, method, url, nil, strings.NewReader(strings.Repeat("x", 100_000)))
 			if err != nil {
 				return err
 			}
 			return answer.Refusal(method, url)
 		}
 	}
-	connect := func(s TLSServer) func(*testing.T, *http.Request) error {
-		return func(_ *testing.T, r *http.Request) error { return s.Converse(r.Context(), &Record{}, nil) }
+	connect := func(s TLSServer) func(context.Context) error {
+		return func(ctx context.Context) error { return s.Converse(ctx, &Record{}, nil) }
 	}
 	for name, tt := range map[string]struct {
 		words string
-		talk  func(*testing.T, *http.Request) error
+		talk  func(context.Context) error
 		want  failure.Reason
 	}{
 		"IRC refusal on a TLS port":        {ngIRCdRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
@@ -108,8 +109,8 @@ func TestLastWordsDecideInEveryProtocol(t *testing.T) {
 		for _, broken := range brokenWrites {
 			for _, end := range []error{io.EOF, syscall.ECONNRESET} {
 				t.Run(name, func(t *testing.T) {
-					r := (&http.Request{}).WithContext(WithDialer(t.Context(), exchangetest.Refusing{Words: tt.words, Write: broken, End: end}.Dial))
-					wantReason(t, tt.talk(t, r), tt.want)
+					ctx := WithDialer(t.Context(), exchangetest.Refusing{Words: tt.words, Write: broken, End: end}.Dial)
+					wantReason(t, tt.talk(ctx), tt.want)
 				})
 			}
 		}

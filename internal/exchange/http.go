@@ -104,7 +104,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	r.HTTPStatus = resp.StatusCode
 	e.Status, e.Header = resp.StatusCode, maskedHeader(resp.Header)
 	content, err := readLimited(resp.Body, h.Limit)
-	if err != nil && !(refusals[resp.StatusCode] && failure.ReasonOf(err) == failure.Closed) {
+	if err != nil && (!refusals[resp.StatusCode] || failure.ReasonOf(err) != failure.Closed) {
 		return nil, fmt.Errorf("%s %s: status %d: read body: %w", method, PrintableURL(rawURL), resp.StatusCode, err)
 	}
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {

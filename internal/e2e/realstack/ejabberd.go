@@ -80,7 +80,7 @@ func (e *Ejabberd) call(ctx context.Context, command, arguments string) error {
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	if resp.StatusCode != http.StatusOK {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000)) //nolint:errcheck // the status says enough
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000)) // the status says enough
 		return fmt.Errorf("%s: status %d: %s", command, resp.StatusCode, said)
 	}
 	return nil

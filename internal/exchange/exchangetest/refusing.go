@@ -49,8 +49,14 @@ func (c *refusing) Close() error {
 	return nil
 }
 
-func (*refusing) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
-func (*refusing) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
+func (*refusing) LocalAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+}
+
+func (*refusing) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2}
+}
+
 func (*refusing) SetDeadline(time.Time) error      { return nil }
 func (*refusing) SetReadDeadline(time.Time) error  { return nil }
 func (*refusing) SetWriteDeadline(time.Time) error { return nil }
