@@ -40,22 +40,35 @@ func (s *site) drillQuiet(t *testing.T) {
 	s.settle()
 	place, begun := s.operators.place(), time.Now()
 	rounds := 0
+	var slow []notice // told with right where a restart takes longer than TargetDown waits
 	for ; time.Since(begun) < quietFor; rounds++ {
 		s.deploy("docs")
+		stopped := time.Now()
 		prosody.Stop()
 		prosody.Start()
+		if time.Since(stopped) > 3*time.Second {
+			slow = slowRestarts
+		}
 		bridge.Drop() //nolint:errcheck,gosec // the server has ended it
 		bridge = s.connect(prosody)
 		s.rotate(prosody)
+		// Each restart costs two readings or three on a busy machine, and TargetUnstable allows 36 an hour.
 		round := time.Now()
-		s.await("a quiet while", func() bool { return time.Since(round) > 20*time.Second })
+		s.await("a quiet while", func() bool { return time.Since(round) > 40*time.Second })
 	}
 	s.settle()
-	s.nothingElse(place, fault{name: "quiet hour"})
+	s.nothingElse(place, fault{name: "quiet hour", may: slow})
 	s.report.add(row{
 		fault: fmt.Sprintf("%d deploys, restarts of the XMPP server and log rotations", rounds), alert: "nobody is told", severity: "-",
 		metric: -1, notified: -1, resolved: -1, note: fmt.Sprintf("(%.0fs)", time.Since(begun).Seconds()),
 	})
+}
+
+// slowRestarts are what a busy machine makes of restarts of the XMPP server.
+var slowRestarts = []notice{
+	{"TargetDown", "warning", of("target", "xmpp_status", "kind", "xmpp_status")},
+	{"TargetDown", "warning", of("target", "xmpp_metrics", "kind", "xmpp_metrics")},
+	{"TargetUnstable", "warning", of("target", "xmpp_status")}, {"TargetUnstable", "warning", of("target", "xmpp_metrics")},
 }
 
 // rotate does what logrotate does with a server's log.
