@@ -54,6 +54,8 @@ type Options struct {
 	Log *slog.Logger
 	// CheckWrites lets Check send messages over a bridge.
 	CheckWrites bool
+	// Waiting shows the names of the targets that Check still waits for, every second once it takes long; nil shows nothing.
+	Waiting func(targets []string)
 	// EnableLifecycle allows changes over HTTP: POST /-/reload, to set and end maintenance, and to forget containers.
 	EnableLifecycle bool
 	ServiceManager

@@ -168,8 +168,9 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		file string
 		env  map[string]string // nil is the stack's
 		args []string
-		// Each stream holds all of these, and is empty where there are none. What is wrong ends with the exit code 1.
+		// Each stream holds all of these, and is empty where there are none. What is wrong ends with the exit code 1, unless code says otherwise.
 		stdout, stderr []string
+		code           int
 	}{
 		"version": {args: []string{"version"}, stdout: []string{"chatstack_exporter, version "}},
 		"check-config of a good file": {
@@ -182,14 +183,30 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		},
 		"interval without a unit": {
 			args:   []string{"check-config", "--poll.interval=30"},
-			stderr: []string{`--poll.interval is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`},
+			stderr: []string{`--poll.interval is "30", must be a duration such as 500ms, 30s, 5m or 14d; write 30s`}, code: 2,
 		},
 		"timeout of two words": {
 			args:   []string{"check-config", "--poll.timeout=10 sec"},
-			stderr: []string{`--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`},
+			stderr: []string{`--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`}, code: 2,
 		},
-		"unknown flag":    {args: []string{"--no-such-flag"}, stderr: []string{"no-such-flag", "--help"}},
-		"unknown command": {args: []string{"juggle"}, stderr: []string{"juggle", "--help"}},
+		"unknown flag":       {args: []string{"--no-such-flag"}, stderr: []string{"serve has no flag --no-such-flag; try --help"}, code: 2},
+		"mistyped flag":      {args: []string{"check", "--config.fil=x"}, stderr: []string{"check has no flag --config.fil; did you mean --config.file?"}, code: 2},
+		"another's flag":     {args: []string{"check", "--recording"}, stderr: []string{"check has no flag --recording"}, code: 2},
+		"unknown command":    {args: []string{"juggle"}, stderr: []string{`unknown command "juggle"; try --help`}, code: 2},
+		"mistyped":           {args: []string{"chekc"}, stderr: []string{`unknown command "chekc"; did you mean check?`}, code: 2},
+		"help for one":       {args: []string{"help", "rule"}, stderr: []string{`unknown command "rule"; did you mean rules?`}, code: 2},
+		"two files":          {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},
+		"two kinds of rules": {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
+		"drill unconfirmed": {
+			args:   []string{"drill", "--severity=critical", "--prometheus=http://127.0.0.1:1", "--alertmanager=http://127.0.0.1:1"},
+			stderr: []string{"add --yes"}, code: 2,
+		},
+		"drill without a URL":      {args: []string{"drill", "--prometheus=9090", "--alertmanager=http://127.0.0.1:1"}, stderr: []string{"--prometheus"}, code: 2},
+		"healthcheck's wrong use":  {args: []string{"healthcheck", "--no-such-flag"}, stderr: []string{"healthcheck has no flag --no-such-flag"}, code: 1},
+		"healthcheck's wrong word": {args: []string{"healthcheck", "twice"}, stderr: []string{"unexpected twice"}, code: 1},
+		"file as an argument": {
+			env: two, args: []string{"check-config", "absent.yaml"}, stderr: []string{"absent.yaml"},
+		},
 		"file": {
 			file:   "poll:\n  intervall: 30s\ntargets:\n  - kind: telepathy\n",
 			stderr: []string{"exporter.yaml:2: ", "intervall", "exporter.yaml:4: ", "telepathy"},
@@ -210,8 +227,8 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 				env = stack.Environ()
 			}
 			p := startProgram(t, binary, directoryWith(t, c.file), env, append([]string{"--web.listen-address=127.0.0.1:0"}, c.args...)...)
-			if code := p.ExitCode(t, patience); (code == 0) != (c.stderr == nil) || code > 1 {
-				t.Errorf("exit code %d, want 1 where something is wrong", code)
+			if code := p.ExitCode(t, patience); (code == 0) != (c.stderr == nil) || code != max(code&1, c.code) {
+				t.Errorf("exit code %d, want %d, or 1 where something is wrong", code, c.code)
 			}
 			says(t, "standard output", p.Stdout.String(), c.stdout...)
 			says(t, "standard error", p.Stderr.String(), c.stderr...)

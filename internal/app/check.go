@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/common/version"
@@ -23,9 +22,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
-
-// checkParallelism is how many targets a check probes at once.
-const checkParallelism = 8
 
 // CheckResult is the result of checking one target. Its fields have the names and types of a service in the status report.
 type CheckResult struct {
@@ -51,6 +47,8 @@ type CheckResult struct {
 // The states of targets that a check does not probe.
 const (
 	notConfigured = "not configured"
+	// notFinished is the state of a target whose probe was running, or had not begun, when the check was interrupted.
+	notFinished = "not finished"
 	// leftToFirst is the state of a target that this exporter leaves to the first of its pair.
 	leftToFirst = "left to the first"
 )
@@ -63,6 +61,7 @@ type checkReport struct {
 	// Services are the targets that were probed, those that are down first.
 	Services      []CheckResult `json:"services"`
 	NotConfigured []string      `json:"not_configured"`
+	NotFinished   []string      `json:"not_finished,omitempty"`
 	LeftToFirst   []string      `json:"left_to_first,omitempty"`
 	// Warnings are likely mistakes in the configuration of targets that were not probed.
 	Warnings []string `json:"warnings"`
@@ -75,7 +74,7 @@ type writer interface {
 }
 
 // Check probes every configured target once and returns the results, failures first. For work that only one exporter may
-// do, it also asks the peers whether they do it. It does not touch the state file.
+// do, it also asks the peers whether they do it. It does not touch the state file. If ctx ends first, it returns what has finished.
 func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	cfg, err := LoadConfig(o)
 	if err != nil {
@@ -86,13 +85,12 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		return nil, err
 	}
 	results, facts := make([]CheckResult, len(cfg.Targets)), make([]health.Facts, len(cfg.Targets))
-	var probes sync.WaitGroup
-	slots := make(chan struct{}, checkParallelism)
+	probing, probes := make([]poll.Target, len(cfg.Targets)), newProbes()
 	// Before DisableWriting changes the settings, because the warnings are about the running exporter.
 	warnings, duties, untested := Warnings(cfg), dutiesOf(cfg), make([]string, len(cfg.Targets))
 	var peers []peer
 	if len(duties) > 0 {
-		probes.Go(func() { peers = askPeers(ctx, cfg.Peers) })
+		probes.Go(ctx, "the peers", func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
 		if w, ok := settings.(writer); ok && (!o.CheckWrites || settings.Common().Kind != "relay") {
@@ -105,20 +103,24 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if settings.Common().Kind == "relay" {
 			target.Timeout += chat.MaxJoin // there is only one attempt, so its own error counts
 		}
-		probes.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			results[i], facts[i] = resultOf(poll.Once(ctx, target, slog.New(slog.DiscardHandler)))
-			if results[i].State == "up" && untested[i] != "" {
-				results[i].Notes = append(results[i].Notes, "check writes nothing; "+untested[i])
+		probing[i] = target
+	}
+	for i, settings := range cfg.Targets {
+		name := settings.Common().Name
+		results[i] = CheckResult{Name: name, Kind: settings.Common().Kind, State: notFinished}
+		probes.Go(ctx, name, func() {
+			result, known := resultOf(poll.Once(ctx, probing[i], slog.New(slog.DiscardHandler)))
+			if result.State != "up" && ctx.Err() != nil {
+				return
 			}
-			addExpected(facts[i].Engines, settings)
+			if result.State == "up" && untested[i] != "" {
+				result.Notes = append(result.Notes, "check writes nothing; "+untested[i])
+			}
+			addExpected(known.Engines, settings)
+			results[i], facts[i] = result, known
 		})
 	}
-	probes.Wait()
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	probes.Wait(o.Waiting)
 	if err := addProblems(results, facts, cfg, memory); err != nil {
 		return nil, err
 	}
@@ -206,7 +208,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]
-		if k := results[i].Kind; server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
+		if k := results[i].Kind; results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
 			unserved = append(unserved, results[i].Name)
 		}
 		note := server.Warning()
@@ -275,9 +277,9 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// AllUp reports whether no target is down.
+// AllUp reports whether every probe has finished and no target is down.
 func AllUp(results []CheckResult) bool {
-	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.State == "down" })
+	return !slices.ContainsFunc(results, func(r CheckResult) bool { return r.State == "down" || r.State == notFinished })
 }
 
 // WriteJSON writes results for programs.
@@ -287,6 +289,8 @@ func WriteJSON(w io.Writer, results []CheckResult) error {
 		switch r.State {
 		case notConfigured:
 			report.NotConfigured = append(report.NotConfigured, r.Name)
+		case notFinished:
+			report.NotFinished = append(report.NotFinished, r.Name)
 		case leftToFirst:
 			report.LeftToFirst = append(report.LeftToFirst, r.Name)
 		default:
@@ -330,69 +334,107 @@ func printable(results []CheckResult) []CheckResult {
 	return shown
 }
 
+// painter colours text for a terminal.
+type painter bool
+
+func (colours painter) paint(code, text string) string {
+	if !colours {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
 // WriteTable writes results for people.
 func WriteTable(w io.Writer, results []CheckResult, colours bool) error {
 	results = printable(results)
 	widest := len("TARGET")
-	for _, r := range results {
-		widest = max(widest, len(r.Name))
-	}
-	paint := func(code, text string) string {
-		if !colours {
-			return text
+	unconfigured := namesOf(results, notConfigured)
+	for i := range results {
+		if results[i].State != notConfigured {
+			widest = max(widest, len(results[i].Name))
 		}
-		return "\x1b[" + code + "m" + text + "\x1b[0m"
 	}
+	p := painter(colours)
 	var b strings.Builder
-	down, up, left := 0, 0, 0
-	var summary strings.Builder
 	fmt.Fprintf(&b, "%-*s  %-4s  %8s  REASON\n", widest, "TARGET", "IS", "TOOK")
-	indent := strings.Repeat(" ", widest+2)
-	for _, r := range results {
-		took := time.Duration(r.Duration * float64(time.Second)).Round(100 * time.Microsecond).String()
-		switch r.State {
-		case "up":
-			up++
-			fmt.Fprintf(&b, "%-*s  %s  %8s", widest, r.Name, paint("32", "up  "), took)
-			if text := problemCount(r.Problems); text != "" {
-				fmt.Fprintf(&b, "  %s", paint("33", text))
-				fmt.Fprintf(&summary, "; %s up, %s", r.Name, text)
-			}
-			if len(r.Impairments) > 0 {
-				fmt.Fprintf(&b, "  %s", paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
-				fmt.Fprintf(&summary, "; %s up, partly working", r.Name)
-			}
-			b.WriteString("\n")
-		case "down":
-			down++
-			fmt.Fprintf(&b, "%-*s  %s  %8s  %s: %s\n", widest, r.Name, paint("31", "DOWN"), took, r.Reason, r.Error)
-			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), r.Hint)
-		case leftToFirst:
-			left++
-			fmt.Fprintf(&b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Name, "")
-		default:
-			fmt.Fprintf(&b, "%-*s  -     %8s  not configured, so not checked\n", widest, r.Name, "")
-		}
-		for i := range r.Problems {
-			if text := problemText(&r.Problems[i]); text != "" {
-				fmt.Fprintf(&b, "%s%s\n", indent, paint("33", text))
-			}
-		}
-		for _, n := range r.Notes {
-			fmt.Fprintf(&b, "%snote: %s\n", indent, n)
-		}
-		for _, text := range r.Warnings {
-			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("33", "warning:"), text)
-		}
+	for i := range results {
+		p.writeResult(&b, &results[i], widest)
 	}
-	fmt.Fprintf(&b, "\n%d up, %d down, %d not configured", up, down, len(results)-up-down-left)
-	if left > 0 {
-		fmt.Fprintf(&b, ", %d left to the first exporter", left)
+	if len(unconfigured) > 0 {
+		fmt.Fprintf(&b, "not configured, so not checked: %s\n", strings.Join(unconfigured, ", "))
 	}
-	b.WriteString(summary.String() + "\n")
-	if up+down+left == 0 {
-		fmt.Fprintf(&b, "%s %s\n", paint("33", "warning:"), NothingWatched)
-	}
+	p.writeSummary(&b, results, len(unconfigured))
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// namesOf returns the names of the targets in a state.
+func namesOf(results []CheckResult, state string) (names []string) {
+	for i := range results {
+		if results[i].State == state {
+			names = append(names, results[i].Name)
+		}
+	}
+	return names
+}
+
+// writeResult writes a target's row and the lines below it. A target that is not configured has only its warnings.
+func (p painter) writeResult(b *strings.Builder, r *CheckResult, widest int) {
+	took := time.Duration(r.Duration * float64(time.Second)).Round(100 * time.Microsecond).String()
+	indent, warning := strings.Repeat(" ", widest+2), "warning:"
+	switch r.State {
+	case "up":
+		fmt.Fprintf(b, "%-*s  %s  %8s", widest, r.Name, p.paint("32", "up  "), took)
+		if text := problemCount(r.Problems); text != "" {
+			fmt.Fprintf(b, "  %s", p.paint("33", text))
+		}
+		if len(r.Impairments) > 0 {
+			fmt.Fprintf(b, "  %s", p.paint("33", "partly working: "+strings.Join(r.Impairments, "; ")))
+		}
+		b.WriteString("\n")
+	case "down":
+		fmt.Fprintf(b, "%-*s  %s  %8s  %s: %s\n", widest, r.Name, p.paint("31", "DOWN"), took, r.Reason, r.Error)
+		fmt.Fprintf(b, "%s%s %s\n", indent, p.paint("1", "what to do:"), r.Hint)
+	case leftToFirst:
+		fmt.Fprintf(b, "%-*s  -     %8s  pair: other, so only the first exporter checks it\n", widest, r.Name, "")
+	case notFinished:
+		fmt.Fprintf(b, "%-*s  -     %8s  not finished: the check was interrupted\n", widest, r.Name, "")
+	default:
+		indent, warning = "", "warning: "+r.Name+":"
+	}
+	for i := range r.Problems {
+		if text := problemText(&r.Problems[i]); text != "" {
+			fmt.Fprintf(b, "%s%s\n", indent, p.paint("33", text))
+		}
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintf(b, "%snote: %s\n", indent, n)
+	}
+	for _, text := range r.Warnings {
+		fmt.Fprintf(b, "%s%s %s\n", indent, p.paint("33", warning), text)
+	}
+}
+
+// writeSummary writes how many targets are in which state, and what does not work although its target is up.
+func (p painter) writeSummary(b *strings.Builder, results []CheckResult, unconfigured int) {
+	fmt.Fprintf(b, "\n%d up, %d down, %d not configured", len(namesOf(results, "up")), len(namesOf(results, "down")), unconfigured)
+	if left := len(namesOf(results, leftToFirst)); left > 0 {
+		fmt.Fprintf(b, ", %d left to the first exporter", left)
+	}
+	if n := len(namesOf(results, notFinished)); n > 0 {
+		fmt.Fprintf(b, ", %d not finished", n)
+	}
+	for i := range results {
+		r := &results[i]
+		if text := problemCount(r.Problems); text != "" && r.State == "up" {
+			fmt.Fprintf(b, "; %s up, %s", r.Name, text)
+		}
+		if len(r.Impairments) > 0 && r.State == "up" {
+			fmt.Fprintf(b, "; %s up, partly working", r.Name)
+		}
+	}
+	b.WriteString("\n")
+	if len(results) == unconfigured {
+		fmt.Fprintf(b, "%s %s\n", p.paint("33", "warning:"), NothingWatched)
+	}
 }

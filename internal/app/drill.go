@@ -33,6 +33,12 @@ type DrillOptions struct {
 	DryRun bool
 }
 
+// UsageError is the error of a command that was given flags that it cannot use.
+type UsageError struct{ error }
+
+// Unwrap returns what is wrong.
+func (e UsageError) Unwrap() error { return e.error }
+
 // drillReport is the JSON of a drill. What it shares with the status report has the same names and types.
 type drillReport struct {
 	Schema  status.Schema `json:"schema"`
@@ -46,7 +52,7 @@ type drillReport struct {
 // gets to. It calls report whenever steps are known, and announce before it waits.
 func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpath.Step), announce func(string)) (ok bool, err error) {
 	if d.Severity == alerts.Critical && !d.Yes && !d.DryRun {
-		return false, errors.New("--severity=critical rings real telephones: add --yes to confirm that")
+		return false, UsageError{errors.New("--severity=critical rings real telephones: add --yes to confirm that")}
 	}
 	path, err := newPath(o, &d)
 	if err != nil {
@@ -113,7 +119,10 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		}))
 		*server.client = alertpath.NewClient(server.name, exchange.HTTP{Settings: settings, UserAgent: "chatstack_exporter/" + version.Version}, credentials)
 	}
-	return path, errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return nil, UsageError{err}
+	}
+	return path, nil
 }
 
 // WriteDrillJSON writes steps for programs.

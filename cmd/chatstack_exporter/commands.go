@@ -1,0 +1,306 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/promslog"
+	promslogflag "github.com/prometheus/common/promslog/flag"
+	"github.com/prometheus/common/version"
+	toolkit "github.com/prometheus/exporter-toolkit/web"
+	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/app"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// The names of the commands.
+const (
+	serve       = "serve"
+	demo        = "demo"
+	check       = "check"
+	checkConfig = "check-config"
+	initial     = "init"
+	rules       = "rules"
+	drill       = "drill"
+	healthcheck = "healthcheck"
+	show        = "version"
+)
+
+// The flags that several commands use. A name that ends in a dot stands for all that begin with it.
+const (
+	configFile    = "config.file"
+	pollFlags     = "poll."
+	listenAddress = "web.listen-address"
+	webConfigFile = "web.config.file"
+	webFlags      = "web."
+	logFlags      = "log."
+)
+
+// commands lists each command with the shared flags that it uses. It accepts and hides the others, since scripts may give them.
+var commands = []struct {
+	name, help string
+	uses       []string
+	file       bool // the configuration may also be given as an argument
+}{
+	{serve, "Poll the stack; serve its metrics, a status page and the runbooks of the alerts. The default.", []string{configFile, pollFlags, webFlags, logFlags}, false},
+	{demo, "Run against a simulated stack; switch its faults on at http://127.0.0.1:9656/.", []string{pollFlags, webFlags, logFlags}, false},
+	{check, "Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.", []string{configFile, pollFlags}, true},
+	{
+		checkConfig, "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.",
+		[]string{configFile, pollFlags, webConfigFile}, true,
+	},
+	{
+		initial, "Look for a stack in Docker or on this machine, write a first configuration with it to FILE, and check it. Overwrites nothing.",
+		[]string{configFile, pollFlags}, true,
+	},
+	{rules, "Print the alert rules with the configured thresholds, as a Prometheus rule file.", []string{configFile}, true},
+	{
+		drill, "Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. Exit 1 if nobody is notified.",
+		[]string{configFile, listenAddress}, false,
+	},
+	{healthcheck, "Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.", []string{listenAddress}, false},
+	{show, "Print the version.", nil, false},
+}
+
+// commandLine has the values of all flags.
+type commandLine struct {
+	app *kingpin.Application
+	// The shared flags.
+	configFile, argument string
+	fileGiven            bool
+	interval, timeout    durationFlag
+	web                  map[string]*toolkit.FlagConfig // by command
+	logging              promslog.Config
+	lifecycle            bool
+	// The commands' own.
+	output                       string
+	write, withoutSecrets        bool
+	recording, manifest, testing bool
+	initial                      app.InitOptions
+	drill                        app.DrillOptions
+}
+
+func newCommandLine() *commandLine {
+	c := &commandLine{
+		app:      kingpin.New("chatstack_exporter", "Monitors a self-hosted chat stack (Prosody, UnrealIRCd, Atheme, Docker) and serves metrics for Prometheus."),
+		interval: durationFlag{name: "--poll.interval"}, timeout: durationFlag{name: "--poll.timeout"},
+		web:     map[string]*toolkit.FlagConfig{},
+		logging: promslog.Config{Level: promslog.NewLevel(), Format: promslog.NewFormat()},
+	}
+	c.app.Version(version.Print("chatstack_exporter"))
+	c.app.HelpFlag.Short('h')
+	c.app.GetFlag("help").Help("Show help.")
+	c.app.UsageWriter(os.Stdout).UsageTemplate(usageTemplate)
+	for _, declared := range commands {
+		cmd := c.app.Command(declared.name, declared.help)
+		c.addOwn(declared.name, cmd)
+		c.addShared(declared.name, cmd, declared.uses)
+		if declared.file {
+			cmd.Arg("FILE", "Same as --config.file.").PlaceHolder("FILE").StringVar(&c.argument)
+		}
+	}
+	c.app.GetCommand(serve).Default()
+	return c
+}
+
+// addOwn adds the flags that only this command has.
+func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
+	output := func() {
+		cmd.Flag("output", "Output format: table or json.").Default("table").EnumVar(&c.output, "table", "json")
+	}
+	switch name {
+	case check:
+		output()
+		cmd.Flag("write", "Also send what the running exporter would send: one message each way over the bridge. Canaries are never created.").BoolVar(&c.write)
+	case checkConfig:
+		cmd.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&c.withoutSecrets)
+	case initial:
+		cmd.Flag("project", "Compose project of the stack. Default: the one with the most chat services.").StringVar(&c.initial.Project)
+		cmd.Flag("domain", "Virtual host of the XMPP server, such as chat.example.org.").StringVar(&c.initial.Domain)
+	case rules:
+		cmd.Flag("recording", "Print the dashboards' recording rules instead.").BoolVar(&c.recording)
+		cmd.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").BoolVar(&c.manifest)
+		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
+	case drill:
+		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
+		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
+		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").StringVar(&c.drill.Exporter)
+		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").EnumVar(&c.drill.Severity, "none", "warning", "critical")
+		cmd.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&c.drill.Yes)
+		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
+		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
+		output()
+	}
+}
+
+// addShared adds the flags that every command accepts, and hides those that this one does not use.
+func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []string) {
+	own := cmd.Model().Flags
+	cmd.Flag(configFile, "Configuration file. Default: exporter.yaml in the working directory if it exists, else environment variables only.").
+		Default(app.DefaultConfigFile).IsSetByUser(&c.fileGiven).StringVar(&c.configFile)
+	cmd.Flag("poll.interval", "Time between two probes of a target, at least 1s; overrides the configuration.").SetValue(&c.interval)
+	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
+	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
+	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, forget containers.").BoolVar(&c.lifecycle)
+	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).SetValue(c.logging.Level)
+	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).SetValue(c.logging.Format)
+	for _, flag := range cmd.Model().Flags[len(own):] {
+		if !slices.ContainsFunc(uses, func(use string) bool {
+			return use == flag.Name || strings.HasSuffix(use, ".") && strings.HasPrefix(flag.Name, use)
+		}) {
+			cmd.GetFlag(flag.Name).Hidden()
+		}
+	}
+}
+
+// parse returns the command. It sets the values of its flags, and prints the help if that is what was asked for.
+func (c *commandLine) parse(args []string) (command string, err error) {
+	if args, err = c.commandFirst(args); err != nil {
+		return "", err
+	}
+	if command, err = c.app.Parse(args); err != nil {
+		return "", err
+	}
+	switch {
+	case c.argument != "" && c.fileGiven:
+		return "", errors.New("FILE and --config.file name the configuration twice; give one of them")
+	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):
+		return "", errors.New("--recording, --kubernetes and --tests exclude each other; give one of them")
+	}
+	c.configFile = cmp.Or(c.argument, c.configFile)
+	return command, nil
+}
+
+// commandFirst moves the command before the flags, because the parser takes flags before the command for those of serve. It
+// returns an error for an unknown command or flag.
+func (c *commandLine) commandFirst(args []string) ([]string, error) {
+	at := c.commandAt(args)
+	if at < 0 {
+		return args, c.checkFlags(serve, args)
+	}
+	name, rest := args[at], slices.Concat(args[:at], args[at+1:])
+	if name == "help" {
+		return c.commandFirst(append(rest, "--help"))
+	}
+	if cmd := c.app.GetCommand(name); cmd == nil {
+		return nil, fmt.Errorf("unknown command %q%s", name, didYouMean(name, commandNames()))
+	}
+	return append([]string{name}, rest...), c.checkFlags(name, rest)
+}
+
+// commandAt returns the index of the first argument that is neither a flag nor the value of one, -1 without any.
+func (c *commandLine) commandAt(args []string) int {
+	takesValue := map[string]bool{}
+	for _, cmd := range c.app.Model().Commands {
+		for _, flag := range cmd.Flags {
+			takesValue["--"+flag.Name] = !flag.IsBoolFlag()
+		}
+	}
+	for i := 0; i < len(args) && args[i] != "--"; i++ {
+		switch {
+		case takesValue[args[i]]:
+			i++
+		case !strings.HasPrefix(args[i], "-"):
+			return i
+		}
+	}
+	return -1
+}
+
+// completionFlag comes before the words to complete, in the scripts that the parser prints.
+const completionFlag = "--completion-bash"
+
+// complete prints what the last of the words may be. The parser does not list the commands, since there is a default.
+func (c *commandLine) complete(words []string) {
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return word == "=" }) // bash splits --flag=value in three
+	at := c.commandAt(words)
+	switch {
+	case at >= 0 && (at == len(words)-1 || words[at] == "help"):
+		fmt.Println(strings.Join(commandNames(), "\n"))
+		return
+	case at >= 0:
+		words = slices.Concat(words[at:at+1], words[:at], words[at+1:])
+	}
+	_, _ = c.app.Parse(append([]string{completionFlag}, words...)) // an unfinished line need not be right
+}
+
+// checkFlags returns an error for a flag that the command does not know.
+func (c *commandLine) checkFlags(command string, args []string) error {
+	var known []string
+	for _, flag := range slices.Concat(c.app.Model().Flags, c.app.GetCommand(command).Model().Flags) {
+		known = append(known, "--"+flag.Name)
+		if flag.IsBoolFlag() {
+			known = append(known, "--no-"+flag.Name)
+		}
+	}
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if flag, _, _ := strings.Cut(arg, "="); strings.HasPrefix(flag, "--") && !slices.Contains(known, flag) {
+			return fmt.Errorf("%s has no flag %s%s", command, flag, didYouMean(flag, known))
+		}
+	}
+	return nil
+}
+
+func didYouMean(name string, known []string) string {
+	if nearest := config.Nearest(name, known); nearest != "" {
+		return fmt.Sprintf("; did you mean %s?", nearest)
+	}
+	return ""
+}
+
+func commandNames() (names []string) {
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	return append(names, "help")
+}
+
+// durationFlag parses a duration like the configuration. Its error names the flag.
+type durationFlag struct {
+	name  string
+	value config.Duration
+}
+
+func (f *durationFlag) String() string { return f.value.Std().String() }
+
+func (f *durationFlag) Set(text string) error {
+	value := config.Duration(time.Second) // so that the error suggests seconds for a missing unit
+	if err := value.Set(text); err != nil {
+		return fmt.Errorf("%s %w", f.name, err)
+	}
+	f.value = value
+	return nil
+}
+
+// usageTemplate is the help, with a command's own flags first; without a command, with those of serve.
+const usageTemplate = `{{define "flags"}}{{.|FlagsToTwoColumns|FormatTwoColumns}}{{end -}}
+{{with .Context.SelectedCommand -}}
+usage: chatstack_exporter {{.Name}}{{if .FlagSummary}} {{.FlagSummary}}{{end}}{{range .Args}} [{{.PlaceHolder}}]{{end}}
+
+{{.Help|Wrap 0}}
+Flags:
+{{template "flags" .Flags}}{{template "flags" $.App.Flags}}
+{{- with .Args}}
+Arguments:
+{{.|ArgsToTwoColumns|FormatTwoColumns}}{{end}}
+{{- else -}}
+usage: chatstack_exporter [COMMAND] [<flags>]
+
+{{.App.Help|Wrap 0}}
+Commands; COMMAND --help shows the flags of one:
+{{range .App.Commands}}{{if ne .Name "help"}}  {{.Name}}
+{{.Help|Wrap 4}}{{end}}{{end}}
+Flags of serve, which runs if no command is named:
+{{range .App.Commands}}{{if .Default}}{{template "flags" .Flags}}{{end}}{{end}}{{template "flags" .App.Flags}}
+Exit codes: 0 all is well, 1 something is not, 2 wrong use. healthcheck has only 0 and 1.
+{{end}}`
