@@ -203,9 +203,9 @@ func New(o Options) (_ *App, err error) {
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		// A client that scrapes every minute keeps its connection.
 		IdleTimeout: 75 * time.Second,
-		ConnState:   newConnections(o.Log).stateChanged,
 		ErrorLog:    slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
+	ownConnections(o.Log).limit(a.server)
 	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	if a.health, err = newHealthServer(a, o, a.listeners); err != nil {
 		a.log.Warn("no socket for healthcheck; it cannot check the poll loop if the port requires a password or a certificate", "err", err)

@@ -4,10 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -188,6 +191,124 @@ func TestClientLeavesHalfOfTheConnectionsToOthers(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// limitedPipes serves over pipes with limits: 10 connections, 3 of one client, with a proxy at 127.0.0.1. Requests for
+// /wait are answered when release is closed.
+func limitedPipes(t *testing.T) (p *exportertest.Pipes, release chan struct{}) {
+	t.Helper()
+	release = make(chan struct{})
+	server := &http.Server{ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			<-release
+		}
+	})}
+	newConnections(slog.New(slog.DiscardHandler), 10, 3, func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }).limit(server)
+	return exportertest.ServePipes(t, server, server.Serve), release
+}
+
+// isOpen reports whether the server has not closed a connection that sent nothing.
+func isOpen(t *testing.T, c net.Conn) bool {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		return false
+	}
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func TestFullListenerClosesTheConnectionThatWasSilentLongest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, _ := limitedPipes(t)
+		conns := make([]net.Conn, 10)
+		for i := range conns {
+			conns[i] = p.Dial(tcpFrom(fmt.Sprintf("192.0.2.%d", i)))
+			time.Sleep(time.Second)
+		}
+		if status, err := askOver(t, conns[0], "/"); err != nil || status != http.StatusOK {
+			t.Fatalf("the first of ten: status %d, %v", status, err)
+		}
+		var later []net.Conn
+		for i := range 4 {
+			c := p.Dial(tcpFrom(fmt.Sprintf("198.51.100.%d", i)))
+			if status, err := askOver(t, c, "/"); err != nil || status != http.StatusOK {
+				t.Errorf("new client %d of a full listener: status %d, %v", i, status, err)
+			}
+			later = append(later, c)
+		}
+		for i, c := range conns {
+			if open, want := isOpen(t, c), i == 0 || i > 4; open != want {
+				t.Errorf("connection %d: open %t, want %t", i, open, want)
+			}
+		}
+		for _, c := range append(conns, later...) {
+			c.Close() //nolint:errcheck,gosec // in memory
+		}
+		synctest.Wait()
+		if status, err := askOver(t, p.Dial(tcpFrom("192.0.2.1")), "/"); err != nil || status != http.StatusOK {
+			t.Errorf("after all are gone: status %d, %v", status, err)
+		}
+	})
+}
+
+func TestTrustedProxyStandsForManyClients(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, release := limitedPipes(t)
+		// ask starts a request that is not answered, and returns the status if it is refused at once.
+		ask := func(from, header string) (status int) {
+			c := p.Dial(tcpFrom(from))
+			if _, err := fmt.Fprintf(c, "GET /wait HTTP/1.1\r\nHost: x\r\n%s\r\n", header); err != nil {
+				return 0
+			}
+			must(t, c.SetReadDeadline(time.Now().Add(time.Millisecond)))
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				return http.StatusOK
+			}
+			resp.Body.Close() //nolint:errcheck,gosec // only the status counts
+			c.Close()         //nolint:errcheck,gosec // in memory
+			return resp.StatusCode
+		}
+		for i, test := range []struct {
+			header string
+			want   int
+		}{
+			{"X-Forwarded-For: 192.0.2.1\r\n", http.StatusOK},
+			{"X-Forwarded-For: 198.51.100.7, 192.0.2.1\r\n", http.StatusOK},
+			{"X-Forwarded-For: 198.51.100.8\r\nX-Forwarded-For: 192.0.2.1:4711, 127.0.0.1\r\n", http.StatusOK},
+			{"X-Forwarded-For: 198.51.100.9, 192.0.2.1\r\n", http.StatusTooManyRequests},
+			{"X-Forwarded-For: 2001:db8::1\r\n", http.StatusOK},
+			{"X-Forwarded-For: [2001:db8::2]\r\n", http.StatusOK},
+			{"X-Forwarded-For: [2001:db8::3]:80\r\n", http.StatusOK},
+			{"X-Forwarded-For: 2001:db8::4\r\n", http.StatusTooManyRequests},
+			{"X-Forwarded-For: 198.51.100.9\r\n", http.StatusOK},
+		} {
+			if got := ask("127.0.0.1", test.header); got != test.want {
+				t.Errorf("request %d, %q: status %d, want %d", i, test.header, got, test.want)
+			}
+		}
+		for i := range 4 {
+			want := http.StatusOK
+			if i == 3 {
+				want = 0 // closed at once: what a client writes into the header does not count
+			}
+			if got := ask("203.0.113.1", fmt.Sprintf("X-Forwarded-For: 10.0.0.%d\r\n", i)); got != want {
+				t.Errorf("connection %d of another address: status %d, want %d", i, got, want)
+			}
+		}
+		close(release)
+		synctest.Wait()
+		if got := ask("127.0.0.1", "X-Forwarded-For: 192.0.2.1\r\n"); got != http.StatusOK {
+			t.Errorf("after the end of the client's requests: status %d", got)
+		}
+	})
+}
+
+func TestShareOfAPublicClient(t *testing.T) {
+	c := publicConnections(slog.New(slog.DiscardHandler), nil)
+	if c.most != ownConnections(c.log).most/4 || c.share != max(32, c.most/16) {
+		t.Errorf("%d connections, %d of one client", c.most, c.share)
+	}
 }
 
 func TestLongHeaderIsRefused(t *testing.T) {

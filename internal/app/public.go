@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
@@ -39,14 +40,13 @@ func (a *App) openPublic(p *config.Public) error {
 	if err != nil {
 		return err
 	}
-	// Strangers must not take the connections that scrapes need.
-	connections := newConnections(a.log)
-	connections.most /= 4
-	a.public = publicServer{l, &http.Server{
+	server := &http.Server{
 		Handler: public.New(a, a.log), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
 		MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		ConnState: connections.stateChanged, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-	}, p.WebConfigFile}
+		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	publicConnections(a.log, func() []netip.Prefix { return a.Public().TrustedNetworks() }).limit(server)
+	a.public = publicServer{l, server, p.WebConfigFile}
 	return nil
 }
 

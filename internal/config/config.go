@@ -171,6 +171,7 @@ func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
 		Web:    Web{Title: "chat stack"},
+		Public: Public{TrustedProxies: []string{"127.0.0.1", "::1"}},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"unicode"
 )
@@ -13,13 +14,20 @@ type Public struct {
 	ListenAddress string `yaml:"listen_address"`
 	// WebConfigFile is a file as for --web.config.file, for this listener; "" for plain HTTP.
 	WebConfigFile string `yaml:"web_config_file" path:"file"`
+	// TrustedProxies are the addresses and networks of reverse proxies that write the client into X-Forwarded-For.
+	TrustedProxies []string `yaml:"trusted_proxies"`
 	// Title is the page's title: that of Web by default.
 	Title string `yaml:"title"`
 	// Services are all that the page shows.
 	Services []PublicService `yaml:"services"`
 	// Announcements are shown between their times.
 	Announcements []Announcement `yaml:"announcements"`
+
+	trusted []netip.Prefix // TrustedProxies
 }
+
+// TrustedNetworks returns TrustedProxies, where an address is a network of one.
+func (p *Public) TrustedNetworks() []netip.Prefix { return p.trusted }
 
 // PublicService is a service as users know it.
 type PublicService struct {
@@ -65,6 +73,13 @@ func (l *loader) checkPublic() {
 	} else if _, port, err := net.SplitHostPort(p.ListenAddress); err != nil || port == "" {
 		r.Faultf("listen_address", "is %q, must be HOST:PORT or :PORT", p.ListenAddress)
 	}
+	for _, text := range p.TrustedProxies {
+		network, err := parseNetwork(text)
+		if err != nil {
+			r.Faultf("trusted_proxies", "has %q, must be an address or a network such as 10.0.0.0/8", text)
+		}
+		p.trusted = append(p.trusted, network)
+	}
 	if len(p.Services) == 0 {
 		r.Faultf("services", "is empty; list what users may see, each with name and targets")
 	}
@@ -89,6 +104,15 @@ func (l *loader) checkPublic() {
 			r.Faultf("until", "is not after from")
 		}
 	}
+}
+
+// parseNetwork reads a network, or an address as a network of one.
+func parseNetwork(text string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		ip = ip.Unmap().WithZone("")
+		return netip.PrefixFrom(ip, ip.BitLen()), nil
+	}
+	return netip.ParsePrefix(text)
 }
 
 func (l *loader) checkPublicService(i int, names map[string]bool) {

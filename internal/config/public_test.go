@@ -22,6 +22,7 @@ func TestPublicPageIsChecked(t *testing.T) {
 		{"}]\n", "}, {name: Docs, targets: [docs_search]}]\n", `public.services[1].name: is "Docs", already used by another public service`},
 		{"  services:", "  announcements: [{text: x, from: 2026-01-02T00:00:00Z}]\n  services:", "public.announcements[0].until: or from is missing"},
 		{"  services:", "  announcements: [{text: \"\", from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]\n  services:", "public.announcements[0].until: is not after from"},
+		{"  services:", "  trusted_proxies: [proxy]\n  services:", `public.trusted_proxies: has "proxy", must be an address or a network such as 10.0.0.0/8`},
 		{"public:", "web: {title: \"\"}\npublic:", "web.title: is empty"},
 	} {
 		at := strings.LastIndex(good, test.from)
