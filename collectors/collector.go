@@ -45,6 +45,8 @@ type Deps struct {
 	Limits config.Limits
 	// Log is the target's own logger.
 	Log *slog.Logger
+	// Secrets finds the secrets of all targets; nil finds none.
+	Secrets *config.SecretFinder
 	// State is the part of the state file that belongs to the target.
 	State State
 	// UserAgent is sent with every HTTP request.
@@ -222,7 +224,7 @@ func readDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var upstreamDroppedSeriesDesc = readDesc("chatstack_upstream_dropped_series",
-	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), or malformed.", "target", "reason")
+	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), malformed, or with a secret of the configuration in a name or label (secret).", "target", "reason")
 
 // Drops counts the dropped series of a target's own metrics by reason. It is nil for a target without metrics of its own.
 type Drops map[openmetrics.Reason]int

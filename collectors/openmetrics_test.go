@@ -70,8 +70,8 @@ func TestGoProgramLosesNothing(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s, %s: families (-want +got):\n%s", format, name, diff)
 			}
-			if own := string(ownText(t, b)); len(b.Notes) > 0 || strings.Count(own, "chatstack_upstream_dropped_series{") != 3 ||
-				strings.Count(own, `,target="bridge"} 0`+"\n") != 3 {
+			if own := string(ownText(t, b)); len(b.Notes) > 0 || strings.Count(own, "chatstack_upstream_dropped_series{") != 4 ||
+				strings.Count(own, `,target="bridge"} 0`+"\n") != 4 {
 				t.Errorf("%s, %s: notes %q, drops:\n%s\nwant none", format, name, b.Notes, own)
 			}
 			wantReadable(t, b)

@@ -46,7 +46,7 @@ type upstream struct {
 // newUpstream overwrites the limits, Keep and Rename in o with the configured limits and rules.
 func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules, o openmetrics.Options) upstream {
 	o.Series, o.Families, o.LabelBytes = d.Limits.Series, d.Limits.Families, d.Limits.LabelBytes
-	o.Keep, o.Rename = rules.serves, rules.renamed
+	o.Keep, o.Rename, o.HoldsSecret = rules.serves, rules.renamed, d.Secrets.In
 	growth := 0
 	for _, l := range o.Labels {
 		growth += len(l.Name) + len(l.Value) + len(`="",`)

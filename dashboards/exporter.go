@@ -26,7 +26,7 @@ func (b *builder) exporter() Dashboard {
 			chart("Scrape duration", "Duration of the last scrape of each exporter.", query{chosen("scrape_duration_seconds"), "{{instance}}"}).unit("s").emptyText(noScrape),
 			chart("Samples", "Samples that each exporter serves, and series that it passes on from its targets.",
 				query{chosen("scrape_samples_scraped"), "{{instance}}, scraped"}, query{combine("max", chosen("chatstack_upstream_series")), "{{target}}, passed on"}).emptyText(noScrape),
-			b.withRunbook(chart("Dropped series", "Series of targets that the exporter drops: their names clash, they exceed a limit, or they are malformed.",
+			b.withRunbook(chart("Dropped series", "Series of targets that the exporter drops: their names clash, they exceed a limit, they are malformed, or they hold a secret.",
 				query{combine("max", chosen("chatstack_upstream_dropped_series")), "{{target}}, {{reason}}"}).thresholdLines(steps([]string{healthy, warning}, 1)).emptyText("the exporter passes on no metrics of targets").size(10, 8), "UpstreamSeriesDropped"),
 			b.withRunbook(stat("Rules out of date", "Exporters whose configuration does not match the deployed rules. Counts the alert RulesOutOfDate, also while it is pending.",
 				query{perEnvironment("count", alerts(`alertname="RulesOutOfDate"`)) + " or 0 * " + perEnvironment("count", sel("chatstack:target_down_seconds:any")), "alerts"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noRules).size(4, 8), "RulesOutOfDate"),

@@ -279,11 +279,14 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		}
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 			return reflect.DeepEqual(s, settings)
-		}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg)))
+		}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) && (!servesPage(t.Kind) || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
 	return targets, nil
 }
+
+// servesPage reports whether targets of a kind have a metrics page of their own, which is served.
+func servesPage(kind string) bool { return kind == "xmpp_metrics" || kind == "openmetrics" }
 
 // reportsModules reports whether a target reports the states of the XMPP server's modules.
 func reportsModules(cfg *config.Config) bool {
@@ -311,7 +314,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
 		UserAgent: "chatstack_exporter/" + version.Version, Once: logins == nil, Logins: logins, ModuleStatus: reportsModules(cfg), Containers: namedContainers(cfg),
-		MountInfo: o.MountInfo,
+		MountInfo: o.MountInfo, Secrets: cfg.Secrets,
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)

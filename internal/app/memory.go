@@ -52,7 +52,7 @@ func (a *App) fitMemory(cfg *config.Config) {
 // other responses, such as an engine's list, since they do not stay in memory.
 func (a *App) limitsOf(cfg *config.Config, settings config.Settings) *config.Config {
 	kind := settings.Common().Kind
-	if a.pageLimit == 0 || a.pageLimit >= cfg.Limits.MetricsBody || kind != "xmpp_metrics" && kind != "openmetrics" {
+	if a.pageLimit == 0 || a.pageLimit >= cfg.Limits.MetricsBody || !servesPage(kind) {
 		return cfg
 	}
 	limited := *cfg

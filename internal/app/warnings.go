@@ -28,6 +28,9 @@ func Warnings(cfg *config.Config) []Warning {
 			slices.Sort(keys)
 			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder; set a real secret", strings.Join(keys, ", "))})
 		}
+		if keys := config.ShortSecrets(settings); len(keys) > 0 {
+			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: shorter than 8 bytes, so a server can put it on /metrics unnoticed; use a longer secret", strings.Join(keys, ", "))})
+		}
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
 		}

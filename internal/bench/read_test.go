@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"net/http"
 	"testing"
 
@@ -61,6 +62,10 @@ func BenchmarkRead(b *testing.B) {
 			do   func(turn int) error
 		}{
 			{"read", func(int) error { read(text); return nil }},
+			{"read, 20 forms of secrets", func(int) error {
+				openmetrics.Read(text, openMetricsType, openmetrics.Options{HoldsSecret: holdsOneOf(20)})
+				return nil
+			}},
 			{"compose gzip", func(turn int) error { return compose("gzip", small(turn), page.Families) }},
 			{"compose zstd", func(turn int) error { return compose("zstd", small(turn), page.Families) }},
 		} {
@@ -84,4 +89,15 @@ func compose(encoding string, sources ...[]exposition.Family) error {
 	}
 	page.Negotiate(http.Header{"Accept": {openMetricsType}, "Accept-Encoding": {encoding}})
 	return nil
+}
+
+// holdsOneOf looks for n made-up secrets, as config.SecretFinder does.
+func holdsOneOf(n int) func([]byte) bool {
+	forms := make([][]byte, n)
+	for i := range forms {
+		forms[i] = fmt.Appendf(nil, "%chost-secret-%d", 'a'+i, i)
+	}
+	return func(text []byte) bool {
+		return slices.ContainsFunc(forms, func(form []byte) bool { return bytes.Contains(text, form) })
+	}
 }

@@ -35,6 +35,8 @@ type Config struct {
 	Maintenance []Maintenance `yaml:"maintenance"`
 	// Targets are in the order of the file, then of the table of kinds.
 	Targets []Settings `yaml:"-"`
+	// Secrets finds the secrets of all Targets.
+	Secrets *SecretFinder `yaml:"-"`
 	// Unconfigured are the names of the targets without an address. They are not polled, but reported.
 	Unconfigured []string `yaml:"-"`
 	// LeftToFirst are the configured targets that this exporter leaves to the first of the pair.
@@ -189,6 +191,7 @@ func Load(src Source) (*Config, error) {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
 		return nil, l.faults
 	}
+	cfg.Secrets = findSecrets(cfg.Targets)
 	for _, w := range l.warnings {
 		if b := l.blockAt(w.path); b == nil {
 			cfg.Warnings = append(cfg.Warnings, Warning{w.path, w.text})

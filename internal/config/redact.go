@@ -2,10 +2,8 @@ package config
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"maps"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,29 +25,17 @@ const (
 // Redactor returns a function that masks a target's secrets in a text, in every common spelling: quoted, in JSON, HTML or a
 // URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil for a target without secrets.
 func Redactor(settings Settings) func(string) string {
-	v := reflect.ValueOf(settings).Elem()
-	fields := map[string]reflect.Value{}
-	collectFields(v, fields)
 	forms := map[string]string{} // text to pattern
-	eachSecret(v, func(_ string, s Secret) {
-		secret := s.Reveal()
+	users := usersOf(settings)
+	for secret := range secretsOf(settings) {
 		if len(secret) < minRedacted {
-			return
-		}
-		sent := []string{secret}
-		for _, key := range []string{"user", "username"} {
-			if user, ok := fields[key]; ok && user.Kind() == reflect.String {
-				sent = append(sent, user.String()+":"+secret)
-			}
+			continue
 		}
 		forms[secret] = spellings(secret, len(secret) <= maxLettersSpelled)
-		for _, text := range sent {
-			for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-				encoded := encoding.EncodeToString([]byte(text))
-				forms[encoded] = spellings(encoded, false)
-			}
+		for _, form := range encoded(secret, users) {
+			forms[form] = spellings(form, false)
 		}
-	})
+	}
 	if len(forms) == 0 {
 		return nil
 	}

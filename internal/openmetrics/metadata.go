@@ -27,7 +27,7 @@ func (r *reader) metadata(line []byte) {
 		return
 	case "HELP":
 		help := r.help(text)
-		if help == "" {
+		if help == "" || r.holdsSecret([]byte(help)) {
 			return
 		}
 		if legal {

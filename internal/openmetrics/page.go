@@ -17,10 +17,12 @@ const (
 	Limit Reason = "limit"
 	// Malformed is a line that is not a sample, or an invalid sample.
 	Malformed Reason = "malformed"
+	// Secret is a series with a name or label that Options.HoldsSecret refuses.
+	Secret Reason = "secret"
 )
 
 // Reasons are all reasons.
-var Reasons = []Reason{Clash, Limit, Malformed}
+var Reasons = []Reason{Clash, Limit, Malformed, Secret}
 
 // Options say how a page is read. The zero Options keep everything, under its own name.
 type Options struct {
@@ -39,6 +41,9 @@ type Options struct {
 	Labels []exposition.Label
 	// DropLabels are the names of labels to remove from every series. Series that become equal are a clash.
 	DropLabels []string
+	// HoldsSecret reports whether a text holds a secret. A series is dropped if its name or one of its labels does; help texts and
+	// exemplars are left out. Numbers are not asked about. Nil refuses nothing.
+	HoldsSecret func(text []byte) bool
 }
 
 // Page is the valid content of a page.

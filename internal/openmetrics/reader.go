@@ -3,6 +3,7 @@ package openmetrics
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 
 	"github.com/prometheus/common/model"
 
@@ -125,10 +126,25 @@ func (r *reader) drop(reason Reason, line, series int, what string, name []byte)
 		return
 	}
 	r.reported[reason]++
-	if len(name) > 0 {
+	if len(name) > 0 && !r.holdsSecret(name) {
 		what = string(name[:min(len(name), maxNameBytes)]) + ": " + what
 	}
 	r.page.Drops = append(r.page.Drops, Drop{Reason: reason, Line: line, What: what})
+}
+
+// holdsSecret reports whether a text without escapes holds a secret.
+func (r *reader) holdsSecret(text []byte) bool {
+	return r.opts.HoldsSecret != nil && r.opts.HoldsSecret(text)
+}
+
+// hasSecretLabel reports whether a label that was read holds a secret. A bound is a number, whose digits may be anything.
+func (r *reader) hasSecretLabel() bool {
+	return r.opts.HoldsSecret != nil && slices.ContainsFunc(r.labels, func(l label) bool {
+		if _, err := parseFloat(l.value); err == nil && (string(l.name) == model.BucketLabel || string(l.name) == model.QuantileLabel) {
+			return false
+		}
+		return r.holdsSecret(l.name) || r.holdsSecret(exposition.Unescape(l.value))
+	})
 }
 
 // skips reports whether Keep refuses a family. It is decided at the first sample, when the family's type is known.

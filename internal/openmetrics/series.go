@@ -45,6 +45,10 @@ func (r *reader) sample(line []byte) {
 	if f != nil && r.skips(f) {
 		return
 	}
+	if r.holdsSecret(name) || r.hasSecretLabel() {
+		r.drop(Secret, r.line, 1, "the name or a label holds a secret of the exporter's configuration", nil)
+		return
+	}
 	if limit > 0 && (size > limit || len(name) > limit) {
 		if f != nil {
 			f.truncated = true
@@ -282,7 +286,7 @@ func (r *reader) exemplar(text []byte) int32 {
 	for _, l := range r.labels {
 		runes += utf8.RuneCount(l.text) - len(`=""`)
 	}
-	if runes > maxExemplarRunes || hasDuplicate(r.labels) {
+	if runes > maxExemplarRunes || hasDuplicate(r.labels) || r.hasSecretLabel() {
 		return 0
 	}
 	if len(set) == 0 {
