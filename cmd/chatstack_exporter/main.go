@@ -24,7 +24,10 @@ import (
 var dockerSocket = "/var/run/docker.sock"
 
 func main() {
-	os.Exit(run(os.Args[1:]))
+	// First of all, since a reload that is asked for during the start would end the process.
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	os.Exit(run(os.Args[1:], hangups))
 }
 
 // The exit codes besides 0.
@@ -33,7 +36,7 @@ const (
 	wrongUse = 2
 )
 
-func run(args []string) int {
+func run(args []string, hangups <-chan os.Signal) int {
 	line := newCommandLine()
 	if len(args) > 0 && args[0] == completionFlag {
 		line.complete(args[1:])
@@ -50,7 +53,10 @@ func run(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	err = line.execute(ctx, command)
+	if command != serve {
+		signal.Reset(syscall.SIGHUP) // no other command reloads: it ends with its terminal
+	}
+	err = line.execute(ctx, command, hangups)
 	var usage app.UsageError
 	switch {
 	case err == nil:
@@ -65,7 +71,7 @@ func run(args []string) int {
 	return notWell
 }
 
-func (c *commandLine) execute(ctx context.Context, command string) error {
+func (c *commandLine) execute(ctx context.Context, command string, hangups <-chan os.Signal) error {
 	options := c.options(command)
 	switch command {
 	case demo:
@@ -93,7 +99,7 @@ func (c *commandLine) execute(ctx context.Context, command string) error {
 		fmt.Println(version.Print("chatstack_exporter"))
 		return nil
 	}
-	return runServe(ctx, underServiceManager(options))
+	return runServe(ctx, underServiceManager(options), hangups)
 }
 
 func (c *commandLine) options(command string) app.Options {
@@ -194,15 +200,12 @@ func underServiceManager(options app.Options) app.Options {
 	return options
 }
 
-func runServe(ctx context.Context, options app.Options) error {
+func runServe(ctx context.Context, options app.Options, hangups <-chan os.Signal) error {
 	a, err := app.New(options)
 	if err != nil {
 		return err
 	}
 	options.Log.Info("starting", "version", version.Info())
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
 	go func() {
 		for {
 			select {
