@@ -118,7 +118,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 						t.notBefore = s.LastAttempt.Add(least)
 					}
 				}
-				t.status.Counters = s.Counters
+				t.status.Counters, t.former = s.Counters, old
 				old.mu.Lock()
 				t.waits = old.waits
 				old.mu.Unlock()

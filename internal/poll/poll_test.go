@@ -191,7 +191,8 @@ func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 			t.Errorf("begun %d times, %d at once; want one reading that is never started again", begun.Load(), most.Load())
 		}
 		page := textOf(p)
-		wantLines(t, page, `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_success{target="fine"} 1`)
+		wantLines(t, page, `chatstack_probe_success{target="stuck"} 0`, `chatstack_probe_success{target="fine"} 1`,
+			`chatstack_probe_abandoned{target="stuck"} 1`, `chatstack_probe_abandoned{target="fine"} 0`)
 		for _, failures := range []string{"0", "1"} { // each reading that was due counts
 			if strings.Contains(page, `chatstack_probe_failures_total{reason="timeout",target="stuck"} `+failures+"\n") {
 				t.Errorf("%s failures in five minutes", failures)

@@ -56,6 +56,8 @@ type target struct {
 	status Status
 	// busy is true while a reading runs, abandoned if that reading has not ended by its deadline.
 	busy, abandoned bool
+	// former is what the target was before a reload changed it, while its abandoned reading may still run; else nil.
+	former *target
 	// by is the origin of the current or last reading.
 	by origin
 	output
@@ -171,7 +173,8 @@ func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
 func (t *target) begin(by origin) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.busy {
+	former := t.formerRuns()
+	if !t.busy && !former {
 		if !t.mayBegin(time.Now()) {
 			return false
 		}
@@ -182,12 +185,27 @@ func (t *target) begin(by origin) bool {
 	if !t.retrying.Load() { // a retry may overlap with a scheduled reading
 		t.status.Overruns++
 	}
-	if t.abandoned {
+	if t.abandoned || former {
 		t.status.Attempts++
 		t.countFailure(failure.Timeout, by)
 		t.status.LastAttempt = time.Now()
 		t.overdueAfter, t.meanInterval = t.overdueIn(t.status.LastAttempt), t.scheduledInterval(t.status.LastAttempt)
 	}
+	return false
+}
+
+// formerRuns reports whether an abandoned reading from before a reload still runs. The caller holds mu.
+func (t *target) formerRuns() bool {
+	if t.former == nil {
+		return false
+	}
+	former := t.former
+	former.mu.Lock()
+	defer former.mu.Unlock()
+	if former.busy || former.formerRuns() {
+		return !former.busy || former.abandoned
+	}
+	t.former = nil
 	return false
 }
 
@@ -484,6 +502,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 		t.countSeries()
 	}
 	s := t.status
+	s.Abandoned = t.busy && t.abandoned || t.formerRuns()
 	s.Notes = t.withClashes(s.Notes)
 	s.RetryAt, s.RetryReason = t.shownWait(time.Now())
 	families := t.families

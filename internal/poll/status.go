@@ -34,6 +34,8 @@ type Status struct {
 	// limit on connections to its address. RetryAt is zero for a target that is probed on its schedule.
 	RetryAt     time.Time
 	RetryReason failure.Reason
+	// Abandoned says that a reading still runs which was given up after its deadline. No other one starts meanwhile.
+	Abandoned bool
 	LastReading
 	Yield
 	Counters
@@ -92,6 +94,8 @@ var (
 		[]string{"target", "kind", "container", "docker_host"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
+	abandonedDesc = prometheus.NewDesc("chatstack_probe_abandoned",
+		"Whether a probe of the target still runs that was given up after its deadline; no other one starts meanwhile.", []string{"target"}, nil)
 )
 
 // statusFamily is a family that has samples of every target's status.
@@ -121,6 +125,13 @@ var statusFamilies = []statusFamily{
 	{targetInfoDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) { sample(1, s.Kind, s.Container, s.Host) }},
 	{attemptsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Attempts)) }},
 	{overrunsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Overruns)) }},
+	{abandonedDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		value := 0.0
+		if s.Abandoned {
+			value = 1
+		}
+		sample(value)
+	}},
 	{failuresDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) {
 		kind, _ := collectors.KindOf(s.Kind)
 		for _, r := range failure.Reasons {
