@@ -59,18 +59,18 @@ type visit struct {
 func (v *visit) Joined(c chat.Conversation) {
 	v.pinging.Go(func() {
 		defer v.logOut()
-		v.pinged <- ping(v.ctx, c)
+		v.pinged <- guarded(func() error { return c.Ping(v.ctx) })
 	})
 }
 
-// ping recovers from panics, since nothing else does in its goroutine.
-func ping(ctx context.Context, c chat.Conversation) (err error) {
+// guarded recovers from panics of talk, since nothing else does in its goroutine.
+func guarded(talk func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = failure.Errorf(failure.Panic, "the ping panicked: %v", r)
+			err = failure.Errorf(failure.Panic, "the conversation panicked: %v", r)
 		}
 	}()
-	return c.Ping(ctx)
+	return talk()
 }
 
 // Heard implements chat.Listener.

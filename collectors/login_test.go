@@ -116,8 +116,8 @@ func TestLoginSaysWhyItsSessionEnded(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if err := c.Collect(ctx, &Batch{}); err == nil || !strings.Contains(err.Error(), "G-Lined: no bots") || reasonOf(err) != failure.Closed {
-			t.Errorf("reason %q, want %q: %v", reasonOf(err), failure.Closed, err)
+		if err := c.Collect(ctx, &Batch{}); err == nil || !strings.Contains(err.Error(), "G-Lined: no bots") || reasonOf(err) != failure.Throttled {
+			t.Errorf("reason %q, want %q: %v", reasonOf(err), failure.Throttled, err)
 		}
 	})
 }

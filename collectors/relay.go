@@ -3,7 +3,10 @@ package collectors
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -70,12 +73,13 @@ type relayProbe struct {
 	prefix, run    string // run is new for each process, so that no number is used twice
 	deadline, slow time.Duration
 	silent, once   bool
+	key            []byte // makes the numbers
 	log            *slog.Logger
 	sides          [2]*relaySide // IRC, XMPP
 	marks          *regexp.Regexp
 
 	mu      sync.Mutex
-	number  uint64 // of the last message
+	count   uint64 // of the messages
 	ways    [2]*crossing
 	arrival chan struct{} // closed and renewed at each event
 }
@@ -128,13 +132,15 @@ type recentMessage struct {
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
-	run := make([]byte, 6)
-	if _, err := rand.Read(run); err != nil {
-		return nil, fmt.Errorf("choose a number: %w", err)
+	run, key := make([]byte, 6), make([]byte, sha256.Size)
+	for _, secret := range [][]byte{run, key} {
+		if _, err := rand.Read(secret); err != nil {
+			return nil, fmt.Errorf("choose a number: %w", err)
+		}
 	}
 	c := &relayProbe{
 		target: s.Name, mapping: s.IRC.Channel + " to " + s.XMPP.Room, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
-		silent: s.silent, once: d.Once, log: d.Log, arrival: make(chan struct{}),
+		silent: s.silent, once: d.Once, key: key, log: d.Log, arrival: make(chan struct{}),
 	}
 	c.marks = marksOf(c.run)
 	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
@@ -148,7 +154,14 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 
 // marksOf matches the numbers of a run. Colours, which some bridges add, may stand between the words.
 func marksOf(run string) *regexp.Regexp {
-	return regexp.MustCompile(`(?i)` + run + `[^0-9]+([0-9]{1,18})`)
+	return regexp.MustCompile(`(?i)` + run + `[^0-9]+([0-9]{18})`)
+}
+
+// numberOf is the number of the n-th message. Nobody knows it before that is sent, so nobody can play the bridge.
+func (c *relayProbe) numberOf(n uint64) uint64 {
+	mac := hmac.New(sha256.New, c.key)
+	mac.Write(binary.BigEndian.AppendUint64(nil, n))
+	return binary.BigEndian.Uint64(mac.Sum(nil)) % 1e18
 }
 
 func newCrossing(from, to *relaySide) *crossing {
@@ -256,7 +269,7 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if c.silent {
-		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(1)))
+		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(c.numberOf(0))))
 		return nil
 	}
 	c.event(func() { // until judge has decided
@@ -267,8 +280,10 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
-	c.send(talks)
-	c.wait(ctx)
+	until, cancel := context.WithTimeout(ctx, c.deadline)
+	defer cancel()
+	c.send(until, talks)
+	c.wait(until)
 	return c.judge(ctx, talks)
 }
 
@@ -323,7 +338,7 @@ func (s *relaySide) nameMisspelling(err error) error {
 }
 
 func (c *relayProbe) text(number uint64) string {
-	return c.prefix + " " + c.run + " " + strconv.FormatUint(number, 10)
+	return fmt.Sprintf("%s %s %018d", c.prefix, c.run, number)
 }
 
 // settle decides on a message that had not arrived by its deadline, before the next one is sent.
@@ -335,7 +350,7 @@ func (w *crossing) settle() {
 	case w.arrived.IsZero():
 		w.outcomes[relayLost]++
 		if len(w.lost) >= maxLost {
-			delete(w.lost, slices.Min(slices.Collect(maps.Keys(w.lost))))
+			delete(w.lost, slices.MinFunc(slices.Collect(maps.Keys(w.lost)), func(a, b uint64) int { return w.lost[a].Compare(w.lost[b]) }))
 		}
 		w.lost[w.number] = w.sent
 	default:
@@ -377,26 +392,28 @@ func (w *crossing) failUntested(at string) {
 	}
 }
 
-// send sends one message each way.
-func (c *relayProbe) send(talks [2]chat.Conversation) {
+// send sends one message each way, at the same time: one server may not read.
+func (c *relayProbe) send(ctx context.Context, talks [2]chat.Conversation) {
+	var sending sync.WaitGroup
+	defer sending.Wait()
 	for i, w := range c.ways {
 		c.mu.Lock()
 		w.settle()
-		c.number++
-		w.open, w.number, w.sent = true, c.number, time.Now()
+		c.count++
+		w.open, w.number, w.sent = true, c.numberOf(c.count), time.Now()
 		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
 		text := c.text(w.number)
 		c.mu.Unlock()
-		if err := talks[i].Say(text); err != nil {
-			c.event(func() { w.refused = fmt.Errorf("send the message: %w", err) })
-		}
+		sending.Go(func() {
+			if err := guarded(func() error { return talks[i].Say(ctx, text) }); err != nil {
+				c.event(func() { w.refused = fmt.Errorf("send the message: %w", err) })
+			}
+		})
 	}
 }
 
-// wait waits until both messages have arrived or are refused, or the deadline has passed.
+// wait waits until both messages have arrived or are refused, or ctx is done.
 func (c *relayProbe) wait(ctx context.Context) {
-	deadline := time.NewTimer(c.deadline)
-	defer deadline.Stop()
 	for {
 		c.mu.Lock()
 		waiting := slices.ContainsFunc(c.ways[:], func(w *crossing) bool { return w.arrived.IsZero() && w.refused == nil })
@@ -407,8 +424,6 @@ func (c *relayProbe) wait(ctx context.Context) {
 		}
 		select {
 		case <-arrival:
-		case <-deadline.C:
-			return
 		case <-ctx.Done():
 			return
 		}

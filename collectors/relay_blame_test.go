@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -141,6 +142,53 @@ func TestRefusalsBelongToTheirMessage(t *testing.T) {
 			t.Errorf("message 7 after a refusal of %d: %v, want %s", tt.refused, w.outcomes, tt.want)
 		}
 	}
+}
+
+// TestNobodyCanPlayTheBridge has a member say, on the other side of a frozen bridge, every number that follows one that was sent.
+func TestNobodyCanPlayTheBridge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRelayed(t)
+		c := r.relay
+		r.fault("frozen", true)
+		for range relayFailuresLimit {
+			last := c.ways[0].number
+			for n := last; n < last+10; n++ {
+				c.sides[1].Heard(c.text(n))
+				c.sides[1].Heard(fmt.Sprintf("%s %s %d", c.prefix, c.run, c.count+n-last))
+			}
+			time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+time.Second)), func() {
+				c.mu.Lock()
+				guess := last + 1
+				c.mu.Unlock()
+				for n := range uint64(10) {
+					c.sides[1].Heard(c.text(guess + n))
+				}
+			})
+			r.probe()
+		}
+		if got := c.ways[0].failures; got != relayFailuresLimit {
+			t.Errorf("%d failures of a dead bridge, want %d", got, relayFailuresLimit)
+		}
+	})
+}
+
+// TestTwoExportersInARoomDoNotMix has another exporter, or an older one, say its messages on both sides.
+func TestTwoExportersInARoomDoNotMix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := prepareRelayed(t).relay, prepareRelayed(t).relay
+		for _, text := range []string{b.text(b.numberOf(1)), "chatstack check 7f3a9c01b2d4 42", "chatstack check " + a.run + " 42"} {
+			if got := a.numbers(text); len(got) > 0 {
+				t.Errorf("%q is taken for message %d", text, got)
+			}
+		}
+		if a.numberOf(1) == b.numberOf(1) {
+			t.Error("two exporters send the same number")
+		}
+		own := a.numberOf(1)
+		if got := a.numbers("<check> " + a.text(own)); !slices.Equal(got, []uint64{own}) {
+			t.Errorf("got %d, want our own %d", got, own)
+		}
+	})
 }
 
 // TestOldLossesAreForgotten keeps only the last ones.

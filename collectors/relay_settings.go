@@ -76,10 +76,21 @@ type XMPPAccount struct {
 	// DirectTLS begins with TLS at once, not with STARTTLS.
 	DirectTLS bool `yaml:"direct_tls"`
 	// User is the account's address, such as check@chat.example.org.
-	User       string        `yaml:"user"`
-	Password   config.Secret `yaml:"password"`
-	config.TLS `yaml:",inline"`
+	User     string        `yaml:"user"`
+	Password config.Secret `yaml:"password"`
+	// SCRAMIterations limits the work of a login that the server may demand.
+	SCRAMIterations int `yaml:"scram_iterations"`
+	config.TLS      `yaml:",inline"`
 }
+
+// The limits of scram_iterations: the least that RFC 7677 allows a server, and what takes a slow machine about a second.
+const (
+	minSCRAMIterations     = 4096
+	defaultSCRAMIterations = 100_000
+	maxSCRAMIterations     = 1_000_000
+)
+
+func newXMPPAccount() XMPPAccount { return XMPPAccount{SCRAMIterations: defaultSCRAMIterations} }
 
 func (a *XMPPAccount) domain() string {
 	_, domain, _ := strings.Cut(a.User, "@")
@@ -104,7 +115,7 @@ func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 		server.StartTLS = ""
 	}
 	user, _, _ := strings.Cut(a.User, "@")
-	return &chat.XMPP{Server: chat.Server{TLSServer: server}, User: user, Password: a.Password, Room: room, Nick: nick}
+	return &chat.XMPP{Server: chat.Server{TLSServer: server}, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Room: room, Nick: nick}
 }
 
 func (a *XMPPAccount) checkAccount(r *config.Report) {
@@ -116,6 +127,9 @@ func (a *XMPPAccount) checkAccount(r *config.Report) {
 	}
 	if a.Password.IsZero() {
 		r.Faultf("password", "must be set: the password of the XMPP account, in password or password_file")
+	}
+	if n := a.SCRAMIterations; n < minSCRAMIterations || n > maxSCRAMIterations {
+		r.Faultf("scram_iterations", "is %d, must be %d to %d", n, minSCRAMIterations, maxSCRAMIterations)
 	}
 	a.TLS.Check(r)
 }
@@ -151,7 +165,7 @@ type RelayXMPP struct {
 func newRelaySettings() *Relay {
 	return &Relay{
 		Target: config.Target{Timeout: config.Duration(15 * time.Second)},
-		IRC:    RelayIRC{IRCAccount: IRCAccount{Nick: ircNick}}, XMPP: RelayXMPP{Nick: xmppNick},
+		IRC:    RelayIRC{IRCAccount: IRCAccount{Nick: ircNick}}, XMPP: RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
 		Prefix: "chatstack check", Deadline: config.Duration(10 * time.Second), Slow: config.Duration(5 * time.Second),
 	}
 }
@@ -260,7 +274,7 @@ type XMPPLogin struct {
 	XMPPAccount   `yaml:",inline"`
 }
 
-func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{} }
+func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{XMPPAccount: newXMPPAccount()} }
 
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *XMPPLogin) Environ(*config.Env) {}

@@ -58,7 +58,7 @@ func ircAccount(stack *simstack.Stack) IRCAccount {
 func xmppAccount(stack *simstack.Stack) XMPPAccount {
 	return XMPPAccount{
 		Address: stack.XMPPClientAddress(), User: simstack.RelayUser + "@" + simstack.XMPPDomain, Password: config.NewSecret(simstack.RelayPassword),
-		TLS: config.TLS{CAFile: stack.CAFile()},
+		SCRAMIterations: defaultSCRAMIterations, TLS: config.TLS{CAFile: stack.CAFile()},
 	}
 }
 

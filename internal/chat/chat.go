@@ -33,8 +33,8 @@ type Listener interface {
 
 // Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.
 type Conversation interface {
-	// Say sends a message. It waits only for the network.
-	Say(text string) error
+	// Say sends a message. It waits only for the network, until ctx is done.
+	Say(ctx context.Context, text string) error
 	// Ping asks the server whether the session is still in the channel or room, and waits for the answer. After ErrRoomSilent, the
 	// session may still be in the room.
 	Ping(ctx context.Context) error
@@ -62,19 +62,19 @@ const (
 	MaxJoin = connectTimeout + loginTimeout
 	// writeTimeout is how long a server may read nothing.
 	writeTimeout = 10 * time.Second
-	// maxStanza bounds one line of IRC or one stanza of XMPP, in bytes.
-	maxStanza = 256 << 10
 )
 
 // converse connects within connectTimeout and calls talk with the connection. When ctx is done, reads and writes fail.
-func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(net.Conn) error) error {
+func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(*link) error) error {
 	session, cancel := context.WithCancel(ctx)
 	defer cancel()
 	connecting := time.AfterFunc(connectTimeout, cancel)
 	defer connecting.Stop()
 	err := s.connect(session, r, func(conn net.Conn) error {
 		connecting.Stop()
-		return talk(conn)
+		l := newLink(session, conn)
+		defer l.hangUp()
+		return talk(l)
 	})
 	if session.Err() != nil && ctx.Err() == nil {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
@@ -106,26 +106,18 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 }
 
 // withDeadline calls login with a deadline on the connection, and removes it afterwards.
-func withDeadline(ctx context.Context, conn net.Conn, login func() error) error {
-	if err := conn.SetReadDeadline(time.Now().Add(loginTimeout)); err != nil {
+func (l *link) withDeadline(login func() error) error {
+	if err := l.SetReadDeadline(time.Now().Add(loginTimeout)); err != nil {
 		return err
 	}
 	if err := login(); err != nil {
 		return err
 	}
-	if err := conn.SetReadDeadline(time.Time{}); err != nil {
+	l.reached(stageJoined)
+	if err := l.SetReadDeadline(time.Time{}); err != nil {
 		return err
 	}
-	return ctx.Err() // the line before may have undone what wakes the reader
-}
-
-// write sends text, and fails if the server does not read.
-func write(conn net.Conn, text string) error {
-	if err := conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
-	_, err := conn.Write([]byte(text))
-	return err
+	return l.session.Err() // the line before may have undone what wakes the reader
 }
 
 // ended returns what a session ended with: nil if ctx was cancelled.

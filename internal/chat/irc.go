@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,21 +34,23 @@ const (
 	saslChunk = 400
 	// maxNickLength is what every server accepts, in bytes.
 	maxNickLength = 9
-	// maxLoginLines is how many lines a login may take; the longest are those with a message of the day and many members.
-	maxLoginLines = 10_000
+	// maxLine bounds one line, in bytes: 8191 of tags and 512 of the message, and some more.
+	maxLine = 16 << 10
+	// maxSaid bounds the messages that wait for an answer.
+	maxSaid = 100
 )
 
 // Run implements Account.
 func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
-	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
-		s := &ircSession{account: a, record: r, conn: conn, lines: bufio.NewReaderSize(conn, maxStanza), nick: a.Nick, listener: l, pongs: map[string]chan struct{}{}}
-		if err := withDeadline(ctx, conn, s.login); err != nil {
+	return ended(ctx, a.converse(ctx, r, func(conn *link) error {
+		s := &ircSession{account: a, record: r, conn: conn, lines: bufio.NewReaderSize(conn, maxLine), nick: a.Nick, listener: l, offered: map[string]bool{}, pongs: map[string]chan struct{}{}}
+		if err := conn.withDeadline(s.login); err != nil {
 			return err
 		}
 		l.Joined(s)
 		err := s.listen()
 		if ctx.Err() != nil {
-			write(conn, "QUIT\r\n") //nolint:errcheck // the session ends anyway
+			conn.farewell("QUIT\r\n")
 		}
 		return err
 	}))
@@ -59,15 +60,17 @@ func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 type ircSession struct {
 	account  *IRC
 	record   *exchange.Record
-	conn     net.Conn
+	conn     *link
 	lines    *bufio.Reader
 	listener Listener
 	nick     string
 	nicks    int
-	caps     []string // that the server offers
-	echoes   bool     // the server sends our own messages back
-	// loggingIn and loggedIn are about the account.
-	loggingIn, loggedIn bool
+	offered  map[string]bool // which of the capabilities that we use
+	echoes   bool            // the server sends our own messages back
+	// loggingIn, shown (the password) and loggedIn are about the account.
+	loggingIn, shown, loggedIn bool
+	// refused is what the server said of a ban. It says more in the ERROR line that follows.
+	refused error
 
 	mu sync.Mutex
 	// member says that the session was in the last list of the channel's members.
@@ -128,7 +131,7 @@ func (s *ircSession) next() (ircLine, error) {
 	for {
 		raw, err := s.lines.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return ircLine{}, failure.Errorf(failure.TooLarge, "a line of more than %d bytes", maxStanza)
+			return ircLine{}, failure.Errorf(failure.TooLarge, "a line of more than %d bytes", maxLine)
 		}
 		if err != nil {
 			return ircLine{}, fmt.Errorf("read from the IRC server: %w", err)
@@ -145,7 +148,7 @@ func (s *ircSession) next() (ircLine, error) {
 
 // send sends a line, in which a line break must not begin another one.
 func (s *ircSession) send(line string) error {
-	return write(s.conn, strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ").Replace(line)+"\r\n")
+	return s.conn.write(s.conn.session, strings.NewReplacer("\r", " ", "\n", " ", "\x00", " ").Replace(line)+"\r\n")
 }
 
 // login registers, logs in to the account and joins the channel.
@@ -155,7 +158,7 @@ func (s *ircSession) login() error {
 			return fmt.Errorf("register: %w", err)
 		}
 	}
-	for range maxLoginLines {
+	for {
 		line, err := s.next()
 		if err != nil {
 			return s.noAnswer(err)
@@ -166,11 +169,13 @@ func (s *ircSession) login() error {
 			return err
 		}
 	}
-	return failure.Errorf(failure.TooLarge, "more than %d lines before the login was complete", maxLoginLines)
 }
 
 // noAnswer adds to a failed read whose answer was missing: the server passes a login on to its services.
 func (s *ircSession) noAnswer(err error) error {
+	if s.refused != nil {
+		return s.refused
+	}
 	if !s.loggingIn || failure.ReasonOf(err) != failure.Timeout {
 		return err
 	}
@@ -190,31 +195,44 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	case "CAP":
 		return false, s.negotiate(line)
 	case "AUTHENTICATE":
-		return false, s.authenticate()
+		return false, s.authenticate(line.param(0))
 	case "900", "908": // logged in, or a list of mechanisms
 	case "903":
+		if !s.shown {
+			return false, failure.Errorf(failure.Malformed, "log in as %s: the IRC server accepts the login before it has the password", s.account.User)
+		}
 		s.loggingIn, s.loggedIn = false, true
+		s.conn.reached(stageJoin)
 		return false, s.send("CAP END")
 	case "902", "904", "905", "906", "907":
+		if failure.LimitsAddress(line.last()) {
+			return false, failure.Errorf(failure.Throttled, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
+		}
 		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
 			WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
 	case "433", "436", "437":
 		return false, s.nextNick(line)
 	case "432":
 		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set nick to one that the IRC server accepts")
-	case "464", "465":
+	case "464":
 		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
-			WithHint("the IRC server bans the exporter's address, or requires a password for connections: exempt the address there")
+			WithHint("the IRC server requires a password for connections: exempt the exporter's address there")
+	case "465":
+		s.refused = failure.Errorf(failure.Throttled, "the IRC server bans this address: %s", failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
 	case "001":
 		if !s.account.Password.IsZero() && !s.loggedIn {
 			return false, errNoSASL // the server does not know CAP
 		}
 		s.nick = line.param(0)
+		s.conn.reached(stageJoin)
 		if channel == "" {
 			return true, nil
 		}
 		return false, s.send("JOIN " + channel)
 	case "ERROR":
+		if s.refused != nil && !failure.LimitsAddress(line.last()) {
+			return false, s.refused
+		}
 		return false, exchange.RefusedByIRC(line.last())
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
@@ -225,20 +243,26 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
 	WithHint("its services are not linked, or it does not support SASL: link them, or remove the IRC password to check without an account")
 
+// capabilities are those that a session asks for.
+var capabilities = []string{"sasl", "echo-message"}
+
 // negotiate handles an answer about capabilities.
 func (s *ircSession) negotiate(line *ircLine) error {
 	sasl := !s.account.Password.IsZero()
 	switch line.param(1) {
 	case "LS":
-		s.caps = append(s.caps, strings.Fields(line.last())...)
+		for capability := range strings.FieldsSeq(line.last()) {
+			if name, _, _ := strings.Cut(capability, "="); slices.Contains(capabilities, name) {
+				s.offered[name] = true
+			}
+		}
 		if line.param(2) == "*" {
 			return nil // more lines follow
 		}
 		var wanted []string
-		for _, name := range []string{"sasl", "echo-message"} {
-			offered := slices.ContainsFunc(s.caps, func(c string) bool { base, _, _ := strings.Cut(c, "="); return base == name })
+		for _, name := range capabilities {
 			switch {
-			case offered && (name != "sasl" || sasl):
+			case s.offered[name] && (name != "sasl" || sasl):
 				wanted = append(wanted, name)
 			case name == "sasl" && sasl:
 				return errNoSASL
@@ -251,7 +275,7 @@ func (s *ircSession) negotiate(line *ircLine) error {
 	case "ACK":
 		acknowledged := strings.Fields(line.last())
 		s.echoes = slices.Contains(acknowledged, "echo-message")
-		if slices.Contains(acknowledged, "sasl") {
+		if sasl && slices.Contains(acknowledged, "sasl") {
 			s.loggingIn = true
 			return s.send("AUTHENTICATE PLAIN")
 		}
@@ -265,9 +289,13 @@ func (s *ircSession) negotiate(line *ircLine) error {
 	return nil
 }
 
-// authenticate sends the account's name and password by SASL PLAIN (RFC 4616).
-func (s *ircSession) authenticate() error {
+// authenticate sends the account's name and password by SASL PLAIN (RFC 4616), once.
+func (s *ircSession) authenticate(challenge string) error {
 	a := s.account
+	if !s.loggingIn || s.shown || challenge != "+" {
+		return failure.Errorf(failure.Malformed, "log in as %s: the IRC server sends a challenge that SASL PLAIN does not have", a.User)
+	}
+	s.shown = true
 	encoded := base64.StdEncoding.EncodeToString([]byte(a.User + "\x00" + a.User + "\x00" + a.Password.Reveal()))
 	for len(encoded) >= saslChunk {
 		if err := s.send("AUTHENTICATE " + encoded[:saslChunk]); err != nil {
@@ -354,7 +382,7 @@ func (s *ircSession) handle(line *ircLine) error {
 		}
 	case "ERROR":
 		reason := failure.Closed
-		if tooFast.MatchString(line.last()) {
+		if tooFast.MatchString(line.last()) || failure.LimitsAddress(line.last()) {
 			reason = failure.Throttled
 		}
 		return failure.Errorf(reason, "the IRC server ends the session: %s", failure.OneLine(line.last()))
@@ -428,14 +456,14 @@ func (s *ircSession) pong(token string) {
 }
 
 // Say implements Conversation.
-func (s *ircSession) Say(text string) error {
+func (s *ircSession) Say(ctx context.Context, text string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.pings++
 	token := fmt.Sprintf("say%d", s.pings)
-	s.said = append(s.said, saidMessage{token, text})
+	s.said = append(s.said[max(0, len(s.said)-maxSaid+1):], saidMessage{token, text})
+	s.mu.Unlock()
 	// One write, so that both are in one packet.
-	return write(s.conn, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
+	return s.conn.write(ctx, "PRIVMSG "+s.account.Channel+" :"+text+"\r\nPING :"+token+"\r\n")
 }
 
 // Ping implements Conversation. Servers answer in order, so the list of members comes before the answer to the ping.
@@ -451,17 +479,18 @@ func (s *ircSession) Ping(ctx context.Context) error {
 	if channel != "" {
 		request = "NAMES " + channel + "\r\n" + request
 	}
-	err := write(s.conn, request)
 	s.mu.Unlock()
-	if err != nil {
-		return err
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.pongs, token)
+	}()
+	if err := s.conn.write(ctx, request); err != nil {
+		return fmt.Errorf("ping the IRC server: %w", err)
 	}
 	select {
 	case <-answered:
 	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.pongs, token)
-		s.mu.Unlock()
 		return fmt.Errorf("ping the IRC server: %w", ctx.Err())
 	}
 	s.mu.Lock()

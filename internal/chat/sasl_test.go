@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/xml"
 	"fmt"
@@ -16,8 +17,12 @@ import (
 func TestServerMustProveThatItKnowsThePassword(t *testing.T) {
 	for name, c := range map[string]struct{ answer, iterations, want string }{
 		"success in place of a proof": {"success", "4096", "without a proof"},
-		"endless work":                {"challenge", "2147483647", "it demands 2147483647 iterations, more than 1000000"},
-		"no number":                   {"challenge", "99999999999999999999", "iterations"},
+		"endless work":                {"challenge", "2147483647", "it demands 2147483647 iterations, more than 100000"},
+		"no number":                   {"challenge", "99999999999999999999", "does not follow SCRAM"},
+		"a sign":                      {"challenge", "+900000000", "does not follow SCRAM"},
+		"too little work":             {"challenge", "4095", "fewer than 4096"},
+		"a second count":              {"challenge", "4096,i=900000000", "does not follow SCRAM"},
+		"an extension to obey":        {"challenge", "4096,m=1", "does not follow SCRAM"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -61,7 +66,12 @@ func TestPasswordIsNotShownToAnybody(t *testing.T) {
 }
 
 func passwordSession(conn net.Conn) *xmppSession {
-	s := &xmppSession{account: &XMPP{User: "check", Password: config.NewSecret("sesame")}, conn: conn, in: &io.LimitedReader{R: conn, N: maxStanza}}
+	return inStream(newXMPPSession(&XMPP{User: "check", Password: config.NewSecret("sesame"), Iterations: 100_000}, newLink(context.Background(), conn), deaf{}))
+}
+
+// inStream puts a session where the server has opened its stream.
+func inStream(s *xmppSession) *xmppSession {
+	s.in.depth, s.in.room = 1, maxStanza
 	s.xml = xml.NewDecoder(s.in)
 	return s
 }

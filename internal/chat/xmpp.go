@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +23,8 @@ type XMPP struct {
 	// User is the part of the account's address before the @, Server.Domain the part behind it.
 	User     string
 	Password config.Secret
+	// Iterations is how much work a login by SCRAM may take at most.
+	Iterations int
 	// Room is the address of the room to join (XEP-0045), Nick the nick there; Room is "" for none.
 	Room, Nick string
 }
@@ -41,32 +43,39 @@ const (
 
 // Run implements Account.
 func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
-	return ended(ctx, a.converse(ctx, r, func(conn net.Conn) error {
-		s := &xmppSession{account: a, conn: conn, in: &io.LimitedReader{R: conn}, nick: a.Nick, listener: l, asked: map[string]chan *element{}}
-		if err := withDeadline(ctx, conn, s.login); err != nil {
+	return ended(ctx, a.converse(ctx, r, func(conn *link) error {
+		s := newXMPPSession(a, conn, l)
+		if err := conn.withDeadline(s.login); err != nil {
 			return err
 		}
 		l.Joined(s)
 		err := s.listen()
 		if ctx.Err() != nil {
-			write(conn, "</stream:stream>") //nolint:errcheck // the session ends anyway
+			conn.farewell("</stream:stream>")
 		}
 		return err
 	}))
 }
 
+func newXMPPSession(a *XMPP, conn *link, l Listener) *xmppSession {
+	return &xmppSession{account: a, conn: conn, in: newPruner(conn), nick: a.Nick, listener: l, asked: map[string]chan *element{}}
+}
+
 // xmppSession is a conversation over XMPP.
 type xmppSession struct {
 	account  *XMPP
-	conn     net.Conn
-	in       *io.LimitedReader // its limit is renewed for each stanza
+	conn     *link
+	in       *pruner
 	xml      *xml.Decoder
 	listener Listener
 	nick     string // in the room
 	nicks    int
 
+	loggedIn bool
+
 	mu    sync.Mutex
 	asked map[string]chan *element // requests without an answer, by id
+	said  []string                 // the last messages that have not come back
 }
 
 // element is an element with its children.
@@ -128,10 +137,11 @@ func (e *element) condition() (name, text string) {
 // open begins a stream on the connection and reads its features.
 func (s *xmppSession) open() (*element, error) {
 	header := fmt.Sprintf("<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='jabber:client' xmlns:stream='%s'>", escape(s.account.Domain), nsStream)
-	if err := write(s.conn, header); err != nil {
+	if err := s.write(header); err != nil {
 		return nil, fmt.Errorf("open the stream: %w", err)
 	}
-	s.in.N, s.xml = maxStanza, xml.NewDecoder(s.in)
+	s.in.restart()
+	s.xml = xml.NewDecoder(s.in)
 	for {
 		token, err := s.xml.Token()
 		if err != nil {
@@ -154,7 +164,6 @@ func (s *xmppSession) open() (*element, error) {
 // next reads a stanza. The end of the stream and a stream error are errors.
 func (s *xmppSession) next() (*element, error) {
 	for {
-		s.in.N = maxStanza
 		token, err := s.xml.Token()
 		if err != nil {
 			return nil, s.readError(err)
@@ -168,7 +177,7 @@ func (s *xmppSession) next() (*element, error) {
 				return nil, s.readError(err)
 			}
 			if e.XMLName == (xml.Name{Space: nsStream, Local: "error"}) {
-				return nil, streamError(&e)
+				return nil, s.streamError(&e)
 			}
 			return &e, nil
 		}
@@ -177,9 +186,6 @@ func (s *xmppSession) next() (*element, error) {
 
 // readError classifies an error of the decoder: those of the connection keep their reason.
 func (s *xmppSession) readError(err error) error {
-	if s.in.N <= 0 {
-		return failure.Errorf(failure.TooLarge, "a stanza of more than %d bytes", maxStanza)
-	}
 	if syntax, ok := errors.AsType[*xml.SyntaxError](err); ok {
 		if syntax.Msg == "unexpected EOF" {
 			return failure.Errorf(failure.Closed, "read from the XMPP server: %w", io.ErrUnexpectedEOF)
@@ -190,18 +196,18 @@ func (s *xmppSession) readError(err error) error {
 }
 
 // streamError is how a server ends a session.
-func streamError(e *element) error {
+func (s *xmppSession) streamError(e *element) error {
 	name, text := e.condition()
-	reason := failure.Closed
-	switch name {
-	case "policy-violation", "resource-constraint":
-		reason = failure.Throttled
-	case "conflict", "not-authorized":
+	reason, hint := failure.Closed, ""
+	switch {
+	case failure.LimitsStream(name, text, s.loggedIn):
+		reason, hint = failure.Throttled, exchange.LimitHint("")
+	case name == "conflict", name == "not-authorized":
 		reason = failure.Mismatch
-	case "host-unknown", "host-gone":
+	case name == "host-unknown", name == "host-gone":
 		reason = failure.NotFound
 	}
-	return failure.Errorf(reason, "the XMPP server ends the session: %s", failure.OneLine(name+text))
+	return failure.Errorf(reason, "the XMPP server ends the session: %s", failure.OneLine(name+text)).WithHint(hint)
 }
 
 // login authenticates, binds a resource and joins the room.
@@ -213,6 +219,8 @@ func (s *xmppSession) login() error {
 	if err := s.authenticate(features); err != nil {
 		return err
 	}
+	s.loggedIn = true
+	s.conn.reached(stageJoin)
 	if _, err := s.open(); err != nil {
 		return err
 	}
@@ -226,7 +234,7 @@ func (s *xmppSession) login() error {
 }
 
 func (s *xmppSession) bind() error {
-	if err := write(s.conn, "<iq type='set' id='bind'><bind xmlns='"+nsBind+"'/></iq>"); err != nil {
+	if err := s.write("<iq type='set' id='bind'><bind xmlns='" + nsBind + "'/></iq>"); err != nil {
 		return err
 	}
 	for {
@@ -244,14 +252,18 @@ func (s *xmppSession) bind() error {
 	}
 }
 
+// maxOthers is how many stanzas may come before the room's answer from a server that works: the rest is a flood, which hides the answer.
+const maxOthers = 100
+
 // join enters the room without its history.
 func (s *xmppSession) join() error {
 	if err := s.enter(); err != nil {
 		return err
 	}
-	for {
+	others := 0 // stanzas that are no answer of the room
+	for ; ; others++ {
 		e, err := s.next()
-		if errors.Is(err, os.ErrDeadlineExceeded) { // the server has just bound the session, so it works
+		if errors.Is(err, os.ErrDeadlineExceeded) && others <= maxOthers { // the server has just bound the session, so it works
 			return failure.Errorf(failure.NotDelivered, "join %s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
 		}
 		if err != nil {
@@ -267,6 +279,7 @@ func (s *xmppSession) join() error {
 		if !strings.EqualFold(room, s.account.Room) {
 			continue
 		}
+		others = maxOthers // the room speaks
 		switch {
 		case e.attr("type") == "error":
 			if fault := e.child("jabber:client", "error"); fault != nil && fault.child(nsStanzas, "conflict") != nil && s.nicks < maxNicks {
@@ -280,7 +293,7 @@ func (s *xmppSession) join() error {
 			return stanzaError("join "+s.account.Room, e)
 		case e.status("201"):
 			// Joining has created the room, which only its owner may do. Leaving ends it.
-			write(s.conn, "<presence type='unavailable' to='"+escape(s.account.Room+"/"+s.nick)+"'/>") //nolint:errcheck // the session ends anyway
+			s.write("<presence type='unavailable' to='" + escape(s.account.Room+"/"+s.nick) + "'/>") //nolint:errcheck // the session ends anyway
 			return failure.Errorf(failure.NotFound, "join %s: the room does not exist", s.account.Room).
 				WithHint("create the room, make it persistent, and map it in the bridge; or correct xmpp.room")
 		case e.status("110"):
@@ -291,7 +304,7 @@ func (s *xmppSession) join() error {
 }
 
 func (s *xmppSession) enter() error {
-	return write(s.conn, "<presence to='"+escape(s.account.Room+"/"+s.nick)+"'><x xmlns='"+nsRoom+"'><history maxstanzas='0'/></x></presence>")
+	return s.write("<presence to='" + escape(s.account.Room+"/"+s.nick) + "'><x xmlns='" + nsRoom + "'><history maxstanzas='0'/></x></presence>")
 }
 
 // stanzaError returns the failure of a request that the server or the room refuses.
@@ -334,19 +347,16 @@ func (s *xmppSession) listen() error {
 }
 
 func (s *xmppSession) handle(e *element) error {
-	room, nick, _ := strings.Cut(e.attr("from"), "/")
+	room, nick, member := strings.Cut(e.attr("from"), "/")
 	inRoom := s.account.Room != "" && strings.EqualFold(room, s.account.Room)
 	switch kind := e.attr("type"); {
 	case e.XMLName.Local == "iq":
 		return s.handleIQ(e)
 	case e.XMLName.Local == "message" && inRoom && kind == "error":
-		err := stanzaError("the room refuses the message", e)
-		s.listener.Refused(e.attr("id"), err)
-		if fault := e.child("jabber:client", "error"); fault != nil && fault.child(nsStanzas, "not-acceptable") != nil {
-			return err // the session is not in the room any more, so the next one joins it
-		}
+		return s.refused(e, !member)
 	case e.XMLName.Local == "message" && inRoom && kind == "groupchat" && e.child(nsDelay, "delay") == nil:
 		if body := e.child("jabber:client", "body"); body != nil {
+			s.answered(body.Text)
 			s.listener.Heard(body.Text)
 		}
 	case e.XMLName.Local == "presence" && inRoom && kind == "unavailable" && (nick == s.nick || e.status("110")):
@@ -354,6 +364,34 @@ func (s *xmppSession) handle(e *element) error {
 	}
 	return nil
 }
+
+// answered forgets a message of ours whose answer has come. It reports whether it was waited for.
+func (s *xmppSession) answered(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.said, text)
+	if i >= 0 {
+		s.said = slices.Delete(s.said, i, i+1)
+	}
+	return i >= 0
+}
+
+// refused handles an error about a message. Members can send errors too, from the room's address with their nick; they are believed only
+// about a message of ours that the room has not shown to anybody, and never end the session.
+func (s *xmppSession) refused(e *element, byRoom bool) error {
+	if ours := s.answered(e.attr("id")); !ours && !byRoom {
+		return nil
+	}
+	err := stanzaError("the room refuses the message", e)
+	s.listener.Refused(e.attr("id"), err)
+	if fault := e.child("jabber:client", "error"); byRoom && fault != nil && fault.child(nsStanzas, "not-acceptable") != nil {
+		return err // the session is not in the room any more, so the next one joins it
+	}
+	return nil
+}
+
+// write sends a stanza of the session itself.
+func (s *xmppSession) write(text string) error { return s.conn.write(s.conn.session, text) }
 
 // left returns why the session is not in the room any more; nil after a change of its nick.
 func (s *xmppSession) left(e *element) error {
@@ -391,7 +429,7 @@ func (s *xmppSession) handleIQ(e *element) error {
 		if from == "" {
 			answer = strings.Replace(answer, " to=''", "", 1)
 		}
-		return write(s.conn, answer)
+		return s.write(answer)
 	case "result", "error":
 		s.mu.Lock()
 		answered := s.asked[id]
@@ -418,8 +456,11 @@ func silence(fault *element) error {
 }
 
 // Say implements Conversation. The text is also the id, which a refusal repeats. Hints keep the message out of archives (XEP-0334).
-func (s *xmppSession) Say(text string) error {
-	return write(s.conn, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
+func (s *xmppSession) Say(ctx context.Context, text string) error {
+	s.mu.Lock()
+	s.said = append(s.said[max(0, len(s.said)-maxSaid+1):], text)
+	s.mu.Unlock()
+	return s.conn.write(ctx, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
 		escape(text), escape(s.account.Room), escape(text)))
 }
 
@@ -427,7 +468,7 @@ func (s *xmppSession) Say(text string) error {
 // will do: one without ping refuses. In the room, the ping comes back to this session, which answers it (XEP-0410); so every error means
 // that the session is not there any more.
 func (s *xmppSession) Ping(ctx context.Context) error {
-	server, err := s.ask(s.account.Domain)
+	server, err := s.ask(ctx, s.account.Domain)
 	if err != nil {
 		return err
 	}
@@ -439,7 +480,7 @@ func (s *xmppSession) Ping(ctx context.Context) error {
 	s.mu.Lock()
 	address := s.account.Room + "/" + s.nick
 	s.mu.Unlock()
-	room, err := s.ask(address)
+	room, err := s.ask(ctx, address)
 	if err != nil {
 		return err
 	}
@@ -464,12 +505,12 @@ type question struct {
 }
 
 // ask sends a ping.
-func (s *xmppSession) ask(to string) (*question, error) {
+func (s *xmppSession) ask(ctx context.Context, to string) (*question, error) {
 	s.mu.Lock()
 	q := &question{id: "ping" + rand.Text(), to: to, answered: make(chan *element, 1)}
 	s.asked[q.id] = q.answered
 	s.mu.Unlock()
-	return q, write(s.conn, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", q.id, escape(to), nsPing))
+	return q, s.conn.write(ctx, fmt.Sprintf("<iq type='get' id='%s' to='%s'><ping xmlns='%s'/></iq>", q.id, escape(to), nsPing))
 }
 
 func (s *xmppSession) forget(q *question) {

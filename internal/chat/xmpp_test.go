@@ -3,7 +3,6 @@ package chat
 import (
 	"encoding/xml"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -14,9 +13,8 @@ import (
 func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 	for room, want := range map[string]string{"": "", "a@rooms.test": "ping: not-acceptable"} {
 		ours, theirs := net.Pipe()
-		s := &xmppSession{account: &XMPP{Room: room}, conn: ours, in: &io.LimitedReader{R: ours, N: maxStanza}, nick: "n", listener: deaf{}, asked: map[string]chan *element{}}
+		s := inStream(newXMPPSession(&XMPP{Room: room, Nick: "n"}, newLink(t.Context(), ours), deaf{}))
 		s.account.Domain = "chat.test"
-		s.xml = xml.NewDecoder(s.in)
 		go s.listen() //nolint:errcheck // it ends with the pipe
 		go func() {
 			in := xml.NewDecoder(theirs)
