@@ -94,7 +94,7 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
-	err = talk(conn)
+	err = talk(exchange.Hear(conn))
 	switch {
 	case err == nil:
 		return nil

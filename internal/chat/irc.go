@@ -218,7 +218,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
 			WithHint("the IRC server requires a password for connections: exempt the exporter's address there")
 	case "465":
-		s.refused = failure.Errorf(failure.Throttled, "the IRC server bans this address: %s", failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
+		s.refused = exchange.BannedByIRC(line.last())
 	case "001":
 		if !s.account.Password.IsZero() && !s.loggedIn {
 			return false, errNoSASL // the server does not know CAP

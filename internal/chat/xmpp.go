@@ -327,7 +327,7 @@ func stanzaError(what string, e *element) *failure.Error {
 		reason, hint = failure.Forbidden, "the room has a password, which the exporter cannot send: remove the password, and make the room members-only if it must be closed"
 	case "item-not-found", "service-unavailable", "gone", "jid-malformed":
 		reason, hint = failure.NotFound, "set xmpp.room to the address of the room that the bridge maps, such as check@rooms.example.org"
-	case "policy-violation", "resource-constraint":
+	case "policy-violation":
 		reason = failure.Throttled
 	}
 	return failure.Errorf(reason, "%s: %s", what, failure.OneLine(name+text)).WithHint(hint)
