@@ -58,10 +58,10 @@ func CheckConfig(w io.Writer, o Options) error {
 	}
 	fmt.Fprintf(&b, "The configuration is valid: %s %s configured", count(len(cfg.Targets), "target"), are)
 	if n := len(cfg.Unconfigured); n > 0 {
-		fmt.Fprintf(&b, ", %d are not: %s", n, strings.Join(cfg.Unconfigured, ", "))
+		fmt.Fprintf(&b, "; %d are not: %s", n, strings.Join(cfg.Unconfigured, ", "))
 	}
 	if n := len(cfg.LeftToFirst); n > 0 {
-		fmt.Fprintf(&b, ", pair: other leaves %s to the first exporter: %s", count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
+		fmt.Fprintf(&b, "; pair: other leaves %s to the first exporter: %s", count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
 	}
 	b.WriteString(".\n")
 	for _, warning := range Warnings(cfg) {
