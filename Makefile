@@ -111,7 +111,7 @@ lint-rules: bin/pint ## Run pint over the alert rules.
 SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
 	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web \
-	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup
+	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup FuzzStanzas:internal/chat FuzzIRCSession:internal/chat
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state FuzzJournal:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.

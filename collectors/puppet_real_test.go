@@ -37,8 +37,9 @@ func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, roo
 	xmppSide := &puppetSide{mark: "<irc> ", drop: &p.dropXMPP, heard: make(chan string, 100)}
 	ircSide.keep(&chat.IRC{Server: chat.Server{TLSServer: exchange.TLSServer{Address: irc.Addr}, Plain: true}, Nick: puppetUser, Channel: realstack.IRCChannel})
 	xmppSide.keep(&chat.XMPP{
-		Server: chat.Server{TLSServer: exchange.TLSServer{Address: xmpp.ClientAddr, StartTLS: exchange.XMPPClient, Domain: realstack.XMPPDomain, Trust: config.TLS{CAFile: xmpp.Authority.File}}},
-		User:   puppetUser, Password: config.NewSecret("pw-puppet"), Room: room, Nick: puppetUser,
+		Iterations: defaultSCRAMIterations,
+		Server:     chat.Server{TLSServer: exchange.TLSServer{Address: xmpp.ClientAddr, StartTLS: exchange.XMPPClient, Domain: realstack.XMPPDomain, Trust: config.TLS{CAFile: xmpp.Authority.File}}},
+		User:       puppetUser, Password: config.NewSecret("pw-puppet"), Room: room, Nick: puppetUser,
 	})
 	ctx, stop := context.WithCancel(tb.Context())
 	var work sync.WaitGroup
@@ -76,7 +77,7 @@ func (s *puppetSide) pass(ctx context.Context, other *puppetSide) {
 			return
 		case text := <-s.heard:
 			if c, _, err := other.keeper.Await(ctx); err == nil {
-				_ = c.Say(other.mark + text) // what cannot be said is lost
+				_ = c.Say(ctx, other.mark+text) // what cannot be said is lost
 			}
 		}
 	}
