@@ -142,7 +142,7 @@ test-kubernetes: ## Build deploy/kubernetes and check it against the types of Ku
 # Most of it is waiting for deadlines, so that more fit beside each other than there are processors. The race detector is
 # the soak's: it would take the time that readings have.
 chaos: ## Every fault before every kind of target, and of the machine; root for all of it.
-	$(GO) test -count=1 -v -timeout 10m -parallel 7 -tags chaos ./internal/e2e/chaos
+	$(GO) test -count=1 -v -timeout 20m -parallel 7 -tags chaos ./internal/e2e/chaos
 
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
 drill: ## Cause every alert's fault for real, and read who is paged when; needs root, Docker and Debian's packages.

@@ -143,10 +143,12 @@ func (c *connections) add(conn net.Conn, client netip.Prefix, counted bool) {
 		return
 	}
 	if c.silent.Len() >= c.most {
-		oldest := c.silent.Front().Value.(*connection) //nolint:errcheck,forcetypeassert // the list has no other type
+		oldest := c.silent.Front().Value.(*connection) //nolint:forcetypeassert // the list has no other type
 		closeNow(oldest.conn)
 		c.forget(oldest.conn)
-		c.warn("all connections are in use, closing those that were silent longest", "connections", c.most)
+		if c.mayWarn() {
+			c.log.Warn("all connections are in use, closing those that were silent longest", "connections", c.most)
+		}
 	}
 	c.open[conn] = c.silent.PushBack(&connection{conn, client, counted})
 }
@@ -175,7 +177,7 @@ func (c *connections) forget(conn net.Conn) {
 		return
 	}
 	delete(c.open, conn)
-	if gone := c.silent.Remove(e).(*connection); gone.counted { //nolint:errcheck,forcetypeassert // the list has no other type
+	if gone := c.silent.Remove(e).(*connection); gone.counted { //nolint:forcetypeassert // the list has no other type
 		c.release(gone.client)
 	}
 }
@@ -183,8 +185,10 @@ func (c *connections) forget(conn net.Conn) {
 // take counts one more for a client, and reports whether it is within its share; mu is held.
 func (c *connections) take(client netip.Prefix) bool {
 	if c.used[client] >= c.share {
-		c.warn("too many connections of one client, refusing new ones; if they are legitimate, raise the limit of open files",
-			"client", client, "limit_per_client", c.share, "limit", c.most)
+		if c.mayWarn() {
+			c.log.Warn("too many connections, refusing new ones; if they are legitimate, raise the limit of open files",
+				"client", client, "limit_per_client", c.share, "limit", c.most)
+		}
 		return false
 	}
 	c.used[client]++
@@ -255,10 +259,11 @@ func parseHop(hop string) (netip.Addr, bool) {
 // refusalInterval is how often the log reports refused connections.
 const refusalInterval = time.Minute
 
-// warn logs at most once in refusalInterval; mu is held.
-func (c *connections) warn(text string, args ...any) {
-	if time.Since(c.warned) >= refusalInterval {
-		c.warned = time.Now()
-		c.log.Warn(text, args...)
+// mayWarn reports whether refusalInterval has passed since it was last true; mu is held.
+func (c *connections) mayWarn() bool {
+	if time.Since(c.warned) < refusalInterval {
+		return false
 	}
+	c.warned = time.Now()
+	return true
 }

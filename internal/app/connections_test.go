@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -241,7 +242,7 @@ func TestFullListenerClosesTheConnectionThatWasSilentLongest(t *testing.T) {
 				t.Errorf("connection %d: open %t, want %t", i, open, want)
 			}
 		}
-		for _, c := range append(conns, later...) {
+		for _, c := range slices.Concat(conns, later) {
 			c.Close() //nolint:errcheck,gosec // in memory
 		}
 		synctest.Wait()

@@ -3,8 +3,8 @@ package bench
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/common/model"

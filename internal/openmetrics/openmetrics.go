@@ -24,7 +24,7 @@ import (
 // gauge: it is served under the name of its samples, with `_total`, and without creation times read before.
 func Read(page []byte, contentType string, o Options) *Page {
 	page = bytes.TrimPrefix(page, []byte("\xef\xbb\xbf"))
-	if o.HoldsSecret != nil && !o.HoldsSecret(page) && !(bytes.IndexByte(page, '\\') >= 0 && o.HoldsSecret(exposition.Unescape(page))) {
+	if o.HoldsSecret != nil && !o.HoldsSecret(page) && !o.HoldsSecret(exposition.Unescape(page)) {
 		o.HoldsSecret = nil // so that no line has to be asked about
 	}
 	r := newReader(len(page), bytes.Count(page, []byte{'\n'})+1, isOpenMetrics(page, contentType), o)
