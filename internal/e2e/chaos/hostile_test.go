@@ -144,7 +144,7 @@ func serveHostile(t *testing.T, h hostile, own *tls.Config) *sessions {
 			s.begin(c)
 			serving.Go(func() {
 				defer s.end(c)
-				var peer net.Conn = c
+				peer := c
 				if h.encrypted {
 					encrypted := tls.Server(c, own)
 					if encrypted.HandshakeContext(context.WithoutCancel(t.Context())) != nil {

@@ -389,7 +389,7 @@ func scramAsking(iterations string) func(net.Conn) {
 		if !strings.Contains(auth, "'>") {
 			_, encoded, _ = strings.Cut(strings.TrimSuffix(auth, "</auth>"), ">")
 		}
-		first, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)) //nolint:errcheck // then the nonce is wrong
+		first, _ := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded)) // else the nonce is wrong
 		_, nonce, _ := strings.Cut(string(first), ",r=")
 		answer := base64.StdEncoding.EncodeToString([]byte("r=" + nonce + "hostile,s=c2FsdHNhbHQ=,i=" + iterations))
 		once("", "<challenge xmlns='urn:ietf:params:xml:ns:xmpp-sasl'>"+answer+"</challenge>")(c)
