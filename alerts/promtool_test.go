@@ -438,6 +438,8 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 		a.ConfigReloadFailed.For += a.Lookback
 	}
 	a.ScrapedTooSeldom.For += config.FewestScrapes * a.Lookback
+	// With a short interval, the shipped window has more rounds than a trial may: then nothing tries it.
+	a.DataVolumeFilling.Window = min(a.DataVolumeFilling.Window, config.Duration(1800*interval))
 	a.ClockSkew.Over = config.Duration(1+r.IntN(5000)) * config.Duration(time.Second)
 	text, err := yaml.Marshal(map[string]any{"alerts": settingsOf(reflect.ValueOf(a))})
 	if err != nil {
