@@ -68,7 +68,6 @@ func (s *site) drillQuiet(t *testing.T) {
 var slowRestarts = []notice{
 	{"TargetDown", "warning", of("target", "xmpp_status", "kind", "xmpp_status")},
 	{"TargetDown", "warning", of("target", "xmpp_metrics", "kind", "xmpp_metrics")},
-	{"TargetUnstable", "warning", of("target", "xmpp_status")}, {"TargetUnstable", "warning", of("target", "xmpp_metrics")},
 }
 
 // rotate does what logrotate does with a server's log.
