@@ -137,7 +137,7 @@ func TestOnlyTheFirstConnectsToTheIRCServer(t *testing.T) {
 		}
 		for place, c := range map[string]struct{ text, want string }{
 			"check":        {tableOf(t, check(t, o)), "1 left to the first exporter"},
-			"check-config": {config.String(), "pair: other leaves 1 target to the first exporter: irc_tls"},
+			"check-config": {config.String(), "pair: other leaves 1 target to the first exporter: irc_tls.\n"},
 			"log":          {log.String(), "targets=[irc_tls]"},
 			"page":         {page.Body.String(), "<li>irc_tls</li>"},
 		} {
