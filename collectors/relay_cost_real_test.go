@@ -107,9 +107,9 @@ func (c *countingSide) wantEachOnce(t *testing.T, messages uint64) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for number := uint64(1); number <= messages; number++ {
-		if got := c.heard[number]; got != 1 {
-			t.Errorf("%s: message %d was heard %d times", c.name, number, got)
+	for n := uint64(1); n <= messages; n++ {
+		if got := c.heard[c.relay.numberOf(n)]; got != 1 {
+			t.Errorf("%s: message %d was heard %d times", c.name, n, got)
 		}
 	}
 	if got := uint64(len(c.heard)); got != messages {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // FuzzStanzas reads made-up streams. What a decoder gets is never deeper or longer than the limits, and nothing of a small stanza is missing.
@@ -65,7 +66,7 @@ func FuzzIRCSession(f *testing.F) {
 		defer theirs.Close()           //nolint:errcheck // a test
 		s := &ircSession{
 			account: &IRC{Nick: "n", User: "u", Password: config.NewSecret("p"), Channel: "#c"}, conn: newLink(t.Context(), ours),
-			lines: bufio.NewReaderSize(strings.NewReader(text), maxLine), nick: "n", listener: deaf{}, offered: map[string]bool{}, pongs: map[string]chan struct{}{},
+			lines: bufio.NewReaderSize(strings.NewReader(text), maxLine), nick: "n", record: &exchange.Record{}, listener: deaf{}, offered: map[string]bool{}, pongs: map[string]chan struct{}{},
 		}
 		if s.login() == nil {
 			if err := s.listen(); err == nil || errors.Is(err, bufio.ErrBufferFull) {

@@ -50,7 +50,7 @@ func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 		l.Joined(s)
 		err := s.listen()
 		if ctx.Err() != nil {
-			conn.farewell("QUIT\r\n")
+			conn.farewell(ctx, "QUIT\r\n")
 		}
 		return err
 	}))
@@ -137,6 +137,7 @@ func (s *ircSession) next() (ircLine, error) {
 			return ircLine{}, fmt.Errorf("read from the IRC server: %w", err)
 		}
 		line := parseIRC(strings.TrimRight(string(raw), "\r\n"))
+		s.record.RecogniseIRCServer(line.command, strings.Join(line.params, " "))
 		if line.command != "PING" {
 			return line, nil
 		}

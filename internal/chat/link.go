@@ -109,8 +109,8 @@ func (l *link) write(ctx context.Context, text string) error {
 }
 
 // farewell says why the session ends, in the protocol's own words.
-func (l *link) farewell(text string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.session), lastWords)
+func (l *link) farewell(ended context.Context, text string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ended), lastWords)
 	defer cancel()
 	l.polite = l.write(ctx, text) == nil
 }

@@ -140,8 +140,9 @@ func (p *pruner) tag() error {
 		limit = maxStanza
 	}
 	fits, quote, last := true, byte(0), second
-	for c := second; ; last = c {
-		if c, err = p.in.ReadByte(); err != nil {
+	for {
+		c, err := p.in.ReadByte()
+		if err != nil {
 			return err
 		}
 		fits = p.keep(c, limit) && fits
@@ -155,6 +156,7 @@ func (p *pruner) tag() error {
 		case c == '>':
 			return p.element(second, last == '/', fits)
 		}
+		last = c
 	}
 }
 
@@ -190,7 +192,7 @@ func (p *pruner) element(second byte, empty, fits bool) error {
 func (p *pruner) cdata() error {
 	fits := true
 	var end [3]byte
-	for n := len("<!"); !(n >= len(cdataBegin)+len(cdataEnd) && bytes.Equal(end[:], cdataEnd)); n++ {
+	for n := len("<!"); n < len(cdataBegin)+len(cdataEnd) || !bytes.Equal(end[:], cdataEnd); n++ {
 		c, err := p.in.ReadByte()
 		if err != nil {
 			return err

@@ -51,7 +51,7 @@ func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 		l.Joined(s)
 		err := s.listen()
 		if ctx.Err() != nil {
-			conn.farewell("</stream:stream>")
+			conn.farewell(ctx, "</stream:stream>")
 		}
 		return err
 	}))

@@ -165,6 +165,25 @@ func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	})
 }
 
+// TestAbandonedProbeIsNotStartedAgainAfterAReload changes a target whose probe was given up and still runs.
+func TestAbandonedProbeIsNotStartedAgainAfterAReload(t *testing.T) {
+	t.Parallel()
+	given := halfMinutely(t, "stuck", reader(func(context.Context, *collectors.Batch) error { return nil }))
+	log := slog.New(slog.DiscardHandler)
+	first := (*Poller)(nil).successor(given, log)
+	first.begin(scheduled)
+	first.abandon(make(chan outcome), time.Second)
+	second := (&Poller{targets: []*target{first}}).successor(given, log)
+	third := (&Poller{targets: []*target{second}}).successor(given, log)
+	if s, _ := third.view(); third.begin(scheduled) || !s.Abandoned {
+		t.Errorf("the probe starts again, or is not shown: abandoned %t", s.Abandoned)
+	}
+	first.deliver(nil, outcome{})
+	if s, _ := third.view(); !third.begin(scheduled) || s.Abandoned || third.former != nil {
+		t.Errorf("the probe does not start after the first has ended: abandoned %t", s.Abandoned)
+	}
+}
+
 func TestIgnoredDeadlineIsAbandonedAndNeverStartedTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var running, most, begun atomic.Int32
