@@ -79,18 +79,19 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	defer stop()
 	timing.Phase("connect")
 	heard := exchange.Hear(conn)
-	if c.expect != nil { // else nothing would be read, and a failed write is the failure
-		conn = heard
+	spoken := net.Conn(heard)
+	if c.expect == nil {
+		spoken = conn // nothing is read, so a failed write is the failure
 	}
 	if c.send != "" {
-		if _, err := io.WriteString(conn, c.send); err != nil {
+		if _, err := io.WriteString(spoken, c.send); err != nil {
 			return fmt.Errorf("write to %s: %w", c.address, exchange.PreferContextError(ctx, err))
 		}
 	}
 	if c.expect == nil {
 		return nil
 	}
-	err = c.hear(ctx, conn, timing)
+	err = c.hear(ctx, heard, timing)
 	if err != nil && heard.Refusal() != nil {
 		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).WithHint(exchange.LimitHint(""))
 	}
