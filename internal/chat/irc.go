@@ -137,7 +137,6 @@ func (s *ircSession) next() (ircLine, error) {
 			return ircLine{}, fmt.Errorf("read from the IRC server: %w", err)
 		}
 		line := parseIRC(strings.TrimRight(string(raw), "\r\n"))
-		s.record.RecogniseIRCServer(line.command, strings.Join(line.params, " "))
 		if line.command != "PING" {
 			return line, nil
 		}
