@@ -65,9 +65,9 @@ build: binary ## Build the static binary, its man page and completions, in bin/.
 ##@ While you change something
 
 lint: ## Run golangci-lint, pinned.
-	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run
-	cd internal/e2e/story && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run
-	cd internal/e2e/feeds && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run
+	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners
+	cd internal/e2e/story && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners
+	cd internal/e2e/feeds && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners
 
 generate: ## Renew every generated file: rules, dashboards, golden pages, tables in documents, BENCHMARKS.md from its last numbers.
 	@# Each package says beside its flag -update how its files are made.
