@@ -54,16 +54,19 @@ var commands = []struct {
 	{check, "Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.", []string{configFile, pollFlags}, true},
 	{
 		checkConfig, "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.",
-		[]string{configFile, pollFlags, webConfigFile}, true,
+		[]string{configFile, pollFlags, webConfigFile},
+		true,
 	},
 	{
 		initial, "Look for a stack in Docker or on this machine, write a first configuration with it to FILE, and check it. Overwrites nothing.",
-		[]string{configFile, pollFlags}, true,
+		[]string{configFile, pollFlags},
+		true,
 	},
 	{rules, "Print the alert rules with the configured thresholds, as a Prometheus rule file.", []string{configFile}, true},
 	{
 		drill, "Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. Exit 1 if nobody is notified.",
-		[]string{configFile, listenAddress}, false,
+		[]string{configFile, listenAddress},
+		false,
 	},
 	{healthcheck, "Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.", []string{listenAddress}, false},
 	{show, "Print the version.", nil, false},

@@ -57,7 +57,6 @@ func run(args []string, hangups <-chan os.Signal) int {
 		signal.Reset(syscall.SIGHUP) // no other command reloads: it ends with its terminal
 	}
 	err = line.execute(ctx, command, hangups)
-	var usage app.UsageError
 	switch {
 	case err == nil:
 		return 0
@@ -65,7 +64,7 @@ func run(args []string, hangups <-chan os.Signal) int {
 		return notWell // the table shows it
 	}
 	fmt.Fprintf(os.Stderr, "chatstack_exporter: %v\n", err)
-	if errors.As(err, &usage) {
+	if _, ok := errors.AsType[app.UsageError](err); ok {
 		return wrongUse
 	}
 	return notWell

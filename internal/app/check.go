@@ -337,8 +337,8 @@ func printable(results []CheckResult) []CheckResult {
 // painter colours text for a terminal.
 type painter bool
 
-func (colours painter) paint(code, text string) string {
-	if !colours {
+func (p painter) paint(code, text string) string {
+	if !p {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

@@ -52,8 +52,12 @@ func TestFlagsMayStandBeforeTheCommand(t *testing.T) {
 	dir := directoryWith(t, "")
 	rewrite(t, filepath.Join(dir, "mine.yaml"), "alerts: {job: mine}\n")
 	for _, args := range [][]string{
-		{"rules", "--config.file=mine.yaml"}, {"--config.file=mine.yaml", "rules"}, {"--config.file", "mine.yaml", "rules"}, {"rules", "mine.yaml"},
-		{"--log.level=debug", "rules", "--web.listen-address=:1", "mine.yaml"}, {"--web.enable-lifecycle", "rules", "--", "mine.yaml"},
+		{"rules", "--config.file=mine.yaml"},
+		{"--config.file=mine.yaml", "rules"},
+		{"--config.file", "mine.yaml", "rules"},
+		{"rules", "mine.yaml"},
+		{"--log.level=debug", "rules", "--web.listen-address=:1", "mine.yaml"},
+		{"--web.enable-lifecycle", "rules", "--", "mine.yaml"},
 	} {
 		p := startProgram(t, binary, dir, nil, args...)
 		if code := p.ExitCode(t, patience); code != 0 || !strings.Contains(p.Stdout.String(), "mine") {
@@ -90,12 +94,12 @@ func TestShellCompletesCommandsFlagsAndValues(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		must(t, err)
 		got := strings.Fields(string(out))
-		for _, word := range strings.Fields(want.has) {
+		for word := range strings.FieldsSeq(want.has) {
 			if !slices.Contains(got, word) {
 				t.Errorf("%q: %v lacks %s", line, got, word)
 			}
 		}
-		for _, word := range strings.Fields(want.lacks) {
+		for word := range strings.FieldsSeq(want.lacks) {
 			if slices.Contains(got, word) {
 				t.Errorf("%q: %v has %s", line, got, word)
 			}

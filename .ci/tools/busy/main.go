@@ -25,7 +25,7 @@ var environment = []string{
 	"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1", "ALL_PROXY=http://127.0.0.1:1",
 	"NO_PROXY=", "DOCKER_HOST=tcp://127.0.0.1:1", "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=/proc/none", "NOTIFY_URL=http://127.0.0.1:1/", "XMPP_REST_URL=http://127.0.0.1:1",
 	"XMPP_REST_TOKEN=another", "XMPP_DOMAIN=another.test", "IRC_RPC_URL=https://127.0.0.1:1/api", "PLANT_STORE_URL=http://127.0.0.1:1", "DOCS_SEARCH_URL=http://127.0.0.1:1",
-	"HOME=/proc/none", "XDG_CONFIG_HOME=/proc/none", "NO_COLOR=", "TZ=Pacific/Chatham", "LC_ALL=tr_TR.UTF-8", "COLUMNS=40",
+	"HOME=/proc/none", "XDG_CONFIG_HOME=/proc/none", "NO_COLOR=", "TZ=Pacific/Chatham", "COLUMNS=40",
 	"RUNTIME_DIRECTORY=/proc/none", "STATE_DIRECTORY=/proc/none", "NOTIFY_SOCKET=/proc/none/notify", "WATCHDOG_USEC=1000000",
 }
 
