@@ -23,7 +23,7 @@ func TestRealServicesAnswerTheCall(t *testing.T) {
 	s.JSONRPCURL = services.URL() + "nowhere"
 	_, err := readServices(t, s, time.Second)
 	wantReason(t, err, failure.NotFound)
-	if err != nil && !strings.Contains(failure.HintOf(err), "transport/jsonrpc") {
+	if err != nil && !strings.Contains(failure.HintOf(err), "by default this page is at /jsonrpc") {
 		t.Errorf("hint %q", failure.HintOf(err))
 	}
 }

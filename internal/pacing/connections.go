@@ -40,6 +40,9 @@ func (c *Connections) Configure(addresses []string) {
 
 // Limit records that the server at an address limits connections by the hour. It reports whether that is new.
 func (c *Connections) Limit(address string) bool {
+	if c == nil {
+		return false
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := hostOf(address)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -408,4 +409,12 @@ func TestSecondLookDoesNotWaitForASharedConnection(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+func TestOneReadingOfALimitingServerNeedsNoPoller(t *testing.T) {
+	target := halfMinutely(t, "irc", nil)
+	target.Collector, target.Pace.Address = &answering{perHour: 10}, "irc:6697"
+	if s, _, _ := Once(t.Context(), target, slog.New(slog.DiscardHandler)); !s.Up {
+		t.Errorf("the check of a server that limits connections says %s", s.Error)
+	}
 }

@@ -82,7 +82,7 @@ var relayScenarios = []scenario{
 			1m bridge hangs
 			9m a shows: crossing BridgeNotRelaying critical
 			10m a restarts
-			10m40s a shows: crossing BridgeNotRelaying critical
+			10m40s a shows: crossing BridgeNotRelaying critical; crossing RelayUnwatched pending
 			20m bridge relays
 		`,
 		notifications: `
@@ -98,7 +98,7 @@ var relayScenarios = []scenario{
 			1m bridge relays to IRC only
 			9m a shows: crossing BridgeNotRelaying critical
 			10m a restarts
-			10m40s a shows: crossing BridgeNotRelaying critical
+			10m40s a shows: crossing BridgeNotRelaying critical; crossing RelayUnwatched pending
 			20m bridge relays both ways
 		`,
 		notifications: `
@@ -238,7 +238,7 @@ var relayScenarios = []scenario{
 		name: "the check is banned for 10 minutes", exporters: bridged, lasts: 30 * time.Minute,
 		script: `
 			1m check is banned
-			10m a shows: crossing RelaySessionDown warning
+			10m a shows: crossing RelaySessionDown warning; crossing RelayUnwatched pending, dependency of crossing
 			11m check is not banned
 		`,
 		notifications: `
