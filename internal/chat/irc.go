@@ -208,8 +208,11 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		if failure.LimitsAddress(line.last()) {
 			return false, failure.Errorf(failure.Throttled, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
 		}
-		return false, failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
-			WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
+		refused := failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last()))
+		if !s.shown {
+			refused = refused.BeforeLogin() // such as without services
+		}
+		return false, refused.WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
 	case "433", "436", "437":
 		return false, s.nextNick(line)
 	case "432":

@@ -51,7 +51,7 @@ var ircProducts = []struct {
 
 // inspIRCdNote tells people what connectban does before it bans anybody. The module is optional, so it only may.
 const inspIRCdNote = "the IRC server is InspIRCd, whose module connectban may allow an address 10 connections an hour, and then ban it for " +
-	"6 hours: targets there without a schedule share 6 an hour. Exempt the exporter's address by <connect ... useconnectban=\"no\">, and set schedule"
+	"6 hours: targets there without a schedule share 6 an hour, so an outage may be noticed only after 10 minutes for each of them. Exempt the exporter's address by <connect ... useconnectban=\"no\">, and set schedule"
 
 // inspIRCdPerHour is how many connections an hour InspIRCd may allow.
 const inspIRCdPerHour = 10

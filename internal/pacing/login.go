@@ -64,7 +64,7 @@ func (l *Logins) Gate(c Credential) *Gate {
 	if l == nil || c == (Credential{}) {
 		return nil
 	}
-	return &Gate{l, c}
+	return &Gate{logins: l, credential: c}
 }
 
 // Resume ends all waits, after a reload of the configuration. The next refusal continues the back-off where it was.
@@ -90,6 +90,8 @@ func (l *Logins) recent(server string, now time.Time) []time.Time {
 type Gate struct {
 	logins     *Logins
 	credential Credential
+	// works says that the last attempt through this gate was accepted: it must not wait because the server refuses another one.
+	works bool
 }
 
 // Until returns the end of the present or last wait; zero if there was none since the last success.
@@ -104,7 +106,7 @@ func (g *Gate) Until(now time.Time) time.Time {
 
 func (g *Gate) until(now time.Time) time.Time {
 	a := g.logins.accounts[g.credential]
-	if a == nil || !a.refused {
+	if a == nil || !a.refused || g.works {
 		return time.Time{}
 	}
 	until := a.until
@@ -124,7 +126,7 @@ func (g *Gate) Begin(now time.Time) bool {
 	g.logins.mu.Lock()
 	defer g.logins.mu.Unlock()
 	a := g.logins.accounts[g.credential]
-	if a == nil || !a.refused {
+	if a == nil || !a.refused || g.works {
 		return true
 	}
 	if g.until(now).After(now) || !a.trying.IsZero() && now.Sub(a.trying) < maxAttempt {
@@ -144,6 +146,9 @@ func (g *Gate) End(began, now time.Time, err error) {
 	defer l.mu.Unlock()
 	a := l.accounts[g.credential]
 	refused := failure.RefusesCredential(err)
+	if err == nil || refused {
+		g.works = err == nil
+	}
 	if a == nil {
 		if !refused {
 			return

@@ -186,3 +186,21 @@ func TestLoginThatWasNotSentDoesNotCount(t *testing.T) {
 		g.End(now, now, failure.Errorf(failure.Unauthorized, "the server offers no SASL").BeforeLogin())
 	}
 }
+
+// TestRefusalOfAnotherPageHoldsNothingThatWorks has two pages of one server, of which one refuses the credential.
+func TestRefusalOfAnotherPageHoldsNothingThatWorks(t *testing.T) {
+	logins, now := NewLogins(), time.Unix(1e9, 0)
+	web := Credential{Server: "panel:443", Account: "u"}
+	bad, good := logins.Gate(web), logins.Gate(web)
+	good.End(now, now, nil)
+	for range 3 {
+		now = now.Add(time.Second)
+		bad.End(now, now, failure.Errorf(failure.Unauthorized, "no"))
+	}
+	if bad.Begin(now) {
+		t.Error("the refused page does not wait")
+	}
+	if !good.Begin(now) || !good.Until(now).IsZero() {
+		t.Error("the page that works waits for the refused one")
+	}
+}

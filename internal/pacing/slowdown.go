@@ -22,6 +22,8 @@ type Slowdown struct {
 	until time.Time
 	// throttled says that the last result that counts was throttled, again that one since then does not count yet.
 	throttled, again bool
+	// failed says that a failure since the last success has had its second look.
+	failed bool
 }
 
 // Until returns when the target may be probed next; zero if it is not slowed.
@@ -47,14 +49,24 @@ func (s *Slowdown) End(began, now time.Time, err error, every time.Duration) (co
 		return true
 	case s.every == 0:
 		return true
-	case !s.again && s.throttled:
-		s.again, s.until = true, now.Add(lookAgain)
+	case !s.again && s.throttled && !s.failed:
+		s.LookAgain(now)
 		return false
 	default:
 		s.throttled, s.again = false, false
 		s.wait(began, every)
 		return true
 	}
+}
+
+// LookAgain requests a second probe before a failure counts. It returns false if there has been one since the last success.
+func (s *Slowdown) LookAgain(now time.Time) bool {
+	if s.failed {
+		s.again = false
+		return false
+	}
+	s.again, s.failed, s.until = true, true, now.Add(lookAgain)
+	return true
 }
 
 // wait lets the scheduled readings pass that come too early. Schedules are not exact to the second.

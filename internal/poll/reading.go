@@ -66,6 +66,8 @@ type target struct {
 	conditions []health.Condition
 	// retrying is true while a series of retries runs.
 	retrying atomic.Bool
+	// looking is true while a second probe is awaited.
+	looking atomic.Bool
 	// once says that nobody serves the target's history.
 	once bool
 	// slowest is the result of History.slowest, in nanoseconds.
@@ -331,6 +333,8 @@ func (t *target) recordUncounted(start, now time.Time, o *outcome) {
 	t.status.LastAttempt = now
 	t.overdueAfter, t.overdue = t.overdueIn(now), false
 	t.countFailure(reason, unscheduled)
+	t.families = o.families // the last values are not those of this reading
+	t.countSeries()
 	t.history = t.history.with(Reading{
 		Time: now, Duration: now.Sub(start), Reason: reason, Error: t.clean(o.err.Error()), Hint: t.clean(t.advice(o.err)),
 		HTTPStatus: o.httpStatus, Notes: o.notes, Exchanges: o.exchanges,

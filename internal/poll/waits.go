@@ -82,7 +82,13 @@ func (t *target) pace(began, now time.Time, o *outcome) (counts bool) {
 			"target", t.Name, "connections_per_hour", o.perHour, "one_in", t.connections.Every(t.Pace.Address))
 	}
 	t.meanInterval = t.scheduledInterval(now)
-	return t.slow.End(began, now, o.err, t.meanInterval)
+	if counts = t.slow.End(began, now, o.err, t.meanInterval); !counts {
+		return false
+	}
+	// A target that is probed every 10 minutes or less often would be down for that long because of one lost packet.
+	rare := t.connections.Every(t.Pace.Address) > 0
+	blip := o.err != nil && failure.ReasonOf(o.err) != failure.Throttled && failure.ReasonOf(o.err) != failure.Unauthorized
+	return !rare || !blip || !t.status.Up || !t.slow.LookAgain(now)
 }
 
 // logWait logs when the target begins to wait for a reason. The caller holds mu.
@@ -103,6 +109,10 @@ func (t *target) refused() bool {
 
 // lookAgain probes a target once more whose last result does not count yet.
 func (p *Poller) lookAgain(ctx context.Context, t *target) {
+	if !t.looking.CompareAndSwap(false, true) {
+		return // one more probe is enough, whatever the schedule tries meanwhile
+	}
+	defer t.looking.Store(false)
 	t.mu.Lock()
 	again, until := t.slow.LooksAgain(), t.slow.Until()
 	t.mu.Unlock()

@@ -418,3 +418,30 @@ func TestOneReadingOfALimitingServerNeedsNoPoller(t *testing.T) {
 		t.Errorf("the check of a server that limits connections says %s", s.Error)
 	}
 }
+
+// TestOneBlipOfARarelyProbedTargetIsNoOutage has a target that is probed every 10 minutes, so that one lost packet would page.
+func TestOneBlipOfARarelyProbedTargetIsNoOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &answering{perHour: 10}
+		target := halfMinutely(t, "irc", nil)
+		target.Collector, target.Pace.Address = server, "irc:6697"
+		p, stop := start(t, new(bytes.Buffer), target)
+		defer stop()
+		time.Sleep(time.Second)
+		server.answer(failure.Refused)
+		server.count()
+		for server.count() == 0 {
+			time.Sleep(time.Second)
+		}
+		if s, _ := statusOf(p, "irc"); !s.Up {
+			t.Error("one failure is an outage")
+		}
+		time.Sleep(70 * time.Second)
+		if n := server.count(); n != 1 {
+			t.Errorf("%d probes in the minute after a failure, want 1", n)
+		}
+		if s, _ := statusOf(p, "irc"); s.Up {
+			t.Error("two failures are no outage")
+		}
+	})
+}
