@@ -15,12 +15,15 @@ var limiting = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`\bthrottled\b`,
 	`connect(ing)? too fast`,
 	`connect too many times`,
-	`too many( [\w()-]+){0,2} (connections|clients|sessions|logins|authentications|attempts)\b`,
+	`too many( [\w()-]+){0,2} (connections|sessions|logins|authentications|attempts)\b`,
+	`too many( [\w()-]+){0,2} clients (from|for|per) `,
 	`no more connections (allowed )?from your`,
 	`session limit exceeded`,
 	`\b[zkgd][-: ]?lined?\b`,
 	`\bakill(ed)?\b`,
-	`\bbanned\b`,
+	`\b(you are|you're|address is|host is|ip is) (\w+ )?banned\b`,
+	`[(*] ?banned\b`,
+	`\bbanned (from|on) (this|the) (server|network)\b`,
 }, "|"))
 
 // LimitsAddress reports whether a server's words say that it limits or bans this address: the text of an IRC server's ERROR or 465, of

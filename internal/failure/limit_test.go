@@ -41,6 +41,7 @@ func TestLimitsAddressLeavesFaultsAlone(t *testing.T) {
 		"", "Closing Link: x (Ping timeout)", "Closing link: (x) [Server shutdown]", "Sorry, server is full - try later", "Access denied: Bad password?",
 		"Access denied: server is online but too many users are connected", "resource-constraint", "Too many open files", "Closing Link: x (Excess Flood)",
 		"Registration timed out", "the link is online", "unthrottledness", "Use of STARTTLS required",
+		"Your account is banned", "Nickname banned", "Sorry, too many clients already",
 	} {
 		if LimitsAddress(text) {
 			t.Errorf("%q is taken for a limit", text)
