@@ -122,6 +122,9 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 				old.mu.Lock()
 				t.waits = old.waits
 				old.mu.Unlock()
+				if old.HostName != given.HostName {
+					t.slow = pacing.Slowdown{} // another server limits nothing yet
+				}
 			}
 		}
 	}

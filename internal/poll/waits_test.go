@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -442,6 +444,25 @@ func TestOneBlipOfARarelyProbedTargetIsNoOutage(t *testing.T) {
 		}
 		if s, _ := statusOf(p, "irc"); s.Up {
 			t.Error("two failures are no outage")
+		}
+	})
+}
+
+func TestSlowdownStaysWithItsServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for host, slowed := range map[string]bool{"same.test": true, "other.test": false} {
+			target := halfMinutely(t, "web", nil)
+			target.HostName = "same.test"
+			target.Collector = &answering{reason: failure.Throttled, retryAfter: time.Hour}
+			p, stop := start(t, new(bytes.Buffer), target)
+			time.Sleep(time.Second)
+			stop()
+			target.HostName = host
+			next, err := New([]Target{target}, prometheus.NewRegistry(), nil, slog.New(slog.DiscardHandler), p)
+			must(t, err)
+			if s, _ := statusOf(next, "web"); s.RetryAt.IsZero() == slowed {
+				t.Errorf("%s: waits until %s, want a wait: %t", host, s.RetryAt, slowed)
+			}
 		}
 	})
 }
