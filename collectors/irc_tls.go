@@ -11,7 +11,6 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // IRCTLS is the block of the port that the IRC server's clients connect to with TLS.
@@ -75,30 +74,18 @@ func IsLoopback(address string) bool {
 type ircTLS struct {
 	server  exchange.TLSServer
 	product productMemory
-	// throttled is when the server last throttled this address; zero after any other answer.
-	throttled time.Time
 }
 
 // LeastInterval implements RateLimited.
 func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
-	return &ircTLS{server: exchange.TLSServer{Address: exchange.WithPort(s.Address, ircTLSPort), Trust: s.TLS}}, nil
+	return &ircTLS{server: exchange.TLSServer{Address: exchange.WithPort(s.Address, ircTLSPort), IRC: true, Trust: s.TLS}}, nil
 }
 
 // Collect implements Collector.
 func (c *ircTLS) Collect(ctx context.Context, b *Batch) error {
-	err := c.product.advise(b, c.ask(ctx, b))
-	switch {
-	case err != nil && failure.ReasonOf(err) == failure.Throttled:
-		c.throttled = time.Now()
-	case err != nil && failure.ReasonOf(err) == failure.Closed && !c.throttled.IsZero() && time.Since(c.throttled) < throttleMemory:
-		// A throttling server resets some connections before its error line arrives.
-		return failure.Errorf(failure.Throttled, "the server throttled this address shortly before: %w", err).WithHint(exchange.LimitHint(c.product.seen))
-	default:
-		c.throttled = time.Time{}
-	}
-	return err
+	return c.product.advise(b, c.ask(ctx, b))
 }
 
 func (c *ircTLS) ask(ctx context.Context, b *Batch) error {
@@ -118,7 +105,3 @@ func (c *ircTLS) ask(ctx context.Context, b *Batch) error {
 		return nil
 	})
 }
-
-// throttleMemory is how long after a throttled connection a reset counts as throttled, too. It exceeds the minute for which
-// a server counts connections.
-const throttleMemory = 90 * time.Second

@@ -1,16 +1,11 @@
 package collectors
 
 import (
-	"crypto/tls"
-	"net"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
@@ -21,39 +16,6 @@ func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
 	s := newIRCTLSSettings()
 	s.Address, s.TLS = address, trust
 	return newProbe(t, newIRCTLS, s)
-}
-
-const throttledLine = "ERROR :Closing Link: [192.0.2.1] (Throttled: Reconnecting too fast - Email admin@irc.test for more information.)\r\n"
-
-// TestIRCResetAfterThrottlingKeepsItsReason: a server that throttles resets some connections without a word.
-func TestIRCResetAfterThrottlingKeepsItsReason(t *testing.T) {
-	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
-	shown := exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}}.Make(t))
-	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)}
-	well := func(c net.Conn) {
-		secure := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12})
-		exchangetest.Say(":irc.test CAP * LS :tls\r\n")(secure)
-		exchangetest.Hold(secure)
-	}
-	turns := []struct {
-		answer func(net.Conn)
-		want   failure.Reason
-	}{{exchangetest.Reset, failure.Closed}, {sayAndHold(throttledLine), "throttled"}, {exchangetest.Reset, "throttled"}, {well, ""}, {exchangetest.Reset, failure.Closed}}
-	n := 0
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
-	if err != nil {
-		t.Fatal(err)
-	}
-	probe := ircTLSProbe(t, exchangetest.ServeEach(t, l, func(c net.Conn) {
-		turns[n].answer(c)
-		n++
-	}), trust)
-	for i, turn := range turns {
-		_, err := read(t, probe, 10*time.Second)
-		if got := reasonOrNone(err); got != turn.want {
-			t.Errorf("reading %d: got %v, want reason %q", i+1, err, turn.want)
-		}
-	}
 }
 
 // TestStockIRCServerThrottlesTheFourthConnection has the simulated server count connections as a stock UnrealIRCd does.

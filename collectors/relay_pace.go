@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
@@ -26,16 +27,26 @@ type sessionPace struct {
 	connects []time.Time
 }
 
+// errRefusedElsewhere is why a session waits that was not refused itself.
+var errRefusedElsewhere = failure.Errorf(failure.Unauthorized, "the server has refused this login of another target; the next attempt waits").BeforeLogin()
+
 // Begin implements chat.Gate.
-func (p *sessionPace) Begin(now time.Time) bool {
+func (p *sessionPace) Begin(now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.connects = slices.DeleteFunc(p.connects, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
-	if p.slow.Until().After(now) || p.limited && len(p.connects) >= maxHourlySessions || !p.gate.Begin(now) {
-		return false
+	next := p.slow.Until()
+	if p.limited && len(p.connects) >= maxHourlySessions && p.connects[0].Add(time.Hour).After(next) {
+		next = p.connects[0].Add(time.Hour)
+	}
+	switch {
+	case next.After(now):
+		return failure.Errorf(failure.Throttled, "the server limits connections of this address; the next session begins after %s", next.UTC().Format("15:04:05 MST"))
+	case !p.gate.Begin(now):
+		return errRefusedElsewhere
 	}
 	p.connects = append(p.connects, now)
-	return true
+	return nil
 }
 
 // End implements chat.Gate.
@@ -44,5 +55,8 @@ func (p *sessionPace) End(began, now time.Time, r *exchange.Record, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limited = p.limited || r.ConnectionsPerHour > 0
+	if err != nil && (failure.ReasonOf(err) == failure.Refused || failure.ReasonOf(err) == failure.DNS) {
+		p.connects = p.connects[:max(len(p.connects)-1, 0)] // the server was not reached, so it has counted nothing
+	}
 	p.slow.End(began, now, err, sessionRetry)
 }

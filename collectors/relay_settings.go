@@ -43,7 +43,7 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 		user = a.Nick
 	}
 	return &chat.IRC{
-		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Trust: a.TLS}, Plain: a.Plain},
+		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), IRC: true, Trust: a.TLS}, Plain: a.Plain},
 		Nick:   a.Nick, User: user, Password: a.Password, Channel: channel,
 	}
 }

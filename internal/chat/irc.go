@@ -233,10 +233,7 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		}
 		return false, s.send("JOIN " + channel)
 	case "ERROR":
-		if s.refused != nil && !failure.LimitsAddress(line.last()) {
-			return false, s.refused
-		}
-		return false, exchange.RefusedByIRC(line.last())
+		return false, exchange.EndedByIRC(s.refused, line.last())
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
 	}

@@ -35,8 +35,8 @@ type Keeper struct {
 
 // Gate says when an account may log in, since servers limit connections and failed logins.
 type Gate interface {
-	// Begin reports whether the account may log in now. If so, End must follow.
-	Begin(now time.Time) bool
+	// Begin returns nil if the account may log in now; End must follow then. Else it returns why the account waits.
+	Begin(now time.Time) error
 	// End records how an attempt to log in and join that began at began ended, and what it showed of the server.
 	End(began, now time.Time, r *exchange.Record, err error)
 }
@@ -60,8 +60,8 @@ func (k *Keeper) Run(ctx context.Context) {
 	k.Retry.Reset()
 	for {
 		began := time.Now()
-		if k.Gate != nil && !k.Gate.Begin(began) {
-			k.explainWait()
+		if waits := k.mayBegin(began); waits != nil {
+			k.explainWait(waits)
 			if !pause(ctx, gateCheck) {
 				k.set(nil, nil)
 				return
@@ -84,11 +84,16 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// errWaits is why there is no session before this keeper's first attempt: somebody else's was refused.
-var errWaits = failure.Errorf(failure.Unauthorized, "the server has refused this login of another target; the next attempt waits").BeforeLogin()
+// mayBegin returns nil if the account may log in now, else why it waits.
+func (k *Keeper) mayBegin(now time.Time) error {
+	if k.Gate == nil {
+		return nil
+	}
+	return k.Gate.Begin(now)
+}
 
-// explainWait sets why there is no session while the account may not log in.
-func (k *Keeper) explainWait() {
+// explainWait sets why there is no session while the account may not log in: waits, unless its own last session says more.
+func (k *Keeper) explainWait(waits error) {
 	k.mu.Lock()
 	known, last := k.err != nil, k.last
 	k.mu.Unlock()
@@ -97,7 +102,7 @@ func (k *Keeper) explainWait() {
 	case last != nil:
 		k.set(nil, last)
 	default:
-		k.set(nil, errWaits)
+		k.set(nil, waits)
 	}
 }
 

@@ -71,15 +71,13 @@ func (h *Heard) opening() []byte {
 // alertSize is the length of a TLS alert that is not encrypted (RFC 5246, section 7.2).
 const alertSize = 7
 
-// endedTLS returns the failure of a server that has ended a handshake in order, by the alert close_notify; nil otherwise. A server that
-// crashes, restarts or has another fault sends none, or another alert.
-func (h *Heard) endedTLS() error {
+// closedNotify reports whether the server has ended a handshake in order, by the alert close_notify. A server that crashes, restarts or
+// has another fault sends none, or another alert.
+func (h *Heard) closedNotify() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if last := h.last; last[0] != tlsAlert || last[1] != 3 || last[3] != 0 || last[4] != 2 || last[6] != 0 {
-		return nil
-	}
-	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as InspIRCd does for an address that it bans").WithHint(LimitHint(""))
+	last := h.last
+	return last[0] == tlsAlert && last[1] == 3 && last[3] == 0 && last[4] == 2 && last[6] == 0
 }
 
 // Refusal returns the failure of a server that refuses this address as IRC servers do: in plain text, before any other protocol

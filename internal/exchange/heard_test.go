@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -131,6 +132,7 @@ func TestBanIsReadToItsERRORLine(t *testing.T) {
 		strings.TrimSuffix(zLined, "\r\n"):         "Z-lined",
 		":irc.test NOTICE * :hello\r\n" + zLined:   "Z-lined",
 		banned + ":irc.test NOTICE * :write to us": "You're banned!",
+		banned + "ERROR :Closing Link: x (no)\r\n": "You're banned!",
 	} {
 		err := AwaitIRCCapabilities(strings.NewReader(text))
 		wantReason(t, err, failure.Throttled)
@@ -157,21 +159,24 @@ func TestDeliberateEndOfTLSIsTold(t *testing.T) {
 		serve func(net.Conn)
 		want  failure.Reason
 		says  string
+		other bool // no IRC server is expected there
 	}{
-		"a ban, which only TLS 1.2 shows":        {served(banned + zLined), failure.Throttled, "Z-lined"},
-		"a proxy without its server":             {served(""), failure.Closed, "CAP LS"},
-		"another end of the session":             {served("ERROR :Closing Link (Server shutdown)\r\n"), failure.Closed, "CAP LS"},
-		"an end in the handshake":                {exchangetest.Say(closeNotify), failure.Throttled, "on purpose"},
-		"an end after the server's first record": {exchangetest.Say("\x16\x03\x03\x00\x01\x00" + closeNotify), failure.Throttled, "on purpose"},
-		"a crash in the handshake":               {exchangetest.Say("\x16\x03\x03"), failure.Closed, "handshake"},
-		"a refusal of the handshake":             {exchangetest.Say("\x15\x03\x03\x00\x02\x02\x28"), failure.TLS, "handshake"},
+		"a ban, which only TLS 1.2 shows":        {served(banned + zLined), failure.Throttled, "Z-lined", false},
+		"a ban behind kind tls":                  {served(banned + zLined), failure.Throttled, "Z-lined", true},
+		"an end in another handshake":            {exchangetest.Say(closeNotify), failure.Closed, "handshake", true},
+		"a proxy without its server":             {served(""), failure.Closed, "CAP LS", false},
+		"another end of the session":             {served("ERROR :Closing Link (Server shutdown)\r\n"), failure.Closed, "CAP LS", false},
+		"an end in the handshake":                {exchangetest.Say(closeNotify), failure.Throttled, "on purpose", false},
+		"an end after the server's first record": {exchangetest.Say("\x16\x03\x03\x00\x01\x00" + closeNotify), failure.Throttled, "on purpose", false},
+		"a crash in the handshake":               {exchangetest.Say("\x16\x03\x03"), failure.Closed, "handshake", false},
+		"a refusal of the handshake":             {exchangetest.Say("\x15\x03\x03\x00\x02\x02\x28"), failure.TLS, "handshake", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := &TLSServer{Address: exchangetest.ServeEach(t, l, tt.serve), Trust: config.TLS{InsecureSkipVerify: true}}
+			s := &TLSServer{Address: exchangetest.ServeEach(t, l, tt.serve), IRC: !tt.other, Trust: config.TLS{InsecureSkipVerify: true}}
 			err = s.Converse(t.Context(), &Record{}, func(conn *tls.Conn) error {
 				io.WriteString(conn, "CAP LS 302\r\n") //nolint:errcheck // the answer tells
 				return AwaitIRCCapabilities(conn)
@@ -181,6 +186,33 @@ func TestDeliberateEndOfTLSIsTold(t *testing.T) {
 				t.Errorf("%v, want %s in it", err, tt.says)
 			}
 		})
+	}
+}
+
+// TestReasonOfASilentEndIsAskedOncePerOutage, since a look costs a connection that the server counts.
+func TestReasonOfASilentEndIsAskedOncePerOutage(t *testing.T) {
+	certificate := exchangetest.Chain(exchangetest.Certificate{Name: "irc.test"}.Make(t))
+	var connections atomic.Int32
+	var well atomic.Bool
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &TLSServer{IRC: true, Trust: config.TLS{InsecureSkipVerify: true}, Address: exchangetest.ServeEach(t, l, func(conn net.Conn) {
+		connections.Add(1)
+		server := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+		if server.HandshakeContext(t.Context()) == nil && well.Load() {
+			io.WriteString(server, ":irc.test CAP * LS :\r\n") //nolint:errcheck // the client tells
+		}
+		server.Close() //nolint:errcheck,gosec // a test's server
+	})}
+	for i, want := range []int32{2, 1, 1, 2} {
+		connections.Store(0)
+		well.Store(i == 2)
+		err := s.Converse(t.Context(), &Record{}, func(conn *tls.Conn) error { return AwaitIRCCapabilities(conn) })
+		if n := connections.Load(); n != want || (err == nil) != well.Load() {
+			t.Errorf("probe %d: %d connections, want %d: %v", i+1, n, want, err)
+		}
 	}
 }
 

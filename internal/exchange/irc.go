@@ -32,7 +32,7 @@ func AwaitIRCCapabilities(r io.Reader) error {
 		line := strings.TrimRight(string(raw), "\r\n")
 		command, params := splitIRC(line)
 		if strings.EqualFold(command, "ERROR") && params != "" { // even without a line end
-			return RefusedByIRC(strings.TrimPrefix(params, ":"))
+			return EndedByIRC(refused, strings.TrimPrefix(params, ":"))
 		}
 		if command == "465" {
 			_, words, _ := strings.Cut(params, " :")
@@ -87,6 +87,15 @@ func RefusedByIRC(words string) error {
 // follows says more.
 func BannedByIRC(words string) error {
 	return failure.Errorf(failure.Throttled, "the server bans this address: %s", failure.OneLine(words)).WithHint(LimitHint(""))
+}
+
+// EndedByIRC returns the failure of a connection that the server ends with the words of an ERROR line. banned is that of a numeric 465
+// before it, nil if there was none.
+func EndedByIRC(banned error, words string) error {
+	if banned != nil && !failure.LimitsAddress(words) {
+		return banned
+	}
+	return RefusedByIRC(words)
 }
 
 // splitIRC returns a line's command and parameters, without tags and source.

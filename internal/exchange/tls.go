@@ -21,8 +21,13 @@ type TLSServer struct {
 	// Domain is the virtual host; "" is the address's host.
 	Domain string
 	Trust  config.TLS
+	// IRC says that the server speaks IRC: how it ends a handshake then shows whether it bans this address.
+	IRC bool
 	// Silence is how long a server may say nothing before the exporter tries to identify its protocol; 2 s by default.
 	Silence time.Duration
+
+	// silent says that a look at the reason of the present outage has found none: each look costs another connection.
+	silent bool
 }
 
 // String names the server in errors and on the status page.
@@ -51,6 +56,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 		return err
 	}
 	e.Phases = timing.End(last)
+	s.silent = false
 	return nil
 }
 
@@ -98,11 +104,21 @@ func (s *TLSServer) explainSilence(ctx context.Context, heard *Heard, err error)
 	if err == nil || s.StartTLS != "" || failure.ReasonOf(err) != failure.Closed || protocolOf(heard.opening()) != speaksTLS {
 		return err
 	}
-	refused := heard.endedTLS()
-	if refused == nil {
+	refused := s.endedTLS(heard)
+	if refused == nil && !s.silent {
 		attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) { refused = s.askOldTLS(ctx, Hear(conn)) })
+		s.silent = refused == nil
 	}
 	return cmp.Or(refused, err)
+}
+
+// endedTLS returns the failure of an IRC server that has ended a handshake in order, since InspIRCd does so for a banned address; nil
+// otherwise. Of another server it shows nothing.
+func (s *TLSServer) endedTLS(heard *Heard) error {
+	if !s.IRC || !heard.closedNotify() {
+		return nil
+	}
+	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as InspIRCd does for an address that it bans").WithHint(LimitHint(""))
 }
 
 // askOldTLS returns the failure of a server that refuses this address in TLS 1.2; nil if it says nothing of the kind.
@@ -111,7 +127,7 @@ func (s *TLSServer) askOldTLS(ctx context.Context, heard *Heard) error {
 	trust := &tls.Config{InsecureSkipVerify: true, ServerName: s.Trust.NameFor(config.HostOf(s.Address)), MaxVersion: tls.VersionTLS12} //nolint:gosec // see above
 	conn := tls.Client(heard, trust)
 	if conn.HandshakeContext(ctx) != nil {
-		return heard.endedTLS()
+		return s.endedTLS(heard)
 	}
 	if said := AwaitIRCCapabilities(conn); said != nil && failure.ReasonOf(said) == failure.Throttled {
 		return said

@@ -30,10 +30,13 @@ var limiting = regexp.MustCompile(`(?i)` + strings.Join([]string{
 // an XMPP error, or of a refused login. It is the one recogniser for all protocols.
 func LimitsAddress(text string) bool { return limiting.MatchString(text) }
 
-// LimitsStream reports whether an XMPP stream error says so. Before the login is complete, every policy-violation does, whatever its
-// text; later it may be about a stanza. A resource-constraint is a fault of the server, never a limit for this address.
+// encryption matches the words of servers that require TLS first, which is a policy too.
+var encryption = regexp.MustCompile(`(?i)starttls|\btls\b|encrypt`)
+
+// LimitsStream reports whether an XMPP stream error says so. Before the login is complete, every policy-violation does unless it is
+// about encryption; later it may be about a stanza. A resource-constraint is a fault of the server, never a limit for this address.
 func LimitsStream(condition, text string, loggedIn bool) bool {
-	return condition == "policy-violation" && (!loggedIn || LimitsAddress(text))
+	return condition == "policy-violation" && (LimitsAddress(text) || !loggedIn && !encryption.MatchString(text))
 }
 
 // maxRetryAfter bounds how long a server may ask to wait: one that asks for a year must not end the watch.

@@ -56,6 +56,8 @@ func TestStreamErrorsLimitTheAddress(t *testing.T) {
 	}{
 		{"policy-violation", "Too many (20) failed authentications from this IP address (::1)", false, true},
 		{"policy-violation", "", false, true},
+		{"policy-violation", "Use of STARTTLS required", false, false},
+		{"policy-violation", "Encrypted connections only", false, false},
 		{"policy-violation", "XML stanza is too big", true, false},
 		{"policy-violation", "Too many connections", true, true},
 		{"resource-constraint", "Too many connections", false, false},

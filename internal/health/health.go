@@ -64,8 +64,6 @@ type Target struct {
 	Every  time.Duration
 	// Throttled says that the last reading failed only because the server limits this address, so its users may be well.
 	Throttled bool
-	// RetryAt is when a target that waits on purpose is probed again; zero for any other target. It is never overdue meanwhile.
-	RetryAt time.Time
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.

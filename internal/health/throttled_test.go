@@ -112,7 +112,7 @@ func TestTargetThatWaitsIsJudgedAsIfProbed(t *testing.T) {
 	w.container("irc")
 	w.pass(time.Hour)
 	x := w.breakDown("x")
-	x.ReadAt, x.RetryAt, x.Failed = w.now, w.now.Add(90*time.Minute), 1
+	x.ReadAt, x.Failed = w.now, 1
 	w.pass(89 * time.Minute)
 	w.want("x TargetDown critical 1h29m0s")
 	v := w.last.Verdicts[TargetSubject("x")]
@@ -133,7 +133,7 @@ func TestWaitingTargetIsStillExcused(t *testing.T) {
 	w.container("irc").State = "exited"
 	w.pass(10 * time.Second)
 	x := w.throttle("x")
-	x.ReadAt, x.RetryAt = w.now, w.now.Add(time.Hour)
+	x.ReadAt = w.now
 	w.pass(20 * time.Minute)
 	w.want("irc ContainerDown critical 20m10s", "x TargetDown pending 20m0s container(irc)")
 }

@@ -9,8 +9,6 @@ import (
 const (
 	// slowest is the longest interval of a throttled target, unless its schedule or Retry-After is longer.
 	slowest = 10 * time.Minute
-	// maxRetryAfter bounds the wait that a server can ask for.
-	maxRetryAfter = time.Hour
 	// lookAgain is when a slowed target that fails for another reason is probed once more.
 	lookAgain = time.Minute
 )
@@ -29,6 +27,9 @@ type Slowdown struct {
 // Until returns when the target may be probed next; zero if it is not slowed.
 func (s *Slowdown) Until() time.Time { return s.until }
 
+// Throttled reports whether the target is slowed because the server limits this address.
+func (s *Slowdown) Throttled() bool { return s.every > 0 }
+
 // LooksAgain reports whether the last result waits for a second probe, at Until.
 func (s *Slowdown) LooksAgain() bool { return s.again }
 
@@ -43,7 +44,7 @@ func (s *Slowdown) End(began, now time.Time, err error, every time.Duration) (co
 		s.every = max(every, min(2*max(s.every, every), slowest))
 		s.throttled, s.again = true, false
 		s.wait(began, every)
-		if asked := now.Add(min(failure.RetryAfterOf(err), maxRetryAfter)); asked.After(s.until) {
+		if asked := now.Add(failure.RetryAfterOf(err)); asked.After(s.until) {
 			s.until = asked
 		}
 		return true

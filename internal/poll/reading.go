@@ -514,7 +514,6 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 		families = slices.Concat(families, t.present)
 	}
 	facts := t.facts()
-	facts.RetryAt = s.RetryAt
 	return s, families, facts, t.engine
 }
 

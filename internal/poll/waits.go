@@ -33,11 +33,15 @@ const askedEvery = 30 * time.Second
 
 // waitsUntil returns the end of the target's present or last wait, zero for none, and why it waits.
 func (t *target) waitsUntil(now time.Time) (until time.Time, reason failure.Reason) {
-	if every := t.connections.Every(t.Pace.Address); every > 0 && !t.began.IsZero() && !t.slow.LooksAgain() {
+	every, asked := t.connections.Every(t.Pace.Address), t.asked.After(t.began)
+	if every > 0 && !asked && !t.began.IsZero() && !t.slow.LooksAgain() {
 		until = t.began.Add(every - t.interval(now)/4) // schedules are not exact to the second
 	}
 	if slow := t.slow.Until(); slow.After(until) {
-		until, reason = slow, failure.Throttled
+		until = slow
+		if t.slow.Throttled() {
+			reason = failure.Throttled
+		}
 	}
 	if gate := t.Pace.Gate.Until(now); gate.After(until) {
 		until, reason = gate, failure.Unauthorized

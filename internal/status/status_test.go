@@ -86,7 +86,7 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	hosts := map[string]*health.Engine{}
 	for _, t := range s.Statuses {
 		target := health.Target{Name: t.Target, Kind: t.Kind, Container: t.Container, Read: t.Known, Up: t.Up, ReadAt: t.LastAttempt}
-		target.Throttled, target.RetryAt = t.Known && t.Reason == failure.Throttled, t.RetryAt
+		target.Throttled = t.Known && t.Reason == failure.Throttled
 		target.Every, target.Failed = 30*time.Second, t.Missed
 		counts := map[string]float64{}
 		for line := range exposition.Lines([]byte(w.text[t.Target])) {
