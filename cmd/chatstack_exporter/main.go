@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -72,6 +73,9 @@ func run(args []string, hangups <-chan os.Signal) int {
 
 func (c *commandLine) execute(ctx context.Context, command string, hangups <-chan os.Signal) error {
 	options := c.options(command)
+	// Libraries print with package log, partly in the words of servers: that is only for debugging.
+	slog.SetDefault(options.Log)
+	slog.SetLogLoggerLevel(slog.LevelDebug)
 	switch command {
 	case demo:
 		return app.RunDemo(ctx, options, os.Stdout)

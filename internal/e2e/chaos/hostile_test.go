@@ -69,12 +69,14 @@ func withstand(t *testing.T, servers []hostile, own *tls.Config, caFile string) 
 		s := serveHostile(t, h, own)
 		sessions = append(sessions, s)
 		target := strings.ReplaceAll(fmt.Sprintf(h.target, s.listener.Addr()), "CA", caFile)
+		target = strings.ReplaceAll(target, "hostile@", fmt.Sprintf("hostile%d@", i)) // targets that share an account share its waits
 		config += fmt.Sprintf("  - {name: hostile_%d, %s}\n", i, target)
 	}
 	cmd := command(t, "", config, nil)
 	kills := limitMemory(t, cmd, shippedMemory)
 	e := start(t, cmd)
 	const attempts, failures = "chatstack_probe_attempts_total", "chatstack_probe_failures_total"
+	waiting := ""
 	survived := exportertest.Eventually(2*patience, 200*time.Millisecond, func() bool {
 		body, err := exportertest.Fetch(t.Context(), patience, e.url+"/metrics")
 		if err != nil {
@@ -82,16 +84,19 @@ func withstand(t *testing.T, servers []hostile, own *tls.Config, caFile string) 
 		}
 		p := parse(t, body, nil)
 		done := p.Sum(attempts, "target", "healthy") >= 5
-		for i := range servers {
-			done = done && p.Sum(attempts, "target", fmt.Sprintf("hostile_%d", i)) >= 2
+		waiting = ""
+		for i, h := range servers {
+			if p.Sum(attempts, "target", fmt.Sprintf("hostile_%d", i)) < 2 {
+				waiting = h.name
+			}
 		}
-		return done
+		return done && waiting == ""
 	})
 	if n := kills(); n > 0 {
 		t.Fatalf("the kernel killed it for want of memory")
 	}
 	if !survived {
-		t.Fatal("the probes do not go on")
+		t.Fatalf("the probes do not go on: %q", waiting)
 	}
 	p := e.scrape(t)
 	if n := p.Sum(failures, "target", "healthy"); n > 0 {
