@@ -63,6 +63,18 @@ func TestBrokenWriteWithoutWordsIsToldAsItIs(t *testing.T) {
 	}
 }
 
+// TestPortWithoutTLSIsAPossibleCause of silence, but not once the server has begun STARTTLS.
+func TestPortWithoutTLSIsAPossibleCause(t *testing.T) {
+	ctx := WithDialer(t.Context(), exchangetest.Refusing{Write: brokenWrites[0], End: io.EOF}.Dial)
+	for startTLS, want := range map[string]bool{"": true, XMPPClient: false} {
+		err := (&TLSServer{Address: "irc.test:6667", StartTLS: startTLS, Domain: "irc.test"}).Converse(ctx, &Record{}, nil)
+		wantReason(t, err, failure.Closed)
+		if got := strings.Contains(failure.HintOf(err), "without TLS, as 6667"); got != want {
+			t.Errorf("starttls %q: hint %q", startTLS, failure.HintOf(err))
+		}
+	}
+}
+
 // A server that reads nothing is no server that has gone.
 func TestWriteThatTakesTooLongFails(t *testing.T) {
 	conn, err := exchangetest.Refusing{Words: "the words", Write: os.ErrDeadlineExceeded}.Dial(t.Context(), "", "")

@@ -87,7 +87,8 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	}
 	conn := tls.Client(first, tlsConfig)
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return s.explainSilence(ctx, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
+		err = s.explainSilence(ctx, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
+		return s.withoutAnswer(first, err)
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
@@ -95,6 +96,15 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	}
 	timing.Phase("tls")
 	return s.explainSilence(ctx, first, talk(conn))
+}
+
+// withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
+func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
+	if reason := failure.ReasonOf(err); s.StartTLS != "" || len(heard.opening()) > 0 || failure.HintOf(err) != "" || reason != failure.Timeout && reason != failure.Closed {
+		return err
+	}
+	return failure.Errorf(failure.ReasonOf(err), "%w", err).WithHint("the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
+		"set the port that begins with TLS; else the server hangs or restarts: read its log")
 }
 
 // explainSilence finds out whether a server that has closed a connection in TLS refuses this address; else it returns err. InspIRCd
