@@ -168,12 +168,7 @@ func (c *docker) addNotes(b *Batch, listed int) {
 }
 
 // withHintText returns an error's text with its hint.
-func withHintText(err error) string {
-	if hint := failure.HintOf(err); hint != "" {
-		return err.Error() + "; " + hint
-	}
-	return err.Error()
-}
+func withHintText(err error) string { return err.Error() + "; " + failure.HintOf(err) }
 
 // watched returns the listed containers that may be watched. A container with a temporary name may get its lasting name a
 // moment later, so inspection decides about it.

@@ -84,6 +84,18 @@ func (k *Keeper) state(t *testing.T) (Conversation, error) {
 	return c, err
 }
 
+// TestTLSMayBeginAtOnce: a port that ends a plain session without a word may expect TLS.
+func TestTLSMayBeginAtOnce(t *testing.T) {
+	k, _ := keepIRC(t, true, func(c net.Conn) {
+		defer c.Close() //nolint:errcheck // a test's server
+		for lines := bufio.NewScanner(c); lines.Scan() && !strings.HasPrefix(lines.Text(), "USER"); {
+		}
+	})
+	if _, err := k.state(t); err == nil || !strings.Contains(failure.HintOf(err), "remove plain") {
+		t.Errorf("%v: hint %q", err, failure.HintOf(err))
+	}
+}
+
 // TestServerThatHangsIsLeft has a server accept connections and say nothing, before or after the encryption.
 func TestServerThatHangsIsLeft(t *testing.T) {
 	for _, plain := range []bool{true, false} {

@@ -93,7 +93,7 @@ func chainEnd(chains [][]*x509.Certificate) time.Time {
 
 // withTLSHint adds a hint to the error of a failed handshake. It returns other errors unchanged.
 func withTLSHint(err error) error {
-	if known, ok := errors.AsType[*failure.Error](err); ok && known.Hint != "" {
+	if failure.HasHint(err) {
 		return err
 	}
 	if hint := tlsHint(err); hint != "" {

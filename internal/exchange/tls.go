@@ -100,7 +100,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 
 // withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
 func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
-	if reason := failure.ReasonOf(err); s.StartTLS != "" || len(heard.opening()) > 0 || failure.HintOf(err) != "" || reason != failure.Timeout && reason != failure.Closed {
+	if reason := failure.ReasonOf(err); s.StartTLS != "" || len(heard.opening()) > 0 || failure.HasHint(err) || reason != failure.Timeout && reason != failure.Closed {
 		return err
 	}
 	return failure.Errorf(failure.ReasonOf(err), "%w", err).WithHint("the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +

@@ -117,6 +117,12 @@ func RefusesCredential(err error) bool {
 	return ok && known.Reason == Unauthorized && !known.unsent
 }
 
+// HasHint reports whether the error has a hint of its own.
+func HasHint(err error) bool {
+	known, ok := errors.AsType[*Error](err)
+	return ok && known.Hint != ""
+}
+
 // HintOf returns the error's own hint, or else its reason's explanation.
 func HintOf(err error) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
