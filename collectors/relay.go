@@ -146,7 +146,8 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 	irc.keeper = chat.NewKeeper(s.IRC.account(s.IRC.Channel), irc)
 	xmpp.keeper = chat.NewKeeper(s.XMPP.account(s.XMPP.Room, s.XMPP.Nick), xmpp)
-	irc.keeper.Gate, xmpp.keeper.Gate = &sessionPace{gate: d.Logins.Gate(s.IRC.login())}, &sessionPace{gate: d.Logins.Gate(s.XMPP.login())}
+	irc.keeper.Gate = &sessionPace{gate: d.Logins.Gate(s.IRC.login()), scheduled: s.OwnSchedule}
+	xmpp.keeper.Gate = &sessionPace{gate: d.Logins.Gate(s.XMPP.login())}
 	c.sides = [2]*relaySide{irc, xmpp}
 	c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
 	return c, nil

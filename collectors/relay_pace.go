@@ -19,7 +19,8 @@ const (
 
 // sessionPace says when a lasting session may connect; it implements chat.Gate.
 type sessionPace struct {
-	gate *pacing.Gate // of the account
+	gate      *pacing.Gate // of the account
+	scheduled bool         // the target has a schedule of its own, so that no limit by the hour is assumed
 
 	mu       sync.Mutex
 	slow     pacing.Slowdown
@@ -54,9 +55,13 @@ func (p *sessionPace) End(began, now time.Time, r *exchange.Record, err error) {
 	p.gate.End(began, now, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limited = p.limited || r.ConnectionsPerHour > 0
-	if err != nil && (failure.ReasonOf(err) == failure.Refused || failure.ReasonOf(err) == failure.DNS) {
-		p.connects = p.connects[:max(len(p.connects)-1, 0)] // the server was not reached, so it has counted nothing
+	switch {
+	case err != nil && failure.ReasonOf(err) == failure.Refused:
+		p.connects = nil // a server that does not run has forgotten all of them
+	case r.ConnectionsPerHour > 0 && !p.scheduled:
+		p.limited = true
+	case err != nil:
+		p.connects = p.connects[:max(len(p.connects)-1, 0)] // no server has shown itself that counts
 	}
 	p.slow.End(began, now, err, sessionRetry)
 }

@@ -11,30 +11,42 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// TestSessionsAtALimitedServerWait once a server that limits connections by the hour has had three; attempts that did not reach it do
-// not count.
+// TestSessionsAtALimitedServerWait once a server that limits connections by the hour has had three. Connections that it has not counted,
+// or has forgotten in a restart, do not count, and a schedule of one's own lifts the limit.
 func TestSessionsAtALimitedServerWait(t *testing.T) {
-	p, now := &sessionPace{}, time.Date(2026, 11, 27, 5, 0, 0, 0, time.UTC)
-	for i, err := range []error{nil, failure.Errorf(failure.Refused, "connect"), failure.Errorf(failure.DNS, "connect"), io.EOF, nil} {
+	shown, hidden := &exchange.Record{ConnectionsPerHour: 10}, &exchange.Record{}
+	start := time.Date(2026, 11, 27, 5, 0, 0, 0, time.UTC)
+	now := start
+	attempt := func(p *sessionPace, r *exchange.Record, err error) {
+		t.Helper()
 		if waits := p.Begin(now); waits != nil {
-			t.Fatalf("attempt %d: %v", i+1, waits)
+			t.Fatalf("after %s: %v", now.Sub(start), waits)
 		}
-		p.End(now, now, &exchange.Record{ConnectionsPerHour: 10}, err)
+		p.End(now, now, r, err)
 		now = now.Add(time.Minute)
 	}
+	p := &sessionPace{}
+	attempt(p, shown, nil)
+	attempt(p, hidden, failure.Errorf(failure.DNS, "connect"))
+	attempt(p, hidden, io.EOF)
+	attempt(p, shown, io.EOF)
+	attempt(p, shown, nil)
 	waits := p.Begin(now)
 	if waits == nil || failure.ReasonOf(waits) != failure.Throttled || !strings.Contains(waits.Error(), "after 06:00:00 UTC") {
 		t.Errorf("the fourth session: %v", waits)
 	}
-	if waits := p.Begin(now.Add(55 * time.Minute)); waits != nil {
-		t.Errorf("an hour after the first session: %v", waits)
+	now = start.Add(time.Hour)
+	attempt(p, hidden, failure.Errorf(failure.Refused, "connect"))
+	for range 3 {
+		attempt(p, shown, nil)
 	}
 
+	p = &sessionPace{scheduled: true}
+	for range 5 {
+		attempt(p, shown, nil)
+	}
 	p = &sessionPace{}
 	for range 5 {
-		if waits := p.Begin(now); waits != nil {
-			t.Errorf("at a server without a limit: %v", waits)
-		}
-		p.End(now, now, &exchange.Record{}, errors.New("closed"))
+		attempt(p, hidden, errors.New("closed"))
 	}
 }

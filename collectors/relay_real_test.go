@@ -66,6 +66,7 @@ func (s *bridged) prepare(room string, change func(*bridged, *Relay)) {
 	s.t.Helper()
 	settings := newRelaySettings()
 	settings.Name, settings.Deadline = "bridge", config.Duration(time.Second)
+	settings.OwnSchedule = true // it connects as often as the faults need
 	settings.IRC.Address, settings.IRC.Plain, settings.IRC.Channel = s.irc.Addr, true, realstack.IRCChannel
 	settings.XMPP.Address, settings.XMPP.User, settings.XMPP.Password = s.xmpp.ClientAddr, "check@"+realstack.XMPPDomain, config.NewSecret(checkPassword)
 	settings.XMPP.CAFile, settings.XMPP.Room = s.xmpp.Authority.File, room
@@ -260,7 +261,7 @@ func (s *bridged) channelFaults() []relayFault {
 	return []relayFault{
 		{"channel is moderated", s.mode("+m"), s.mode("-m"), forbidden, onIRC},
 		{"nick is banned", s.mode("+b irccheck*!*@*"), s.mode("-b irccheck*!*@*"), forbidden, [2]string{sideIRC, ""}},
-		{"kicked", func() { s.operate("KICK "+realstack.IRCChannel+" irccheck :simulated", "KICK") }, nothing, forbidden, onIRC},
+		{"kicked", func() { s.operate("KICK "+realstack.IRCChannel+" irccheck,irccheck1,irccheck2 :simulated", "KICK") }, nothing, forbidden, onIRC},
 	}
 }
 

@@ -96,7 +96,8 @@ alerts:
   bridge_not_relaying: {keep_firing_for: 3s}
   bridge_slow: {for: 5s, keep_firing_for: 3s}
   relay_session_down: {for: 8s, keep_firing_for: 3s}
-  relay_unwatched: {for: 8s}
+  # Longer than relay_session_down, as in what is shipped.
+  relay_unwatched: {for: 24s}
   rules_out_of_date: {for: 8s}
   placeholder_credential: {for: 5s}
 targets:
