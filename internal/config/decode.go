@@ -127,6 +127,10 @@ func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 		d.mapping(n, path, v)
 	case reflect.String:
 		if s, ok := d.scalar(n, path, "a string"); ok {
+			if fault := spaceAround(s); fault != "" && isAddressKey(path) {
+				d.faultf(n, path, "%s", fault)
+				s = strings.TrimSpace(s) // so that no other check reports the same
+			}
 			v.SetString(s)
 		}
 	case reflect.Bool:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strings"
 )
 
 // Env applies environment variables to the block of one target. An empty variable counts as unset, because Compose passes
@@ -41,10 +42,20 @@ func (e *Env) unquoted(name string) string {
 	return value
 }
 
+// trimmed returns the value of an address without the space around it, and reports the space. Other values stay as they are.
+func (e *Env) trimmed(key, name, value string) string {
+	fault := spaceAround(value)
+	if fault == "" || !isAddressKey(key) {
+		return value
+	}
+	e.fault(name, fault)
+	return strings.TrimSpace(value)
+}
+
 // String replaces the value of key by the variable's, if set.
 func (e *Env) String(key, name string, value *string) {
 	if s := e.unquoted(name); s != "" {
-		*value = s
+		*value = e.trimmed(key, name, s)
 		e.set(key, name)
 	}
 }
@@ -56,6 +67,7 @@ func (e *Env) Origin(key, name string, value *string) {
 	if raw == "" {
 		return
 	}
+	raw = e.trimmed(key, name, raw)
 	e.set(key, name)
 	*value = raw
 	if u, err := url.Parse(raw); err == nil && u.Host != "" {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net"
 	"regexp"
 	"strconv"
@@ -37,7 +38,7 @@ func (l *loader) checkHosts(r *Report) {
 		}
 		for n, address := range peers.Targets {
 			place := key + ".targets[" + strconv.Itoa(n) + "]"
-			if fault := BareIPv6(address); fault != "" {
+			if fault := cmp.Or(spaceAround(address), BareIPv6(address)); fault != "" {
 				r.Faultf(place, "%s", fault)
 			} else if !isAddress(address) {
 				// The value is not shown: it may be a URL with a password.

@@ -220,6 +220,39 @@ func BareIPv6(raw string) string {
 	return "contains an IPv6 address without brackets; write brackets around the address, such as [" + host + "]:" + port
 }
 
+// isAddressKey reports whether the value at a path of keys is a URL, an address or a host. Texts to send or to expect may begin or
+// end with a space.
+func isAddressKey(path string) bool {
+	key := path[strings.LastIndexByte(path, '.')+1:]
+	return strings.HasSuffix(key, "url") || strings.HasSuffix(key, "address") || slices.Contains([]string{"host", "domain", "server_name"}, key)
+}
+
+// spaceAround returns what is wrong with an address if there is white space around it, else "".
+func spaceAround(value string) string {
+	switch trimmed := strings.TrimSpace(value); {
+	case trimmed == value:
+		return ""
+	case trimmed == "":
+		return "is only white space; write an address, or remove it"
+	case strings.HasSuffix(value, trimmed):
+		return "begins with " + nameOfSpace(value[0]) + "; remove it"
+	case strings.HasPrefix(value, trimmed):
+		return "ends in " + nameOfSpace(value[len(value)-1]) + "; remove it"
+	}
+	return "begins with " + nameOfSpace(value[0]) + " and ends in " + nameOfSpace(value[len(value)-1]) + "; remove both"
+}
+
+// nameOfSpace names a character of white space.
+func nameOfSpace(c byte) string {
+	switch c {
+	case '\t':
+		return "a tab"
+	case '\r', '\n':
+		return "a line end"
+	}
+	return "a space"
+}
+
 // CheckURL reports an error unless raw is an absolute URL of one of the schemes, with a host (a path for unix) and without
 // credentials. It never shows credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {
