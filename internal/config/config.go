@@ -187,6 +187,7 @@ func Load(src Source) (*Config, error) {
 	l.applyFlags()
 	l.addFromEnvironment()
 	l.check()
+	l.explainUnsetSecrets()
 	if len(l.faults) > 0 {
 		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
 		return nil, l.faults
@@ -194,9 +195,9 @@ func Load(src Source) (*Config, error) {
 	cfg.Secrets = findSecrets(cfg.Targets)
 	for _, w := range l.warnings {
 		if b := l.blockAt(w.path); b == nil {
-			cfg.Warnings = append(cfg.Warnings, Warning{w.path, w.text})
+			cfg.Warnings = append(cfg.Warnings, Warning{w.path, w.fault.String()})
 		} else if b.settings.Configured() || b.settings.Common().Kind == w.path {
-			cfg.Warnings = append(cfg.Warnings, Warning{b.settings.Common().Name, w.text})
+			cfg.Warnings = append(cfg.Warnings, Warning{b.settings.Common().Name, w.fault.String()})
 		}
 	}
 	return cfg, nil
@@ -213,7 +214,21 @@ type loader struct {
 }
 
 // pathWarning is a warning about the key at a path, or about a kind.
-type pathWarning struct{ path, text string }
+type pathWarning struct {
+	path  string
+	fault Fault
+	// unset is the path of the secret that an empty file leaves unset, else "".
+	unset string
+}
+
+// explainUnsetSecrets replaces faults about secrets that are not set because their file is empty.
+func (l *loader) explainUnsetSecrets() {
+	for i, fault := range l.faults {
+		if n := slices.IndexFunc(l.warnings, func(w pathWarning) bool { return w.unset != "" && w.unset == fault.Key }); n >= 0 {
+			l.faults[i] = l.warnings[n].fault
+		}
+	}
+}
 
 // blockAt is the block that a path is in, or the first of a kind; nil if there is none.
 func (l *loader) blockAt(path string) *block {

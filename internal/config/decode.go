@@ -282,9 +282,14 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 		d.faultf(n, path, "is set beside %s at %s; keep one of them", base, d.origins[base])
 		return
 	}
-	v.Set(reflect.ValueOf(secret))
-	if doubt := doubtAbout(secret, resolved); doubt != "" {
-		*d.warnings = append(*d.warnings, pathWarning{path, Fault{d.where(n), path, doubt}.String()})
+	warning := pathWarning{path: path, fault: Fault{d.where(n), path, doubtAbout(secret, resolved)}}
+	if secret.IsZero() { // as in the environment
+		warning.unset = strings.TrimSuffix(path, fileSuffix)
+	} else {
+		v.Set(reflect.ValueOf(secret))
+	}
+	if warning.fault.Message != "" {
+		*d.warnings = append(*d.warnings, warning)
 	}
 }
 
@@ -442,7 +447,7 @@ func (d *decoder) warnAboutComment(key, value *yaml.Node, path string, v reflect
 		return
 	}
 	const text = `ends before " #", where YAML starts a comment; quote the value if the rest belongs to it, else write a space after the #`
-	*d.warnings = append(*d.warnings, pathWarning{path, Fault{d.where(key), path, text}.String()})
+	*d.warnings = append(*d.warnings, pathWarning{path: path, fault: Fault{d.where(key), path, text}})
 }
 
 // mappingHint returns what to do about something that must be a mapping.

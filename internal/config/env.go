@@ -85,17 +85,22 @@ func (e *Env) Secret(key, name string, value *Secret) {
 	case plain != "":
 		*value = NewSecret(plain)
 		e.set(key, name)
-		e.warn(key, name, doubtAbout(*value, ""))
+		e.warn(pathWarning{path: join(e.path, key), fault: Fault{Where: name, Message: doubtAbout(*value, "")}})
 	case file != "":
 		secret, err := e.secret(file, file)
 		if err != nil {
 			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that the exporter's user can read", err))
 			return
 		}
-		e.warn(key, name+"_FILE", doubtAbout(secret, file))
-		if secret.IsZero() {
-			return // Compose files also mount secrets that are not used
+		warning := pathWarning{path: join(e.path, key), fault: Fault{Where: name + "_FILE", Message: doubtAbout(secret, file)}}
+		if secret.IsZero() { // Compose files also mount secrets that are not used
+			if value.IsZero() {
+				warning.unset = warning.path
+			}
+			e.warn(warning)
+			return
 		}
+		e.warn(warning)
 		*value = secret
 		e.set(key, name+"_FILE")
 	}
@@ -116,9 +121,9 @@ func (e *Env) fault(name, message string) {
 	}
 }
 
-func (e *Env) warn(key, name, doubt string) {
-	if doubt != "" && e.warnings != nil {
-		*e.warnings = append(*e.warnings, pathWarning{join(e.path, key), Fault{Where: name, Message: doubt}.String()})
+func (e *Env) warn(w pathWarning) {
+	if w.fault.Message != "" && e.warnings != nil {
+		*e.warnings = append(*e.warnings, w)
 	}
 }
 
