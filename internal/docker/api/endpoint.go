@@ -60,6 +60,9 @@ func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 	case "npipe":
 		return Endpoint{}, errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
 	default:
+		if strings.HasPrefix(host, "/") {
+			return Endpoint{}, fmt.Errorf("must begin with unix:// or tcp://; did you mean unix://%s?", host)
+		}
 		return Endpoint{}, errors.New("must begin with unix:// or tcp://")
 	}
 	switch {
