@@ -151,7 +151,7 @@ func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []stri
 	cmd.Flag("poll.interval", "Time between two probes of a target, at least 1s; overrides the configuration.").SetValue(&c.interval)
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
 	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
-	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, forget containers.").BoolVar(&c.lifecycle)
+	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
 	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).SetValue(c.logging.Level)
 	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).SetValue(c.logging.Format)
 	for _, flag := range cmd.Model().Flags[len(own):] {

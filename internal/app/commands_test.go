@@ -43,6 +43,10 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 		if want := append(strings.Fields(want), "help", "version"); !slices.Equal(got, want) {
 			t.Errorf("%v: flags %v, want %v", args, got, want)
 		}
+		help := strings.Join(strings.Fields(p.Stdout.String()), " ")
+		if strings.Contains(want, "enable-lifecycle") && !strings.Contains(help, "/api/v1/targets/{target}/probe") {
+			t.Errorf("%v: the help does not say that --web.enable-lifecycle allows to probe a target", args)
+		}
 	}
 }
 

@@ -119,8 +119,10 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 			{http.MethodDelete, "/api/v1/drill/a"},
 		} {
 			body := `{"kind":"target","name":"irc_services","duration":"1h"}`
-			if status, said := locked.exchange(t, c.method, c.path, body); status != http.StatusForbidden || !strings.Contains(string(said), "--web.enable-lifecycle") {
-				t.Errorf("%s %s without the flag: status %d, want 403: %s", c.method, c.path, status, said)
+			isAPI := strings.HasPrefix(c.path, "/api/")
+			said := locked.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}})
+			if said.status != http.StatusForbidden || !strings.Contains(string(said.body), "--web.enable-lifecycle") || json.Valid(said.body) != isAPI {
+				t.Errorf("%s %s without the flag: status %d, want 403, in JSON if it is of the API: %s", c.method, c.path, said.status, said.body)
 			}
 			for _, from := range [][2]string{
 				{"Origin", open.url},
@@ -131,8 +133,8 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 				{"Sec-Fetch-Site", "none"},
 			} {
 				r := open.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}, from[0]: {from[1]}})
-				if r.status != http.StatusForbidden {
-					t.Errorf("%s %s with %s: status %d, want 403: %s", c.method, c.path, from, r.status, r.body)
+				if r.status != http.StatusForbidden || json.Valid(r.body) != isAPI {
+					t.Errorf("%s %s with %s: status %d, want 403, in JSON if it is of the API: %s", c.method, c.path, from, r.status, r.body)
 				}
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -113,8 +114,8 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /-/ready", func(w http.ResponseWriter, _ *http.Request) { serveReady(w, src) })
 	// Another site's page must not change anything through an operator's browser.
 	protection := http.NewCrossOriginProtection()
-	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the request is from another site, so nothing was changed; if a reverse proxy is in front of the exporter, let it pass the header Host on", http.StatusForbidden)
+	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.refuse(w, r, "the request is from another site, so nothing was changed; if a reverse proxy is in front of the exporter, let it pass the header Host on")
 	}))
 	return protection.Handler(mux)
 }
@@ -125,13 +126,22 @@ func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
 	if o.Lifecycle {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-				writeError(w, http.StatusForbidden, errors.New(what+" over HTTP is refused for web pages: use a program such as curl"), o.Log)
+				o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
 				return
 			}
 			h(w, r)
 		}
 	}
-	return func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, what+" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP", http.StatusForbidden)
+	return func(w http.ResponseWriter, r *http.Request) {
+		o.refuse(w, r, what+" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
 	}
+}
+
+// refuse answers 403: with the JSON of an error below /api/, else as plain text.
+func (o Options) refuse(w http.ResponseWriter, r *http.Request, why string) {
+	if strings.HasPrefix(r.URL.Path, "/api/") {
+		writeError(w, http.StatusForbidden, errors.New(why), o.Log)
+		return
+	}
+	http.Error(w, why, http.StatusForbidden)
 }
