@@ -146,7 +146,11 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 // addShared adds the flags that every command accepts, and hides those that this one does not use.
 func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []string) {
 	own := cmd.Model().Flags
-	cmd.Flag(configFile, "Configuration file. Default: exporter.yaml in the working directory if it exists, else environment variables only.").
+	configHelp := "Configuration file. Default: exporter.yaml in the working directory if it exists, else environment variables only."
+	if name == initial {
+		configHelp = "Configuration file to write, which must not exist yet."
+	}
+	cmd.Flag(configFile, configHelp).
 		Default(app.DefaultConfigFile).IsSetByUser(&c.fileGiven).StringVar(&c.configFile)
 	cmd.Flag("poll.interval", "Time between two probes of a target, at least 1s; overrides the configuration.").SetValue(&c.interval)
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)

@@ -47,6 +47,9 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 		if strings.Contains(want, "enable-lifecycle") && !strings.Contains(help, "/api/v1/targets/{target}/probe") {
 			t.Errorf("%v: the help does not say that --web.enable-lifecycle allows to probe a target", args)
 		}
+		if got := strings.Contains(help, "Configuration file to write"); got != (command == "init") {
+			t.Errorf("%v: says that --config.file is written: %v", args, got)
+		}
 	}
 }
 
