@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -76,12 +77,13 @@ var commands = []struct {
 type commandLine struct {
 	app *kingpin.Application
 	// The shared flags.
-	configFile, argument string
-	fileGiven            bool
-	interval, timeout    durationFlag
-	web                  map[string]*toolkit.FlagConfig // by command
-	logging              promslog.Config
-	lifecycle            bool
+	configFile        string
+	fileGiven         bool
+	argument          fileArgument
+	interval, timeout durationFlag
+	web               map[string]*toolkit.FlagConfig // by command
+	logging           promslog.Config
+	lifecycle         bool
 	// The commands' own.
 	output                       string
 	write, withoutSecrets        bool
@@ -106,7 +108,7 @@ func newCommandLine() *commandLine {
 		c.addOwn(declared.name, cmd)
 		c.addShared(declared.name, cmd, declared.uses)
 		if declared.file {
-			cmd.Arg("FILE", "Same as --config.file.").PlaceHolder("FILE").StringVar(&c.argument)
+			cmd.Arg("FILE", "Same as --config.file.").PlaceHolder("FILE").SetValue(&c.argument)
 		}
 	}
 	c.app.GetCommand(serve).Default()
@@ -178,10 +180,14 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 	switch {
 	case c.argument != "" && c.fileGiven:
 		return "", errors.New("FILE and --config.file name the configuration twice; give one of them")
+	case c.configFile == "":
+		return "", errors.New("--config.file is empty; name the configuration file, or leave the flag out")
+	case c.configFile == "-":
+		return "", errors.New(notStandardInput)
 	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):
 		return "", errors.New("--recording, --kubernetes and --tests exclude each other; give one of them")
 	}
-	c.configFile = cmp.Or(c.argument, c.configFile)
+	c.configFile = cmp.Or(string(c.argument), c.configFile)
 	return command, nil
 }
 
@@ -189,6 +195,9 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 // returns an error for an unknown command or flag.
 func (c *commandLine) commandFirst(args []string) ([]string, error) {
 	at := c.commandAt(args)
+	if err := c.checkConfigFlag(at, args); err != nil {
+		return nil, err
+	}
 	if at < 0 {
 		return args, c.checkFlags(serve, args)
 	}
@@ -197,7 +206,11 @@ func (c *commandLine) commandFirst(args []string) ([]string, error) {
 		return c.commandFirst(append(rest, "--help"))
 	}
 	if cmd := c.app.GetCommand(name); cmd == nil {
-		return nil, fmt.Errorf("unknown command %q%s", name, didYouMean(name, commandNames()))
+		hint := didYouMean(name, commandNames())
+		if looksLikeFile(name) {
+			hint = fmt.Sprintf("; did you mean --config.file=%[1]s, or check-config %[1]s?", name)
+		}
+		return nil, fmt.Errorf("unknown command %q%s", name, hint)
 	}
 	return append([]string{name}, rest...), c.checkFlags(name, rest)
 }
@@ -238,6 +251,56 @@ func (c *commandLine) complete(words []string) {
 	_, _ = c.app.Parse(append([]string{completionFlag}, words...)) // an unfinished line need not be right
 }
 
+// configFlags are names that other programs have for --config.file.
+var configFlags = []string{"--config", "--config-file", "--config_file", "--configfile", "--conf", "--file", "-c", "-f"}
+
+// checkConfigFlag returns an error for another program's name of --config.file. The command is at an index of the arguments, or -1.
+func (c *commandLine) checkConfigFlag(at int, args []string) error {
+	command := serve
+	if at >= 0 && c.app.GetCommand(args[at]) != nil {
+		command = args[at]
+	}
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		flag, value, _ := strings.Cut(arg, "=")
+		if !slices.Contains(configFlags, flag) {
+			continue
+		}
+		if value == "" && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !slices.Contains(commandNames(), args[i+1]) {
+			value = args[i+1]
+		}
+		return fmt.Errorf("%s has no flag %s; did you mean --config.file=%s?", command, flag, cmp.Or(value, "FILE"))
+	}
+	return nil
+}
+
+// looksLikeFile reports whether an argument is a configuration file in the place of a command.
+func looksLikeFile(name string) bool {
+	if ending := filepath.Ext(name); ending == ".yaml" || ending == ".yml" {
+		return true
+	}
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// notStandardInput is the error for a file that is named -, as which other programs read standard input.
+const notStandardInput = "- is not a file, and standard input is not read; write the path of the configuration file"
+
+// fileArgument is the argument FILE, which must not be empty.
+type fileArgument string
+
+func (f *fileArgument) String() string { return string(*f) }
+
+func (f *fileArgument) Set(name string) error {
+	if name == "" {
+		return errors.New("FILE is empty; name the configuration file, or leave the argument out")
+	}
+	*f = fileArgument(name)
+	return nil
+}
+
 // checkFlags returns an error for a flag that the command does not know.
 func (c *commandLine) checkFlags(command string, args []string) error {
 	var known []string
@@ -250,6 +313,9 @@ func (c *commandLine) checkFlags(command string, args []string) error {
 	for _, arg := range args {
 		if arg == "--" {
 			break
+		}
+		if arg == "-" { // the parser takes it for an empty argument
+			return errors.New(notStandardInput)
 		}
 		if flag, _, _ := strings.Cut(arg, "="); strings.HasPrefix(flag, "--") && !slices.Contains(known, flag) {
 			return fmt.Errorf("%s has no flag %s%s", command, flag, didYouMean(flag, known))

@@ -195,6 +195,19 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		"unknown command":    {args: []string{"juggle"}, stderr: []string{`unknown command "juggle"; try --help`}, code: 2},
 		"mistyped":           {args: []string{"chekc"}, stderr: []string{`unknown command "chekc"; did you mean check?`}, code: 2},
 		"help for one":       {args: []string{"help", "rule"}, stderr: []string{`unknown command "rule"; did you mean rules?`}, code: 2},
+		"a file alone":       {args: []string{"my.yaml"}, stderr: []string{`unknown command "my.yaml"; did you mean --config.file=my.yaml, or check-config my.yaml?`}, code: 2},
+		"another's --config": {args: []string{"--config", "my.yaml"}, stderr: []string{"serve has no flag --config; did you mean --config.file=my.yaml?"}, code: 2},
+		"--config=": {
+			args: []string{"check-config", "--config=my.yaml"}, stderr: []string{"check-config has no flag --config; did you mean --config.file=my.yaml?"}, code: 2,
+		},
+		"-c":                    {args: []string{"check", "-c", "my.yaml"}, stderr: []string{"check has no flag -c; did you mean --config.file=my.yaml?"}, code: 2},
+		"-c before the command": {args: []string{"-c", "check"}, stderr: []string{"check has no flag -c; did you mean --config.file=FILE?"}, code: 2},
+		"standard input":        {args: []string{"check-config", "-"}, stderr: []string{"- is not a file, and standard input is not read; write the path"}, code: 2},
+		"standard input's flag": {args: []string{"check-config", "--config.file=-"}, stderr: []string{"- is not a file, and standard input is not read"}, code: 2},
+		"an empty FILE":         {args: []string{"check-config", ""}, stderr: []string{"FILE is empty; name the configuration file"}, code: 2},
+		"an empty --config.file": {
+			args: []string{"check-config", "--config.file="}, stderr: []string{"--config.file is empty; name the configuration file"}, code: 2,
+		},
 		"two files":          {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},
 		"two kinds of rules": {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
 		"drill unconfirmed": {
