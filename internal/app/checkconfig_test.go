@@ -89,6 +89,25 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 	}
 }
 
+// TestTargetWithoutAnAddressIsToldByNameAndKey has what looks like a forgotten address, an empty one that the shipped file also has, and
+// one from the environment.
+func TestTargetWithoutAnAddressIsToldByNameAndKey(t *testing.T) {
+	log := &logBuffer{}
+	o := options(map[string]string{"IRC_RPC_URL": "https://127.0.0.1:1/api"}, log).
+		with("targets:\n  - {kind: irc_tls}\n  - {kind: tcp, address: \"\"}\n  - {kind: irc_rpc}\n")
+	written, refused := checked(o)
+	const warning = "exporter.yaml:2: targets[0]: is not configured, so it is not probed; set address, or remove the entry"
+	if refused != "" || !strings.Contains(written, "\nwarning: irc_tls: "+warning+"\n") || strings.Count(written, "is not configured") != 1 {
+		t.Errorf("check-config lacks %q, or warns of others: %s\n%s", warning, refused, written)
+	}
+	a, err := New(o)
+	must(t, err)
+	a.close()
+	if !strings.Contains(log.String(), warning) {
+		t.Errorf("the log lacks %q:\n%s", warning, log)
+	}
+}
+
 // one looks up a single variable.
 func one(name, value string) func(string) (string, bool) {
 	return func(asked string) (string, bool) {

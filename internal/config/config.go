@@ -246,6 +246,46 @@ type block struct {
 	settings Settings
 }
 
+// fromEnvironment is where a block is that the file does not have.
+const fromEnvironment = "environment"
+
+// warnAboutNoAddress warns about a target in the file that is not configured, because none of its address keys is written. An empty one,
+// as in the shipped file, is written on purpose.
+func (l *loader) warnAboutNoAddress(b block) {
+	keys := addressKeys(b.settings)
+	written := func(key string) bool { return l.origins[join(b.path, key)] != "" }
+	if b.where == fromEnvironment || slices.ContainsFunc(keys, written) {
+		return
+	}
+	warning := Fault{b.where, b.path, "is not configured, so it is not probed; set " + strings.Join(keys, " or ") + ", or remove the entry"}
+	l.cfg.Warnings = append(l.cfg.Warnings, Warning{b.settings.Common().Name, warning.String()})
+}
+
+// addressKeys returns the keys of a target that is not configured, of which one is enough to configure it, in alphabetical order.
+func addressKeys(settings Settings) (keys []string) {
+	var try func(v reflect.Value, path string)
+	try = func(v reflect.Value, path string) {
+		fields := map[string]reflect.Value{}
+		collectFields(v, fields)
+		for key, field := range fields {
+			switch {
+			case field.Kind() == reflect.Struct && field.Type() != secretType:
+				try(field, join(path, key))
+			case field.Kind() == reflect.String:
+				before := field.String()
+				field.SetString("an address")
+				if settings.Configured() {
+					keys = append(keys, join(path, key))
+				}
+				field.SetString(before)
+			}
+		}
+	}
+	try(reflect.ValueOf(settings).Elem(), "")
+	slices.Sort(keys)
+	return keys
+}
+
 func (l *loader) readFile() error {
 	content := l.src.Content
 	if content == nil {
@@ -478,7 +518,7 @@ func (l *loader) ownBlock(kind Kind) (own block, name string) {
 	if len(others) == 1 {
 		return others[0], others[0].settings.Common().Name
 	}
-	created := block{path: "targets(" + kind.Name + ")", where: "environment", settings: kind.Defaults()}
+	created := block{path: "targets(" + kind.Name + ")", where: fromEnvironment, settings: kind.Defaults()}
 	created.settings.Common().Kind = kind.Name
 	if len(others) > 1 {
 		return created, ""
@@ -563,6 +603,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
+		l.warnAboutNoAddress(b)
 		return
 	}
 	if first, again := names[t.Name]; again {
