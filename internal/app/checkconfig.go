@@ -27,8 +27,11 @@ func CheckConfig(w io.Writer, o Options) error {
 	if err != nil && !ok {
 		return err
 	}
+	sound := func(key string) bool {
+		return !slices.ContainsFunc(faults, func(f config.Fault) bool { return f.Key == key })
+	}
 	var doubt string
-	if cfg != nil && cfg.StateFile != "" && !o.WithoutSecrets {
+	if cfg != nil && cfg.StateFile != "" && !o.WithoutSecrets && sound("state_file") {
 		var fault *config.Fault
 		if doubt, fault = checkState(cfg.StateFile, o); fault != nil {
 			faults = append(faults, *fault)
@@ -41,10 +44,11 @@ func CheckConfig(w io.Writer, o Options) error {
 	if webFile != "" {
 		faults = append(faults, webFaults(webFile, o.WithoutSecrets)...)
 	}
-	if cfg != nil && cfg.Public.WebConfigFile != "" {
+	if cfg != nil && cfg.Public.WebConfigFile != "" && sound("public.web_config_file") {
 		faults = append(faults, webFaults(cfg.Public.WebConfigFile, o.WithoutSecrets)...)
 	}
 	if len(faults) > 0 {
+		slices.SortStableFunc(faults, config.Fault.Compare)
 		return faults
 	}
 	var b strings.Builder

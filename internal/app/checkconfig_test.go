@@ -123,10 +123,13 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	o := options(nil, io.Discard)
 	o.ConfigFile = filepath.Join(dir, "exporter.yaml")
 	*o.Web.WebConfigFile = filepath.Join(dir, "web.yml")
-	rewrite(t, o.ConfigFile, "pol: {}\n")
+	public := filepath.Join(dir, "public.yml")
+	rewrite(t, o.ConfigFile, "pol: {}\nstate_file: absent/state.json\npublic: {web_config_file: public.yml}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_user: {}\n")
+	rewrite(t, public, "basic_auth_user: {}\n")
 	_, refused := checked(o)
-	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "web.yml:1: has an unknown key")
+	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "exporter.yaml:2: state_file: its directory does not exist",
+		"web.yml:1: has an unknown key", "public.yml:1: has an unknown key")
 	rewrite(t, o.ConfigFile, "poll: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")
 	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Web configuration: "+*o.Web.WebConfigFile+".\n") {

@@ -168,7 +168,8 @@ func (s *Source) secret(written, path string) (Secret, error) {
 }
 
 // Load reads and validates a configuration. Flags override environment variables, which override the file. A Faults error
-// lists everything that is wrong; any other error means that the file could not be read.
+// lists everything that is wrong, and comes with what could be read, so that more can be checked; any other error means that the file
+// could not be read.
 func Load(src Source) (*Config, error) {
 	cfg := &Config{
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
@@ -189,8 +190,8 @@ func Load(src Source) (*Config, error) {
 	l.check()
 	l.explainUnsetSecrets()
 	if len(l.faults) > 0 {
-		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.line() - b.line() })
-		return nil, l.faults
+		slices.SortStableFunc(l.faults, Fault.Compare)
+		return cfg, l.faults
 	}
 	cfg.Secrets = findSecrets(cfg.Targets)
 	for _, w := range l.warnings {

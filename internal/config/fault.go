@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -32,6 +33,9 @@ func (f Fault) line() int {
 	}
 	return math.MaxInt32
 }
+
+// Compare orders faults by their line in the file; those in variables and flags are last.
+func (f Fault) Compare(other Fault) int { return cmp.Compare(f.line(), other.line()) }
 
 // Faults are all errors in a configuration: those in the file by line, then those in the environment and the flags. As an
 // error it is never empty.
