@@ -8,16 +8,10 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
 )
-
-// sayAndHold answers with bytes and then waits for the client to leave.
-func sayAndHold(s string) func(net.Conn) {
-	return func(c net.Conn) { exchangetest.Say(s)(c); exchangetest.Hold(c) }
-}
 
 func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()

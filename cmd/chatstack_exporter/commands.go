@@ -180,8 +180,6 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 	switch {
 	case c.argument != "" && c.fileGiven:
 		return "", errors.New("FILE and --config.file name the configuration twice; give one of them")
-	case c.configFile == "":
-		return "", errors.New("--config.file is empty; name the configuration file, or leave the flag out")
 	case c.configFile == "-":
 		return "", errors.New(notStandardInput)
 	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):

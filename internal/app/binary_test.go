@@ -205,11 +205,8 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		"standard input":        {args: []string{"check-config", "-"}, stderr: []string{"- is not a file, and standard input is not read; write the path"}, code: 2},
 		"standard input's flag": {args: []string{"check-config", "--config.file=-"}, stderr: []string{"- is not a file, and standard input is not read"}, code: 2},
 		"an empty FILE":         {args: []string{"check-config", ""}, stderr: []string{"FILE is empty; name the configuration file"}, code: 2},
-		"an empty --config.file": {
-			args: []string{"check-config", "--config.file="}, stderr: []string{"--config.file is empty; name the configuration file"}, code: 2,
-		},
-		"two files":          {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},
-		"two kinds of rules": {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
+		"two files":             {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},
+		"two kinds of rules":    {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
 		"drill unconfirmed": {
 			args:   []string{"drill", "--severity=critical", "--prometheus=http://127.0.0.1:1", "--alertmanager=http://127.0.0.1:1"},
 			stderr: []string{"add --yes"}, code: 2,

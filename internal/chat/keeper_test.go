@@ -88,7 +88,9 @@ func (k *Keeper) state(t *testing.T) (Conversation, error) {
 func TestTLSMayBeginAtOnce(t *testing.T) {
 	k, _ := keepIRC(t, true, func(c net.Conn) {
 		defer c.Close() //nolint:errcheck // a test's server
-		for lines := bufio.NewScanner(c); lines.Scan() && !strings.HasPrefix(lines.Text(), "USER"); {
+		lines := bufio.NewScanner(c)
+		for lines.Scan() && !strings.HasPrefix(lines.Text(), "USER") {
+			continue
 		}
 	})
 	if _, err := k.state(t); err == nil || !strings.Contains(failure.HintOf(err), "remove plain") {
