@@ -214,7 +214,7 @@ func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 
 // ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.
 func (r *round) ofOtherTarget(t *Target, since time.Time) (cause, bool) {
-	if !t.Up && t.Throttled {
+	if t.Throttled {
 		return r.ofTarget(t, since)
 	}
 	return r.ofTargetOrOutage(t, since)

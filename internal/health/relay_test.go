@@ -249,6 +249,42 @@ func TestBlindCheckIsAProblem(t *testing.T) {
 	w.want()
 }
 
+func TestBlindCheckIsWarnedOfAfterAQuarterOfAnHour(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(blind)
+	w.pass(15 * time.Minute)
+	w.want("x RelayUnwatched pending 15m0s")
+	w.pass(time.Second)
+	w.want("x RelayUnwatched warning 15m1s")
+}
+
+func TestBlindCheckUnderMaintenanceIsExcused(t *testing.T) {
+	w := relayWorld(t)
+	w.Maintenance = []Subject{TargetSubject("x")}
+	w.relay(blind)
+	w.pass(time.Hour)
+	w.want("x RelayUnwatched pending 1h0m0s maintenance()")
+}
+
+// TestPendingSessionExcusesNoBlindCheck, since it may never be warned of.
+func TestPendingSessionExcusesNoBlindCheck(t *testing.T) {
+	w := relayWorld(t)
+	w.relay(blind)
+	w.pass(14*time.Minute + 30*time.Second)
+	w.relay(blind, AlertRelaySessionDown+" irc")
+	w.pass(time.Minute)
+	w.want("x RelaySessionDown pending 1m0s", "x RelayUnwatched warning 15m30s")
+}
+
+func TestSessionOfAnotherRelayExcusesNoBlindCheck(t *testing.T) {
+	w := relayWorld(t)
+	w.target("y").Kind = kindRelay
+	w.relay(blind)
+	w.setCondition("y", Condition{Alert: AlertRelaySessionDown, Of: "irc", Holds: true})
+	w.pass(20 * time.Minute)
+	w.want("x RelayUnwatched warning 20m0s", "y RelaySessionDown warning 20m0s")
+}
+
 // TestBlindCheckThatFlapsIsAProblem: its sessions come and go, so RelaySessionDown never lasts.
 func TestBlindCheckThatFlapsIsAProblem(t *testing.T) {
 	w := relayWorld(t)

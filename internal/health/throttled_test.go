@@ -178,6 +178,34 @@ func TestEngineThatTurnsFromALimitIsACauseFromThen(t *testing.T) {
 	w.want("docker TargetDown warning 13m10s", "x TargetDown pending 3m0s dependency(docker)")
 }
 
+// TestOutageThatWasNeverALimitPagesAtOnce, as rules without for: see it.
+func TestOutageThatWasNeverALimitPagesAtOnce(t *testing.T) {
+	w := throttledWorld(t)
+	w.breakDown("x")
+	w.pass(time.Minute)
+	w.wantPages(true)
+}
+
+// TestLimitsDoNotMakeUpTheNumber of targets that are down, or that of the causes.
+func TestLimitsDoNotMakeUpTheNumber(t *testing.T) {
+	for _, c := range []struct{ broken, throttled, up int }{{4, 3, 2}, {3, 1, 1}} {
+		w := newWorld(t)
+		for i := range c.broken + c.throttled + c.up {
+			w.target(string(rune('a' + i)))
+		}
+		w.pass(time.Minute)
+		for i := range c.broken + c.throttled {
+			w.breakDown(string(rune('a' + i))).Throttled = i >= c.broken
+		}
+		w.pass(10 * time.Minute)
+		for _, p := range w.last.Problems {
+			if p.Alert == AlertMostTargetsDown {
+				t.Errorf("%+v: most targets are down", c)
+			}
+		}
+	}
+}
+
 // TestThrottledTargetsAreNotMost: nothing is known of what their users see.
 func TestThrottledTargetsAreNotMost(t *testing.T) {
 	for throttled, want := range map[bool]bool{false: true, true: false} {
@@ -224,6 +252,7 @@ func TestThrottledFailuresOnlyWarnOfInstability(t *testing.T) {
 		{"refused as often", again("LGFG", 60), "unstable/well", false},
 		{"refused now and then", again("LG", 110) + again("LG", 8) + "FG", "unstable/well", true},
 		{"refused three times of five", again("FFFLG", 50), "unstable/unstable", false},
+		{"refused three times of five, after a limit", again("LFFFG", 50), "unstable/unstable", false},
 	} {
 		w := unsteady(t, 30*time.Second)
 		w.limited(c.readings)

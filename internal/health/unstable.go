@@ -241,7 +241,7 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	p := r.beginProblem(key, r.now, false)
 	p.Unknown, p.condition = !t.Read, v
 	_, server := f.tooMany((*count).ofServer, limit, r.now)
-	p.Throttled = severity == Warning && !server && t.Read
+	p.Throttled = severity == Warning && !server
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, "", since) })
 	if p.Unknown {
 		p.freeze(r.judge)

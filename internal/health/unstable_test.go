@@ -37,6 +37,12 @@ func again(pattern string, times int) string { return strings.Repeat(pattern, ti
 
 // unstable is what the last judgement says of the target: both severities are in words, and "-" is no opinion.
 func (w *world) unstable() string {
+	w.t.Helper()
+	for _, p := range w.last.Problems {
+		if p.Alert == AlertTargetUnstable && p.Severity == Critical && p.Throttled {
+			w.t.Error("it pages, although its users may be well")
+		}
+	}
 	severities := map[Severity]string{Warning: "-", Critical: "-"}
 	for _, c := range w.last.Conditions {
 		if c.Alert != AlertTargetUnstable {
