@@ -266,7 +266,7 @@ func (s *Docker) Client(limit int64, userAgent string) (*api.Client, error) {
 func (s *Docker) endpoint() (api.Endpoint, error) { return api.ParseEndpoint(s.Host, s.wantsTLS()) }
 
 func (s *Docker) wantsTLS() bool {
-	return s.verify || s.TLS != (config.TLS{}) || s.CertFile != ""
+	return s.verify || s.TLS.IsSet() || s.CertFile != ""
 }
 
 // rules returns the rules for containers. served are the names of the containers that targets run in.

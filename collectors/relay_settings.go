@@ -112,7 +112,7 @@ func (a *XMPPAccount) server() string {
 func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 	server := exchange.TLSServer{Address: a.server(), StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
 	if a.DirectTLS {
-		server.StartTLS = ""
+		server.StartTLS, server.ALPN = "", []string{exchange.XMPPClient}
 	}
 	user, _, _ := strings.Cut(a.User, "@")
 	return &chat.XMPP{Server: chat.Server{TLSServer: server}, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Room: room, Nick: nick}

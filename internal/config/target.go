@@ -112,6 +112,8 @@ type TLS struct {
 	// CertificateFile is the PEM file, or a glob of files, that the server loads its certificate from. It is compared with
 	// the served certificate and does not affect connections.
 	CertificateFile string `yaml:"certificate_file" path:"file"`
+	// ALPN are the application protocols that the client offers. Nil offers those of the kind, an empty list none.
+	ALPN []string `yaml:"alpn"`
 }
 
 // PinnedSHA256 returns the fingerprint's 32 bytes, or nil if it is unset or malformed.
@@ -142,7 +144,15 @@ func (t *TLS) Check(r *Report) {
 	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {
 		r.Faultf("certificate_file", "is %q, must be a path or a pattern such as certs/live/*/fullchain.pem", t.CertificateFile)
 	}
+	for i, name := range t.ALPN {
+		if name == "" || len(name) > maxALPN || strings.ContainsAny(name, " ,") {
+			r.Faultf(fmt.Sprintf("alpn[%d]", i), "is %q, must be one protocol such as xmpp-client, irc or http/1.1", name)
+		}
+	}
 }
+
+// maxALPN is how long the name of a protocol may be, in bytes (RFC 7301).
+const maxALPN = 255
 
 // Warnings implements Warner.
 func (t *TLS) Warnings() []string {
@@ -188,6 +198,9 @@ func (h *HTTP) Check(r *Report) {
 		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
 	}
 	h.TLS.Check(r)
+	if i := slices.Index(h.ALPN, "h2"); i >= 0 {
+		r.Faultf(fmt.Sprintf("alpn[%d]", i), "is h2, but the exporter speaks HTTP/1.1; remove it")
+	}
 	if h.CertificateFile != "" && strings.HasPrefix(strings.ToLower(h.URL), "http://") {
 		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
 	}

@@ -9,11 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 )
 
 // ErrFingerprint means that the server's certificate is not the pinned one.
 var ErrFingerprint = errors.New("certificate does not have the configured fingerprint")
+
+// IsSet reports whether any key of t is set.
+func (t *TLS) IsSet() bool { return !reflect.ValueOf(*t).IsZero() }
 
 // Roots reads the authorities of CAFile. Without one it returns nil, which means the system's.
 func (t *TLS) Roots() (*x509.CertPool, error) {
@@ -48,16 +52,20 @@ type Peer struct {
 }
 
 // ClientFor returns the TLS configuration for one server. Name is its DNS name or IP address, which ServerName overrides.
-// Each call reads CAFile, so a renewed file counts at once. Every handshake calls seen with the certificates, accepted or
-// not, perhaps after the client has given up.
-func (t *TLS) ClientFor(name string, seen func(Peer)) (*tls.Config, error) {
+// It offers the application protocols of alpn, which ALPN overrides, too. Each call reads CAFile, so a renewed file counts at once.
+// Every handshake calls seen with the certificates, accepted or not, perhaps after the client has given up.
+func (t *TLS) ClientFor(name string, alpn []string, seen func(Peer)) (*tls.Config, error) {
 	roots, err := t.Roots()
 	if err != nil {
 		return nil, err
 	}
 	name = t.NameFor(name)
+	if t.ALPN != nil {
+		alpn = t.ALPN
+	}
 	return &tls.Config{
 		ServerName:         name,
+		NextProtos:         alpn,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies, since it also sees certificates that it refuses
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {

@@ -19,6 +19,8 @@ type CertificateWatch struct {
 	Trust *config.TLS
 	// Host is the server's name or address, unless Trust sets another one.
 	Host string
+	// ALPN are the application protocols that the client offers, unless Trust names others.
+	ALPN []string
 
 	mu   sync.Mutex // the transport's goroutines outlive a request that was given up
 	peer *config.Peer
@@ -26,7 +28,7 @@ type CertificateWatch struct {
 
 // ClientConfig returns a TLS configuration whose handshakes report to the watch.
 func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
-	return w.Trust.ClientFor(w.Host, func(p config.Peer) {
+	return w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.peer = &p
@@ -126,6 +128,9 @@ func tlsHint(err error) string {
 	}
 	if plain := plainAnswer(err); plain != "" {
 		return fmt.Sprintf("this port does not speak TLS, it answers with %q: set the port that does", failure.OneLine(plain))
+	}
+	if strings.Contains(err.Error(), "no application protocol") {
+		return "the server serves none of the application protocols that the exporter offers: set alpn to one that it serves, or alpn: [] to offer none"
 	}
 	if strings.Contains(err.Error(), "unrecognized name") {
 		return "the server has no certificate for the requested name: set server_name or domain to a virtual host that it serves"

@@ -35,6 +35,9 @@ type Answer struct {
 	Body   []byte
 }
 
+// HTTPProtocols are what a client of HTTP offers in TLS.
+var HTTPProtocols = []string{"http/1.1"}
+
 // maxRedirects is how many redirects on the same host are followed.
 const maxRedirects = 5
 
@@ -57,7 +60,7 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 	e := &Exchange{Request: method + " " + PrintableURL(rawURL)}
 	r.Exchanges = append(r.Exchanges, e)
 	secure, host := splitURL(rawURL)
-	watch := &CertificateWatch{Trust: &h.Settings.TLS, Host: host}
+	watch := &CertificateWatch{Trust: &h.Settings.TLS, Host: host, ALPN: HTTPProtocols}
 	if secure {
 		defer watch.Record(r)
 	}
@@ -150,7 +153,7 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
 func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (net.Conn, error), error) {
 	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
-	tlsConfig, err := trust.ClientFor(host, func(config.Peer) {})
+	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
 	if err != nil {
 		return nil, err
 	}

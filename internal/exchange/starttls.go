@@ -13,7 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// The streams of XMPP in which TLS begins, as they are called in starttls.
+// The streams of XMPP, as they are called in starttls and in ALPN.
 const (
 	XMPPClient = "xmpp-client"
 	XMPPServer = "xmpp-server"

@@ -21,6 +21,8 @@ type TLSServer struct {
 	// Domain is the virtual host; "" is the address's host.
 	Domain string
 	Trust  config.TLS
+	// ALPN are the application protocols that a client offers there, unless Trust names others.
+	ALPN []string
 	// IRC says that the server speaks IRC: how it ends a handshake then shows whether it bans this address.
 	IRC bool
 	// Silence is how long a server may say nothing before the exporter tries to identify its protocol; 2 s by default.
@@ -44,7 +46,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	timing, clientTrace := TraceHTTP()
 	e := &Exchange{Request: s.String()}
 	r.Exchanges = append(r.Exchanges, e)
-	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address))}
+	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address)), ALPN: s.ALPN}
 	defer watch.Record(r)
 	last := "tls"
 	if talk != nil {

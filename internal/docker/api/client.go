@@ -58,7 +58,7 @@ func (c *Client) Open(connections int) (*Session, error) {
 	transport.DialContext = seen.Watch(func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return exchange.DialWithin(ctx, dialTimeout, c.Endpoint.Network, c.Endpoint.Address)
 	})
-	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: config.HostOf(c.Endpoint.Address)}
+	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: config.HostOf(c.Endpoint.Address), ALPN: exchange.HTTPProtocols}
 	scheme := "http"
 	if c.Endpoint.TLS {
 		tlsConfig, err := c.tlsConfig(watch)
