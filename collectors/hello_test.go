@@ -83,8 +83,12 @@ func TestEachKindOffersWhatItsClientsOffer(t *testing.T) {
 		"{kind: http, name: it, url: 'http://web.test/', proxy_url: 'https://ADDRESS'}":                       {"http/1.1"},
 		"{kind: docker, host: 'tcp://ADDRESS', insecure_skip_verify: true}":                                   {"http/1.1"},
 	} {
-		if got := helloOf(t, target).SupportedProtos; !slices.Equal(got, want) {
+		hello := helloOf(t, target)
+		if got := hello.SupportedProtos; !slices.Equal(got, want) {
 			t.Errorf("%s: offers %v, want %v", target, got, want)
+		}
+		if !slices.Contains(hello.SupportedCurves, tls.X25519MLKEM768) {
+			t.Errorf("%s: offers the key exchanges %v, without X25519MLKEM768", target, hello.SupportedCurves)
 		}
 	}
 }

@@ -26,6 +26,8 @@ type HTTP struct {
 	// Limit is the maximum size of an answer's body, in bytes.
 	Limit     int64
 	UserAgent string
+
+	tries *secondTries
 }
 
 // Answer is an HTTP answer with its whole body.
@@ -60,6 +62,9 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 	e := &Exchange{Request: method + " " + PrintableURL(rawURL)}
 	r.Exchanges = append(r.Exchanges, e)
 	secure, host := splitURL(rawURL)
+	if h.tries == nil {
+		h.tries = &secondTries{}
+	}
 	watch := &CertificateWatch{Trust: &h.Settings.TLS, Host: host, ALPN: HTTPProtocols}
 	if secure {
 		defer watch.Record(r)
@@ -137,6 +142,7 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 		MaxResponseHeaderBytes: MaxHeaderBytes,
 		ExpectContinueTimeout:  time.Second,
 	}
+	t.DialTLSContext = dialUntil(ctx, h.dialTLS(t.DialContext, tlsConfig))
 	if h.Settings.ProxyURL != "" {
 		proxy, err := url.Parse(h.Settings.ProxyURL)
 		if err != nil {
@@ -148,6 +154,27 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 		}
 	}
 	return t, nil
+}
+
+// dialTLS connects to the service itself and makes the handshake.
+func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		raw, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(raw, tlsConfig)
+		again := func(ctx context.Context) error {
+			return attempt(ctx, address, func(ctx context.Context, conn net.Conn) error {
+				return tls.Client(conn, shortHello(tlsConfig)).HandshakeContext(ctx)
+			})
+		}
+		if err := h.tries.handshake(ctx, conn, raw.(*watchedConn).Heard, again); err != nil { //nolint:forcetypeassert // Wire.Watch makes it
+			raw.Close() //nolint:errcheck,gosec // the error is that of the handshake
+			return nil, err
+		}
+		return conn, nil
+	}
 }
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.

@@ -70,7 +70,7 @@ const (
 func identify(ctx context.Context, address, host string) protocol {
 	request := "HEAD / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 	what := unknownProtocol
-	attempt(ctx, address, func(ctx context.Context, conn net.Conn) {
+	attempt(ctx, address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // what was found counts
 		// Nothing secret is sent; only the protocol matters.
 		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: host}) //nolint:gosec // see above
 		err := secure.HandshakeContext(ctx)
@@ -83,25 +83,29 @@ func identify(ctx context.Context, address, host string) protocol {
 		case strings.Contains(err.Error(), "remote error: tls: "):
 			what = speaksTLS
 		}
+		return err
 	})
 	if what == unknownProtocol {
-		attempt(ctx, address, func(_ context.Context, conn net.Conn) { what = asked(conn, request) })
+		attempt(ctx, address, func(_ context.Context, conn net.Conn) error { //nolint:errcheck // see above
+			what = asked(conn, request)
+			return nil
+		})
 	}
 	return what
 }
 
-// attempt connects and calls try, for identifyTimeout at most.
-func attempt(ctx context.Context, address string, try func(context.Context, net.Conn)) {
+// attempt connects and calls try, for identifyTimeout at most. It returns the error of either.
+func attempt(ctx context.Context, address string, try func(context.Context, net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
 	conn, err := Dial(ctx, "tcp", address)
 	if err != nil {
-		return
+		return err
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // a closed one wakes its reader too
 	defer stop()
-	try(ctx, conn)
+	return try(ctx, conn)
 }
 
 // asked sends a request and returns the protocol of the answer.

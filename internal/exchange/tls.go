@@ -25,11 +25,10 @@ type TLSServer struct {
 	ALPN []string
 	// IRC says that the server speaks IRC: how it ends a handshake then shows whether it bans this address.
 	IRC bool
-	// Silence is how long a server may say nothing before the exporter tries to identify its protocol; 2 s by default.
+	// Silence is how long a server may say nothing before another connection is to find out why; 2 s by default.
 	Silence time.Duration
 
-	// silent says that a look at the reason of the present outage has found none: each look costs another connection.
-	silent bool
+	tries *secondTries
 }
 
 // String names the server in errors and on the status page.
@@ -48,17 +47,23 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	r.Exchanges = append(r.Exchanges, e)
 	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address)), ALPN: s.ALPN}
 	defer watch.Record(r)
+	if s.tries == nil {
+		s.tries = &secondTries{silence: s.Silence}
+	}
 	last := "tls"
 	if talk != nil {
 		last = "reply"
 	}
 	if err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
+		if failure.ReasonOf(err) == failure.Throttled {
+			s.tries.avoid()
+		}
 		err = withTLSHint(fmt.Errorf("%s: %w", s, err))
 		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
 		return err
 	}
 	e.Phases = timing.End(last)
-	s.silent = false
+	s.tries.forget(whichRefusal, false)
 	return nil
 }
 
@@ -66,10 +71,6 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	tlsConfig, err := watch.ClientConfig()
 	if err != nil {
 		return failure.Errorf(failure.TLS, "%w", err)
-	}
-	if talk == nil {
-		// Nothing is said that must stay secret, so the handshake leaves out the key exchange for that, a seventh of a probe's cost.
-		tlsConfig.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 	}
 	raw, err := Dial(ctx, "tcp", s.Address)
 	if err != nil {
@@ -88,8 +89,9 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 		first = Hear(first) // another opening, that of TLS
 	}
 	conn := tls.Client(first, tlsConfig)
-	if err := conn.HandshakeContext(ctx); err != nil {
-		err = s.explainSilence(ctx, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
+	again := func(ctx context.Context) error { return s.handshakeAgain(ctx, shortHello(tlsConfig)) }
+	if err := s.tries.handshake(ctx, conn, first, again); err != nil {
+		err = s.explainEnd(ctx, tlsConfig, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
 		return s.withoutAnswer(first, err)
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
@@ -97,7 +99,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 		return nil
 	}
 	timing.Phase("tls")
-	return s.explainSilence(ctx, first, talk(conn))
+	return s.explainEnd(ctx, tlsConfig, first, talk(conn))
 }
 
 // withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
@@ -109,17 +111,36 @@ func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
 		"set the port that begins with TLS; else the server hangs or restarts: read its log")
 }
 
-// explainSilence finds out whether a server that has closed a connection in TLS refuses this address; else it returns err. InspIRCd
-// says so to banned addresses before the handshake is complete: GnuTLS then ends a TLS 1.3 handshake without the words. With TLS 1.2
-// they mostly arrive.
-func (s *TLSServer) explainSilence(ctx context.Context, heard *Heard, err error) error {
+// handshakeAgain makes another connection as far as its handshake.
+func (s *TLSServer) handshakeAgain(ctx context.Context, tlsConfig *tls.Config) error {
+	return attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) error {
+		if s.StartTLS != "" {
+			if err := startXMPP(conn, s.StartTLS, s.Domain); err != nil {
+				return err
+			}
+		}
+		return tls.Client(conn, tlsConfig).HandshakeContext(ctx)
+	})
+}
+
+// explainEnd finds out whether a server that has closed a connection in TLS refuses this address; else it returns err. InspIRCd says so
+// to banned addresses before the handshake is complete: GnuTLS then ends a TLS 1.3 handshake without the words. With TLS 1.2 they
+// mostly arrive.
+func (s *TLSServer) explainEnd(ctx context.Context, tlsConfig *tls.Config, heard *Heard, err error) error {
 	if err == nil || s.StartTLS != "" || failure.ReasonOf(err) != failure.Closed || protocolOf(heard.opening()) != speaksTLS {
 		return err
 	}
 	refused := s.endedTLS(heard)
-	if refused == nil && !s.silent {
-		attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) { refused = s.askOldTLS(ctx, Hear(conn)) })
-		s.silent = refused == nil
+	if refused == nil {
+		old := withoutTrust(tlsConfig)
+		old.MaxVersion = tls.VersionTLS12
+		refused = s.tries.find(ctx, whichRefusal, func(ctx context.Context) (found error) {
+			attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // only a refusal counts
+				found = s.refusalIn(ctx, Hear(conn), old)
+				return nil
+			})
+			return found
+		})
 	}
 	return cmp.Or(refused, err)
 }
@@ -133,11 +154,10 @@ func (s *TLSServer) endedTLS(heard *Heard) error {
 	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as InspIRCd does for an address that it bans").WithHint(LimitHint(""))
 }
 
-// askOldTLS returns the failure of a server that refuses this address in TLS 1.2; nil if it says nothing of the kind.
-func (s *TLSServer) askOldTLS(ctx context.Context, heard *Heard) error {
-	// Nothing is sent but the handshake; only what the server says matters.
-	trust := &tls.Config{InsecureSkipVerify: true, ServerName: s.Trust.NameFor(config.HostOf(s.Address)), MaxVersion: tls.VersionTLS12} //nolint:gosec // see above
-	conn := tls.Client(heard, trust)
+// refusalIn returns the failure of a server that refuses this address in such a handshake or right after it; nil if it says nothing of
+// the kind.
+func (s *TLSServer) refusalIn(ctx context.Context, heard *Heard, tlsConfig *tls.Config) error {
+	conn := tls.Client(heard, tlsConfig)
 	if conn.HandshakeContext(ctx) != nil {
 		return s.endedTLS(heard)
 	}
@@ -149,21 +169,8 @@ func (s *TLSServer) askOldTLS(ctx context.Context, heard *Heard) error {
 
 // beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it identifies the server's protocol.
 func (s *TLSServer) beginXMPP(ctx context.Context, conn *Heard) error {
-	found := make(chan protocol, 1)
-	identifying, cancel := context.WithCancel(ctx)
-	defer cancel()
-	timer := time.AfterFunc(cmp.Or(s.Silence, 2*time.Second), func() { found <- identify(identifying, s.Address, s.Domain) })
-	err := startXMPP(conn, s.StartTLS, s.Domain)
-	unanswered := err != nil && len(conn.opening()) == 0
-	what := unknownProtocol
-	switch started := !timer.Stop(); {
-	case started && !unanswered:
-		cancel()
-		<-found
-	case started:
-		what = <-found
-	case unanswered && failure.ReasonOf(err) == failure.Closed:
-		what = identify(ctx, s.Address, s.Domain)
-	}
-	return what.insteadOfXMPP(err)
+	begin := func() error { return startXMPP(conn, s.StartTLS, s.Domain) }
+	return s.tries.whileSilent(ctx, whichProtocol, conn, conn.answered, begin, func(ctx context.Context) error {
+		return identify(ctx, s.Address, s.Domain).insteadOfXMPP(nil)
+	})
 }
