@@ -98,7 +98,7 @@ func TestRelayWithAWrongPasswordSparesTheServer(t *testing.T) {
 			mu.Lock()
 			dials++
 			mu.Unlock()
-			return exchange.Dial(inMemory, network, address)
+			return exchange.Dial(inMemory, config.Connection{}, network, address)
 		}))
 		s := newRelaySettings()
 		s.IRC.IRCAccount, s.XMPP.XMPPAccount = ircAccount(stack), xmppAccount(stack)

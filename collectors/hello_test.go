@@ -38,16 +38,7 @@ func helloOf(t *testing.T, target string) *tls.ClientHelloInfo {
 		}})
 		server.HandshakeContext(context.Background()) //nolint:errcheck,gosec // it fails
 	})
-	cfg, err := loadTargets("- "+strings.ReplaceAll(target, "ADDRESS", address)+"\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kind, _ := KindOf(cfg.Targets[0].Common().Kind)
-	probe, err := kind.New(cfg.Targets[0], deps(&memory{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := read(t, probe, 10*time.Second); err == nil {
+	if _, err := read(t, probeAt(t, target, address, ""), 10*time.Second); err == nil {
 		t.Fatalf("%s: up, without a server", target)
 	}
 	select {

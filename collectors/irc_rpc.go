@@ -614,7 +614,7 @@ const hintRPCSocket = "this user may not open the RPC socket, which the IRC serv
 	"or set a mode in the socket's listen block; whoever can open the socket can do everything"
 
 func (r *ircReading) connect(ctx context.Context) error {
-	conn, err := exchange.Dial(ctx, "unix", r.path)
+	conn, err := exchange.Dial(ctx, config.Connection{}, "unix", r.path)
 	if err != nil && failure.ReasonOf(err) == failure.Forbidden {
 		return failure.Errorf(failure.Forbidden, "%w", err).WithHint(hintRPCSocket)
 	}

@@ -17,8 +17,9 @@ import (
 type IRCTLS struct {
 	config.Target `yaml:",inline"`
 	// Address is host:port; port 6697 where it has none.
-	Address    string `yaml:"address"`
-	config.TLS `yaml:",inline"`
+	Address           string `yaml:"address"`
+	config.Connection `yaml:",inline"`
+	config.TLS        `yaml:",inline"`
 }
 
 func newIRCTLSSettings() *IRCTLS { return &IRCTLS{} }
@@ -38,6 +39,7 @@ func (s *IRCTLS) Configured() bool { return s.Address != "" }
 // Check implements config.Settings.
 func (s *IRCTLS) Check(r *config.Report) {
 	exchange.CheckAddress(r, s.Address, ircTLSPort)
+	s.CheckConnection(r)
 	s.TLS.Check(r)
 }
 
@@ -80,7 +82,7 @@ type ircTLS struct {
 func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
-	return &ircTLS{server: exchange.TLSServer{Address: exchange.WithPort(s.Address, ircTLSPort), IRC: true, Trust: s.TLS}}, nil
+	return &ircTLS{server: exchange.TLSServer{Address: exchange.WithPort(s.Address, ircTLSPort), Connection: s.Connection, IRC: true, Trust: s.TLS}}, nil
 }
 
 // Collect implements Collector.

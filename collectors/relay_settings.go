@@ -20,9 +20,10 @@ type IRCAccount struct {
 	// Nick is the nick; "irccheck" if unset.
 	Nick string `yaml:"nick"`
 	// User and Password log in by SASL PLAIN. User is Nick if unset; without a password, there is no login.
-	User       string        `yaml:"user"`
-	Password   config.Secret `yaml:"password"`
-	config.TLS `yaml:",inline"`
+	User              string        `yaml:"user"`
+	Password          config.Secret `yaml:"password"`
+	config.Connection `yaml:",inline"`
+	config.TLS        `yaml:",inline"`
 }
 
 const (
@@ -43,7 +44,7 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 		user = a.Nick
 	}
 	return &chat.IRC{
-		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), IRC: true, Trust: a.TLS}, Plain: a.Plain},
+		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Connection: a.Connection, IRC: true, Trust: a.TLS}, Plain: a.Plain},
 		Nick:   a.Nick, User: user, Password: a.Password, Channel: channel,
 	}
 }
@@ -59,6 +60,7 @@ func (a *IRCAccount) checkAccount(r *config.Report) {
 	if a.Plain && (a.CAFile != "" || a.Fingerprint != "" || a.InsecureSkipVerify) {
 		r.Faultf("plain", "is true, so there is no certificate to check; remove it, or the TLS keys")
 	}
+	a.CheckConnection(r)
 	a.TLS.Check(r)
 }
 
@@ -79,8 +81,9 @@ type XMPPAccount struct {
 	User     string        `yaml:"user"`
 	Password config.Secret `yaml:"password"`
 	// SCRAMIterations limits the work of a login that the server may demand.
-	SCRAMIterations int `yaml:"scram_iterations"`
-	config.TLS      `yaml:",inline"`
+	SCRAMIterations   int `yaml:"scram_iterations"`
+	config.Connection `yaml:",inline"`
+	config.TLS        `yaml:",inline"`
 }
 
 // The limits of scram_iterations: the least that RFC 7677 allows a server, and what takes a slow machine about a second.
@@ -110,7 +113,7 @@ func (a *XMPPAccount) server() string {
 }
 
 func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
-	server := exchange.TLSServer{Address: a.server(), StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
+	server := exchange.TLSServer{Address: a.server(), Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
 	if a.DirectTLS {
 		server.StartTLS, server.ALPN = "", []string{exchange.XMPPClient}
 	}
@@ -131,6 +134,7 @@ func (a *XMPPAccount) checkAccount(r *config.Report) {
 	if n := a.SCRAMIterations; n < minSCRAMIterations || n > maxSCRAMIterations {
 		r.Faultf("scram_iterations", "is %d, must be %d to %d", n, minSCRAMIterations, maxSCRAMIterations)
 	}
+	a.CheckConnection(r)
 	a.TLS.Check(r)
 }
 

@@ -17,7 +17,8 @@ import (
 type TCP struct {
 	config.Target `yaml:",inline"`
 	// Address is host:port.
-	Address string `yaml:"address"`
+	Address           string `yaml:"address"`
+	config.Connection `yaml:",inline"`
 	// Send is sent after connecting, if set.
 	Send string `yaml:"send"`
 	// Expect is a regular expression that the answer must match. By default, an accepted connection is enough.
@@ -38,12 +39,14 @@ func (s *TCP) Configured() bool { return s.Address != "" }
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {
 	exchange.CheckAddress(r, s.Address, "")
+	s.CheckConnection(r)
 	checkPattern(r, "expect", s.Expect)
 }
 
 // tcp connects, sends a text if configured, and matches the answer.
 type tcp struct {
 	address, send string
+	connection    config.Connection
 	expect        *regexp.Regexp
 }
 
@@ -52,7 +55,7 @@ func newTCP(s *TCP, _ Deps) (Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tcp{s.Address, s.Send, expect}, nil
+	return &tcp{s.Address, s.Send, s.Connection, expect}, nil
 }
 
 // Collect implements Collector.
@@ -70,7 +73,7 @@ func (c *tcp) Collect(ctx context.Context, b *Batch) error {
 }
 
 func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
-	conn, err := exchange.Dial(ctx, "tcp", c.address)
+	conn, err := exchange.Dial(ctx, c.connection, "tcp", c.address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", c.address, err)
 	}
@@ -95,7 +98,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if err != nil && heard.Refusal() != nil {
 		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).WithHint(exchange.LimitHint(""))
 	}
-	return err
+	if err != nil {
+		return exchange.WithHeader(err, heard, c.connection)
+	}
+	return nil
 }
 
 // maxHeard bounds how many bytes are read until they match.

@@ -15,8 +15,9 @@ type TLSEndpoint struct {
 	// StartTLS is how TLS begins: at once (""), or in an XMPP stream ("xmpp-client", "xmpp-server").
 	StartTLS string `yaml:"starttls"`
 	// Domain is the virtual host for the XMPP stream and, unless server_name is set, for SNI and verification.
-	Domain     string `yaml:"domain"`
-	config.TLS `yaml:",inline"`
+	Domain            string `yaml:"domain"`
+	config.Connection `yaml:",inline"`
+	config.TLS        `yaml:",inline"`
 }
 
 func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
@@ -48,6 +49,7 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 		r.Faultf("starttls", "is %q, must be %q, %q or empty", s.StartTLS, exchange.XMPPClient, exchange.XMPPServer)
 	}
 	exchange.CheckDomain(r, s.Domain)
+	s.CheckConnection(r)
 	s.TLS.Check(r)
 }
 
@@ -55,7 +57,7 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 type tlsEndpoint struct{ server exchange.TLSServer }
 
 func newTLSEndpoint(s *TLSEndpoint, _ Deps) (Collector, error) {
-	return &tlsEndpoint{exchange.TLSServer{Address: s.Address, StartTLS: s.StartTLS, Domain: s.Domain, Trust: s.TLS}}, nil
+	return &tlsEndpoint{exchange.TLSServer{Address: s.Address, Connection: s.Connection, StartTLS: s.StartTLS, Domain: s.Domain, Trust: s.TLS}}, nil
 }
 
 // Collect implements Collector.

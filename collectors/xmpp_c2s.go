@@ -16,8 +16,9 @@ type XMPPC2S struct {
 	// Address is host:port; port 5222 where it has none.
 	Address string `yaml:"address"`
 	// Domain is the virtual host of the stream and, unless server_name is set, the name that the certificate must have.
-	Domain     string `yaml:"domain"`
-	config.TLS `yaml:",inline"`
+	Domain            string `yaml:"domain"`
+	config.Connection `yaml:",inline"`
+	config.TLS        `yaml:",inline"`
 
 	guessed bool // the address is derived from the environment
 }
@@ -69,6 +70,7 @@ func (s *XMPPC2S) Check(r *config.Report) {
 		r.Faultf("domain", "must be set: the virtual host, such as chat.example.org; variable XMPP_DOMAIN")
 	}
 	exchange.CheckDomain(r, s.Domain)
+	s.CheckConnection(r)
 	s.TLS.Check(r)
 }
 
@@ -76,7 +78,7 @@ func (s *XMPPC2S) Check(r *config.Report) {
 type xmppC2S struct{ server exchange.TLSServer }
 
 func newXMPPC2S(s *XMPPC2S, _ Deps) (Collector, error) {
-	return &xmppC2S{exchange.TLSServer{Address: exchange.WithPort(s.Address, c2sPort), StartTLS: exchange.XMPPClient, Domain: s.Domain, Trust: s.TLS}}, nil
+	return &xmppC2S{exchange.TLSServer{Address: exchange.WithPort(s.Address, c2sPort), Connection: s.Connection, StartTLS: exchange.XMPPClient, Domain: s.Domain, Trust: s.TLS}}, nil
 }
 
 // Collect implements Collector.

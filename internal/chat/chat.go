@@ -88,19 +88,21 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	if !s.Plain {
 		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
 	}
-	conn, err := exchange.Dial(ctx, "tcp", s.Address)
+	conn, err := exchange.Dial(ctx, s.Connection, "tcp", s.Address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", s.Address, err)
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
-	err = talk(exchange.Hear(conn))
+	heard := exchange.Hear(conn)
+	err = talk(heard)
 	switch {
 	case err == nil:
 		return nil
 	case failure.ReasonOf(err) == failure.Closed && !failure.HasHint(err):
-		return failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
+		err = failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
 			WithHint("read the server's log; if TLS begins at once on this port, as on 6697, remove plain")
+		return exchange.WithHeader(err, heard, s.Connection)
 	}
 	return fmt.Errorf("%s: %w", s.Address, err)
 }

@@ -97,6 +97,25 @@ func ParseSchedule(line string) (cron.Schedule, error) {
 	return schedule, nil
 }
 
+// Connection is how a connection over TCP begins.
+type Connection struct {
+	// ProxyProtocol is the version of the PROXY header that is sent first: "v1" or "v2"; "" for none.
+	ProxyProtocol string `yaml:"proxy_protocol"`
+}
+
+// The versions of the PROXY header.
+const (
+	ProxyV1 = "v1"
+	ProxyV2 = "v2"
+)
+
+// CheckConnection reports errors in the keys of the connection.
+func (c *Connection) CheckConnection(r *Report) {
+	if !slices.Contains([]string{"", ProxyV1, ProxyV2}, c.ProxyProtocol) {
+		r.Faultf("proxy_protocol", "is %q, must be %s, %s or empty", c.ProxyProtocol, ProxyV1, ProxyV2)
+	}
+}
+
 // TLS is which servers a TLS client trusts. The zero TLS trusts the system's certificate authorities and verifies the host
 // name.
 type TLS struct {
@@ -167,8 +186,9 @@ type HTTP struct {
 	// URL is absolute, http or https. It must not contain credentials; there are keys for them.
 	URL string `yaml:"url"`
 	// ProxyURL is an HTTP proxy; none if unset, even with HTTP_PROXY.
-	ProxyURL string `yaml:"proxy_url"`
-	TLS      `yaml:",inline"`
+	ProxyURL   string `yaml:"proxy_url"`
+	Connection `yaml:",inline"`
+	TLS        `yaml:",inline"`
 }
 
 // Configured implements Settings for the kinds that embed HTTP.
@@ -196,6 +216,10 @@ func (h *HTTP) Check(r *Report) {
 	CheckURL(r, "url", h.URL, "http", "https")
 	if h.ProxyURL != "" {
 		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
+	}
+	h.CheckConnection(r)
+	if h.ProxyURL != "" && h.ProxyProtocol != "" {
+		r.Faultf("proxy_protocol", "is set beside proxy_url, and an HTTP proxy expects no PROXY header; keep one of them")
 	}
 	h.TLS.Check(r)
 	if i := slices.Index(h.ALPN, "h2"); i >= 0 {

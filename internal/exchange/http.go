@@ -106,7 +106,11 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 			r.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
 			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
 		}
-		return nil, withTLSHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
+		err = withTLSHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
+		if heard := seen.heard.Load(); heard != nil && h.Settings.ProxyURL == "" && watch.last() == nil {
+			err = WithHeader(err, heard, h.Settings.Connection)
+		}
+		return nil, err
 	}
 	defer resp.Body.Close() //nolint:errcheck // the body is read to its end or given up
 	r.HTTPStatus = resp.StatusCode
@@ -117,6 +121,9 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	}
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
+	}
+	if resp.StatusCode == http.StatusBadRequest && h.Settings.ProxyProtocol != "" {
+		r.NoteOnce("the service may not expect the PROXY header that proxy_protocol sends")
 	}
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
 }
@@ -136,7 +143,7 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 		return nil, err
 	}
 	t := &http.Transport{
-		DialContext:            dialUntil(ctx, seen.Watch(Dial)),
+		DialContext:            dialUntil(ctx, seen.Watch(h.dial)),
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
@@ -156,6 +163,11 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 	return t, nil
 }
 
+// dial connects to the service, or to the HTTP proxy, which gets no PROXY header.
+func (h *HTTP) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return Dial(ctx, h.Settings.Connection, network, address)
+}
+
 // dialTLS connects to the service itself and makes the handshake.
 func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -165,7 +177,7 @@ func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
 		}
 		conn := tls.Client(raw, tlsConfig)
 		again := func(ctx context.Context) error {
-			return attempt(ctx, address, func(ctx context.Context, conn net.Conn) error {
+			return attempt(ctx, h.Settings.Connection, address, func(ctx context.Context, conn net.Conn) error {
 				return tls.Client(conn, shortHello(tlsConfig)).HandshakeContext(ctx)
 			})
 		}
@@ -185,7 +197,7 @@ func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (ne
 		return nil, err
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := Dial(ctx, network, address)
+		conn, err := h.dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

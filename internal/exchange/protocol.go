@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -66,13 +67,13 @@ const (
 	directTLSHint = xmppPorts + "; on this port TLS begins at once, as on 5223 and 5270: to log in there, set direct_tls: true; to check the port, use kind tls and leave starttls empty"
 )
 
-// identify finds out whether a server speaks TLS or HTTP. It opens up to two connections.
-func identify(ctx context.Context, address, host string) protocol {
-	request := "HEAD / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
+// identify finds out whether the server speaks TLS or HTTP. It opens up to two connections.
+func (s *TLSServer) identify(ctx context.Context) protocol {
+	request := "HEAD / HTTP/1.1\r\nHost: " + s.Domain + "\r\nConnection: close\r\n\r\n"
 	what := unknownProtocol
-	attempt(ctx, address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // what was found counts
+	attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // what was found counts
 		// Nothing secret is sent; only the protocol matters.
-		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: host}) //nolint:gosec // see above
+		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: s.Domain}) //nolint:gosec // see above
 		err := secure.HandshakeContext(ctx)
 		switch {
 		case err == nil:
@@ -86,7 +87,7 @@ func identify(ctx context.Context, address, host string) protocol {
 		return err
 	})
 	if what == unknownProtocol {
-		attempt(ctx, address, func(_ context.Context, conn net.Conn) error { //nolint:errcheck // see above
+		attempt(ctx, s.Connection, s.Address, func(_ context.Context, conn net.Conn) error { //nolint:errcheck // see above
 			what = asked(conn, request)
 			return nil
 		})
@@ -95,10 +96,10 @@ func identify(ctx context.Context, address, host string) protocol {
 }
 
 // attempt connects and calls try, for identifyTimeout at most. It returns the error of either.
-func attempt(ctx context.Context, address string, try func(context.Context, net.Conn) error) error {
+func attempt(ctx context.Context, c config.Connection, address string, try func(context.Context, net.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
 	defer cancel()
-	conn, err := Dial(ctx, "tcp", address)
+	conn, err := Dial(ctx, c, "tcp", address)
 	if err != nil {
 		return err
 	}

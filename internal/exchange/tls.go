@@ -15,7 +15,8 @@ import (
 
 // TLSServer is a server that speaks TLS, either at once or after STARTTLS.
 type TLSServer struct {
-	Address string // host:port
+	Address    string // host:port
+	Connection config.Connection
 	// StartTLS is XMPPClient, XMPPServer, or "" for TLS at once.
 	StartTLS string
 	// Domain is the virtual host; "" is the address's host.
@@ -72,7 +73,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	if err != nil {
 		return failure.Errorf(failure.TLS, "%w", err)
 	}
-	raw, err := Dial(ctx, "tcp", s.Address)
+	raw, err := Dial(ctx, s.Connection, "tcp", s.Address)
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	defer stop()
 	if s.StartTLS != "" {
 		if err := s.beginXMPP(ctx, first); err != nil {
-			return err
+			return WithHeader(err, first, s.Connection)
 		}
 		timing.Phase("starttls")
 		first = Hear(first) // another opening, that of TLS
@@ -92,7 +93,11 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	again := func(ctx context.Context) error { return s.handshakeAgain(ctx, shortHello(tlsConfig)) }
 	if err := s.tries.handshake(ctx, conn, first, again); err != nil {
 		err = s.explainEnd(ctx, tlsConfig, first, first.explainHandshake(fmt.Errorf("handshake: %w", err)))
-		return s.withoutAnswer(first, err)
+		err = s.withoutAnswer(first, err)
+		if watch.last() == nil {
+			err = WithHeader(err, first, s.Connection)
+		}
+		return err
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
@@ -104,7 +109,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 
 // withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
 func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
-	if reason := failure.ReasonOf(err); s.StartTLS != "" || len(heard.opening()) > 0 || failure.HasHint(err) || reason != failure.Timeout && reason != failure.Closed {
+	if reason := failure.ReasonOf(err); s.StartTLS != "" || heard.answered() || failure.HasHint(err) || reason != failure.Timeout && reason != failure.Closed {
 		return err
 	}
 	return failure.Errorf(failure.ReasonOf(err), "%w", err).WithHint("the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
@@ -113,7 +118,7 @@ func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
 
 // handshakeAgain makes another connection as far as its handshake.
 func (s *TLSServer) handshakeAgain(ctx context.Context, tlsConfig *tls.Config) error {
-	return attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) error {
+	return attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error {
 		if s.StartTLS != "" {
 			if err := startXMPP(conn, s.StartTLS, s.Domain); err != nil {
 				return err
@@ -135,7 +140,7 @@ func (s *TLSServer) explainEnd(ctx context.Context, tlsConfig *tls.Config, heard
 		old := withoutTrust(tlsConfig)
 		old.MaxVersion = tls.VersionTLS12
 		refused = s.tries.find(ctx, whichRefusal, func(ctx context.Context) (found error) {
-			attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // only a refusal counts
+			attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // only a refusal counts
 				found = s.refusalIn(ctx, Hear(conn), old)
 				return nil
 			})
@@ -171,6 +176,6 @@ func (s *TLSServer) refusalIn(ctx context.Context, heard *Heard, tlsConfig *tls.
 func (s *TLSServer) beginXMPP(ctx context.Context, conn *Heard) error {
 	begin := func() error { return startXMPP(conn, s.StartTLS, s.Domain) }
 	return s.tries.whileSilent(ctx, whichProtocol, conn, conn.answered, begin, func(ctx context.Context) error {
-		return identify(ctx, s.Address, s.Domain).insteadOfXMPP(nil)
+		return s.identify(ctx).insteadOfXMPP(nil)
 	})
 }

@@ -84,6 +84,8 @@ type Error struct {
 	Guess string
 	// RetryAfter is how long the server asks to wait before the next attempt, 0 if it does not say.
 	RetryAfter time.Duration
+	// also is another possible cause with its remedy, which advice adds.
+	also string
 	// unsent says that no credential was sent, so the server counts no failed login.
 	unsent bool
 	Err    error
@@ -103,6 +105,24 @@ func Errorf(reason Reason, format string, args ...any) *Error {
 func (e *Error) WithHint(hint string) *Error {
 	e.Hint = hint
 	return e
+}
+
+// OrElse returns err with another possible cause and its remedy, which its advice adds.
+func OrElse(err error, cause string) error {
+	e := Error{Reason: ReasonOf(err)}
+	if known, ok := errors.AsType[*Error](err); ok {
+		e = *known
+	}
+	e.Err, e.also = err, cause
+	return &e
+}
+
+// withCause adds the other possible cause of err to its advice.
+func withCause(advice string, err error) string {
+	if known, ok := errors.AsType[*Error](err); ok && known.also != "" {
+		return advice + "; " + known.also
+	}
+	return advice
 }
 
 // BeforeLogin records that no credential was sent, and returns e.
@@ -134,20 +154,20 @@ func HintOf(err error) string {
 	return Explain(ReasonOf(err))
 }
 
-// AdviceOf returns what to do about a failed probe: the error's hint, or else its reason's explanation and where to look.
-// Container may be empty. Target must be empty if it has no debug page.
+// AdviceOf returns what to do about a failed probe: the error's hint, or else its reason's explanation and where to look; then another
+// possible cause. Container may be empty. Target must be empty if it has no debug page.
 func AdviceOf(err error, target, container string) string {
 	hint := HintOf(err)
 	if reason := ReasonOf(err); hint == Explain(reason) {
-		return strings.TrimSuffix(hint, readLog) + WhereToLook(reason, target, container)
+		hint = strings.TrimSuffix(hint, readLog) + WhereToLook(reason, target, container)
 	}
-	return hint
+	return withCause(hint, err)
 }
 
 // GuessOf returns the advice for a target that has never answered, or "".
 func GuessOf(err error) string {
-	if known, ok := errors.AsType[*Error](err); ok && known.Hint == "" {
-		return known.Guess
+	if known, ok := errors.AsType[*Error](err); ok && known.Hint == "" && known.Guess != "" {
+		return withCause(known.Guess, err)
 	}
 	return ""
 }

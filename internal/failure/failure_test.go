@@ -120,3 +120,23 @@ func TestOneLineKeepsSecretsWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestAdviceAddsAnotherPossibleCause(t *testing.T) {
+	hinted := Errorf(Closed, "gone").WithHint("read its log")
+	for _, tt := range []struct {
+		err         error
+		want, guess string
+	}{
+		{OrElse(hinted, "or this"), "read its log; or this", ""},
+		{OrElse(io.EOF, "or this"), Explain(Closed) + "; read the log of its container: docker logs --tail 50 chat-1; or this", ""},
+		{OrElse(&Error{Reason: Closed, Guess: "another port", Err: io.EOF}, "or this"), Explain(Closed) + "; read the log of its container: docker logs --tail 50 chat-1; or this", "another port; or this"},
+		{hinted, "read its log", ""},
+	} {
+		if got, guess := AdviceOf(tt.err, "it", "chat-1"), GuessOf(tt.err); got != tt.want || guess != tt.guess {
+			t.Errorf("%v: got %q and %q, want %q and %q", tt.err, got, guess, tt.want, tt.guess)
+		}
+		if reason := ReasonOf(tt.err); reason != Closed {
+			t.Errorf("%v: reason %s, want closed", tt.err, reason)
+		}
+	}
+}

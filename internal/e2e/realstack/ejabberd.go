@@ -19,8 +19,9 @@ const NeverBanned = "{access: never_banned}"
 // Ejabberd is another XMPP server, with the account XMPPUser on XMPPDomain. It bans addresses after failed logins.
 type Ejabberd struct {
 	*Process
-	// ClientAddr (STARTTLS) and HTTPAddr, with its API, are host:port.
-	ClientAddr, HTTPAddr string
+	// ClientAddr (STARTTLS) and HTTPAddr, with its API, are host:port. ProxiedAddr is ClientAddr for clients behind a proxy, which
+	// sends the PROXY header.
+	ClientAddr, ProxiedAddr, HTTPAddr string
 	// Authority signed its certificate, which is for XMPPDomain and 127.0.0.1.
 	Authority *Authority
 }
@@ -31,14 +32,14 @@ func StartEjabberd(tb testing.TB, fail2ban string) *Ejabberd {
 	tb.Helper()
 	binary(tb, "ejabberdctl", "ejabberd")
 	program := binary(tb, "erl", "erlang-base")
-	client, web := freePort(tb), freePort(tb)
-	e := &Ejabberd{newProcess(tb, "ejabberd", true), address(client), address(web), NewAuthority(tb)}
+	client, proxied, web := freePort(tb), freePort(tb), freePort(tb)
+	e := &Ejabberd{newProcess(tb, "ejabberd", true), address(client), address(proxied), address(web), NewAuthority(tb)}
 	certificate, key := e.Authority.Issue(XMPPDomain, "127.0.0.1")
 	e.write("certificate.pem", slices.Concat(key, certificate))
 	e.configure("ejabberd.yml", struct {
-		Dir, Fail2Ban        string
-		ClientPort, HTTPPort int
-	}{e.dir, fail2ban, client, web})
+		Dir, Fail2Ban                     string
+		ClientPort, ProxiedPort, HTTPPort int
+	}{e.dir, fail2ban, client, proxied, web})
 	e.mkdir("data")
 	e.environ = []string{
 		"EJABBERD_CONFIG_PATH=" + e.path("ejabberd.yml"), "EJABBERD_LOG_PATH=" + e.path("server.log"),

@@ -21,6 +21,8 @@ type FrontOptions struct {
 	Default string
 	// ALPN are the servers, host:port, of clients that offer a protocol.
 	ALPN map[string]string
+	// Proxied requires a PROXY header.
+	Proxied bool
 }
 
 // StartFront starts an nginx with its stream module.
