@@ -2,7 +2,6 @@ package collectors
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,9 +29,6 @@ type Docker struct {
 	Label string `yaml:"label"`
 	// TLS says whom to trust. Only insecure_skip_verify switches verification off.
 	config.TLS `yaml:",inline"`
-	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
-	CertFile string `yaml:"cert_file" path:"file"`
-	KeyFile  string `yaml:"key_file" path:"file"`
 	// Projects are compose projects; a container must belong to one of them.
 	Projects []string `yaml:"projects"`
 	// Labels are "key" or "key=value"; a container must have all of them.
@@ -145,13 +141,6 @@ func (s *Docker) Check(r *config.Report) {
 		r.Faultf("label", "is empty; give the engine a name, such as local")
 	}
 	s.TLS.Check(r)
-	if (s.CertFile == "") != (s.KeyFile == "") {
-		r.Faultf("cert_file", "and key_file must be set together")
-	} else if s.CertFile != "" {
-		if _, err := tls.LoadX509KeyPair(s.CertFile, s.KeyFile); err != nil {
-			r.Faultf("cert_file", "read client certificate: %v", err)
-		}
-	}
 	for _, key := range []struct {
 		name     string
 		patterns []string
@@ -258,16 +247,14 @@ func (s *Docker) Client(limit int64, userAgent string) (*api.Client, error) {
 		return nil, err
 	}
 	return &api.Client{
-		Host: s.Host, Endpoint: endpoint, Trust: s.TLS, TLSKeys: s.wantsTLS(), CertFile: s.CertFile, KeyFile: s.KeyFile,
+		Host: s.Host, Endpoint: endpoint, Trust: s.TLS, TLSKeys: s.wantsTLS(),
 		Limit: limit, UserAgent: userAgent,
 	}, nil
 }
 
 func (s *Docker) endpoint() (api.Endpoint, error) { return api.ParseEndpoint(s.Host, s.wantsTLS()) }
 
-func (s *Docker) wantsTLS() bool {
-	return s.verify || s.TLS.IsSet() || s.CertFile != ""
-}
+func (s *Docker) wantsTLS() bool { return s.verify || s.TLS.IsSet() }
 
 // rules returns the rules for containers. served are the names of the containers that targets run in.
 func (s *Docker) rules(served []string) *fleet.Rules {

@@ -153,8 +153,5 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
 		return failed.WithHint("the service requires a login: set user and password or a token, or add the status to expect_status if that is the expected answer")
 	}
-	if a.Status == http.StatusNotFound {
-		return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
-	}
-	return failed
+	return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
 }

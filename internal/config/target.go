@@ -131,6 +131,9 @@ type TLS struct {
 	// CertificateFile is the PEM file, or a glob of files, that the server loads its certificate from. It is compared with
 	// the served certificate and does not affect connections.
 	CertificateFile string `yaml:"certificate_file" path:"file"`
+	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
+	CertFile string `yaml:"cert_file" path:"file"`
+	KeyFile  string `yaml:"key_file" path:"file"`
 	// ALPN are the application protocols that the client offers. Nil offers those of the kind, an empty list none.
 	ALPN []string `yaml:"alpn"`
 }
@@ -159,6 +162,11 @@ func (t *TLS) Check(r *Report) {
 		if _, err := t.Roots(); err != nil {
 			r.Faultf("ca_file", "%v", err)
 		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		r.Faultf("cert_file", "and key_file must be set together")
+	} else if _, err := t.pair(); err != nil {
+		r.Faultf("cert_file", "%v", err)
 	}
 	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {
 		r.Faultf("certificate_file", "is %q, must be a path or a pattern such as certs/live/*/fullchain.pem", t.CertificateFile)
@@ -225,8 +233,12 @@ func (h *HTTP) Check(r *Report) {
 	if i := slices.Index(h.ALPN, "h2"); i >= 0 {
 		r.Faultf(fmt.Sprintf("alpn[%d]", i), "is h2, but the exporter speaks HTTP/1.1; remove it")
 	}
-	if h.CertificateFile != "" && strings.HasPrefix(strings.ToLower(h.URL), "http://") {
+	plain := strings.HasPrefix(strings.ToLower(h.URL), "http://")
+	if h.CertificateFile != "" && plain {
 		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	}
+	if h.CertFile != "" && plain {
+		r.Faultf("cert_file", "is set beside an http:// url, which asks for no certificate; remove it and key_file, or write https://")
 	}
 }
 

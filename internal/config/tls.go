@@ -35,6 +35,18 @@ func (t *TLS) Roots() (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// pair reads the client's certificate and key. It returns none if there is none.
+func (t *TLS) pair() ([]tls.Certificate, error) {
+	if t.CertFile == "" {
+		return nil, nil
+	}
+	pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("read client certificate: %w", err)
+	}
+	return []tls.Certificate{pair}, nil
+}
+
 // IsGlob reports whether a path is a pattern as filepath.Match reads them.
 func IsGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
 
@@ -52,10 +64,14 @@ type Peer struct {
 }
 
 // ClientFor returns the TLS configuration for one server. Name is its DNS name or IP address, which ServerName overrides.
-// It offers the application protocols of alpn, which ALPN overrides, too. Each call reads CAFile, so a renewed file counts at once.
+// It offers the application protocols of alpn, which ALPN overrides, too. Each call reads the files, so a renewed one counts at once.
 // Every handshake calls seen with the certificates, accepted or not, perhaps after the client has given up.
 func (t *TLS) ClientFor(name string, alpn []string, seen func(Peer)) (*tls.Config, error) {
 	roots, err := t.Roots()
+	if err != nil {
+		return nil, err
+	}
+	pair, err := t.pair()
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +82,7 @@ func (t *TLS) ClientFor(name string, alpn []string, seen func(Peer)) (*tls.Confi
 	return &tls.Config{
 		ServerName:         name,
 		NextProtos:         alpn,
+		Certificates:       pair,
 		InsecureSkipVerify: true, //nolint:gosec // VerifyConnection verifies, since it also sees certificates that it refuses
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {

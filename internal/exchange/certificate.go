@@ -3,10 +3,8 @@ package exchange
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,17 +20,35 @@ type CertificateWatch struct {
 	// ALPN are the application protocols that the client offers, unless Trust names others.
 	ALPN []string
 
-	mu   sync.Mutex // the transport's goroutines outlive a request that was given up
-	peer *config.Peer
+	mu    sync.Mutex // the transport's goroutines outlive a request that was given up
+	peer  *config.Peer
+	asked clientCertificate
 }
 
 // ClientConfig returns a TLS configuration whose handshakes report to the watch.
 func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
-	return w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) {
+	c, err := w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.peer = &p
 	})
+	if err != nil {
+		return nil, err
+	}
+	pair := c.Certificates
+	c.GetClientCertificate = func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.asked = clientMissing
+		for i := range pair {
+			if w.asked = clientForeign; request.SupportsCertificate(&pair[i]) == nil {
+				w.asked = clientSent
+				return &pair[i], nil
+			}
+		}
+		return &tls.Certificate{}, nil
+	}
+	return c, nil
 }
 
 func (w *CertificateWatch) last() *config.Peer {
@@ -91,51 +107,6 @@ func chainEnd(chains [][]*x509.Certificate) time.Time {
 		}
 	}
 	return last
-}
-
-// withTLSHint adds a hint to the error of a failed handshake. It returns other errors unchanged.
-func withTLSHint(err error) error {
-	if failure.HasHint(err) {
-		return err
-	}
-	if hint := tlsHint(err); hint != "" {
-		return failure.Errorf(failure.TLS, "%w", err).WithHint(hint)
-	}
-	return err
-}
-
-func tlsHint(err error) string {
-	if errors.Is(err, config.ErrFingerprint) {
-		return "if the certificate was renewed, set fingerprint to the new one's; if not, another server may be answering"
-	}
-	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
-		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; otherwise install the right certificate", failure.OneLine(wrong.Host))
-	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired && invalid.Cert != nil {
-		if time.Now().Before(invalid.Cert.NotBefore) {
-			return fmt.Sprintf("the certificate is valid only from %s: check the clocks of both machines", stamp(invalid.Cert.NotBefore))
-		}
-		return fmt.Sprintf("the certificate expired at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
-	}
-	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		if unknown.Cert != nil && signsItself(unknown.Cert) {
-			return "the certificate or its authority is self-signed and not trusted: if it is your own, set ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
-		}
-		return "no trusted authority signed the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or set ca_file to the authority's certificate"
-	}
-	if failure.HasType[x509.SystemRootsError](err) {
-		return "this machine has no readable certificate authorities: install the package ca-certificates, or set ca_file to the authority's certificate"
-	}
-	if plain := plainAnswer(err); plain != "" {
-		return fmt.Sprintf("this port does not speak TLS, it answers with %q: set the port that does", failure.OneLine(plain))
-	}
-	if strings.Contains(err.Error(), "no application protocol") {
-		return "the server serves none of the application protocols that the exporter offers: set alpn to one that it serves, or alpn: [] to offer none"
-	}
-	if strings.Contains(err.Error(), "unrecognized name") {
-		return "the server has no certificate for the requested name: set server_name or domain to a virtual host that it serves"
-	}
-	return ""
 }
 
 // signsItself reports whether a certificate is self-signed, whether it is an authority or not.

@@ -54,7 +54,7 @@ func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
 		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
 		{"no certificate at all", syscall.ECONNREFUSED, failure.Explain(failure.Refused)},
 	} {
-		if got := failure.HintOf(withTLSHint(tt.err)); !strings.Contains(got, tt.want) {
+		if got := failure.HintOf((&CertificateWatch{}).withHint(tt.err)); !strings.Contains(got, tt.want) {
 			t.Errorf("%s: hint: got %q, want %q in it", tt.name, got, tt.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
+	// hint is what to do about the status, if the answer shows that.
+	hint string
 }
 
 // HTTPProtocols are what a client of HTTP offers in TLS.
@@ -106,7 +109,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 			r.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
 			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
 		}
-		err = withTLSHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
+		err = watch.withHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
 		if heard := seen.heard.Load(); heard != nil && h.Settings.ProxyURL == "" && watch.last() == nil {
 			err = WithHeader(err, heard, h.Settings.Connection)
 		}
@@ -122,11 +125,19 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
 	}
-	if resp.StatusCode == http.StatusBadRequest && h.Settings.ProxyProtocol != "" {
-		r.NoteOnce("the service may not expect the PROXY header that proxy_protocol sends")
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}
+	switch {
+	case resp.StatusCode != http.StatusBadRequest:
+	case refusesCertificate.Match(content):
+		a.hint = watch.requested().refusal()
+	case h.Settings.ProxyProtocol != "" && resp.TLS == nil:
+		a.hint = "the service does not understand the request: if it expects no PROXY header, remove proxy_protocol"
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
+	return a, nil
 }
+
+// refusesCertificate matches what nginx answers in HTTP instead of refusing a client's certificate, or its lack of one, in TLS.
+var refusesCertificate = regexp.MustCompile(`(?i)(required )?SSL certificate (was sent|error)`)
 
 // refusals are the statuses of servers that may not read a whole request, and so reset the connection: the status says why they did.
 // With other statuses, the answer may be what the target is about.
@@ -286,6 +297,9 @@ func PathOf(rawURL string) string {
 // Refusal is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
 func (a *Answer) Refusal(method, rawURL string) *failure.Error {
 	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d", method, PrintableURL(rawURL), a.Status)
+	if a.hint != "" {
+		return failed.WithHint(a.hint)
+	}
 	if a.Status == http.StatusNotFound {
 		return failed.WithHint("the server answers, but has nothing at " + PathOf(rawURL) + ": correct the path or the port of the url")
 	}

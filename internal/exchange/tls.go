@@ -59,7 +59,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 		if failure.ReasonOf(err) == failure.Throttled {
 			s.tries.avoid()
 		}
-		err = withTLSHint(fmt.Errorf("%s: %w", s, err))
+		err = watch.withHint(fmt.Errorf("%s: %w", s, err))
 		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
 		return err
 	}

@@ -3,7 +3,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -20,8 +19,6 @@ type Client struct {
 	Host     string
 	Endpoint Endpoint
 	Trust    config.TLS
-	// CertFile and KeyFile are the client's certificate and key in PEM; both may be empty.
-	CertFile, KeyFile string
 	// TLSKeys is true if a key of the configuration enables TLS.
 	TLSKeys bool
 	// Limit bounds each answer, and each event, in bytes.
@@ -61,29 +58,13 @@ func (c *Client) Open(connections int) (*Session, error) {
 	watch := &exchange.CertificateWatch{Trust: &c.Trust, Host: config.HostOf(c.Endpoint.Address), ALPN: exchange.HTTPProtocols}
 	scheme := "http"
 	if c.Endpoint.TLS {
-		tlsConfig, err := c.tlsConfig(watch)
+		tlsConfig, err := watch.ClientConfig()
 		if err != nil {
 			return nil, failure.Errorf(failure.TLS, "reach %s: %w", c.Host, err)
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
 	return &Session{Client: c, http: guard{transport}, transport: transport, scheme: scheme, watch: watch, wire: seen}, nil
-}
-
-// tlsConfig reads the certificate files, which may have changed since the last session.
-func (c *Client) tlsConfig(watch *exchange.CertificateWatch) (*tls.Config, error) {
-	tlsConfig, err := watch.ClientConfig()
-	if err != nil {
-		return nil, err
-	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("read client certificate: %w", err)
-		}
-		tlsConfig.Certificates = []tls.Certificate{pair}
-	}
-	return tlsConfig, nil
 }
 
 // Close ends the session's idle connections.
@@ -118,7 +99,7 @@ func (s *Session) withHint(err error) error {
 	switch {
 	case reason == failure.TLS && s.Endpoint.TLS && exchange.RefusesClient(err):
 		hint = hintClientCertificate
-		if s.CertFile != "" {
+		if s.Trust.CertFile != "" {
 			hint = hintClientAuthority
 		}
 	case failure.HasType[*failure.Error](err):

@@ -4,7 +4,6 @@ package realstack
 
 import (
 	"context"
-	"net"
 	"testing"
 )
 
@@ -32,13 +31,7 @@ func StartFront(tb testing.TB, o FrontOptions) *Front {
 	port := freePort(tb)
 	f := &Front{Process: newProcess(tb, "nginx", true), Addr: address(port)}
 	f.argv = []string{program, "-c", f.path("front.conf"), "-e", f.path("server.log"), "-p", f.dir}
-	f.ready = func(ctx context.Context) error {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", f.Addr)
-		if err != nil {
-			return err
-		}
-		return conn.Close()
-	}
+	f.ready = func(ctx context.Context) error { return accepts(ctx, f.Addr) }
 	f.configure("front.conf", struct {
 		FrontOptions
 		Dir  string

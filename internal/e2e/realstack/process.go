@@ -463,3 +463,12 @@ var givenPorts sync.Map
 
 // address returns a port of loopback as host:port.
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// accepts connects to an address once.
+func accepts(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}

@@ -1,0 +1,177 @@
+package exchange
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+)
+
+// clientCertificate says what became of a server's request for the client's certificate.
+type clientCertificate int
+
+const (
+	clientUnasked clientCertificate = iota // the server has asked for none
+	clientMissing                          // there is none
+	clientForeign                          // the server accepts only those of other authorities, so it was not sent
+	clientSent
+)
+
+// refusal is the advice for a server that refuses this client's certificate, or its lack of one.
+func (c clientCertificate) refusal() string {
+	switch c {
+	case clientMissing:
+		return "the server requires a client certificate: set cert_file and key_file"
+	case clientForeign:
+		return "the server requires a client certificate, but names no authority that signed the one in cert_file: set cert_file and key_file to one that it accepts"
+	case clientSent:
+		return "the server refuses the certificate in cert_file: use one that has not expired and that an authority of the server has signed"
+	case clientUnasked:
+	}
+	return ""
+}
+
+// withHint adds a hint to the error of a failed handshake. It returns other errors unchanged.
+func (w *CertificateWatch) withHint(err error) error {
+	if failure.HasHint(err) {
+		return err
+	}
+	if hint := w.hint(err); hint != "" {
+		return failure.Errorf(failure.TLS, "%w", err).WithHint(hint)
+	}
+	return err
+}
+
+func (w *CertificateWatch) hint(err error) string {
+	if hint := w.requested().refusal(); hint != "" && RefusesClient(err) {
+		return hint
+	}
+	if hint := untrustedHint(err); hint != "" {
+		return hint
+	}
+	if plain := plainAnswer(err); plain != "" {
+		return fmt.Sprintf("this port does not speak TLS, it answers with %q: set the port that does", failure.OneLine(plain))
+	}
+	for _, r := range handshakeRefusals {
+		if r.says.MatchString(err.Error()) {
+			return r.hint
+		}
+	}
+	return ""
+}
+
+// requested returns what became of the server's request for a certificate.
+func (w *CertificateWatch) requested() clientCertificate {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
+// untrustedHint returns the advice for a certificate that does not verify.
+func untrustedHint(err error) string {
+	if errors.Is(err, config.ErrFingerprint) {
+		return "if the certificate was renewed, set fingerprint to the new one's; if not, another server may be answering"
+	}
+	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
+		if wrong.Certificate != nil && !hasNames(wrong.Certificate) {
+			return "the certificate has its name only as the common name (CN), which clients ignore, so server_name does not help: install a certificate with the name as subject alternative name, or pin this one with fingerprint"
+		}
+		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; otherwise install the right certificate", failure.OneLine(wrong.Host))
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		return invalidHint(&invalid)
+	}
+	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		switch {
+		case strings.Contains(unknown.Error(), "insecure algorithm"):
+			return "the certificate or one of its authorities is signed with SHA-1 or MD5, which clients refuse: install a certificate signed with SHA-256, or pin this one with fingerprint"
+		case unknown.Cert != nil && signsItself(unknown.Cert):
+			return "the certificate or its authority is self-signed and not trusted: if it is your own, set ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
+		}
+		return "no trusted authority signed the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or set ca_file to the authority's certificate"
+	}
+	if failure.HasType[x509.SystemRootsError](err) {
+		return "this machine has no readable certificate authorities: install the package ca-certificates, or set ca_file to the authority's certificate"
+	}
+	return ""
+}
+
+// invalidHint returns the advice for a certificate that says itself that it is not valid here.
+func invalidHint(invalid *x509.CertificateInvalidError) string {
+	switch {
+	case invalid.Reason == x509.Expired && invalid.Cert != nil && time.Now().Before(invalid.Cert.NotBefore):
+		return fmt.Sprintf("the certificate is valid only from %s: check the clocks of both machines", stamp(invalid.Cert.NotBefore))
+	case invalid.Reason == x509.Expired && invalid.Cert != nil:
+		return fmt.Sprintf("the certificate expired at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
+	case invalid.Reason == x509.IncompatibleUsage:
+		return "the certificate is not for servers (extended key usage): install one with the usage serverAuth, or pin this one with fingerprint"
+	}
+	return ""
+}
+
+// hasNames reports whether a certificate names anything but in its common name.
+func hasNames(c *x509.Certificate) bool {
+	return len(c.DNSNames)+len(c.IPAddresses)+len(c.EmailAddresses)+len(c.URIs) > 0
+}
+
+// handshakeRefusals are the texts of crypto/tls about a handshake that one side refuses, for which it has no types. The first match
+// counts. A "remote error" is what the server says, anything else is what this client refuses, as others do.
+var handshakeRefusals = []struct {
+	says *regexp.Regexp
+	hint string
+}{
+	{
+		regexp.MustCompile(`crypto/rsa: \d+-bit keys are insecure`),
+		"the RSA key of the certificate is too short, and clients refuse it: install a certificate with an RSA key of 2048 bits or more, or an ECDSA key",
+	},
+	{
+		regexp.MustCompile(`RSA key larger than \d+ bits`),
+		"the RSA key of the certificate is longer than clients accept: install a certificate with an RSA key of 2048 to 4096 bits, or an ECDSA key",
+	},
+	{
+		regexp.MustCompile(`negative serial number`),
+		"the serial number of the certificate is negative, and clients refuse it: install a new certificate; neither ca_file nor fingerprint helps",
+	},
+	{
+		regexp.MustCompile(`failed to parse certificate from server`),
+		"the certificate is malformed, and clients refuse it: install a new certificate; neither ca_file nor fingerprint helps",
+	},
+	{
+		regexp.MustCompile(`unsupported type of public key`),
+		"the certificate has a key of a kind that clients do not support: install a certificate with an ECDSA key, or an RSA key of 2048 bits or more",
+	},
+	{
+		regexp.MustCompile(`invalid signature by the server certificate`),
+		"the server signs with another key than that of its certificate: install a certificate and key that belong together, and reload the server",
+	},
+	{
+		regexp.MustCompile(`protocol version not supported|unsupported protocol version`),
+		"the server supports neither TLS 1.2 nor TLS 1.3, and clients refuse older versions: enable them in the server",
+	},
+	{
+		regexp.MustCompile(`unconfigured cipher suite|remote error: tls: insufficient security level`),
+		"the server and the exporter have no cipher in common, since clients refuse old ciphers: enable the ciphers of TLS 1.3, or ECDHE with AES-GCM for TLS 1.2, in the server",
+	},
+	{
+		regexp.MustCompile(`remote error: tls: handshake failure`),
+		"the server finds no cipher or signature that both sides support, or has no certificate for the requested name: read its log. " +
+			"Clients refuse old ciphers: enable those of TLS 1.3, or ECDHE with AES-GCM for TLS 1.2",
+	},
+	{
+		regexp.MustCompile(`remote error: tls: no application protocol`),
+		"the server serves none of the application protocols that the exporter offers: set alpn to one that it serves, or alpn: [] to offer none",
+	},
+	{
+		regexp.MustCompile(`remote error: tls: unrecognized name`),
+		"the server has no certificate for the requested name: set server_name or domain to a virtual host that it serves",
+	},
+	{
+		regexp.MustCompile(`remote error: tls: internal error`),
+		"the server fails by itself in the handshake: read its log; its certificate or key may not be readable",
+	},
+}
