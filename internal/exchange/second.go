@@ -107,12 +107,12 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 // handshake makes the handshake of conn, which is over heard. A server that does not answer is tried again with a shorter ClientHello.
 func (t *secondTries) handshake(ctx context.Context, conn *tls.Conn, heard *Heard, again func(context.Context) error) error {
 	return t.whileSilent(ctx, whichHello, heard, heard.answeredHello, func() error { return conn.HandshakeContext(ctx) }, func(ctx context.Context) error {
-		if again(ctx) != nil {
-			return nil
+		if err := again(ctx); err == nil {
+			return failure.Errorf(failure.TLS, "the server answers a ClientHello without X25519MLKEM768, but not one with it").
+				WithHint("current browsers and other clients send X25519MLKEM768, with which a ClientHello needs two packets, so they may not get in: " +
+					"update what is in front of the server, such as a proxy or firewall, or the server's TLS library")
 		}
-		return failure.Errorf(failure.TLS, "the server answers a ClientHello without X25519MLKEM768, but not one with it").
-			WithHint("current browsers and other clients send X25519MLKEM768, with which a ClientHello needs two packets, so they may not get in: " +
-				"update what is in front of the server, such as a proxy or firewall, or the server's TLS library")
+		return nil
 	})
 }
 

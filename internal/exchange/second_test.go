@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,7 +58,7 @@ func (f *front) serve(conn net.Conn) {
 		f.long(conn)
 		return
 	}
-	server := tls.Server(&readAhead{conn, append(header, hello...)}, &tls.Config{Certificates: []tls.Certificate{f.shown}})
+	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)}, &tls.Config{Certificates: []tls.Certificate{f.shown}})
 	buf := make([]byte, 512)
 	if n, _ := server.Read(buf); n > 0 && strings.HasPrefix(string(buf), "GET") {
 		io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the client may be gone
@@ -167,8 +168,10 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 			{delay: 3 * time.Second, connections: 2}, {connections: 1}, {long: ended, connections: 2, reason: failure.TLS},
 		},
 		"a server that limits connections": {
-			{every: throttled, connections: 1, reason: failure.Throttled}, {every: ended, connections: 1, reason: failure.Closed},
-			{connections: 1}, {every: ended, connections: 2, reason: failure.Closed},
+			{every: throttled, connections: 1, reason: failure.Throttled},
+			{every: ended, connections: 1, reason: failure.Closed},
+			{connections: 1},
+			{every: ended, connections: 2, reason: failure.Closed},
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
