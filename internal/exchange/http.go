@@ -160,18 +160,17 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 		MaxResponseHeaderBytes: MaxHeaderBytes,
 		ExpectContinueTimeout:  time.Second,
 	}
-	t.DialTLSContext = dialUntil(ctx, h.dialTLS(t.DialContext, tlsConfig))
-	if h.Settings.ProxyURL != "" {
-		proxy, err := url.Parse(h.Settings.ProxyURL)
-		if err != nil {
-			return nil, fmt.Errorf("parse proxy_url: %w", err)
-		}
-		t.Proxy = http.ProxyURL(proxy)
-		if t.DialTLSContext, err = h.dialProxy(proxy.Hostname()); err != nil {
-			return nil, err
-		}
+	if h.Settings.ProxyURL == "" {
+		t.DialTLSContext = dialUntil(ctx, h.dialTLS(t.DialContext, tlsConfig))
+		return t, nil
 	}
-	return t, nil
+	proxy, err := url.Parse(h.Settings.ProxyURL)
+	if err != nil {
+		return nil, fmt.Errorf("parse proxy_url: %w", err)
+	}
+	t.Proxy = http.ProxyURL(proxy)
+	t.DialTLSContext, err = h.dialProxy(proxy.Hostname())
+	return t, err
 }
 
 // dial connects to the service, or to the HTTP proxy, which gets no PROXY header.
