@@ -94,11 +94,12 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	}
 	defer conn.Close()                                                           //nolint:errcheck // the conversation is over
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })() //nolint:errcheck // a closed one wakes them too
-	err = talk(exchange.Hear(conn))
+	heard := exchange.Hear(conn)
+	err = talk(heard)
 	switch {
 	case err == nil:
 		return nil
-	case failure.ReasonOf(err) == failure.Closed && !failure.HasHint(err):
+	case failure.ReasonOf(err) == failure.Closed && heard.Silent() && !failure.HasHint(err):
 		return failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
 			WithHint("read the server's log; if TLS begins at once on this port, as on 6697, remove plain")
 	}

@@ -61,6 +61,9 @@ func (h *Heard) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Silent reports whether the server has said nothing so far.
+func (h *Heard) Silent() bool { return len(h.opening()) == 0 }
+
 // opening returns the server's first bytes, up to maxOpening of those that were read.
 func (h *Heard) opening() []byte {
 	h.mu.Lock()

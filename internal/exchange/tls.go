@@ -26,8 +26,8 @@ type TLSServer struct {
 	// Silence is how long a server may say nothing before the exporter tries to identify its protocol; 2 s by default.
 	Silence time.Duration
 
-	// silent says that a look at the reason of the present outage has found none: each look costs another connection.
-	silent bool
+	// looked is when the last look for the words of a refusal found none.
+	looked time.Time
 }
 
 // String names the server in errors and on the status page.
@@ -56,7 +56,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 		return err
 	}
 	e.Phases = timing.End(last)
-	s.silent = false
+	s.looked = time.Time{}
 	return nil
 }
 
@@ -98,14 +98,19 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	return s.explainSilence(ctx, first, talk(conn))
 }
 
-// withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
+// withoutAnswer adds a guess to the failure of a handshake in which the server has said nothing at all.
 func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
-	if reason := failure.ReasonOf(err); s.StartTLS != "" || len(heard.opening()) > 0 || failure.HasHint(err) || reason != failure.Timeout && reason != failure.Closed {
+	reason := failure.ReasonOf(err)
+	fits := reason == failure.Timeout || reason == failure.Closed
+	if !fits || s.StartTLS != "" || len(heard.opening()) > 0 || failure.HasHint(err) {
 		return err
 	}
-	return failure.Errorf(failure.ReasonOf(err), "%w", err).WithHint("the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
-		"set the port that begins with TLS; else the server hangs or restarts: read its log")
+	return &failure.Error{Reason: reason, Err: err, Guess: "the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
+		"set the port that begins with TLS; else the server hangs or restarts: read its log"}
 }
+
+// lookEvery is the time between two looks for the words of a refusal in one outage: each costs another connection.
+const lookEvery = 10 * time.Minute
 
 // explainSilence finds out whether a server that has closed a connection in TLS refuses this address; else it returns err. InspIRCd
 // says so to banned addresses before the handshake is complete: GnuTLS then ends a TLS 1.3 handshake without the words. With TLS 1.2
@@ -115,9 +120,12 @@ func (s *TLSServer) explainSilence(ctx context.Context, heard *Heard, err error)
 		return err
 	}
 	refused := s.endedTLS(heard)
-	if refused == nil && !s.silent {
-		attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) { refused = s.askOldTLS(ctx, Hear(conn)) })
-		s.silent = refused == nil
+	if refused == nil && (s.looked.IsZero() || time.Since(s.looked) >= lookEvery) {
+		attempt(ctx, s.Address, func(ctx context.Context, conn net.Conn) {
+			if refused = s.askOldTLS(ctx, Hear(conn)); refused == nil {
+				s.looked = time.Now()
+			}
+		})
 	}
 	return cmp.Or(refused, err)
 }
