@@ -1,8 +1,10 @@
 package collectors
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -55,13 +57,12 @@ func (p *sessionPace) End(began, now time.Time, r *exchange.Record, err error) {
 	p.gate.End(began, now, err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.limited = p.limited || r.ConnectionsPerHour > 0 && !p.scheduled
 	switch {
-	case err != nil && failure.ReasonOf(err) == failure.Refused:
+	case errors.Is(err, syscall.ECONNREFUSED):
 		p.connects = nil // a server that does not run has forgotten all of them
-	case r.ConnectionsPerHour > 0 && !p.scheduled:
-		p.limited = true
-	case err != nil:
-		p.connects = p.connects[:max(len(p.connects)-1, 0)] // no server has shown itself that counts
+	case err != nil && (failure.ReasonOf(err) == failure.DNS || failure.ReasonOf(err) == failure.Refused):
+		p.connects = p.connects[:max(len(p.connects)-1, 0)] // nobody has accepted this one
 	}
 	p.slow.End(began, now, err, sessionRetry)
 }

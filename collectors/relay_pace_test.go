@@ -2,8 +2,10 @@ package collectors
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// TestSessionsAtALimitedServerWait once a server that limits connections by the hour has had three. Connections that it has not counted,
+// TestSessionsAtALimitedServerWait once a server that limits connections by the hour has had three. Connections that it has not accepted,
 // or has forgotten in a restart, do not count, and a schedule of one's own lifts the limit.
 func TestSessionsAtALimitedServerWait(t *testing.T) {
 	shown, hidden := &exchange.Record{ConnectionsPerHour: 10}, &exchange.Record{}
@@ -28,15 +30,15 @@ func TestSessionsAtALimitedServerWait(t *testing.T) {
 	p := &sessionPace{}
 	attempt(p, shown, nil)
 	attempt(p, hidden, failure.Errorf(failure.DNS, "connect"))
-	attempt(p, hidden, io.EOF)
-	attempt(p, shown, io.EOF)
+	attempt(p, hidden, fmt.Errorf("connect: %w", syscall.ENETUNREACH))
+	attempt(p, hidden, io.EOF) // perhaps before the server's greeting
 	attempt(p, shown, nil)
 	waits := p.Begin(now)
 	if waits == nil || failure.ReasonOf(waits) != failure.Throttled || !strings.Contains(waits.Error(), "after 06:00:00 UTC") {
 		t.Errorf("the fourth session: %v", waits)
 	}
 	now = start.Add(time.Hour)
-	attempt(p, hidden, failure.Errorf(failure.Refused, "connect"))
+	attempt(p, hidden, fmt.Errorf("connect: %w", syscall.ECONNREFUSED))
 	for range 3 {
 		attempt(p, shown, nil)
 	}

@@ -308,13 +308,15 @@ func (c *commandLine) checkFlags(command string, args []string) error {
 			known = append(known, "--no-"+flag.Name)
 		}
 	}
+	value := false // of the flag before
 	for _, arg := range args {
 		if arg == "--" {
 			break
 		}
-		if arg == "-" { // the parser takes it for an empty argument
+		if arg == "-" && !value { // the parser takes it for an empty argument
 			return errors.New(notStandardInput)
 		}
+		value = strings.HasPrefix(arg, "--") && !strings.Contains(arg, "=")
 		if flag, _, _ := strings.Cut(arg, "="); strings.HasPrefix(flag, "--") && !slices.Contains(known, flag) {
 			return fmt.Errorf("%s has no flag %s%s", command, flag, didYouMean(flag, known))
 		}

@@ -203,6 +203,7 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		"-c":                    {args: []string{"check", "-c", "my.yaml"}, stderr: []string{"check has no flag -c; did you mean --config.file=my.yaml?"}, code: 2},
 		"-c before the command": {args: []string{"-c", "check"}, stderr: []string{"check has no flag -c; did you mean --config.file=FILE?"}, code: 2},
 		"standard input":        {args: []string{"check-config", "-"}, stderr: []string{"- is not a file, and standard input is not read; write the path"}, code: 2},
+		"a name that is -":      {args: []string{"drill", "--receiver", "-"}, stderr: []string{"--prometheus"}, code: 2},
 		"standard input's flag": {args: []string{"check-config", "--config.file=-"}, stderr: []string{"- is not a file, and standard input is not read"}, code: 2},
 		"an empty FILE":         {args: []string{"check-config", ""}, stderr: []string{"FILE is empty; name the configuration file"}, code: 2},
 		"two files":             {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},

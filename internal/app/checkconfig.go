@@ -35,6 +35,7 @@ func CheckConfig(w io.Writer, o Options) error {
 		var fault *config.Fault
 		if doubt, fault = checkState(cfg.StateFile, o); fault != nil {
 			faults = append(faults, *fault)
+			slices.SortStableFunc(faults, config.Fault.Compare)
 		}
 	}
 	webFile := ""
@@ -48,7 +49,6 @@ func CheckConfig(w io.Writer, o Options) error {
 		faults = append(faults, webFaults(cfg.Public.WebConfigFile, o.WithoutSecrets)...)
 	}
 	if len(faults) > 0 {
-		slices.SortStableFunc(faults, config.Fault.Compare)
 		return faults
 	}
 	var b strings.Builder

@@ -26,7 +26,7 @@ func Warnings(cfg *config.Config) []Warning {
 		name := settings.Common().Name
 		if keys := config.Placeholders(settings); len(keys) > 0 {
 			slices.Sort(keys)
-			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder; set a real secret", strings.Join(keys, ", "))})
+			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder, or empty; set a real secret", strings.Join(keys, ", "))})
 		}
 		if keys := config.ShortSecrets(settings); len(keys) > 0 {
 			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: shorter than 8 bytes, so a server can put it on /metrics unnoticed; use a longer secret", strings.Join(keys, ", "))})

@@ -99,7 +99,7 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	switch {
 	case err == nil:
 		return nil
-	case failure.ReasonOf(err) == failure.Closed && !failure.HasHint(err):
+	case failure.ReasonOf(err) == failure.Closed && !heard.Answered() && !failure.HasHint(err):
 		err = failure.Errorf(failure.Closed, "%s: %w", s.Address, err).
 			WithHint("read the server's log; if TLS begins at once on this port, as on 6697, remove plain")
 		return exchange.WithHeader(err, heard, s.Connection)

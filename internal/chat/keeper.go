@@ -92,12 +92,18 @@ func (k *Keeper) mayBegin(now time.Time) error {
 	return k.Gate.Begin(now)
 }
 
-// explainWait sets why there is no session while the account may not log in: waits, unless its own last session says more.
+// explainWait sets why there is no session while the account may not log in: waits, unless its own last session says more. If the server
+// limits this address, both count.
 func (k *Keeper) explainWait(waits error) {
 	k.mu.Lock()
 	known, last := k.err != nil, k.last
 	k.mu.Unlock()
 	switch {
+	case failure.ReasonOf(waits) == failure.Throttled:
+		if last != nil {
+			waits = failure.Errorf(failure.Throttled, "%v; before that: %w", waits, last)
+		}
+		k.show(waits)
 	case known:
 	case last != nil:
 		k.set(nil, last)
@@ -172,6 +178,19 @@ func (k *Keeper) set(c Conversation, err error) {
 	if err != nil {
 		k.last = err
 	}
+	k.wake()
+}
+
+// show sets why there is no session. The last session's end stays known.
+func (k *Keeper) show(err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err = err
+	k.wake()
+}
+
+// wake wakes those who await a change. The caller holds mu.
+func (k *Keeper) wake() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,38 @@ func TestTLSMayBeginAtOnce(t *testing.T) {
 	if _, err := k.state(t); err == nil || !strings.Contains(failure.HintOf(err), "remove plain") {
 		t.Errorf("%v: hint %q", err, failure.HintOf(err))
 	}
+}
+
+// refusing is a gate that is closed after the first session.
+type refusing struct{ begun atomic.Bool }
+
+func (g *refusing) Begin(time.Time) error {
+	if g.begun.Swap(true) {
+		return failure.Errorf(failure.Throttled, "the next session begins later")
+	}
+	return nil
+}
+
+func (g *refusing) End(_, _ time.Time, _ *exchange.Record, _ error) {}
+
+// TestSessionSaysThatItWaits for the server's limit, and how the last one ended.
+func TestSessionSaysThatItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("no route")
+		}))
+		k := NewKeeper(&IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}}, Nick: "n"}, deaf{})
+		k.Gate = new(refusing)
+		var running sync.WaitGroup
+		running.Go(func() { k.Run(ctx) })
+		time.Sleep(10 * time.Minute)
+		_, failed, err := k.Await(ctx)
+		if failed != 1 || failure.ReasonOf(err) != failure.Throttled || strings.Count(err.Error(), "no route") != 1 || !strings.Contains(err.Error(), "begins later") {
+			t.Errorf("%d failed: %v", failed, err)
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 // TestServerThatHangsIsLeft has a server accept connections and say nothing, before or after the encryption.

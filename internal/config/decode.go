@@ -283,10 +283,9 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 		return
 	}
 	warning := pathWarning{path: path, fault: Fault{d.where(n), path, doubtAbout(secret, resolved)}}
-	if secret.IsZero() { // as in the environment
+	v.Set(reflect.ValueOf(secret)) // an empty one too: it is a placeholder
+	if secret.IsZero() {
 		warning.unset = strings.TrimSuffix(path, fileSuffix)
-	} else {
-		v.Set(reflect.ValueOf(secret))
 	}
 	if warning.fault.Message != "" {
 		*d.warnings = append(*d.warnings, warning)

@@ -272,7 +272,11 @@ func BareIPv6(raw string) string {
 // isAddressKey reports whether the value at a path of keys is a URL, an address or a host. Texts to send or to expect may begin or
 // end with a space.
 func isAddressKey(path string) bool {
-	key := path[strings.LastIndexByte(path, '.')+1:]
+	parts := strings.Split(path, ".")
+	key := parts[len(parts)-1]
+	if len(parts) > 1 && slices.Contains([]string{"labels", "headers"}, parts[len(parts)-2]) {
+		return false // keys that people choose
+	}
 	return strings.HasSuffix(key, "url") || strings.HasSuffix(key, "address") || slices.Contains([]string{"host", "domain", "server_name"}, key)
 }
 

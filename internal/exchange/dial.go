@@ -88,7 +88,7 @@ func addrPort(a net.Addr) (netip.AddrPort, bool) {
 // connection before its first word, or did not understand a header that was sent. It returns other errors unchanged.
 func WithHeader(err error, heard *Heard, c config.Connection) error {
 	reason, sent := failure.ReasonOf(err), c.ProxyProtocol != ""
-	unheard := reason == failure.Closed && !heard.answered()
+	unheard := reason == failure.Closed && !heard.Answered()
 	switch {
 	case sent && (unheard || reason == failure.TLS || reason == failure.Malformed || reason == failure.Mismatch):
 		return failure.OrElse(err, "if the server expects no PROXY header, remove proxy_protocol")

@@ -68,12 +68,12 @@ func (h *Heard) opening() []byte {
 	return h.first
 }
 
-// answered reports whether the server has said anything.
-func (h *Heard) answered() bool { return len(h.opening()) > 0 }
+// Answered reports whether the server has said anything.
+func (h *Heard) Answered() bool { return len(h.opening()) > 0 }
 
 // answeredHello reports whether the server has answered a ClientHello. An alert refuses it, except the one that ends TLS in order.
 func (h *Heard) answeredHello() bool {
-	return h.answered() && (h.opening()[0] != tlsAlert || h.closedNotify())
+	return h.Answered() && (h.opening()[0] != tlsAlert || h.closedNotify())
 }
 
 // alertSize is the length of a TLS alert that is not encrypted (RFC 5246, section 7.2).

@@ -20,23 +20,35 @@ const (
 )
 
 // secondTries find out why a server does not answer, each by another connection. Servers count connections, so an outage has one try
-// for each question, whose finding holds until the server answers again. Only a ban is asked for again, since it may end earlier.
+// for each question, whose finding holds until the server answers again. Only a ban is asked for again: at once, since it may end
+// earlier, and after refusalAgain if the server did not say anything of one, which happens to those that are banned.
 type secondTries struct {
 	silence time.Duration // how long a server may say nothing before a try; 2 s by default
 
 	mu       sync.Mutex // the transport's goroutines outlive a request that was given up
-	findings map[question]error
+	findings map[question]finding
 }
+
+// finding is what a try has found, nil for nothing, and when.
+type finding struct {
+	err error
+	at  time.Time
+}
+
+// refusalAgain is the time between two tries for the words of a refusal that found none.
+const refusalAgain = 10 * time.Minute
 
 // find returns what the outage's try has found, nil for nothing. It makes the try by look, unless there was one.
 func (t *secondTries) find(ctx context.Context, q question, look func(context.Context) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found, tried := t.findings[q]
-	if tried {
-		return found
+	known, tried := t.findings[q]
+	again := q == whichRefusal && known.err == nil && time.Since(known.at) >= refusalAgain
+	if tried && !again {
+		return known.err
 	}
-	if found = look(ctx); found == nil || failure.ReasonOf(found) != failure.Throttled {
+	found := look(ctx)
+	if found == nil || failure.ReasonOf(found) != failure.Throttled {
 		t.record(q, found)
 	}
 	return found
@@ -45,9 +57,9 @@ func (t *secondTries) find(ctx context.Context, q question, look func(context.Co
 // record sets the finding of a question. The caller holds the lock.
 func (t *secondTries) record(q question, found error) {
 	if t.findings == nil {
-		t.findings = map[question]error{}
+		t.findings = map[question]finding{}
 	}
-	t.findings[q] = found
+	t.findings[q] = finding{found, time.Now()}
 }
 
 // avoid makes no further try at a server that limits connections, until it answers.

@@ -107,13 +107,15 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	return s.explainEnd(ctx, tlsConfig, first, talk(conn))
 }
 
-// withoutAnswer adds a hint to the failure of a handshake in which the server has said nothing at all.
+// withoutAnswer adds a guess to the failure of a handshake in which the server has said nothing at all.
 func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
-	if reason := failure.ReasonOf(err); s.StartTLS != "" || heard.answered() || failure.HasHint(err) || reason != failure.Timeout && reason != failure.Closed {
+	reason := failure.ReasonOf(err)
+	fits := reason == failure.Timeout || reason == failure.Closed
+	if !fits || s.StartTLS != "" || heard.Answered() || failure.HasHint(err) {
 		return err
 	}
-	return failure.Errorf(failure.ReasonOf(err), "%w", err).WithHint("the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
-		"set the port that begins with TLS; else the server hangs or restarts: read its log")
+	return &failure.Error{Reason: reason, Err: err, Guess: "the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
+		"set the port that begins with TLS; else the server hangs or restarts: read its log"}
 }
 
 // handshakeAgain makes another connection as far as its handshake.
@@ -175,7 +177,7 @@ func (s *TLSServer) refusalIn(ctx context.Context, heard *Heard, tlsConfig *tls.
 // beginXMPP negotiates TLS in an XMPP stream. If the server closes or stays silent, it identifies the server's protocol.
 func (s *TLSServer) beginXMPP(ctx context.Context, conn *Heard) error {
 	begin := func() error { return startXMPP(conn, s.StartTLS, s.Domain) }
-	return s.tries.whileSilent(ctx, whichProtocol, conn, conn.answered, begin, func(ctx context.Context) error {
+	return s.tries.whileSilent(ctx, whichProtocol, conn, conn.Answered, begin, func(ctx context.Context) error {
 		return s.identify(ctx).insteadOfXMPP(nil)
 	})
 }

@@ -122,7 +122,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 				old.mu.Lock()
 				t.waits = old.waits
 				old.mu.Unlock()
-				if old.HostName != given.HostName {
+				if old.HostName != given.HostName || old.Pace.Address != given.Pace.Address {
 					t.slow = pacing.Slowdown{} // another server limits nothing yet
 				}
 			}
