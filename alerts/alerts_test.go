@@ -103,6 +103,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"DataVolumeUsage":           {"critical", "warning"},
 		"DataVolumeInodes":          {"critical", "warning"},
 		"DataVolumeFilling":         {"warning"},
+		"DataVolumeReadOnly":        {"critical", "warning"},
 		"ContainerOOMKill":          {"warning"},
 		"XMPPAuthFailuresSustained": {"warning"},
 		"XMPPSessionsGone":          {"warning"},

@@ -29,6 +29,8 @@ var (
 		"Free inodes of the volume. Absent if its file system has no fixed number of them.", "volume")
 	volumeInodesUsedDesc = readDesc("chatstack_volume_inodes_used_ratio",
 		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", "volume")
+	volumeReadOnlyDesc = readDesc("chatstack_volume_read_only",
+		"Whether the file system of the volume is read-only, also for those who mounted it to write. Absent if the mount is unknown.", "volume")
 	volumeErrorDesc = readDesc("chatstack_volume_error",
 		"Whether the volume cannot be read, for example because its mount hangs.", "volume")
 )
@@ -40,6 +42,8 @@ type Volume struct {
 	Path string `yaml:"path"`
 	// Mountpoint requires a mount at Path, so that the disk below is not mistaken for a volume that is not mounted.
 	Mountpoint bool `yaml:"mountpoint"`
+	// ReadOnly says that the file system is meant to be read-only.
+	ReadOnly bool `yaml:"read_only"`
 }
 
 func newVolumeSettings() *Volume { return &Volume{} }
@@ -66,6 +70,8 @@ type diskUsage struct {
 	// mounted reports whether path is a mount point, unless mountErr says why that is unknown.
 	mounted  bool
 	mountErr error
+	// readOnly is whether the file system is read-only; nil if that is unknown.
+	readOnly *bool
 }
 
 // measurement is one call to the kernel, which may never return. usage and err are set once done is closed.
@@ -114,12 +120,13 @@ type volume struct {
 	name       string
 	path       string
 	mountpoint bool
+	readOnly   bool
 	all        *measurements
 }
 
 // collector makes a collector of a volume's settings.
 func (m *measurements) collector(s *Volume, _ Deps) (Collector, error) {
-	return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, m}, nil
+	return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, s.ReadOnly, m}, nil
 }
 
 // Collect implements Collector.
@@ -146,6 +153,10 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		used := 1 - u.inodesFree/u.inodes
 		b.Gauge(volumeInodesUsedDesc, used, c.name)
 		b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeInodes, Used: used})
+	}
+	if u.readOnly != nil {
+		b.Gauge(volumeReadOnlyDesc, boolValue(*u.readOnly), c.name)
+		b.Condition(health.AlertVolumeReadOnly, "", *u.readOnly && !c.readOnly)
 	}
 	return nil
 }

@@ -734,13 +734,16 @@ func (s *site) faults() []fault {
 			s.simulated(join(
 				names(x, "Failed logins per minute", "Failed logins", "Logins/B"), names(o, "Failed logins per minute"),
 			), "xmpp/auth_failures"),
-			fault{"a volume is filled, another one lost", func() {
+			fault{"a volume is filled and turns read-only, another one is lost", func() {
 				s.write(filepath.Join(s.volume, "file"), make([]byte, 14<<20))
+				if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=16m,nr_inodes=1000"); err != nil {
+					s.Fatal(err)
+				}
 				if err := os.Remove(s.lost); err != nil {
 					s.Fatal(err)
 				}
 			}, nothing, join(
-				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used"), names(o, "Fullest volume"),
+				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used", "Writable"), names(o, "Fullest volume"),
 			)},
 		),
 		atOnce(

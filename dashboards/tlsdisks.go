@@ -59,6 +59,8 @@ func (b *builder) tlsDisks() Dashboard {
 				query{combine("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").emptyText(noVolume),
 			chart("Inodes used", "Used share of the volume's inodes, if its file system has a fixed number of them.",
 				query{combine("max", sel("chatstack_volume_inodes_used_ratio")), "{{volume}}"}).unit("percentunit").upTo(1).thresholdLines(b.inodeLimits()).emptyText("no volume has a fixed number of inodes"),
+			b.withRunbook(timeline("Writable", "Whether the file system of each volume accepts writes. Some turn read-only after an error of the disk.",
+				query{combine("max", sel("chatstack_volume_read_only")), "{{volume}}"}).thresholds(criticalFrom(1)).valueTexts(values(Mapped{Text: "yes", Color: healthy}, Mapped{Text: "read-only", Color: critical})).emptyText(noVolume).size(12, 8), "DataVolumeReadOnly"),
 		}},
 	)
 }

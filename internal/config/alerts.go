@@ -61,6 +61,7 @@ type Alerts struct {
 
 	DataVolumeInodes          AmountAlert  `yaml:"data_volume_inodes"`
 	DataVolumeFilling         FillingAlert `yaml:"data_volume_filling"`
+	DataVolumeReadOnly        Hold         `yaml:"data_volume_read_only"`
 	ContainerOOMKill          WindowAlert  `yaml:"container_oom_kill"`
 	XMPPAuthFailuresSustained AverageAlert `yaml:"xmpp_auth_failures_sustained"`
 	XMPPSessionsGone          GoneAlert    `yaml:"xmpp_sessions_gone"`
@@ -328,6 +329,7 @@ func DefaultAlerts() Alerts {
 			Critical: Amount{97, hold(time.Minute, 15*time.Minute)},
 		},
 		DataVolumeFilling:         FillingAlert{Duration(6 * time.Hour), Duration(day), Amount{60, hold(30*time.Minute, time.Hour)}},
+		DataVolumeReadOnly:        hold(time.Minute, 15*time.Minute),
 		ContainerOOMKill:          WindowAlert{Duration(10 * time.Minute)},
 		XMPPAuthFailuresSustained: AverageAlert{10, Duration(time.Hour), Duration(15 * time.Minute)},
 		XMPPSessionsGone:          GoneAlert{hold(10*time.Minute, 5*time.Minute), 5, 0},

@@ -42,6 +42,7 @@ const (
 	AlertBridgeSlow            = "BridgeSlow"
 	AlertRelaySessionDown      = "RelaySessionDown"
 	AlertRelayUnwatched        = "RelayUnwatched"
+	AlertVolumeReadOnly        = "DataVolumeReadOnly"
 )
 
 // seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
@@ -114,7 +115,7 @@ func (r *round) judgeConditions(t *Target) {
 				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
 			}
 			r.judgeCondition(t, &c, Critical)
-		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying:
+		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying, AlertVolumeReadOnly:
 			severity := Critical
 			if t.WarnOnly {
 				severity = Warning
@@ -277,6 +278,8 @@ func conditionHold(a *config.Alerts, alert string) time.Duration {
 		return a.RelaySessionDown.For.Std()
 	case AlertRelayUnwatched:
 		return a.RelayUnwatched.For.Std()
+	case AlertVolumeReadOnly:
+		return a.DataVolumeReadOnly.For.Std()
 	default:
 		return never
 	}

@@ -185,6 +185,19 @@ func (r *rig) drillResources(t *testing.T) {
 		}
 		s.try(f)
 	}
+	// Without MS_BIND, it is the file system that changes, not the mount.
+	remount := func(flags uintptr) func() {
+		return func() {
+			if err := syscall.Mount("drill", volume, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
+				t.Fatalf("remount the volume: %v", err)
+			}
+		}
+	}
+	s.try(fault{
+		name: "volume turns read-only", shown: above(0, "chatstack_volume_read_only", "volume", "data"),
+		cause: remount(syscall.MS_RDONLY), repair: remount(0),
+		want: []notice{{"DataVolumeReadOnly", "critical", full}},
+	})
 	// A kill counts where the container and its predecessor did not end within half a minute of it.
 	s.patience = 3 * time.Minute
 	s.try(fault{
