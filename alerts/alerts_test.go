@@ -104,6 +104,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"DataVolumeInodes":          {"critical", "warning"},
 		"DataVolumeFilling":         {"warning"},
 		"DataVolumeReadOnly":        {"critical", "warning"},
+		"BackupOld":                 {"warning"},
 		"ContainerOOMKill":          {"warning"},
 		"XMPPAuthFailuresSustained": {"warning"},
 		"XMPPSessionsGone":          {"warning"},

@@ -243,6 +243,8 @@ func problemAlerts(a *config.Alerts) []alert {
 			"This has lasted"+forValue+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
 		of("DataVolumeReadOnly", Warning, a.DataVolumeReadOnly, "Volume {{ $labels.target }} is read-only.", readOnly),
 		of("DataVolumeReadOnly", Critical, a.DataVolumeReadOnly, "Volume {{ $labels.target }} has been read-only for over "+inWords(a.DataVolumeReadOnly.For)+".", readOnly),
+		of("BackupOld", Warning, a.BackupOld, "{{ $labels.target }} has no recent backup.",
+			"This has lasted"+forValue+" No file matches, or the newest one is too old or too small. Users notice nothing until somebody needs it. First read the log of the backup job."+openPage),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "XMPP modules are in error on {{ $labels.of }}.",
 			"The server has reported errors"+forValue+" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."),
 		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "Component {{ $labels.of }} is disconnected from the XMPP server.",

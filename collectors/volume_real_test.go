@@ -54,7 +54,7 @@ func exported(t *testing.T, path string) [5]float64 {
 	t.Helper()
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", path, true
-	probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	path := mountTmpfs(t)
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", path, true
-	probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,18 +16,18 @@ import (
 )
 
 // volumeProbe is a collector of the volume data at /data.
-func volumeProbe(t *testing.T, all *measurements, mountpoint bool) Collector {
+func volumeProbe(t *testing.T, all *measurements[diskUsage], mountpoint bool) Collector {
 	t.Helper()
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", "/data", mountpoint
-	c, err := all.collector(s, deps(&memory{}))
+	c, err := newVolume(all)(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func measured(u diskUsage, err error) *measurements {
+func measured(u diskUsage, err error) *measurements[diskUsage] {
 	return newMeasurements(func(string) (diskUsage, error) { return u, err })
 }
 
@@ -171,7 +171,7 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newVolumeSettings()
 			s.Name, s.Path, s.Mountpoint = "data", c.path, c.mountpoint
-			probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+			probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
 	for _, c := range []struct{ is, meant, want bool }{{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false}} {
 		s := newVolumeSettings()
 		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
-		probe, err := measured(diskUsage{size: 1, readOnly: &c.is}, nil).collector(s, deps(&memory{}))
+		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -195,8 +195,9 @@ targets:
   - {kind: irc_tls, address: %q, certificate_file: %q, schedule: "@every 1s"}
   - {kind: volume, name: data, path: %q}
   - {kind: volume, name: lost, path: %q}
+  - {kind: backup, path: %q}
   - {kind: docker, missing_after: 1s}
-`, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost)
+`, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost, s.certificate)
 	// Each of the pair has its own way to this target. It ends at the other one, see above.
 	var err error
 	if s.reachable, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // ends at once

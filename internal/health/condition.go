@@ -43,6 +43,7 @@ const (
 	AlertRelaySessionDown      = "RelaySessionDown"
 	AlertRelayUnwatched        = "RelayUnwatched"
 	AlertVolumeReadOnly        = "DataVolumeReadOnly"
+	AlertBackupOld             = "BackupOld"
 )
 
 // seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
@@ -280,6 +281,8 @@ func conditionHold(a *config.Alerts, alert string) time.Duration {
 		return a.RelayUnwatched.For.Std()
 	case AlertVolumeReadOnly:
 		return a.DataVolumeReadOnly.For.Std()
+	case AlertBackupOld:
+		return a.BackupOld.For.Std()
 	default:
 		return never
 	}
