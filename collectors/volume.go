@@ -30,7 +30,7 @@ var (
 	volumeInodesUsedDesc = readDesc("chatstack_volume_inodes_used_ratio",
 		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", "volume")
 	volumeReadOnlyDesc = readDesc("chatstack_volume_read_only",
-		"Whether the file system of the volume is read-only, also for those who mounted it to write. Absent if the mount is unknown.", "volume")
+		"Whether the volume's file system is read-only, whatever the options of the mount. Absent if the mount is unknown.", "volume")
 	volumeErrorDesc = readDesc("chatstack_volume_error",
 		"Whether the volume cannot be read, for example because its mount hangs.", "volume")
 )
