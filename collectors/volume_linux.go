@@ -52,7 +52,7 @@ func mountOf(path string) (mounted bool, readOnly *bool, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return false, nil, err
 	}
-	id, _ := mountID(path) //nolint:errcheck // then it is the id of no mount
+	id, _ := mountID(path) // after an error, the id of no mount
 	for _, m := range mounts {
 		mounted = mounted || m.at == path
 		if m.id == id {

@@ -102,6 +102,7 @@ func parsed(t *testing.T, schedule string) cron.Schedule {
 
 func TestTimesOfDayHappenOnceOverEveryChangeOfTheClock(t *testing.T) {
 	eachChange(t, func(t *testing.T, schedule string, l *line, from, until time.Time) {
+		t.Helper()
 		s := parsed(t, schedule)
 		due := dueMinutes(l, from, until)
 		for at := from; len(due) > 0; at = at.Add(time.Minute) {
@@ -123,6 +124,7 @@ func TestTimesOfDayHappenOnceOverEveryChangeOfTheClock(t *testing.T) {
 func TestMaintenanceLastsAsLongOverEveryChangeOfTheClock(t *testing.T) {
 	const lasts = 4 * time.Minute
 	eachChange(t, func(t *testing.T, schedule string, l *line, from, until time.Time) {
+		t.Helper()
 		m := Maintenance{Schedule: schedule, Duration: Duration(lasts), begins: parsed(t, schedule)}
 		due := dueMinutes(l, from, until)
 		for at := from.Add(lasts); at.Before(until); at = at.Add(time.Minute) {
