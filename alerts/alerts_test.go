@@ -103,6 +103,8 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"DataVolumeUsage":           {"critical", "warning"},
 		"DataVolumeInodes":          {"critical", "warning"},
 		"DataVolumeFilling":         {"warning"},
+		"DataVolumeReadOnly":        {"critical", "warning"},
+		"BackupOld":                 {"warning"},
 		"ContainerOOMKill":          {"warning"},
 		"XMPPAuthFailuresSustained": {"warning"},
 		"XMPPSessionsGone":          {"warning"},

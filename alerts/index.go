@@ -78,7 +78,9 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"DataVolumeInodes": {amount("over %d %%", a.DataVolumeInodes.Warning), amount("over %d %%", a.DataVolumeInodes.Critical)},
 		"DataVolumeFilling": {fmt.Sprintf("over %d %%, and full within %s at the rate of the last %s%s", a.DataVolumeFilling.Over,
 			inWords(a.DataVolumeFilling.Within), inWords(a.DataVolumeFilling.Window), forOver(a.DataVolumeFilling.For)), none},
-		"ContainerOOMKill": {"1 or more within " + inWords(a.ContainerOOMKill.Window), none},
+		"DataVolumeReadOnly": critical(a.DataVolumeReadOnly),
+		"BackupOld":          warning(a.BackupOld),
+		"ContainerOOMKill":   {"1 or more within " + inWords(a.ContainerOOMKill.Window), none},
 		"XMPPAuthFailuresSustained": {
 			fmt.Sprintf("over %d a minute, averaged over %s", a.XMPPAuthFailuresSustained.Over, inWords(a.XMPPAuthFailuresSustained.Window)), none,
 		},

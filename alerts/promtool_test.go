@@ -430,7 +430,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	for _, h := range []*config.Hold{
 		&a.ContainerMissing, &a.UpstreamSeriesDropped, &a.XMPPAuthSourceMissing, &a.PlantStoreOrphans, &a.TLSChainInvalid, &a.IdentityCacheExhausted,
 		&a.XMPPModuleProblem.Hold, &a.XMPPComponentDisconnected, &a.IRCServicesUnlinked, &a.RulesOutOfDate, &a.PlaceholderCredential, &a.ConfigReloadFailed,
-		&a.MonitoringGap.Hold, &a.HonorLabelsOff, &a.ScrapedTooSeldom, &a.ClockSkew.Hold,
+		&a.DataVolumeReadOnly, &a.BackupOld, &a.MonitoringGap.Hold, &a.HonorLabelsOff, &a.ScrapedTooSeldom, &a.ClockSkew.Hold,
 	} {
 		*h = hold()
 	}

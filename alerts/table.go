@@ -229,6 +229,7 @@ func problemAlerts(a *config.Alerts) []alert {
 			"In the last hour and in the last 5 minutes, "+share+" have failed."+meaning+openPage)
 	}
 	inodes := a.DataVolumeInodes
+	readOnly := "Its file system has been read-only" + forValue + " What services write there is lost. First read the kernel's log on its machine: dmesg."
 	notRelaying := "Three of the check's messages in a row, or half of the last hour's, were lost or late; they stop at: " + brokenAt + ". People on the two networks do not see each other's messages." + openPage
 	return []alert{
 		unstable(Warning, a.TargetUnstable.Warning), unstable(Critical, a.TargetUnstable.Critical),
@@ -240,6 +241,10 @@ func problemAlerts(a *config.Alerts) []alert {
 			"This has lasted"+forValue+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
 		of("DataVolumeInodes", Critical, inodes.Critical.Hold, fmt.Sprintf("Volume {{ $labels.target }} has used over %d %% of its inodes.", inodes.Critical.Over),
 			"This has lasted"+forValue+" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."),
+		of("DataVolumeReadOnly", Warning, a.DataVolumeReadOnly, "Volume {{ $labels.target }} is read-only.", readOnly),
+		of("DataVolumeReadOnly", Critical, a.DataVolumeReadOnly, "Volume {{ $labels.target }} has been read-only for over "+inWords(a.DataVolumeReadOnly.For)+".", readOnly),
+		of("BackupOld", Warning, a.BackupOld, "{{ $labels.target }} has no recent backup.",
+			"This has lasted"+forValue+" No file matches, or the newest one is too old or too small. Users notice nothing until somebody needs it. First read the log of the backup job."+openPage),
 		of("XMPPModuleProblem", Warning, a.XMPPModuleProblem.Hold, "XMPP modules are in error on {{ $labels.of }}.",
 			"The server has reported errors"+forValue+" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."),
 		of("XMPPComponentDisconnected", Warning, a.XMPPComponentDisconnected, "Component {{ $labels.of }} is disconnected from the XMPP server.",

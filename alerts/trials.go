@@ -81,6 +81,10 @@ func limits(a *config.Alerts, t *alert) float64 {
 		return 0
 	case "DataVolumeInodes":
 		return of(seconds(a.DataVolumeInodes.Warning.For), seconds(a.DataVolumeInodes.Critical.For))
+	case "DataVolumeReadOnly":
+		return seconds(a.DataVolumeReadOnly.For)
+	case "BackupOld":
+		return seconds(a.BackupOld.For)
 	case "DataVolumeUsage":
 		return of(float64(a.DataVolumeUsage.Warning.Over)/100, float64(a.DataVolumeUsage.Critical.Over)/100)
 	case "TargetDown":

@@ -29,7 +29,8 @@ var Kinds = []Kind{
 	newKind("http", newWebSettings, newWeb, contentReasons, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
 	newKind("tcp", newTCPSettings, newTCP, tcpReasons, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
 	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, httpReasons, "prometheus", "metrics", "bridge"),
-	newKind("volume", newVolumeSettings, newMeasurements(measureVolume).collector, volumeReasons, "disk"),
+	newKind("volume", newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, "disk"),
+	newKind("backup", newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons),
 	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, tlsReasons, "certificate", "ssl"),
 	newKind("docker", newDockerSettings, newDocker, httpReasons, "container", "podman"),
 }
@@ -48,11 +49,12 @@ var (
 	rpcReasons     = slices.Concat(contentReasons, []failure.Reason{failure.RPCError})
 	loginReasons   = slices.Concat(tlsReasons, []failure.Reason{failure.Unauthorized})
 	relayReasons   = slices.Concat(loginReasons, []failure.Reason{failure.NotDelivered})
-	volumeReasons  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound, failure.Mismatch}
+	backupReasons  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound}
+	volumeReasons  = slices.Concat(backupReasons, []failure.Reason{failure.Mismatch})
 )
 
 // optionalKinds are the kinds whose targets have page: false by default: a chat stack works without them.
-var optionalKinds = []string{"docs_search", "log_viewer", "web_panel", "plant_store"}
+var optionalKinds = []string{"docs_search", "log_viewer", "web_panel", "plant_store", "backup"}
 
 // newKind returns an entry of the table for settings of type S. programs are the programs that the kind supports: if somebody
 // writes "kind: prosody", the error names the kinds to use.

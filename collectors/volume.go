@@ -29,6 +29,8 @@ var (
 		"Free inodes of the volume. Absent if its file system has no fixed number of them.", "volume")
 	volumeInodesUsedDesc = readDesc("chatstack_volume_inodes_used_ratio",
 		"Used share of the volume's inodes, from 0 to 1. Absent if its file system has no fixed number of them.", "volume")
+	volumeReadOnlyDesc = readDesc("chatstack_volume_read_only",
+		"Whether the volume's file system is read-only, whatever the options of the mount. Absent if the mount is unknown.", "volume")
 	volumeErrorDesc = readDesc("chatstack_volume_error",
 		"Whether the volume cannot be read, for example because its mount hangs.", "volume")
 )
@@ -40,6 +42,8 @@ type Volume struct {
 	Path string `yaml:"path"`
 	// Mountpoint requires a mount at Path, so that the disk below is not mistaken for a volume that is not mounted.
 	Mountpoint bool `yaml:"mountpoint"`
+	// ReadOnly says that the file system is meant to be read-only.
+	ReadOnly bool `yaml:"read_only"`
 }
 
 func newVolumeSettings() *Volume { return &Volume{} }
@@ -66,42 +70,64 @@ type diskUsage struct {
 	// mounted reports whether path is a mount point, unless mountErr says why that is unknown.
 	mounted  bool
 	mountErr error
+	// readOnly is whether the file system is read-only; nil if that is unknown.
+	readOnly *bool
 }
 
-// measurement is one call to the kernel, which may never return. usage and err are set once done is closed.
-type measurement struct {
+// measurement is one call to the kernel, which may never return. found and err are set once done is closed.
+type measurement[T any] struct {
 	begun time.Time
 	done  chan struct{}
-	usage diskUsage
+	found T
 	err   error
 }
 
 // measurements are the running calls to the kernel, by path. A call on a hung mount cannot be cancelled. So there is at most
 // one per path, even after a reload, and a hung mount costs only one goroutine.
-type measurements struct {
+type measurements[T any] struct {
 	// measure asks the kernel. It may block for ever.
-	measure func(path string) (diskUsage, error)
+	measure func(path string) (T, error)
 
 	mu       sync.Mutex
-	underway map[string]*measurement
+	underway map[string]*measurement[T]
 }
 
-func newMeasurements(measure func(path string) (diskUsage, error)) *measurements {
-	return &measurements{measure: measure, underway: map[string]*measurement{}}
+func newMeasurements[T any](measure func(path string) (T, error)) *measurements[T] {
+	return &measurements[T]{measure: measure, underway: map[string]*measurement[T]{}}
+}
+
+// await returns the result of a measurement, or an error if the kernel does not answer in time. call says what is asked of it.
+func (m *measurements[T]) await(ctx context.Context, call, path string) (T, error) {
+	running := m.begin(path)
+	select {
+	case <-running.done:
+	case <-ctx.Done():
+		select {
+		case <-running.done: // at the last moment
+		default:
+			var none T
+			return none, failure.Errorf(failure.Timeout, "%s %s: no answer since %s: %w", call, path, time.Since(running.begun).Round(time.Second), ctx.Err()).
+				WithHint("the mount hangs, and so does every program that uses it: check the server or disk behind it; probes succeed again once the kernel answers")
+		}
+	}
+	if running.err != nil {
+		return running.found, fileSystemError(call, path, running.err)
+	}
+	return running.found, nil
 }
 
 // begin starts a measurement, or joins the running one.
-func (m *measurements) begin(path string) *measurement {
+func (m *measurements[T]) begin(path string) *measurement[T] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if running, ok := m.underway[path]; ok {
 		return running
 	}
-	begun := &measurement{begun: time.Now(), done: make(chan struct{})}
+	begun := &measurement[T]{begun: time.Now(), done: make(chan struct{})}
 	m.underway[path] = begun
 	go func() {
 		defer close(begun.done)
-		begun.usage, begun.err = m.measure(path)
+		begun.found, begun.err = m.measure(path)
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		delete(m.underway, path)
@@ -114,12 +140,15 @@ type volume struct {
 	name       string
 	path       string
 	mountpoint bool
-	all        *measurements
+	readOnly   bool
+	all        *measurements[diskUsage]
 }
 
-// collector makes a collector of a volume's settings.
-func (m *measurements) collector(s *Volume, _ Deps) (Collector, error) {
-	return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, m}, nil
+// newVolume returns what makes a collector of a volume's settings. The collectors share the measurements.
+func newVolume(all *measurements[diskUsage]) func(*Volume, Deps) (Collector, error) {
+	return func(s *Volume, _ Deps) (Collector, error) {
+		return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, s.ReadOnly, all}, nil
+	}
 }
 
 // Collect implements Collector.
@@ -147,25 +176,18 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(volumeInodesUsedDesc, used, c.name)
 		b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeInodes, Used: used})
 	}
+	if u.readOnly != nil {
+		b.Gauge(volumeReadOnlyDesc, boolValue(*u.readOnly), c.name)
+		b.Condition(health.AlertVolumeReadOnly, "", *u.readOnly && !c.readOnly)
+	}
 	return nil
 }
 
 func (c *volume) usage(ctx context.Context) (diskUsage, error) {
-	running := c.all.begin(c.path)
-	select {
-	case <-running.done:
-	case <-ctx.Done():
-		select {
-		case <-running.done: // at the last moment
-		default:
-			return diskUsage{}, failure.Errorf(failure.Timeout, "statfs %s: no answer since %s: %w", c.path, time.Since(running.begun).Round(time.Second), ctx.Err()).
-				WithHint("the mount hangs, and so does every program that uses it: check the server or disk behind it; probes succeed again once the kernel answers")
-		}
-	}
-	u := running.usage
+	u, err := c.all.await(ctx, "statfs", c.path)
 	switch {
-	case running.err != nil:
-		return diskUsage{}, volumeError(c.path, running.err)
+	case err != nil:
+		return diskUsage{}, err
 	case c.mountpoint && u.mountErr != nil:
 		return diskUsage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
 	case c.mountpoint && !u.mounted:
@@ -175,9 +197,9 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 	return u, nil
 }
 
-// volumeError classifies the kernel's error about a path.
-func volumeError(path string, err error) error {
-	err = fmt.Errorf("statfs %s: %w", path, err)
+// fileSystemError classifies the kernel's error about a path.
+func fileSystemError(call, path string, err error) error {
+	err = fmt.Errorf("%s %s: %w", call, path, err)
 	for _, row := range []struct {
 		cause  error
 		reason failure.Reason

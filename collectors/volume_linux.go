@@ -2,14 +2,18 @@ package collectors
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // mountInfo lists the mounts that this process sees: proc(5).
@@ -30,21 +34,55 @@ func measureVolume(path string) (diskUsage, error) {
 		available: float64(int64(s.Bavail)) * block, //nolint:gosec // the kernel encodes a negative number as a huge one
 		inodes:    float64(s.Files), inodesFree: float64(s.Ffree),
 	}
-	u.mounted, u.mountErr = isMountPoint(path)
+	u.mounted, u.readOnly, u.mountErr = mountOf(path)
 	return u, nil
 }
 
-func isMountPoint(path string) (bool, error) {
-	path, err := filepath.EvalSymlinks(path)
+// mountOf reports whether path is a mount point, and whether the file system that contains it is read-only: nil if that is unknown.
+func mountOf(path string) (mounted bool, readOnly *bool, err error) {
+	file, err := os.Open(mountInfo)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	mounts, err := os.Open(mountInfo)
+	defer file.Close() //nolint:errcheck // it was only read
+	mounts, err := parseMounts(file)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	defer mounts.Close() //nolint:errcheck // it was only read
-	return mountedAt(mounts, path)
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return false, nil, err
+	}
+	id, _ := mountID(path) // after an error, the id of no mount
+	for _, m := range mounts {
+		mounted = mounted || m.at == path
+		if m.id == id {
+			readOnly = &m.readOnly
+		}
+	}
+	return mounted, readOnly, nil
+}
+
+// mountID returns the id of the mount that contains path. The longest mount point above it may be that of a mount that another one hides.
+func mountID(path string) (string, error) {
+	var fd int
+	err := retry(func() (err error) {
+		fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing was written
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(info)) {
+		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
+			return strings.TrimSpace(id), nil
+		}
+	}
+	return "", errors.New("the kernel does not say which mount it is on")
 }
 
 // retry repeats a call that a signal interrupted.
@@ -59,21 +97,31 @@ func retry(call func() error) error {
 // octal matches an escape of the kernel in a path: for space, tab, line feed and backslash.
 var octal = regexp.MustCompile(`\\[0-7]{3}`)
 
-// mountedAt reports whether a list of mounts has one at path, bind mounts among them.
-func mountedAt(mounts io.Reader, path string) (bool, error) {
-	lines := bufio.NewScanner(mounts)
+// mount is a line of mountInfo. readOnly is about its file system: a bind mount may be read-only while its file system is not.
+type mount struct {
+	id, at   string
+	readOnly bool
+}
+
+// parseMounts reads a list of mounts.
+func parseMounts(r io.Reader) (mounts []mount, err error) {
+	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 5 {
-			return false, fmt.Errorf("read %s: a line of %d fields", mountInfo, len(fields))
+			return nil, fmt.Errorf("read %s: a line of %d fields", mountInfo, len(fields))
 		}
 		at := octal.ReplaceAllStringFunc(fields[4], func(escaped string) string {
 			c, _ := strconv.ParseUint(escaped[1:], 8, 8) // three octal digits
 			return string([]byte{byte(c)})
 		})
-		if at == path {
-			return true, nil
-		}
+		options := strings.Split(fields[len(fields)-1], ",")
+		readOnly := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(readOnlyOptions, o) })
+		mounts = append(mounts, mount{fields[0], at, readOnly})
 	}
-	return false, lines.Err()
+	return mounts, lines.Err()
 }
+
+// readOnlyOptions are the options of a file system that refuses to be written. Since Linux 6.15, ext4 keeps rw after an error, and adds
+// one of the others.
+var readOnlyOptions = []string{"ro", "emergency_ro", "shutdown"}

@@ -54,7 +54,7 @@ func exported(t *testing.T, path string) [5]float64 {
 	t.Helper()
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", path, true
-	probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	path := mountTmpfs(t)
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", path, true
-	probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,4 +151,45 @@ func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	if _, err := read(t, probe, 10*time.Second); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRealRemountIsToldFromABindMount has a file system that is bound elsewhere read-only, is hidden, and turns read-only.
+func TestRealRemountIsToldFromABindMount(t *testing.T) {
+	path, bound := mountTmpfs(t), t.TempDir()
+	below := filepath.Join(path, "below")
+	if err := os.Mkdir(below, 0o755); err != nil { //nolint:gosec // a test's
+		t.Fatal(err)
+	}
+	mount := func(source, target string, flags uintptr, options string) {
+		t.Helper()
+		if err := syscall.Mount(source, target, "tmpfs", flags, options); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(below, bound, syscall.MS_BIND, "")
+	t.Cleanup(func() { syscall.Unmount(bound, 0) }) //nolint:errcheck // the next mount fails
+	mount("", bound, syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+	if err := os.WriteFile(filepath.Join(bound, "file"), nil, 0o600); !errors.Is(err, syscall.EROFS) {
+		t.Fatalf("write to the bind mount: %v", err)
+	}
+	expect := func(when string, want bool, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			u, err := measureVolume(path)
+			if err != nil || u.mountErr != nil || u.readOnly == nil || *u.readOnly != want {
+				t.Errorf("%s, %s: %+v, %v, want read-only: %t", when, path, u, err, want)
+			}
+		}
+	}
+	expect("bound read-only", false, path, below, bound)
+	mount("tmpfs", path, syscall.MS_REMOUNT|syscall.MS_RDONLY, "")
+	expect("remounted", true, path, below, bound)
+	over := filepath.Dir(path)
+	mount("tmpfs", over, 0, "size=1m")
+	t.Cleanup(func() { syscall.Unmount(over, 0) })    //nolint:errcheck // the directory's removal fails
+	if err := os.MkdirAll(below, 0o755); err != nil { //nolint:gosec // a test's
+		t.Fatal(err)
+	}
+	expect("hidden by another mount", false, path, below)
+	expect("still bound", true, bound)
 }

@@ -3,6 +3,7 @@ package collectors
 import (
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -11,21 +12,22 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // volumeProbe is a collector of the volume data at /data.
-func volumeProbe(t *testing.T, all *measurements, mountpoint bool) Collector {
+func volumeProbe(t *testing.T, all *measurements[diskUsage], mountpoint bool) Collector {
 	t.Helper()
 	s := newVolumeSettings()
 	s.Name, s.Path, s.Mountpoint = "data", "/data", mountpoint
-	c, err := all.collector(s, deps(&memory{}))
+	c, err := newVolume(all)(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func measured(u diskUsage, err error) *measurements {
+func measured(u diskUsage, err error) *measurements[diskUsage] {
 	return newMeasurements(func(string) (diskUsage, error) { return u, err })
 }
 
@@ -36,6 +38,9 @@ func TestVolumeShapes(t *testing.T) {
 	noSize.size, noSize.free, noSize.available = 0, 0, 0
 	overdrawn := full
 	overdrawn.available = -50
+	writable, readOnly := full, full
+	writable.readOnly, readOnly.readOnly = new(bool), new(bool)
+	*readOnly.readOnly = true
 	elsewhere := full
 	elsewhere.mounted = false
 	for name, c := range map[string]struct {
@@ -46,6 +51,8 @@ func TestVolumeShapes(t *testing.T) {
 	}{
 		"usage":         {usage: full},
 		"mounted":       {usage: full, mountpoint: true},
+		"writable":      {usage: writable},
+		"read_only":     {usage: readOnly},
 		"no_inodes":     {usage: noInodes},
 		"no_size":       {usage: noSize},
 		"overdrawn":     {usage: overdrawn},
@@ -164,7 +171,7 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newVolumeSettings()
 			s.Name, s.Path, s.Mountpoint = "data", c.path, c.mountpoint
-			probe, err := newMeasurements(measureVolume).collector(s, deps(&memory{}))
+			probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -189,22 +196,49 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 	}
 }
 
-func TestMountPointsAreFoundAsTheKernelWritesThem(t *testing.T) {
-	const mounts = `22 28 0:21 / /proc rw,nosuid shared:13 - proc proc rw
-28 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw
-97 28 254:1 /srv/x /data\040of\134mine rw - ext4 /dev/vda1 rw
-`
-	for path, want := range map[string]bool{"/": true, "/proc": true, `/data of\mine`: true, "/data": false, "/srv/x": false, `/data\040of\134mine`: false} {
-		if got, err := mountedAt(strings.NewReader(mounts), path); err != nil || got != want {
-			t.Errorf("%s: got %t, %v, want %t", path, got, err, want)
+func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
+	for _, c := range []struct{ is, meant, want bool }{{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false}} {
+		s := newVolumeSettings()
+		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
+		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))
+		if err != nil {
+			t.Fatal(err)
 		}
+		list := readUp(t, probe).Conditions(nil)
+		i := slices.IndexFunc(list, func(h health.Condition) bool { return h.Alert == health.AlertVolumeReadOnly })
+		if i < 0 || list[i].Holds != c.want {
+			t.Errorf("%+v: the conditions are %+v", c, list)
+		}
+	}
+}
+
+func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
+	const mounts = `22 28 0:21 / /proc rw,nosuid shared:13 - proc proc rw
+28 1 254:1 / / ro,relatime shared:1 - ext4 /dev/vda1 ro,errors=remount-ro
+97 28 254:1 /srv/x /data\040of\134mine rw - ext4 /dev/vda1 rw
+98 28 254:2 / /mnt/bound ro,relatime master:1 shared:2 - ext4 /dev/vdb rw,errors=remount-ro
+99 28 0:50 / /mnt/no\040source rw - tmpfs  ro,size=4096k
+100 28 254:3 / /mnt/failed rw - ext4 /dev/vdc rw,emergency_ro
+101 28 254:4 / /mnt/stopped rw - ext4 /dev/vdd rw,shutdown
+`
+	want := []mount{
+		{"22", "/proc", false},
+		{"28", "/", true},
+		{"97", `/data of\mine`, false},
+		{"98", "/mnt/bound", false},
+		{"99", "/mnt/no source", true},
+		{"100", "/mnt/failed", true},
+		{"101", "/mnt/stopped", true},
+	}
+	if got, err := parseMounts(strings.NewReader(mounts)); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {
-		if got, err := mountedAt(strings.NewReader(short), "/"); err == nil || got {
-			t.Errorf("%q: got %t, %v, want an error", short, got, err)
+		if got, err := parseMounts(strings.NewReader(short)); err == nil {
+			t.Errorf("%q: got %v, want an error", short, got)
 		}
 	}
-	if got, err := isMountPoint("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) || got {
-		t.Errorf("a path that is not there: got %t, %v, want that it is not there", got, err)
+	if _, _, err := mountOf("/does/not/exist"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a path that is not there: %v, want that it is not there", err)
 	}
 }

@@ -65,8 +65,9 @@ type site struct {
 	reachable net.Listener
 	// busy is how fast the families grow that the simulated XMPP server lacks.
 	busy atomic.Int64
-	// volume is a file system of our own; lost is a directory that a volume is on. certificate is a file bound to an endpoint.
-	volume, lost, certificate string
+	// volume is a file system of our own; lost is a directory that a volume is on. certificate is a file bound to an endpoint, and
+	// backup one that a job writes.
+	volume, lost, certificate, backup string
 	// seen are the names of all series that the exporter's page has had.
 	seen map[string]bool
 	// moves are the expressions whose values move all the time, such as the age of something.
@@ -126,7 +127,7 @@ func TestRealEveryPanelFollowsItsFault(t *testing.T) {
 	s := openSite(t)
 	boards := shipped(t)
 	s.await("every target has been read", func() bool {
-		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*15+1 && len(s.query(`chatstack_relay_delivery_seconds_count > 0`)) == 2 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
+		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*16+1 && len(s.query(`chatstack_relay_delivery_seconds_count > 0`)) == 2 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
 	})
 	// One of the pair cannot reach a target any more.
 	if err := s.reachable.Close(); err != nil {
@@ -164,6 +165,11 @@ func openSite(t *testing.T) *site {
 	// Nobody else writes to either of them.
 	other := filepath.Join(dir, "other")
 	s.volume, s.lost, s.certificate = filepath.Join(dir, "volume"), filepath.Join(other, "lost"), filepath.Join(dir, "certificate.pem")
+	s.backup = filepath.Join(dir, "backup.tar")
+	s.write(s.backup, []byte("data"))
+	if hourAgo := time.Now().Add(-time.Hour); os.Chtimes(s.backup, hourAgo, hourAgo) != nil {
+		t.Fatal("the backup's time cannot be set")
+	}
 	for _, d := range []string{s.volume, other} {
 		if err := os.Mkdir(d, 0o755); err != nil { //nolint:gosec // nothing is in it
 			t.Fatal(err)
@@ -195,8 +201,9 @@ targets:
   - {kind: irc_tls, address: %q, certificate_file: %q, schedule: "@every 1s"}
   - {kind: volume, name: data, path: %q}
   - {kind: volume, name: lost, path: %q}
+  - {kind: backup, path: %q}
   - {kind: docker, missing_after: 1s}
-`, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost)
+`, xmpp+"/status", xmpp, page, s.stack.XMPPClientAddress(), s.stack.IRCAddress(), s.certificate, s.volume, s.lost, s.backup)
 	// Each of the pair has its own way to this target. It ends at the other one, see above.
 	var err error
 	if s.reachable, err = net.Listen("tcp", "127.0.0.1:0"); err != nil { //nolint:noctx // ends at once
@@ -436,7 +443,7 @@ func (s *site) checkPair(boards []board) {
 	const o = dashboards.Overview
 	for expr, want := range map[string]float64{
 		"count(up == 1)": 4, prod(dashboards.IRC + "/Users/A"): 3, prod(dashboards.XMPP + "/Sessions/A"): 3,
-		"count(" + prod(o+"/Targets over time/A") + ")": 16, "count(" + prod(o+"/Every target/D") + ")": 16,
+		"count(" + prod(o+"/Targets over time/A") + ")": 17, "count(" + prod(o+"/Every target/D") + ")": 17,
 		// One of the pair cannot reach it, which is a warning, but it is up.
 		prod(o + "/Targets down/A"): 1, prod(o + "/Warnings/A"): 1, prod(o + "/Critical alerts/A"): 0,
 		"(" + prod(o+"/Availability/A") + `) and on (target) chatstack:target_up{target="elsewhere"}`: 1,
@@ -735,13 +742,14 @@ func (s *site) faults() []fault {
 			s.simulated(join(
 				names(x, "Failed logins per minute", "Failed logins", "Logins/B"), names(o, "Failed logins per minute"),
 			), "xmpp/auth_failures"),
-			fault{"a volume is filled, another one lost", func() {
+			fault{"a volume is filled, another one is lost, and a backup is made", func() {
+				s.write(s.backup, []byte("more data"))
 				s.write(filepath.Join(s.volume, "file"), make([]byte, 14<<20))
 				if err := os.Remove(s.lost); err != nil {
 					s.Fatal(err)
 				}
 			}, nothing, join(
-				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used"), names(o, "Fullest volume"),
+				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used", "Size of the newest backup"), map[string]shows{d + "/Age of the newest backup": below(600)}, names(o, "Fullest volume"),
 			)},
 		),
 		atOnce(
@@ -775,6 +783,11 @@ func (s *site) faults() []fault {
 			i + "/Probe duration": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35), e + "/Probe duration": above(0.35),
 		}, "xmpp/slow", "plant_store/slow", "docs_search/slow"),
 		atOnce(
+			fault{"the volume turns read-only", func() {
+				if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=32m,nr_inodes=2000"); err != nil {
+					s.Fatal(err)
+				}
+			}, nothing, names(d, "Writable")},
 			fault{"the XMPP server is busy", func() { s.busy.Store(1000) }, func() { s.busy.Store(1) }, map[string]shows{
 				x + "/New connections/B": above(500), x + "/Storage/B": above(500), x + "/HTTP requests/A": above(500), x + "/Sessions/B": nil,
 			}},

@@ -26,6 +26,7 @@ func (b *builder) tlsDisks() Dashboard {
 	const (
 		noTLS    = "no TLS target is configured, or none answers"
 		noVolume = "no volume is configured"
+		noBackup = "no backup is configured, or no file matches"
 		noFile   = "no target has a certificate_file"
 	)
 	expiry := b.alerts.TLSCertificateExpiry
@@ -33,7 +34,7 @@ func (b *builder) tlsDisks() Dashboard {
 	left := "(" + combineEndpoints("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
 	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: healthy})
 	return b.dashboard(
-		TLSDisks, "TLS and disks", "Certificates that expire and volumes that fill up.", "now-7d", nil,
+		TLSDisks, "TLS and disks", "Certificates that expire, volumes that fill up, and backups.", "now-7d", nil,
 		section{title: "Certificates", panels: []panel{
 			b.withRunbook(bars("Days left", "Days until expiry at each endpoint: its own certificate (leaf), the first in its verified chain, and the one in the server's file.",
 				query{left, "{{endpoint}}, {{source}}"}).unit("d").decimals(0).upTo(90).thresholds(inDays).emptyText(noTLS).size(12, 10), "TLSCertificateExpiry"),
@@ -59,6 +60,14 @@ func (b *builder) tlsDisks() Dashboard {
 				query{combine("max", sel("chatstack_volume_size_bytes")), "{{volume}}, size"}).unit("bytes").emptyText(noVolume),
 			chart("Inodes used", "Used share of the volume's inodes, if its file system has a fixed number of them.",
 				query{combine("max", sel("chatstack_volume_inodes_used_ratio")), "{{volume}}"}).unit("percentunit").upTo(1).thresholdLines(b.inodeLimits()).emptyText("no volume has a fixed number of inodes"),
+			b.withRunbook(timeline("Writable", "Whether the file system of each volume accepts writes. Some turn read-only after an error of the disk.",
+				query{combine("max", sel("chatstack_volume_read_only")), "{{volume}}"}).thresholds(criticalFrom(1)).valueTexts(values(Mapped{Text: "yes", Color: healthy}, Mapped{Text: "read-only", Color: critical})).emptyText(noVolume).size(12, 8), "DataVolumeReadOnly"),
+		}},
+		section{title: "Backups", panels: []panel{
+			b.withRunbook(chart("Age of the newest backup", "Time since the newest file was written. A backup that ran shows as a drop to zero.",
+				query{"time() - " + combine("max", sel("chatstack_backup_last_timestamp_seconds")), "{{target}}"}).unit("s").emptyText(noBackup).size(12, 8), "BackupOld"),
+			b.withRunbook(chart("Size of the newest backup", "A sudden drop means that part of the data is missing, or that the backup is being written.",
+				query{combine("max", sel("chatstack_backup_size_bytes")), "{{target}}"}).unit("bytes").emptyText(noBackup).size(12, 8), "BackupOld"),
 		}},
 	)
 }

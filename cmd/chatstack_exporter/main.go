@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+	_ "time/tzdata" // the image has no zone files
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/prometheus/common/promslog"

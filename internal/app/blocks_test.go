@@ -154,7 +154,7 @@ func (p *places) move(t *testing.T, dir string, target map[string]any) {
 	case "docker":
 		target["host"], target["resources"] = p.engine, "none"
 		return
-	case "volume":
+	case "volume", "backup":
 		target["path"] = dir
 		return
 	}

@@ -208,7 +208,8 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]
-		if k := results[i].Kind; results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && k != "docker" && k != "volume" {
+		_, onNetwork := cfg.Targets[i].(config.Addressed)
+		if results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && onNetwork {
 			unserved = append(unserved, results[i].Name)
 		}
 		note := server.Warning()

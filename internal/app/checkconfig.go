@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -71,14 +72,48 @@ func CheckConfig(w io.Writer, o Options) error {
 	for _, warning := range Warnings(cfg) {
 		fmt.Fprintf(&b, "warning: %s: %s\n", warning.Target, warning.Text)
 	}
+	if warning := unknownZone(cfg, o); warning != "" {
+		b.WriteString("warning: " + warning + "\n")
+	}
 	if doubt != "" {
 		b.WriteString("warning: " + doubt + "\n")
 	}
 	if len(cfg.Targets)+len(cfg.LeftToFirst) == 0 {
 		b.WriteString("warning: " + NothingWatched + "\n")
 	}
+	writeWindows(&b, cfg, time.Now())
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// shownWindows is how many windows of one maintenance are shown.
+const shownWindows = 3
+
+// writeWindows writes when the next maintenance is, so that people see whether the schedule means what they think.
+func writeWindows(b *strings.Builder, cfg *config.Config, now time.Time) {
+	const layout = "Mon 2006-01-02 15:04 -07:00"
+	for i := range cfg.Maintenance {
+		m := &cfg.Maintenance[i]
+		windows := m.Windows(now, shownWindows)
+		if len(windows) > 0 {
+			fmt.Fprintf(b, "Next maintenance of %s %s (maintenance[%d]):\n", m.Kind, m.Name, i)
+		}
+		for _, w := range windows {
+			fmt.Fprintf(b, "  %s until %s\n", w.From.Format(layout), w.Until.Format(layout))
+		}
+	}
+}
+
+// unknownZone warns of a variable TZ that Go silently takes for UTC, if a maintenance depends on it; else it is "".
+func unknownZone(cfg *config.Config, o Options) string {
+	zone, _ := o.Lookup("TZ")
+	if _, err := time.LoadLocation(strings.TrimPrefix(zone, ":")); err == nil || strings.HasPrefix(zone, "/") {
+		return ""
+	}
+	if !slices.ContainsFunc(cfg.Maintenance, func(m config.Maintenance) bool { return m.FollowsTZ() }) {
+		return ""
+	}
+	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= follow UTC; set a name such as Europe/Berlin", zone)
 }
 
 // whatIsRead names the file that was read, or says that there was none.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // checked is what CheckConfig writes, and the error's text.
@@ -134,5 +135,54 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")
 	if written, refused := checked(o); refused != "" || !strings.Contains(written, "Web configuration: "+*o.Web.WebConfigFile+".\n") {
 		t.Errorf("sound files: wrote %q, refused %q", written, refused)
+	}
+}
+
+// TestCheckConfigShowsTheNextWindows has a bubble's clock, which begins on Saturday, 2000-01-01 at midnight UTC.
+func TestCheckConfigShowsTheNextWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		written, refused := checked(options(nil, io.Discard).with(`maintenance:
+  - {kind: container, name: once, from: 2000-01-01T22:00:00-05:00, until: 2000-01-02T00:00:00-05:00}
+  - {kind: container, name: over, from: 1999-01-01T22:00:00Z, until: 1999-01-02T00:00:00Z}
+  - {kind: target, name: irc_rpc, schedule: "CRON_TZ=Europe/Berlin 0 1 * * 6", duration: 30m}
+  - {kind: container, name: skipped, schedule: "CRON_TZ=Europe/Berlin 30 2 26 3 *", duration: 1h}
+targets:
+  - {kind: irc_rpc, url: "http://127.0.0.1:1/api"}
+`))
+		const want = `Next maintenance of container once (maintenance[0]):
+  Sat 2000-01-01 22:00 -05:00 until Sun 2000-01-02 00:00 -05:00
+Next maintenance of target irc_rpc (maintenance[2]):
+  Sat 2000-01-01 01:00 +01:00 until Sat 2000-01-01 01:30 +01:00
+  Sat 2000-01-08 01:00 +01:00 until Sat 2000-01-08 01:30 +01:00
+  Sat 2000-01-15 01:00 +01:00 until Sat 2000-01-15 01:30 +01:00
+Next maintenance of container skipped (maintenance[3]):
+  Sun 2000-03-26 03:00 +02:00 until Sun 2000-03-26 04:00 +02:00
+  Mon 2001-03-26 02:30 +02:00 until Mon 2001-03-26 03:30 +02:00
+  Tue 2002-03-26 02:30 +01:00 until Tue 2002-03-26 03:30 +01:00
+`
+		if refused != "" || !strings.HasSuffix(written, "\nwarning: maintenance: maintenance[1] of container over ended at 1999-01-02T00:00:00Z; remove it, or set a new time\n"+want) {
+			t.Errorf("wrote %s, refused %q, want at its end\n%s", written, refused, want)
+		}
+	})
+}
+
+func TestZoneThatGoTakesForUTCIsWarnedOf(t *testing.T) {
+	const local, zoned = `"0 3 * * *"`, `"CRON_TZ=UTC 0 3 * * *"`
+	for _, c := range []struct {
+		zone, schedule string
+		warned         bool
+	}{
+		{"Europe/Brlin", local, true},
+		{"CET-1CEST,M3.5.0,M10.5.0/3", local, true},
+		{"Europe/Brlin", zoned, false},
+		{"Europe/Berlin", local, false},
+		{":Europe/Berlin", local, false},
+		{"/etc/localtime", local, false},
+		{"", local, false},
+	} {
+		written, refused := checked(options(map[string]string{"TZ": c.zone}, io.Discard).with("maintenance:\n  - {kind: container, name: a, schedule: " + c.schedule + ", duration: 30m}\n"))
+		if got := strings.Contains(written, "warning: the variable TZ is \""+c.zone+"\""); got != c.warned || refused != "" {
+			t.Errorf("TZ=%s with %s: wrote %q, refused %q", c.zone, c.schedule, written, refused)
+		}
 	}
 }

@@ -43,9 +43,13 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		must(t, stack.Switch("docker", "unhealthy", true))
+		backup := filepath.Join(t.TempDir(), "backup.tar")
+		rewrite(t, backup, "data")
+		must(t, os.Chtimes(backup, time.Now(), time.Now())) // else it is from the future
 		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
 			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
+			"  - {kind: backup, path: "+backup+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
 			relayBlock(stack)+

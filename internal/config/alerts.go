@@ -61,6 +61,8 @@ type Alerts struct {
 
 	DataVolumeInodes          AmountAlert  `yaml:"data_volume_inodes"`
 	DataVolumeFilling         FillingAlert `yaml:"data_volume_filling"`
+	DataVolumeReadOnly        Hold         `yaml:"data_volume_read_only"`
+	BackupOld                 Hold         `yaml:"backup_old"`
 	ContainerOOMKill          WindowAlert  `yaml:"container_oom_kill"`
 	XMPPAuthFailuresSustained AverageAlert `yaml:"xmpp_auth_failures_sustained"`
 	XMPPSessionsGone          GoneAlert    `yaml:"xmpp_sessions_gone"`
@@ -328,6 +330,8 @@ func DefaultAlerts() Alerts {
 			Critical: Amount{97, hold(time.Minute, 15*time.Minute)},
 		},
 		DataVolumeFilling:         FillingAlert{Duration(6 * time.Hour), Duration(day), Amount{60, hold(30*time.Minute, time.Hour)}},
+		DataVolumeReadOnly:        hold(time.Minute, 15*time.Minute),
+		BackupOld:                 hold(15*time.Minute, 0),
 		ContainerOOMKill:          WindowAlert{Duration(10 * time.Minute)},
 		XMPPAuthFailuresSustained: AverageAlert{10, Duration(time.Hour), Duration(15 * time.Minute)},
 		XMPPSessionsGone:          GoneAlert{hold(10*time.Minute, 5*time.Minute), 5, 0},

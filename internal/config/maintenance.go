@@ -33,7 +33,7 @@ type Maintenance struct {
 	// From and Until bound a single maintenance, which may be in the past.
 	From  Time `yaml:"from"`
 	Until Time `yaml:"until"`
-	// Schedule is a cron line of five fields: when each maintenance begins. Duration is how long it lasts.
+	// Schedule is a cron line of five fields: when each maintenance begins, see ParseSchedule. Duration is how long it lasts.
 	Schedule string   `yaml:"schedule"`
 	Duration Duration `yaml:"duration"`
 	// Reason is shown to people.
@@ -52,6 +52,30 @@ func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
 		return time.Time{}, time.Time{}, false
 	}
 	return from, from.Add(m.Duration.Std()), true
+}
+
+// Window is one maintenance: when it begins and ends.
+type Window struct{ From, Until time.Time }
+
+// Windows returns the maintenance at t and those after it, at most n, in the zone of the schedule.
+func (m *Maintenance) Windows(t time.Time, n int) (windows []Window) {
+	if c, ok := m.begins.(*clockTimes); ok {
+		t = t.In(c.zone)
+	}
+	for range n {
+		from, until, ok := m.At(t)
+		if !ok {
+			break
+		}
+		windows, t = append(windows, Window{from, until}), until
+	}
+	return windows
+}
+
+// FollowsTZ reports whether the times depend on the environment variable TZ.
+func (m *Maintenance) FollowsTZ() bool {
+	c, ok := m.begins.(*clockTimes)
+	return ok && c.zone == time.Local
 }
 
 // containerName matches the names that engines allow.

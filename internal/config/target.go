@@ -12,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/robfig/cron/v3"
 )
 
 // Target has the keys of every kind.
@@ -60,41 +58,6 @@ func (t *Target) check(r *Report) {
 	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
 		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then", t.Timeout.Std(), gap)
 	}
-}
-
-// shortestGap is the shortest time between two of the next runs.
-func shortestGap(s cron.Schedule) time.Duration {
-	at := s.Next(time.Now())
-	shortest := time.Duration(1<<63 - 1)
-	for range 10 {
-		next := s.Next(at)
-		shortest = min(shortest, next.Sub(at))
-		at = next
-	}
-	return shortest
-}
-
-// ParseSchedule reads "@every 30s" (from one second) or a standard cron line of five fields. A line that is never due is an
-// error.
-func ParseSchedule(line string) (cron.Schedule, error) {
-	if strings.HasPrefix(line, "TZ=") || strings.HasPrefix(line, "CRON_TZ=") {
-		if !strings.Contains(strings.TrimSpace(line), " ") {
-			return nil, fmt.Errorf("parse schedule %q: no fields after the time zone", line)
-		}
-	}
-	if every, ok := strings.CutPrefix(line, "@every "); ok {
-		if d, err := time.ParseDuration(every); err == nil && (d < time.Second || d%time.Second != 0) {
-			return nil, fmt.Errorf("parse schedule %q: must be a whole number of seconds, at least 1", line)
-		}
-	}
-	schedule, err := cron.ParseStandard(line)
-	if err != nil {
-		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
-	}
-	if schedule.Next(time.Now()).IsZero() {
-		return nil, fmt.Errorf("parse schedule %q: never due", line)
-	}
-	return schedule, nil
 }
 
 // Connection is how a connection over TCP begins.

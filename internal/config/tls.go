@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 )
@@ -49,6 +50,16 @@ func (t *TLS) pair() ([]tls.Certificate, error) {
 
 // IsGlob reports whether a path is a pattern as filepath.Match reads them.
 func IsGlob(path string) bool { return strings.ContainsAny(path, "*?[") }
+
+// GlobParent returns the deepest directory of a glob without wildcards. A directory that may not be read looks empty to
+// filepath.Glob.
+func GlobParent(pattern string) string {
+	dir := filepath.Dir(pattern)
+	for IsGlob(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
+}
 
 // Peer is a server's certificates from a handshake, with the result of verification by authority, name and date, even if
 // the configuration does not require that.

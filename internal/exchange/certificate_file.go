@@ -96,19 +96,10 @@ func glob(pattern string) ([]string, error) {
 		return paths, nil
 	}
 	// A directory that may not be read looks empty to Glob.
-	if _, err := os.ReadDir(parentOf(pattern)); err != nil {
+	if _, err := os.ReadDir(config.GlobParent(pattern)); err != nil {
 		return nil, fileError(pattern, err)
 	}
 	return nil, fileError(pattern, fs.ErrNotExist)
-}
-
-// parentOf returns the deepest directory of a glob without wildcards.
-func parentOf(pattern string) string {
-	dir := filepath.Dir(pattern)
-	for config.IsGlob(dir) {
-		dir = filepath.Dir(dir)
-	}
-	return dir
 }
 
 func readLeaf(path string) (*x509.Certificate, error) {

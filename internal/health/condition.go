@@ -42,6 +42,8 @@ const (
 	AlertBridgeSlow            = "BridgeSlow"
 	AlertRelaySessionDown      = "RelaySessionDown"
 	AlertRelayUnwatched        = "RelayUnwatched"
+	AlertVolumeReadOnly        = "DataVolumeReadOnly"
+	AlertBackupOld             = "BackupOld"
 )
 
 // seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
@@ -114,7 +116,7 @@ func (r *round) judgeConditions(t *Target) {
 				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
 			}
 			r.judgeCondition(t, &c, Critical)
-		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying:
+		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying, AlertVolumeReadOnly:
 			severity := Critical
 			if t.WarnOnly {
 				severity = Warning
@@ -277,6 +279,10 @@ func conditionHold(a *config.Alerts, alert string) time.Duration {
 		return a.RelaySessionDown.For.Std()
 	case AlertRelayUnwatched:
 		return a.RelayUnwatched.For.Std()
+	case AlertVolumeReadOnly:
+		return a.DataVolumeReadOnly.For.Std()
+	case AlertBackupOld:
+		return a.BackupOld.For.Std()
 	default:
 		return never
 	}

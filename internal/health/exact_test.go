@@ -42,6 +42,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		AlertChainInvalid: {17 * time.Minute, Warning}, AlertCacheExhausted: {18 * time.Minute, Warning},
 		AlertPlaceholder: {19 * time.Minute, Warning}, AlertServedNotRenewed: {20 * time.Minute, Warning},
 		AlertBridgeNotRelaying: {21 * time.Minute, Critical}, AlertBridgeSlow: {22 * time.Minute, Warning},
+		AlertVolumeReadOnly: {23 * time.Minute, Critical}, AlertBackupOld: {24 * time.Minute, Warning},
 	} {
 		w := newWorld(t)
 		a := &w.judge.alerts
@@ -52,6 +53,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		a.PlaceholderCredential.For, a.TLSServedNotRenewed.Warning.For = config.Duration(19*time.Minute), config.Duration(20*time.Minute)
 		a.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
 		a.BridgeNotRelaying.For, a.BridgeSlow.For = config.Duration(21*time.Minute), config.Duration(22*time.Minute)
+		a.DataVolumeReadOnly.For, a.BackupOld.For = config.Duration(23*time.Minute), config.Duration(24*time.Minute)
 		w.target("x").Conditions = []Condition{{Alert: alert, Holds: true, Ends: w.now.Add(100 * day)}}
 		w.pass(c.hold)
 		if p, ok := w.problem("x", alert); !ok || p.Severity != Pending {

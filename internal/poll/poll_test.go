@@ -20,6 +20,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
@@ -589,6 +590,42 @@ func TestStallOfTheProcessIsForgotten(t *testing.T) {
 			t.Error("a target that is still not read a beat later is still known")
 		}
 	})
+}
+
+// TestTargetWithATimeOfDayIsProbedOnceADay walks minute by minute from noon before a change of the clock to noon after it.
+func TestTargetWithATimeOfDayIsProbedOnceADay(t *testing.T) {
+	for zone, changes := range map[string][]string{
+		"Europe/Berlin":       {"2026-03-29", "2026-10-25"},
+		"America/New_York":    {"2026-03-08", "2026-11-01"},
+		"Australia/Lord_Howe": {"2026-10-04", "2026-04-05"},
+		"America/Santiago":    {"2026-09-06", "2026-04-05"},
+		"Asia/Beirut":         {"2026-03-29", "2026-10-25"},
+	} {
+		location, err := time.LoadLocation(zone)
+		must(t, err)
+		for _, day := range changes {
+			after, err := time.ParseInLocation("2006-01-02 15:04", day+" 12:00", location)
+			must(t, err)
+			before := after.AddDate(0, 0, -1)
+			if after.Sub(before) == 24*time.Hour {
+				t.Errorf("%s: the clock is not changed on %s", zone, day)
+			}
+			for _, fields := range []string{"30 2 * * *", "15 2 * * *", "0 0 * * *", "45 0 * * *", "30 1 * * *", "30 23 * * *", "0 3 * * *"} {
+				schedule, err := config.ParseSchedule("CRON_TZ=" + zone + " " + fields)
+				must(t, err)
+				j, probes := &job{schedule: schedule}, 0
+				j.begin(before)
+				for at := before; at.Before(after); at = at.Add(time.Minute) {
+					if j.isDue(at) {
+						probes++
+					}
+				}
+				if probes != 1 {
+					t.Errorf("%s in %s until %s: %d probes, want 1", fields, zone, after, probes)
+				}
+			}
+		}
+	}
 }
 
 func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {

@@ -24,6 +24,7 @@ var figures = []figure{
 	{kind: "relay", family: "chatstack_relay_last_delivery_seconds", name: "IRC to XMPP", unit: "seconds", label: "from", value: "irc", chart: true},
 	{kind: "relay", family: "chatstack_relay_last_delivery_seconds", name: "XMPP to IRC", unit: "seconds", label: "from", value: "xmpp", chart: true},
 	{kind: "volume", family: "chatstack_volume_available_bytes", name: "available", unit: "bytes"},
+	{kind: "backup", family: "chatstack_backup_size_bytes", name: "newest backup", unit: "bytes"},
 }
 
 // wanted are the families to parse, by their names in text format.

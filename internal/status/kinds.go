@@ -7,7 +7,7 @@ var kindNames = map[string]string{
 	"irc_login": "IRC login", "xmpp_login": "XMPP login", "relay": "bridge between IRC and XMPP",
 	"irc_services": "IRC services", "plant_store": "plant store", "identity": "identity API", "docs_search": "documentation search",
 	"web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "http": "HTTP service", "tcp": "TCP service",
-	"openmetrics": "metrics endpoint", "volume": "data volume", "tls": "TLS certificate", "docker": "Docker Engine",
+	"openmetrics": "metrics endpoint", "volume": "data volume", "backup": "backup", "tls": "TLS certificate", "docker": "Docker Engine",
 }
 
 // roleNames are the human names of the roles of containers.

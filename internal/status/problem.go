@@ -191,6 +191,8 @@ var plainWords = map[string]words{
 	health.AlertCertificateExpiry:     {"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	health.AlertVolumeUsage:           {"is nearly full", "Free space, or enlarge the volume."},
 	health.AlertVolumeInodes:          {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
+	health.AlertVolumeReadOnly:        {"its file system is read-only, so nothing can be written", "Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only."},
+	health.AlertBackupOld:             {"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
 	health.AlertContainerOOMKill:      {"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
 	health.AlertAuthFailureRate:       {"too many logins fail", "The XMPP server's log shows where they come from."},
 	health.AlertPlaceholder:           {"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},

@@ -120,7 +120,18 @@ func (r *rig) drillResources(t *testing.T) {
 			t.Errorf("unmount the volume: %v", err)
 		}
 	})
-	s := r.open(t, "resources", r.engineTarget("resources")+"  - kind: volume\n    name: data\n    path: "+volume+"\n", nil)
+	backups := t.TempDir()
+	written := func(ago time.Duration) func() {
+		return func() {
+			path, at := filepath.Join(backups, "nightly.tar"), time.Now().Add(-ago)
+			if err := errors.Join(os.WriteFile(path, []byte("data"), 0o600), os.Chtimes(path, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	written(time.Hour)()
+	s := r.open(t, "resources", r.engineTarget("resources")+"  - kind: volume\n    name: data\n    path: "+volume+
+		"\n  - kind: backup\n    name: nightly\n    path: "+filepath.Join(backups, "*.tar")+"\n", nil)
 	xmpp, docs := s.deploy("xmpp"), s.deploy("docs")
 	using := func(name string, bytes float64) func(page) bool {
 		return above(bytes, "chatstack_container_memory_working_set_bytes", "container", name)
@@ -185,6 +196,24 @@ func (r *rig) drillResources(t *testing.T) {
 		}
 		s.try(f)
 	}
+	// Without MS_BIND, it is the file system that changes, not the mount.
+	remount := func(flags uintptr) func() {
+		return func() {
+			if err := syscall.Mount("drill", volume, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
+				t.Fatalf("remount the volume: %v", err)
+			}
+		}
+	}
+	s.try(fault{
+		name: "volume turns read-only", shown: above(0, "chatstack_volume_read_only", "volume", "data"),
+		cause: remount(syscall.MS_RDONLY), repair: remount(0),
+		want: []notice{{"DataVolumeReadOnly", "critical", full}},
+	})
+	s.try(fault{
+		name: "backup of two days ago", shown: below(float64(time.Now().Add(-47*time.Hour).Unix()), "chatstack_backup_last_timestamp_seconds", "target", "nightly"),
+		cause: written(48 * time.Hour), repair: written(time.Hour),
+		want: []notice{{"BackupOld", "warning", of("target", "nightly")}},
+	})
 	// A kill counts where the container and its predecessor did not end within half a minute of it.
 	s.patience = 3 * time.Minute
 	s.try(fault{

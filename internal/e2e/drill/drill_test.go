@@ -57,6 +57,8 @@ alerts:
   data_volume_inodes:
     warning: {for: 5s, keep_firing_for: 3s}
     critical: {for: 3s, keep_firing_for: 3s}
+  data_volume_read_only: {for: 5s, keep_firing_for: 3s}
+  backup_old: {for: 5s}
   # Longer than an engine is away: of a restart that is older than the window, nobody is told.
   container_restarts: {window: 45s}
   container_oom_kill: {window: 60s}

@@ -1,0 +1,154 @@
+package collectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+var (
+	backupTimeDesc = readDesc("chatstack_backup_last_timestamp_seconds",
+		"Unix time at which the newest backup was last written. Absent if no file matches.", "target")
+	backupSizeDesc = readDesc("chatstack_backup_size_bytes",
+		"Size of the newest backup in bytes. Absent if no file matches.", "target")
+)
+
+// Backup is the block of files that a backup job writes.
+type Backup struct {
+	config.Target `yaml:",inline"`
+	// Path is a glob that matches the backups, absolute.
+	Path string `yaml:"path"`
+	// MaxAge is how old the newest backup may be.
+	MaxAge config.Duration `yaml:"max_age"`
+	// MinSize is how large the newest backup must be at least.
+	MinSize config.Bytes `yaml:"min_size"`
+}
+
+func newBackupSettings() *Backup {
+	return &Backup{MaxAge: config.Duration(26 * time.Hour), MinSize: 1}
+}
+
+// Environ implements config.Settings. The stack has no variables for it.
+func (s *Backup) Environ(*config.Env) {}
+
+// Configured implements config.Settings.
+func (s *Backup) Configured() bool { return s.Path != "" }
+
+// Check implements config.Settings.
+func (s *Backup) Check(r *config.Report) {
+	if !filepath.IsAbs(s.Path) {
+		r.Faultf("path", "is %q, must be an absolute path such as /var/backups/prosody-*.tar.gz", s.Path)
+	} else if _, err := filepath.Match(s.Path, ""); err != nil {
+		r.Faultf("path", "is %q, which is not a valid glob: a [ needs its ], and a backslash quotes the next character", s.Path)
+	}
+	if s.MaxAge.Std() < time.Minute {
+		r.Faultf("max_age", "is %s, must be at least 1m", s.MaxAge.Std())
+	}
+	if s.MinSize < 0 {
+		r.Faultf("min_size", "is %d, must be at least 0", s.MinSize)
+	}
+}
+
+// backup looks at the newest of the files that match a glob. It reads only their names, sizes and times.
+type backup struct {
+	name, path string
+	maxAge     time.Duration
+	minSize    int64
+	all        *measurements[newest]
+}
+
+// newBackup returns what makes a collector of a backup's settings. The collectors share the measurements.
+func newBackup(all *measurements[newest]) func(*Backup, Deps) (Collector, error) {
+	return func(s *Backup, _ Deps) (Collector, error) {
+		return &backup{s.Name, filepath.Clean(s.Path), s.MaxAge.Std(), int64(s.MinSize), all}, nil
+	}
+}
+
+// newest is the newest of several files, "" if there is none.
+type newest struct {
+	path    string
+	written time.Time
+	size    int64
+	// ahead are the files whose time is so far in the future that they would hide for as long that there are no newer ones.
+	ahead int
+}
+
+// clockTolerance is how far the clock of another machine, which writes the backup, may be ahead.
+const clockTolerance = time.Hour
+
+// newestFile finds the newest file that matches a glob, by the time of its last change.
+func newestFile(pattern string) (found newest, err error) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return newest{}, err
+	}
+	if len(paths) == 0 {
+		dir, err := os.Open(config.GlobParent(pattern))
+		if err != nil {
+			return newest{}, err
+		}
+		return newest{}, dir.Close()
+	}
+	latest := time.Now().Add(clockTolerance)
+	for _, path := range paths {
+		switch info, err := os.Stat(path); {
+		case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or a link to nothing
+		case err != nil:
+			return newest{}, err
+		case !info.Mode().IsRegular():
+		case info.ModTime().After(latest):
+			found.ahead++
+		case found.path == "" || info.ModTime().After(found.written):
+			found.path, found.written, found.size = path, info.ModTime(), info.Size()
+		}
+	}
+	return found, nil
+}
+
+// Collect implements Collector.
+func (c *backup) Collect(ctx context.Context, b *Batch) error {
+	file, err := c.all.await(ctx, "look for", c.path)
+	if errors.Is(err, syscall.EACCES) {
+		return failure.Errorf(failure.Forbidden, "%w", err).
+			WithHint("run the exporter as a user or group that may list the directory; it reads only names, sizes and times")
+	}
+	if err != nil {
+		return err
+	}
+	if file.ahead > 0 {
+		b.Note(fmt.Sprintf("%d of the files are from the future, so they do not count", file.ahead))
+	}
+	problem := c.problem(&file)
+	if problem != "" {
+		b.Note(problem)
+	}
+	b.Condition(health.AlertBackupOld, "", problem != "")
+	if file.path != "" {
+		b.Gauge(backupTimeDesc, float64(file.written.UnixNano())/1e9, c.name)
+		b.Gauge(backupSizeDesc, float64(file.size), c.name)
+	}
+	return nil
+}
+
+// problem says what is wrong with the newest backup, "" if nothing is.
+func (c *backup) problem(file *newest) string {
+	age := time.Since(file.written)
+	switch {
+	case file.path == "":
+		return "no file matches " + c.path
+	case age > c.maxAge:
+		return fmt.Sprintf("the newest file, %s, was written %s ago, more than max_age: %s", file.path, age.Truncate(time.Minute), c.maxAge)
+	case file.size < c.minSize:
+		return fmt.Sprintf("the newest file, %s, has %d bytes, less than min_size: %d", file.path, file.size, c.minSize)
+	}
+	return ""
+}
