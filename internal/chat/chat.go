@@ -76,7 +76,7 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(*li
 		defer l.hangUp()
 		return talk(l)
 	})
-	if session.Err() != nil && ctx.Err() == nil {
+	if session.Err() != nil && ctx.Err() == nil && failure.ReasonOf(err) != failure.DNS {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
 			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log. If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true")
 	}

@@ -116,6 +116,23 @@ func TestServerThatHangsIsLeft(t *testing.T) {
 	}
 }
 
+// TestNameServerThatHangsIsNotTheServer: the wait for a connection ends in the lookup, so no server has accepted anything.
+func TestNameServerThatHangsIsNotTheServer(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := exchange.WithDialer(t.Context(), func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "operation was canceled", Name: "irc.test", UnwrapErr: ctx.Err()}}
+			})
+			account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n"}
+			err := account.Run(ctx, &exchange.Record{}, deaf{})
+			if failure.ReasonOf(err) != failure.DNS || !strings.HasPrefix(failure.HintOf(err), "the name server does not answer") {
+				t.Errorf("plain %t: got %v, hint %q", plain, err, failure.HintOf(err))
+			}
+		})
+	}
+}
+
 // TestSessionsThatEndAtOnceAreRare has somebody kick the exporter from the channel whenever it joins.
 func TestSessionsThatEndAtOnceAreRare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -127,8 +127,9 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 	if err != nil {
 		return nil, err
 	}
+	dial := dialUntil(ctx, seen.Watch(Dial))
 	t := &http.Transport{
-		DialContext:            dialUntil(ctx, seen.Watch(Dial)),
+		DialContext:            dial,
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
@@ -140,7 +141,7 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 			return nil, fmt.Errorf("parse proxy_url: %w", err)
 		}
 		t.Proxy = http.ProxyURL(proxy)
-		if t.DialTLSContext, err = h.dialProxy(proxy.Hostname()); err != nil {
+		if t.DialTLSContext, err = h.dialProxy(proxy.Hostname(), dial); err != nil {
 			return nil, err
 		}
 	}
@@ -148,14 +149,14 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 }
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
-func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (net.Conn, error), error) {
+func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
 	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
 	tlsConfig, err := trust.ClientFor(host, func(config.Peer) {})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := Dial(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

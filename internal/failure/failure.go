@@ -50,7 +50,7 @@ var Reasons = []Reason{
 
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
-	DNS:          "the host name does not resolve: the name is wrong, or the service's container is stopped",
+	DNS:          unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",
 	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
 	Closed:       "the connection broke before the answer was complete: the service crashed or is restarting",
 	Timeout:      "no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
@@ -123,13 +123,19 @@ func HasHint(err error) bool {
 	return ok && known.Hint != ""
 }
 
-// HintOf returns the error's own hint, or else its reason's explanation.
-func HintOf(err error) string {
+// HintOf returns the error's own hint, or else what its cause means, or else its reason's explanation.
+func HintOf(err error) string { return hintOf(err, "") }
+
+// hintOf is HintOf for a target in a container, which may be empty.
+func hintOf(err error, container string) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
 		return known.Hint
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		return lookupAdvice(lookup, container)
 	}
 	return Explain(ReasonOf(err))
 }
@@ -137,7 +143,7 @@ func HintOf(err error) string {
 // AdviceOf returns what to do about a failed probe: the error's hint, or else its reason's explanation and where to look.
 // Container may be empty. Target must be empty if it has no debug page.
 func AdviceOf(err error, target, container string) string {
-	hint := HintOf(err)
+	hint := hintOf(err, container)
 	if reason := ReasonOf(err); hint == Explain(reason) {
 		return strings.TrimSuffix(hint, readLog) + WhereToLook(reason, target, container)
 	}
