@@ -38,11 +38,13 @@ type Answer struct {
 // maxRedirects is how many redirects on the same host are followed.
 const maxRedirects = 5
 
-// The errors of redirects that are not followed.
+// The errors of answers that are not those of the service.
 var (
-	// ErrRedirect is a redirect to another scheme, host or port.
+	// ErrRedirect is a redirect to another scheme, host or port, which is not followed.
 	ErrRedirect  = errors.New("redirect to another host is not followed")
 	errRedirects = fmt.Errorf("more than %d redirects in a row", maxRedirects)
+	// ErrChallenge is a page with which a front asks the visitor to prove to be no program.
+	ErrChallenge = errors.New("a front challenges the visitor to prove to be no program")
 )
 
 // Get requests the URL of the settings. Header may be nil.
@@ -87,7 +89,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	client := &http.Client{Transport: transport, CheckRedirect: followOnServer, Jar: r.cookies()}
 	if method != http.MethodGet {
 		// Following a redirect would send the request twice, or with another method.
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -109,6 +111,9 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	}
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
+	}
+	if isChallenge(resp.Header) {
+		return nil, failure.OfStatus(resp.StatusCode, resp.Header, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
 	}
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
 }
@@ -164,27 +169,52 @@ func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
 	}, nil
 }
 
-func sameHost(req *http.Request, via []*http.Request) error {
-	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+// followOnServer follows a redirect on the same server, up to maxRedirects in a row.
+func followOnServer(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	// A header Host says by which name the server knows itself, and so redirects.
+	named := &url.URL{Scheme: first.URL.Scheme, Host: cmp.Or(first.Host, first.URL.Host)}
+	if !sameServer(req.URL, first.URL) && !sameServer(req.URL, named) {
 		return ErrRedirect
 	}
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
+	// net/http takes another spelling of the host for another host, and leaves the credential out.
+	req.URL.Host, req.Host = first.URL.Host, first.Host
+	if credential, ok := first.Header["Authorization"]; ok {
+		req.Header["Authorization"] = credential
+	}
 	return nil
+}
+
+// sameServer reports whether two URLs lead to the same scheme, host and port, however they are written.
+func sameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && config.CanonicalServer(a) == config.CanonicalServer(b)
 }
 
 // redirectHint returns what to do about a redirect that is not followed, or "".
 func redirectHint(resp *http.Response) string {
 	to, err := resp.Location()
 	switch {
-	case err != nil || to.Host == resp.Request.URL.Host && to.Scheme == resp.Request.URL.Scheme:
+	case err != nil:
 		return ""
-	case to.Hostname() == resp.Request.URL.Hostname() && to.Scheme == "https":
+	case sameServer(to, resp.Request.URL):
+		return "the service redirects in a circle: open the url in a browser, and set it to the page where that ends"
+	case config.CanonicalHost(to.Hostname()) == config.CanonicalHost(resp.Request.URL.Hostname()) && to.Scheme == "https":
 		return "the service redirects to TLS: write https:// in the url, with the port that it names"
 	}
 	return "the service redirects to another host: write the address that it names in the url"
 }
+
+// isChallenge reports whether an answer is a front's challenge. The fronts that mark theirs do so by a header field of their own.
+func isChallenge(h http.Header) bool {
+	action := h.Get("X-Amzn-Waf-Action")
+	return h.Get("Cf-Mitigated") == "challenge" || action == "challenge" || action == "captcha"
+}
+
+const challengeHint = "the answer is not from the service, but from a front that lets only browsers pass: exempt the exporter's address from its challenges, " +
+	"or set the url to the service behind it"
 
 // readLimited reads r to its end, up to limit bytes. After an error it returns what came before.
 func readLimited(r io.Reader, limit int64) ([]byte, error) {

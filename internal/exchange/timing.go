@@ -65,6 +65,7 @@ func (t *Timing) End(last string) []Phase {
 var harmlessFields = map[string]bool{
 	"Content-Encoding": true, "Content-Length": true, "Content-Type": true, "Date": true, "Server": true,
 	"Transfer-Encoding": true, "Connection": true, "Api-Version": true, "Docker-Experimental": true, "Retry-After": true,
+	"Cf-Mitigated": true, "X-Amzn-Waf-Action": true,
 }
 
 // maskedHeader returns a copy of a header in which the values of all other fields are masked.
