@@ -12,7 +12,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -348,7 +347,7 @@ func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
 		}
 	}
 	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
-		p.Address = strings.ToLower(c.Connects())
+		p.Address = config.CanonicalAddress(c.Connects())
 	}
 	return p
 }

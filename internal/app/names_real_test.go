@@ -3,6 +3,7 @@
 package app
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,5 +68,58 @@ targets:
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
+	}
+}
+
+// startUnicode starts a Prosody with two virtual hosts in Unicode, of which only grün.test is configured for HTTP as its clients ask.
+const startUnicode = `
+cat > prosody.cfg.lua <<END
+run_as_root = true
+data_path = "$PWD"
+interfaces = { "192.0.2.1" }
+http_interfaces = { "192.0.2.1" }
+http_ports = { 5280 }
+https_ports = { }
+authentication = "internal_hashed"
+modules_enabled = { "roster"; "saslauth"; "tls"; "disco"; "http"; "http_openmetrics" }
+modules_disabled = { "s2s" }
+ssl = { key = "$PWD/key.pem"; certificate = "$PWD/certificate.pem" }
+VirtualHost "müller.test"
+VirtualHost "grün.test"
+	http_host = "xn--grn-ioa.test"
+END
+prosodyctl --root --config prosody.cfg.lua register alice müller.test secret-alice
+prosody --root -F --config prosody.cfg.lua > prosody.log &
+until curl -so /dev/null http://192.0.2.1:5280/; do sleep 0.1; done
+`
+
+// TestRealUnicodeNames asks a real Prosody for hosts whose names are not ASCII: their certificate and DNS have A-labels, XMPP has Unicode.
+func TestRealUnicodeNames(t *testing.T) {
+	n := realstack.NewNamespace(t, "address=/xn--mller-kva.test/192.0.2.1", "address=/xn--grn-ioa.test/192.0.2.1")
+	authority := realstack.NewAuthority(t)
+	certificate, key := authority.Issue("xn--mller-kva.test")
+	n.File("certificate.pem", string(certificate))
+	n.File("key.pem", string(key))
+	got := n.Check(realstack.BuildExporter(t), startUnicode, strings.ReplaceAll(`
+targets:
+  - {kind: xmpp_c2s, name: c2s, address: "müller.test:5222", domain: müller.test, ca_file: CA}
+  - {kind: xmpp_c2s, name: upper, address: "MÜLLER.test.:5222", domain: müller.test, server_name: Müller.test, ca_file: CA}
+  - {kind: xmpp_login, name: login, user: alice@müller.test, password: secret-alice, ca_file: CA}
+  - {kind: tls, name: starttls, address: "xn--mller-kva.test:5222", starttls: xmpp-client, domain: müller.test, ca_file: CA}
+  - {kind: tcp, name: tcp, address: "müller.test:5222"}
+  - {kind: http, name: unknown, url: "http://müller.test:5280/"}
+  - {kind: xmpp_rest, name: rest, url: "http://xn--mller-kva.test:5280/"}
+  - {kind: http, name: known, url: "http://grün.test:5280/metrics", expect_status: [2xx, 403]}
+`, "CA", n.File("ca.pem", string(authority.Certificate()))))
+	for _, name := range []string{"c2s", "upper", "login", "starttls", "tcp", "known"} {
+		if !regexp.MustCompile(`(?m)^` + name + ` +up `).MatchString(got) {
+			t.Errorf("%s is not up", name)
+		}
+	}
+	if strings.Count(got, `set http_host = "xn--mller-kva.test" in its VirtualHost`) != 2 {
+		t.Error("unknown and rest lack the advice")
+	}
+	if t.Failed() {
+		t.Log(got)
 	}
 }

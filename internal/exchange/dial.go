@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // DialFunc connects, as net.Dialer.DialContext does.
@@ -23,6 +25,9 @@ func Dial(ctx context.Context, network, address string) (net.Conn, error) {
 
 // DialWithin is Dial with a timeout; 0 is none.
 func DialWithin(ctx context.Context, timeout time.Duration, network, address string) (net.Conn, error) {
+	if host, port, err := net.SplitHostPort(address); err == nil && network != "unix" {
+		address = net.JoinHostPort(config.ASCIIHost(host), port) // name servers know only A-labels
+	}
 	if connect, ok := ctx.Value(dialerKey{}).(DialFunc); ok {
 		return connect(ctx, network, address)
 	}

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -30,6 +31,8 @@ type HTTP struct {
 
 // Answer is an HTTP answer with its whole body.
 type Answer struct {
+	// Host is the host that was asked for, as in the header Host.
+	Host   string
 	Status int
 	Header http.Header
 	Body   []byte
@@ -115,7 +118,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	if isChallenge(resp.Header) {
 		return nil, failure.OfStatus(resp.StatusCode, resp.Header, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
+	return &Answer{Host: config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())), Status: resp.StatusCode, Header: resp.Header, Body: content}, nil
 }
 
 // refusals are the statuses of servers that may not read a whole request, and so reset the connection: the status says why they did.
@@ -201,7 +204,7 @@ func redirectHint(resp *http.Response) string {
 		return ""
 	case sameServer(to, resp.Request.URL):
 		return "the service redirects in a circle: open the url in a browser, and set it to the page where that ends"
-	case config.CanonicalHost(to.Hostname()) == config.CanonicalHost(resp.Request.URL.Hostname()) && to.Scheme == "https":
+	case config.SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
 		return "the service redirects to TLS: write https:// in the url, with the port that it names"
 	}
 	return "the service redirects to another host: write the address that it names in the url"
@@ -253,13 +256,14 @@ func splitURL(raw string) (secure bool, host string) {
 	return u.Scheme == "https", u.Hostname()
 }
 
-// PrintableURL returns a URL without credentials, query and fragment, so that it may be shown.
+// PrintableURL returns a URL without credentials, query and fragment, so that it may be shown. Its host is the one that HTTP asks for.
 func PrintableURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "<no URL>"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	u.Host = strings.Replace(u.Host, u.Hostname(), config.ASCIIHost(u.Hostname()), 1)
 	return u.String()
 }
 
@@ -276,9 +280,22 @@ func PathOf(rawURL string) string {
 func (a *Answer) Refusal(method, rawURL string) *failure.Error {
 	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d", method, PrintableURL(rawURL), a.Status)
 	if a.Status == http.StatusNotFound {
-		return failed.WithHint("the server answers, but has nothing at " + PathOf(rawURL) + ": correct the path or the port of the url")
+		return failed.WithHint(cmp.Or(a.HostHint(), "the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
 	}
 	return failed
+}
+
+// UnknownHost reports whether the answer is Prosody's to a host that none of its virtual hosts has.
+func (a *Answer) UnknownHost() bool {
+	return a.Status == http.StatusNotFound && bytes.Contains(a.Body, []byte("Unknown host"))
+}
+
+// HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
+func (a *Answer) HostHint() string {
+	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
+		return fmt.Sprintf("the server answers \"Unknown host\" to the name that HTTP clients ask for, as Prosody does: set http_host = %q in its VirtualHost", host)
+	}
+	return ""
 }
 
 // WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
@@ -287,5 +304,5 @@ func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
 		return nil
 	}
 	failed := a.Refusal(method, rawURL)
-	return failed.WithHint(cmp.Or(hints[a.Status], failed.Hint))
+	return failed.WithHint(cmp.Or(a.HostHint(), hints[a.Status], failed.Hint))
 }

@@ -24,6 +24,8 @@ func TestPrintableURLHidesWhatMayBeSecret(t *testing.T) {
 		"http://user:pass@host:1/path?token=1#x": "http://host:1/path",
 		"http://host/":                           "http://host/",
 		"http://bad host":                        "<no URL>",
+		"http://user@müller.test:1/":             "http://xn--mller-kva.test:1/",
+		"http://[::1]:1/":                        "http://[::1]:1/",
 	} {
 		if got := PrintableURL(raw); got != want {
 			t.Errorf("%s: got %s, want %s", raw, got, want)

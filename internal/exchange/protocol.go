@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -68,6 +69,7 @@ const (
 
 // identify finds out whether a server speaks TLS or HTTP. It opens up to two connections.
 func identify(ctx context.Context, address, host string) protocol {
+	host = config.ASCIIHost(host)
 	request := "HEAD / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 	what := unknownProtocol
 	attempt(ctx, address, func(ctx context.Context, conn net.Conn) {
