@@ -332,7 +332,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	return poll.Target{
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
 		WarnOnly: !common.Page, Pace: paceOf(settings, logins),
-		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
+		Collector: collector, Addresses: collectors.AddressesOf(settings), Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }
 

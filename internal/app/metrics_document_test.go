@@ -44,7 +44,7 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		must(t, stack.Switch("docker", "unhealthy", true))
 		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
-			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
+			"  - {kind: tcp, name: gone, address: '127.0.0.1:1', addresses: all}\n"+
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
 			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+

@@ -123,3 +123,53 @@ targets:
 		t.Log(got)
 	}
 }
+
+// startBoth starts an nginx at an address of each version.
+const startBoth = `
+cat > nginx.conf <<'END'
+daemon off; pid nginx.pid; error_log stderr; events {}
+http { access_log off; server { listen 192.0.2.1:80; listen [2001:db8::1]:80; return 200 welcome; } }
+END
+nginx -p . -c $PWD/nginx.conf -e stderr &
+until curl -so /dev/null http://192.0.2.1/; do sleep 0.1; done
+`
+
+// TestRealAddresses has names in a real dnsmasq whose addresses work, are lost, or refuse.
+func TestRealAddresses(t *testing.T) {
+	n := realstack.NewNamespace(t,
+		"address=/both.test/192.0.2.1", "address=/both.test/2001:db8::1",
+		"address=/lost.test/192.0.2.1", "address=/lost.test/2001:db8::66",
+		"address=/refused.test/192.0.2.1", "address=/refused.test/2001:db8::2",
+		"address=/four.test/192.0.2.1", "local=/four.test/",
+	)
+	got := n.Check(realstack.BuildExporter(t), startBoth, `
+poll: {interval: 5s, timeout: 4s}
+targets:
+  - {kind: http, name: both, url: "http://both.test/", addresses: all}
+  - {kind: http, name: lost, url: "http://lost.test/"}
+  - {kind: tcp, name: refused, address: "refused.test:80"}
+  - {kind: http, name: degraded, url: "http://lost.test/", addresses: all}
+  - {kind: http, name: four, url: "http://lost.test/", ip_version: 4}
+  - {kind: tcp, name: six, address: "refused.test:80", ip_version: 6}
+  - {kind: http, name: only, url: "http://four.test/", ip_version: 6}
+`)
+	for name, wants := range map[string][]string{
+		"both":     {"up"},
+		"lost":     {"up", "note: of 2 addresses, 192.0.2.1 answered", "note: the IPv6 address 2001:db8::66 does not work (no answer)"},
+		"refused":  {"up", "note: the IPv6 address 2001:db8::2 does not work (connection refused)"},
+		"degraded": {"up", "partly working: 2001:db8::66 does not work (timeout)"},
+		"four":     {"up"},
+		"six":      {"DOWN", "connection refused"},
+		"only":     {"DOWN", "what to do: the host name has no IPv6 address"},
+	} {
+		part := regexp.MustCompile(`(?m)^` + name + ` .*\n(?: .*\n)*`).FindString(got)
+		for _, want := range wants {
+			if !strings.Contains(part, want) {
+				t.Errorf("%s lacks %q", name, want)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
+	}
+}

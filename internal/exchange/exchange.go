@@ -62,6 +62,8 @@ type Certificate struct {
 type Exchange struct {
 	// Request is the request, such as "GET http://xmpp:5280/status".
 	Request string
+	// Address is the IP address and port that accepted the last connection; "" if none did, or over a Unix socket.
+	Address string
 	// Status is the HTTP status; 0 without an answer, or if the protocol has none.
 	Status int
 	// Header is the answer's header. Values of fields that may be secret are masked.

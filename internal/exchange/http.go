@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"time"
@@ -58,21 +57,15 @@ func (h *HTTP) Get(ctx context.Context, r *Record, header http.Header) (*Answer,
 // Do sends one request and reads the whole answer, whatever its status. An answer longer than the limit is an error with
 // reason TooLarge.
 func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
-	timing, clientTrace := TraceHTTP()
-	e := &Exchange{Request: method + " " + PrintableURL(rawURL)}
-	r.Exchanges = append(r.Exchanges, e)
+	ctx, timing := r.Begin(ctx, method+" "+PrintableURL(rawURL))
 	secure, host := splitURL(rawURL)
 	watch := &CertificateWatch{Trust: &h.Settings.TLS, Host: host}
 	if secure {
 		defer watch.Record(r)
 	}
-	a, err := h.converse(httptrace.WithClientTrace(ctx, clientTrace), r, e, watch, method, rawURL, header, body)
-	if err != nil {
-		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
-		return nil, err
-	}
-	e.Phases = timing.End("body")
-	return a, nil
+	a, err := h.converse(ctx, r, timing.exchange, watch, method, rawURL, header, body)
+	timing.End("body", err)
+	return a, err
 }
 
 func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *CertificateWatch, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {

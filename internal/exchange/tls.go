@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/http/httptrace"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -41,23 +40,21 @@ func (s *TLSServer) String() string {
 // Converse connects, negotiates TLS and calls talk, unless it is nil, with the connection. It writes the exchange and the
 // certificate to r. When ctx is done, reads and writes fail with its error.
 func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn) error) error {
-	timing, clientTrace := TraceHTTP()
-	e := &Exchange{Request: s.String()}
-	r.Exchanges = append(r.Exchanges, e)
+	ctx, timing := r.Begin(ctx, s.String())
 	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address))}
 	defer watch.Record(r)
 	last := "tls"
 	if talk != nil {
 		last = "reply"
 	}
-	if err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
+	err := s.converse(ctx, watch, timing, talk)
+	if err != nil {
 		err = withTLSHint(fmt.Errorf("%s: %w", s, err))
-		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
-		return err
+	} else {
+		s.silent = false
 	}
-	e.Phases = timing.End(last)
-	s.silent = false
-	return nil
+	timing.End(last, err)
+	return err
 }
 
 func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timing *Timing, talk func(*tls.Conn) error) error {

@@ -134,6 +134,9 @@ func hintOf(err error, container string) string {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
 	}
+	if lacksIPv6(err) {
+		return "the address is an IPv6 one, and the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4 if the name has an IPv4 address too"
+	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		return lookupAdvice(lookup, container)
 	}
@@ -203,6 +206,7 @@ func ReasonOf(err error) Reason {
 		{syscall.ENOTDIR, Refused},      // a file is where the socket's directory should be
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
 		{syscall.ENETUNREACH, Refused},
+		{syscall.EADDRNOTAVAIL, Refused}, // of a container without IPv6
 		{syscall.EACCES, Forbidden},
 		{syscall.EPERM, Forbidden},
 		{syscall.ECONNRESET, Closed},
@@ -240,6 +244,16 @@ func ReasonOf(err error) Reason {
 		}
 	}
 	return Internal
+}
+
+// lacksIPv6 reports whether this machine cannot reach any IPv6 address.
+func lacksIPv6(err error) bool {
+	dialed, ok := errors.AsType[*net.OpError](err)
+	if !ok || !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return false
+	}
+	to, ok := dialed.Addr.(*net.TCPAddr)
+	return ok && to.IP.To4() == nil
 }
 
 func isTLS(err error) bool {

@@ -3,7 +3,9 @@ package failure
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"net/netip"
 )
 
 // lookupAdvice says what a failed lookup of a host name means and what to do: the name server does not answer, it answers with an
@@ -29,6 +31,18 @@ const (
 // isUnanswered reports whether no answer came before the lookup was given up. The net package tells an answer with an error only by its text.
 func isUnanswered(e *net.DNSError) bool {
 	return e.IsTimeout || errors.Is(e, context.Canceled) || e.IsTemporary && e.Err != "server misbehaving"
+}
+
+// IsUnknownName reports whether an error says that no wanted address is known for a host name.
+func IsUnknownName(err error) bool {
+	lookup, ok := errors.AsType[*net.DNSError](err)
+	return ok && lookup.IsNotFound || HasType[*net.AddrError](err)
+}
+
+// NoAddress returns the failure of a host name without an address of the wanted version of IP. Other is one that it has.
+func NoAddress(host string, version int, other netip.Addr) *Error {
+	return Errorf(DNS, "look up %s: no IPv%d address, only %s", host, version, other).
+		WithHint(fmt.Sprintf("the host name has no IPv%d address: add one in the DNS, or remove ip_version from the target", version))
 }
 
 // UnansweredLookup is the error of a lookup whose end nobody awaited.

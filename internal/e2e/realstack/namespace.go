@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Namespace is a network of its own for one script: the addresses below 192.0.2.0/24 and 2001:db8::/64 are local, a dnsmasq is the only
+// Namespace is a network of its own for one script: the addresses of 192.0.2.0/24 and 2001:db8::/64 are local (a server can bind 2001:db8::1), a dnsmasq is the only
 // name server, and what the script starts ends with it.
 type Namespace struct {
 	*Process
@@ -27,7 +27,7 @@ func NewNamespace(tb testing.TB, zone ...string) *Namespace {
 const prelude = `
 ip link set lo up
 ip addr add 192.0.2.0/24 dev lo
-ip -6 addr add 2001:db8::/64 dev lo nodad
+ip -6 addr add 2001:db8::1/64 dev lo nodad
 ip -6 route add local 2001:db8::/64 dev lo
 # A packet to these addresses is lost.
 iptables -A INPUT -d 192.0.2.66 -j DROP
