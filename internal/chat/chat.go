@@ -88,6 +88,14 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	if !s.Plain {
 		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
 	}
+	ctx, timing := r.Begin(ctx, "connect to "+s.Address)
+	err := s.connectPlain(ctx, talk)
+	timing.End("reply", err)
+	return err
+}
+
+// connectPlain connects without TLS and calls talk.
+func (s *Server) connectPlain(ctx context.Context, talk func(net.Conn) error) error {
 	conn, err := exchange.Dial(ctx, "tcp", s.Address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", s.Address, err)

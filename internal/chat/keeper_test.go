@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -130,6 +131,20 @@ func TestNameServerThatHangsIsNotTheServer(t *testing.T) {
 				t.Errorf("plain %t: got %v, hint %q", plain, err, failure.HintOf(err))
 			}
 		})
+	}
+}
+
+// TestPlainLoginSaysWhichAddressAnswered, as one in TLS does.
+func TestPlainLoginSaysWhichAddressAnswered(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := exchangetest.ServeEach(t, l, func(net.Conn) {})
+	r := &exchange.Record{}
+	account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: address}, Plain: true}, Nick: "n"}
+	if err := account.Run(t.Context(), r, deaf{}); err == nil || len(r.Exchanges) != 1 || r.Exchanges[0].Address != address || r.Exchanges[0].Err == "" {
+		t.Errorf("error %v, exchanges %+v, want one that failed at %s", err, r.Exchanges, address)
 	}
 }
 
