@@ -4,10 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -52,11 +50,7 @@ func httpCredential(address, user string, secrets ...config.Secret) pacing.Crede
 	if err != nil || !slices.ContainsFunc(secrets, func(s config.Secret) bool { return !s.IsZero() }) {
 		return pacing.Credential{}
 	}
-	port := u.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
-	}
-	return pacing.Credential{Server: "http " + net.JoinHostPort(strings.ToLower(u.Hostname()), port) + socketPath(u), Account: digest(texts...)}
+	return pacing.Credential{Server: "http " + config.CanonicalServer(u) + socketPath(u), Account: digest(texts...)}
 }
 
 // socketPath is the path of a Unix socket, which has no host.
@@ -108,7 +102,7 @@ func (s *XMPPAccount) login() pacing.Credential {
 	return pacing.Credential{Server: "xmpp " + hostOf(s.server()), Account: digest(s.User, s.Password.Reveal()), Login: true}
 }
 
-func hostOf(address string) string { return strings.ToLower(config.HostOf(address)) }
+func hostOf(address string) string { return config.CanonicalHost(config.HostOf(address)) }
 
 // Credential implements Credentialed.
 func (s *IRCLogin) Credential() pacing.Credential { return s.login() }

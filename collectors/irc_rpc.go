@@ -578,22 +578,17 @@ type ircLine struct {
 }
 
 func (r *ircReading) overSocket(ctx context.Context, method string, request []byte) (answer []byte, err error) {
-	timing, _ := exchange.TraceHTTP()
-	e := &exchange.Exchange{Request: method + " over unix://" + r.path}
-	r.b.Exchanges = append(r.b.Exchanges, e)
+	ctx, timing := r.b.Begin(ctx, method+" over unix://"+r.path)
 	defer func() {
 		if err != nil {
 			r.close() // the connection may still deliver the rest of this answer
-			e.Err, e.Phases = failure.OneLine(err.Error()), timing.End("failed")
-			return
 		}
-		e.Phases = timing.End("body")
+		timing.End("body", err)
 	}()
 	if r.line == nil {
 		if err := r.connect(ctx); err != nil {
 			return nil, err
 		}
-		timing.Phase("connect")
 	}
 	if _, err := r.line.conn.Write(append(request, '\n')); err != nil {
 		return nil, exchange.PreferContextError(ctx, fmt.Errorf("write to %s: %w", r.path, err))

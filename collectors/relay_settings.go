@@ -225,7 +225,7 @@ func (s *Relay) Check(r *config.Report) {
 // Exclusive implements config.Exclusive: a second check in the same place doubles the messages there.
 func (s *Relay) Exclusive() [][2]string {
 	return [][2]string{
-		{"irc.channel", strings.ToLower(s.IRC.Channel + " on " + s.IRC.account("").Address)},
+		{"irc.channel", strings.ToLower(s.IRC.Channel) + " on " + config.CanonicalAddress(s.IRC.account("").Address)},
 		{"xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1))}, // with an @ it would be hidden as a credential
 	}
 }

@@ -11,11 +11,11 @@ import (
 var Kinds = []Kind{
 	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, httpReasons, "prosody"),
 	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, httpReasons, "prosody"),
-	newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, httpReasons, "nginx", "caddy", "haproxy", "traefik", "apache"),
+	eachAddress(newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, httpReasons, "nginx", "caddy", "haproxy", "traefik", "apache")),
 	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, contentReasons, "prosody"),
-	newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, starttlsReasons, "prosody", "ejabberd"),
+	eachAddress(newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, starttlsReasons, "prosody", "ejabberd")),
 	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, rpcReasons, "unrealircd"),
-	newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ircReasons, "unrealircd", "inspircd", "ngircd", "ergo", "ircd"),
+	eachAddress(newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ircReasons, "unrealircd", "inspircd", "ngircd", "ergo", "ircd")),
 	newKind("irc_login", newIRCLoginSettings, newIRCLogin, loginReasons),
 	newKind("xmpp_login", newXMPPLoginSettings, newXMPPLogin, loginReasons),
 	newKind("relay", newRelaySettings, newRelay, relayReasons),
@@ -23,15 +23,15 @@ var Kinds = []Kind{
 	newKind("plant_store", newPlantStoreSettings, newPlantStore, contentReasons),
 	newKind("identity", newIdentitySettings, newIdentity, contentReasons),
 	newKind("docs_search", newDocsSearchSettings, newDocsSearch, httpReasons, "docs"),
-	newKind("web_irc", newWebSettings, newWeb, contentReasons, "thelounge", "kiwiirc", "gamja"),
-	newKind("web_panel", newWebSettings, newWeb, contentReasons),
-	newKind("log_viewer", newWebSettings, newWeb, contentReasons),
-	newKind("http", newWebSettings, newWeb, contentReasons, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"),
-	newKind("tcp", newTCPSettings, newTCP, tcpReasons, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"),
+	eachAddress(newKind("web_irc", newWebSettings, newWeb, contentReasons, "thelounge", "kiwiirc", "gamja")),
+	eachAddress(newKind("web_panel", newWebSettings, newWeb, contentReasons)),
+	eachAddress(newKind("log_viewer", newWebSettings, newWeb, contentReasons)),
+	eachAddress(newKind("http", newWebSettings, newWeb, contentReasons, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web")),
+	eachAddress(newKind("tcp", newTCPSettings, newTCP, tcpReasons, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi")),
 	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, httpReasons, "prometheus", "metrics", "bridge"),
 	newKind("volume", newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, "disk"),
 	newKind("backup", newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons),
-	newKind("tls", newTLSEndpointSettings, newTLSEndpoint, tlsReasons, "certificate", "ssl"),
+	eachAddress(newKind("tls", newTLSEndpointSettings, newTLSEndpoint, tlsReasons, "certificate", "ssl")),
 	newKind("docker", newDockerSettings, newDocker, httpReasons, "container", "podman"),
 }
 
@@ -75,6 +75,12 @@ func newKind[S config.Settings](name string, defaults func() S, build func(S, De
 			return build(own, d)
 		},
 	}
+}
+
+// eachAddress allows addresses: all for a kind.
+func eachAddress(k Kind) Kind {
+	k.EachAddress = true
+	return k
 }
 
 // KindOf finds an entry of the table.

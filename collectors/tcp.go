@@ -60,16 +60,10 @@ func newTCP(s *TCP, _ Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *tcp) Collect(ctx context.Context, b *Batch) error {
-	e := &exchange.Exchange{Request: "connect to " + c.address}
-	b.Exchanges = append(b.Exchanges, e)
-	timing := exchange.NewTiming()
+	ctx, timing := b.Begin(ctx, "connect to "+c.address)
 	err := c.converse(ctx, timing)
-	if err != nil {
-		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
-		return err
-	}
-	e.Phases = timing.End("end")
-	return nil
+	timing.End("end", err)
+	return err
 }
 
 func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
@@ -80,7 +74,6 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	defer conn.Close()                                      //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
 	defer stop()
-	timing.Phase("connect")
 	heard := exchange.Hear(conn)
 	spoken := net.Conn(heard)
 	if c.expect == nil {

@@ -27,7 +27,8 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 		}
 		said <- nil
 	}()
-	timing := exchange.NewTiming()
+	b := &Batch{}
+	_, timing := b.Begin(t.Context(), "connect")
 	c := &tcp{address: "irc:6667", expect: regexp.MustCompile(`(?m)^220 ready`)}
 	if err := c.hear(t.Context(), client, timing); err != nil {
 		t.Error(err)
@@ -36,7 +37,8 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	if err := <-said; err != nil {
 		t.Error(err)
 	}
-	if got, want := phases(&exchange.Exchange{Phases: timing.End("end")}), []string{"first_byte", "end"}; !slices.Equal(got, want) {
+	timing.End("end", nil)
+	if got, want := phases(b.Exchanges[0]), []string{"first_byte", "end"}; !slices.Equal(got, want) {
 		t.Errorf("phases: got %q, want %q", got, want)
 	}
 }

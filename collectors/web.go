@@ -121,6 +121,9 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 	case errors.Is(err, exchange.ErrRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
 		return nil
+	case errors.Is(err, exchange.ErrChallenge) && c.expects(b.HTTPStatus) && c.expect == nil:
+		b.Note("the answer is a front's challenge, not the service's, but its status is expected")
+		return nil
 	case errors.Is(err, exchange.ErrRedirect):
 		return failure.Errorf(failure.HTTPStatus, "%w", err).
 			WithHint("the answer is a redirect to another host, or from http to https: set url to the address that it leads to, or add its status to expect_status if that is the expected answer")

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -140,7 +139,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 		b.Note("the API answers without a credential: anyone who can reach it can manage accounts")
 	}
 	switch {
-	case info.SiteName == "" || strings.EqualFold(info.SiteName, c.where()):
+	case info.SiteName == "" || config.SameHost(info.SiteName, c.where()):
 		return nil
 	case c.host == "":
 		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
@@ -153,7 +152,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	}
 	b.HTTPStatus = a.Status
 	realm, _ := challenge(refusal)
-	if strings.EqualFold(realm, c.host) {
+	if config.SameHost(realm, c.host) {
 		return nil
 	}
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
@@ -213,7 +212,7 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	switch {
 	case !bearer:
 		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: check what answers at " + exchange.PrintableURL(c.url))
-	case c.host != "" && host != "" && !strings.EqualFold(host, c.host):
+	case c.host != "" && host != "" && !config.SameHost(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
 		}
@@ -231,12 +230,12 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	}
 }
 
-// unknownHost is in the server's 404 if it has no such virtual host.
-const unknownHost = "Unknown host"
-
 // missing returns the hint for a 404.
 func (c *xmppRest) missing(a *exchange.Answer) string {
-	if bytes.Contains(a.Body, []byte(unknownHost)) {
+	if hint := a.HostHint(); hint != "" {
+		return hint
+	}
+	if a.UnknownHost() {
 		return "the XMPP server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
 	nothing := "the XMPP server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)

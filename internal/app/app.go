@@ -12,7 +12,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -333,7 +332,7 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 	return poll.Target{
 		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
 		WarnOnly: !common.Page, Pace: paceOf(settings, logins),
-		Collector: collector, Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
+		Collector: collector, Addresses: collectors.AddressesOf(settings), Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
 	}, nil
 }
 
@@ -348,7 +347,7 @@ func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
 		}
 	}
 	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
-		p.Address = strings.ToLower(c.Connects())
+		p.Address = config.CanonicalAddress(c.Connects())
 	}
 	return p
 }

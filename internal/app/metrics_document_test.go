@@ -47,7 +47,7 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 		rewrite(t, backup, "data")
 		must(t, os.Chtimes(backup, time.Now(), time.Now())) // else it is from the future
 		e := startExporter(t, stack.Environ(), canaryMode+tlsPortBlocks(stack)+
-			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
+			"  - {kind: tcp, name: gone, address: '127.0.0.1:1', addresses: all}\n"+
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
 			"  - {kind: backup, path: "+backup+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+

@@ -102,7 +102,7 @@ func throttleWarning(cfg *config.Config, settings config.Settings) string {
 		return float64(time.Minute) / float64(s.Next(next).Sub(next))
 	}
 	for _, other := range cfg.Targets {
-		if tls, ok := other.(*collectors.IRCTLS); ok && tls.HostName() == login.HostName() && perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
+		if tls, ok := other.(*collectors.IRCTLS); ok && config.SameHost(tls.HostName(), login.HostName()) && perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
 			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: \"@every 1m\" in both, "+
 				"or exempt the exporter's address as TARGETS.md says", tls.Name)
 		}

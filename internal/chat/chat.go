@@ -76,7 +76,7 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(*li
 		defer l.hangUp()
 		return talk(l)
 	})
-	if session.Err() != nil && ctx.Err() == nil {
+	if session.Err() != nil && ctx.Err() == nil && failure.ReasonOf(err) != failure.DNS {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
 			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log. If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true")
 	}
@@ -88,6 +88,14 @@ func (s *Server) connect(ctx context.Context, r *exchange.Record, talk func(net.
 	if !s.Plain {
 		return s.Converse(ctx, r, func(conn *tls.Conn) error { return talk(conn) })
 	}
+	ctx, timing := r.Begin(ctx, "connect to "+s.Address)
+	err := s.connectPlain(ctx, talk)
+	timing.End("reply", err)
+	return err
+}
+
+// connectPlain connects without TLS and calls talk.
+func (s *Server) connectPlain(ctx context.Context, talk func(net.Conn) error) error {
 	conn, err := exchange.Dial(ctx, s.Connection, "tcp", s.Address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", s.Address, err)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -146,6 +147,37 @@ func TestServerThatHangsIsLeft(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestNameServerThatHangsIsNotTheServer: the wait for a connection ends in the lookup, so no server has accepted anything.
+func TestNameServerThatHangsIsNotTheServer(t *testing.T) {
+	for _, plain := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx := exchange.WithDialer(t.Context(), func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "operation was canceled", Name: "irc.test", UnwrapErr: ctx.Err()}}
+			})
+			account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n"}
+			err := account.Run(ctx, &exchange.Record{}, deaf{})
+			if failure.ReasonOf(err) != failure.DNS || !strings.HasPrefix(failure.HintOf(err), "the name server does not answer") {
+				t.Errorf("plain %t: got %v, hint %q", plain, err, failure.HintOf(err))
+			}
+		})
+	}
+}
+
+// TestPlainLoginSaysWhichAddressAnswered, as one in TLS does.
+func TestPlainLoginSaysWhichAddressAnswered(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := exchangetest.ServeEach(t, l, func(net.Conn) {})
+	r := &exchange.Record{}
+	account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: address}, Plain: true}, Nick: "n"}
+	if err := account.Run(t.Context(), r, deaf{}); err == nil || len(r.Exchanges) != 1 || r.Exchanges[0].Address != address || r.Exchanges[0].Err == "" {
+		t.Errorf("error %v, exchanges %+v, want one that failed at %s", err, r.Exchanges, address)
 	}
 }
 

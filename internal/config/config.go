@@ -138,6 +138,8 @@ type RateLimited interface {
 type Kind struct {
 	Name     string
 	Defaults func() Settings
+	// EachAddress says that a target may be probed at each address of its host name: its probes change nothing and need no other.
+	EachAddress bool
 	// Programs are the supported programs, in lower case. The error for an unknown kind suggests kinds by them.
 	Programs []string
 }
@@ -633,6 +635,11 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	t.check(r)
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)
+	host, each := "", slices.ContainsFunc(l.src.Kinds, func(k Kind) bool { return k.Name == t.Kind && k.EachAddress })
+	if a, ok := b.settings.(Addressed); ok {
+		host = a.HostName()
+	}
+	t.checkAddresses(r, host, each)
 	if d, ok := b.settings.(Distinct); ok {
 		key, value := d.Distinction()
 		checkDistinction(r, key, value, t.Kind, b.where, distinctions)

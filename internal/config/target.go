@@ -30,9 +30,16 @@ type Target struct {
 	// the docker_host of its engine, if another exporter watches that engine.
 	Container     string `yaml:"container"`
 	ContainerHost string `yaml:"container_host"`
+	// IPVersion is the version of IP, 4 or 6, that the target must work over; 0 is any.
+	IPVersion int `yaml:"ip_version"`
+	// Addresses is AllAddresses to probe each address of the host name, or "" to probe the first that answers.
+	Addresses string `yaml:"addresses"`
 	// Page is whether the target's alerts may be critical. The default depends on the kind.
 	Page bool `yaml:"page"`
 }
+
+// AllAddresses is the value of the key addresses.
+const AllAddresses = "all"
 
 // Common returns the target itself, for settings that embed it.
 func (t *Target) Common() *Target { return t }
@@ -57,6 +64,28 @@ func (t *Target) check(r *Report) {
 	}
 	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
 		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then", t.Timeout.Std(), gap)
+	}
+}
+
+// checkAddresses checks the keys about addresses, of a target that has this host, "" for none. each says that its kind can be probed at
+// each address.
+func (t *Target) checkAddresses(r *Report, host string, each bool) {
+	ip, err := netip.ParseAddr(host)
+	switch v := t.IPVersion; {
+	case v == 0:
+	case v != 4 && v != 6:
+		r.Faultf("ip_version", "is %d, must be 4 or 6", v)
+	case host == "":
+		r.Faultf("ip_version", "is set, but the exporter resolves no host name of this target; remove it")
+	case err == nil && ip.Is4() != (v == 4):
+		r.Faultf("ip_version", "is %d, but the target's address %s is none of that version; remove it", v, host)
+	}
+	switch {
+	case t.Addresses == "":
+	case t.Addresses != AllAddresses:
+		r.Faultf("addresses", "is %q, must be %s, or empty for the first address that answers", t.Addresses, AllAddresses)
+	case !each || host == "":
+		r.Faultf("addresses", "is set, but only a target of a kind that checks whether a port answers can be probed at each address; remove it")
 	}
 }
 

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -108,13 +109,8 @@ func (t *TLS) ClientFor(name string, alpn []string, seen func(Peer)) (*tls.Confi
 	}, nil
 }
 
-// NameFor is the name that the certificate of the server at host must have: ServerName, else host.
-func (t *TLS) NameFor(host string) string {
-	if t.ServerName != "" {
-		return t.ServerName
-	}
-	return host
-}
+// NameFor is the name that the certificate of the server at host must have: ServerName, else host. Certificates have A-labels.
+func (t *TLS) NameFor(host string) string { return ASCIIHost(cmp.Or(t.ServerName, host)) }
 
 // verify applies the rules of crypto/tls.
 func verify(name string, roots *x509.CertPool, shown []*x509.Certificate) Peer {

@@ -157,7 +157,7 @@ func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 	files, err := readCertificateFiles(trust.CertificateFile)
 	if trust.ServerName != "" {
 		var file certificateFile
-		if file, err = loadedFile(trust.CertificateFile, trust.ServerName, nil); err != nil {
+		if file, err = loadedFile(trust.CertificateFile, trust.NameFor(""), nil); err != nil {
 			return err
 		}
 		files = []certificateFile{file}

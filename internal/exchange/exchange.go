@@ -3,6 +3,7 @@ package exchange
 
 import (
 	"net/http"
+	"net/http/cookiejar"
 	"slices"
 	"time"
 )
@@ -23,6 +24,16 @@ type Record struct {
 	Certificate Certificate
 	// certificateSeen is true once an exchange has seen the server's own certificate.
 	certificateSeen bool
+	// jar has the cookies that servers set during the probe.
+	jar http.CookieJar
+}
+
+// cookies returns the jar of the probe, which is a browser's first visit.
+func (r *Record) cookies() http.CookieJar {
+	if r.jar == nil {
+		r.jar, _ = cookiejar.New(nil) // it never fails
+	}
+	return r.jar
 }
 
 // Note adds a line for people.
@@ -51,6 +62,8 @@ type Certificate struct {
 type Exchange struct {
 	// Request is the request, such as "GET http://xmpp:5280/status".
 	Request string
+	// Address is the IP address and port that accepted the last connection; "" if none did, or over a Unix socket.
+	Address string
 	// Status is the HTTP status; 0 without an answer, or if the protocol has none.
 	Status int
 	// Header is the answer's header. Values of fields that may be secret are masked.

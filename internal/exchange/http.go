@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -10,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"regexp"
 	"strings"
@@ -33,6 +33,8 @@ type HTTP struct {
 
 // Answer is an HTTP answer with its whole body.
 type Answer struct {
+	// Host is the host that was asked for, as in the header Host.
+	Host   string
 	Status int
 	Header http.Header
 	Body   []byte
@@ -46,11 +48,13 @@ var HTTPProtocols = []string{"http/1.1"}
 // maxRedirects is how many redirects on the same host are followed.
 const maxRedirects = 5
 
-// The errors of redirects that are not followed.
+// The errors of answers that are not those of the service.
 var (
-	// ErrRedirect is a redirect to another scheme, host or port.
+	// ErrRedirect is a redirect to another scheme, host or port, which is not followed.
 	ErrRedirect  = errors.New("redirect to another host is not followed")
 	errRedirects = fmt.Errorf("more than %d redirects in a row", maxRedirects)
+	// ErrChallenge is a page with which a front asks the visitor to prove to be no program.
+	ErrChallenge = errors.New("a front challenges the visitor to prove to be no program")
 )
 
 // Get requests the URL of the settings. Header may be nil.
@@ -61,9 +65,7 @@ func (h *HTTP) Get(ctx context.Context, r *Record, header http.Header) (*Answer,
 // Do sends one request and reads the whole answer, whatever its status. An answer longer than the limit is an error with
 // reason TooLarge.
 func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
-	timing, clientTrace := TraceHTTP()
-	e := &Exchange{Request: method + " " + PrintableURL(rawURL)}
-	r.Exchanges = append(r.Exchanges, e)
+	ctx, timing := r.Begin(ctx, method+" "+PrintableURL(rawURL))
 	secure, host := splitURL(rawURL)
 	if h.tries == nil {
 		h.tries = &secondTries{}
@@ -72,13 +74,9 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 	if secure {
 		defer watch.Record(r)
 	}
-	a, err := h.converse(httptrace.WithClientTrace(ctx, clientTrace), r, e, watch, method, rawURL, header, body)
-	if err != nil {
-		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
-		return nil, err
-	}
-	e.Phases = timing.End("body")
-	return a, nil
+	a, err := h.converse(ctx, r, timing.exchange, watch, method, rawURL, header, body)
+	timing.End("body", err)
+	return a, err
 }
 
 func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *CertificateWatch, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
@@ -98,7 +96,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: sameHost}
+	client := &http.Client{Transport: transport, CheckRedirect: followOnServer, Jar: r.cookies()}
 	if method != http.MethodGet {
 		// Following a redirect would send the request twice, or with another method.
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -125,7 +123,10 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	if resp.TLS == nil && WantsTLS(resp.StatusCode, content) {
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
 	}
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Body: content}
+	if isChallenge(resp.Header) {
+		return nil, failure.OfStatus(resp.StatusCode, resp.Header, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
+	}
+	a := &Answer{Host: config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())), Status: resp.StatusCode, Header: resp.Header, Body: content}
 	switch {
 	case resp.StatusCode != http.StatusBadRequest:
 	case refusesCertificate.Match(content):
@@ -153,15 +154,16 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 	if err != nil {
 		return nil, err
 	}
+	dial := dialUntil(ctx, seen.Watch(h.dial))
 	t := &http.Transport{
-		DialContext:            dialUntil(ctx, seen.Watch(h.dial)),
+		DialContext:            dial,
 		TLSClientConfig:        tlsConfig,
 		DisableKeepAlives:      true,
 		MaxResponseHeaderBytes: MaxHeaderBytes,
 		ExpectContinueTimeout:  time.Second,
 	}
 	if h.Settings.ProxyURL == "" {
-		t.DialTLSContext = dialUntil(ctx, h.dialTLS(t.DialContext, tlsConfig))
+		t.DialTLSContext = dialUntil(ctx, h.dialTLS(dial, tlsConfig))
 		return t, nil
 	}
 	proxy, err := url.Parse(h.Settings.ProxyURL)
@@ -169,7 +171,7 @@ func (h *HTTP) transport(ctx context.Context, watch *CertificateWatch, seen *Wir
 		return nil, fmt.Errorf("parse proxy_url: %w", err)
 	}
 	t.Proxy = http.ProxyURL(proxy)
-	t.DialTLSContext, err = h.dialProxy(proxy.Hostname())
+	t.DialTLSContext, err = h.dialProxy(proxy.Hostname(), dial)
 	return t, err
 }
 
@@ -200,14 +202,14 @@ func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
 }
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
-func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (net.Conn, error), error) {
+func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
 	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
 	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := h.dial(ctx, network, address)
+		conn, err := dial(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
@@ -215,27 +217,52 @@ func (h *HTTP) dialProxy(host string) (func(context.Context, string, string) (ne
 	}, nil
 }
 
-func sameHost(req *http.Request, via []*http.Request) error {
-	if req.URL.Host != via[0].URL.Host || req.URL.Scheme != via[0].URL.Scheme {
+// followOnServer follows a redirect on the same server, up to maxRedirects in a row.
+func followOnServer(req *http.Request, via []*http.Request) error {
+	first := via[0]
+	// A header Host says by which name the server knows itself, and so redirects.
+	named := &url.URL{Scheme: first.URL.Scheme, Host: cmp.Or(first.Host, first.URL.Host)}
+	if !sameServer(req.URL, first.URL) && !sameServer(req.URL, named) {
 		return ErrRedirect
 	}
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
+	// net/http takes another spelling of the host for another host, and leaves the credential out.
+	req.URL.Host, req.Host = first.URL.Host, first.Host
+	if credential, ok := first.Header["Authorization"]; ok {
+		req.Header["Authorization"] = credential
+	}
 	return nil
+}
+
+// sameServer reports whether two URLs lead to the same scheme, host and port, however they are written.
+func sameServer(a, b *url.URL) bool {
+	return a.Scheme == b.Scheme && config.CanonicalServer(a) == config.CanonicalServer(b)
 }
 
 // redirectHint returns what to do about a redirect that is not followed, or "".
 func redirectHint(resp *http.Response) string {
 	to, err := resp.Location()
 	switch {
-	case err != nil || to.Host == resp.Request.URL.Host && to.Scheme == resp.Request.URL.Scheme:
+	case err != nil:
 		return ""
-	case to.Hostname() == resp.Request.URL.Hostname() && to.Scheme == "https":
+	case sameServer(to, resp.Request.URL):
+		return "the service redirects in a circle: open the url in a browser, and set it to the page where that ends"
+	case config.SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
 		return "the service redirects to TLS: write https:// in the url, with the port that it names"
 	}
 	return "the service redirects to another host: write the address that it names in the url"
 }
+
+// isChallenge reports whether an answer is a front's challenge. The fronts that mark theirs do so by a header field of their own.
+func isChallenge(h http.Header) bool {
+	action := h.Get("X-Amzn-Waf-Action")
+	return h.Get("Cf-Mitigated") == "challenge" || action == "challenge" || action == "captcha"
+}
+
+const challengeHint = "the answer is not from the service, but from a front that lets only browsers pass: exempt the exporter's address from its challenges, " +
+	"or set the url to the service behind it"
 
 // readLimited reads r to its end, up to limit bytes. After an error it returns what came before.
 func readLimited(r io.Reader, limit int64) ([]byte, error) {
@@ -274,13 +301,14 @@ func splitURL(raw string) (secure bool, host string) {
 	return u.Scheme == "https", u.Hostname()
 }
 
-// PrintableURL returns a URL without credentials, query and fragment, so that it may be shown.
+// PrintableURL returns a URL without credentials, query and fragment, so that it may be shown. Its host is the one that HTTP asks for.
 func PrintableURL(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
 		return "<no URL>"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	u.Host = strings.Replace(u.Host, u.Hostname(), config.ASCIIHost(u.Hostname()), 1)
 	return u.String()
 }
 
@@ -300,9 +328,22 @@ func (a *Answer) Refusal(method, rawURL string) *failure.Error {
 		return failed.WithHint(a.hint)
 	}
 	if a.Status == http.StatusNotFound {
-		return failed.WithHint("the server answers, but has nothing at " + PathOf(rawURL) + ": correct the path or the port of the url")
+		return failed.WithHint(cmp.Or(a.HostHint(), "the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
 	}
 	return failed
+}
+
+// UnknownHost reports whether the answer is Prosody's to a host that none of its virtual hosts has.
+func (a *Answer) UnknownHost() bool {
+	return a.Status == http.StatusNotFound && bytes.Contains(a.Body, []byte("Unknown host"))
+}
+
+// HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
+func (a *Answer) HostHint() string {
+	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
+		return fmt.Sprintf("the server answers \"Unknown host\" to the name that HTTP clients ask for, as Prosody does: set http_host = %q in its VirtualHost", host)
+	}
+	return ""
 }
 
 // WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
@@ -311,5 +352,5 @@ func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
 		return nil
 	}
 	failed := a.Refusal(method, rawURL)
-	return failed.WithHint(cmp.Or(hints[a.Status], failed.Hint))
+	return failed.WithHint(cmp.Or(a.HostHint(), hints[a.Status], failed.Hint))
 }

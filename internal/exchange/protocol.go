@@ -69,11 +69,12 @@ const (
 
 // identify finds out whether the server speaks TLS or HTTP. It opens up to two connections.
 func (s *TLSServer) identify(ctx context.Context) protocol {
-	request := "HEAD / HTTP/1.1\r\nHost: " + s.Domain + "\r\nConnection: close\r\n\r\n"
+	host := config.ASCIIHost(s.Domain)
+	request := "HEAD / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 	what := unknownProtocol
 	attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // what was found counts
 		// Nothing secret is sent; only the protocol matters.
-		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: s.Domain}) //nolint:gosec // see above
+		secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: host}) //nolint:gosec // see above
 		err := secure.HandshakeContext(ctx)
 		switch {
 		case err == nil:

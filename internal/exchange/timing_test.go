@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
@@ -45,12 +46,19 @@ func TestExchangeTellsItsPhases(t *testing.T) {
 
 // TestNothingIsHeardAfterTheEnd has the transport call back late, as it does of a connection that it goes on to make.
 func TestNothingIsHeardAfterTheEnd(t *testing.T) {
-	timing, clientTrace := TraceHTTP()
+	r := &Record{}
+	ctx, timing := r.Begin(t.Context(), "request")
+	clientTrace := httptrace.ContextClientTrace(ctx)
 	clientTrace.DNSDone(httptrace.DNSDoneInfo{})
-	if got, want := phaseNames(timing.End("failed")), []string{"dns", "failed"}; !slices.Equal(got, want) {
-		t.Errorf("phases: got %q, want %q", got, want)
+	timing.End("body", errors.New("broken"))
+	if got, want := phaseNames(r.Exchanges[0].Phases), []string{"dns", "failed"}; !slices.Equal(got, want) || r.Exchanges[0].Err != "broken" {
+		t.Errorf("phases: got %q and error %q, want %q", got, r.Exchanges[0].Err, want)
 	}
 	clientTrace.GotFirstResponseByte()
+	clientTrace.ConnectDone("tcp", "127.0.0.1:1", nil)
+	if got := r.Exchanges[0].Address; got != "" {
+		t.Errorf("address after the end: got %q", got)
+	}
 	if got, want := phaseNames(timing.phases), []string{"dns", "failed"}; !slices.Equal(got, want) {
 		t.Errorf("phases after the end: got %q, want %q", got, want)
 	}

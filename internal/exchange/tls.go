@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"net/http/httptrace"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -43,9 +42,7 @@ func (s *TLSServer) String() string {
 // Converse connects, negotiates TLS and calls talk, unless it is nil, with the connection. It writes the exchange and the
 // certificate to r. When ctx is done, reads and writes fail with its error.
 func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn) error) error {
-	timing, clientTrace := TraceHTTP()
-	e := &Exchange{Request: s.String()}
-	r.Exchanges = append(r.Exchanges, e)
+	ctx, timing := r.Begin(ctx, s.String())
 	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address)), ALPN: s.ALPN}
 	defer watch.Record(r)
 	if s.tries == nil {
@@ -55,17 +52,18 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	if talk != nil {
 		last = "reply"
 	}
-	if err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
-		if failure.ReasonOf(err) == failure.Throttled {
-			s.tries.avoid()
-		}
+	err := s.converse(ctx, watch, timing, talk)
+	switch {
+	case err == nil:
+		s.tries.forget(whichRefusal, false)
+	case failure.ReasonOf(err) == failure.Throttled:
+		s.tries.avoid()
+		fallthrough
+	default:
 		err = watch.withHint(fmt.Errorf("%s: %w", s, err))
-		e.Phases, e.Err = timing.End("failed"), failure.OneLine(err.Error())
-		return err
 	}
-	e.Phases = timing.End(last)
-	s.tries.forget(whichRefusal, false)
-	return nil
+	timing.End(last, err)
+	return err
 }
 
 func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timing *Timing, talk func(*tls.Conn) error) error {

@@ -21,8 +21,8 @@ import (
 // Wire watches the connections of one exchange, because net/http's errors hide causes: a header that is cut off reads as
 // malformed, and a name server that does not answer reads as a deadline.
 type Wire struct {
-	// unresolved is true while a lookup is under way, and after one without a result.
-	unresolved atomic.Bool
+	// lookup is the host name whose lookup is under way, or was without a result; nil after one with a result.
+	lookup atomic.Pointer[string]
 	// ended is true once the server has closed or reset the newest connection during a read.
 	ended atomic.Bool
 	// secure is true once the client has begun TLS on the newest connection.
@@ -39,8 +39,12 @@ type Wire struct {
 func (w *Wire) Watch(dial DialFunc) DialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-			DNSStart: func(httptrace.DNSStartInfo) { w.unresolved.Store(true) },
-			DNSDone:  func(i httptrace.DNSDoneInfo) { w.unresolved.Store(i.Err != nil) },
+			DNSStart: func(i httptrace.DNSStartInfo) { w.lookup.Store(&i.Host) },
+			DNSDone: func(i httptrace.DNSDoneInfo) {
+				if i.Err == nil {
+					w.lookup.Store(nil)
+				}
+			},
 		}), network, address)
 		if err != nil {
 			return nil, err
@@ -75,8 +79,8 @@ func (w *Wire) Explain(err error) error {
 		}
 	}
 	switch reason := failure.ReasonOf(err); {
-	case reason == failure.Timeout && w.unresolved.Load():
-		return failure.Errorf(failure.DNS, "look up the host name: %w", err).WithHint("the name server does not answer: check the network of the exporter or of its container")
+	case reason == failure.Timeout && w.lookup.Load() != nil:
+		return failure.UnansweredLookup(*w.lookup.Load())
 	case reason == failure.Malformed && w.MetTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):

@@ -50,7 +50,7 @@ var Reasons = []Reason{
 
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
-	DNS:          "the host name does not resolve: the name is wrong, or the service's container is stopped",
+	DNS:          unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",
 	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
 	Closed:       "the connection broke before the answer was complete: the service crashed or is restarting",
 	Timeout:      "no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
@@ -143,13 +143,22 @@ func HasHint(err error) bool {
 	return ok && known.Hint != ""
 }
 
-// HintOf returns the error's own hint, or else its reason's explanation.
-func HintOf(err error) string {
+// HintOf returns the error's own hint, or else what its cause means, or else its reason's explanation.
+func HintOf(err error) string { return hintOf(err, "") }
+
+// hintOf is HintOf for a target in a container, which may be empty.
+func hintOf(err error, container string) string {
 	if known, ok := errors.AsType[*Error](err); ok && known.Hint != "" {
 		return known.Hint
 	}
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
+	}
+	if lacksIPv6(err) {
+		return "the address is an IPv6 one, and the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4 if the name has an IPv4 address too"
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		return lookupAdvice(lookup, container)
 	}
 	return Explain(ReasonOf(err))
 }
@@ -157,7 +166,7 @@ func HintOf(err error) string {
 // AdviceOf returns what to do about a failed probe: the error's hint, or else its reason's explanation and where to look; then another
 // possible cause. Container may be empty. Target must be empty if it has no debug page.
 func AdviceOf(err error, target, container string) string {
-	hint := HintOf(err)
+	hint := hintOf(err, container)
 	if reason := ReasonOf(err); hint == Explain(reason) {
 		hint = strings.TrimSuffix(hint, readLog) + WhereToLook(reason, target, container)
 	}
@@ -217,6 +226,7 @@ func ReasonOf(err error) Reason {
 		{syscall.ENOTDIR, Refused},      // a file is where the socket's directory should be
 		{syscall.EHOSTUNREACH, Refused}, // the container's address is gone
 		{syscall.ENETUNREACH, Refused},
+		{syscall.EADDRNOTAVAIL, Refused}, // of a container without IPv6
 		{syscall.EACCES, Forbidden},
 		{syscall.EPERM, Forbidden},
 		{syscall.ECONNRESET, Closed},
@@ -254,6 +264,16 @@ func ReasonOf(err error) Reason {
 		}
 	}
 	return Internal
+}
+
+// lacksIPv6 reports whether this machine cannot reach any IPv6 address.
+func lacksIPv6(err error) bool {
+	dialed, ok := errors.AsType[*net.OpError](err)
+	if !ok || !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
+		return false
+	}
+	to, ok := dialed.Addr.(*net.TCPAddr)
+	return ok && to.IP.To4() == nil
 }
 
 func isTLS(err error) bool {

@@ -36,6 +36,8 @@ type Target struct {
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
+	// Addresses are the addresses that it is probed at.
+	Addresses collectors.Addresses
 	// Schedule says when readings are due. One made of "@every" is spread by a hash of the name.
 	Schedule cron.Schedule
 	// Timeout is the deadline of one reading.
@@ -247,7 +249,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 			o = outcome{err: failure.Errorf(failure.Panic, "the collector panicked: %v", r)}
 		}
 	}()
-	err := t.Collector.Collect(ctx, b)
+	err := t.Addresses.Collect(ctx, t.Collector, b)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = asTimeout(err)
 	}

@@ -17,6 +17,9 @@ func explainFailure(t *observed) string {
 	meaning := failure.Explain(t.Reason)
 	detail := errorDetail(t.Reason, t.Error)
 	switch {
+	case t.Reason == failure.DNS && t.Hint != "": // the hint says how the lookup failed
+		meaning, _, _ = strings.Cut(t.Hint, ": ")
+		return meaning
 	case detail == "":
 		return meaning
 	case t.Reason == failure.HTTPStatus: // the detail is the status

@@ -34,6 +34,19 @@ func TestFailureTextBeginsWithDetail(t *testing.T) {
 	}
 }
 
+// TestFailureTextSaysHowALookupFailed: the hint begins with what is known, and the reason alone does not say it.
+func TestFailureTextSaysHowALookupFailed(t *testing.T) {
+	for hint, want := range map[string]string{
+		"the name server does not answer: check the network": "the name server does not answer",
+		"": failure.Explain(failure.DNS),
+	} {
+		w := begin(poll.Status{Target: "x", Kind: "tcp", Reason: failure.DNS, Error: "lookup x: i/o timeout", Hint: hint})
+		if got := w.poll(0).service("x").Text; !strings.HasPrefix(got, want) || hint != "" && strings.Contains(got, "name is wrong") {
+			t.Errorf("hint %q: got %q, want %q", hint, got, want)
+		}
+	}
+}
+
 func TestHintNamesContainerOfRole(t *testing.T) {
 	generic := failure.Explain(failure.Refused)
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ func failing() probed {
 	at := time.Date(2026, 3, 14, 3, 17, 0, 0, time.UTC)
 	failed := poll.Reading{
 		Time: at, Reason: "refused", Error: "connect: connection refused", Hint: "Start it.", Count: 12, First: at.Add(-6 * time.Minute),
-		Exchanges: []*exchange.Exchange{{Request: "POST https://irc.example/api"}},
+		Exchanges: []*exchange.Exchange{{Request: "POST https://irc.example/api", Address: "192.0.2.1:443"}},
 	}
 	other := poll.Reading{Time: at.Add(-10 * time.Hour), Reason: "timeout", Error: "no answer", Count: 2, First: at.Add(-11 * time.Hour)}
 	night := poll.Reading{Time: at.Add(-3 * time.Hour), Reason: "timeout", Error: "no complete answer", Count: 3, First: at.Add(-4 * time.Hour)}
@@ -46,8 +46,8 @@ func TestPageOfProbesCollapsesEqualFailures(t *testing.T) {
 	} {
 		page := string(fetch(t, newHandler(failing()), "/debug/targets/irc_rpc", "Accept", accept).body)
 		holds(t, page, wants...)
-		if n := strings.Count(page, "POST https://irc.example/api"); n != 2 {
-			t.Errorf("%s: equal failures are shown %d times, want once in each list", accept, n)
+		if n := strings.Count(page, "POST https://irc.example/api"); n != 2 || !strings.Contains(page, " at 192.0.2.1:443") {
+			t.Errorf("%s: equal failures are shown %d times, want once in each list, with their address", accept, n)
 		}
 	}
 }

@@ -147,6 +147,13 @@ func (p *Process) command(argv ...string) *exec.Cmd {
 	return cmd
 }
 
+// File writes a file into the process' directory and returns its path.
+func (p *Process) File(name, content string) string {
+	p.tb.Helper()
+	p.write(name, []byte(content))
+	return p.path(name)
+}
+
 // Start starts the server unless it runs, always on the same port, and returns when it answers.
 func (p *Process) Start() {
 	p.tb.Helper()

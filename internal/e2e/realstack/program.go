@@ -49,13 +49,6 @@ func (p *Program) serve(path string, argv ...string) {
 	p.Start()
 }
 
-// File writes a file into the program's directory and returns its path.
-func (p *Program) File(name, content string) string {
-	p.tb.Helper()
-	p.write(name, []byte(content))
-	return p.path(name)
-}
-
 // URL returns the server's URL, without a slash at its end.
 func (p *Program) URL() string { return "http://" + p.Addr }
 
