@@ -43,7 +43,7 @@ func (n *Namespace) Run(script string) string {
 	options := append([]string{"no-resolv", "no-hosts", "bind-interfaces", "listen-address=127.0.0.1", "user=root", "pid-file="}, n.zone...)
 	n.write("dnsmasq.conf", []byte(strings.Join(options, "\n")+"\n"))
 	n.write("resolv.conf", []byte("nameserver 127.0.0.1\n"))
-	cmd := n.command("timeout", "60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", prelude+script)
+	cmd := n.command("timeout", "--signal=KILL", "60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", prelude+script)
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	out, err := cmd.Output()
