@@ -181,6 +181,7 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 					continue // only IRC servers do so
 				}
 				for i, s := range steps {
+					synctest.Wait() // the connections before have read what they need
 					f.long, f.every, f.delay, f.connections = s.long, s.every, s.delay, 0
 					var reason failure.Reason
 					err := probe()
