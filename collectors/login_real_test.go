@@ -5,6 +5,7 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,53 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 	// Until the server notices, logins wait for the services.
 	if !exportertest.Eventually(time.Minute, 20*time.Millisecond, func() bool { return failure.ReasonOf(try(settings())) == failure.Unauthorized }) {
 		t.Error("no services: a login is never refused")
+	}
+}
+
+// TestRealXMPPMechanisms logs in at real XMPP servers. A wrong password shows which mechanism the exporter chose. Prosody 13 lists its
+// bindings; Prosody 0.12 and ejabberd offer -PLUS without a list, and ejabberd refuses clients that say they could bind.
+func TestRealXMPPMechanisms(t *testing.T) {
+	t.Parallel()
+	plus := ""
+	if os.Getenv("CHATSTACK_TEST_PROSODY") != "" {
+		plus = "-PLUS"
+	}
+	prosody := func(o realstack.ProsodyOptions) (address, authority string) {
+		server := realstack.StartProsody(t, o)
+		return server.ClientAddr, server.Authority.File
+	}
+	ejabberd := func(hash string) (address, authority string) {
+		server := realstack.StartEjabberdWith(t, realstack.NeverBanned, "auth_scram_hash: "+hash)
+		return server.ClientAddr, server.Authority.File
+	}
+	for _, c := range []struct {
+		start func() (address, authority string)
+		want  string
+	}{
+		{func() (string, string) { return prosody(realstack.ProsodyOptions{}) }, "SCRAM-SHA-1" + plus},
+		{func() (string, string) { return prosody(realstack.ProsodyOptions{PasswordHash: "SHA-256"}) }, "SCRAM-SHA-256" + plus},
+		{func() (string, string) {
+			return prosody(realstack.ProsodyOptions{PasswordHash: "SHA-256", OldTLS: true})
+		}, "SCRAM-SHA-256" + plus},
+		{func() (string, string) { return ejabberd("sha256") }, "SCRAM-SHA-256"},
+		{func() (string, string) { return ejabberd("sha512") }, "SCRAM-SHA-512"},
+	} {
+		address, authority := c.start()
+		try := func(password string) error {
+			s := newXMPPLoginSettings()
+			s.Address, s.User, s.Password, s.CAFile = address, realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(password), authority
+			collector, err := newXMPPLogin(s, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return probeLogin(t, collector)
+		}
+		wantLogin(t, c.want, try(realstack.XMPPPassword), "")
+		failed := try("wrong")
+		wantLogin(t, c.want+" with a wrong password", failed, failure.Unauthorized)
+		if !strings.Contains(fmt.Sprint(failed), "log in by "+c.want+": ") || !strings.Contains(fmt.Sprint(failed), "; the server offers ") {
+			t.Errorf("want %s and what the server offers: %v", c.want, failed)
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	xdg "github.com/xdg-go/scram"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -431,7 +433,7 @@ func TestFloodAfterTheJoinEndsTheSession(t *testing.T) {
 // TestSCRAMFollowsItsRFC repeats the example of RFC 7677.
 func TestSCRAMFollowsItsRFC(t *testing.T) {
 	t.Parallel()
-	s, err := newSCRAM(hashes["SCRAM-SHA-256"], "user", "pencil", 4096)
+	s, err := newSCRAM(hashes["SCRAM-SHA-256"], "user", "pencil", 4096, xdg.ChannelBinding{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +451,7 @@ func TestSCRAMFollowsItsRFC(t *testing.T) {
 // TestComputationEndsWithTheProbe demands hours of work.
 func TestComputationEndsWithTheProbe(t *testing.T) {
 	t.Parallel()
-	s, err := newSCRAM(hashes["SCRAM-SHA-1"], "user", "pencil", 2_000_000_000)
+	s, err := newSCRAM(hashes["SCRAM-SHA-1"], "user", "pencil", 2_000_000_000, xdg.ChannelBinding{})
 	if err != nil {
 		t.Fatal(err)
 	}
