@@ -120,7 +120,24 @@ func TestHostileIRCServerEndsALogin(t *testing.T) {
 			map[string]string{"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE": "AUTHENTICATE +\r\n"},
 			maxLogin, failure.Malformed,
 		},
-		"a login for nothing": {"p", map[string]string{"CAP LS": ":s 903 n :welcome\r\n"}, maxLogin, failure.Malformed},
+		"a challenge without an end": {
+			"p",
+			map[string]string{
+				"CAP LS": ":s CAP * LS :sasl=SCRAM-SHA-256\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE SCRAM": "AUTHENTICATE +\r\n",
+				"AUTHENTICATE biws": "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n",
+			},
+			maxLogin, failure.TooLarge,
+		},
+		"mechanism after mechanism": {
+			"p",
+			map[string]string{
+				"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n",
+				"AUTHENTICATE": ":s 908 n " + strings.Join(mechanisms, ",") + " :are available\r\n:s 904 n :no\r\n",
+			},
+			maxLogin, failure.Unauthorized,
+		},
+		"a refusal of nothing, and a list": {"", map[string]string{"CAP LS": ":s 908 n PLAIN :are available\r\n:s 904 n :no\r\n"}, maxLogin, failure.Unauthorized},
+		"a login for nothing":              {"p", map[string]string{"CAP LS": ":s 903 n :welcome\r\n"}, maxLogin, failure.Malformed},
 		"ban": {
 			"",
 			map[string]string{"CAP LS": ":s 465 n :You are not welcome\r\n", "NICK": "ERROR :Closing Link: n[192.0.2.1] (K-lined)\r\n"},
