@@ -91,11 +91,11 @@ func (s *Identity) Credential() pacing.Credential { return httpCredential(s.URL,
 
 // login is a credential for a chat server, which counts failed logins on all its ports together.
 func (s *IRCAccount) login() pacing.Credential {
-	if s.Password.IsZero() {
+	if s.Password.IsZero() && s.ServerPassword.IsZero() {
 		return pacing.Credential{}
 	}
 	account := s.account("")
-	return pacing.Credential{Server: "irc " + hostOf(account.Address), Account: digest(account.User, s.Password.Reveal()), Login: true}
+	return pacing.Credential{Server: "irc " + hostOf(account.Address), Account: digest(account.User, s.Password.Reveal(), s.ServerPassword.Reveal()), Login: true}
 }
 
 func (s *XMPPAccount) login() pacing.Credential {

@@ -5,6 +5,7 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,11 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 	login("with an account", func(*IRCLogin) {}, "")
 	login("without an account", func(s *IRCLogin) { s.Password = config.Secret{} }, "")
 	login("wrong password", func(s *IRCLogin) { s.Password = config.NewSecret("wrong") }, failure.Unauthorized)
+	wrong := settings()
+	wrong.Password = config.NewSecret("wrong")
+	if err := try(wrong); !strings.Contains(fmt.Sprint(err), "by PLAIN") || !strings.Contains(fmt.Sprint(err), "the server offers ") {
+		t.Errorf("a refusal names neither the mechanism nor the offer: %v", err)
+	}
 	login("unknown account", func(s *IRCLogin) { s.User = "nobody" }, failure.Unauthorized)
 	login("another authority", func(s *IRCLogin) { s.CAFile = realstack.NewAuthority(t).File }, failure.TLS)
 	services.Hang()
@@ -113,6 +119,85 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 	// Until the server notices, logins wait for the services.
 	if !exportertest.Eventually(time.Minute, 20*time.Millisecond, func() bool { return failure.ReasonOf(try(settings())) == failure.Unauthorized }) {
 		t.Error("no services: a login is never refused")
+	}
+}
+
+// TestRealIRCServerPassword connects to real IRC servers that demand a password of everybody. Each refuses in its own words.
+func TestRealIRCServerPassword(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		server *realstack.IRC
+		wrong  failure.Reason
+		hint   string // for a wrong password
+	}{
+		{realstack.StartClosedNgIRCd(t), failure.Unauthorized, "correct server_password"},
+		{realstack.StartClosedInspIRCd(t), failure.Forbidden, "set or correct server_password"},
+	} {
+		port, err := newIRCTLS(&IRCTLS{Address: c.server.TLSAddr, TLS: config.TLS{CAFile: c.server.Authority.File}}, Deps{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLogin(t, "irc_tls, which does not register", probeLogin(t, port), "")
+		for password, want := range map[string]failure.Reason{realstack.ServerPassword: "", "wrong": c.wrong, "": failure.Forbidden} {
+			s := newIRCLoginSettings()
+			s.Address, s.CAFile, s.ServerPassword = c.server.TLSAddr, c.server.Authority.File, config.NewSecret(password)
+			collector, err := newIRCLogin(s, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			failed := probeLogin(t, collector)
+			wantLogin(t, fmt.Sprintf("%s with %q", c.server.Addr, password), failed, want)
+			if password == "wrong" && !strings.Contains(failure.HintOf(failed), c.hint) {
+				t.Errorf("the hint for a wrong password is %q, want %q", failure.HintOf(failed), c.hint)
+			}
+		}
+	}
+}
+
+// TestRealXMPPMechanisms logs in at real XMPP servers. A wrong password shows which mechanism the exporter chose. Prosody 13 lists its
+// bindings; Prosody 0.12 and ejabberd offer -PLUS without a list, and ejabberd refuses clients that say they could bind.
+func TestRealXMPPMechanisms(t *testing.T) {
+	t.Parallel()
+	plus := ""
+	if os.Getenv("CHATSTACK_TEST_PROSODY") != "" {
+		plus = "-PLUS"
+	}
+	prosody := func(o realstack.ProsodyOptions) (address, authority string) {
+		server := realstack.StartProsody(t, o)
+		return server.ClientAddr, server.Authority.File
+	}
+	ejabberd := func(hash string) (address, authority string) {
+		server := realstack.StartEjabberdWith(t, realstack.NeverBanned, "auth_scram_hash: "+hash)
+		return server.ClientAddr, server.Authority.File
+	}
+	for _, c := range []struct {
+		start func() (address, authority string)
+		want  string
+	}{
+		{func() (string, string) { return prosody(realstack.ProsodyOptions{}) }, "SCRAM-SHA-1" + plus},
+		{func() (string, string) { return prosody(realstack.ProsodyOptions{PasswordHash: "SHA-256"}) }, "SCRAM-SHA-256" + plus},
+		{func() (string, string) {
+			return prosody(realstack.ProsodyOptions{PasswordHash: "SHA-256", OldTLS: true})
+		}, "SCRAM-SHA-256" + plus},
+		{func() (string, string) { return ejabberd("sha256") }, "SCRAM-SHA-256"},
+		{func() (string, string) { return ejabberd("sha512") }, "SCRAM-SHA-512"},
+	} {
+		address, authority := c.start()
+		try := func(password string) error {
+			s := newXMPPLoginSettings()
+			s.Address, s.User, s.Password, s.CAFile = address, realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(password), authority
+			collector, err := newXMPPLogin(s, Deps{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return probeLogin(t, collector)
+		}
+		wantLogin(t, c.want, try(realstack.XMPPPassword), "")
+		failed := try("wrong")
+		wantLogin(t, c.want+" with a wrong password", failed, failure.Unauthorized)
+		if !strings.Contains(fmt.Sprint(failed), "log in by "+c.want+": ") || !strings.Contains(fmt.Sprint(failed), "; the server offers ") {
+			t.Errorf("want %s and what the server offers: %v", c.want, failed)
+		}
 	}
 }
 

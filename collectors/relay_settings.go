@@ -19,9 +19,13 @@ type IRCAccount struct {
 	Plain bool `yaml:"plain"`
 	// Nick is the nick; "irccheck" if unset.
 	Nick string `yaml:"nick"`
-	// User and Password log in by SASL PLAIN. User is Nick if unset; without a password, there is no login.
-	User              string        `yaml:"user"`
-	Password          config.Secret `yaml:"password"`
+	// ServerPassword is the password of the server, which it demands of every connection (PASS).
+	ServerPassword config.Secret `yaml:"server_password"`
+	// User and Password log in by SASL. User is Nick if unset; without a password, there is no login.
+	User     string        `yaml:"user"`
+	Password config.Secret `yaml:"password"`
+	// SCRAMIterations limits the work of a login that the server may demand.
+	SCRAMIterations   int `yaml:"scram_iterations"`
 	config.Connection `yaml:",inline"`
 	config.TLS        `yaml:",inline"`
 }
@@ -45,7 +49,7 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 	}
 	return &chat.IRC{
 		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Connection: a.Connection, IRC: true, Trust: a.TLS}, Plain: a.Plain},
-		Nick:   a.Nick, User: user, Password: a.Password, Channel: channel,
+		Nick:   a.Nick, ServerPassword: a.ServerPassword, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Channel: channel,
 	}
 }
 
@@ -61,12 +65,13 @@ func (a *IRCAccount) checkAccount(r *config.Report) {
 		r.Faultf("plain", "is true, so there is no certificate to check; remove it, or the TLS keys")
 	}
 	a.CheckConnection(r)
+	checkIterations(r, a.SCRAMIterations)
 	a.TLS.Check(r)
 }
 
 func (a *IRCAccount) warnings() []string {
-	if a.Plain && !a.Password.IsZero() {
-		return []string{"plain sends the password of the IRC account unencrypted; use the server's TLS port where the network is not your own"}
+	if a.Plain && (!a.Password.IsZero() || !a.ServerPassword.IsZero()) {
+		return []string{"plain sends passwords to the IRC server unencrypted; use the server's TLS port where the network is not your own"}
 	}
 	return a.TLS.Warnings()
 }
@@ -92,6 +97,10 @@ const (
 	defaultSCRAMIterations = 100_000
 	maxSCRAMIterations     = 1_000_000
 )
+
+func newIRCAccount() IRCAccount {
+	return IRCAccount{Nick: ircNick, SCRAMIterations: defaultSCRAMIterations}
+}
 
 func newXMPPAccount() XMPPAccount { return XMPPAccount{SCRAMIterations: defaultSCRAMIterations} }
 
@@ -131,11 +140,15 @@ func (a *XMPPAccount) checkAccount(r *config.Report) {
 	if a.Password.IsZero() {
 		r.Faultf("password", "must be set: the password of the XMPP account, in password or password_file")
 	}
-	if n := a.SCRAMIterations; n < minSCRAMIterations || n > maxSCRAMIterations {
-		r.Faultf("scram_iterations", "is %d, must be %d to %d", n, minSCRAMIterations, maxSCRAMIterations)
-	}
+	checkIterations(r, a.SCRAMIterations)
 	a.CheckConnection(r)
 	a.TLS.Check(r)
+}
+
+func checkIterations(r *config.Report, n int) {
+	if n < minSCRAMIterations || n > maxSCRAMIterations {
+		r.Faultf("scram_iterations", "is %d, must be %d to %d", n, minSCRAMIterations, maxSCRAMIterations)
+	}
 }
 
 // Relay is the block of a bridge between IRC and XMPP, whose relaying is checked with messages.
@@ -169,7 +182,7 @@ type RelayXMPP struct {
 func newRelaySettings() *Relay {
 	return &Relay{
 		Target: config.Target{Timeout: config.Duration(15 * time.Second)},
-		IRC:    RelayIRC{IRCAccount: IRCAccount{Nick: ircNick}}, XMPP: RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
+		IRC:    RelayIRC{IRCAccount: newIRCAccount()}, XMPP: RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
 		Prefix: "chatstack check", Deadline: config.Duration(10 * time.Second), Slow: config.Duration(5 * time.Second),
 	}
 }
@@ -252,7 +265,7 @@ type IRCLogin struct {
 	IRCAccount    `yaml:",inline"`
 }
 
-func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: IRCAccount{Nick: ircNick}} }
+func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: newIRCAccount()} }
 
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *IRCLogin) Environ(*config.Env) {}

@@ -95,7 +95,7 @@ type App struct {
 	listeners   []net.Listener
 	public      publicServer
 	health      *healthServer
-	reloads     chan chan error
+	reloads     chan reload
 	manager     *serviceManager
 	// pageLimit is the largest metrics page that fits the memory limit of the process; 0 if no limit applies.
 	pageLimit config.Bytes
@@ -152,7 +152,7 @@ func New(o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	a := &App{options: o, log: o.Log, own: newOwnMetrics(), logins: pacing.NewLogins(), reloads: make(chan chan error), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
+	a := &App{options: o, log: o.Log, own: newOwnMetrics(), logins: pacing.NewLogins(), reloads: make(chan reload), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -235,7 +235,6 @@ func (a *App) adopt(cfg *config.Config) error {
 	a.own.describe(cfg)
 	a.maintenance.Configure(cfg.Maintenance)
 	a.judge.configure(cfg)
-	a.logins.Resume(time.Now())
 	var previous *poll.Poller
 	if old != nil {
 		previous = old.poller
@@ -454,6 +453,7 @@ func (a *App) Run(ctx context.Context) error {
 	if path := a.options.Web.WebConfigFile; path != nil && *path != "" {
 		others.Go(func() { watchWebConfig(beside, *path, a.log) })
 	}
+	others.Go(func() { a.watchSecretFiles(beside) })
 	defer others.Wait()
 	defer stopBeside()
 	defer stopRecording()
@@ -466,10 +466,10 @@ func (a *App) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			a.log.Info("stopping", "cause", context.Cause(ctx))
 			running = false
-		case done := <-a.reloads:
+		case r := <-a.reloads:
 			var reloadErr error
-			stopPolling, reloadErr = a.reload(ctx, stopPolling)
-			done <- reloadErr
+			stopPolling, reloadErr = r.apply(ctx, stopPolling)
+			r.done <- reloadErr
 		}
 	}
 	a.manager.stopping()
@@ -499,47 +499,6 @@ func (a *App) poll(ctx context.Context) (stop func()) {
 		cancel()
 		<-ended
 	}
-}
-
-// Reload loads the configuration again and applies it. An invalid configuration changes nothing.
-func (a *App) Reload(ctx context.Context) error {
-	done := make(chan error, 1)
-	select {
-	case a.reloads <- done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// reload loads the configuration and, if it is valid, replaces the poller. It returns the function that stops the poller that runs then.
-func (a *App) reload(ctx context.Context, stop func()) (func(), error) {
-	a.manager.reloading()
-	cfg, err := LoadConfig(a.options)
-	if err == nil {
-		err = a.restartFor(cfg)
-	}
-	if err == nil {
-		stop()
-		err = a.adopt(cfg)
-		stop = a.poll(ctx)
-	}
-	a.own.reloaded(err)
-	a.reloadError.Store(&err)
-	a.current.Load().poller.Refresh()
-	if err != nil {
-		a.manager.ready("the configuration was not reloaded; the log says why")
-		a.log.Error("configuration was not reloaded; the exporter keeps the current one", "err", err)
-		return stop, fmt.Errorf("reload configuration: %w", err)
-	}
-	a.manager.ready("the configuration was reloaded")
-	a.log.Info("configuration reloaded", "targets", len(cfg.Targets))
-	return stop, nil
 }
 
 func (a *App) serve() error {

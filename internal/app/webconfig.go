@@ -25,14 +25,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
-// webConfigInterval is how often a running exporter checks the file of --web.config.file. Every request reads that file again, so an
-// error in it takes effect at once.
-const webConfigInterval = 10 * time.Second
-
-// watchWebConfig logs once when the file becomes invalid, and once when it is valid again, until ctx is done. Otherwise TLS would fail
-// without a log line, and clients with a password would only see a status 500.
+// watchWebConfig logs once when the file becomes invalid, and once when it is valid again, until ctx is done. Every request reads the file
+// again: otherwise TLS would fail without a log line, and clients with a password would only see a status 500.
 func watchWebConfig(ctx context.Context, path string, log *slog.Logger) {
-	tick := time.NewTicker(webConfigInterval)
+	tick := time.NewTicker(filesInterval)
 	defer tick.Stop()
 	logged := ""
 	for {

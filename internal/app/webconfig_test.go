@@ -107,7 +107,7 @@ func TestInvalidWebConfigurationIsLoggedOnce(t *testing.T) {
 		running.Go(func() { watchWebConfig(ctx, path, slog.New(slog.NewTextHandler(log, nil))) })
 		count := func(text string, want int) {
 			t.Helper()
-			time.Sleep(5 * webConfigInterval)
+			time.Sleep(5 * filesInterval)
 			synctest.Wait()
 			if got := strings.Count(log.String(), text); got != want {
 				t.Errorf("logged %d times %q, want %d:\n%s", got, text, want, log)

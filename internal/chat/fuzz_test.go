@@ -56,6 +56,7 @@ func FuzzStanzas(f *testing.F) {
 func FuzzIRCSession(f *testing.F) {
 	for _, text := range []string{
 		":s CAP * LS :sasl=PLAIN echo-message\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\n:s 903 n :ok\r\n:s 001 n :hi\r\n:s 366 n #c :End\r\n",
+		":s CAP * LS :sasl=SCRAM-SHA-256,PLAIN\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\nAUTHENTICATE cj14\r\n:s 908 n PLAIN :x\r\n:s 904 n :no\r\n:s 903 n :ok\r\n",
 		"PING\r\n", "@a=b :x 353\r\n", ":s 001\r\n:n NICK\r\n:s 433 * n :taken\r\n", ":a KICK #c n\r\n", "ERROR\r\n", ":n!a@b PART #c\r\nFAIL PRIVMSG\r\n",
 	} {
 		f.Add(text)

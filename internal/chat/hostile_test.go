@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	xdg "github.com/xdg-go/scram"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -118,7 +120,24 @@ func TestHostileIRCServerEndsALogin(t *testing.T) {
 			map[string]string{"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE": "AUTHENTICATE +\r\n"},
 			maxLogin, failure.Malformed,
 		},
-		"a login for nothing": {"p", map[string]string{"CAP LS": ":s 903 n :welcome\r\n"}, maxLogin, failure.Malformed},
+		"a challenge without an end": {
+			"p",
+			map[string]string{
+				"CAP LS": ":s CAP * LS :sasl=SCRAM-SHA-256\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE SCRAM": "AUTHENTICATE +\r\n",
+				"AUTHENTICATE biws": "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n",
+			},
+			maxLogin, failure.TooLarge,
+		},
+		"mechanism after mechanism": {
+			"p",
+			map[string]string{
+				"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n",
+				"AUTHENTICATE": ":s 908 n " + strings.Join(mechanisms, ",") + " :are available\r\n:s 904 n :no\r\n",
+			},
+			maxLogin, failure.Unauthorized,
+		},
+		"a refusal of nothing, and a list": {"", map[string]string{"CAP LS": ":s 908 n PLAIN :are available\r\n:s 904 n :no\r\n"}, maxLogin, failure.Unauthorized},
+		"a login for nothing":              {"p", map[string]string{"CAP LS": ":s 903 n :welcome\r\n"}, maxLogin, failure.Malformed},
 		"ban": {
 			"",
 			map[string]string{"CAP LS": ":s 465 n :You are not welcome\r\n", "NICK": "ERROR :Closing Link: n[192.0.2.1] (K-lined)\r\n"},
@@ -431,7 +450,7 @@ func TestFloodAfterTheJoinEndsTheSession(t *testing.T) {
 // TestSCRAMFollowsItsRFC repeats the example of RFC 7677.
 func TestSCRAMFollowsItsRFC(t *testing.T) {
 	t.Parallel()
-	s, err := newSCRAM(hashes["SCRAM-SHA-256"], "user", "pencil", 4096)
+	s, err := newSCRAM(hashes["SCRAM-SHA-256"], "user", "pencil", 4096, xdg.ChannelBinding{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +468,7 @@ func TestSCRAMFollowsItsRFC(t *testing.T) {
 // TestComputationEndsWithTheProbe demands hours of work.
 func TestComputationEndsWithTheProbe(t *testing.T) {
 	t.Parallel()
-	s, err := newSCRAM(hashes["SCRAM-SHA-1"], "user", "pencil", 2_000_000_000)
+	s, err := newSCRAM(hashes["SCRAM-SHA-1"], "user", "pencil", 2_000_000_000, xdg.ChannelBinding{})
 	if err != nil {
 		t.Fatal(err)
 	}

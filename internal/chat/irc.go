@@ -3,7 +3,6 @@ package chat
 import (
 	"bufio"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"regexp"
@@ -20,9 +19,13 @@ import (
 type IRC struct {
 	Server
 	Nick string
-	// User and Password log in by SASL PLAIN; without a password, the session has no account.
+	// ServerPassword is what the server demands of every connection (PASS); empty if it demands nothing.
+	ServerPassword config.Secret
+	// User and Password log in by SASL; without a password, the session has no account.
 	User     string
 	Password config.Secret
+	// Iterations is how much work a login by SCRAM may take at most.
+	Iterations int
 	// Channel is the channel to join; "" for none.
 	Channel string
 }
@@ -30,8 +33,6 @@ type IRC struct {
 const (
 	// maxNicks is how many nicks are tried if the first is taken.
 	maxNicks = 5
-	// saslChunk is the length of a line of SASL; a shorter one ends the message.
-	saslChunk = 400
 	// maxNickLength is what every server accepts, in bytes.
 	maxNickLength = 9
 	// maxLine bounds one line, in bytes: 8191 of tags and 512 of the message, and some more.
@@ -67,8 +68,7 @@ type ircSession struct {
 	nicks    int
 	offered  map[string]bool // which of the capabilities that we use
 	echoes   bool            // the server sends our own messages back
-	// loggingIn, shown (the password) and loggedIn are about the account.
-	loggingIn, shown, loggedIn bool
+	sasl     ircLogin
 	// refused is what the server said of a ban. It says more in the ERROR line that follows.
 	refused error
 
@@ -153,7 +153,11 @@ func (s *ircSession) send(line string) error {
 
 // login registers, logs in to the account and joins the channel.
 func (s *ircSession) login() error {
-	for _, line := range []string{"CAP LS 302", "NICK " + s.nick, "USER " + s.account.Nick + " 0 * :chatstack_exporter"} {
+	lines := []string{"CAP LS 302", "NICK " + s.nick, "USER " + s.account.Nick + " 0 * :chatstack_exporter"}
+	if password := s.account.ServerPassword; !password.IsZero() {
+		lines = slices.Insert(lines, 1, "PASS :"+password.Reveal())
+	}
+	for _, line := range lines {
 		if err := s.send(line); err != nil {
 			return fmt.Errorf("register: %w", err)
 		}
@@ -176,7 +180,7 @@ func (s *ircSession) noAnswer(err error) error {
 	if s.refused != nil {
 		return s.refused
 	}
-	if !s.loggingIn || failure.ReasonOf(err) != failure.Timeout {
+	if !s.sasl.pending() || failure.ReasonOf(err) != failure.Timeout {
 		return err
 	}
 	return failure.Errorf(failure.Timeout, "log in as %s: no answer: %w", s.account.User, err).
@@ -195,35 +199,24 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	case "CAP":
 		return false, s.negotiate(line)
 	case "AUTHENTICATE":
-		return false, s.authenticate(line.param(0))
-	case "900", "908": // logged in, or a list of mechanisms
+		return false, s.challenged(line.param(0))
+	case "900": // logged in
 	case "903":
-		if !s.shown {
-			return false, failure.Errorf(failure.Malformed, "log in as %s: the IRC server accepts the login before it has the password", s.account.User)
-		}
-		s.loggingIn, s.loggedIn = false, true
-		s.conn.reached(stageJoin)
-		return false, s.send("CAP END")
+		return false, s.acceptedLogin()
+	case "908":
+		s.sasl.list(line.param(1))
 	case "902", "904", "905", "906", "907":
-		if failure.LimitsAddress(line.last()) {
-			return false, failure.Errorf(failure.Throttled, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
-		}
-		refused := failure.Errorf(failure.Unauthorized, "log in as %s: %s", s.account.User, failure.OneLine(line.last()))
-		if !s.shown {
-			refused = refused.BeforeLogin() // such as without services
-		}
-		return false, refused.WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
+		return false, s.refusedLogin(line)
 	case "433", "436", "437":
 		return false, s.nextNick(line)
 	case "432":
 		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set nick to one that the IRC server accepts")
 	case "464":
-		return false, failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(line.last())).
-			WithHint("the IRC server requires a password for connections: exempt the exporter's address there")
+		return false, s.refusedPassword(line.last())
 	case "465":
 		s.refused = exchange.BannedByIRC(line.last())
 	case "001":
-		if !s.account.Password.IsZero() && !s.loggedIn {
+		if !s.account.Password.IsZero() && !s.sasl.done {
 			return false, errNoSASL // the server does not know CAP
 		}
 		s.nick = line.param(0)
@@ -233,15 +226,42 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		}
 		return false, s.send("JOIN " + channel)
 	case "ERROR":
-		return false, exchange.EndedByIRC(s.refused, line.last())
+		return false, s.endedEarly(line.last())
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
 	}
 	return false, nil
 }
 
-var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
-	WithHint("its services are not linked, or it does not support SASL: link them, or remove the IRC password to check without an account")
+// aboutPassword matches the words of ngIRCd, UnrealIRCd and others, notAdmitted those of InspIRCd and others, which name no password.
+var (
+	aboutPassword = regexp.MustCompile(`(?i)\bpassword\b`)
+	notAdmitted   = regexp.MustCompile(`(?i)access denied by configuration|not authori[sz]ed|unauthori[sz]ed connection`)
+)
+
+// endedEarly is the failure of a connection that the server ends before it is registered.
+func (s *ircSession) endedEarly(words string) error {
+	switch {
+	case s.refused != nil || failure.LimitsAddress(words) || s.sasl.pending():
+		return exchange.EndedByIRC(s.refused, words)
+	case aboutPassword.MatchString(words):
+		return s.refusedPassword(words)
+	case notAdmitted.MatchString(words):
+		return failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(words)).
+			WithHint("no rule of the IRC server admits this connection: if it requires a password, set or correct server_password; else admit the exporter's address there")
+	}
+	return exchange.EndedByIRC(nil, words)
+}
+
+// refusedPassword is the failure of a connection without the password that the server demands of everybody.
+func (s *ircSession) refusedPassword(words string) error {
+	if s.account.ServerPassword.IsZero() {
+		return failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(words)).
+			WithHint("the IRC server requires a password for connections: set server_password, or exempt the exporter's address there")
+	}
+	return failure.Errorf(failure.Unauthorized, "the IRC server refuses server_password: %s", failure.OneLine(words)).
+		WithHint("correct server_password: it is the password of the IRC server, not of an account")
+}
 
 // capabilities are those that a session asks for.
 var capabilities = []string{"sasl", "echo-message"}
@@ -252,8 +272,12 @@ func (s *ircSession) negotiate(line *ircLine) error {
 	switch line.param(1) {
 	case "LS":
 		for capability := range strings.FieldsSeq(line.last()) {
-			if name, _, _ := strings.Cut(capability, "="); slices.Contains(capabilities, name) {
+			name, value, _ := strings.Cut(capability, "=")
+			if slices.Contains(capabilities, name) {
 				s.offered[name] = true
+			}
+			if name == "sasl" {
+				s.sasl.list(value)
 			}
 		}
 		if line.param(2) == "*" {
@@ -276,8 +300,7 @@ func (s *ircSession) negotiate(line *ircLine) error {
 		acknowledged := strings.Fields(line.last())
 		s.echoes = slices.Contains(acknowledged, "echo-message")
 		if sasl && slices.Contains(acknowledged, "sasl") {
-			s.loggingIn = true
-			return s.send("AUTHENTICATE PLAIN")
+			return s.beginLogin()
 		}
 		return s.send("CAP END")
 	case "NAK":
@@ -287,26 +310,6 @@ func (s *ircSession) negotiate(line *ircLine) error {
 		return s.send("CAP END")
 	}
 	return nil
-}
-
-// authenticate sends the account's name and password by SASL PLAIN (RFC 4616), once.
-func (s *ircSession) authenticate(challenge string) error {
-	a := s.account
-	if !s.loggingIn || s.shown || challenge != "+" {
-		return failure.Errorf(failure.Malformed, "log in as %s: the IRC server sends a challenge that SASL PLAIN does not have", a.User)
-	}
-	s.shown = true
-	encoded := base64.StdEncoding.EncodeToString([]byte(a.User + "\x00" + a.User + "\x00" + a.Password.Reveal()))
-	for len(encoded) >= saslChunk {
-		if err := s.send("AUTHENTICATE " + encoded[:saslChunk]); err != nil {
-			return err
-		}
-		encoded = encoded[saslChunk:]
-	}
-	if encoded == "" {
-		encoded = "+"
-	}
-	return s.send("AUTHENTICATE " + encoded)
 }
 
 // nextNick tries another nick: the server may still hold the last session.

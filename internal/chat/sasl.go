@@ -1,43 +1,78 @@
 package chat
 
 import (
-	"context"
-	"encoding/base64"
-	"errors"
+	"cmp"
+	"crypto/tls"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	xdg "github.com/xdg-go/scram"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// mechanisms are what the session can use, the best first.
-var mechanisms = []string{"SCRAM-SHA-256", "SCRAM-SHA-1", "PLAIN"}
+// xmppOffer is how a server lets clients log in.
+type xmppOffer struct {
+	mechanisms []string
+	// bindings are the types of its channel bindings (XEP-0440). A server that does not list them may still have some.
+	bindings []string
+}
+
+func offerOf(features *element) (o xmppOffer) {
+	if list := features.child(nsSASL, "mechanisms"); list != nil {
+		for i := range list.Children {
+			o.mechanisms = append(o.mechanisms, list.Children[i].Text)
+		}
+	}
+	if list := features.child(nsBindings, "sasl-channel-binding"); list != nil {
+		for i := range list.Children {
+			o.bindings = append(o.bindings, list.Children[i].attr("type"))
+		}
+	}
+	return o
+}
+
+// binding returns the best channel binding that both the connection and its server have; the zero value if there is none.
+func (l *link) binding(supported []string) xdg.ChannelBinding {
+	secure, ok := l.Conn.(*tls.Conn)
+	if !ok {
+		return xdg.ChannelBinding{}
+	}
+	state := secure.ConnectionState()
+	exporter, _ := xdg.NewTLSExporterBinding(&state)       // none before TLS 1.3 without the extended master secret
+	endPoint, _ := xdg.NewTLSServerEndpointBinding(&state) // none for a certificate whose signature has no hash function
+	unique := xdg.NewTLSUniqueBinding(state.TLSUnique)     // none from TLS 1.3 on
+	for _, b := range []xdg.ChannelBinding{exporter, endPoint, unique} {
+		if b.IsSupported() && slices.Contains(supported, string(b.Type)) {
+			return b
+		}
+	}
+	return xdg.ChannelBinding{}
+}
 
 // authenticate logs in with the best mechanism that the server offers (RFC 6120, section 6). The connection is encrypted.
 func (s *xmppSession) authenticate(features *element) error {
-	var offered []string
-	if list := features.child(nsSASL, "mechanisms"); list != nil {
-		for i := range list.Children {
-			offered = append(offered, list.Children[i].Text)
-		}
-	}
-	i := slices.IndexFunc(mechanisms, func(m string) bool { return slices.Contains(offered, m) })
-	if i < 0 {
-		return failure.Errorf(failure.Unauthorized, "log in: the server offers none of %s", strings.Join(mechanisms, ", ")).BeforeLogin().
-			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections")
-	}
-	mechanism := mechanisms[i]
-	if mechanism == "PLAIN" && s.account.Trust.InsecureSkipVerify {
-		return failure.Errorf(failure.TLS, "log in: the server offers only PLAIN, which would show the password to whoever answers in its place").
+	offer := offerOf(features)
+	bound := s.conn.binding(offer.bindings)
+	mechanism := bestMechanism(offer.mechanisms, bound.IsSupported())
+	switch {
+	case mechanism == "":
+		return failure.Errorf(failure.Unauthorized, "log in: %s, none that the exporter can use here", theOffer(offer.mechanisms)).BeforeLogin().
+			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections. The exporter can use SCRAM and PLAIN; " +
+				"with -PLUS only where the server lists a channel binding of this connection (XEP-0440)")
+	case mechanism == plainText && s.account.Trust.InsecureSkipVerify:
+		return failure.Errorf(failure.TLS, "log in: %s; PLAIN would show the password to whoever answers in its place", theOffer(offer.mechanisms)).
 			WithHint("enable SCRAM in the XMPP server, or have its certificate verified: remove insecure_skip_verify")
 	}
-	first, step, err := s.begin(mechanism)
+	account := saslAccount{user: s.account.User, password: s.account.Password.Reveal(), iterations: s.account.Iterations}
+	login, err := account.begin(mechanism, bound)
 	if err != nil {
-		return failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().WithHint("the account's name or password contains characters that SCRAM does not allow")
+		return err
 	}
-	request := fmt.Sprintf("<auth xmlns='%s' mechanism='%s'>%s</auth>", nsSASL, mechanism, first)
+	request := fmt.Sprintf("<auth xmlns='%s' mechanism='%s'>%s</auth>", nsSASL, mechanism, login.first)
 	for range maxChallenges {
 		if err := s.write(request); err != nil {
 			return err
@@ -46,77 +81,58 @@ func (s *xmppSession) authenticate(features *element) error {
 		if err != nil {
 			return err
 		}
-		success := answer.XMLName.Local == "success"
-		switch {
-		case answer.XMLName.Local == "failure":
-			return refusedLogin(answer)
-		case !success && answer.XMLName.Local != "challenge":
+		message := strings.TrimPrefix(strings.TrimSpace(answer.Text), "=") // alone, it is an empty message
+		switch answer.XMLName.Local {
+		case "failure":
+			return refusedLogin(answer, &offer, login)
+		case "success":
+			if message != "" && login.scram != nil {
+				_, err = login.answer(s.conn.session, message)
+			}
+			if err = cmp.Or(err, login.accepted()); err != nil {
+				return unproved(err)
+			}
+			return nil
+		case "challenge":
+			response, err := login.answer(s.conn.session, message)
+			if err != nil {
+				return unproved(err)
+			}
+			request = fmt.Sprintf("<response xmlns='%s'>%s</response>", nsSASL, response)
+		default:
 			return failure.Errorf(failure.Malformed, "log in: the server answers with %q", failure.OneLine(answer.XMLName.Local))
 		}
-		response, proved, err := step(answer.Text)
-		if success && err == nil && !proved {
-			err = errors.New("it accepts the login without a proof")
-		}
-		if err != nil {
-			return unproved(err)
-		}
-		if success {
-			return nil
-		}
-		request = fmt.Sprintf("<response xmlns='%s'>%s</response>", nsSASL, response)
 	}
 	return failure.Errorf(failure.Malformed, "log in: more than %d challenges", maxChallenges)
 }
 
-// maxChallenges bounds the answers of a server to one login: SCRAM has three.
-const maxChallenges = 4
-
-// unproved is the failure of a login in which the server does not show that it knows the password.
-func unproved(err error) error {
-	switch {
-	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("log in: %w", err)
-	case failure.HasType[*tooMuchWork](err):
-		return failure.Errorf(failure.TooLarge, "log in: %w", err).
-			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, or raise scram_iterations here")
-	}
-	return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
-		WithHint("something between the exporter and the XMPP server answers in its place, or the server's account data is damaged")
+// loginHints are what to do about a refused login, by its condition (RFC 6120, section 6.5).
+var loginHints = map[string]string{
+	"account-disabled":    "the XMPP server has disabled the account: enable it, or use another one",
+	"credentials-expired": "the XMPP server says that the account's password has expired: set a new one",
 }
 
-// refusedLogin is the failure of a login that the server refuses (RFC 6120, section 6.5).
-func refusedLogin(answer *element) error {
+// aboutBinding matches what servers say about a channel binding that is not theirs.
+var aboutBinding = regexp.MustCompile(`(?i)channel.?binding`)
+
+// refusedLogin is the failure of a login that the server refuses.
+func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	name, text := answer.condition()
-	reason, hint := failure.Unauthorized, "the XMPP server refuses the account or its password: correct user and password of the XMPP account"
+	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], "the XMPP server refuses the account or its password: correct user and password of the XMPP account")
+	bound := ""
+	if login.scram != nil {
+		bound = string(login.scram.binding.Type)
+	}
 	switch {
 	case failure.LimitsAddress(text):
 		reason, hint = failure.Throttled, exchange.LimitHint("")
 	case name == "temporary-auth-failure":
 		reason, hint = failure.Mismatch, "the XMPP server cannot check passwords at the moment: read its log"
+	case bound != "" && aboutBinding.MatchString(text):
+		hint = "the XMPP server has another channel binding (" + bound + ") than this TLS connection: if something in between ends TLS, let it end at the XMPP server, " +
+			"or let the server offer no channel binding"
+	case bound != "" && loginHints[name] == "":
+		hint += "; if they are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
 	}
-	return failure.Errorf(reason, "log in: %s", failure.OneLine(name+text)).WithHint(hint)
-}
-
-// answerer answers a message of the server. proved says that the server knows the password.
-type answerer func(message string) (response string, proved bool, err error)
-
-// begin returns a mechanism's first message, and what answers the server's messages. All are in base64.
-func (s *xmppSession) begin(mechanism string) (first string, step answerer, err error) {
-	user, password := s.account.User, s.account.Password.Reveal()
-	if mechanism == "PLAIN" {
-		return base64.StdEncoding.EncodeToString([]byte("\x00" + user + "\x00" + password)), func(string) (string, bool, error) { return "", true, nil }, nil
-	}
-	login, err := newSCRAM(hashes[mechanism], user, password, s.account.Iterations)
-	if err != nil {
-		return "", nil, err
-	}
-	step = func(message string) (string, bool, error) {
-		text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(message))
-		if err != nil || len(text) == 0 && login.proved {
-			return "", login.proved, err
-		}
-		response, err := login.answer(s.conn.session, string(text))
-		return base64.StdEncoding.EncodeToString([]byte(response)), login.proved, err
-	}
-	return base64.StdEncoding.EncodeToString([]byte(scramHeader + login.first())), step, nil
+	return failure.Errorf(reason, "log in by %s: %s; %s", login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
 }

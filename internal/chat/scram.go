@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha1" //nolint:gosec // of SCRAM-SHA-1, for servers without a newer one
 	"crypto/sha256"
+	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
@@ -15,7 +16,10 @@ import (
 	"strconv"
 	"strings"
 
+	xdg "github.com/xdg-go/scram"
 	"github.com/xdg-go/stringprep"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // scram is one login by SCRAM (RFC 5802). Its computation ends with the context, which those of libraries do not.
@@ -24,6 +28,7 @@ type scram struct {
 	name, password string // prepared
 	iterations     int    // at most
 	nonce          string
+	binding        xdg.ChannelBinding
 	signature      []byte // that the server must show; nil before the proof
 	proved         bool
 }
@@ -33,11 +38,9 @@ const (
 	minIterations = 4096
 	// interruptEach is after how many iterations a computation looks whether it must end: about a millisecond.
 	interruptEach = 2048
-	// scramHeader says that the login is not bound to its TLS connection.
-	scramHeader = "n,,"
 )
 
-func newSCRAM(newHash func() hash.Hash, user, password string, iterations int) (*scram, error) {
+func newSCRAM(newHash func() hash.Hash, user, password string, iterations int, binding xdg.ChannelBinding) (*scram, error) {
 	name, err := stringprep.SASLprep.Prepare(user)
 	if err != nil {
 		return nil, err
@@ -47,8 +50,16 @@ func newSCRAM(newHash func() hash.Hash, user, password string, iterations int) (
 		return nil, errors.New("the password has characters that are not allowed") // the error would quote it
 	}
 	return &scram{
-		hash: newHash, name: strings.NewReplacer("=", "=3D", ",", "=2C").Replace(name), password: prepared, iterations: iterations, nonce: rand.Text(),
+		hash: newHash, name: strings.NewReplacer("=", "=3D", ",", "=2C").Replace(name), password: prepared, iterations: iterations, nonce: rand.Text(), binding: binding,
 	}, nil
+}
+
+// header says how the login is bound to its TLS connection. Without a binding it is n, never y: a server with bindings refuses y.
+func (s *scram) header() string {
+	if !s.binding.IsSupported() {
+		return "n,,"
+	}
+	return "p=" + string(s.binding.Type) + ",,"
 }
 
 // first is the client's first message without its header.
@@ -62,6 +73,8 @@ func (s *scram) answer(ctx context.Context, message string) (string, error) {
 	switch {
 	case s.proved:
 		return "", errors.New("it goes on after its proof")
+	case strings.HasPrefix(message, "e="):
+		return "", &refusal{failure.OneLine(message[len("e="):])}
 	case s.signature == nil:
 		return s.prove(ctx, message)
 	}
@@ -102,7 +115,7 @@ func (s *scram) prove(ctx context.Context, message string) (string, error) {
 	clientKey := s.mac(salted, "Client Key")
 	stored := s.hash()
 	stored.Write(clientKey)
-	final := "c=" + base64.StdEncoding.EncodeToString([]byte(scramHeader)) + ",r=" + m[1]
+	final := "c=" + encode(s.header()+string(s.binding.Data)) + ",r=" + m[1]
 	all := s.first() + "," + message + "," + final
 	proof := make([]byte, len(clientKey))
 	subtle.XORBytes(proof, clientKey, s.mac(stored.Sum(nil), all))
@@ -156,5 +169,10 @@ func (e *tooMuchWork) Error() string {
 	return fmt.Sprintf("it demands %s iterations, more than %d", e.demanded, e.limit)
 }
 
+// refusal says why a server refuses a login, in SCRAM's own words. The protocol around SCRAM refuses it too.
+type refusal struct{ words string }
+
+func (e *refusal) Error() string { return "the server refuses it: " + e.words }
+
 // hashes are the hash functions of SCRAM's mechanisms.
-var hashes = map[string]func() hash.Hash{"SCRAM-SHA-256": sha256.New, "SCRAM-SHA-1": sha1.New}
+var hashes = map[string]func() hash.Hash{"SCRAM-SHA-512": sha512.New, "SCRAM-SHA-256": sha256.New, "SCRAM-SHA-1": sha1.New}

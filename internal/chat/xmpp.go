@@ -39,6 +39,8 @@ const (
 	nsRoomFor = "http://jabber.org/protocol/muc#user"
 	nsStanzas = "urn:ietf:params:xml:ns:xmpp-stanzas"
 	nsDelay   = "urn:xmpp:delay"
+
+	nsBindings = "urn:xmpp:sasl-cb:0"
 )
 
 // Run implements Account.

@@ -43,6 +43,10 @@ type Config struct {
 	LeftToFirst LeftTargets `yaml:"-"`
 	// Warnings are likely mistakes that leave the configuration valid.
 	Warnings []Warning `yaml:"-"`
+
+	// source is where the configuration comes from, with the content of its file, secretFiles the secrets by the paths of their files.
+	source      Source
+	secretFiles map[string]Secret
 }
 
 // Web says how people reach the exporter's pages.
@@ -159,14 +163,9 @@ type Source struct {
 	Interval, Timeout time.Duration
 	// WithoutSecrets skips the files of secrets, for users who may not read them.
 	WithoutSecrets bool
-}
 
-// secret reads a secret's file, or returns a dummy with WithoutSecrets. Written is the path as the configuration has it.
-func (s *Source) secret(written, path string) (Secret, error) {
-	if s.WithoutSecrets {
-		return NewSecret("not read"), nil
-	}
-	return readSecret(written, path)
+	// former are the secrets of files that are used if a file has none.
+	former map[string]Secret
 }
 
 // Load reads and validates a configuration. Flags override environment variables, which override the file. A Faults error
@@ -179,6 +178,8 @@ func Load(src Source) (*Config, error) {
 		Public: Public{TrustedProxies: []string{"127.0.0.1", "::1"}},
 		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
 		Alerts: DefaultAlerts(),
+
+		source: src, secretFiles: map[string]Secret{},
 	}
 	cfg.Alerts.RunbookURL = "" // the default depends on the build
 	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
@@ -297,6 +298,7 @@ func (l *loader) readFile() error {
 			return fmt.Errorf("read configuration: %w; %s", err, fileHint(l.src.File, err))
 		}
 	}
+	l.cfg.source.Content = content
 	parser := yaml.NewDecoder(bytes.NewReader(content))
 	var doc, more yaml.Node
 	if err := parser.Decode(&doc); errors.Is(err, io.EOF) {
@@ -308,7 +310,7 @@ func (l *loader) readFile() error {
 		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
 	d := &decoder{
-		file: filepath.Base(l.src.File), dir: filepath.Dir(l.src.File), secret: l.src.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings,
+		file: filepath.Base(l.src.File), dir: filepath.Dir(l.src.File), secret: l.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings,
 	}
 	root := doc.Content[0]
 	targets, others := splitTargets(root)
@@ -491,7 +493,7 @@ func (l *loader) addFromEnvironment() {
 			}
 			return l.src.Lookup(name)
 		}
-		b.settings.Environ(&Env{lookup: lookup, secret: l.src.secret, faults: &l.faults, warnings: &l.warnings, origins: origins, path: b.path})
+		b.settings.Environ(&Env{lookup: lookup, secret: l.secret, faults: &l.faults, warnings: &l.warnings, origins: origins, path: b.path})
 		// Variables that several kinds read may be meant for the others.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {

@@ -484,3 +484,59 @@ func TestSecretFileThatIsMissingOrEmptyIsNamed(t *testing.T) {
 		t.Errorf("an empty file: %v, %+v", err, cfg)
 	}
 }
+
+// TestSecretsOfNowAreThoseOfTheFiles has files of secrets change beside an edited configuration file, and files that nobody has finished.
+func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	first, second, empty := write(t, file("first"), "old-first\n"), write(t, file("second"), "old-second"), write(t, file("empty"), "")
+	const web = "targets:\n  - {kind: http, name: a, url: 'http://a/', token_file: first}\n  - {kind: http, name: b, url: 'http://b/', token_file: empty}\n"
+	env := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": second}
+	cfg, err := config.Load(config.Source{
+		File: write(t, file("exporter.yaml"), web), Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file("exporter.yaml"), "somebody is about to edit this")
+	write(t, first, "old-first\r\n") // the same secret
+	for _, step := range []struct{ file, content, changed, wrong, first, second, empty string }{
+		{"", "", "[]", "<nil>", "old-first", "old-second", ""},
+		{"first", "new-first\n", "[" + first + "]", "<nil>", "new-first", "old-second", ""},
+		{"second", "\n", "[]", "second is empty", "new-first", "old-second", ""},
+		{"first", "newer-first", "[" + first + "]", "second is empty", "newer-first", "old-second", ""},
+		{"second", "two\nlines", "[]", "second contains a control character", "newer-first", "old-second", ""},
+		{"second", strings.Repeat("x", 1<<20), "[]", "must be at most", "newer-first", "old-second", ""},
+		{"second", "new-second", "[" + second + "]", "<nil>", "newer-first", "new-second", ""},
+		{"empty", "filled", "[" + empty + "]", "<nil>", "newer-first", "new-second", "filled"},
+	} {
+		if step.file != "" {
+			write(t, file(step.file), step.content)
+		}
+		changed, err := cfg.ChangedSecretFiles()
+		if got := fmt.Sprint(changed); got != step.changed || !strings.Contains(fmt.Sprint(err), step.wrong) {
+			t.Errorf("%s %.20q: %s have changed, %v; want %s, %s", step.file, step.content, got, err, step.changed, step.wrong)
+		}
+		if cfg, err = cfg.WithSecretsOfNow(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range cfg.Targets {
+			switch s := s.(type) {
+			case *collectors.Web:
+				got = append(got, s.Token.Reveal())
+			case *collectors.PlantStore:
+				got = append(got, s.Token.Reveal())
+			}
+		}
+		if want := []string{step.first, step.empty, step.second}; !slices.Equal(got, want) {
+			t.Errorf("%s %.20q: the secrets are %q, want %q", step.file, step.content, got, want)
+		}
+	}
+	if err := os.Remove(first); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := cfg.ChangedSecretFiles(); len(changed) > 0 || !strings.Contains(fmt.Sprint(err), "no such file") {
+		t.Errorf("a removed file: %q have changed, %v", changed, err)
+	}
+}

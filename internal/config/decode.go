@@ -1,11 +1,8 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -64,6 +61,9 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		if field, ok := fields[key.Value]; ok {
 			d.warnAboutComment(key, value, full, field)
 			d.value(value, full, field)
+			if secret, ok := reflect.TypeAssert[Secret](field); ok {
+				d.warn(pathWarning{path: full, fault: Fault{d.where(value), full, doubtAbout(secret, "")}})
+			}
 			continue
 		}
 		if field, ok := secretFile(fields, key.Value); ok {
@@ -287,25 +287,14 @@ func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
 	if secret.IsZero() {
 		warning.unset = strings.TrimSuffix(path, fileSuffix)
 	}
-	if warning.fault.Message != "" {
-		*d.warnings = append(*d.warnings, warning)
-	}
+	d.warn(warning)
 }
 
-// doubtAbout returns what is suspicious about a secret, "" if nothing is. Path is its file, "" for a variable.
-func doubtAbout(s Secret, path string) string {
-	switch {
-	case s.IsZero() && path != "":
-		return path + " is empty; write the secret into it, or remove the setting"
-	case isQuoted(s.Reveal()):
-		return "begins and ends with a quote, which counts as part of the secret; unless the secret has them, remove both"
+// warn adds a warning unless its message is "".
+func (d *decoder) warn(w pathWarning) {
+	if w.fault.Message != "" {
+		*d.warnings = append(*d.warnings, w)
 	}
-	return ""
-}
-
-// isQuoted reports whether a value begins and ends with the same quote.
-func isQuoted(value string) bool {
-	return len(value) >= 2 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0]
 }
 
 // resolvePaths makes relative paths in a struct relative to the file. Its fields with the tag path hold paths.
@@ -361,55 +350,6 @@ func absolute(path string) string {
 	return path
 }
 
-const (
-	fileSuffix = "_file"
-	// maxSecretBytes bounds the file of a secret.
-	maxSecretBytes = 64 << 10
-)
-
-// readSecret reads the file of a secret without its trailing line ends. Written is its path as the configuration has it.
-func readSecret(written, name string) (Secret, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return Secret{}, fmt.Errorf("read secret: %w", withoutPath(written, err))
-	}
-	if !info.Mode().IsRegular() {
-		return Secret{}, fmt.Errorf("read secret: %s is not a regular file", name)
-	}
-	if info.Size() > maxSecretBytes {
-		return Secret{}, fmt.Errorf("read secret: %s has %d bytes, must be at most %d", name, info.Size(), maxSecretBytes)
-	}
-	content, err := os.ReadFile(name)
-	if err != nil {
-		return Secret{}, fmt.Errorf("read secret: %w", err)
-	}
-	return NewSecret(strings.TrimRight(string(content), "\r\n")), nil
-}
-
-// withoutPath removes the path from an error unless it looks like one: it may be the secret itself.
-func withoutPath(name string, err error) error {
-	pathErr, ok := errors.AsType[*fs.PathError](err)
-	if !ok || looksLikePath(name) {
-		return err
-	}
-	return fmt.Errorf("%w; write the path of a file, not the secret itself", pathErr.Err)
-}
-
-// pathPart matches the parts of usual paths. Generated secrets mix digits with letters of both cases.
-var pathPart = regexp.MustCompile(`^([a-z0-9_.-]{0,40}|[A-Za-z_.-]{0,40})$`)
-
-// looksLikePath reports whether the name of a missing file may be shown: its directory exists, or all of its parts are usual.
-func looksLikePath(name string) bool {
-	dir := filepath.Dir(name)
-	if _, err := os.Stat(dir); err == nil && filepath.IsAbs(name) && dir != "/" {
-		return true
-	}
-	if !strings.ContainsAny(name, "/._-") && strings.ContainsAny(name, "0123456789") {
-		return false
-	}
-	return !slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return !pathPart.MatchString(part) })
-}
-
 func collectFields(v reflect.Value, into map[string]reflect.Value) {
 	t := v.Type()
 	for i := range t.NumField() {
@@ -424,6 +364,9 @@ func collectFields(v reflect.Value, into map[string]reflect.Value) {
 }
 
 var secretType = reflect.TypeFor[Secret]()
+
+// fileSuffix ends the keys of files with secrets.
+const fileSuffix = "_file"
 
 // secretFile finds the Secret field x for the key x_file.
 func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, bool) {
@@ -446,7 +389,7 @@ func (d *decoder) warnAboutComment(key, value *yaml.Node, path string, v reflect
 		return
 	}
 	const text = `ends before " #", where YAML starts a comment; quote the value if the rest belongs to it, else write a space after the #`
-	*d.warnings = append(*d.warnings, pathWarning{path: path, fault: Fault{d.where(key), path, text}})
+	d.warn(pathWarning{path: path, fault: Fault{d.where(key), path, text}})
 }
 
 // mappingHint returns what to do about something that must be a mapping.

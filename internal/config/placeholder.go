@@ -70,10 +70,20 @@ func eachSecret(v reflect.Value, f func(key string, s Secret)) {
 // checkSecrets reports secrets that cannot be sent. A line end usually comes from badly joined files.
 func checkSecrets(r *Report, settings Settings) {
 	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
-		if strings.ContainsFunc(s.Reveal(), unicode.IsControl) {
+		switch {
+		case isUTF16(s):
+			r.Faultf(key, "is in UTF-16, as PowerShell writes files; save it in UTF-8, without a byte-order mark")
+		case isUnsendable(s):
 			r.Faultf(key, "contains a control character, such as a line end, which cannot be sent; remove it at the source")
 		}
 	})
+}
+
+func isUnsendable(s Secret) bool { return strings.ContainsFunc(s.Reveal(), unicode.IsControl) }
+
+// isUTF16 reports whether a secret begins with the byte-order mark of UTF-16.
+func isUTF16(s Secret) bool {
+	return strings.HasPrefix(s.Reveal(), "\xff\xfe") || strings.HasPrefix(s.Reveal(), "\xfe\xff")
 }
 
 // Warner is implemented by settings that can be valid and still contain a likely mistake.

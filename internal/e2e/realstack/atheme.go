@@ -29,7 +29,7 @@ func (i *IRC) IRCServices(account, password string) *Atheme {
 	var err error
 	registered := eventually(readyWithin, func() bool { // while the services are not linked, there is no NickServ
 		var user *Operator
-		if user, err = dialIRC(i.tb.Context(), i.Addr, account); err != nil {
+		if user, err = i.dial(i.tb.Context(), account); err != nil {
 			return false
 		}
 		defer func() { err = errors.Join(err, user.Close()) }()

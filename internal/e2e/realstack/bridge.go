@@ -26,6 +26,8 @@ type IRC struct {
 	Addr, TLSAddr string
 	// Authority signs its certificate, which is for Host, and for proxies at 127.0.0.1.
 	Authority *Authority
+
+	password string // of the server
 }
 
 // StartNgIRCd starts an IRC server.
@@ -52,6 +54,21 @@ func StartInspIRCdWith(tb testing.TB, lines string) *IRC {
 	return startIRC(tb, ircSettings{Lines: lines}, "inspircd", "--nofork", "--config")
 }
 
+// ServerPassword is what the servers of StartClosedNgIRCd and StartClosedInspIRCd demand of every connection.
+const ServerPassword = "pw server"
+
+// StartClosedNgIRCd is StartNgIRCd with a password of the server.
+func StartClosedNgIRCd(tb testing.TB) *IRC {
+	tb.Helper()
+	return startIRC(tb, ircSettings{Password: ServerPassword}, "ngircd", "--nodaemon", "--config")
+}
+
+// StartClosedInspIRCd is StartInspIRCd with a password of the server.
+func StartClosedInspIRCd(tb testing.TB) *IRC {
+	tb.Helper()
+	return startIRC(tb, ircSettings{Password: ServerPassword}, "inspircd", "--nofork", "--config")
+}
+
 // ConnectBan are lines of InspIRCd that ban an address after 10 connections in an hour, as its example file does, from the start.
 const ConnectBan = `<module name="connectban"><connectban threshold="10" banduration="6h" bootwait="0" splitwait="0">`
 
@@ -60,6 +77,7 @@ type ircSettings struct {
 	Host, Dir   string
 	Connections int    // of one address; 0 is no limit
 	Lines       string // additional ones
+	Password    string // of the server; "" is none
 }
 
 // startIRC starts the IRC server of a Debian package. The path of its configuration follows the arguments.
@@ -69,7 +87,7 @@ func startIRC(tb testing.TB, settings ircSettings, name string, arguments ...str
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
 	i := &IRC{
 		Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667"), TLSAddr: net.JoinHostPort(host, "6698"),
-		Authority: NewAuthority(tb),
+		Authority: NewAuthority(tb), password: settings.Password,
 	}
 	i.argv = append(append([]string{program}, arguments...), i.path(name+".conf"))
 	certificate, key := i.Authority.Issue(host, "127.0.0.1")
@@ -78,7 +96,7 @@ func startIRC(tb testing.TB, settings ircSettings, name string, arguments ...str
 	settings.Host, settings.Dir = i.Host, i.dir
 	i.configure(name+".conf", settings)
 	i.ready = func(ctx context.Context) error {
-		c, err := dialIRC(ctx, i.Addr, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
+		c, err := i.dial(ctx, fmt.Sprintf("probe%d", rand.IntN(10000))) //nolint:gosec // see above
 		if err != nil {
 			return err
 		}
@@ -110,7 +128,7 @@ func (i *IRC) Operator() *Operator {
 // User connects as a user, until the test ends.
 func (i *IRC) User(nick string) *Operator {
 	i.tb.Helper()
-	o, err := dialIRC(i.tb.Context(), i.Addr, nick)
+	o, err := i.dial(i.tb.Context(), nick)
 	if err != nil {
 		i.tb.Fatalf("connect to %s: %v", i.name, err)
 	}
@@ -118,13 +136,17 @@ func (i *IRC) User(nick string) *Operator {
 	return o
 }
 
-func dialIRC(ctx context.Context, address, nick string) (*Operator, error) {
-	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", address)
+func (i *IRC) dial(ctx context.Context, nick string) (*Operator, error) {
+	conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", i.Addr)
 	if err != nil {
 		return nil, err
 	}
 	o := &Operator{conn, bufio.NewScanner(conn)}
-	if err := o.Do("NICK "+nick+"\r\nUSER "+nick+" 0 * :"+nick, "001"); err != nil {
+	first := "NICK " + nick + "\r\nUSER " + nick + " 0 * :" + nick
+	if i.password != "" {
+		first = "PASS :" + i.password + "\r\n" + first
+	}
+	if err := o.Do(first, "001"); err != nil {
 		conn.Close() //nolint:errcheck,gosec // the error before says more
 		return nil, err
 	}

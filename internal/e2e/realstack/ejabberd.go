@@ -30,6 +30,12 @@ type Ejabberd struct {
 // Erlang's name server.
 func StartEjabberd(tb testing.TB, fail2ban string) *Ejabberd {
 	tb.Helper()
+	return StartEjabberdWith(tb, fail2ban, "")
+}
+
+// StartEjabberdWith is StartEjabberd with additional lines at the top of its configuration.
+func StartEjabberdWith(tb testing.TB, fail2ban, lines string) *Ejabberd {
+	tb.Helper()
 	binary(tb, "ejabberdctl", "ejabberd")
 	program := binary(tb, "erl", "erlang-base")
 	client, proxied, web := freePort(tb), freePort(tb), freePort(tb)
@@ -37,9 +43,9 @@ func StartEjabberd(tb testing.TB, fail2ban string) *Ejabberd {
 	certificate, key := e.Authority.Issue(XMPPDomain, "127.0.0.1")
 	e.write("certificate.pem", slices.Concat(key, certificate))
 	e.configure("ejabberd.yml", struct {
-		Dir, Fail2Ban                     string
+		Dir, Fail2Ban, Lines              string
 		ClientPort, ProxiedPort, HTTPPort int
-	}{e.dir, fail2ban, client, proxied, web})
+	}{e.dir, fail2ban, lines, client, proxied, web})
 	e.mkdir("data")
 	e.environ = []string{
 		"EJABBERD_CONFIG_PATH=" + e.path("ejabberd.yml"), "EJABBERD_LOG_PATH=" + e.path("server.log"),

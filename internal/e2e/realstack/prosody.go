@@ -58,6 +58,10 @@ type ProsodyOptions struct {
 	Modules []string
 	// Rooms adds RoomsHost.
 	Rooms bool
+	// PasswordHash is the hash function of SCRAM: SHA-1 by default, or SHA-256.
+	PasswordHash string
+	// OldTLS limits its ports to TLS 1.2.
+	OldTLS bool
 	// ArchiveLimit is how many items an archive of an account may hold; 0 is the server's default.
 	ArchiveLimit int
 }
@@ -228,6 +232,9 @@ func (p *Prosody) apply(o ProsodyOptions) {
 	}
 	if o.StatusCIDR == "" {
 		o.StatusCIDR = Loopback
+	}
+	if o.PasswordHash == "" {
+		o.PasswordHash = "SHA-1"
 	}
 	if o.StatisticsInterval == "" {
 		o.StatisticsInterval = "manual"
