@@ -1,8 +1,6 @@
 package collectors
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -37,9 +35,9 @@ func certificateMetrics(target string, c *exchange.Certificate) []prometheus.Met
 			add(desc, 0)
 		}
 	}
-	end := func(source string, at time.Time) {
-		if !at.IsZero() {
-			add(certificateNotAfterDesc, float64(at.Unix()), source)
+	end := func(source string, v exchange.Validity) {
+		if !v.Ends.IsZero() {
+			add(certificateNotAfterDesc, float64(v.Ends.Unix()), source)
 		}
 	}
 	end("leaf", c.Leaf)

@@ -63,14 +63,14 @@ func (w *CertificateWatch) Record(r *Record) {
 	if r.certificateSeen {
 		return
 	}
-	r.Certificate = Certificate{}
+	r.Certificate = Certificate{Limits: w.Trust.CertificateExpiry}
 	peer := w.last()
 	var served *x509.Certificate
 	if peer != nil {
 		r.certificateSeen = true
 		served = peer.Certificates[0]
 		verified := peer.Err == nil
-		r.Certificate.Leaf, r.Certificate.Verified = served.NotAfter, &verified
+		r.Certificate.Leaf, r.Certificate.Verified = validityOf(served), &verified
 		if verified {
 			r.Certificate.Chain = chainEnd(peer.Chains)
 		} else if peer.Accepted {
@@ -86,7 +86,7 @@ func (w *CertificateWatch) Record(r *Record) {
 		r.NoteOnce(err.Error())
 		return
 	}
-	r.Certificate.File = file.leaf.NotAfter
+	r.Certificate.File = validityOf(file.leaf)
 	if served != nil {
 		matches := served.Equal(file.leaf)
 		r.Certificate.MatchesFile = &matches
@@ -96,14 +96,14 @@ func (w *CertificateWatch) Record(r *Record) {
 	}
 }
 
-// chainEnd returns until when verification succeeds. A chain expires with the first of its certificates, and a client needs
-// only the chain that expires last: an old cross-signed root does no harm while another chain is valid.
-func chainEnd(chains [][]*x509.Certificate) time.Time {
-	var last time.Time
+// chainEnd returns the certificate at whose end verification begins to fail. A chain expires with the first of its certificates, and a
+// client needs only the chain that expires last: an old cross-signed root does no harm while another chain is valid.
+func chainEnd(chains [][]*x509.Certificate) Validity {
+	var last Validity
 	for _, chain := range chains {
-		end := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
-		if end.After(last) {
-			last = end
+		end := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if end.NotAfter.After(last.Ends) {
+			last = validityOf(end)
 		}
 	}
 	return last

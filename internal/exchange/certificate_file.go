@@ -175,7 +175,7 @@ func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 		return err
 	}
 	first := slices.MinFunc(files, func(a, b certificateFile) int { return a.leaf.NotAfter.Compare(b.leaf.NotAfter) })
-	r.Certificate.File = first.leaf.NotAfter
+	r.Certificate.File, r.Certificate.Limits = validityOf(first.leaf), trust.CertificateExpiry
 	r.NoteOnce(fmt.Sprintf("of %d certificate files, %s expires first", len(files), first.path))
 	return err
 }

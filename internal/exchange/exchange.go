@@ -2,9 +2,12 @@
 package exchange
 
 import (
+	"crypto/x509"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Record is what people may see of the conversations of one probe.
@@ -35,12 +38,20 @@ func (r *Record) NoteOnce(line string) {
 	}
 }
 
-// Certificate describes a server's certificate. A zero time or a nil flag means unknown.
+// Validity is from when to when a certificate is valid.
+type Validity struct{ Begins, Ends time.Time }
+
+// validityOf returns the validity of a certificate.
+func validityOf(c *x509.Certificate) Validity { return Validity{c.NotBefore, c.NotAfter} }
+
+// Certificate describes a server's certificate. A zero value or a nil flag means unknown.
 type Certificate struct {
-	// Leaf is when the served certificate expires, Chain when the first certificate of the verified chain does.
-	Leaf, Chain time.Time
-	// File is when the certificate in the server's file expires.
-	File time.Time
+	// Leaf is the served certificate, Chain the first certificate of the verified chain to expire.
+	Leaf, Chain Validity
+	// File is the certificate in the server's file.
+	File Validity
+	// Limits are the target's own limits of the time left.
+	Limits config.ExpiryLimits
 	// Verified reports whether authority, name and dates pass verification, even if the exporter trusts it for another reason.
 	Verified *bool
 	// MatchesFile reports whether the server presents the certificate in its file.
