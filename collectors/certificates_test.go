@@ -23,14 +23,15 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// tlsServerOf serves HTTPS with a certificate.
-func tlsServerOf(t *testing.T, shown tls.Certificate) string {
+// tlsServerOf serves HTTPS with certificates.
+func tlsServerOf(t *testing.T, shown ...tls.Certificate) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{Certificates: shown, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL
@@ -211,6 +212,24 @@ func TestRenewedFileThatWasNotLoadedShows(t *testing.T) {
 		goldenCertificates(t, name, b, err, "")
 		if noted := len(b.Notes) > 0; noted == (name == "file_matches") {
 			t.Errorf("%s, %s: notes %q", step.name, step.file, b.Notes)
+		}
+	}
+}
+
+// TestBothCertificatesOfAServerAreReported has the RSA one expire first, which its file has replaced.
+func TestBothCertificatesOfAServerAreReported(t *testing.T) {
+	dir := t.TempDir()
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	names := []string{"127.0.0.1"}
+	ec := exchangetest.Certificate{By: root, Names: names, End: exchangetest.SecondDay}.Make(t)
+	rsa := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.FirstDay}.Make(t)
+	renewed := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.ThirdDay}.Make(t)
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "rsa.pem"), renewed)}
+	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(ec), exchangetest.Chain(rsa)), trust))
+	goldenCertificates(t, "two_certificates", b, err, "")
+	for _, c := range b.Conditions(err) {
+		if c.Alert == health.AlertServedNotRenewed && (!c.Holds || len(c.Certificates) != 1 || !c.Certificates[0].Ends.Equal(exchangetest.FirstDay)) {
+			t.Errorf("got %+v, want that it holds for the RSA certificate", c)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	}
 	c := &b.Certificate
 	var certificates []health.Validity
-	for _, v := range []exchange.Validity{c.Leaf, c.Chain, c.File} {
+	for _, v := range []exchange.Validity{c.Leaf, c.Other, c.Chain, c.File} {
 		if !v.Ends.IsZero() {
 			certificates = append(certificates, health.Validity(v))
 		}
@@ -174,7 +174,7 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
 	if c.MatchesFile != nil {
-		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Certificates: []health.Validity{health.Validity(c.Leaf)}})
+		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Certificates: []health.Validity{health.Validity(c.Stale)}})
 	}
 	return list
 }

@@ -44,7 +44,7 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 		user = a.Nick
 	}
 	return &chat.IRC{
-		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Connection: a.Connection, IRC: true, Trust: a.TLS}, Plain: a.Plain},
+		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Lasting: true, Connection: a.Connection, IRC: true, Trust: a.TLS}, Plain: a.Plain},
 		Nick:   a.Nick, User: user, Password: a.Password, Channel: channel,
 	}
 }
@@ -113,7 +113,7 @@ func (a *XMPPAccount) server() string {
 }
 
 func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
-	server := exchange.TLSServer{Address: a.server(), Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
+	server := exchange.TLSServer{Address: a.server(), Lasting: true, Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
 	if a.DirectTLS {
 		server.StartTLS, server.ALPN = "", []string{exchange.XMPPClient}
 	}

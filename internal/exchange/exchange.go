@@ -46,16 +46,19 @@ func validityOf(c *x509.Certificate) Validity { return Validity{c.NotBefore, c.N
 
 // Certificate describes a server's certificate. A zero value or a nil flag means unknown.
 type Certificate struct {
-	// Leaf is the served certificate, Chain the first certificate of the verified chain to expire.
-	Leaf, Chain Validity
+	// Leaf is the served certificate, Other the one that the server serves to clients of another algorithm, and Chain the first
+	// certificate of the verified chain to expire.
+	Leaf, Other, Chain Validity
 	// File is the certificate in the server's file.
 	File Validity
 	// Limits are the target's own limits of the time left.
 	Limits config.ExpiryLimits
 	// Verified reports whether authority, name and dates pass verification, even if the exporter trusts it for another reason.
 	Verified *bool
-	// MatchesFile reports whether the server presents the certificate in its file.
+	// MatchesFile reports whether the server presents the certificate in its file. If not, Stale is the first to expire of those that
+	// it presents instead.
 	MatchesFile *bool
+	Stale       Validity
 }
 
 // Exchange is one request and its outcome. It has no body, no credentials and no query, so it may be shown.

@@ -21,11 +21,13 @@ const (
 
 // secondTries find out why a server does not answer, each by another connection. Servers count connections, so an outage has one try
 // for each question, whose finding holds until the server answers again. Only a ban is asked for again, since it may end earlier.
+// One more connection, at start and hourly, asks a server that answers for its other certificate.
 type secondTries struct {
 	silence time.Duration // how long a server may say nothing before a try; 2 s by default
 
 	mu       sync.Mutex // the transport's goroutines outlive a request that was given up
 	findings map[question]error
+	other    otherCertificate
 }
 
 // find returns what the outage's try has found, nil for nothing. It makes the try by look, unless there was one.

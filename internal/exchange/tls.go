@@ -26,6 +26,8 @@ type TLSServer struct {
 	ALPN []string
 	// IRC says that the server speaks IRC: how it ends a handshake then shows whether it bans this address.
 	IRC bool
+	// Lasting says that conversations are sessions, which do not ask for the server's other certificate.
+	Lasting bool
 	// Silence is how long a server may say nothing before another connection is to find out why; 2 s by default.
 	Silence time.Duration
 
@@ -55,7 +57,11 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	if talk != nil {
 		last = "reply"
 	}
-	if err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk); err != nil {
+	err := s.converse(httptrace.WithClientTrace(ctx, clientTrace), watch, timing, talk)
+	if !s.Lasting {
+		s.tries.seeOther(ctx, watch, err != nil, s.IRC, s.handshakeAgain)
+	}
+	if err != nil {
 		if failure.ReasonOf(err) == failure.Throttled {
 			s.tries.avoid()
 		}
