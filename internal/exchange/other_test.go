@@ -159,14 +159,13 @@ func TestFileOfAnyServedCertificateMatches(t *testing.T) {
 	ec, rsa, trust := certificates(t)
 	root := trust
 	dir := t.TempDir()
-	write := func(name string, c exchangetest.Certificate) (string, *exchangetest.Certified) {
+	write := func(name string, c exchangetest.Certificate) string {
 		c.Names = []string{"chat.test"}
-		made := c.Make(t)
-		return exchangetest.Write(t, filepath.Join(dir, name), made), made
+		return exchangetest.Write(t, filepath.Join(dir, name), c.Make(t))
 	}
 	ecFile, rsaFile := exchangetest.Write(t, filepath.Join(dir, "both", "ec.pem"), ec), exchangetest.Write(t, filepath.Join(dir, "both", "rsa.pem"), rsa)
-	newRSA, _ := write("new-rsa.pem", exchangetest.Certificate{RSA: true, End: exchangetest.ThirdDay})
-	newEC, _ := write("new-ec.pem", exchangetest.Certificate{End: exchangetest.ThirdDay})
+	newRSA := write("new-rsa.pem", exchangetest.Certificate{RSA: true, End: exchangetest.ThirdDay})
+	newEC := write("new-ec.pem", exchangetest.Certificate{End: exchangetest.ThirdDay})
 	exchangetest.Write(t, filepath.Join(dir, "renewed", "ec.pem"), ec)
 	write("renewed/rsa.pem", exchangetest.Certificate{RSA: true, End: exchangetest.ThirdDay})
 	yes, no := new(true), new(false)

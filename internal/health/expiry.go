@@ -11,14 +11,14 @@ type Validity struct{ Begins, Ends time.Time }
 
 // livesBriefly reports whether a certificate lives no longer than the warning's limit, so that it would always be under it.
 func (v Validity) livesBriefly(a *config.Alerts) bool {
-	return !v.Begins.IsZero() && v.Ends.Sub(v.Begins) <= a.TLSCertificateExpiry.Warning.Under.Std()
+	return v.Ends.Sub(v.Begins) <= a.TLSCertificateExpiry.Warning.Under.Std()
 }
 
 // limits returns how little time a certificate may have left. One that lives briefly is judged by its share of life.
 func (v Validity) limits(a *config.Alerts) (warning, critical time.Duration) {
 	warning, critical = a.TLSCertificateExpiry.Warning.Under.Std(), a.TLSCertificateExpiry.Critical.Under.Std()
 	if v.livesBriefly(a) {
-		life := max(v.Ends.Sub(v.Begins), 0)
+		life := v.Ends.Sub(v.Begins)
 		warning, critical = life/3, min(life/6, critical)
 	}
 	return warning, critical

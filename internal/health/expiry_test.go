@@ -124,6 +124,28 @@ func TestNoProblemBeginsBeforeItsCertificate(t *testing.T) {
 	}
 }
 
+// TestOddCertificatesAreDatedToo has certificates that never were valid, and two that reach their limit together.
+func TestOddCertificatesAreDatedToo(t *testing.T) {
+	own := config.ExpiryLimits{Warning: config.Duration(30 * day), Critical: config.Duration(day)}
+	w := newWorld(t)
+	for name, c := range map[string]struct {
+		own          config.ExpiryLimits
+		certificates []Validity
+		lasted       time.Duration
+		want         string
+	}{
+		"no life":             {config.ExpiryLimits{}, []Validity{w.lives(0, -time.Hour)}, time.Hour, "critical"},
+		"no life left":        {config.ExpiryLimits{}, []Validity{w.lives(0, time.Hour)}, 0, "none"},
+		"both at one time":    {own, []Validity{w.lives(90*day, 20*day), w.lives(23*day, 20*day)}, 10 * day, "warning"},
+		"an unknown begin":    {config.ExpiryLimits{}, []Validity{{Ends: w.now.Add(13 * day)}}, day, "warning"},
+		"an unknown begin, 2": {config.ExpiryLimits{}, []Validity{{Ends: w.now.Add(14 * day)}}, 0, "none"},
+	} {
+		if got, lasted := newWorld(t).worstExpiry(c.own, c.certificates...); got != c.want || lasted != c.lasted {
+			t.Errorf("%s: %s for %s, want %s for %s", name, got, lasted, c.want, c.lasted)
+		}
+	}
+}
+
 // TestProblemOfARenewedCertificateIsDatedAnew has a certificate replaced by others that are under their limits too.
 func TestProblemOfARenewedCertificateIsDatedAnew(t *testing.T) {
 	w := newWorld(t)
@@ -137,6 +159,13 @@ func TestProblemOfARenewedCertificateIsDatedAnew(t *testing.T) {
 		if got, lasted := w.worstExpiry(own, w.lives(c.life, c.left)); got != "warning" || lasted != c.lasted {
 			t.Errorf("%s left of %s: %s for %s, want a warning for %s", c.left, c.life, got, lasted, c.lasted)
 		}
+	}
+	w.judge.Memory(w.now)
+	if w.worstExpiry(own, w.lives(90*day, 20*day)); w.judge.Changed() {
+		t.Error("the state is saved, although nothing has changed")
+	}
+	if w.worstExpiry(own, w.lives(6*day, 6*day-2*time.Minute)); !w.judge.Changed() {
+		t.Error("the state is not saved, although the problem has another date")
 	}
 	w.restart(true)
 	if got, lasted := w.worstExpiry(own, w.lives(6*day, 6*day-time.Minute)); got != "warning" || lasted != time.Minute {
