@@ -71,6 +71,7 @@ const (
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
+	certificateEnd  = "chatstack:certificate_end"
 	exporterUp      = "chatstack:exporter_up"
 	relayLeft       = "chatstack:relay_left_unchecked"
 )
@@ -97,6 +98,8 @@ func recorded(a *config.Alerts) []rule {
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
 		{Record: volumeUsed, Expr: acrossExporters("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
+		{Record: certificateEnd, Expr: acrossExporters("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
+			seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")},
 		// Bridges that an exporter leaves to the first of a pair, which does not check them.
 		{Record: relayLeft, Expr: acrossExporters("group", latest(a, `chatstack_target_left_to_first{kind="relay"}`), nil) +
 			fmt.Sprintf(" unless on (%s) %s", list(environment, "target"), latest(a, "chatstack_relay_session_up"))},

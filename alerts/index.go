@@ -99,7 +99,8 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			amount("over %d a minute", a.XMPPAuthFailureRate.Warning), amount("over %d a minute", a.XMPPAuthFailureRate.Critical),
 		},
 		"TLSCertificateExpiry": {
-			"less than " + inWords(a.TLSCertificateExpiry.Warning.Under) + " left", "less than " + inWords(a.TLSCertificateExpiry.Critical.Under) + " left",
+			"less than " + inWords(a.TLSCertificateExpiry.Warning.Under) + " left; a third of its life, if it lives no longer than that",
+			"less than " + inWords(a.TLSCertificateExpiry.Critical.Under) + " left; a sixth of that life",
 		},
 		"DataVolumeUsage": {amount("over %d %%", a.DataVolumeUsage.Warning), amount("over %d %%", a.DataVolumeUsage.Critical)},
 		"TargetUnstable": {

@@ -43,6 +43,12 @@ const (
 	shareUsed = "{{ $value | humanizePercentage | reReplaceAll `%` ` %` }}"
 )
 
+// limitOf is the limit of an endpoint's certificate at a severity, such as "2d". An older exporter does not export it.
+func limitOf(severity, otherwise string) string {
+	return "{{ range query (printf `max(chatstack_tls_certificate_expiry_limit_seconds{severity=\"" + severity + "\",endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
+		") }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}" + otherwise + "{{ end }}"
+}
+
 // usersMayBeWell is what failures mean for a target's users if the server only limits the exporter's address, and otherwise. Of %s, a
 // series with matchers, remain the failures that count.
 func usersMayBeWell(failures, otherwise string) string {
@@ -140,19 +146,20 @@ func valueAlerts(a *config.Alerts) []alert {
 			description: fmt.Sprintf(`The rate is {{ $value | printf "%%.1f" }} per minute, and has been over %d%s. Either somebody tries passwords, or people cannot log in. First try to log in yourself.`, limit.Over, forOver(limit.For)),
 		}
 	})
-	ends := acrossExporters("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
-		seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")
 	expires := "{{ if gt $value 0.0 }}expires in {{ humanizeDuration $value }}{{ else }}has expired{{ end }}."
 	certificates := levels(a.TLSCertificateExpiry.Warning, a.TLSCertificateExpiry.Critical, func(severity string, limit config.Expiry) alert {
+		// An older exporter has no limit of its own.
+		own := acrossExporters("max", fmt.Sprintf("last_over_time(chatstack_tls_certificate_expiry_limit_seconds{severity=%q}[%s])", severity, seconds(a.SlowLookback)),
+			[]string{"severity"}, "endpoint")
 		urge := ""
 		if severity == Critical {
 			urge = " Renew it now."
 		}
 		return alert{
 			name: "TLSCertificateExpiry", severity: severity, keep: limit.KeepFiringFor, target: "{{ $labels.endpoint }}",
-			expr:        ends + " - time() < " + number(limit.Under.Std().Seconds()),
+			expr:        fmt.Sprintf("%s - time() < (%s or 0 * %[1]s + %[3]s)", certificateEnd, own, number(limit.Under.Std().Seconds())),
 			summary:     "The certificate of {{ $labels.endpoint }} " + expires + urge,
-			description: "Less than " + inWords(limit.Under) + " are left. Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources + ".",
+			description: "Less than " + limitOf(severity, inWords(limit.Under)) + " are left. Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources + ".",
 		}
 	})
 	volumes := levels(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, func(severity string, limit config.Amount) alert {
@@ -268,9 +275,9 @@ func problemAlerts(a *config.Alerts) []alert {
 		of("TLSChainInvalid", Warning, a.TLSChainInvalid, "The certificate of {{ $labels.target }} fails verification.",
 			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it."+openPage),
 		of("TLSServedNotRenewed", Warning, renewal.Warning, "{{ $labels.target }} does not serve the certificate in its file.",
-			"The file was renewed over %s ago, but the server has not loaded it. Reload the server."),
+			"The file has held another certificate for over %s. If it was renewed, reload the server; the target's notes say more."+openPage),
 		of("TLSServedNotRenewed", Critical, renewal.Critical.Hold, "{{ $labels.target }} serves an expiring certificate, not the one in its file.",
-			"It expires in less than "+inWords(renewal.Critical.Under)+"; then clients refuse to connect. The file was renewed, but the server has not loaded it. Reload the server."),
+			"It expires in less than "+inWords(renewal.Critical.Under)+"; then clients refuse to connect. The file holds another certificate. If it was renewed, reload the server; the target's notes say more."+openPage),
 		of("UpstreamSeriesDropped", Warning, a.UpstreamSeriesDropped, "The exporter drops series of {{ $labels.target }}.",
 			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them."+openPage),
 		of("MonitoringGap", Warning, a.MonitoringGap.Hold, "Not monitored at {{ $labels.target }}: {{ $labels.of }}.",

@@ -209,7 +209,7 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
 	s.heldBackBy(a, "tls_certificate_excused", map[string]string{"endpoint": "x"})
 	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
-	return append(s.trials(),
+	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
 		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)+under)...), checks: []check{{rise, false}, {rise + 1, true}}},
 		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)+under*0.995)...), checks: []check{{rise, true}}},
 		trial{name: "it has expired", series: s.series(0, steady(-1)...), checks: []check{{rise, true}}},
@@ -221,6 +221,39 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 			name: "the whole chain expires", checks: []check{{rise, true}},
 			series: append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)),
 		})
+}
+
+// expiryLimitTrials have exporters that know the limit of the endpoint's certificate, which counts instead of the rule's.
+func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []trial {
+	limit := func(exporter int, endpoint, severity string, steps ...step) input {
+		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds", map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
+	}
+	other := Critical
+	if t.severity == Critical {
+		other = Warning
+	}
+	keep := s.pace.ceil(s.keep)
+	within, beyond := rise-1+s.pace.within(a.SlowLookback), rise-1+s.pace.beyond(a.SlowLookback)
+	// many is more than the rule's limit until all trials have ended.
+	end := s.pace.time(beyond + keep + 3)
+	many := steady(end + under*1.01)
+	lower, part, higher := end*0.5, (end+under)*0.6, (end+under)*2
+	with := func(certificate []step, more ...input) []input { return append(s.series(0, certificate...), more...) }
+	own := func(value float64) input { return limit(0, "x", t.severity, steady(value)...) }
+	return []trial{
+		{name: "its limit is lower", series: with(steady(under*0.99), own(under*0.5)), checks: []check{{0, false}}},
+		{name: "its limit is lower and reached", series: with(steady(under*0.49), own(under*0.5)), checks: []check{{0, true}}},
+		{name: "its limit is higher", series: with(many, own(higher)), checks: []check{{0, true}, {rise, true}}},
+		{name: "its limit is higher and not reached", series: with(steady(1e10), own(higher)), checks: []check{{rise, false}}},
+		{name: "its other severity has another limit", series: with(many, limit(0, "x", other, steady(higher)...)), checks: []check{{0, false}, {rise, false}}},
+		{name: "another endpoint has another limit", series: with(many, limit(0, "y", t.severity, steady(higher)...)), checks: []check{{0, false}, {rise, false}}},
+		{name: "one of two exporters has a higher limit", series: with(many, own(lower), limit(1, "x", t.severity, steady(higher)...)), checks: []check{{0, true}, {rise, true}}},
+		{name: "both exporters have the same limit", series: with(many, own(part), limit(1, "x", t.severity, steady(part)...)), checks: []check{{0, false}, {rise, false}}},
+		{name: "one of two exporters has no limit", series: slices.Concat(s.series(0, many...), s.series(1, many...), []input{own(higher)}), checks: []check{{0, true}, {rise, true}}},
+		{name: "its limit falls", series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lower})), checks: []check{{rise - 1, true}, {rise + keep, false}}},
+		{name: "its limit rises", series: with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})), checks: []check{{rise - 1, false}, {rise, true}}},
+		{name: "its limit is lost", series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})), checks: []check{{within, true}, {within + keep, true}, {beyond + keep, false}}},
+	}
 }
 
 func targetTrials(a *config.Alerts, t *alert) []trial {

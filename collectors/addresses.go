@@ -91,7 +91,7 @@ func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) er
 		case errs[i] != nil:
 			b.Note(fmt.Sprintf("%s: %s", address, failure.OneLine(errs[i].Error())))
 			b.Impair(fmt.Sprintf("%s does not work (%s)", address, failure.ReasonOf(errs[i])))
-		case results[i].Certificate.Leaf.Before(b.Certificate.Leaf):
+		case results[i].Certificate.Leaf.Ends.Before(b.Certificate.Leaf.Ends):
 			b.Certificate = results[i].Certificate
 		}
 	}

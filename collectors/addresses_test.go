@@ -118,11 +118,11 @@ func TestCertificateThatExpiresFirstCounts(t *testing.T) {
 	ends := map[string]time.Time{"192.0.2.1": late, "192.0.2.2": soon, "192.0.2.3": late}
 	b := &Batch{}
 	err := Addresses{Host: "chat.test", All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
-		b.Certificate.Leaf = ends[ip.String()]
+		b.Certificate.Leaf = exchange.Validity{Ends: ends[ip.String()]}
 		return nil
 	}), b)
-	if err != nil || !b.Certificate.Leaf.Equal(soon) {
-		t.Errorf("error %v, certificate until %v, want %v", err, b.Certificate.Leaf, soon)
+	if err != nil || !b.Certificate.Leaf.Ends.Equal(soon) {
+		t.Errorf("error %v, certificate until %v, want %v", err, b.Certificate.Leaf.Ends, soon)
 	}
 }
 

@@ -1,8 +1,6 @@
 package collectors
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -11,7 +9,7 @@ import (
 
 var (
 	certificateNotAfterDesc = readDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
-		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).", "endpoint", "source")
+		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the one that it presents to clients of another algorithm (other_leaf, read hourly), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).", "endpoint", "source")
 	certificateVerifiedDesc = readDesc("chatstack_tls_certificate_verified",
 		"Whether the server's certificate passes verification of authority, name and dates, even if the exporter trusts it for another reason.", "endpoint")
 	certificateMatchesFileDesc = readDesc("chatstack_tls_certificate_matches_file",
@@ -37,12 +35,13 @@ func certificateMetrics(target string, c *exchange.Certificate) []prometheus.Met
 			add(desc, 0)
 		}
 	}
-	end := func(source string, at time.Time) {
-		if !at.IsZero() {
-			add(certificateNotAfterDesc, float64(at.Unix()), source)
+	end := func(source string, v exchange.Validity) {
+		if !v.Ends.IsZero() {
+			add(certificateNotAfterDesc, float64(v.Ends.Unix()), source)
 		}
 	}
 	end("leaf", c.Leaf)
+	end("other_leaf", c.Other)
 	end("verified_chain", c.Chain)
 	flag(certificateVerifiedDesc, c.Verified)
 	end("file", c.File)

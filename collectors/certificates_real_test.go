@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -252,6 +254,15 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		lines := func() int {
 			return len(regexp.MustCompile(`(?m)\s`+c.session+`\w{6,}\s+info\s`).FindAllString(prosody.Log(), -1))
 		}
+		// The first probe also asks for another certificate, on a connection of its own.
+		if _, err := readNamed(t, p); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			if fetch(t, prosody.URL()+"/metrics"); lines() >= 2*c.lines {
+				break
+			}
+		}
 		const probes = 5
 		logged, counted := lines(), encrypted()
 		for range probes {
@@ -278,6 +289,82 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		}
 		if got := lines() - logged; got != c.lines*probes {
 			t.Errorf("%s: %d probes wrote %d lines, want %d each:\n%s", kind, probes, got, c.lines, prosody.Log())
+		}
+	}
+}
+
+// TestRealServerWithTwoCertificates has nginx serve an ECDSA and an RSA certificate.
+func TestRealServerWithTwoCertificates(t *testing.T) {
+	authority := realstack.NewAuthority(t)
+	issue := func(rsa bool, left time.Duration) (certificate, key []byte) {
+		return authority.Sign(exchangetest.Certificate{Names: []string{"127.0.0.1"}, RSA: rsa, End: time.Now().Add(left)}).PEM(t)
+	}
+	ec, ecKey := issue(false, 20*time.Hour)
+	rsa, rsaKey := issue(true, 10*time.Hour)
+	const second = "ssl_certificate rsa.pem; ssl_certificate_key rsa-key.pem;"
+	for name, c := range map[string]struct {
+		lines, note string
+		other       bool
+		// matches are whether the ECDSA file, the RSA file and both by a glob match; -1 is unknown. The leaf's always does.
+		least float64
+	}{
+		"both":            {second, "also has an ", true, 1},
+		"both in TLS 1.3": {second + " ssl_protocols TLSv1.3;", "only TLS 1.3", false, -1},
+		"one":             {"", "does not serve the RSA certificate", false, 0},
+	} {
+		nginx := realstack.StartNginxWith(t, c.lines, map[string][]byte{"certificate.pem": ec, "key.pem": ecKey, "rsa.pem": rsa, "rsa-key.pem": rsaKey})
+		dir := filepath.Dir(nginx.CertificateFile())
+		probes := func(file string) map[string]Collector {
+			trust := config.TLS{CAFile: authority.File, CertificateFile: filepath.Join(dir, file)}
+			port := newTLSEndpointSettings()
+			port.Address, port.TLS = nginx.Addr, trust
+			return map[string]Collector{"https": proxyProbe(t, nginx.URL()+"/health", trust), "tls": newProbe(t, newTLSEndpoint, port)}
+		}
+		seen := map[float64]bool{}
+		for file, end := range map[string]float64{"certificate.pem": endOf(t, ec), "rsa.pem": endOf(t, rsa), "[cr]*[ea].pem": 0} {
+			for kind, probe := range probes(file) {
+				b, err := readNamed(t, probe)
+				facts := certificateFacts(t, b, err == nil)
+				seen[facts["leaf"]], seen[facts["other_leaf"]] = true, true
+				matches, known := facts["matches_file"]
+				want := c.least
+				if end == facts["leaf"] || end == 0 {
+					want = 1
+				}
+				if err != nil || known != (want >= 0) || known && matches != want || (facts["other_leaf"] > 0) != c.other {
+					t.Errorf("%s, %s, %s: %v, %v; want matches_file %v; notes %q", name, kind, file, err, facts, want, b.Notes)
+				}
+				if file != "certificate.pem" && want < 1 && !strings.Contains(strings.Join(b.Notes, "; "), c.note) {
+					t.Errorf("%s, %s, %s: notes %q, want %q", name, kind, file, b.Notes, c.note)
+				}
+			}
+		}
+		if c.other && (!seen[endOf(t, ec)] || !seen[endOf(t, rsa)]) {
+			t.Errorf("%s: seen %v, want both certificates", name, seen)
+		}
+		if !c.other {
+			continue
+		}
+		renewed, key := issue(true, 15*time.Hour)
+		for file, content := range map[string][]byte{"rsa.pem": renewed, "rsa-key.pem": key} {
+			if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for kind, probe := range probes("rsa.pem") {
+			if b, err := readNamed(t, probe); certificateFacts(t, b, err == nil)["matches_file"] != 0 || !strings.Contains(strings.Join(b.Notes, "; "), "rsa.pem: reload the server") {
+				t.Errorf("renewed, %s: %v, %v, notes %q", kind, err, certificateFacts(t, b, err == nil), b.Notes)
+			}
+		}
+		nginx.Reload()
+		for deadline := time.Now().Add(time.Minute); ; {
+			b, err := readNamed(t, probes("rsa.pem")["tls"])
+			if certificateFacts(t, b, err == nil)["matches_file"] == 1 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("reloaded: %v, notes %q", err, b.Notes)
+			}
 		}
 	}
 }

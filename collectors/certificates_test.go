@@ -23,14 +23,15 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// tlsServerOf serves HTTPS with a certificate.
-func tlsServerOf(t *testing.T, shown tls.Certificate) string {
+// tlsServerOf serves HTTPS with certificates.
+func tlsServerOf(t *testing.T, shown ...tls.Certificate) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{shown}, MinVersion: tls.VersionTLS12}
+	server.TLS = &tls.Config{Certificates: shown, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.URL
@@ -215,6 +216,24 @@ func TestRenewedFileThatWasNotLoadedShows(t *testing.T) {
 	}
 }
 
+// TestBothCertificatesOfAServerAreReported has the RSA one expire first, which its file has replaced.
+func TestBothCertificatesOfAServerAreReported(t *testing.T) {
+	dir := t.TempDir()
+	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
+	names := []string{"127.0.0.1"}
+	ec := exchangetest.Certificate{By: root, Names: names, End: exchangetest.SecondDay}.Make(t)
+	rsa := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.FirstDay}.Make(t)
+	renewed := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.ThirdDay}.Make(t)
+	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "rsa.pem"), renewed)}
+	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(ec), exchangetest.Chain(rsa)), trust))
+	goldenCertificates(t, "two_certificates", b, err, "")
+	for _, c := range b.Conditions(err) {
+		if c.Alert == health.AlertServedNotRenewed && (!c.Holds || len(c.Certificates) != 1 || !c.Certificates[0].Ends.Equal(exchangetest.FirstDay)) {
+			t.Errorf("got %+v, want that it holds for the RSA certificate", c)
+		}
+	}
+}
+
 func TestFileOfAServerThatIsDownIsReported(t *testing.T) {
 	leaf := exchangetest.Certificate{Names: []string{"chat.test"}, End: exchangetest.FirstDay}.Make(t)
 	file := exchangetest.Write(t, filepath.Join(t.TempDir(), "chain.pem"), leaf)
@@ -285,7 +304,7 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		if trust.Fingerprint != "" {
 			// The pin is the target's. The proxy is verified by the system's authorities, which do not know this one.
 			wantReason(t, err, failure.TLS)
-			if !b.Certificate.Leaf.IsZero() {
+			if !b.Certificate.Leaf.Ends.IsZero() {
 				t.Error("the proxy's certificate passes for the target's")
 			}
 			continue

@@ -160,21 +160,21 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		}
 	}
 	c := &b.Certificate
-	var first time.Time
-	for _, end := range []time.Time{c.Leaf, c.Chain, c.File} {
-		if !end.IsZero() && (first.IsZero() || end.Before(first)) {
-			first = end
+	var certificates []health.Validity
+	for _, v := range []exchange.Validity{c.Leaf, c.Other, c.Chain, c.File} {
+		if !v.Ends.IsZero() {
+			certificates = append(certificates, health.Validity(v))
 		}
 	}
-	if !first.IsZero() {
-		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Ends: first})
+	if len(certificates) > 0 {
+		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Certificates: certificates, OwnLimits: c.Limits})
 	}
 	if c.Verified != nil { // a pinned certificate need not verify: then the probe does not fail
-		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.After(time.Now())
+		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.Ends.After(time.Now())
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
 	if c.MatchesFile != nil {
-		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Ends: c.Leaf})
+		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Certificates: []health.Validity{health.Validity(c.Stale)}})
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +24,8 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 			facts[c.Alert] = c.Used
 		case health.AlertCertificateExpiry:
 			if b.Target != "" { // else nobody is told of certificates
-				facts[c.Alert] = float64(c.Ends.Unix())
+				first := slices.MinFunc(c.Certificates, func(a, b health.Validity) int { return a.Ends.Compare(b.Ends) })
+				facts[c.Alert] = float64(first.Ends.Unix())
 			}
 		case health.AlertAuthFailureRate:
 			for _, n := range c.Counts {

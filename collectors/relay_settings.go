@@ -48,8 +48,11 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 		user = a.Nick
 	}
 	return &chat.IRC{
-		Server: chat.Server{TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Connection: a.Connection, IRC: true, Trust: a.TLS}, Plain: a.Plain},
-		Nick:   a.Nick, ServerPassword: a.ServerPassword, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Channel: channel,
+		Server: chat.Server{
+			TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Lasting: true, Connection: a.Connection, IRC: true, Trust: a.TLS},
+			Plain:     a.Plain,
+		},
+		Nick: a.Nick, ServerPassword: a.ServerPassword, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Channel: channel,
 	}
 }
 
@@ -122,7 +125,7 @@ func (a *XMPPAccount) server() string {
 }
 
 func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
-	server := exchange.TLSServer{Address: a.server(), Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
+	server := exchange.TLSServer{Address: a.server(), Lasting: true, Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
 	if a.DirectTLS {
 		server.StartTLS, server.ALPN = "", []string{exchange.XMPPClient}
 	}

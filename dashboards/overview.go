@@ -135,7 +135,7 @@ func (b *builder) overview() Dashboard {
 			b.withRunbook(stat("Failed logins per minute", "Failed XMPP logins, as the alert counts them: the rate over the last two minutes.",
 				query{perEnvironment("max", sel("chatstack:xmpp_auth_failures_per_minute")), "per minute"}).decimals(1).
 				thresholds(badAbove(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over))).emptyText("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
-			b.withRunbook(stat("Next certificate to expire", "Time until the first certificate expires, in any server or file.",
+			b.withRunbook(stat("Next certificate to expire", "Time until the first certificate expires, in any server or file. One of a short life alerts later than its colour changes.",
 				query{perEnvironment("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()", "left"}).unit("s").
 				thresholds(badBelow(a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), a.TLSCertificateExpiry.Warning.Under.Std().Seconds())).emptyText("no TLS target"), "TLSCertificateExpiry"),
 			b.withRunbook(stat("Fullest volume", "Used share of the fullest volume, as df counts it.",

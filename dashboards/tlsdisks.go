@@ -36,9 +36,9 @@ func (b *builder) tlsDisks() Dashboard {
 	return b.dashboard(
 		TLSDisks, "TLS and disks", "Certificates that expire, volumes that fill up, and backups.", "now-7d", nil,
 		section{title: "Certificates", panels: []panel{
-			b.withRunbook(bars("Days left", "Days until expiry at each endpoint: its own certificate (leaf), the first in its verified chain, and the one in the server's file.",
+			b.withRunbook(bars("Days left", "Days until expiry at each endpoint: its own certificate (leaf), the one for clients of another algorithm (other_leaf), the first in its verified chain, and the one in the server's file.",
 				query{left, "{{endpoint}}, {{source}}"}).unit("d").decimals(0).upTo(90).thresholds(inDays).emptyText(noTLS).size(12, 10), "TLSCertificateExpiry"),
-			b.withRunbook(chart("Days left over time", "A renewal shows as a jump upwards. The lines are the alert's thresholds.",
+			b.withRunbook(chart("Days left over time", "A renewal shows as a jump upwards. The lines are the alert's thresholds; a certificate of a short life has lower ones.",
 				query{left, "{{endpoint}}, {{source}}"}).unit("d").thresholdLines(inDays).emptyText(noTLS).size(12, 10), "TLSCertificateExpiry"),
 			b.withRunbook(timeline("Certificate verifies", "Whether the authority, name and date of each server's certificate are valid.",
 				query{combineEndpoints("min", sel("chatstack_tls_certificate_verified")), "{{endpoint}}"}).thresholds(goodAtOne()).valueTexts(verified).emptyText(noTLS).size(12, 8), "TLSChainInvalid"),

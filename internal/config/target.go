@@ -123,6 +123,8 @@ type TLS struct {
 	// CertificateFile is the PEM file, or a glob of files, that the server loads its certificate from. It is compared with
 	// the served certificate and does not affect connections.
 	CertificateFile string `yaml:"certificate_file" path:"file"`
+	// CertificateExpiry replaces the limits of TLSCertificateExpiry for the server's certificates.
+	CertificateExpiry ExpiryLimits `yaml:"certificate_expiry"`
 	// CertFile and KeyFile are the client's certificate and key, in PEM. They come in pairs.
 	CertFile string `yaml:"cert_file" path:"file"`
 	KeyFile  string `yaml:"key_file" path:"file"`
@@ -137,6 +139,22 @@ func (t *TLS) PinnedSHA256() []byte {
 		return nil
 	}
 	return digest
+}
+
+// ExpiryLimits are how little time a target's certificates may have left; zero for those of the alert.
+type ExpiryLimits struct {
+	Warning  Duration `yaml:"warning"`
+	Critical Duration `yaml:"critical"`
+}
+
+func (l ExpiryLimits) check(r *Report) {
+	switch {
+	case l == ExpiryLimits{}:
+	case l.Warning.Std() < time.Second || l.Critical.Std() < time.Second:
+		r.Faultf("certificate_expiry", "has warning %s and critical %s, both must be at least 1s; set both, such as {warning: 2d, critical: 1d}", l.Warning.Std(), l.Critical.Std())
+	case l.Critical > l.Warning:
+		r.Faultf("certificate_expiry.critical", "is %s, must be at most the warning's %s", l.Critical.Std(), l.Warning.Std())
+	}
 }
 
 // Check reports errors in the TLS keys.
@@ -155,6 +173,7 @@ func (t *TLS) Check(r *Report) {
 			r.Faultf("ca_file", "%v", err)
 		}
 	}
+	t.CertificateExpiry.check(r)
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		r.Faultf("cert_file", "and key_file must be set together")
 	} else if _, err := t.pair(); err != nil {
@@ -228,6 +247,9 @@ func (h *HTTP) Check(r *Report) {
 	plain := strings.HasPrefix(strings.ToLower(h.URL), "http://")
 	if h.CertificateFile != "" && plain {
 		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	}
+	if h.CertificateExpiry != (ExpiryLimits{}) && plain {
+		r.Faultf("certificate_expiry", "is set beside an http:// url, which has no certificate; remove it, or write https://")
 	}
 	if h.CertFile != "" && plain {
 		r.Faultf("cert_file", "is set beside an http:// url, which asks for no certificate; remove it and key_file, or write https://")

@@ -23,6 +23,7 @@ type CertificateWatch struct {
 	mu    sync.Mutex // the transport's goroutines outlive a request that was given up
 	peer  *config.Peer
 	asked clientCertificate
+	other otherCertificate
 }
 
 // ClientConfig returns a TLS configuration whose handshakes report to the watch.
@@ -63,47 +64,73 @@ func (w *CertificateWatch) Record(r *Record) {
 	if r.certificateSeen {
 		return
 	}
-	r.Certificate = Certificate{}
-	peer := w.last()
-	var served *x509.Certificate
-	if peer != nil {
+	r.Certificate = Certificate{Limits: w.Trust.CertificateExpiry}
+	var served []*x509.Certificate
+	if peer := w.last(); peer != nil {
 		r.certificateSeen = true
-		served = peer.Certificates[0]
-		verified := peer.Err == nil
-		r.Certificate.Leaf, r.Certificate.Verified = served.NotAfter, &verified
+		leaf, verified := peer.Certificates[0], peer.Err == nil
+		r.Certificate.Leaf, r.Certificate.Verified = validityOf(leaf), &verified
 		if verified {
 			r.Certificate.Chain = chainEnd(peer.Chains)
 		} else if peer.Accepted {
 			r.NoteOnce("the certificate is accepted as configured, but does not verify: " + failure.OneLine(peer.Err.Error()))
 		}
+		served = append(served, leaf)
+		if other := w.other.record(r, verified); other != nil {
+			served = append(served, other)
+		}
 	}
-	if w.Trust.CertificateFile == "" {
-		return
+	if w.Trust.CertificateFile != "" {
+		w.recordFile(r, served)
 	}
-	file, err := loadedFile(w.Trust.CertificateFile, w.Trust.NameFor(w.Host), served)
+}
+
+// recordFile compares the served certificates, or none, with the server's certificate file.
+func (w *CertificateWatch) recordFile(r *Record, served []*x509.Certificate) {
+	files, err := loadableFiles(w.Trust.CertificateFile, w.Trust.NameFor(w.Host), served)
 	if err != nil {
 		// The file says nothing about the server's health.
 		r.NoteOnce(err.Error())
 		return
 	}
-	r.Certificate.File = file.leaf.NotAfter
-	if served != nil {
-		matches := served.Equal(file.leaf)
-		r.Certificate.MatchesFile = &matches
-		if !matches {
-			r.NoteOnce(fmt.Sprintf("the server presents another certificate than the one in %s: reload the server", file.path))
-		}
+	c := compareFiles(files, served)
+	r.Certificate.File = c.end()
+	for _, f := range c.unserved {
+		w.recordUnserved(r, f, served, len(c.loaded) > 0)
+	}
+	for _, f := range c.renewed {
+		r.NoteOnce(fmt.Sprintf("the server presents another certificate than the one in %s: reload the server", f.path))
+	}
+	switch {
+	case len(c.stale) > 0:
+		r.Certificate.MatchesFile, r.Certificate.Stale = new(false), validityOf(firstToEnd(c.stale))
+	case len(served) > 0 && len(c.loaded) > 0:
+		r.Certificate.MatchesFile = new(true)
 	}
 }
 
-// chainEnd returns until when verification succeeds. A chain expires with the first of its certificates, and a client needs
-// only the chain that expires last: an old cross-signed root does no harm while another chain is valid.
-func chainEnd(chains [][]*x509.Certificate) time.Time {
-	var last time.Time
+// recordUnserved writes what is known of a file whose certificate is of another algorithm than all served ones. The other algorithm
+// may be one that the server does not have, which is no renewal that it has missed.
+func (w *CertificateWatch) recordUnserved(r *Record, f certificateFile, served []*x509.Certificate, anyLoaded bool) {
+	switch file := fmt.Sprintf("the %s certificate in %s", algorithmOf(f.leaf), f.path); {
+	case w.other.state == otherNone:
+		r.NoteOnce(fmt.Sprintf("the server does not serve %s, only one with %s: let the server load it too, or correct certificate_file", file, algorithmOf(served[0])))
+		if !anyLoaded {
+			r.Certificate.MatchesFile, r.Certificate.Stale = new(false), validityOf(served[0])
+		}
+	case !anyLoaded:
+		r.NoteOnce(fmt.Sprintf("the server serves a certificate with %s; whether it also serves %s cannot be seen", algorithmOf(served[0]), file))
+	}
+}
+
+// chainEnd returns the certificate at whose end verification begins to fail. A chain expires with the first of its certificates, and a
+// client needs only the chain that expires last: an old cross-signed root does no harm while another chain is valid.
+func chainEnd(chains [][]*x509.Certificate) Validity {
+	var last Validity
 	for _, chain := range chains {
-		end := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
-		if end.After(last) {
-			last = end
+		end := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if end.NotAfter.After(last.Ends) {
+			last = validityOf(end)
 		}
 	}
 	return last

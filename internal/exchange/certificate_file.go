@@ -28,37 +28,87 @@ const (
 	maxCertificateFiles = 1000
 )
 
-// loadedFile finds the file that a server loads its certificate from. If several files match a glob, it prefers the one with
-// the served certificate, then the latest one for the server's name or for a name of the served certificate.
-func loadedFile(pattern, name string, served *x509.Certificate) (certificateFile, error) {
+// loadableFiles finds the files that a server may load its certificates from. Of those that match a glob, these are the files with a
+// served certificate, for the server's name, or for a name of a served certificate. There is at least one without an error.
+func loadableFiles(pattern, name string, served []*x509.Certificate) ([]certificateFile, error) {
 	files, err := readCertificateFiles(pattern)
 	if err != nil && len(files) == 0 {
-		return certificateFile{}, err
+		return nil, err
 	}
 	if !config.IsGlob(pattern) {
-		return files[0], nil
-	}
-	if i := slices.IndexFunc(files, func(f certificateFile) bool { return served != nil && f.leaf.Equal(served) }); i >= 0 {
-		return files[i], nil
+		return files, nil
 	}
 	fitting := slices.DeleteFunc(files, func(f certificateFile) bool {
-		return f.leaf.VerifyHostname(name) != nil && !sharesName(f.leaf, served)
+		return f.leaf.VerifyHostname(name) != nil && !slices.ContainsFunc(served, func(s *x509.Certificate) bool { return s.Equal(f.leaf) || sharesName(f.leaf, s) })
 	})
-	if len(fitting) == 0 {
-		if err != nil {
-			return certificateFile{}, err
-		}
-		return certificateFile{}, failure.Errorf(failure.Mismatch, "certificate_file: no file that matches %s is for %s", pattern, name)
+	switch {
+	case len(fitting) > 0:
+		return fitting, nil
+	case err != nil:
+		return nil, err
 	}
-	return slices.MaxFunc(fitting, func(a, b certificateFile) int {
+	return nil, failure.Errorf(failure.Mismatch, "certificate_file: no file that matches %s is for %s", pattern, name)
+}
+
+// comparison is what the files of a server say about the certificates that it serves.
+type comparison struct {
+	// loaded are the files with a served certificate. renewed are those that the server should have loaded instead of a served
+	// certificate of the same algorithm, which is in stale.
+	loaded, renewed []certificateFile
+	stale           []*x509.Certificate
+	// unserved is the file of another algorithm than all served certificates, if there is one; of several, the latest.
+	unserved []certificateFile
+}
+
+// compareFiles compares files, at least one, with the served certificates. If several could replace one, the latest should.
+func compareFiles(files []certificateFile, served []*x509.Certificate) (c comparison) {
+	rest := slices.Clone(files)
+	for _, s := range served {
+		same := slices.DeleteFunc(slices.Clone(files), func(f certificateFile) bool { return isRSA(f.leaf) != isRSA(s) })
+		rest = slices.DeleteFunc(rest, func(f certificateFile) bool { return isRSA(f.leaf) == isRSA(s) })
+		if i := slices.IndexFunc(same, func(f certificateFile) bool { return f.leaf.Equal(s) }); i >= 0 {
+			c.loaded = append(c.loaded, same[i])
+		} else if len(same) > 0 {
+			c.renewed, c.stale = append(c.renewed, latestFile(same)), append(c.stale, s)
+		}
+	}
+	switch {
+	case len(served) == 0:
+		c.loaded = []certificateFile{latestFile(files)}
+	case len(rest) > 0:
+		c.unserved = []certificateFile{latestFile(rest)}
+	}
+	return c
+}
+
+// end returns the first of the server's files to expire. One that it need not load counts only if there is no other.
+func (c *comparison) end() Validity {
+	files := slices.Concat(c.loaded, c.renewed)
+	if len(files) == 0 {
+		files = c.unserved
+	}
+	var leaves []*x509.Certificate
+	for _, f := range files {
+		leaves = append(leaves, f.leaf)
+	}
+	return validityOf(firstToEnd(leaves))
+}
+
+func firstToEnd(list []*x509.Certificate) *x509.Certificate {
+	return slices.MinFunc(list, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+}
+
+// latestFile returns the file whose certificate was issued last.
+func latestFile(files []certificateFile) certificateFile {
+	return slices.MaxFunc(files, func(a, b certificateFile) int {
 		return cmp.Or(a.leaf.NotBefore.Compare(b.leaf.NotBefore), a.leaf.NotAfter.Compare(b.leaf.NotAfter))
-	}), nil
+	})
 }
 
 // sharesName reports whether two certificates have a name in common. So a server has its file even if the exporter reaches
 // it under a name that the certificate does not have.
 func sharesName(leaf, served *x509.Certificate) bool {
-	return served != nil && slices.ContainsFunc(served.DNSNames, func(name string) bool { return slices.Contains(leaf.DNSNames, name) })
+	return slices.ContainsFunc(served.DNSNames, func(name string) bool { return slices.Contains(leaf.DNSNames, name) })
 }
 
 // readCertificateFiles reads the file at a path, or every file that matches a glob, sorted by path. It returns the files
@@ -156,17 +206,16 @@ func fileError(path string, err error) *failure.Error {
 func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 	files, err := readCertificateFiles(trust.CertificateFile)
 	if trust.ServerName != "" {
-		var file certificateFile
-		if file, err = loadedFile(trust.CertificateFile, trust.NameFor(""), nil); err != nil {
+		if files, err = loadableFiles(trust.CertificateFile, trust.NameFor(""), nil); err != nil {
 			return err
 		}
-		files = []certificateFile{file}
+		files = []certificateFile{latestFile(files)}
 	}
 	if len(files) == 0 {
 		return err
 	}
 	first := slices.MinFunc(files, func(a, b certificateFile) int { return a.leaf.NotAfter.Compare(b.leaf.NotAfter) })
-	r.Certificate.File = first.leaf.NotAfter
+	r.Certificate.File, r.Certificate.Limits = validityOf(first.leaf), trust.CertificateExpiry
 	r.NoteOnce(fmt.Sprintf("of %d certificate files, %s expires first", len(files), first.path))
 	return err
 }

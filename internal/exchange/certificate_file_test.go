@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"crypto/x509"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,8 +52,14 @@ func TestServedCertificateGoesBeforeANewerOne(t *testing.T) {
 	other := exchangetest.Certificate{Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.ThirdDay}.Make(t)
 	files := map[*exchangetest.Certified]string{old: exchangetest.Write(t, filepath.Join(dir, "a.pem"), old), renewed: exchangetest.Write(t, filepath.Join(dir, "b.pem"), renewed)}
 	for served, want := range map[*exchangetest.Certified]string{old: files[old], renewed: files[renewed], other: files[renewed]} {
-		if got, err := loadedFile(filepath.Join(dir, "*.pem"), "chat.test", served.Cert); err != nil || got.path != want {
-			t.Errorf("got %s, %v, want %s", got.path, err, want)
+		shown := []*x509.Certificate{served.Cert}
+		found, err := loadableFiles(filepath.Join(dir, "*.pem"), "chat.test", shown)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := compareFiles(found, shown)
+		if got := append(c.loaded, c.renewed...); len(got) != 1 || got[0].path != want || len(c.unserved) > 0 {
+			t.Errorf("got %+v, want %s", c, want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestChainEnd(t *testing.T) {
 		"three, the best in the middle": {[][]*x509.Certificate{at(exchangetest.SecondDay, exchangetest.FirstDay), at(exchangetest.ThirdDay, exchangetest.ThirdDay), at(exchangetest.ThirdDay, exchangetest.SecondDay)}, exchangetest.ThirdDay},
 		"before 1970":                   {[][]*x509.Certificate{at(time.Unix(-10, 0))}, time.Unix(-10, 0)},
 	} {
-		if got := chainEnd(c.chains); !got.Equal(c.want) {
+		if got := chainEnd(c.chains).Ends; !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}

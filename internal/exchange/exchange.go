@@ -2,10 +2,13 @@
 package exchange
 
 import (
+	"crypto/x509"
 	"net/http"
 	"net/http/cookiejar"
 	"slices"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Record is what people may see of the conversations of one probe.
@@ -46,16 +49,27 @@ func (r *Record) NoteOnce(line string) {
 	}
 }
 
-// Certificate describes a server's certificate. A zero time or a nil flag means unknown.
+// Validity is from when to when a certificate is valid.
+type Validity struct{ Begins, Ends time.Time }
+
+// validityOf returns the validity of a certificate.
+func validityOf(c *x509.Certificate) Validity { return Validity{c.NotBefore, c.NotAfter} }
+
+// Certificate describes a server's certificate. A zero value or a nil flag means unknown.
 type Certificate struct {
-	// Leaf is when the served certificate expires, Chain when the first certificate of the verified chain does.
-	Leaf, Chain time.Time
-	// File is when the certificate in the server's file expires.
-	File time.Time
+	// Leaf is the served certificate, Other the one that the server serves to clients of another algorithm, and Chain the first
+	// certificate of the verified chain to expire.
+	Leaf, Other, Chain Validity
+	// File is the certificate in the server's file.
+	File Validity
+	// Limits are the target's own limits of the time left.
+	Limits config.ExpiryLimits
 	// Verified reports whether authority, name and dates pass verification, even if the exporter trusts it for another reason.
 	Verified *bool
-	// MatchesFile reports whether the server presents the certificate in its file.
+	// MatchesFile reports whether the server presents the certificate in its file. If not, Stale is the first to expire of those that
+	// it presents instead.
 	MatchesFile *bool
+	Stale       Validity
 }
 
 // Exchange is one request and its outcome. It has no body, no credentials and no query, so it may be shown.

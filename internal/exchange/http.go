@@ -65,7 +65,7 @@ func (h *HTTP) Get(ctx context.Context, r *Record, header http.Header) (*Answer,
 // Do sends one request and reads the whole answer, whatever its status. An answer longer than the limit is an error with
 // reason TooLarge.
 func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
-	ctx, timing := r.Begin(ctx, method+" "+PrintableURL(rawURL))
+	timed, timing := r.Begin(ctx, method+" "+PrintableURL(rawURL))
 	secure, host := splitURL(rawURL)
 	if h.tries == nil {
 		h.tries = &secondTries{}
@@ -74,7 +74,10 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 	if secure {
 		defer watch.Record(r)
 	}
-	a, err := h.converse(ctx, r, timing.exchange, watch, method, rawURL, header, body)
+	a, err := h.converse(timed, r, timing.exchange, watch, method, rawURL, header, body)
+	if secure && h.Settings.ProxyURL == "" && !r.certificateSeen {
+		h.tries.seeOther(ctx, watch, err != nil, false, func(ctx context.Context, c *tls.Config) error { return h.handshakeAgain(ctx, addressOf(rawURL), c) })
+	}
 	timing.End("body", err)
 	return a, err
 }
@@ -188,17 +191,20 @@ func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
 			return nil, err
 		}
 		conn := tls.Client(raw, tlsConfig)
-		again := func(ctx context.Context) error {
-			return attempt(ctx, h.Settings.Connection, address, func(ctx context.Context, conn net.Conn) error {
-				return tls.Client(conn, shortHello(tlsConfig)).HandshakeContext(ctx)
-			})
-		}
+		again := func(ctx context.Context) error { return h.handshakeAgain(ctx, address, shortHello(tlsConfig)) }
 		if err := h.tries.handshake(ctx, conn, raw.(*watchedConn).Heard, again); err != nil { //nolint:forcetypeassert // Wire.Watch makes it
 			raw.Close() //nolint:errcheck,gosec // the error is that of the handshake
 			return nil, err
 		}
 		return conn, nil
 	}
+}
+
+// handshakeAgain makes another connection to the service itself as far as its handshake.
+func (h *HTTP) handshakeAgain(ctx context.Context, address string, tlsConfig *tls.Config) error {
+	return attempt(ctx, h.Settings.Connection, address, func(ctx context.Context, conn net.Conn) error {
+		return tls.Client(conn, tlsConfig).HandshakeContext(ctx)
+	})
 }
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
@@ -299,6 +305,15 @@ func splitURL(raw string) (secure bool, host string) {
 		return false, ""
 	}
 	return u.Scheme == "https", u.Hostname()
+}
+
+// addressOf returns host:port of an https URL.
+func addressOf(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443"))
 }
 
 // PrintableURL returns a URL without credentials, query and fragment, so that it may be shown. Its host is the one that HTTP asks for.

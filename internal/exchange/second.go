@@ -21,12 +21,14 @@ const (
 
 // secondTries find out why a server does not answer, each by another connection. Servers count connections, so an outage has one try
 // for each question, whose finding holds until the server answers again. Only a ban is asked for again: at once, since it may end
-// earlier, and after refusalAgain if the server did not say anything of one, which happens to those that are banned.
+// earlier, and after refusalAgain if the server did not say anything of one, which happens to those that are banned. One more
+// connection, at start and hourly, asks a server that answers for its other certificate.
 type secondTries struct {
 	silence time.Duration // how long a server may say nothing before a try; 2 s by default
 
 	mu       sync.Mutex // the transport's goroutines outlive a request that was given up
 	findings map[question]finding
+	other    otherCertificate
 }
 
 // finding is what a try has found, nil for nothing, and when.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
@@ -18,7 +19,8 @@ import (
 
 // front is what stands in front of a TLS server. Its fields change between probes, never during one.
 type front struct {
-	shown tls.Certificate
+	shown  tls.Certificate
+	config *tls.Config // how it serves TLS; with shown alone by default
 	// long is what it does with a ClientHello that needs two packets, every with each one; nil lets them pass.
 	long, every func(net.Conn)
 	delay       time.Duration
@@ -58,7 +60,7 @@ func (f *front) serve(conn net.Conn) {
 		f.long(conn)
 		return
 	}
-	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)}, &tls.Config{Certificates: []tls.Certificate{f.shown}})
+	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)}, cmp.Or(f.config, &tls.Config{Certificates: []tls.Certificate{f.shown}}))
 	buf := make([]byte, 512)
 	if n, _ := server.Read(buf); n > 0 && strings.HasPrefix(string(buf), "GET") {
 		io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the client may be gone
@@ -89,9 +91,11 @@ func (f *front) probes() map[string]func() error {
 		return client, nil
 	})
 	trust := config.TLS{InsecureSkipVerify: true}
-	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust}
-	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust}
-	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100}
+	// The question for another certificate is a connection of its own.
+	asked := func() *secondTries { return &secondTries{other: otherCertificate{asked: time.Now()}} }
+	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust, tries: asked()}
+	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust, tries: asked()}
+	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100, tries: asked()}
 	within := func(probe func(context.Context) error) func() error {
 		return func() error {
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

@@ -25,6 +25,8 @@ type TLSServer struct {
 	ALPN []string
 	// IRC says that the server speaks IRC: how it ends a handshake then shows whether it bans this address.
 	IRC bool
+	// Lasting says that conversations are sessions, which do not ask for the server's other certificate.
+	Lasting bool
 	// Silence is how long a server may say nothing before another connection is to find out why; 2 s by default.
 	Silence time.Duration
 
@@ -42,7 +44,7 @@ func (s *TLSServer) String() string {
 // Converse connects, negotiates TLS and calls talk, unless it is nil, with the connection. It writes the exchange and the
 // certificate to r. When ctx is done, reads and writes fail with its error.
 func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn) error) error {
-	ctx, timing := r.Begin(ctx, s.String())
+	timed, timing := r.Begin(ctx, s.String())
 	watch := &CertificateWatch{Trust: &s.Trust, Host: cmp.Or(s.Domain, config.HostOf(s.Address)), ALPN: s.ALPN}
 	defer watch.Record(r)
 	if s.tries == nil {
@@ -52,7 +54,10 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	if talk != nil {
 		last = "reply"
 	}
-	err := s.converse(ctx, watch, timing, talk)
+	err := s.converse(timed, watch, timing, talk)
+	if !s.Lasting {
+		s.tries.seeOther(ctx, watch, err != nil, s.IRC, s.handshakeAgain)
+	}
 	switch {
 	case err == nil:
 		s.tries.forget(whichRefusal, false)

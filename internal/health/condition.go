@@ -18,8 +18,10 @@ type Condition struct {
 	Holds bool
 	// Modules, for AlertModuleProblem, are the failed modules. The condition holds unless all of them are ignored.
 	Modules []string
-	// Ends, for AlertCertificateExpiry and AlertServedNotRenewed, is when the certificate expires.
-	Ends time.Time
+	// Certificates, for AlertCertificateExpiry, are those that must not expire; for AlertServedNotRenewed, the one that is served.
+	Certificates []Validity
+	// OwnLimits, for AlertCertificateExpiry, replace the limits of the configuration; zero for none.
+	OwnLimits config.ExpiryLimits
 	// Used, for AlertVolumeUsage and AlertVolumeInodes, is the used part of a volume or of its inodes.
 	Used float64
 	// Counts, for AlertAuthFailureRate, are the failed logins, by series.
@@ -113,7 +115,7 @@ func (r *round) judgeConditions(t *Target) {
 			if c.saved {
 				c.Holds = j.problems[problemKey{TargetSubject(t.Name), c.Alert, c.Of, Critical}] != nil
 			} else {
-				c.Holds = c.Holds && c.Ends.Sub(r.now) < j.alerts.TLSServedNotRenewed.Critical.Under.Std()
+				c.Holds = c.Holds && slices.ContainsFunc(c.Certificates, r.expiresBeforeRenewal)
 			}
 			r.judgeCondition(t, &c, Critical)
 		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying, AlertVolumeReadOnly:

@@ -150,7 +150,7 @@ func TestOldCertificateIsCriticalShortlyBeforeItEnds(t *testing.T) {
 		want  bool
 	}{{true, 3 * day, false}, {true, 3*day - time.Second, true}, {false, 3*day - time.Second, false}} {
 		w := newWorld(t)
-		w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: c.holds, Ends: w.now.Add(c.left)}}
+		w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: c.holds, Certificates: []Validity{{Ends: w.now.Add(c.left)}}}}
 		w.look()
 		for _, v := range w.last.Conditions {
 			if v.Severity == Critical && (v.Lasted > 0) != c.want {

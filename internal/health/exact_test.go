@@ -54,7 +54,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		a.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
 		a.BridgeNotRelaying.For, a.BridgeSlow.For = config.Duration(21*time.Minute), config.Duration(22*time.Minute)
 		a.DataVolumeReadOnly.For, a.BackupOld.For = config.Duration(23*time.Minute), config.Duration(24*time.Minute)
-		w.target("x").Conditions = []Condition{{Alert: alert, Holds: true, Ends: w.now.Add(100 * day)}}
+		w.target("x").Conditions = []Condition{{Alert: alert, Holds: true, Certificates: []Validity{{Ends: w.now.Add(100 * day)}}}}
 		w.pass(c.hold)
 		if p, ok := w.problem("x", alert); !ok || p.Severity != Pending {
 			t.Errorf("%s at its threshold: %s, %t, want pending", alert, p.Severity, ok)
@@ -72,12 +72,12 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	w := newWorld(t)
 	w.judge.alerts.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
-	w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(day)}}
+	w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(day)}}}}
 	w.pass(9 * time.Minute)
 	w.want("x TLSServedNotRenewed pending 9m0s")
 	w.pass(time.Second)
 	w.want("x TLSServedNotRenewed critical 9m1s")
-	w.target("y").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(3*day + 30*time.Second)}}
+	w.target("y").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(3*day + 30*time.Second)}}}}
 	w.look()
 	w.target("y").Read = false // it gets worse while nobody can look
 	w.pass(time.Minute)
@@ -573,7 +573,7 @@ func TestVolumeThatCannotBeReadStaysAsFull(t *testing.T) {
 	w.target("data").Read = false
 	w.pass(10 * time.Minute)
 	w.want("data DataVolumeUsage warning 20m0s unknown")
-	if want := []Value{{TargetSubject("data"), AlertVolumeUsage, 0.9}}; !slices.Equal(w.last.Values, want) {
+	if want := []Value{{Subject: TargetSubject("data"), Alert: AlertVolumeUsage, Number: 0.9}}; !slices.Equal(w.last.Values, want) {
 		t.Errorf("values %v, want %v", w.last.Values, want)
 	}
 }

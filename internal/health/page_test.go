@@ -12,8 +12,8 @@ func TestTargetThatDoesNotPageWarnsAtMost(t *testing.T) {
 			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true},
 			{Alert: AlertServicesUnlinked, Holds: true},
 			{Alert: AlertCacheExhausted, Holds: true},
-			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now},
-			{Alert: AlertCertificateExpiry, Ends: w.now},
+			{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now}}},
+			{Alert: AlertCertificateExpiry, Certificates: []Validity{{Ends: w.now}}},
 			{Alert: AlertVolumeUsage, Used: 1},
 		}
 	}

@@ -76,8 +76,8 @@ func TestConditionOutlivesARestart(t *testing.T) {
 		w.target("web").Conditions = []Condition{
 			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true},
 			{Alert: AlertModuleProblem, Of: "x", Modules: []string{"mam"}},
-			{Alert: AlertServedNotRenewed, Holds: true, Ends: w.now.Add(24 * time.Hour)},
-			{Alert: AlertServedNotRenewed, Of: "later", Holds: true, Ends: w.now.Add(240 * time.Hour)},
+			{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(24 * time.Hour)}}},
+			{Alert: AlertServedNotRenewed, Of: "later", Holds: true, Certificates: []Validity{{Ends: w.now.Add(240 * time.Hour)}}},
 		}
 		w.pass(61 * time.Minute)
 		w.restart(true)

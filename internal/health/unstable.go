@@ -248,7 +248,7 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	}
 	r.decideOn(p)
 	v.Lasted = p.Lasted
-	r.values = append(r.values, Value{key.Subject, AlertTargetUnstable, part})
+	r.values = append(r.values, Value{Subject: key.Subject, Alert: AlertTargetUnstable, Number: part})
 }
 
 // savedFailures returns the failed readings to save, with all times by the wall clock.

@@ -503,7 +503,7 @@ func TestUnstableTargetInWords(t *testing.T) {
 	if w.last.Problems[0].AtLeast {
 		t.Error("it may have begun earlier")
 	}
-	want := Value{TargetSubject("x"), AlertTargetUnstable, 75.0 / 120}
+	want := Value{Subject: TargetSubject("x"), Alert: AlertTargetUnstable, Number: 75.0 / 120}
 	if !slices.Equal(w.last.Values, []Value{want, want}) {
 		t.Errorf("values %+v, want %+v", w.last.Values, want)
 	}

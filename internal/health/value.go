@@ -16,19 +16,24 @@ type Value struct {
 	// Number is bytes of memory, the used part of a volume or of its inodes, failed logins per minute, seconds until a certificate
 	// expires, or the failed part of readings.
 	Number float64
+	// Warning and Critical, for AlertCertificateExpiry, are the limits of that certificate; 0 for alerts with the same for every subject.
+	Warning, Critical float64
 }
 
 // limit is a limit and how long a value must exceed it before its alert fires.
 type limit struct {
 	over float64
 	hold time.Duration
+	// since is when a certificate has reached the limit, or will, and begins when that certificate begins; zero for other values.
+	since, begins time.Time
 }
 
-// valueLimits returns the limits of an alert on a measured value, or false for any other alert. The limits of a certificate's remaining
-// time are negative, so that less time exceeds them.
+// valueLimits returns the limits of an alert on a measured value, or false for any other alert. Those of certificates depend on their
+// lives: see expiryLimits.
 func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measured bool) {
 	amounts := func(warning, critical config.Amount, unit float64) (limit, limit, bool) {
-		return limit{float64(warning.Over) / unit, warning.For.Std()}, limit{float64(critical.Over) / unit, critical.For.Std()}, true
+		of := func(a config.Amount) limit { return limit{over: float64(a.Over) / unit, hold: a.For.Std()} }
+		return of(warning), of(critical), true
 	}
 	switch alert {
 	case AlertContainerMemory:
@@ -40,8 +45,7 @@ func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measu
 	case AlertAuthFailureRate:
 		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
 	case AlertCertificateExpiry:
-		e := &a.TLSCertificateExpiry
-		return limit{over: -e.Warning.Under.Std().Seconds()}, limit{over: -e.Critical.Under.Std().Seconds()}, true
+		return limit{}, limit{}, true
 	default:
 		return limit{}, limit{}, false
 	}
@@ -52,7 +56,7 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 	if c.Memory == 0 {
 		return
 	}
-	r.values = append(r.values, Value{c.subject(), AlertContainerMemory, c.Memory})
+	r.values = append(r.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
 	warning, critical, _ := valueLimits(&r.judge.alerts, AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
 		if c.Memory > over {
@@ -88,12 +92,14 @@ func (r *round) decideOnMemory() {
 // judgeTargetValue adds a problem if a measured value of a target exceeds its limits.
 func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 	unknown := c.saved || !c.at.Equal(r.now)
-	v := Value{TargetSubject(t.Name), c.Alert, c.Used}
+	v := Value{Subject: TargetSubject(t.Name), Alert: c.Alert, Number: c.Used}
 	exceeds := v.Number
 	warning, critical, _ := valueLimits(&r.judge.alerts, c.Alert)
 	switch c.Alert {
 	case AlertCertificateExpiry:
-		v.Number = c.Ends.Sub(r.now).Seconds()
+		var first time.Time
+		first, warning, critical = expiryLimits(&r.judge.alerts, &c.Condition)
+		v.Number, v.Warning, v.Critical = first.Sub(r.now).Seconds(), -warning.over, -critical.over
 		exceeds = -v.Number
 	case AlertAuthFailureRate:
 		v.Number = r.judge.failingLogins(t, c, unknown, r.now)
@@ -103,9 +109,9 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 	if !lost {
 		r.values = append(r.values, v)
 	}
-	exceed := func(severity Severity, over float64) {
+	exceed := func(severity Severity, limit limit) {
 		key, verdict := problemKey{v.Subject, c.Alert, c.Of, severity}, &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
-		holds := exceeds > over
+		holds := exceeds > limit.over
 		if lost {
 			holds = r.judge.problems[key] != nil
 		}
@@ -117,7 +123,11 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		}
 		since, first := r.now, c.first
 		if c.Alert == AlertCertificateExpiry {
-			since, first = c.Ends.Add(time.Duration(over*float64(time.Second))), false
+			first = false
+			if limit.since.Before(since) { // else the certificate begins in the future
+				since = limit.since
+				r.judge.delayProblem(key, limit.begins)
+			}
 		}
 		p := r.beginProblem(key, since, first)
 		p.Unknown, p.condition = unknown || lost, verdict
@@ -127,8 +137,8 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		}
 		verdict.Lasted = p.Lasted
 	}
-	exceed(Warning, warning.over)
-	exceed(Critical, critical.over)
+	exceed(Warning, warning)
+	exceed(Critical, critical)
 }
 
 // rate is the sum of several counters over time.

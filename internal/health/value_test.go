@@ -87,7 +87,7 @@ func TestMemoryOfWhichTheWarningWasToldIsNotHeldBack(t *testing.T) {
 func TestCertificateEndsAlsoWhileNobodyLooks(t *testing.T) {
 	w := stack(t)
 	irc := w.target("irc")
-	irc.Conditions = []Condition{{Alert: AlertCertificateExpiry, Ends: w.now.Add(3*day + time.Minute)}}
+	irc.Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{{Ends: w.now.Add(3*day + time.Minute)}}}}
 	w.look()
 	irc.Up, irc.Conditions = false, nil
 	w.pass(2 * time.Minute)
@@ -133,7 +133,7 @@ func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
 	} {
 		w := newWorld(t)
 		end := w.now.Add(c.lasts + c.left)
-		w.target("web").Conditions = []Condition{{Alert: AlertCertificateExpiry, Ends: end}}
+		w.target("web").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{{Ends: end}}}}
 		w.target("data").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: c.used}}
 		w.pass(c.lasts)
 		worst := map[string]string{"web": "pending", "data": "pending"}
@@ -151,7 +151,7 @@ func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
 
 func TestCertificateIsWrongSinceItsLimit(t *testing.T) {
 	w := newWorld(t)
-	w.target("web").Conditions = []Condition{{Alert: AlertCertificateExpiry, Ends: w.now.Add(-day)}}
+	w.target("web").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{{Ends: w.now.Add(-day)}}}}
 	w.look()
 	if p := w.last.Problems[0]; p.Severity != Critical || p.Lasted != 4*day || p.AtLeast {
 		t.Errorf("got %s for %s, at least %t; want critical for four days", p.Severity, p.Lasted, p.AtLeast)

@@ -530,7 +530,7 @@ func TestTimelineIsBounded(t *testing.T) {
 // TestCriticalCertificateTakesInNoLaterOutage has a certificate that is critical for days, and an outage of ten minutes.
 func TestCriticalCertificateTakesInNoLaterOutage(t *testing.T) {
 	w := newWorld(t)
-	w.target("lone").Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Ends: w.began.Add(24 * time.Hour)}}
+	w.target("lone").Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{{Ends: w.began.Add(24 * time.Hour)}}}}
 	w.pass(12 * time.Hour)
 	w.target("lone").Up = false
 	w.pass(10 * time.Minute)

@@ -45,6 +45,8 @@ var (
 		"Whether the exporter holds back the alert on the problem.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
 		"1 while maintenance holds back alerts on the certificate's expiry.", []string{"endpoint"}, nil)
+	certificateLimitDesc = prometheus.NewDesc("chatstack_tls_certificate_expiry_limit_seconds",
+		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.", []string{"endpoint", "severity"}, nil)
 	volumeExcusedDesc = prometheus.NewDesc("chatstack_volume_excused",
 		"1 while maintenance holds back alerts on the volume's usage.", []string{"volume"}, nil)
 	authExcusedDesc = prometheus.NewDesc("chatstack_xmpp_auth_failures_excused",
@@ -107,6 +109,12 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gauge(memoryExcusedDesc, excused, labels...)
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
 		gauge(recentKillsDesc, float64(v.RecentKills), labels...)
+	}
+	for _, v := range j.Values {
+		if v.Alert == health.AlertCertificateExpiry {
+			gauge(certificateLimitDesc, v.Warning, v.Name, health.Warning.String())
+			gauge(certificateLimitDesc, v.Critical, v.Name, health.Critical.String())
+		}
 	}
 	for _, h := range j.HeldBack {
 		switch h.Alert {

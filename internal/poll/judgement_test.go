@@ -109,6 +109,27 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 	}
 }
 
+func TestLimitsOfCertificatesAreExported(t *testing.T) {
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
+		{Subject: health.TargetSubject("xmpp"), Alert: health.AlertCertificateExpiry, Number: 1e6, Warning: 1209600, Critical: 259200},
+		{Subject: health.TargetSubject("irc"), Alert: health.AlertCertificateExpiry, Number: -1, Warning: 172800, Critical: 86400},
+		{Subject: health.TargetSubject("data"), Alert: health.AlertVolumeUsage, Number: 0.5},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			got = append(got, fmt.Sprintf("%s %s %s %v", families[i].Name, s.Label("endpoint"), s.Label("severity"), s.Value))
+		}
+	}
+	const name = "chatstack_tls_certificate_expiry_limit_seconds"
+	want := []string{name + " irc critical 86400", name + " irc warning 172800", name + " xmpp critical 259200", name + " xmpp warning 1.2096e+06"}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func BenchmarkJudgementMetrics(b *testing.B) {
 	for _, n := range []int{200, 1000} {
 		b.Run(fmt.Sprintf("%d containers", n), func(b *testing.B) {

@@ -314,6 +314,30 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	}
 }
 
+// TestThresholdOfACertificateIsItsOwn has the row show the certificate that is next to its limit, not the first to expire.
+func TestThresholdOfACertificateIsItsOwn(t *testing.T) {
+	const day = 24 * time.Hour
+	w := begin(poll.Status{Target: "brief", Kind: "tls"}, poll.Status{Target: "long", Kind: "tls"})
+	for _, c := range []struct {
+		brief, long       time.Duration
+		subject, text     string
+		warning, critical time.Duration
+	}{
+		{5 * day, 15 * day, "long", "15 d left, 1 d from warning", 14 * day, 3 * day},
+		{5 * day, 60 * day, "brief", "5 d left, 3 d from warning", 2 * day, day},
+		{36 * time.Hour, 15 * day, "brief", "1 d 12 h left, 12 h from critical", 2 * day, day},
+		{12 * time.Hour, 10 * day, "brief", "12 h left, under the critical 1 d", 2 * day, day},
+	} {
+		w.text["brief"] = strings.Replace(endedAt("brief", w.now.Add(c.brief)), "{", `{life="144h",`, 1)
+		w.text["long"] = endedAt("long", w.now.Add(c.long))
+		r := w.poll(0)
+		got := r.threshold("TLSCertificateExpiry")
+		if got.Subject != c.subject || got.Text != c.text || *got.Warning != c.warning.Seconds() || *got.Critical != c.critical.Seconds() {
+			t.Errorf("%s and %s left: %s %q, limits %g and %g; want %s %q", c.brief, c.long, got.Subject, got.Text, *got.Warning, *got.Critical, c.subject, c.text)
+		}
+	}
+}
+
 func TestTargetNeverUpAlertsLater(t *testing.T) {
 	w := begin(poll.Status{Target: "web", Kind: "http", Reason: failure.DNS})
 	w.poll(0)

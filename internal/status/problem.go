@@ -200,7 +200,7 @@ var plainWords = map[string]words{
 	health.AlertModuleProblem:         {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
 	health.AlertServicesUnlinked:      {"IRC services are not linked", "Nobody can log in to an account. Read the services' log, and check the IRC server's link block."},
 	health.AlertOrphans:               {"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
-	health.AlertServedNotRenewed:      {"serves an old certificate; its file holds another one", "Make the server reload its certificate."},
+	health.AlertServedNotRenewed:      {"does not serve the certificate in its file", "Make the server reload its certificate."},
 	health.AlertChainInvalid:          {"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
 	health.AlertSeriesDropped:         {"some of its series are dropped", "Its last probes list them."},
 	health.AlertAuthSourceMissing:     {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},

@@ -131,7 +131,11 @@ func conditionOf(l *exposition.Line) (health.Condition, bool) {
 	case "chatstack_volume_used_ratio":
 		return health.Condition{Alert: health.AlertVolumeUsage, Used: l.Value}, true
 	case "chatstack_tls_certificate_not_after_timestamp_seconds":
-		return health.Condition{Alert: health.AlertCertificateExpiry, Ends: unix(l.Value)}, true
+		v := health.Validity{Ends: unix(l.Value)}
+		if life, err := time.ParseDuration(l.Label("life")); err == nil { // a label of these tests alone
+			v.Begins = v.Ends.Add(-life)
+		}
+		return health.Condition{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{v}}, true
 	}
 	return health.Condition{}, false
 }

@@ -50,6 +50,8 @@ type worst struct {
 	value   *float64
 	level   Level
 	problem *health.Problem
+	// warning and critical are its limits, which those of certificates depend on.
+	warning, critical float64
 }
 
 // replaceIfWorse sets w to o if o is worse.
@@ -58,10 +60,10 @@ func (w *worst) replaceIfWorse(o worst, below bool) {
 		switch {
 		case w.value == nil || o.value == nil:
 			return w.value == nil
-		case *w.value == *o.value:
+		case *w.value-w.warning == *o.value-o.warning:
 			return o.name < w.name
 		}
-		return (*o.value > *w.value) != below
+		return (*o.value-o.warning > *w.value-w.warning) != below
 	}
 	if w.name == "" || o.level > w.level || o.level == w.level && better() {
 		*w = o
@@ -70,11 +72,11 @@ func (w *worst) replaceIfWorse(o worst, below bool) {
 
 // worst finds the subject that the row shows. Rows about durations ignore excused problems.
 func (r *row) worst(j *judged) (w worst) {
-	add := func(s health.Subject, value *float64) {
+	limited := func(s health.Subject, value *float64, warning, critical float64) {
 		if r.includes != nil && !r.includes(s) {
 			return
 		}
-		o := worst{name: s.Name, value: value}
+		o := worst{name: s.Name, value: value, warning: warning, critical: critical}
 		for _, i := range j.bySubject[s] {
 			if p := &j.problems[i].Problem; p.Alert == r.alert {
 				o.level, o.problem = levelOf(p), p
@@ -82,6 +84,7 @@ func (r *row) worst(j *judged) (w worst) {
 		}
 		w.replaceIfWorse(o, r.below)
 	}
+	add := func(s health.Subject, value *float64) { limited(s, value, r.warning, r.critical) }
 	for i := range j.problems {
 		p := &j.problems[i].Problem
 		_, measured := j.value(p)
@@ -94,8 +97,12 @@ func (r *row) worst(j *judged) (w worst) {
 		}
 	}
 	for _, v := range j.Values {
-		if v.Alert == r.alert {
-			add(v.Subject, new(math.Trunc(v.Number*1e6)/1e6))
+		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
+		case v.Alert != r.alert:
+		case v.Warning > 0:
+			limited(v.Subject, value, v.Warning, v.Critical)
+		default:
+			add(v.Subject, value)
 		}
 	}
 	if r.alert == health.AlertContainerRestarts {
@@ -111,9 +118,12 @@ func (r *row) worst(j *judged) (w worst) {
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
 	w := r.worst(j)
-	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &r.critical, Below: r.below, Level: Unknown, Text: r.emptyText, Subject: w.name, Present: w.value}
+	if w.name == "" {
+		w.warning, w.critical = r.warning, r.critical
+	}
+	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &w.critical, Below: r.below, Level: Unknown, Text: r.emptyText, Subject: w.name, Present: w.value}
 	if !r.oneLevel {
-		t.Warning = &r.warning
+		t.Warning = &w.warning
 	}
 	if w.name == "" && (r.duration || r.alert == health.AlertContainerRestarts) {
 		t.Present = new(0.0)
@@ -130,11 +140,11 @@ func (r *row) threshold(j *judged) Threshold {
 	if t.Present == nil {
 		return t
 	}
-	limit, why := r.critical, ""
+	limit, why := w.critical, ""
 	if w.problem != nil && neverUp(w.problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.duration) {
-		limit = r.warning
+	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.duration) {
+		limit = w.warning
 	}
 	distance := limit - *t.Present
 	if r.below {
@@ -167,9 +177,9 @@ func (r *row) text(t *Threshold) string {
 	}
 	switch {
 	case t.Level == Critical && r.below:
-		text += ", under the critical " + valueText(r.critical, r.unit)
+		text += ", under the critical " + valueText(*t.Critical, r.unit)
 	case t.Level == Critical:
-		text += ", over the critical " + valueText(r.critical, r.unit)
+		text += ", over the critical " + valueText(*t.Critical, r.unit)
 	case t.Level == Warning || r.oneLevel:
 		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
 	default:

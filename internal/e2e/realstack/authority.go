@@ -47,7 +47,7 @@ func (a *Authority) BelowUntil(end time.Time) *Authority {
 
 func newAuthority(tb testing.TB, c exchangetest.Certificate) *Authority {
 	tb.Helper()
-	c.Authority = true
+	c.Authority, c.Begins = true, beginOf(c.End)
 	made := c.Make(tb)
 	return &Authority{exchangetest.Write(tb, filepath.Join(tb.TempDir(), "ca.pem"), made), tb, made}
 }
@@ -73,14 +73,26 @@ func (a *Authority) Issue(names ...string) (certificate, key []byte) {
 	return a.IssueUntil(time.Now().Add(24*time.Hour), names...)
 }
 
-// IssueUntil is Issue with another expiry, which may be in the past. The certificate begins a day before it, or an hour ago.
+// IssueUntil is Issue with another expiry, which may be in the past. The certificate lives at least 90 days.
 func (a *Authority) IssueUntil(end time.Time, names ...string) (certificate, key []byte) {
 	a.tb.Helper()
-	begin := time.Now().Add(-time.Hour)
-	if end.Before(begin) {
-		begin = end.Add(-24 * time.Hour)
+	return a.Sign(exchangetest.Certificate{Name: names[0], Names: names, Begins: beginOf(end), End: end}).PEM(a.tb)
+}
+
+// beginOf is when a certificate begins that ends then and has already begun.
+func beginOf(end time.Time) time.Time {
+	ago, before := time.Now().Add(-time.Hour), end.Add(-90*24*time.Hour)
+	if before.Before(ago) {
+		return before
 	}
-	return exchangetest.Certificate{By: a.made, Name: names[0], Names: names, Begins: begin, End: end}.Make(a.tb).PEM(a.tb)
+	return ago
+}
+
+// Sign makes any certificate by this authority.
+func (a *Authority) Sign(c exchangetest.Certificate) *exchangetest.Certified {
+	a.tb.Helper()
+	c.By = a.made
+	return c.Make(a.tb)
 }
 
 // client returns a TLS configuration that trusts this authority.

@@ -2,9 +2,11 @@ package exchangetest
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -20,7 +22,7 @@ import (
 // Certified is a certificate with its key.
 type Certified struct {
 	Cert *x509.Certificate
-	Key  *ecdsa.PrivateKey
+	Key  crypto.Signer
 }
 
 // Certificate describes one to be made. The zero value is for nobody, by itself, from an hour ago to tomorrow.
@@ -30,6 +32,7 @@ type Certificate struct {
 	Names       []string // DNS names or addresses
 	Begins, End time.Time
 	Authority   bool
+	RSA         bool       // whether its key is an RSA key
 	Of          *Certified // whose name and key it bears, where it is another certificate for the same one
 }
 
@@ -44,10 +47,7 @@ var (
 // Make makes the certificate and a key.
 func (c Certificate) Make(tb testing.TB) *Certified {
 	tb.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	key := c.newKey(tb)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		tb.Fatal(err)
@@ -88,6 +88,21 @@ func (c Certificate) Make(tb testing.TB) *Certified {
 		tb.Fatal(err)
 	}
 	return &Certified{cert, key}
+}
+
+func (c Certificate) newKey(tb testing.TB) crypto.Signer {
+	tb.Helper()
+	var key crypto.Signer
+	var err error
+	if c.RSA {
+		key, err = rsa.GenerateKey(rand.Reader, 2048)
+	} else {
+		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return key
 }
 
 // PEM is the certificate and its key.

@@ -1,0 +1,63 @@
+//go:build realservers
+
+package app
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// TestRealCertificateOfSixDays has nginx serve a certificate of which less than 14 days are always left.
+func TestRealCertificateOfSixDays(t *testing.T) {
+	const day = 24 * time.Hour
+	nginx := realstack.StartNginx(t, "http://127.0.0.1:1")
+	nginx.Authority = realstack.NewAuthorityUntil(t, time.Now().Add(365*day))
+	issued := time.Now().Add(-3 * time.Hour).Truncate(time.Second)
+	serve := func(begins time.Time, life time.Duration) {
+		nginx.Renew(nginx.Authority.Sign(exchangetest.Certificate{Names: []string{"127.0.0.1"}, Begins: begins, End: begins.Add(life)}).PEM(t))
+		nginx.Reload()
+	}
+	serve(issued, 6*day)
+	e := startExporter(t, map[string]string{}, fmt.Sprintf(`targets:
+  - {kind: http, name: web, url: "%[1]s/health", ca_file: %[3]s, schedule: "@every 1s", timeout: 1s}
+  - {kind: tls, name: strict, address: "%[2]s", ca_file: %[3]s, schedule: "@every 1s", timeout: 1s, certificate_expiry: {warning: 30d, critical: 2d}}
+`, nginx.URL(), nginx.Addr, nginx.Authority.File))
+	limit := func(p page, endpoint, severity string) float64 {
+		v, _ := p.Value("chatstack_tls_certificate_expiry_limit_seconds", "endpoint", endpoint, "severity", severity)
+		return v
+	}
+	leaf := func(p page, endpoint string) bool {
+		v, _ := p.Value("chatstack_tls_certificate_not_after_timestamp_seconds", "endpoint", endpoint, "source", "leaf")
+		return v == float64(issued.Add(6*day).Unix())
+	}
+	expiring := func() []status.Problem {
+		return slices.DeleteFunc(e.report(t).Problems, func(p status.Problem) bool { return p.Alert != "TLSCertificateExpiry" })
+	}
+	e.wait(t, "the limits of six days", func(p page) bool {
+		return leaf(p, "web") && leaf(p, "strict") && limit(p, "web", "warning") == (2*day).Seconds() && limit(p, "web", "critical") == day.Seconds() &&
+			limit(p, "strict", "warning") == (30*day).Seconds() && limit(p, "strict", "critical") == (2*day).Seconds()
+	})
+	if got := expiring(); len(got) != 1 || got[0].Name != "strict" || !got[0].Since.Equal(issued) {
+		t.Errorf("problems: %+v, want that of strict, since %s", got, issued)
+	}
+	for _, c := range []struct {
+		life, left time.Duration
+		want       string
+	}{{6 * day, 2*day + time.Hour, ""}, {6 * day, 2*day - time.Hour, "warning"}, {6 * day, day - time.Hour, "critical"}, {90 * day, 13 * day, "warning"}, {90 * day, 15 * day, ""}} {
+		serve(time.Now().Add(c.left-c.life), c.life)
+		reached := func() bool {
+			i := slices.IndexFunc(expiring(), func(p status.Problem) bool { return p.Name == "web" })
+			return i < 0 && c.want == "" || i >= 0 && expiring()[i].Severity.String() == c.want
+		}
+		if !exportertest.Eventually(20*time.Second, between(t), reached) {
+			t.Errorf("%s left of %s: %+v, want %q", c.left, c.life, expiring(), c.want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package health
+
+import (
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// Validity is from when to when a certificate is valid. Begins is zero if unknown.
+type Validity struct{ Begins, Ends time.Time }
+
+// livesBriefly reports whether a certificate lives no longer than the warning's limit, so that it would always be under it.
+func (v Validity) livesBriefly(a *config.Alerts) bool {
+	return v.Ends.Sub(v.Begins) <= a.TLSCertificateExpiry.Warning.Under.Std()
+}
+
+// limits returns how little time a certificate may have left. One that lives briefly is judged by its share of life.
+func (v Validity) limits(a *config.Alerts) (warning, critical time.Duration) {
+	warning, critical = a.TLSCertificateExpiry.Warning.Under.Std(), a.TLSCertificateExpiry.Critical.Under.Std()
+	if v.livesBriefly(a) {
+		life := v.Ends.Sub(v.Begins)
+		warning, critical = life/3, min(life/6, critical)
+	}
+	return warning, critical
+}
+
+// expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
+// that less time exceeds them. Lives may differ, so the limits are those of the certificate that reaches its own first.
+func expiryLimits(a *config.Alerts, c *Condition) (first time.Time, warning, critical limit) {
+	for _, v := range c.Certificates {
+		if first.IsZero() || v.Ends.Before(first) {
+			first = v.Ends
+		}
+	}
+	for _, v := range c.Certificates {
+		under, critically := v.limits(a)
+		if own := c.OwnLimits; own != (config.ExpiryLimits{}) {
+			under, critically = own.Warning.Std(), own.Critical.Std()
+		}
+		warning.reachBy(v, under, first)
+		critical.reachBy(v, critically, first)
+	}
+	return first, warning, critical
+}
+
+// reachBy makes l the limit of a certificate if that reaches its own earlier than others do. No problem begins before its certificate.
+func (l *limit) reachBy(v Validity, under time.Duration, first time.Time) {
+	at := v.Ends.Add(-under)
+	over := at.Sub(first).Seconds()
+	if !l.since.IsZero() && over >= l.over {
+		return
+	}
+	l.over, l.since, l.begins = over, at, v.Begins
+	if at.Before(v.Begins) {
+		l.since = v.Begins
+	}
+}
+
+// delayProblem dates a known problem, perhaps of an earlier certificate, no earlier than the certificate begins.
+func (j *Judge) delayProblem(key problemKey, begins time.Time) {
+	if known := j.problems[key]; known != nil && known.Since.Before(begins) {
+		known.Since, j.changed = begins, true
+	}
+}
+
+// expiresBeforeRenewal reports whether a certificate that should have been replaced has hardly any time left.
+func (r *round) expiresBeforeRenewal(v Validity) bool {
+	under := r.judge.alerts.TLSServedNotRenewed.Critical.Under.Std()
+	if v.livesBriefly(&r.judge.alerts) {
+		_, critical := v.limits(&r.judge.alerts)
+		under = min(under, critical)
+	}
+	return v.Ends.Sub(r.now) < under
+}
