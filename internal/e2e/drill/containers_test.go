@@ -104,14 +104,13 @@ func (s *site) signal(name string, signal syscall.Signal) {
 	}
 }
 
-// drillResources is about containers and volumes that grow.
-func (r *rig) drillResources(t *testing.T) {
+// mountVolume mounts a file system of that size until the end of the test, and returns where.
+func mountVolume(t *testing.T, size, inodes int) string {
 	t.Helper()
 	volume := filepath.Join(t.TempDir(), "volume")
 	if err := os.Mkdir(volume, 0o755); err != nil { //nolint:gosec // nothing is in it
 		t.Fatal(err)
 	}
-	const size, inodes = 16 << 20, 200
 	if err := syscall.Mount("drill", volume, "tmpfs", 0, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
 		t.Fatalf("mount a volume, which takes root: %v", err)
 	}
@@ -120,6 +119,14 @@ func (r *rig) drillResources(t *testing.T) {
 			t.Errorf("unmount the volume: %v", err)
 		}
 	})
+	return volume
+}
+
+// drillResources is about containers and volumes that grow.
+func (r *rig) drillResources(t *testing.T) {
+	t.Helper()
+	const size, inodes = 16 << 20, 200
+	volume, archive := mountVolume(t, size, inodes), mountVolume(t, size, inodes)
 	backups := t.TempDir()
 	written := func(ago time.Duration) func() {
 		return func() {
@@ -131,6 +138,7 @@ func (r *rig) drillResources(t *testing.T) {
 	}
 	written(time.Hour)()
 	s := r.open(t, "resources", r.engineTarget("resources")+"  - kind: volume\n    name: data\n    path: "+volume+
+		"\n  - kind: volume\n    name: archive\n    page: false\n    path: "+archive+
 		"\n  - kind: backup\n    name: nightly\n    path: "+filepath.Join(backups, "*.tar")+"\n", nil)
 	xmpp, docs := s.deploy("xmpp"), s.deploy("docs")
 	using := func(name string, bytes float64) func(page) bool {
@@ -197,18 +205,20 @@ func (r *rig) drillResources(t *testing.T) {
 		s.try(f)
 	}
 	// Without MS_BIND, it is the file system that changes, not the mount.
-	remount := func(flags uintptr) func() {
+	remount := func(volume string, flags uintptr) func() {
 		return func() {
 			if err := syscall.Mount("drill", volume, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
 				t.Fatalf("remount the volume: %v", err)
 			}
 		}
 	}
-	s.try(fault{
-		name: "volume turns read-only", shown: above(0, "chatstack_volume_read_only", "volume", "data"),
-		cause: remount(syscall.MS_RDONLY), repair: remount(0),
-		want: []notice{{"DataVolumeReadOnly", "critical", full}},
-	})
+	for name, f := range map[string]fault{
+		"data":    {cause: remount(volume, syscall.MS_RDONLY), repair: remount(volume, 0), want: []notice{{"DataVolumeReadOnly", "critical", full}}},
+		"archive": {cause: remount(archive, syscall.MS_RDONLY), repair: remount(archive, 0), want: []notice{{"DataVolumeReadOnly", "warning", of("target", "archive")}}},
+	} {
+		f.name, f.shown = "volume "+name+" turns read-only", above(0, "chatstack_volume_read_only", "volume", name)
+		s.try(f)
+	}
 	s.try(fault{
 		name: "backup of two days ago", shown: below(float64(time.Now().Add(-47*time.Hour).Unix()), "chatstack_backup_last_timestamp_seconds", "target", "nightly"),
 		cause: written(48 * time.Hour), repair: written(time.Hour),
