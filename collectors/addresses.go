@@ -38,7 +38,7 @@ func AddressesOf(s config.Settings) Addresses {
 }
 
 // Collect probes a target once, as Collector.Collect does, or once at each address. Then the target is up if one of them works; the
-// others are impairments. The results are those of the first that works, with the certificate that expires first.
+// others are impairments. The results are those of the first address that works, but the certificate is the first to expire of all.
 func (a Addresses) Collect(ctx context.Context, c Collector, b *Batch) error {
 	if !a.All {
 		return c.Collect(exchange.WithRoute(ctx, exchange.Route{Host: a.Host, Version: a.Version}), b)

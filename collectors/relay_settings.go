@@ -21,7 +21,7 @@ type IRCAccount struct {
 	Nick string `yaml:"nick"`
 	// ServerPassword is the password of the server, which it demands of every connection (PASS).
 	ServerPassword config.Secret `yaml:"server_password"`
-	// User and Password log in by SASL. User is Nick if unset; without a password, there is no login.
+	// User and Password log in by SASL. User is Nick if unset. Without a password, the session does not log in.
 	User     string        `yaml:"user"`
 	Password config.Secret `yaml:"password"`
 	// SCRAMIterations limits the work of a login that the server may demand.

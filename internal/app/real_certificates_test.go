@@ -14,7 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// TestRealCertificateOfSixDays has nginx serve a certificate of which less than 14 days are always left.
+// TestRealCertificateOfSixDays has nginx serve a certificate that lives for 6 days, so it always has less than 14 days left.
 func TestRealCertificateOfSixDays(t *testing.T) {
 	const day = 24 * time.Hour
 	nginx := realstack.StartNginx(t, "http://127.0.0.1:1")

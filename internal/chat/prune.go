@@ -110,7 +110,7 @@ func (p *pruner) pass(fits bool) {
 	p.room -= len(p.unit)
 }
 
-// The ends of what is no tag of an element.
+// How a CDATA section begins and ends.
 var (
 	cdataBegin = []byte("<![CDATA[")
 	cdataEnd   = []byte("]]>")

@@ -75,7 +75,7 @@ func TestPortWithoutTLSIsAPossibleCause(t *testing.T) {
 	}
 }
 
-// A server that reads nothing is no server that has gone.
+// A server that reads nothing has not closed the connection.
 func TestWriteThatTakesTooLongFails(t *testing.T) {
 	conn, err := exchangetest.Refusing{Words: "the words", Write: os.ErrDeadlineExceeded}.Dial(t.Context(), "", "")
 	if err != nil {

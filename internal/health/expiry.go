@@ -25,7 +25,7 @@ func (v Validity) limits(a *config.Alerts) (warning, critical time.Duration) {
 }
 
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
-// that less time exceeds them. Lives may differ, so the limits are those of the certificate that reaches its own first.
+// that less time exceeds them. Certificates may have different limits: these are of the one that reaches its limit first.
 func expiryLimits(a *config.Alerts, c *Condition) (first time.Time, warning, critical limit) {
 	for _, v := range c.Certificates {
 		if first.IsZero() || v.Ends.Before(first) {
