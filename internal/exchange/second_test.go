@@ -201,3 +201,21 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 		})
 	}
 }
+
+// TestRefusalIsAskedForAgainLater, since a banned client does not always get its words.
+func TestRefusalIsAskedForAgainLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for q, want := range map[question]int{whichRefusal: 2, whichHello: 1} {
+			tries, looks := &secondTries{}, 0
+			for _, wait := range []time.Duration{0, 9 * time.Minute, time.Minute} {
+				time.Sleep(wait)
+				if found := tries.find(t.Context(), q, func(context.Context) error { looks++; return nil }); found != nil {
+					t.Error(found)
+				}
+			}
+			if looks != want {
+				t.Errorf("question %d: %d tries within 10 minutes, want %d", q, looks, want)
+			}
+		}
+	})
+}
