@@ -213,6 +213,7 @@ func (c *serviceCase) compare(t *testing.T, b *Batch, err error, placeholders *s
 		wantListed(t, fmt.Sprint(c.Target["kind"]), failure.ReasonOf(err))
 	}
 	told := strings.Join(b.Notes, "\n")
+	c.wantSeen(t, b, err)
 	if err != nil {
 		told += err.Error() + failure.HintOf(err)
 		if !strings.Contains(err.Error(), c.Error) || !strings.Contains(failure.HintOf(err), c.Hint) {

@@ -180,12 +180,16 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 
 // hints say what to do about a status.
 func (c *identity) hints() map[int]string {
+	refused := "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token"
+	if !c.credentials.HasCredentials() {
+		refused = "no token is set, and the identity API requires one: set BRIDGE_IDENTITY_TOKEN"
+	}
 	return map[int]string{
 		http.StatusNotFound: "no identity at " + exchange.PathOf(c.url) + " matches the configured key: link one, or correct the key; " +
 			"if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
 		http.StatusBadRequest:   "the identity API rejects the lookup key: set discord_id, irc_nick or xmpp_jid to a valid one",
-		http.StatusUnauthorized: "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token",
-		http.StatusForbidden:    "the identity API accepts the token but allows no lookups with it, or it blocks this address",
+		http.StatusUnauthorized: refused,
+		http.StatusForbidden:    "the identity API allows no lookups to this token or without one, or it blocks this address",
 	}
 }
 

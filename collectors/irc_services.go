@@ -100,10 +100,14 @@ const (
 
 // ison makes the call atheme.ison, which needs no login and changes nothing.
 func (c *ircServices) ison(ctx context.Context, b *Batch) error {
-	hints := hintsForPage("jsonrpc_url", c.rpc, jsonRPCPath, hintLoadJSONRPC)
 	a, err := c.http.Do(ctx, &b.Record, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
 	e := b.Exchanges[len(b.Exchanges)-1]
 	e.Request += " " + servicesMethod
+	enable := seeTargets
+	if exchange.ProductOf(e.Header, nil) == exchange.Atheme {
+		enable = hintLoadJSONRPC
+	}
+	hints := hintsForPage("jsonrpc_url", c.rpc, jsonRPCPath, enable)
 	switch {
 	case err != nil && e.Status == http.StatusNotFound:
 		// The real daemon announces a body for its 404 but never sends it.

@@ -35,6 +35,9 @@ func (s *OpenMetrics) DefaultPaths() config.DefaultPaths {
 	return config.DefaultPaths{&s.URL: metricsPath}
 }
 
+// seeTargets is the advice about a page whose server does not show what it is.
+const seeTargets = "see in TARGETS.md what serves this page"
+
 // hintsForPage returns the hint for a 404. The default path leads to what enables the page, which may be empty, any other path
 // to the default one. Key is that of the URL.
 func hintsForPage(key, url, defaultPath, enable string) map[int]string {

@@ -458,6 +458,9 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 	switch a.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		hint = "the store rejects the token: set PLANT_STORE_TOKEN, or token in the configuration file, to a valid one"
+		if !c.credentials.HasCredentials() {
+			hint = "no token is set, and the store refuses the request without one: set PLANT_STORE_TOKEN, or token in the configuration file"
+		}
 	case http.StatusNotFound:
 		if method == http.MethodPost {
 			hint = "the store answers, but has nothing at " + exchange.PathOf(target) + ": set url to its base address, without /plants"

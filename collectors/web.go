@@ -153,8 +153,17 @@ func (c *web) expects(status int) bool {
 func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d, want %s",
 		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
-	if a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden {
-		return failed.WithHint("the service requires a login: set user and password or a token, or add the status to expect_status if that is the expected answer")
+	const expected = ", or add the status to expect_status if that is the expected answer"
+	sent := c.header.Get("Authorization") != ""
+	switch {
+	case a.Status == http.StatusUnauthorized && sent:
+		return failed.WithHint("the service refuses the credential: correct it" + expected)
+	case a.Status == http.StatusUnauthorized:
+		return failed.WithHint("the service requires a login: set user and password or a token" + expected)
+	case a.Status == http.StatusForbidden && sent:
+		return failed.WithHint("the service refuses this request: its address, or the account of its credential, may not be allowed; admit it there" + expected)
+	case a.Status == http.StatusForbidden:
+		return failed.WithHint("the service refuses this request: its address may not be allowed, or it needs a login; admit the address there, or set user and password or a token" + expected)
 	}
 	return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
 }

@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -293,7 +294,8 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		case !serves:
 			b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " + f.fullName() + " out")
 		case !available:
-			b.Note("nothing counts failed logins, so no alert covers them: load " + ownModule + " (deploy/prosody) on every virtual host of the XMPP server")
+			b.Note("nothing counts failed logins, so no alert covers them" +
+				a.IfFrom(exchange.Prosody, ": load "+ownModule+" (deploy/prosody) on every virtual host of the XMPP server"))
 		}
 	}
 	if c.modules {
@@ -362,8 +364,8 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 		return c.reexpose(ctx, b, a)
 	}
 	url := c.upstream.http.Settings.URL
-	hints := hintsForPage("url", url, metricsPath, "enable the XMPP server's module http_openmetrics")
-	hints[http.StatusForbidden] = "this address is outside XMPP_OPENMETRICS_CIDR: add it to openmetrics_allow_cidr in the XMPP server's configuration"
+	hints := hintsForPage("url", url, metricsPath, cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_openmetrics"), seeTargets))
+	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody, "the metrics module refuses this address: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	if bytes.Contains(a.Body, []byte(noStatistics)) {
 		hints[http.StatusNotFound] = `statistics are switched off: set statistics = "internal" in the XMPP server's configuration`
 	}

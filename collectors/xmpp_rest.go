@@ -58,11 +58,14 @@ func (s *XMPPRest) Check(r *config.Report) {
 // Warnings implements config.Warner.
 func (s *XMPPRest) Warnings() []string {
 	warnings := s.TLS.Warnings()
-	if s.UsesBasicAuth() {
+	if s.deprecated() {
 		warnings = append(warnings, "user and password use HTTP Basic, which is deprecated for the REST API: issue a bearer token and set XMPP_REST_TOKEN")
 	}
 	return warnings
 }
+
+// deprecated reports whether the API of the path deprecates the credential. Other APIs may accept nothing else.
+func (s *XMPPRest) deprecated() bool { return s.UsesBasicAuth() && s.Path == xmppRestPath }
 
 // host returns the virtual host to request; "" is the URL's host.
 func (s *XMPPRest) host() string {
@@ -81,6 +84,7 @@ type xmppRest struct {
 	url         string
 	host        string
 	credentials exchange.Credentials
+	deprecated  bool // says that the API deprecates the credential
 }
 
 func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
@@ -90,7 +94,7 @@ func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
 	}
 	return &xmppRest{
 		http: d.http(s.HTTP),
-		url:  base.JoinPath(s.Path).String(), host: s.host(), credentials: s.Credentials,
+		url:  base.JoinPath(s.Path).String(), host: s.host(), credentials: s.Credentials, deprecated: s.deprecated(),
 	}, nil
 }
 
@@ -104,7 +108,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if c.credentials.UsesBasicAuth() {
+	if c.deprecated {
 		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
 	failed := a.Refusal(http.MethodGet, c.url)
@@ -114,8 +118,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	case http.StatusUnauthorized:
 		return c.unauthorized(ctx, b, a, failed)
 	case http.StatusForbidden:
-		return failed.WithHint("the XMPP server accepts the credential, but its account is not an administrator of " + c.where() +
-			": make it one, or issue a token with an administrator's role")
+		return failed.WithHint(c.forbidden(a))
 	case http.StatusNotFound:
 		return failed.WithHint(c.missing(a))
 	default:
@@ -174,7 +177,7 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 		return nil
 	}
 	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
-		WithHint("the XMPP server does not serve HTTP for " + c.host + ", so its http_default_host " + failure.OneLine(answered) +
+		WithHint("the server does not serve HTTP for " + c.host + ", so its default host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
 
@@ -211,7 +214,11 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	host, bearer := challenge(a)
 	switch {
 	case !bearer:
-		return failed.WithHint("this 401 does not ask for a bearer token, so it may come from a proxy in between: check what answers at " + exchange.PrintableURL(c.url))
+		what := "no credential is set, and the server requires one: set token, or user and password"
+		if c.credentials.HasCredentials() {
+			what = "the server refuses the credential: correct it"
+		}
+		return failed.WithHint(what + "; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " + exchange.PrintableURL(c.url))
 	case c.host != "" && host != "" && !config.SameHost(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
@@ -222,12 +229,23 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 		b.Note("the API is up and asks for a token; none is set, so the exporter cannot test credentials")
 		return nil
 	case c.credentials.UsesBasicAuth():
-		return failed.WithHint("the XMPP server rejects this user and password at " + c.where() +
-			"; from version 13 it may reject HTTP Basic altogether: issue a bearer token and set XMPP_REST_TOKEN")
+		return failed.WithHint("the server rejects this user and password at " + c.where() +
+			", and asks for a bearer token: issue one and set XMPP_REST_TOKEN")
 	default:
-		return failed.WithHint("the XMPP server rejects this token at " + c.where() +
-			": it has expired, was revoked, or belongs to another virtual host; issue a new one and set XMPP_REST_TOKEN")
+		return failed.WithHint("the server rejects this token at " + c.where() +
+			": it may have expired, been revoked, or belong to another virtual host; issue a new one and set XMPP_REST_TOKEN")
 	}
+}
+
+// forbidden returns the hint for a 403.
+func (c *xmppRest) forbidden(a *exchange.Answer) string {
+	if !c.credentials.HasCredentials() {
+		return "no credential is set, and the server refuses the request without one, or from this address: set token, or user and password"
+	}
+	return cmp.Or(
+		a.IfFrom(exchange.Prosody, "the account of the credential is not an administrator of "+c.where()+": make it one, or issue a token with an administrator's role"),
+		"the server does not let this credential, or this address, request "+exchange.PathOf(c.url)+" of "+c.where()+": give the credential's account that permission, or admit the exporter's address",
+	)
 }
 
 // missing returns the hint for a 404.
@@ -236,13 +254,16 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 		return hint
 	}
 	if a.UnknownHost() {
-		return "the XMPP server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
+		return "the server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
-	nothing := "the XMPP server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)
+	nothing := "the server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)
 	if exchange.PathOf(c.url) != xmppRestPath {
 		return nothing + ": the API is below /admin_api by default; correct the path of url, or the key path"
 	}
-	return nothing + ": enable its module http_admin_api for that virtual host, or set XMPP_DOMAIN to the virtual host that has it"
+	return nothing + ": " + cmp.Or(
+		a.IfFrom(exchange.Prosody, "enable its module http_admin_api for that virtual host, or set XMPP_DOMAIN to the virtual host that has it"),
+		"if its API is elsewhere, correct url or the key path; "+seeTargets,
+	)
 }
 
 // where returns the virtual host for messages.

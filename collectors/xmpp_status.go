@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -75,9 +76,10 @@ const (
 )
 
 // hints say what to do about a status.
-func (c *xmppStatus) hints() map[int]string {
-	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, "enable the XMPP server's module http_status")
-	hints[http.StatusForbidden] = "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration"
+func (c *xmppStatus) hints(a *exchange.Answer) map[int]string {
+	enable := cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_status"), seeTargets)
+	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, enable)
+	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody, "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
 	return hints
 }
 
@@ -87,7 +89,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, c.hints()); err != nil {
+	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, c.hints(a)); err != nil {
 		return err
 	}
 	var hosts map[string]map[string]json.RawMessage

@@ -78,9 +78,17 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(*li
 	})
 	if session.Err() != nil && ctx.Err() == nil && failure.ReasonOf(err) != failure.DNS {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
-			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log. If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true")
+			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log" + s.withoutTLS())
 	}
 	return err
+}
+
+// withoutTLS says what may keep a handshake with an IRC server from its end.
+func (s *Server) withoutTLS() string {
+	if s.Plain || !s.IRC {
+		return ""
+	}
+	return ". If the port speaks IRC without TLS, as 6667 does, use the TLS port, or set plain: true"
 }
 
 // connect connects and calls talk.

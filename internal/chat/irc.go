@@ -184,14 +184,14 @@ func (s *ircSession) noAnswer(err error) error {
 		return err
 	}
 	return failure.Errorf(failure.Timeout, "log in as %s: no answer: %w", s.account.User, err).
-		WithHint("the IRC server passes logins on to its services, which do not answer: restart them, or read their log")
+		WithHint("the IRC server answers no login: if it passes logins on to services, which do not answer, restart them, or read their log")
 }
 
 // register handles a line before the session has joined. It reports whether that is complete.
 func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	channel := s.account.Channel
 	if isError(line.command) && channel != "" && strings.EqualFold(line.param(1), channel) {
-		return false, notJoined(channel, line) // 437 may be about a nick too
+		return false, s.notJoined(line) // 437 may be about a nick too
 	}
 	switch line.command {
 	case "NICK":
@@ -241,6 +241,10 @@ var (
 
 // endedEarly is the failure of a connection that the server ends before it is registered.
 func (s *ircSession) endedEarly(words string) error {
+	remedy := "correct"
+	if s.account.ServerPassword.IsZero() {
+		remedy = "set"
+	}
 	switch {
 	case s.refused != nil || failure.LimitsAddress(words) || s.sasl.pending():
 		return exchange.EndedByIRC(s.refused, words)
@@ -248,7 +252,7 @@ func (s *ircSession) endedEarly(words string) error {
 		return s.refusedPassword(words)
 	case notAdmitted.MatchString(words):
 		return failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(words)).
-			WithHint("no rule of the IRC server admits this connection: if it requires a password, set or correct server_password; else admit the exporter's address there")
+			WithHint("no rule of the IRC server admits this connection: if it requires a password, " + remedy + " server_password; else admit the exporter's address there")
 	}
 	return exchange.EndedByIRC(nil, words)
 }
@@ -329,7 +333,8 @@ func isError(command string) bool {
 }
 
 // notJoined returns why a channel cannot be joined.
-func notJoined(channel string, line *ircLine) error {
+func (s *ircSession) notJoined(line *ircLine) error {
+	channel := s.account.Channel
 	reason, hint := failure.Forbidden, "let the exporter's nick or account join the channel"
 	switch line.command {
 	case "403", "476":
@@ -339,7 +344,10 @@ func notJoined(channel string, line *ircLine) error {
 	case "473":
 		hint = "the channel is invite-only: invite the exporter's account permanently (MODE " + channel + " +I), or set -i"
 	case "477":
-		hint = "only accounts may join the channel: set irc.user and irc.password"
+		hint = "only accounts that the server knows may join the channel: set irc.user and irc.password"
+		if s.sasl.done {
+			hint = "the exporter is logged in, but the channel does not admit its account: verify the account, or admit it there"
+		}
 	}
 	return failure.Errorf(reason, "join %s: %s", channel, failure.OneLine(line.last())).WithHint(hint)
 }

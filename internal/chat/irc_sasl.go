@@ -43,7 +43,7 @@ func (s *ircSession) beginLogin() error {
 		return s.tryLogin(mechanism)
 	}
 	return failure.Errorf(failure.Unauthorized, "log in as %s: %s, none that the exporter can use", s.account.User, theOffer(l.offered)).BeforeLogin().
-		WithHint("the exporter can use SCRAM and PLAIN: enable one of them in the IRC services, or remove the IRC password to check without an account")
+		WithHint("the exporter can use SCRAM and PLAIN: enable one of them where the accounts are kept, or remove the IRC password to check without an account")
 }
 
 func (s *ircSession) tryLogin(mechanism string) error {
@@ -135,9 +135,9 @@ func (s *ircSession) refusedLogin(line *ircLine) error {
 	}
 	refused := failure.Errorf(failure.Unauthorized, "log in as %s%s: %s%s", s.account.User, by, failure.OneLine(line.last()), offer)
 	if l.sent == 0 {
-		refused = refused.BeforeLogin() // such as without services
+		return refused.BeforeLogin().WithHint("the IRC server refuses the login before it has the password: if services keep its accounts, they may not be linked: read their log")
 	}
-	return refused.WithHint("the IRC services refuse the account or its password, or are not linked: correct user and password of the IRC account, or read the log of the services")
+	return refused.WithHint("the IRC server refuses the account or its password: correct user and password of the IRC account; if services keep its accounts, they may not be linked")
 }
 
 // next returns a mechanism to try after a refusal without a look at the password: of the mechanism, or of an account whose password the
@@ -156,4 +156,4 @@ func (l *ircLogin) next() string {
 }
 
 var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
-	WithHint("its services are not linked, or it does not support SASL: link them, or remove the IRC password to check without an account")
+	WithHint("it may not support SASL, or services keep its accounts and are not linked: link them, or remove the IRC password to check without an account")

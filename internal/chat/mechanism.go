@@ -111,5 +111,5 @@ func unproved(err error) error {
 			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, or raise scram_iterations here")
 	}
 	return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
-		WithHint("something between the exporter and the server answers in its place, or the server's account data is damaged")
+		WithHint("something between the exporter and the server may answer in its place, or the server's account data is damaged")
 }

@@ -118,7 +118,10 @@ var aboutBinding = regexp.MustCompile(`(?i)channel.?binding`)
 // refusedLogin is the failure of a login that the server refuses.
 func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	name, text := answer.condition()
-	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], "the XMPP server refuses the account or its password: correct user and password of the XMPP account")
+	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], "the XMPP server refuses the login for the reason that it names, not for the account or its password: read its log")
+	if name == "not-authorized" || name == "" {
+		hint = "the XMPP server refuses the account or its password: correct user and password of the XMPP account"
+	}
 	bound := ""
 	if login.scram != nil {
 		bound = string(login.scram.binding.Type)
@@ -132,7 +135,7 @@ func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 		hint = "the XMPP server has another channel binding (" + bound + ") than this TLS connection: if something in between ends TLS, let it end at the XMPP server, " +
 			"or let the server offer no channel binding"
 	case bound != "" && loginHints[name] == "":
-		hint += "; if they are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
+		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
 	}
 	return failure.Errorf(reason, "log in by %s: %s; %s", login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
 }

@@ -250,13 +250,30 @@ func TestRefusedLoginSaysWhatTheServerOffers(t *testing.T) {
 // TestBrokenBindingIsNotAWrongPassword has a proxy end TLS before a server that names the binding, and before one that says only no.
 func TestBrokenBindingIsNotAWrongPassword(t *testing.T) {
 	login := &saslLogin{mechanism: "SCRAM-SHA-1-PLUS", scram: &scram{binding: xdg.NewTLSUniqueBinding([]byte("x"))}}
-	for text, want := range map[string]string{
-		"Invalid channel binding value.": "has another channel binding (tls-unique) than this TLS connection",
-		"":                               "correct user and password of the XMPP account; if they are right, something that ends TLS before the XMPP server may break",
+	for _, tt := range []struct{ condition, text, want string }{
+		{"malformed-request", "Invalid channel binding value.", "has another channel binding (tls-unique) than this TLS connection"},
+		{"malformed-request", "", "not for the account or its password: read its log; if user and password are right, something that ends TLS before the XMPP server may break"},
+		{"not-authorized", "", "correct user and password of the XMPP account; if user and password are right, something that ends TLS before the XMPP server may break"},
 	} {
-		answer := element{Children: []element{{XMLName: xml.Name{Local: "malformed-request"}}, {XMLName: xml.Name{Local: "text"}, Text: text}}}
-		if got := failure.HintOf(refusedLogin(&answer, &xmppOffer{}, login)); !strings.Contains(got, want) {
-			t.Errorf("%q: the hint is %q, want %q", text, got, want)
+		if got := failure.HintOf(refusedLogin(refusalOf(tt.condition, tt.text), &xmppOffer{}, login)); !strings.Contains(got, tt.want) {
+			t.Errorf("%s %q: the hint is %q, want %q", tt.condition, tt.text, got, tt.want)
+		}
+	}
+}
+
+func refusalOf(condition, text string) *element {
+	return &element{Children: []element{{XMLName: xml.Name{Local: condition}}, {XMLName: xml.Name{Local: "text"}, Text: text}}}
+}
+
+// TestOnlyARefusedPasswordIsToBeCorrected has conditions of RFC 6120, section 6.5, that are not about it.
+func TestOnlyARefusedPasswordIsToBeCorrected(t *testing.T) {
+	for condition, want := range map[string]bool{
+		"not-authorized": true, "": true, "encryption-required": false, "mechanism-too-weak": false, "invalid-mechanism": false, "aborted": false,
+		"account-disabled": false, "credentials-expired": false, "temporary-auth-failure": false,
+	} {
+		got := failure.HintOf(refusedLogin(refusalOf(condition, ""), &xmppOffer{}, &saslLogin{mechanism: plainText}))
+		if strings.Contains(got, "correct user and password") != want {
+			t.Errorf("%s: the hint is %q", condition, got)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestPortWithoutTLSIsAPossibleCause(t *testing.T) {
 	for startTLS, want := range map[string]bool{"": true, XMPPClient: false} {
 		err := (&TLSServer{Address: "irc.test:6667", StartTLS: startTLS, Domain: "irc.test"}).Converse(ctx, &Record{}, nil)
 		wantReason(t, err, failure.Closed)
-		if got := strings.Contains(failure.GuessOf(err), "without TLS, as 6667"); got != want {
+		if got := strings.Contains(failure.GuessOf(err), "as on 6667 of IRC"); got != want {
 			t.Errorf("starttls %q: guess %q", startTLS, failure.GuessOf(err))
 		}
 	}

@@ -350,13 +350,13 @@ func (a *Answer) Refusal(method, rawURL string) *failure.Error {
 
 // UnknownHost reports whether the answer is Prosody's to a host that none of its virtual hosts has.
 func (a *Answer) UnknownHost() bool {
-	return a.Status == http.StatusNotFound && bytes.Contains(a.Body, []byte("Unknown host"))
+	return a.Status == http.StatusNotFound && ProductOf(a.Header, a.Body) == Prosody && bytes.Contains(a.Body, []byte("Unknown host"))
 }
 
 // HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
 func (a *Answer) HostHint() string {
 	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
-		return fmt.Sprintf("the server answers \"Unknown host\" to the name that HTTP clients ask for, as Prosody does: set http_host = %q in its VirtualHost", host)
+		return fmt.Sprintf("the server answers \"Unknown host\" to the name that HTTP clients ask for: set http_host = %q in its VirtualHost", host)
 	}
 	return ""
 }

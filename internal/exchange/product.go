@@ -1,22 +1,51 @@
 package exchange
 
 import (
+	"bytes"
+	"net/http"
 	"regexp"
 	"strings"
 )
 
-// Product is the software of an IRC server that showed it in its banner or capabilities; "" is unknown. The words of a refusal show
-// nothing: servers copy them from each other. XMPP servers show theirs only to users who are logged in.
+// Product is the software of a server that showed it: over IRC in its banner or capabilities, over HTTP in its header or page. "" is
+// unknown. The words of a refusal on IRC show nothing: servers copy them from each other. XMPP servers show theirs only to users who are
+// logged in.
 type Product string
 
-// The products whose limits and exemptions are known.
+// The products that advice is about.
 const (
 	UnrealIRCd Product = "UnrealIRCd"
 	InspIRCd   Product = "InspIRCd"
 	NgIRCd     Product = "ngIRCd"
 	Ergo       Product = "Ergo"
 	Solanum    Product = "Solanum"
+	Prosody    Product = "Prosody"
+	Atheme     Product = "Atheme"
 )
+
+// ProductOf returns the product that an HTTP answer shows. Prosody names itself nowhere, but its pages of errors have a style of their
+// own, its metrics its name, and it alone sends a challenge in the header Authorization. A proxy replaces Server, so the page counts first.
+func ProductOf(header http.Header, body []byte) Product {
+	server := header.Get("Server")
+	switch {
+	case bytes.Contains(body, []byte("p.extra{font-size:large;font-family:courier}")), bytes.Contains(body, []byte("# TYPE prosody_")),
+		header.Get("Authorization") != "":
+		return Prosody
+	case strings.HasPrefix(server, "Atheme/"):
+		return Atheme
+	case strings.HasPrefix(server, "UnrealIRCd"):
+		return UnrealIRCd
+	}
+	return ""
+}
+
+// IfFrom returns the advice if the answer shows that product, else "".
+func (a *Answer) IfFrom(p Product, advice string) string {
+	if ProductOf(a.Header, a.Body) != p {
+		return ""
+	}
+	return advice
+}
 
 // exemptions say how each product exempts an address. TARGETS.md explains them.
 var exemptions = map[Product]string{

@@ -28,7 +28,7 @@ func (c clientCertificate) refusal() string {
 	case clientMissing:
 		return "the server requires a client certificate: set cert_file and key_file"
 	case clientForeign:
-		return "the server requires a client certificate, but names no authority that signed the one in cert_file: set cert_file and key_file to one that it accepts"
+		return "the server requires a client certificate, but names no authority that signed the one in cert_file: change cert_file and key_file to one that it accepts"
 	case clientSent:
 		return "the server refuses the certificate in cert_file: use one that has not expired and that an authority of the server has signed"
 	case clientUnasked:
@@ -51,7 +51,7 @@ func (w *CertificateWatch) hint(err error) string {
 	if hint := w.requested().refusal(); hint != "" && RefusesClient(err) {
 		return hint
 	}
-	if hint := untrustedHint(err); hint != "" {
+	if hint := w.untrusted(err); hint != "" {
 		return hint
 	}
 	if plain := plainAnswer(err); plain != "" {
@@ -72,8 +72,8 @@ func (w *CertificateWatch) requested() clientCertificate {
 	return w.asked
 }
 
-// untrustedHint returns the advice for a certificate that does not verify.
-func untrustedHint(err error) string {
+// untrusted returns the advice for a certificate that does not verify.
+func (w *CertificateWatch) untrusted(err error) string {
 	if errors.Is(err, config.ErrFingerprint) {
 		return "if the certificate was renewed, set fingerprint to the new one's; if not, another server may be answering"
 	}
@@ -81,7 +81,8 @@ func untrustedHint(err error) string {
 		if wrong.Certificate != nil && !hasNames(wrong.Certificate) {
 			return "the certificate has its name only as the common name (CN), which clients ignore, so server_name does not help: install a certificate with the name as subject alternative name, or pin this one with fingerprint"
 		}
-		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, set server_name to a name that its certificate has; otherwise install the right certificate", failure.OneLine(wrong.Host))
+		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, %s server_name to a name that its certificate has; otherwise install the right certificate",
+			failure.OneLine(wrong.Host), setOrChange(w.Trust.ServerName))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return invalidHint(&invalid)
@@ -91,14 +92,32 @@ func untrustedHint(err error) string {
 		case strings.Contains(unknown.Error(), "insecure algorithm"):
 			return "the certificate or one of its authorities is signed with SHA-1 or MD5, which clients refuse: install a certificate signed with SHA-256, or pin this one with fingerprint"
 		case unknown.Cert != nil && signsItself(unknown.Cert):
-			return "the certificate or its authority is self-signed and not trusted: if it is your own, set ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
+			return "the certificate or its authority is self-signed and not trusted" + w.besideCAFile() + ": if it is your own, " + setOrChange(w.Trust.CAFile) +
+				" ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
 		}
-		return "no trusted authority signed the certificate: let the server send the whole chain (fullchain.pem, not cert.pem), or set ca_file to the authority's certificate"
+		return "no trusted authority signed the certificate" + w.besideCAFile() + ": let the server send the whole chain (fullchain.pem, not cert.pem), or " +
+			setOrChange(w.Trust.CAFile) + " ca_file to the authority's certificate"
 	}
 	if failure.HasType[x509.SystemRootsError](err) {
 		return "this machine has no readable certificate authorities: install the package ca-certificates, or set ca_file to the authority's certificate"
 	}
 	return ""
+}
+
+// besideCAFile says where trusted authorities are if ca_file is set: then no others are trusted.
+func (w *CertificateWatch) besideCAFile() string {
+	if w.Trust.CAFile == "" {
+		return ""
+	}
+	return " (only those in ca_file are)"
+}
+
+// setOrChange returns what to do with a key: it may be set already.
+func setOrChange(value string) string {
+	if value == "" {
+		return "set"
+	}
+	return "change"
 }
 
 // invalidHint returns the advice for a certificate that says itself that it is not valid here.
@@ -164,7 +183,7 @@ var handshakeRefusals = []struct {
 	},
 	{
 		regexp.MustCompile(`remote error: tls: no application protocol`),
-		"the server serves none of the application protocols that the exporter offers: set alpn to one that it serves, or alpn: [] to offer none",
+		"the server serves none of the application protocols that the exporter offers: change alpn to one that it serves, or to [] to offer none",
 	},
 	{
 		regexp.MustCompile(`remote error: tls: unrecognized name`),

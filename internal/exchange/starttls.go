@@ -93,7 +93,7 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 	}
 	if !offered {
 		return failure.Errorf(failure.TLS, "stream: the server offers no STARTTLS").
-			WithHint("the XMPP server has no certificate that it can use for this virtual host, or its TLS module is off: read its log of the last start")
+			WithHint("STARTTLS may be off in the XMPP server, or it may have no certificate that it can use for this virtual host: read its log of the last start")
 	}
 	if _, err := fmt.Fprintf(w, "<starttls xmlns='%s'/>", nsStartTLS); err != nil {
 		return fmt.Errorf("ask for TLS: %w", err)
@@ -107,7 +107,7 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 		return streamError(d.Skip())
 	case xml.Name{Space: nsStartTLS, Local: "failure"}:
 		return failure.Errorf(failure.TLS, "stream: the server offers STARTTLS and then refuses it").
-			WithHint("the XMPP server cannot use its certificate or key for this virtual host: read its log")
+			WithHint("the XMPP server may not be able to use its certificate or key for this virtual host: read its log")
 	default:
 		return failure.Errorf(failure.Malformed, "stream: the server answers <starttls/> with %q", failure.OneLine(reply.Name.Local))
 	}
@@ -193,7 +193,7 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 		return failure.Errorf(failure.Throttled, "stream: the server says %s", message).WithHint(LimitHint(""))
 	case condition == "host-unknown", condition == "host-gone":
 		return failure.Errorf(failure.NotFound, "stream: the server says %s", message).
-			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), or the part after the @ of the account, to one of its VirtualHost names")
+			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), or the part after the @ of the account, to one that it serves")
 	case condition == "system-shutdown":
 		return failure.Errorf(failure.Closed, "stream: the server says %s", message)
 	default:

@@ -117,7 +117,7 @@ func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
 	if !fits || s.StartTLS != "" || heard.Answered() || failure.HasHint(err) {
 		return err
 	}
-	return &failure.Error{Reason: reason, Err: err, Guess: "the port accepts connections but does not answer in TLS: if it speaks without TLS, as 6667 of IRC does, " +
+	return &failure.Error{Reason: reason, Err: err, Guess: "the port accepts connections but does not answer in TLS: if TLS does not begin at once there, as on 6667 of IRC and 5222 of XMPP, " +
 		"set the port that begins with TLS; else the server hangs or restarts: read its log"}
 }
 
@@ -161,7 +161,7 @@ func (s *TLSServer) endedTLS(heard *Heard) error {
 	if !s.IRC || !heard.closedNotify() {
 		return nil
 	}
-	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as InspIRCd does for an address that it bans").WithHint(LimitHint(""))
+	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as IRC servers do for an address that they ban").WithHint(LimitHint(""))
 }
 
 // refusalIn returns the failure of a server that refuses this address in such a handshake or right after it; nil if it says nothing of
