@@ -154,6 +154,9 @@ func (s *bridged) suffer(faults []relayFault) {
 		s.t.Logf("== %s", fault.name)
 		fault.begin()
 		s.becomes(fault.name, fault.reasons...)
+		if s.brokenAt() != fault.at {
+			s.probe() // the first probe's message may have passed just before the fault
+		}
 		if got := s.brokenAt(); got != fault.at {
 			s.t.Errorf("%s: broken at %q, want %q", fault.name, got, fault.at)
 		}
