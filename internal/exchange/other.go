@@ -47,7 +47,7 @@ func (t *secondTries) seeOther(ctx context.Context, w *CertificateWatch, failed,
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := &t.other
+	o := &t.server(ctx).other
 	served := peer.Certificates[0]
 	affordable := !counts || !o.probed.IsZero() && time.Since(o.probed) >= seldom
 	if !failed && affordable && o.due(served) {

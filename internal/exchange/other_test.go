@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,12 +22,13 @@ type doubly struct {
 	shown       []tls.Certificate
 	min         uint16
 	refuse      error
+	route       Route
 	connections int
 }
 
 // probe is one probe of a server or of an HTTP service.
 func (d *doubly) probe(s *TLSServer, h *HTTP) Record {
-	ctx := WithDialer(context.Background(), func(context.Context, string, string) (net.Conn, error) {
+	ctx := WithDialer(WithRoute(context.Background(), d.route), func(context.Context, string, string) (net.Conn, error) {
 		d.connections++
 		if d.refuse != nil && d.connections > 1 {
 			return nil, d.refuse
@@ -152,6 +154,21 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		step("a session", 0, 1, time.Time{})
 		step("another session", time.Minute, 1, time.Time{})
 	})
+}
+
+// TestEachAddressHasItsOwnOtherCertificate, although one target is probed at all of them.
+func TestEachAddressHasItsOwnOtherCertificate(t *testing.T) {
+	ec, rsa, trust := certificates(t)
+	at := func(address string) Route { return Route{Host: "chat.test", Address: netip.MustParseAddr(address)} }
+	both := &doubly{shown: []tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)}, route: at("192.0.2.1")}
+	one := &doubly{shown: []tls.Certificate{exchangetest.Chain(ec)}, route: at("192.0.2.2")}
+	s := &TLSServer{Address: "chat.test:5223", Trust: trust}
+	for range 2 {
+		r := both.probe(s, nil)
+		wantOther(t, "both", &r, exchangetest.SecondDay, "also has an RSA certificate")
+		r = one.probe(s, nil)
+		wantOther(t, "one", &r, time.Time{}, "")
+	}
 }
 
 // TestFileOfAnyServedCertificateMatches compares files of both algorithms with what servers serve.

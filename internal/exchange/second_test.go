@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -92,7 +94,10 @@ func (f *front) probes() map[string]func() error {
 	})
 	trust := config.TLS{InsecureSkipVerify: true}
 	// The question for another certificate is a connection of its own.
-	asked := func() *secondTries { return &secondTries{other: otherCertificate{asked: time.Now()}} }
+	asked := func() *secondTries {
+		server := &triedServer{findings: map[question]finding{}, other: otherCertificate{asked: time.Now()}}
+		return &secondTries{servers: map[netip.Addr]*triedServer{{}: server}}
+	}
 	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust, tries: asked()}
 	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust, tries: asked()}
 	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100, tries: asked()}
@@ -215,6 +220,36 @@ func TestRefusalIsAskedForAgainLater(t *testing.T) {
 			}
 			if looks != want {
 				t.Errorf("question %d: %d tries within 10 minutes, want %d", q, looks, want)
+			}
+		}
+	})
+}
+
+// TestAddressesOfANameHaveOutagesOfTheirOwn probes one target at each of its addresses, as addresses: all does.
+func TestAddressesOfANameHaveOutagesOfTheirOwn(t *testing.T) {
+	shown := exchangetest.Chain(exchangetest.Certificate{Name: "xmpp.test"}.Make(t))
+	synctest.Test(t, func(t *testing.T) {
+		fronts := map[string]*front{"192.0.2.1:5223": {shown: shown, long: ended}, "192.0.2.2:5223": {shown: shown}, "192.0.2.3:5223": {shown: shown, every: ended}}
+		want := map[string]failure.Reason{"192.0.2.1:5223": failure.TLS, "192.0.2.2:5223": "", "192.0.2.3:5223": failure.Closed}
+		server := &TLSServer{Address: "xmpp.test:5223", Trust: config.TLS{InsecureSkipVerify: true}}
+		for i, connections := range []int{2, 1, 1} { // the first probe of a working address asks for the other certificate
+			for _, address := range slices.Sorted(maps.Keys(fronts)) {
+				f := fronts[address]
+				f.connections = 0
+				ctx := WithRoute(t.Context(), Route{Host: "xmpp.test", Address: netip.MustParseAddrPort(address).Addr()})
+				var reason failure.Reason
+				err := server.Converse(WithDialer(ctx, func(_ context.Context, _, to string) (net.Conn, error) {
+					client, server := net.Pipe()
+					fronts[to].connections++
+					go fronts[to].serve(server)
+					return client, nil
+				}), &Record{}, nil)
+				if err != nil {
+					reason = failure.ReasonOf(err)
+				}
+				if reason != want[address] || f.connections != connections {
+					t.Errorf("probe %d at %s: %v, %d connections; want %q, %d", i+1, address, err, f.connections, want[address], connections)
+				}
 			}
 		}
 	})

@@ -60,9 +60,9 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 	}
 	switch {
 	case err == nil:
-		s.tries.forget(whichRefusal, false)
+		s.tries.forget(ctx, whichRefusal, false)
 	case failure.ReasonOf(err) == failure.Throttled:
-		s.tries.avoid()
+		s.tries.avoid(ctx)
 		fallthrough
 	default:
 		err = watch.withHint(fmt.Errorf("%s: %w", s, err))
