@@ -98,13 +98,13 @@ func (t *secondTries) forget(ctx context.Context, q question, slow bool) {
 // whileSilent calls talk, which speaks over heard. If the server stays silent, or ends the connection without an answer, look may find
 // out why. A finding ends talk, and is returned instead of its error.
 func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard, answered func() bool, talk func() error, look func(context.Context) error) error {
-	result := make(chan error, 1)
+	result, ended := make(chan error, 1), make(chan struct{})
 	looking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.AfterFunc(cmp.Or(t.silence, 2*time.Second), func() {
 		var found error
 		if !answered() {
-			found = t.find(looking, q, look)
+			found = t.find(looking, q, func(ctx context.Context) error { return unlessAnswered(ctx, ended, answered, look(ctx)) })
 		}
 		if found != nil {
 			heard.SetDeadline(time.Unix(1, 0)) //nolint:errcheck // a closed one wakes talk too
@@ -112,6 +112,7 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 		result <- found
 	})
 	err := talk()
+	close(ended)
 	slow := !timer.Stop()
 	if err == nil || answered() {
 		cancel()
@@ -128,6 +129,22 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 		return nil
 	}
 	return cmp.Or(found, err)
+}
+
+// unlessAnswered returns found unless the server answers yet the talk that has not ended: one that hung for a moment answers all at once.
+func unlessAnswered(ctx context.Context, ended <-chan struct{}, answered func() bool, found error) error {
+	if found == nil {
+		return nil
+	}
+	select {
+	case <-time.After(identifyTimeout):
+	case <-ended:
+	case <-ctx.Done():
+	}
+	if answered() {
+		return nil
+	}
+	return found
 }
 
 // handshake makes the handshake of conn, which is over heard. A server that does not answer is tried again with a shorter ClientHello.

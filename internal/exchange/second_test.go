@@ -26,6 +26,7 @@ type front struct {
 	// long is what it does with a ClientHello that needs two packets, every with each one; nil lets them pass.
 	long, every func(net.Conn)
 	delay       time.Duration
+	resumes     time.Time // it hangs until then, with all of its connections
 	connections int
 }
 
@@ -53,7 +54,7 @@ func (f *front) serve(conn net.Conn) {
 	if _, err := io.ReadFull(conn, hello); err != nil {
 		return
 	}
-	time.Sleep(f.delay)
+	time.Sleep(max(f.delay, time.Until(f.resumes)))
 	switch {
 	case f.every != nil:
 		f.every(conn)
@@ -220,6 +221,26 @@ func TestRefusalIsAskedForAgainLater(t *testing.T) {
 			}
 			if looks != want {
 				t.Errorf("question %d: %d tries within 10 minutes, want %d", q, looks, want)
+			}
+		}
+	})
+}
+
+// TestServerThatHangsForAMomentIsUp has it answer the first connection and the second try at once.
+func TestServerThatHangsForAMomentIsUp(t *testing.T) {
+	shown := exchangetest.Chain(exchangetest.Certificate{Name: "xmpp.test"}.Make(t))
+	synctest.Test(t, func(t *testing.T) {
+		f := &front{shown: shown}
+		for kind, probe := range f.probes() {
+			for i := range 20 {
+				f.resumes = time.Now().Add(2500 * time.Millisecond)
+				if err := probe(); err != nil {
+					t.Errorf("%s, probe %d: %v", kind, i+1, err)
+				}
+				f.resumes = time.Time{}
+				if err := probe(); err != nil { // which ends the outage
+					t.Error(err)
+				}
 			}
 		}
 	})
