@@ -75,10 +75,10 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 		defer watch.Record(r)
 	}
 	a, err := h.converse(timed, r, timing.exchange, watch, method, rawURL, header, body)
+	timing.End("body", err)
 	if secure && h.Settings.ProxyURL == "" && !r.certificateSeen {
 		h.tries.seeOther(ctx, watch, err != nil, false, func(ctx context.Context, c *tls.Config) error { return h.handshakeAgain(ctx, addressOf(rawURL), c) })
 	}
-	timing.End("body", err)
 	return a, err
 }
 

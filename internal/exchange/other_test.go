@@ -171,6 +171,39 @@ func TestEachAddressHasItsOwnOtherCertificate(t *testing.T) {
 	}
 }
 
+// TestQuestionForTheOtherCertificateIsNoPhase of the probe, whose phases are what a client waits for.
+func TestQuestionForTheOtherCertificateIsNoPhase(t *testing.T) {
+	ec, _, _ := certificates(t)
+	synctest.Test(t, func(t *testing.T) {
+		trust := config.TLS{InsecureSkipVerify: true}
+		for kind, probe := range map[string]func(context.Context, *Record) error{
+			"tls": func(ctx context.Context, r *Record) error {
+				return (&TLSServer{Address: "chat.test:5223", Trust: trust}).Converse(ctx, r, nil)
+			},
+			"http": func(ctx context.Context, r *Record) error {
+				_, err := (&HTTP{Settings: config.HTTP{URL: "https://chat.test/", TLS: trust}, Limit: 100}).Get(ctx, r, nil)
+				return err
+			},
+		} {
+			f := &front{shown: exchangetest.Chain(ec)}
+			begun, r := time.Now(), Record{}
+			err := probe(WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go f.serve(server)
+				f = &front{every: dropped}
+				return client, nil
+			}), &r)
+			var phases time.Duration
+			for _, p := range r.Exchanges[0].Phases {
+				phases += p.Duration
+			}
+			if took := time.Since(begun); err != nil || phases != 0 || took != identifyTimeout {
+				t.Errorf("%s: phases of %s within %s, error %v; want none within %s", kind, phases, took, err, identifyTimeout)
+			}
+		}
+	})
+}
+
 // TestFileOfAnyServedCertificateMatches compares files of both algorithms with what servers serve.
 func TestFileOfAnyServedCertificateMatches(t *testing.T) {
 	ec, rsa, trust := certificates(t)

@@ -55,9 +55,6 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 		last = "reply"
 	}
 	err := s.converse(timed, watch, timing, talk)
-	if !s.Lasting {
-		s.tries.seeOther(ctx, watch, err != nil, s.IRC, s.handshakeAgain)
-	}
 	switch {
 	case err == nil:
 		s.tries.forget(ctx, whichRefusal, false)
@@ -68,6 +65,9 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 		err = watch.withHint(fmt.Errorf("%s: %w", s, err))
 	}
 	timing.End(last, err)
+	if !s.Lasting {
+		s.tries.seeOther(ctx, watch, err != nil, s.IRC, s.handshakeAgain)
+	}
 	return err
 }
 
