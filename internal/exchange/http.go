@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -234,10 +235,12 @@ func followOnServer(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
-	// net/http takes another spelling of the host for another host, and leaves the credential out.
+	// net/http takes another spelling of the host for another host, and leaves credentials out.
 	req.URL.Host, req.Host = first.URL.Host, first.Host
-	if credential, ok := first.Header["Authorization"]; ok {
-		req.Header["Authorization"] = credential
+	for _, name := range []string{"Authorization", "Cookie"} {
+		if credential, ok := first.Header[name]; ok && req.Header.Get(name) == "" {
+			req.Header[name] = slices.Clone(credential)
+		}
 	}
 	return nil
 }
