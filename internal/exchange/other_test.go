@@ -134,6 +134,9 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		step("after an hour", time.Second, 2, exchangetest.ThirdDay)
 		d.refuse = syscall.ECONNREFUSED
 		step("it cannot be asked", time.Hour, 2, exchangetest.ThirdDay)
+		step("it cannot be asked again", time.Hour, 2, time.Time{})
+		d.refuse = nil
+		step("it can", time.Hour, 2, exchangetest.ThirdDay)
 		d.refuse, d.shown = nil, at(rsa)[:1]
 		step("it is gone", time.Hour, 2, time.Time{})
 		d.shown = []tls.Certificate{exchangetest.Chain(later), exchangetest.Chain(rsa)}
@@ -144,6 +147,7 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		step("servers take turns again", time.Minute, 1, exchangetest.SecondDay)
 		s.Trust = config.TLS{ServerName: "chat.test"}
 		step("a refused certificate", time.Hour, 1, exchangetest.SecondDay)
+		step("still a refused certificate", time.Hour, 1, time.Time{})
 		s.Trust = trust
 		patient := &TLSServer{Address: "chat.test:6697", Trust: trust, IRC: true}
 		s = patient
