@@ -97,7 +97,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	}
 	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
-		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
+		return nil, fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: followOnServer, Jar: r.cookies()}

@@ -191,3 +191,19 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnFilesAreNotTheServers: a file that the exporter cannot use any more says nothing about the server's certificate.
+func TestOwnFilesAreNotTheServers(t *testing.T) {
+	address := servingTLS(t, &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{}.Make(t))}})
+	gone := filepath.Join(t.TempDir(), "gone.pem")
+	for _, trust := range []config.TLS{{CAFile: gone}, {CertFile: gone, KeyFile: gone}} {
+		_, web := (&HTTP{Settings: config.HTTP{URL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		_, proxy := (&HTTP{Settings: config.HTTP{URL: "https://" + address, ProxyURL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		for kind, err := range map[string]error{"tls": (&TLSServer{Address: address, Trust: trust}).Converse(t.Context(), &Record{}, nil), "http": web, "proxy": proxy} {
+			wantReason(t, err, failure.TLS)
+			if got := failure.HintOf(err); !strings.Contains(got, "the exporter cannot use its own file") {
+				t.Errorf("%s: %v: hint %q", kind, err, got)
+			}
+		}
+	}
+}
