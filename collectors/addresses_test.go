@@ -132,10 +132,10 @@ func TestCertificateThatExpiresFirstCounts(t *testing.T) {
 		err    error
 		want   exchange.Certificate
 	}{
-		"of a working address":              {second: first, want: first},
-		"that has expired":                  {second: first, err: failure.Errorf(failure.TLS, "expired"), want: first},
-		"of the other algorithm":            {second: exchange.Certificate{Leaf: late, Other: soon}, want: exchange.Certificate{Leaf: late, Other: soon}},
-		"of the chain":                      {second: exchange.Certificate{Leaf: late, Chain: soon}, want: exchange.Certificate{Leaf: late, Chain: soon}},
+		"of a working address":                {second: first, want: first},
+		"that has expired":                    {second: first, err: failure.Errorf(failure.TLS, "expired"), want: first},
+		"of the other algorithm":              {second: exchange.Certificate{Leaf: late, Other: soon}, want: exchange.Certificate{Leaf: late, Other: soon}},
+		"of the chain":                        {second: exchange.Certificate{Leaf: late, Chain: soon}, want: exchange.Certificate{Leaf: late, Chain: soon}},
 		"none, of an address that is refused": {err: failure.Errorf(failure.Refused, "refused"), want: exchange.Certificate{Leaf: late}},
 	} {
 		at := map[string]exchange.Certificate{"192.0.2.1": {Leaf: late}, "192.0.2.2": tt.second, "192.0.2.3": {Leaf: late}}
