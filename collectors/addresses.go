@@ -38,7 +38,8 @@ func AddressesOf(s config.Settings) Addresses {
 }
 
 // Collect probes a target once, as Collector.Collect does, or once at each address. Then the target is up if one of them works; the
-// others are impairments. The results are those of the first address that works, but the certificate is the first to expire of all.
+// others are impairments. The results are those of the first address that works, but the certificate is the first to expire of all, of
+// those that do not work too: an expired one is why.
 func (a Addresses) Collect(ctx context.Context, c Collector, b *Batch) error {
 	if !a.All {
 		return c.Collect(exchange.WithRoute(ctx, exchange.Route{Host: a.Host, Version: a.Version}), b)
@@ -85,13 +86,18 @@ func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) er
 	*b = *results[best]
 	b.Exchanges = exchanges
 	for i, address := range addresses {
-		b.KeepGauge(addressUpDesc, boolValue(errs[i] == nil), b.Target, address.String())
-		switch {
-		case i == best:
-		case errs[i] != nil:
-			b.Note(fmt.Sprintf("%s: %s", address, failure.OneLine(errs[i].Error())))
-			b.Impair(fmt.Sprintf("%s does not work (%s)", address, failure.ReasonOf(errs[i])))
-		case results[i].Certificate.Leaf.Ends.Before(b.Certificate.Leaf.Ends):
+		err := errs[i]
+		if i != best && failure.LacksIPv6(err) { // of this machine, which says nothing about the address
+			b.Note(fmt.Sprintf("%s cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4", address))
+			continue
+		}
+		b.KeepGauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())
+		if i != best && err != nil {
+			b.Note(fmt.Sprintf("%s: %s", address, failure.OneLine(err.Error())))
+			b.Impair(fmt.Sprintf("%s does not work (%s)", address, failure.ReasonOf(err)))
+		}
+		end, first := results[i].Certificate.FirstEnd(), b.Certificate.FirstEnd()
+		if first.IsZero() || !end.IsZero() && end.Before(first) {
 			b.Certificate = results[i].Certificate
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +61,7 @@ func addressLines(t *testing.T, b *Batch, err error) []string {
 
 func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 	refused := failure.Errorf(failure.Refused, "refused")
+	noIPv6 := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 443}, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
 	up := func(address string, is int) string {
 		return fmt.Sprintf(`chatstack_target_address_up{address=%q,target="web"} %d`, address, is)
 	}
@@ -79,6 +82,14 @@ func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 			results: map[string]error{"192.0.2.1": refused, "192.0.2.2": failure.Errorf(failure.Timeout, "silent")}, want: failure.Refused,
 			impaired: []string{"192.0.2.2 does not work (timeout)"}, notes: []string{"asked 192.0.2.1", "192.0.2.2: silent"}, lines: []string{up("192.0.2.1", 0), up("192.0.2.2", 0)},
 		},
+		"one that this machine cannot reach": {
+			results: map[string]error{"192.0.2.1": nil, "2001:db8::1": noIPv6},
+			notes:   []string{"asked 192.0.2.1", "2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4"}, lines: []string{up("192.0.2.1", 1)},
+		},
+		"one that does not work, and one that this machine cannot reach": {
+			results: map[string]error{"192.0.2.1": refused, "2001:db8::1": noIPv6}, want: failure.Refused,
+			notes: []string{"asked 192.0.2.1", "2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4"}, lines: []string{up("192.0.2.1", 0)},
+		},
 		"of one version":  {results: map[string]error{"192.0.2.1": refused, "2001:db8::1": nil}, version: 6, notes: []string{"asked 2001:db8::1"}, lines: []string{up("2001:db8::1", 1)}},
 		"of none of them": {results: map[string]error{"192.0.2.1": nil}, version: 6, want: failure.DNS},
 	} {
@@ -94,7 +105,7 @@ func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 		if got := addressLines(t, b, err); !slices.Equal(got, tt.lines) {
 			t.Errorf("%s: lines %q, want %q", name, got, tt.lines)
 		}
-		if got := len(b.Exchanges); got != len(tt.lines) {
+		if got := len(b.Exchanges); got != len(tt.lines)+strings.Count(strings.Join(tt.notes, "\n"), "cannot be probed") {
 			t.Errorf("%s: %d exchanges, want one with each address", name, got)
 		}
 	}
@@ -111,18 +122,33 @@ func TestNoMoreThanEightAddressesAreProbed(t *testing.T) {
 	}
 }
 
-// TestCertificateThatExpiresFirstCounts, whichever address serves it.
+// TestCertificateThatExpiresFirstCounts, whichever address serves it, and although that address does not work because of it.
 func TestCertificateThatExpiresFirstCounts(t *testing.T) {
-	soon, late := time.Unix(1000, 0), time.Unix(2000, 0)
+	soon, late := exchange.Validity{Ends: time.Unix(1000, 0)}, exchange.Validity{Ends: time.Unix(2000, 0)}
 	exchangetest.NameServer(t, map[string]exchangetest.Name{"chat.test": {Addresses: []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}}})
-	ends := map[string]time.Time{"192.0.2.1": late, "192.0.2.2": soon, "192.0.2.3": late}
-	b := &Batch{}
-	err := Addresses{Host: "chat.test", All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
-		b.Certificate.Leaf = exchange.Validity{Ends: ends[ip.String()]}
-		return nil
-	}), b)
-	if err != nil || !b.Certificate.Leaf.Ends.Equal(soon) {
-		t.Errorf("error %v, certificate until %v, want %v", err, b.Certificate.Leaf.Ends, soon)
+	first := exchange.Certificate{Leaf: soon}
+	for name, tt := range map[string]struct {
+		second exchange.Certificate
+		err    error
+		want   exchange.Certificate
+	}{
+		"of a working address":                {second: first, want: first},
+		"that has expired":                    {second: first, err: failure.Errorf(failure.TLS, "expired"), want: first},
+		"of the other algorithm":              {second: exchange.Certificate{Leaf: late, Other: soon}, want: exchange.Certificate{Leaf: late, Other: soon}},
+		"of the chain":                        {second: exchange.Certificate{Leaf: late, Chain: soon}, want: exchange.Certificate{Leaf: late, Chain: soon}},
+		"none, of an address that is refused": {err: failure.Errorf(failure.Refused, "refused"), want: exchange.Certificate{Leaf: late}},
+	} {
+		at := map[string]exchange.Certificate{"192.0.2.1": {Leaf: late}, "192.0.2.2": tt.second, "192.0.2.3": {Leaf: late}}
+		b := &Batch{}
+		err := Addresses{Host: "chat.test", All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
+			if b.Certificate = at[ip.String()]; ip.String() == "192.0.2.2" {
+				return tt.err
+			}
+			return nil
+		}), b)
+		if err != nil || b.Certificate != tt.want {
+			t.Errorf("%s: error %v, certificate %+v, want %+v", name, err, b.Certificate, tt.want)
+		}
 	}
 }
 

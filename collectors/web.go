@@ -3,6 +3,7 @@ package collectors
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -155,9 +156,12 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
 	const expected = ", or add the status to expect_status if that is the expected answer"
 	sent := c.header.Get("Authorization") != ""
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(c.header)), func(name string) bool { return name == "Host" })
 	switch {
 	case a.Status == http.StatusUnauthorized && sent:
 		return failed.WithHint("the service refuses the credential: correct it" + expected)
+	case a.Status == http.StatusUnauthorized && len(others) > 0: // one of them may be a credential
+		return failed.WithHint("the service requires another login than the one in headers, if there is one: correct headers, or set user and password or a token" + expected)
 	case a.Status == http.StatusUnauthorized:
 		return failed.WithHint("the service requires a login: set user and password or a token" + expected)
 	case a.Status == http.StatusForbidden && sent:

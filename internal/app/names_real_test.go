@@ -155,7 +155,7 @@ targets:
 `)
 	for name, wants := range map[string][]string{
 		"both":     {"up"},
-		"lost":     {"up", "note: of 2 addresses, 192.0.2.1 answered", "note: the IPv6 address 2001:db8::66 does not work (no answer)"},
+		"lost":     {"up", "note: of 2 addresses, 192.0.2.1 answered", "note: the IPv6 address 2001:db8::66 had not answered when the next one was tried"},
 		"refused":  {"up", "note: the IPv6 address 2001:db8::2 does not work (connection refused)"},
 		"degraded": {"up", "partly working: 2001:db8::66 does not work (timeout)"},
 		"four":     {"up"},

@@ -83,7 +83,7 @@ func (s *ircSession) challenged(line string) error {
 	case failure.HasType[*refusal](err):
 		return nil // the server's 904 follows
 	case err != nil:
-		return unproved(err)
+		return unproved(err, l.offered)
 	}
 	return s.authenticate(response)
 }
@@ -110,7 +110,7 @@ func (s *ircSession) acceptedLogin() error {
 		return failure.Errorf(failure.Malformed, "log in as %s: the IRC server accepts the login before it has the password", s.account.User)
 	}
 	if err := l.accepted(); err != nil {
-		return unproved(err)
+		return unproved(err, l.offered)
 	}
 	l.done = true
 	s.conn.reached(stageJoin)

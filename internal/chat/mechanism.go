@@ -99,13 +99,24 @@ func (l *saslLogin) accepted() error {
 	return nil
 }
 
+// refusalHint is the advice for a login that the server refuses in SCRAM's own words (RFC 5802, section 7).
+func refusalHint(words string) string {
+	switch {
+	case aboutBinding.MatchString(words):
+		return otherBinding
+	case strings.Contains(words, "unknown-user"), strings.Contains(words, "invalid-proof"):
+		return "the server refuses the account or its password: correct user and password of the account"
+	}
+	return otherRefusal
+}
+
 // unproved is the failure of a login in which the server does not show that it knows the password.
-func unproved(err error) error {
+func unproved(err error, offered []string) error {
 	switch {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || failure.HasType[*failure.Error](err):
 		return fmt.Errorf("log in: %w", err)
 	case failure.HasType[*refusal](err):
-		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the server refuses the account or its password: correct user and password of the account")
+		return failure.Errorf(failure.Unauthorized, "log in: %w; %s", err, theOffer(offered)).WithHint(refusalHint(err.Error()))
 	case failure.HasType[*tooMuchWork](err):
 		return failure.Errorf(failure.TooLarge, "log in: %w", err).
 			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, or raise scram_iterations here")

@@ -90,13 +90,13 @@ func (s *xmppSession) authenticate(features *element) error {
 				_, err = login.answer(s.conn.session, message)
 			}
 			if err = cmp.Or(err, login.accepted()); err != nil {
-				return unproved(err)
+				return unproved(err, offer.mechanisms)
 			}
 			return nil
 		case "challenge":
 			response, err := login.answer(s.conn.session, message)
 			if err != nil {
-				return unproved(err)
+				return unproved(err, offer.mechanisms)
 			}
 			request = fmt.Sprintf("<response xmlns='%s'>%s</response>", nsSASL, response)
 		default:
@@ -112,13 +112,18 @@ var loginHints = map[string]string{
 	"credentials-expired": "the XMPP server says that the account's password has expired: set a new one",
 }
 
+const (
+	otherRefusal = "the server refuses the login for the reason that it names, not for the account or its password: read its log"
+	otherBinding = "the server has another channel binding than this TLS connection: if something in between ends TLS, let it end at the server, or let the server offer no channel binding"
+)
+
 // aboutBinding matches what servers say about a channel binding that is not theirs.
 var aboutBinding = regexp.MustCompile(`(?i)channel.?binding`)
 
 // refusedLogin is the failure of a login that the server refuses.
 func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	name, text := answer.condition()
-	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], "the XMPP server refuses the login for the reason that it names, not for the account or its password: read its log")
+	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], otherRefusal)
 	if name == "not-authorized" || name == "" {
 		hint = "the XMPP server refuses the account or its password: correct user and password of the XMPP account"
 	}
@@ -132,8 +137,7 @@ func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	case name == "temporary-auth-failure":
 		reason, hint = failure.Mismatch, "the XMPP server cannot check passwords at the moment: read its log"
 	case bound != "" && aboutBinding.MatchString(text):
-		hint = "the XMPP server has another channel binding (" + bound + ") than this TLS connection: if something in between ends TLS, let it end at the XMPP server, " +
-			"or let the server offer no channel binding"
+		hint = otherBinding
 	case bound != "" && loginHints[name] == "":
 		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
 	}

@@ -228,8 +228,14 @@ func TestRefusedLoginSaysWhatTheServerOffers(t *testing.T) {
 		"only with -PLUS":   {offer("SCRAM-SHA-256-PLUS"), "", "the server offers SCRAM-SHA-256-PLUS, none that", "(XEP-0440)", false},
 		"wrong password":    {offer("PLAIN", "SCRAM-SHA-512"), refusal("not-authorized"), "by SCRAM-SHA-512: not-authorized; the server offers PLAIN, SCRAM-SHA-512", "correct user and password", true},
 		"no account":        {offer("PLAIN"), refusal("account-disabled"), "by PLAIN: account-disabled; the server offers PLAIN", "has disabled the account", true},
-		"SCRAM's own words": {offer("SCRAM-SHA-1"), "<challenge xmlns='" + nsSASL + "'>" + encode("e=unknown-user") + "</challenge>", "the server refuses it: unknown-user", "correct user and password", true},
-		"expired password":  {offer("PLAIN"), refusal("credentials-expired"), "by PLAIN: credentials-expired", "has expired", true},
+		"SCRAM's own words": {offer("SCRAM-SHA-1"), "<challenge xmlns='" + nsSASL + "'>" + encode("e=unknown-user") + "</challenge>", "the server refuses it: unknown-user; the server offers SCRAM-SHA-1", "correct user and password", true},
+		"SCRAM's words of a binding": {
+			offer("SCRAM-SHA-1"), "<challenge xmlns='" + nsSASL + "'>" + encode("e=channel-bindings-dont-match") + "</challenge>", "channel-bindings-dont-match; the server offers SCRAM-SHA-1", "another channel binding", true,
+		},
+		"SCRAM's other words": {
+			offer("SCRAM-SHA-1"), "<challenge xmlns='" + nsSASL + "'>" + encode("e=no-resources") + "</challenge>", "no-resources", "not for the account or its password", true,
+		},
+		"expired password": {offer("PLAIN"), refusal("credentials-expired"), "by PLAIN: credentials-expired", "has expired", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -251,7 +257,7 @@ func TestRefusedLoginSaysWhatTheServerOffers(t *testing.T) {
 func TestBrokenBindingIsNotAWrongPassword(t *testing.T) {
 	login := &saslLogin{mechanism: "SCRAM-SHA-1-PLUS", scram: &scram{binding: xdg.NewTLSUniqueBinding([]byte("x"))}}
 	for _, tt := range []struct{ condition, text, want string }{
-		{"malformed-request", "Invalid channel binding value.", "has another channel binding (tls-unique) than this TLS connection"},
+		{"malformed-request", "Invalid channel binding value.", "has another channel binding than this TLS connection"},
 		{"malformed-request", "", "not for the account or its password: read its log; if user and password are right, something that ends TLS before the XMPP server may break"},
 		{"not-authorized", "", "correct user and password of the XMPP account; if user and password are right, something that ends TLS before the XMPP server may break"},
 	} {

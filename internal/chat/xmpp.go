@@ -278,7 +278,7 @@ func (s *xmppSession) join() error {
 			continue
 		}
 		room, nick, _ := strings.Cut(e.attr("from"), "/")
-		if !strings.EqualFold(room, s.account.Room) {
+		if !s.isRoom(room) {
 			continue
 		}
 		others = maxOthers // the room speaks
@@ -303,6 +303,13 @@ func (s *xmppSession) join() error {
 			return nil
 		}
 	}
+}
+
+// isRoom reports whether an address, without a nick, is that of the session's room. Servers write its host in their own spelling.
+func (s *xmppSession) isRoom(address string) bool {
+	name, host, _ := strings.Cut(address, "@")
+	ours, at, _ := strings.Cut(s.account.Room, "@")
+	return s.account.Room != "" && strings.EqualFold(name, ours) && config.SameHost(host, at)
 }
 
 func (s *xmppSession) enter() error {
@@ -350,7 +357,7 @@ func (s *xmppSession) listen() error {
 
 func (s *xmppSession) handle(e *element) error {
 	room, nick, member := strings.Cut(e.attr("from"), "/")
-	inRoom := s.account.Room != "" && strings.EqualFold(room, s.account.Room)
+	inRoom := s.isRoom(room)
 	switch kind := e.attr("type"); {
 	case e.XMLName.Local == "iq":
 		return s.handleIQ(e)

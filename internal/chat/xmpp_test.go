@@ -37,3 +37,22 @@ func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 		ours.Close() //nolint:errcheck // a test
 	}
 }
+
+// TestRoomIsKnownByItsHostHoweverItIsWritten: servers answer in a spelling of their own.
+func TestRoomIsKnownByItsHostHoweverItIsWritten(t *testing.T) {
+	for _, room := range []string{"Check@rooms.m\u00fcller.test", "check@rooms.mu\u0308ller.test", "check@ROOMS.xn--mller-kva.test", "check@rooms.m\u00fcller.test."} {
+		ours, theirs := net.Pipe()
+		s := inStream(newXMPPSession(&XMPP{Room: room, Nick: "n"}, newLink(t.Context(), ours), deaf{}))
+		go func() {
+			defer theirs.Close() //nolint:errcheck // a pipe
+			var enter element
+			if xml.NewDecoder(theirs).Decode(&enter) == nil {
+				fmt.Fprintf(theirs, "<presence xmlns='jabber:client' from='check@rooms.m\u00fcller.test/n'><x xmlns='%s'><status code='110'/></x></presence>", nsRoomFor) //nolint:errcheck // a pipe
+			}
+		}()
+		if err := s.join(); err != nil {
+			t.Errorf("%s: %v", room, err)
+		}
+		ours.Close() //nolint:errcheck // a test
+	}
+}

@@ -126,7 +126,7 @@ func doubtAbout(s Secret, path string) string {
 	case isQuoted(value), hasTypographicQuotes(value):
 		return "begins and ends with a quote, which counts as part of the secret; unless the secret has them, remove both"
 	case authScheme.MatchString(value):
-		return fmt.Sprintf("begins with %q, which counts as part of the secret; remove it: the exporter adds the scheme itself", authScheme.FindString(value))
+		return fmt.Sprintf("begins with %q, which counts as part of the secret; unless the secret has it, remove it: over HTTP the exporter adds the scheme itself", authScheme.FindString(value))
 	case trimmed != value:
 		return "begins or ends with white space, which counts as part of the secret; unless the secret has it, remove it"
 	}

@@ -26,7 +26,7 @@ type CertificateWatch struct {
 	other otherCertificate
 }
 
-// ClientConfig returns a TLS configuration whose handshakes report to the watch.
+// ClientConfig returns a TLS configuration whose handshakes report to the watch. Its error is about the exporter's own files.
 func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
 	c, err := w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) {
 		w.mu.Lock()
@@ -34,7 +34,7 @@ func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
 		w.peer = &p
 	})
 	if err != nil {
-		return nil, err
+		return nil, failure.Errorf(failure.TLS, "%w", err).WithHint("the exporter cannot use its own file: correct the file, its permissions, or ca_file, cert_file and key_file")
 	}
 	pair := c.Certificates
 	c.GetClientCertificate = func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -51,7 +51,7 @@ func TestHintOfACertificateTakesNobodyElsesPlace(t *testing.T) {
 		{"its own hint", failure.Errorf(failure.TLS, "handshake: %w", expired).WithHint("write https"), "write https"},
 		{"expired", fmt.Errorf("handshake: %w", expired), "expired at 2023-11-14 22:13 UTC"},
 		{"not for this", x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign, Cert: expired.Cert}, failure.Explain(failure.TLS)},
-		{"no name", errors.New("remote error: tls: unrecognized name"), "set server_name or domain"},
+		{"no name", errors.New("remote error: tls: unrecognized name"), "correct server_name, or the host or domain that it replaces"},
 		{"no certificate at all", syscall.ECONNREFUSED, failure.Explain(failure.Refused)},
 	} {
 		if got := failure.HintOf((&CertificateWatch{}).withHint(tt.err)); !strings.Contains(got, tt.want) {

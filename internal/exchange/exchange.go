@@ -72,6 +72,16 @@ type Certificate struct {
 	Stale       Validity
 }
 
+// FirstEnd returns when the first certificate expires that the server presents, or that verifies those; zero if none is known.
+func (c *Certificate) FirstEnd() (first time.Time) {
+	for _, v := range []Validity{c.Leaf, c.Other, c.Chain} {
+		if first.IsZero() || !v.Ends.IsZero() && v.Ends.Before(first) {
+			first = v.Ends
+		}
+	}
+	return first
+}
+
 // Exchange is one request and its outcome. It has no body, no credentials and no query, so it may be shown.
 type Exchange struct {
 	// Request is the request, such as "GET http://xmpp:5280/status".

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,10 +76,10 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 		defer watch.Record(r)
 	}
 	a, err := h.converse(timed, r, timing.exchange, watch, method, rawURL, header, body)
+	timing.End("body", err)
 	if secure && h.Settings.ProxyURL == "" && !r.certificateSeen {
 		h.tries.seeOther(ctx, watch, err != nil, false, func(ctx context.Context, c *tls.Config) error { return h.handshakeAgain(ctx, addressOf(rawURL), c) })
 	}
-	timing.End("body", err)
 	return a, err
 }
 
@@ -96,7 +97,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	}
 	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
-		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
+		return nil, fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: followOnServer, Jar: r.cookies()}
@@ -234,10 +235,12 @@ func followOnServer(req *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return errRedirects
 	}
-	// net/http takes another spelling of the host for another host, and leaves the credential out.
+	// net/http takes another spelling of the host for another host, and leaves credentials out.
 	req.URL.Host, req.Host = first.URL.Host, first.Host
-	if credential, ok := first.Header["Authorization"]; ok {
-		req.Header["Authorization"] = credential
+	for _, name := range []string{"Authorization", "Cookie"} {
+		if credential, ok := first.Header[name]; ok && req.Header.Get(name) == "" {
+			req.Header[name] = slices.Clone(credential)
+		}
 	}
 	return nil
 }

@@ -112,6 +112,24 @@ func TestFirstVisitIsABrowsers(t *testing.T) {
 	}
 }
 
+// TestCookiesBelongToTheNameThatIsAskedFor, which the header Host may set, and a configured cookie goes on to another spelling of it.
+func TestCookiesBelongToTheNameThatIsAskedFor(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := r.Cookie("seen"); err != nil {
+			http.SetCookie(w, &http.Cookie{Name: "seen", Value: "1", Domain: "chat.test"})
+			http.Redirect(w, r, "http://Chat.test/", http.StatusFound)
+		} else if c, err := r.Cookie("key"); err != nil || c.Value != "sesame" {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer server.Close()
+	h := &HTTP{Settings: config.HTTP{URL: server.URL}, Limit: 1000}
+	r := &Record{}
+	if _, err := h.Get(t.Context(), r, http.Header{"Host": {"chat.test"}, "Cookie": {"key=sesame"}}); err != nil || r.HTTPStatus != http.StatusOK {
+		t.Errorf("status %d, error %v", r.HTTPStatus, err)
+	}
+}
+
 // TestChallengeIsNotTheService: a front that asks for a browser says nothing about the service or a login.
 func TestChallengeIsNotTheService(t *testing.T) {
 	for _, tt := range []struct {

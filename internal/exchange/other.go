@@ -27,13 +27,17 @@ const (
 type otherCertificate struct {
 	state otherState
 	peer  *config.Peer // if state is otherServed
-	// asked is when the server was asked, and beside what usual handshakes got then. probed is when the last probe ended.
-	asked, probed time.Time
-	beside        *x509.Certificate
+	// asked is when the server was asked, and beside what usual handshakes got then. answered is when it last answered that, and probed
+	// when the last probe ended.
+	asked, answered, probed time.Time
+	beside                  *x509.Certificate
 }
 
 // otherEvery is the time between two questions: an hour, less a little, since TLSServedNotRenewed warns after an hour.
 const otherEvery = 59 * time.Minute
+
+// maxOtherAge is how old an answer may be: one question may fail.
+const maxOtherAge = 2 * otherEvery
 
 // seldom is how far apart the probes of a server must be that counts connections, to ask it: UnrealIRCd allows 3 of them in 60 s.
 const seldom = 55 * time.Second
@@ -47,11 +51,14 @@ func (t *secondTries) seeOther(ctx context.Context, w *CertificateWatch, failed,
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o := &t.other
+	o := &t.server(ctx).other
 	served := peer.Certificates[0]
 	affordable := !counts || !o.probed.IsZero() && time.Since(o.probed) >= seldom
 	if !failed && affordable && o.due(served) {
 		o.ask(ctx, w, served, again)
+	}
+	if time.Since(o.answered) > maxOtherAge {
+		o.state, o.peer = otherUnknown, nil
 	}
 	o.probed = time.Now()
 	w.other = *o
@@ -75,12 +82,14 @@ func (o *otherCertificate) ask(ctx context.Context, w *CertificateWatch, served 
 	switch {
 	case seen != nil:
 		o.state, o.peer = otherServed, seen
-	case err == nil: // a handshake without a certificate does not succeed
-	case strings.Contains(err.Error(), "remote error: tls: protocol version"):
+	case err != nil && strings.Contains(err.Error(), "remote error: tls: protocol version"):
 		o.state, o.peer = otherHidden, nil
-	case strings.Contains(err.Error(), "remote error: tls: "):
+	case err != nil && strings.Contains(err.Error(), "remote error: tls: "):
 		o.state, o.peer = otherNone, nil
-	} // else the server could not be asked, so that its last answer holds
+	default: // the server could not be asked: its last answer holds for a while
+		return
+	}
+	o.answered = time.Now()
 }
 
 // suitesOfOther returns the cipher suites of TLS 1.2 that a server cannot use with a certificate of the same kind.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -21,12 +22,13 @@ type doubly struct {
 	shown       []tls.Certificate
 	min         uint16
 	refuse      error
+	route       Route
 	connections int
 }
 
 // probe is one probe of a server or of an HTTP service.
 func (d *doubly) probe(s *TLSServer, h *HTTP) Record {
-	ctx := WithDialer(context.Background(), func(context.Context, string, string) (net.Conn, error) {
+	ctx := WithDialer(WithRoute(context.Background(), d.route), func(context.Context, string, string) (net.Conn, error) {
 		d.connections++
 		if d.refuse != nil && d.connections > 1 {
 			return nil, d.refuse
@@ -132,6 +134,9 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		step("after an hour", time.Second, 2, exchangetest.ThirdDay)
 		d.refuse = syscall.ECONNREFUSED
 		step("it cannot be asked", time.Hour, 2, exchangetest.ThirdDay)
+		step("it cannot be asked again", time.Hour, 2, time.Time{})
+		d.refuse = nil
+		step("it can", time.Hour, 2, exchangetest.ThirdDay)
 		d.refuse, d.shown = nil, at(rsa)[:1]
 		step("it is gone", time.Hour, 2, time.Time{})
 		d.shown = []tls.Certificate{exchangetest.Chain(later), exchangetest.Chain(rsa)}
@@ -142,6 +147,7 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		step("servers take turns again", time.Minute, 1, exchangetest.SecondDay)
 		s.Trust = config.TLS{ServerName: "chat.test"}
 		step("a refused certificate", time.Hour, 1, exchangetest.SecondDay)
+		step("still a refused certificate", time.Hour, 1, time.Time{})
 		s.Trust = trust
 		patient := &TLSServer{Address: "chat.test:6697", Trust: trust, IRC: true}
 		s = patient
@@ -151,6 +157,54 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 		s = &TLSServer{Address: "chat.test:6697", Trust: trust, Lasting: true}
 		step("a session", 0, 1, time.Time{})
 		step("another session", time.Minute, 1, time.Time{})
+	})
+}
+
+// TestEachAddressHasItsOwnOtherCertificate, although one target is probed at all of them.
+func TestEachAddressHasItsOwnOtherCertificate(t *testing.T) {
+	ec, rsa, trust := certificates(t)
+	at := func(address string) Route { return Route{Host: "chat.test", Address: netip.MustParseAddr(address)} }
+	both := &doubly{shown: []tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)}, route: at("192.0.2.1")}
+	one := &doubly{shown: []tls.Certificate{exchangetest.Chain(ec)}, route: at("192.0.2.2")}
+	s := &TLSServer{Address: "chat.test:5223", Trust: trust}
+	for range 2 {
+		r := both.probe(s, nil)
+		wantOther(t, "both", &r, exchangetest.SecondDay, "also has an RSA certificate")
+		r = one.probe(s, nil)
+		wantOther(t, "one", &r, time.Time{}, "")
+	}
+}
+
+// TestQuestionForTheOtherCertificateIsNoPhase of the probe, whose phases are what a client waits for.
+func TestQuestionForTheOtherCertificateIsNoPhase(t *testing.T) {
+	ec, _, _ := certificates(t)
+	synctest.Test(t, func(t *testing.T) {
+		trust := config.TLS{InsecureSkipVerify: true}
+		for kind, probe := range map[string]func(context.Context, *Record) error{
+			"tls": func(ctx context.Context, r *Record) error {
+				return (&TLSServer{Address: "chat.test:5223", Trust: trust}).Converse(ctx, r, nil)
+			},
+			"http": func(ctx context.Context, r *Record) error {
+				_, err := (&HTTP{Settings: config.HTTP{URL: "https://chat.test/", TLS: trust}, Limit: 100}).Get(ctx, r, nil)
+				return err
+			},
+		} {
+			f := &front{shown: exchangetest.Chain(ec)}
+			begun, r := time.Now(), Record{}
+			err := probe(WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+				client, server := net.Pipe()
+				go f.serve(server)
+				f = &front{every: dropped}
+				return client, nil
+			}), &r)
+			var phases time.Duration
+			for _, p := range r.Exchanges[0].Phases {
+				phases += p.Duration
+			}
+			if took := time.Since(begun); err != nil || phases != 0 || took != identifyTimeout {
+				t.Errorf("%s: phases of %s within %s, error %v; want none within %s", kind, phases, took, err, identifyTimeout)
+			}
+		}
 	})
 }
 

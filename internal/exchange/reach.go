@@ -46,11 +46,7 @@ func (r *reach) note(record *Record) {
 		if errors.Is(a.err, syscall.ENETUNREACH) || errors.Is(a.err, syscall.EADDRNOTAVAIL) {
 			continue // this machine has no way there
 		}
-		why := "no answer"
-		if a.err != nil {
-			why = reasonOfAttempt(a.err)
-		}
-		record.NoteOnce(fmt.Sprintf("the %s address %s does not work (%s): clients that try it first lose time before they reach %s", familyOf(a.address), hostOf(a.address), why, answered))
+		record.NoteOnce(fmt.Sprintf("the %s address %s %s: clients that try it first lose time before they reach %s", familyOf(a.address), hostOf(a.address), a.outcome(), answered))
 	}
 }
 
@@ -70,10 +66,10 @@ func familyOf(address string) string {
 	return "IPv4"
 }
 
-// reasonOfAttempt returns why a connection failed, without its addresses.
-func reasonOfAttempt(err error) string {
-	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		return number.Error()
+// outcome says what is known of an attempt that another one followed. A silent address may only be slow: the next one is tried soon.
+func (a *attemptAt) outcome() string {
+	if number, ok := errors.AsType[syscall.Errno](a.err); ok {
+		return "does not work (" + number.Error() + ")"
 	}
-	return "no answer"
+	return "had not answered when the next one was tried"
 }

@@ -187,7 +187,7 @@ var handshakeRefusals = []struct {
 	},
 	{
 		regexp.MustCompile(`remote error: tls: unrecognized name`),
-		"the server has no certificate for the requested name: set server_name or domain to a virtual host that it serves",
+		"the server has no certificate for the requested name: correct server_name, or the host or domain that it replaces, to one that the server has",
 	},
 	{
 		regexp.MustCompile(`remote error: tls: internal error`),

@@ -91,7 +91,10 @@ func servingTLS(t *testing.T, how *tls.Config) (address string) {
 			serving.Go(func() {
 				defer conn.Close() //nolint:errcheck // a test's server
 				server := tls.Server(conn, how)
-				if n, _ := server.Read(make([]byte, 512)); n > 0 {
+				switch n, err := server.Read(make([]byte, 512)); {
+				case errors.Is(err, io.EOF):
+					return
+				case n > 0:
 					exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")(server)
 				}
 				exchangetest.Hold(conn) // a reset would overtake the alert
@@ -101,7 +104,7 @@ func servingTLS(t *testing.T, how *tls.Config) (address string) {
 	return l.Addr().String()
 }
 
-// TestEachRefusalOfAHandshakeHasItsOwnWords has servers that refuse, or are refused, over IRC and HTTP.
+// TestEachRefusalOfAHandshakeHasItsOwnWords has servers that refuse, or are refused, over IRC, HTTP and TLS alone.
 func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
 	other := exchangetest.Certificate{Name: "other root", Authority: true}.Make(t)
@@ -167,6 +170,7 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 			_, webErr := web.Get(t.Context(), &Record{}, nil)
 			for kind, err := range map[string]error{
 				"http": webErr,
+				"tls":  (&TLSServer{Address: address, Trust: tt.client}).Converse(t.Context(), &Record{}, nil),
 				"irc": port.Converse(t.Context(), &Record{}, func(conn *tls.Conn) error {
 					exchangetest.Say("CAP LS 302\r\n")(conn)
 					_, err := conn.Read(make([]byte, 1))
@@ -185,5 +189,21 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOwnFilesAreNotTheServers: a file that the exporter cannot use any more says nothing about the server's certificate.
+func TestOwnFilesAreNotTheServers(t *testing.T) {
+	address := servingTLS(t, &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{}.Make(t))}})
+	gone := filepath.Join(t.TempDir(), "gone.pem")
+	for _, trust := range []config.TLS{{CAFile: gone}, {CertFile: gone, KeyFile: gone}} {
+		_, web := (&HTTP{Settings: config.HTTP{URL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		_, proxy := (&HTTP{Settings: config.HTTP{URL: "https://" + address, ProxyURL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		for kind, err := range map[string]error{"tls": (&TLSServer{Address: address, Trust: trust}).Converse(t.Context(), &Record{}, nil), "http": web, "proxy": proxy} {
+			wantReason(t, err, failure.TLS)
+			if got := failure.HintOf(err); !strings.Contains(got, "the exporter cannot use its own file") {
+				t.Errorf("%s: %v: hint %q", kind, err, got)
+			}
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,13 +23,31 @@ const (
 // secondTries find out why a server does not answer, each by another connection. Servers count connections, so an outage has one try
 // for each question, whose finding holds until the server answers again. Only a ban is asked for again: at once, since it may end
 // earlier, and after refusalAgain if the server did not say anything of one, which happens to those that are banned. One more
-// connection, at start and hourly, asks a server that answers for its other certificate.
+// connection, at start and hourly, asks a server that answers for its other certificate. Each address of a name has its own.
 type secondTries struct {
 	silence time.Duration // how long a server may say nothing before a try; 2 s by default
 
-	mu       sync.Mutex // the transport's goroutines outlive a request that was given up
+	mu sync.Mutex // the transport's goroutines outlive a request that was given up
+	// servers are by the address of the route, the zero address without one.
+	servers map[netip.Addr]*triedServer
+}
+
+// triedServer is what tries have found out about one server.
+type triedServer struct {
 	findings map[question]finding
 	other    otherCertificate
+}
+
+// server returns what is known of the server that a context's route leads to. The caller holds the lock.
+func (t *secondTries) server(ctx context.Context) *triedServer {
+	r, _ := ctx.Value(routeKey{}).(Route)
+	if t.servers[r.Address] == nil {
+		if t.servers == nil {
+			t.servers = map[netip.Addr]*triedServer{}
+		}
+		t.servers[r.Address] = &triedServer{findings: map[question]finding{}}
+	}
+	return t.servers[r.Address]
 }
 
 // finding is what a try has found, nil for nothing, and when.
@@ -44,55 +63,48 @@ const refusalAgain = 10 * time.Minute
 func (t *secondTries) find(ctx context.Context, q question, look func(context.Context) error) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known, tried := t.findings[q]
+	server := t.server(ctx)
+	known, tried := server.findings[q]
 	again := q == whichRefusal && known.err == nil && time.Since(known.at) >= refusalAgain
 	if tried && !again {
 		return known.err
 	}
 	found := look(ctx)
 	if found == nil || failure.ReasonOf(found) != failure.Throttled {
-		t.record(q, found)
+		server.findings[q] = finding{found, time.Now()}
 	}
 	return found
 }
 
-// record sets the finding of a question. The caller holds the lock.
-func (t *secondTries) record(q question, found error) {
-	if t.findings == nil {
-		t.findings = map[question]finding{}
-	}
-	t.findings[q] = finding{found, time.Now()}
-}
-
 // avoid makes no further try at a server that limits connections, until it answers.
-func (t *secondTries) avoid() {
+func (t *secondTries) avoid(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.record(whichProtocol, nil)
-	t.record(whichHello, nil)
+	found := t.server(ctx).findings
+	found[whichProtocol], found[whichHello] = finding{}, finding{}
 }
 
 // forget ends the outage. A server that answers slowly would get a try at each probe, so for that only the finding ends.
-func (t *secondTries) forget(q question, slow bool) {
+func (t *secondTries) forget(ctx context.Context, q question, slow bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if slow {
-		t.record(q, nil)
+		t.server(ctx).findings[q] = finding{}
 		return
 	}
-	delete(t.findings, q)
+	delete(t.server(ctx).findings, q)
 }
 
 // whileSilent calls talk, which speaks over heard. If the server stays silent, or ends the connection without an answer, look may find
 // out why. A finding ends talk, and is returned instead of its error.
 func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard, answered func() bool, talk func() error, look func(context.Context) error) error {
-	result := make(chan error, 1)
+	result, ended := make(chan error, 1), make(chan struct{})
 	looking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	timer := time.AfterFunc(cmp.Or(t.silence, 2*time.Second), func() {
 		var found error
 		if !answered() {
-			found = t.find(looking, q, look)
+			found = t.find(looking, q, func(ctx context.Context) error { return unlessAnswered(ctx, ended, answered, look(ctx)) })
 		}
 		if found != nil {
 			heard.SetDeadline(time.Unix(1, 0)) //nolint:errcheck // a closed one wakes talk too
@@ -100,6 +112,7 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 		result <- found
 	})
 	err := talk()
+	close(ended)
 	slow := !timer.Stop()
 	if err == nil || answered() {
 		cancel()
@@ -112,10 +125,26 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 		found = t.find(ctx, q, look)
 	}
 	if err == nil {
-		t.forget(q, slow)
+		t.forget(ctx, q, slow)
 		return nil
 	}
 	return cmp.Or(found, err)
+}
+
+// unlessAnswered returns found unless the server answers yet the talk that has not ended: one that hung for a moment answers all at once.
+func unlessAnswered(ctx context.Context, ended <-chan struct{}, answered func() bool, found error) error {
+	if found == nil {
+		return nil
+	}
+	select {
+	case <-time.After(identifyTimeout):
+	case <-ended:
+	case <-ctx.Done():
+	}
+	if answered() {
+		return nil
+	}
+	return found
 }
 
 // handshake makes the handshake of conn, which is over heard. A server that does not answer is tried again with a shorter ClientHello.

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +26,7 @@ type front struct {
 	// long is what it does with a ClientHello that needs two packets, every with each one; nil lets them pass.
 	long, every func(net.Conn)
 	delay       time.Duration
+	resumes     time.Time // it hangs until then, with all of its connections
 	connections int
 }
 
@@ -51,7 +54,7 @@ func (f *front) serve(conn net.Conn) {
 	if _, err := io.ReadFull(conn, hello); err != nil {
 		return
 	}
-	time.Sleep(f.delay)
+	time.Sleep(max(f.delay, time.Until(f.resumes)))
 	switch {
 	case f.every != nil:
 		f.every(conn)
@@ -92,7 +95,10 @@ func (f *front) probes() map[string]func() error {
 	})
 	trust := config.TLS{InsecureSkipVerify: true}
 	// The question for another certificate is a connection of its own.
-	asked := func() *secondTries { return &secondTries{other: otherCertificate{asked: time.Now()}} }
+	asked := func() *secondTries {
+		server := &triedServer{findings: map[question]finding{}, other: otherCertificate{asked: time.Now()}}
+		return &secondTries{servers: map[netip.Addr]*triedServer{{}: server}}
+	}
 	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust, tries: asked()}
 	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust, tries: asked()}
 	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100, tries: asked()}
@@ -215,6 +221,56 @@ func TestRefusalIsAskedForAgainLater(t *testing.T) {
 			}
 			if looks != want {
 				t.Errorf("question %d: %d tries within 10 minutes, want %d", q, looks, want)
+			}
+		}
+	})
+}
+
+// TestServerThatHangsForAMomentIsUp has it answer the first connection and the second try at once.
+func TestServerThatHangsForAMomentIsUp(t *testing.T) {
+	shown := exchangetest.Chain(exchangetest.Certificate{Name: "xmpp.test"}.Make(t))
+	synctest.Test(t, func(t *testing.T) {
+		f := &front{shown: shown}
+		for kind, probe := range f.probes() {
+			for i := range 20 {
+				f.resumes = time.Now().Add(2500 * time.Millisecond)
+				if err := probe(); err != nil {
+					t.Errorf("%s, probe %d: %v", kind, i+1, err)
+				}
+				f.resumes = time.Time{}
+				if err := probe(); err != nil { // which ends the outage
+					t.Error(err)
+				}
+			}
+		}
+	})
+}
+
+// TestAddressesOfANameHaveOutagesOfTheirOwn probes one target at each of its addresses, as addresses: all does.
+func TestAddressesOfANameHaveOutagesOfTheirOwn(t *testing.T) {
+	shown := exchangetest.Chain(exchangetest.Certificate{Name: "xmpp.test"}.Make(t))
+	synctest.Test(t, func(t *testing.T) {
+		fronts := map[string]*front{"192.0.2.1:5223": {shown: shown, long: ended}, "192.0.2.2:5223": {shown: shown}, "192.0.2.3:5223": {shown: shown, every: ended}}
+		want := map[string]failure.Reason{"192.0.2.1:5223": failure.TLS, "192.0.2.2:5223": "", "192.0.2.3:5223": failure.Closed}
+		server := &TLSServer{Address: "xmpp.test:5223", Trust: config.TLS{InsecureSkipVerify: true}}
+		for i, connections := range []int{2, 1, 1} { // the first probe of a working address asks for the other certificate
+			for _, address := range slices.Sorted(maps.Keys(fronts)) {
+				f := fronts[address]
+				f.connections = 0
+				ctx := WithRoute(t.Context(), Route{Host: "xmpp.test", Address: netip.MustParseAddrPort(address).Addr()})
+				var reason failure.Reason
+				err := server.Converse(WithDialer(ctx, func(_ context.Context, _, to string) (net.Conn, error) {
+					client, server := net.Pipe()
+					fronts[to].connections++
+					go fronts[to].serve(server)
+					return client, nil
+				}), &Record{}, nil)
+				if err != nil {
+					reason = failure.ReasonOf(err)
+				}
+				if reason != want[address] || f.connections != connections {
+					t.Errorf("probe %d at %s: %v, %d connections; want %q, %d", i+1, address, err, f.connections, want[address], connections)
+				}
 			}
 		}
 	})

@@ -154,7 +154,7 @@ func hintOf(err error, container string) string {
 	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
 		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
 	}
-	if lacksIPv6(err) {
+	if LacksIPv6(err) {
 		return "the address is an IPv6 one, and the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4 if the name has an IPv4 address too"
 	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
@@ -266,8 +266,8 @@ func ReasonOf(err error) Reason {
 	return Internal
 }
 
-// lacksIPv6 reports whether this machine cannot reach any IPv6 address.
-func lacksIPv6(err error) bool {
+// LacksIPv6 reports whether a connection failed because this machine has no way to an IPv6 address.
+func LacksIPv6(err error) bool {
 	dialed, ok := errors.AsType[*net.OpError](err)
 	if !ok || !errors.Is(err, syscall.ENETUNREACH) && !errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return false
