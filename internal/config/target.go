@@ -59,7 +59,7 @@ func (t *Target) check(r *Report) {
 	}
 	schedule, err := ParseSchedule(t.Schedule)
 	if err != nil {
-		r.Faultf("schedule", "%v; write \"@every 30s\" or five cron fields such as \"*/5 * * * *\"", err)
+		r.scheduleFault(err, `"@every 30s" or five cron fields such as "*/5 * * * *"`)
 		return
 	}
 	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
