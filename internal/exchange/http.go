@@ -96,7 +96,7 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	}
 	transport, err := h.transport(ctx, watch, seen)
 	if err != nil {
-		return nil, failure.Errorf(failure.TLS, "%s %s: %w", method, PrintableURL(rawURL), err)
+		return nil, fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), err)
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, CheckRedirect: followOnServer, Jar: r.cookies()}
@@ -212,7 +212,7 @@ func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
 	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
 	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
 	if err != nil {
-		return nil, err
+		return nil, ownFileError(err)
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

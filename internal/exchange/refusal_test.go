@@ -187,3 +187,23 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 		})
 	}
 }
+
+// TestFileOfTheExporterIsNotTheServersFault removes files that a probe reads.
+func TestFileOfTheExporterIsNotTheServersFault(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone.pem")
+	for key, settings := range map[string]config.HTTP{
+		"ca_file":             {URL: "https://127.0.0.1:1/", TLS: config.TLS{CAFile: gone}},
+		"cert_file":           {URL: "https://127.0.0.1:1/", TLS: config.TLS{CertFile: gone, KeyFile: gone}},
+		"ca_file for a proxy": {URL: "http://127.0.0.1:1/", ProxyURL: "https://127.0.0.1:1", TLS: config.TLS{CAFile: gone}},
+	} {
+		_, err := (&HTTP{Settings: settings, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		wantReason(t, err, failure.TLS)
+		if got := failure.HintOf(err); !strings.Contains(got, "correct ca_file") {
+			t.Errorf("%s: %v: hint %q", key, err, got)
+		}
+	}
+	err := (&TLSServer{Address: "127.0.0.1:1", Trust: config.TLS{CAFile: gone}}).Converse(t.Context(), &Record{}, nil)
+	if got := failure.HintOf(err); !strings.Contains(got, "correct ca_file") {
+		t.Errorf("%v: hint %q", err, got)
+	}
+}

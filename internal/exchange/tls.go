@@ -74,7 +74,7 @@ func (s *TLSServer) Converse(ctx context.Context, r *Record, talk func(*tls.Conn
 func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timing *Timing, talk func(*tls.Conn) error) error {
 	tlsConfig, err := watch.ClientConfig()
 	if err != nil {
-		return failure.Errorf(failure.TLS, "%w", err)
+		return err
 	}
 	raw, err := Dial(ctx, s.Connection, "tcp", s.Address)
 	if err != nil {

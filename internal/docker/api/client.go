@@ -60,7 +60,7 @@ func (c *Client) Open(connections int) (*Session, error) {
 	if c.Endpoint.TLS {
 		tlsConfig, err := watch.ClientConfig()
 		if err != nil {
-			return nil, failure.Errorf(failure.TLS, "reach %s: %w", c.Host, err)
+			return nil, fmt.Errorf("reach %s: %w", c.Host, err)
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
