@@ -72,12 +72,6 @@ func (m *Maintenance) Windows(t time.Time, n int) (windows []Window) {
 	return windows
 }
 
-// FollowsTZ reports whether the times depend on the environment variable TZ.
-func (m *Maintenance) FollowsTZ() bool {
-	c, ok := m.begins.(*clockTimes)
-	return ok && c.zone == time.Local
-}
-
 // containerName matches the names that engines allow.
 var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -120,6 +121,25 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// FollowsTZ reports whether a maintenance or the schedule of a target depends on the environment variable TZ.
+func (c *Config) FollowsTZ() bool {
+	for i := range c.Maintenance {
+		if followsTZ(c.Maintenance[i].begins) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Targets, func(s Settings) bool {
+		schedule, err := ParseSchedule(s.Common().Schedule)
+		return err == nil && followsTZ(schedule)
+	})
+}
+
+// followsTZ reports whether a schedule has times by the clock of this machine.
+func followsTZ(s cron.Schedule) bool {
+	c, ok := s.(*clockTimes)
+	return ok && c.zone == time.Local
 }
 
 // shortestGap is the shortest time between two of the next runs. A change of the clock, which may shorten it by an hour, does not count: a
