@@ -191,11 +191,17 @@ func (t *TLS) Check(r *Report) {
 const maxALPN = 255
 
 // Warnings implements Warner.
-func (t *TLS) Warnings() []string {
+func (t *TLS) Warnings() (list []string) {
 	if t.InsecureSkipVerify {
-		return []string{"insecure_skip_verify accepts every certificate, even an attacker's; prefer fingerprint"}
+		list = append(list, "insecure_skip_verify accepts every certificate, even an attacker's; prefer fingerprint")
 	}
-	return nil
+	for _, name := range t.ALPN {
+		meant := strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		if meant != name && slices.Contains([]string{"xmpp-client", "xmpp-server", "http/1.1", "h2", "irc"}, meant) {
+			list = append(list, fmt.Sprintf("alpn has %q, which servers do not take for %s; write %s", name, meant, meant))
+		}
+	}
+	return list
 }
 
 // HTTP is the address of an HTTP service and how to connect to it.
@@ -248,6 +254,9 @@ func (h *HTTP) Check(r *Report) {
 	}
 	if h.CertificateExpiry != (ExpiryLimits{}) && plain {
 		r.Faultf("certificate_expiry", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	}
+	if h.ALPN != nil && plain {
+		r.Faultf("alpn", "is set beside an http:// url, which offers no protocols; remove it, or write https://")
 	}
 	if h.CertFile != "" && plain {
 		r.Faultf("cert_file", "is set beside an http:// url, which asks for no certificate; remove it and key_file, or write https://")
