@@ -162,8 +162,7 @@ func isAbsent(err error) bool {
 // Collect implements Collector.
 func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	file, err := c.all.await(ctx, "look for", c.path)
-	problem := c.problem(&file)
-	if err == nil && problem != "" && file.unread != nil {
+	if err == nil && file.path == "" && file.unread != nil {
 		err = fileSystemError("look for", c.path, file.unread)
 	}
 	if errors.Is(err, syscall.EACCES) {
@@ -179,6 +178,7 @@ func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	if file.ahead > 0 {
 		b.Note(fmt.Sprintf("%d of the files are from the future, so they do not count", file.ahead))
 	}
+	problem := c.problem(&file)
 	if problem != "" {
 		b.Note(problem)
 	}

@@ -168,7 +168,8 @@ func TestDirectoryThatCannotBeListedIsNoMissingBackup(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeReadIsToldFromAMissingBackup since a newer file may be there. A good one that can be read is enough.
+// TestWhatCannotBeReadIsToldFromAMissingBackup since a backup may be there. If one can be read, that one counts:
+// lost+found, for example, is closed to all but root.
 func TestWhatCannotBeReadIsToldFromAMissingBackup(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("loop.tar", filepath.Join(dir, "loop.tar")); err != nil { // also root gets an error for it
@@ -187,6 +188,11 @@ func TestWhatCannotBeReadIsToldFromAMissingBackup(t *testing.T) {
 	b := readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, "*.tar")))
 	if notes := strings.Join(b.Notes, "\n"); isOld(t, b) || !strings.Contains(notes, "not all that match can be read: stat") {
 		t.Errorf("a problem: %t, with notes %q", isOld(t, b), notes)
+	}
+	backupFile(t, filepath.Join(dir, "good.tar"), 10, 48*time.Hour)
+	b = readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, "*.tar")))
+	if notes := strings.Join(b.Notes, "\n"); !isOld(t, b) || !strings.Contains(notes, "not all that match can be read") || !strings.Contains(notes, "2 d ago") {
+		t.Errorf("an old one: a problem: %t, with notes %q", isOld(t, b), notes)
 	}
 	path := filepath.Join(dir, "good.tar", "*.tar")
 	if _, err := readFails(t, backupProbe(t, newMeasurements(newestFile), path), failure.NotFound); !errors.Is(err, syscall.ENOTDIR) {
