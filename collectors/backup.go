@@ -1,18 +1,21 @@
 package collectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -58,6 +61,17 @@ func (s *Backup) Check(r *config.Report) {
 	}
 }
 
+// Warnings implements config.Warner.
+func (s *Backup) Warnings() []string {
+	switch {
+	case strings.ContainsAny(s.Path, "{}"):
+		return []string{"path has braces, which match only themselves; use *, ? and [a-z], or one target for each"}
+	case strings.Contains(s.Path, "**"):
+		return []string{"path has **, which matches one level of directories, as * does; write */* for two"}
+	}
+	return nil
+}
+
 // backup looks at the newest of the files that match a glob. It reads only their names, sizes and times.
 type backup struct {
 	name, path string
@@ -73,13 +87,17 @@ func newBackup(all *measurements[newest]) func(*Backup, Deps) (Collector, error)
 	}
 }
 
-// newest is the newest of several files, "" if there is none.
+// newest is the newest of the files that match, "" if there is none.
 type newest struct {
 	path    string
 	written time.Time
 	size    int64
 	// ahead are the files whose time is so far in the future that they would hide for as long that there are no newer ones.
 	ahead int
+	// directory is one that matches, "" if none does. It is no backup.
+	directory string
+	// unread is why the first of the directories and files that cannot be looked at cannot, nil if all can. It may hide a newer file.
+	unread error
 }
 
 // clockTolerance is how far the clock of another machine, which writes the backup, may be ahead.
@@ -87,23 +105,16 @@ const clockTolerance = time.Hour
 
 // newestFile finds the newest file that matches a glob, by the time of its last change.
 func newestFile(pattern string) (found newest, err error) {
-	paths, err := filepath.Glob(pattern)
-	if err != nil {
-		return newest{}, err
-	}
-	if len(paths) == 0 {
-		dir, err := os.Open(config.GlobParent(pattern))
-		if err != nil {
-			return newest{}, err
-		}
-		return newest{}, dir.Close()
-	}
+	paths, unread := expand(pattern)
+	found.unread = unread
 	latest := time.Now().Add(clockTolerance)
 	for _, path := range paths {
 		switch info, err := os.Stat(path); {
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile, or a link to nothing
+		case isAbsent(err): // removed meanwhile, or a link to nothing
 		case err != nil:
-			return newest{}, err
+			found.unread = cmp.Or(found.unread, err)
+		case info.IsDir():
+			found.directory = path
 		case !info.Mode().IsRegular():
 		case info.ModTime().After(latest):
 			found.ahead++
@@ -111,18 +122,58 @@ func newestFile(pattern string) (found newest, err error) {
 			found.path, found.written, found.size = path, info.ModTime(), info.Size()
 		}
 	}
-	return found, nil
+	if found == (newest{}) {
+		_, err = os.Stat(config.GlobParent(pattern) + "/") // an error if it is a file
+	}
+	return found, err
+}
+
+// expand returns the paths that an absolute glob may match. The error is about the first directory that cannot be listed, which
+// filepath.Glob takes for empty.
+func expand(pattern string) (paths []string, unread error) {
+	paths = []string{"/"}
+	for part := range strings.SplitSeq(pattern[1:], "/") {
+		dirs := paths
+		paths = nil
+		for _, dir := range dirs {
+			if !strings.ContainsAny(part, `*?[\`) {
+				paths = append(paths, filepath.Join(dir, part))
+				continue
+			}
+			entries, err := os.ReadDir(dir)
+			if !isAbsent(err) {
+				unread = cmp.Or(unread, err)
+			}
+			for _, e := range entries {
+				if matches, _ := filepath.Match(part, e.Name()); matches {
+					paths = append(paths, filepath.Join(dir, e.Name()))
+				}
+			}
+		}
+	}
+	return paths, unread
+}
+
+// isAbsent reports whether an error says that nothing has this path.
+func isAbsent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 // Collect implements Collector.
 func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	file, err := c.all.await(ctx, "look for", c.path)
+	if err == nil && file.path == "" && file.unread != nil {
+		err = fileSystemError("look for", c.path, file.unread)
+	}
 	if errors.Is(err, syscall.EACCES) {
 		return failure.Errorf(failure.Forbidden, "%w", err).
-			WithHint("run the exporter as a user or group that may list the directory; it reads only names, sizes and times")
+			WithHint("run the exporter as a user or group that may list and enter the directory; it reads only names, sizes and times")
 	}
 	if err != nil {
 		return err
+	}
+	if file.unread != nil {
+		b.Note(fmt.Sprintf("not all that match can be read: %v", file.unread))
 	}
 	if file.ahead > 0 {
 		b.Note(fmt.Sprintf("%d of the files are from the future, so they do not count", file.ahead))
@@ -143,10 +194,14 @@ func (c *backup) Collect(ctx context.Context, b *Batch) error {
 func (c *backup) problem(file *newest) string {
 	age := time.Since(file.written)
 	switch {
+	case file.path == "" && file.ahead > 0:
+		return "no other file matches " + c.path
+	case file.path == "" && file.directory != "":
+		return fmt.Sprintf("no file matches %s, but the directory %s does: match the files in it", c.path, file.directory)
 	case file.path == "":
 		return "no file matches " + c.path
 	case age > c.maxAge:
-		return fmt.Sprintf("the newest file, %s, was written %s ago, more than max_age: %s", file.path, age.Truncate(time.Minute), c.maxAge)
+		return fmt.Sprintf("the newest file, %s, was written %s ago; max_age is %s", file.path, wording.Duration(age), wording.Duration(c.maxAge))
 	case file.size < c.minSize:
 		return fmt.Sprintf("the newest file, %s, has %d bytes, less than min_size: %d", file.path, file.size, c.minSize)
 	}

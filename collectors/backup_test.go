@@ -65,18 +65,21 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 		note string
 	}{
 		"young":               {[]file{{"a.tar", 10, day - time.Minute}}, "*.tar", 10, ""},
-		"old":                 {[]file{{"a.tar", 10, day + time.Minute}}, "*.tar", 10, "a.tar, was written 24h1m0s ago, more than max_age: 24h0m0s"},
+		"old":                 {[]file{{"a.tar", 10, day + time.Minute}}, "*.tar", 10, "a.tar, was written 1 d ago; max_age is 1 d"},
 		"one of several":      {[]file{{"a.tar", 10, 3 * day}, {"b.tar", 11, time.Hour}, {"c.tar", 12, 2 * day}}, "*.tar", 11, ""},
 		"small":               {[]file{{"a.tar", 100, day - time.Minute}, {"b.tar", 9, time.Minute}}, "*.tar", 9, "b.tar, has 9 bytes, less than min_size: 10"},
 		"none":                {nil, "*.tar", 0, "no file matches"},
 		"others only":         {[]file{{"a.log", 10, 0}}, "*.tar", 0, "no file matches"},
-		"a directory":         {[]file{{"a.tar/part", 10, 0}}, "*.tar", 0, "no file matches"},
+		"a directory":         {[]file{{"a.tar/part", 10, 0}}, "*.tar", 0, "a.tar does: match the files in it"},
+		"beside a file":       {[]file{{"a.tar/part", 10, 0}, {"b.tar", 10, time.Hour}}, "*.tar", 10, ""},
+		"a file in between":   {[]file{{"a.tar", 10, 0}}, "*/*.tar", 0, "no file matches"},
 		"in directories":      {[]file{{"mon/a.tar", 10, 2 * day}, {"tue/a.tar", 10, time.Hour}}, "*/a.tar", 10, ""},
 		"without wildcards":   {[]file{{"a.tar", 10, time.Hour}}, "a.tar", 10, ""},
 		"gone":                {nil, "a.tar", 0, "no file matches"},
 		"a clock ahead":       {[]file{{"a.tar", 10, -time.Minute}}, "*.tar", 10, ""},
-		"from the future":     {[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}}, "*.tar", 11, "b.tar, was written 48h0m0s ago"},
-		"all from the future": {[]file{{"a.tar", 10, -day}}, "*.tar", 0, "no file matches"},
+		"from the future":     {[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}}, "*.tar", 11, "b.tar, was written 2 d ago"},
+		"all from the future": {[]file{{"a.tar", 10, -day}}, "*.tar", 0, "no other file matches"},
+		"with quoted signs":   {[]file{{"[a]/*.tar", 10, time.Hour}, {"a/b.tar", 11, 0}}, `\[a]/\*.tar`, 10, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -101,10 +104,20 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 	}
 }
 
+func TestGlobsOfOtherToolsAreWarnedOf(t *testing.T) {
+	for path, want := range map[string]string{"/b/{mon,tue}.tar": "braces", "/b/**/a.tar": "one level", "/b/*/[ab]?.tar": ""} {
+		s := newBackupSettings()
+		s.Path = path
+		if got := strings.Join(s.Warnings(), "\n"); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("%s: warned of %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestBackupGrowsOldByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := time.Now()
-		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { return newest{"/a.tar", written, 10, 0}, nil }), "/*.tar")
+		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { return newest{path: "/a.tar", written: written, size: 10}, nil }), "/*.tar")
 		b := readUp(t, probe)
 		goldenPage(t, "backup/young", b)
 		time.Sleep(24 * time.Hour)
@@ -152,6 +165,38 @@ func TestDirectoryThatCannotBeListedIsNoMissingBackup(t *testing.T) {
 			t.Errorf("%v: the hint is %q", err, failure.HintOf(err))
 		}
 		wantListed(t, "backup", want.reason)
+	}
+}
+
+// TestWhatCannotBeReadIsToldFromAMissingBackup since a backup may be there. If one can be read, that one counts:
+// lost+found, for example, is closed to all but root.
+func TestWhatCannotBeReadIsToldFromAMissingBackup(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("loop.tar", filepath.Join(dir, "loop.tar")); err != nil { // also root gets an error for it
+		t.Fatal(err)
+	}
+	if err := os.Symlink("loop.d", filepath.Join(dir, "loop.d")); err != nil {
+		t.Fatal(err)
+	}
+	for _, glob := range []string{"*.tar", "loop.tar", "*.d/x.tar", "loop.d/*.tar", "*/*.tar"} {
+		b, err := read(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, glob)), time.Second)
+		if !errors.Is(err, syscall.ELOOP) {
+			t.Errorf("%s: %v, with notes %q, want why nothing can be seen", glob, err, b.Notes)
+		}
+	}
+	backupFile(t, filepath.Join(dir, "good.tar"), 10, time.Hour)
+	b := readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, "*.tar")))
+	if notes := strings.Join(b.Notes, "\n"); isOld(t, b) || !strings.Contains(notes, "not all that match can be read: stat") {
+		t.Errorf("a problem: %t, with notes %q", isOld(t, b), notes)
+	}
+	backupFile(t, filepath.Join(dir, "good.tar"), 10, 48*time.Hour)
+	b = readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, "*.tar")))
+	if notes := strings.Join(b.Notes, "\n"); !isOld(t, b) || !strings.Contains(notes, "not all that match can be read") || !strings.Contains(notes, "2 d ago") {
+		t.Errorf("an old one: a problem: %t, with notes %q", isOld(t, b), notes)
+	}
+	path := filepath.Join(dir, "good.tar", "*.tar")
+	if _, err := readFails(t, backupProbe(t, newMeasurements(newestFile), path), failure.NotFound); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("%v, want that a part of the path is a file", err)
 	}
 }
 

@@ -72,11 +72,17 @@ func (a *IRCAccount) checkAccount(r *config.Report) {
 	a.TLS.Check(r)
 }
 
-func (a *IRCAccount) warnings() []string {
-	if a.Plain && (!a.Password.IsZero() || !a.ServerPassword.IsZero()) {
-		return []string{"plain sends passwords to the IRC server unencrypted; use the server's TLS port where the network is not your own"}
+func (a *IRCAccount) warnings() (list []string) {
+	if !a.Plain {
+		return a.TLS.Warnings()
 	}
-	return a.TLS.Warnings()
+	if !a.Password.IsZero() || !a.ServerPassword.IsZero() {
+		list = append(list, "plain sends passwords to the IRC server unencrypted; use the server's TLS port where the network is not your own")
+	}
+	if a.IsSet() {
+		list = append(list, "plain connects without TLS, so the TLS keys (such as ca_file or alpn) have no effect; remove them, or plain")
+	}
+	return list
 }
 
 // XMPPAccount is a user of an XMPP server.

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -52,14 +51,16 @@ func mountOf(path string) (mounted bool, readOnly *bool, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return false, nil, err
 	}
-	id, _ := mountID(path) // after an error, the id of no mount
+	id, err := mountID(path)
+	if err != nil { // not every kernel says it
+		return slices.ContainsFunc(mounts, func(m mount) bool { return m.at == path }), nil, nil
+	}
 	for _, m := range mounts {
-		mounted = mounted || m.at == path
 		if m.id == id {
-			readOnly = &m.readOnly
+			return m.at == path, &m.readOnly, nil
 		}
 	}
-	return mounted, readOnly, nil
+	return false, nil, nil
 }
 
 // mountID returns the id of the mount that contains path. The longest mount point above it may be that of a mount that another one hides.
@@ -103,11 +104,14 @@ type mount struct {
 	readOnly bool
 }
 
-// parseMounts reads a list of mounts.
+// parseMounts reads a list of mounts. A line may be long: an overlay names each of its layers.
 func parseMounts(r io.Reader) (mounts []mount, err error) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
+	list, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(list)) {
+		fields := strings.Fields(line)
 		if len(fields) < 5 {
 			return nil, fmt.Errorf("read %s: a line of %d fields", mountInfo, len(fields))
 		}
@@ -119,7 +123,7 @@ func parseMounts(r io.Reader) (mounts []mount, err error) {
 		readOnly := slices.ContainsFunc(options, func(o string) bool { return slices.Contains(readOnlyOptions, o) })
 		mounts = append(mounts, mount{fields[0], at, readOnly})
 	}
-	return mounts, lines.Err()
+	return mounts, nil
 }
 
 // readOnlyOptions are the options of a file system that refuses to be written. Since Linux 6.15, ext4 keeps rw after an error, and adds

@@ -191,5 +191,8 @@ func TestRealRemountIsToldFromABindMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("hidden by another mount", false, path, below)
+	if u, err := measureVolume(path); err != nil || u.mountErr != nil || u.mounted {
+		t.Errorf("a directory at the place of a hidden mount: %+v, %v, want that nothing is mounted there", u, err)
+	}
 	expect("still bound", true, bound)
 }

@@ -220,7 +220,7 @@ func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
 99 28 0:50 / /mnt/no\040source rw - tmpfs  ro,size=4096k
 100 28 254:3 / /mnt/failed rw - ext4 /dev/vdc rw,emergency_ro
 101 28 254:4 / /mnt/stopped rw - ext4 /dev/vdd rw,shutdown
-`
+102 28 0:60 / /mnt/layers rw - overlay overlay ro,lowerdir=`
 	want := []mount{
 		{"22", "/proc", false},
 		{"28", "/", true},
@@ -229,8 +229,9 @@ func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
 		{"99", "/mnt/no source", true},
 		{"100", "/mnt/failed", true},
 		{"101", "/mnt/stopped", true},
+		{"102", "/mnt/layers", true},
 	}
-	if got, err := parseMounts(strings.NewReader(mounts)); err != nil || !slices.Equal(got, want) {
+	if got, err := parseMounts(strings.NewReader(mounts + strings.Repeat("/layer:", 10_000) + "/last\n")); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {

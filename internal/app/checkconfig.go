@@ -104,13 +104,13 @@ func writeWindows(b *strings.Builder, cfg *config.Config, now time.Time) {
 	}
 }
 
-// unknownZone warns of a variable TZ that Go silently takes for UTC, if a maintenance depends on it; else it is "".
+// unknownZone warns of a variable TZ that Go silently takes for UTC, if a schedule depends on it; else it is "".
 func unknownZone(cfg *config.Config, o Options) string {
 	zone, _ := o.Lookup("TZ")
 	if _, err := time.LoadLocation(strings.TrimPrefix(zone, ":")); err == nil || strings.HasPrefix(zone, "/") {
 		return ""
 	}
-	if !slices.ContainsFunc(cfg.Maintenance, func(m config.Maintenance) bool { return m.FollowsTZ() }) {
+	if !cfg.FollowsTZ() {
 		return ""
 	}
 	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= follow UTC; set a name such as Europe/Berlin", zone)

@@ -181,6 +181,10 @@ func TestZoneThatGoTakesForUTCIsWarnedOf(t *testing.T) {
 		{"", local, false},
 	} {
 		written, refused := checked(options(map[string]string{"TZ": c.zone}, io.Discard).with("maintenance:\n  - {kind: container, name: a, schedule: " + c.schedule + ", duration: 30m}\n"))
+		polled, _ := checked(options(map[string]string{"TZ": c.zone}, io.Discard).with("targets:\n  - {kind: tcp, address: \"a:1\", schedule: " + c.schedule + "}\n"))
+		if got := strings.Contains(polled, "warning: the variable TZ is"); got != c.warned {
+			t.Errorf("TZ=%s with a target's schedule %s: wrote %q", c.zone, c.schedule, polled)
+		}
 		if got := strings.Contains(written, "warning: the variable TZ is \""+c.zone+"\""); got != c.warned || refused != "" {
 			t.Errorf("TZ=%s with %s: wrote %q, refused %q", c.zone, c.schedule, written, refused)
 		}

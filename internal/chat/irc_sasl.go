@@ -156,4 +156,4 @@ func (l *ircLogin) next() string {
 }
 
 var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
-	WithHint("it may not support SASL, or services keep its accounts and are not linked: link them, or remove the IRC password to check without an account")
+	WithHint("it may not support SASL, or services keep its accounts and are not linked: link them, or remove the IRC password to check without an account; the password of the server itself belongs in server_password")

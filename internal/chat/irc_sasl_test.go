@@ -255,3 +255,10 @@ func TestServerPasswordIsSentFirst(t *testing.T) {
 		})
 	}
 }
+
+func TestPasswordOfTheServerInPlaceOfAnAccountsIsAdvisedOn(t *testing.T) {
+	err := (&ircServices{needs: "open :sesame"}).login(t, "open :sesame", "")
+	if reason(err) != failure.Unauthorized || !strings.Contains(failure.HintOf(err), "server_password") || failure.RefusesCredential(err) {
+		t.Errorf("got %q (%v) with the hint %q", reason(err), err, failure.HintOf(err))
+	}
+}

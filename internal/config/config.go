@@ -605,7 +605,7 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	if t.Name == "" {
 		t.Name = t.Kind
 	}
-	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
+	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where, runs: l.src.former != nil}
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 		l.warnAboutNoAddress(b)

@@ -490,7 +490,9 @@ func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	first, second, empty := write(t, file("first"), "old-first\n"), write(t, file("second"), "old-second"), write(t, file("empty"), "")
-	const web = "targets:\n  - {kind: http, name: a, url: 'http://a/', token_file: first}\n  - {kind: http, name: b, url: 'http://b/', token_file: empty}\n"
+	authority, _ := exchangetest.Certificate{Name: "root", Authority: true}.Make(t).PEM(t)
+	write(t, file("ca.pem"), string(authority))
+	const web = "targets:\n  - {kind: http, name: a, url: 'https://a/', ca_file: ca.pem, token_file: first}\n  - {kind: http, name: b, url: 'http://b/', token_file: empty}\n"
 	env := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": second}
 	cfg, err := config.Load(config.Source{
 		File: write(t, file("exporter.yaml"), web), Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
@@ -532,6 +534,11 @@ func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
 		if want := []string{step.first, step.empty, step.second}; !slices.Equal(got, want) {
 			t.Errorf("%s %.20q: the secrets are %q, want %q", step.file, step.content, got, want)
 		}
+	}
+	write(t, file("ca.pem"), "being written")
+	write(t, first, "newest-first")
+	if _, err := cfg.WithSecretsOfNow(); err != nil {
+		t.Errorf("a broken file of authorities, which probes read, keeps a new secret away: %v", err)
 	}
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)

@@ -93,6 +93,7 @@ type Report struct {
 	origins map[string]string // full key path -> where
 	path    string            // of the block, such as targets[2]
 	where   string            // of the block itself, for keys that are not set
+	runs    bool              // the configuration is in use: a file that each probe reads is the probe's affair
 }
 
 // Faultf reports an error in a key of the block. An empty key means the block.

@@ -72,12 +72,6 @@ func (m *Maintenance) Windows(t time.Time, n int) (windows []Window) {
 	return windows
 }
 
-// FollowsTZ reports whether the times depend on the environment variable TZ.
-func (m *Maintenance) FollowsTZ() bool {
-	c, ok := m.begins.(*clockTimes)
-	return ok && c.zone == time.Local
-}
-
 // containerName matches the names that engines allow.
 var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
 
@@ -145,13 +139,13 @@ func (m *Maintenance) checkRepeated(r *Report) {
 		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
 		return
 	}
-	if strings.HasPrefix(m.Schedule, "@every") {
-		r.Faultf("schedule", "is %q, which sets no time of day; write five cron fields such as \"0 3 * * 0\"", m.Schedule)
-		return
-	}
 	begins, err := ParseSchedule(m.Schedule)
 	if err != nil {
-		r.Faultf("schedule", "%v; write five cron fields such as \"0 3 * * 0\", where 0 is Sunday and 6 Saturday", err)
+		r.scheduleFault(err, `five cron fields such as "0 3 * * 0", where 0 is Sunday and 6 Saturday`)
+		return
+	}
+	if _, ok := begins.(*clockTimes); !ok {
+		r.Faultf("schedule", "has @every, which sets no time of day; write five cron fields such as \"0 3 * * 0\"")
 		return
 	}
 	switch gap := shortestGap(begins); {

@@ -1,7 +1,10 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,27 +15,56 @@ import (
 // error. A line that names hours means times of day: one that daylight saving skips is due right after it, and one that it repeats is
 // due once. A line for every hour is due whenever the clock shows its minutes.
 func ParseSchedule(line string) (cron.Schedule, error) {
-	if strings.HasPrefix(line, "TZ=") || strings.HasPrefix(line, "CRON_TZ=") {
-		if !strings.Contains(strings.TrimSpace(line), " ") {
-			return nil, fmt.Errorf("parse schedule %q: no fields after the time zone", line)
-		}
+	zone, fields, err := cutZone(line)
+	if err != nil {
+		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
 	}
-	if every, ok := strings.CutPrefix(line, "@every "); ok {
+	if every, ok := strings.CutPrefix(fields, "@every "); ok {
 		if d, err := time.ParseDuration(every); err == nil && (d < time.Second || d%time.Second != 0) {
 			return nil, fmt.Errorf("parse schedule %q: must be a whole number of seconds, at least 1", line)
 		}
 	}
-	schedule, err := cron.ParseStandard(line)
+	schedule, err := cron.ParseStandard(fields)
 	if err != nil {
 		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
 	}
-	if fields, ok := schedule.(*cron.SpecSchedule); ok {
-		schedule = newClockTimes(fields)
+	if times, ok := schedule.(*cron.SpecSchedule); ok {
+		schedule = newClockTimes(times, zone)
 	}
 	if schedule.Next(time.Now()).IsZero() {
 		return nil, fmt.Errorf("parse schedule %q: never due", line)
 	}
 	return schedule, nil
+}
+
+// zonePrefix matches how a line begins that names its zone.
+var zonePrefix = regexp.MustCompile(`^(?:CRON_)?TZ=(\S*)\s*`)
+
+// errZone means that a line names something else where a time zone should be.
+var errZone = errors.New("no such time zone")
+
+// cutZone cuts the zone off a line. Without one it is that of this machine.
+func cutZone(line string) (zone *time.Location, fields string, err error) {
+	begin := zonePrefix.FindStringSubmatch(line)
+	if begin == nil {
+		return time.Local, line, nil
+	}
+	fields = line[len(begin[0]):]
+	if fields == "" {
+		return nil, "", errors.New("no fields after the time zone")
+	}
+	if zone, err = time.LoadLocation(begin[1]); err != nil || begin[1] == "" { // Go takes "" for UTC
+		return nil, "", fmt.Errorf("%w: %q", errZone, begin[1])
+	}
+	return zone, fields, nil
+}
+
+// scheduleFault reports an error of ParseSchedule, with what to write instead of fields that cannot be read.
+func (r *Report) scheduleFault(err error, fields string) {
+	if errors.Is(err, errZone) {
+		fields = "its name, such as Europe/Berlin, with these capitals and without quotes"
+	}
+	r.Faultf("schedule", "%v; write "+fields, err)
 }
 
 // clockTimes are the times of a cron line by the clocks of a zone. It is a cron.Schedule.
@@ -44,9 +76,9 @@ type clockTimes struct {
 	everyHour bool
 }
 
-func newClockTimes(fields *cron.SpecSchedule) *clockTimes {
+func newClockTimes(fields *cron.SpecSchedule, zone *time.Location) *clockTimes {
 	const allHours = 1<<24 - 1
-	c := &clockTimes{readings: *fields, zone: fields.Location, everyHour: fields.Hour&allHours == allHours}
+	c := &clockTimes{readings: *fields, zone: zone, everyHour: fields.Hour&allHours == allHours}
 	c.readings.Location = time.UTC
 	return c
 }
@@ -89,6 +121,25 @@ func latest(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// FollowsTZ reports whether a maintenance or the schedule of a target depends on the environment variable TZ.
+func (c *Config) FollowsTZ() bool {
+	for i := range c.Maintenance {
+		if followsTZ(c.Maintenance[i].begins) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(c.Targets, func(s Settings) bool {
+		schedule, err := ParseSchedule(s.Common().Schedule)
+		return err == nil && followsTZ(schedule)
+	})
+}
+
+// followsTZ reports whether a schedule has times by the clock of this machine.
+func followsTZ(s cron.Schedule) bool {
+	c, ok := s.(*clockTimes)
+	return ok && c.zone == time.Local
 }
 
 // shortestGap is the shortest time between two of the next runs. A change of the clock, which may shorten it by an hour, does not count: a

@@ -127,6 +127,8 @@ func doubtAbout(s Secret, path string) string {
 		return "begins and ends with a quote, which counts as part of the secret; unless the secret has them, remove both"
 	case authScheme.MatchString(value):
 		return fmt.Sprintf("begins with %q, which counts as part of the secret; unless the secret has it, remove it: over HTTP the exporter adds the scheme itself", authScheme.FindString(value))
+	case filepath.IsAbs(value) && exists(value):
+		return "is the path of a file, which counts as the secret itself; to read the file, set the key or variable that ends in _file or _FILE"
 	case trimmed != value:
 		return "begins or ends with white space, which counts as part of the secret; unless the secret has it, remove it"
 	}

@@ -34,7 +34,7 @@ func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
 		w.peer = &p
 	})
 	if err != nil {
-		return nil, failure.Errorf(failure.TLS, "%w", err).WithHint("the exporter cannot use its own file: correct the file, its permissions, or ca_file, cert_file and key_file")
+		return nil, ownFileError(err)
 	}
 	pair := c.Certificates
 	c.GetClientCertificate = func(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -50,6 +50,11 @@ func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
 		return &tls.Certificate{}, nil
 	}
 	return c, nil
+}
+
+// ownFileError is the error of a file of the exporter itself, which says nothing about the server.
+func ownFileError(err error) error {
+	return failure.Errorf(failure.TLS, "%w", err).WithHint("the exporter cannot use this file, so it asks the server nothing: correct ca_file, or cert_file and key_file, and who may read them")
 }
 
 func (w *CertificateWatch) last() *config.Peer {

@@ -213,7 +213,7 @@ func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
 	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
 	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
 	if err != nil {
-		return nil, err
+		return nil, ownFileError(err)
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)

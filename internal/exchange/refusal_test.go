@@ -192,18 +192,22 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 	}
 }
 
-// TestOwnFilesAreNotTheServers: a file that the exporter cannot use any more says nothing about the server's certificate.
-func TestOwnFilesAreNotTheServers(t *testing.T) {
-	address := servingTLS(t, &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{}.Make(t))}})
+// TestFileOfTheExporterIsNotTheServersFault removes files that a probe reads.
+func TestFileOfTheExporterIsNotTheServersFault(t *testing.T) {
 	gone := filepath.Join(t.TempDir(), "gone.pem")
-	for _, trust := range []config.TLS{{CAFile: gone}, {CertFile: gone, KeyFile: gone}} {
-		_, web := (&HTTP{Settings: config.HTTP{URL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
-		_, proxy := (&HTTP{Settings: config.HTTP{URL: "https://" + address, ProxyURL: "https://" + address, TLS: trust}, Limit: 100}).Get(t.Context(), &Record{}, nil)
-		for kind, err := range map[string]error{"tls": (&TLSServer{Address: address, Trust: trust}).Converse(t.Context(), &Record{}, nil), "http": web, "proxy": proxy} {
-			wantReason(t, err, failure.TLS)
-			if got := failure.HintOf(err); !strings.Contains(got, "the exporter cannot use its own file") {
-				t.Errorf("%s: %v: hint %q", kind, err, got)
-			}
+	for key, settings := range map[string]config.HTTP{
+		"ca_file":             {URL: "https://127.0.0.1:1/", TLS: config.TLS{CAFile: gone}},
+		"cert_file":           {URL: "https://127.0.0.1:1/", TLS: config.TLS{CertFile: gone, KeyFile: gone}},
+		"ca_file for a proxy": {URL: "http://127.0.0.1:1/", ProxyURL: "https://127.0.0.1:1", TLS: config.TLS{CAFile: gone}},
+	} {
+		_, err := (&HTTP{Settings: settings, Limit: 100}).Get(t.Context(), &Record{}, nil)
+		wantReason(t, err, failure.TLS)
+		if got := failure.HintOf(err); !strings.Contains(got, "correct ca_file") {
+			t.Errorf("%s: %v: hint %q", key, err, got)
 		}
+	}
+	err := (&TLSServer{Address: "127.0.0.1:1", Trust: config.TLS{CAFile: gone}}).Converse(t.Context(), &Record{}, nil)
+	if got := failure.HintOf(err); !strings.Contains(got, "correct ca_file") {
+		t.Errorf("%v: hint %q", err, got)
 	}
 }
