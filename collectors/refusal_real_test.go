@@ -96,3 +96,13 @@ func TestRealRefusalsHaveTheirOwnWords(t *testing.T) {
 		}
 	}
 }
+
+// TestRealIRCServersAskForACertificateAndDoWithout checks the TLS port of real IRC servers, InspIRCd of which asks clients for certificates.
+func TestRealIRCServersAskForACertificateAndDoWithout(t *testing.T) {
+	t.Parallel()
+	for _, server := range []*realstack.IRC{realstack.StartNgIRCd(t), realstack.StartInspIRCd(t)} {
+		s := newTLSEndpointSettings()
+		s.Address, s.CAFile = server.TLSAddr, server.Authority.File
+		wantLogin(t, server.TLSAddr, probeLogin(t, newProbe(t, newTLSEndpoint, s)), "")
+	}
+}

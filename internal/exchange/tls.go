@@ -104,7 +104,7 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
-		return nil
+		return watch.verdict(conn)
 	}
 	timing.Phase("tls")
 	return s.explainEnd(ctx, tlsConfig, first, talk(conn))
