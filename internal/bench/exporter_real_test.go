@@ -117,7 +117,7 @@ func services(t *testing.T, n int, secure *tls.Config) (addresses []string) {
 	for i := range n {
 		if i%1000 == 0 {
 			service = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
-			service.Config.ErrorLog = log.New(io.Discard, "", 0) // which would tell of each question for another certificate
+			service.Config.ErrorLog = log.New(io.Discard, "", 0)                                                                                // which would tell of each question for another certificate
 			if service.TLS = secure; secure != nil {
 				service.StartTLS()
 			} else {
