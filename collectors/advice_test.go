@@ -19,7 +19,7 @@ var productWords = map[string]struct{ advice, shown *regexp.Regexp }{
 		regexp.MustCompile(`(?i)prosody|VirtualHost|http_(host|default_host|admin_api|openmetrics|status)|openmetrics_allow|\bmod_\w+|statistics = `),
 		regexp.MustCompile(`(?i)p\.extra\{font-size|prosody_|realm="[^"]*/http_admin_api|No statistics provider configured`),
 	},
-	"UnrealIRCd": {regexp.MustCompile(`(?i)unreal|rpc-user|rpc-class|connect-flood`), regexp.MustCompile(`(?i)unreal|"code": ?-32(000|601)`)},
+	"UnrealIRCd": {regexp.MustCompile(`(?i)unreal|rpc-user|rpc-class|connect-flood`), regexp.MustCompile(`(?i)unreal|"module": ?"rpc/`)},
 	"InspIRCd":   {regexp.MustCompile(`(?i)inspircd|connectban`), regexp.MustCompile(`(?i)inspircd`)},
 	"ngIRCd":     {regexp.MustCompile(`(?i)ngircd|MaxConnectionsIP`), regexp.MustCompile(`(?i)ngircd`)},
 	"Ergo":       {regexp.MustCompile(`\bErgo\b|ip-limits`), regexp.MustCompile(`(?i)\bergo\b`)},
@@ -158,7 +158,8 @@ var productKinds = map[string]struct {
 		{"address": "ADDRESS", "plain": true, "nick": "x"},
 		{"address": "ADDRESS", "plain": true, "nick": "x", "server_password": "sesame"},
 		{"address": "ADDRESS", "plain": true, "nick": "x", "user": "x", "password": "sesame"},
-	}, []failure.Reason{failure.Throttled}},
+		{"address": "ADDRESS", "nick": "x", "ca_file": "AUTHORITY"},
+	}, []failure.Reason{failure.Throttled, failure.Malformed}},
 	"tls": {[]map[string]any{{"address": "ADDRESS"}, {"address": "ADDRESS", "starttls": "xmpp-client", "domain": "chat.test"}}, []failure.Reason{failure.TLS, failure.Malformed}},
 	"tcp": {[]map[string]any{{"address": "ADDRESS", "send": "hello", "expect": "^220 "}}, []failure.Reason{failure.Mismatch}},
 }
