@@ -50,7 +50,7 @@ LONG_TESTS := TestEveryFaultIsToldApart TestMaintenanceSaysWhichAlertsGoOn TestC
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestRateLimitedTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
-	TestListenerThatPanicsAgainAndAgainIsStartedLessOften
+	TestListenerThatPanicsAgainAndAgainIsStartedLessOften TestAdviceClaimsOnlyWhatTheProbeSaw
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
 binary:
