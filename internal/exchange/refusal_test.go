@@ -214,7 +214,7 @@ func TestServerWithoutVerdictAcceptsTheClient(t *testing.T) {
 					go func() {
 						defer server.Close() //nolint:errcheck // a test's server
 						conn := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequestClientCert})
-						if err := conn.Handshake(); err != nil {
+						if err := conn.HandshakeContext(t.Context()); err != nil {
 							t.Errorf("handshake: %v", err)
 						}
 						then(conn)
