@@ -50,7 +50,7 @@ LONG_TESTS := TestEveryFaultIsToldApart TestMaintenanceSaysWhichAlertsGoOn TestC
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestRateLimitedTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
-	TestListenerThatPanicsAgainAndAgainIsStartedLessOften
+	TestListenerThatPanicsAgainAndAgainIsStartedLessOften TestAdviceClaimsOnlyWhatTheProbeSaw
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
 binary:
@@ -208,14 +208,15 @@ vuln: bin/govulncheck ## Known vulnerabilities in the code that is called, if th
 
 ##@ Measurements and pictures
 
-# BENCH=-short only shows that it runs, BENCH=-bench.only=containers measures a part, BEFORE=/an/older/exporter compares one with this. TELEGRAF= and CADVISOR= leave those
-# programs out, which take minutes to build; with an absolute path each is another build.
+# BENCH=-short only shows that it runs, BENCH=-bench.only=containers measures a part, BEFORE=/an/older/exporter compares one with this. BLACKBOX=, TELEGRAF= and CADVISOR=
+# leave those programs out, which take minutes to build; with an absolute path each is another build.
 BENCH    ?= -bench.write
+BLACKBOX ?= $(CURDIR)/bin/blackbox_exporter
 TELEGRAF ?= $(CURDIR)/bin/telegraf
 CADVISOR ?= $(CURDIR)/bin/cadvisor
 
-bench: $(call to_build,$(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md, BENCHMARKS-RAW.md and charts anew, in 45 minutes; needs root and Debian's packages.
-	TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) BEFORE=$(BEFORE) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
+bench: $(call to_build,$(BLACKBOX) $(TELEGRAF) $(CADVISOR)) ## Measure BENCHMARKS.md, BENCHMARKS-RAW.md and charts anew, in 45 minutes; needs root and Debian's packages.
+	BLACKBOX=$(BLACKBOX) TELEGRAF=$(TELEGRAF) CADVISOR=$(CADVISOR) BEFORE=$(BEFORE) $(GO) test -count=1 -v -timeout 90m -tags bench,realservers -run '^TestRealBenchmarks$$' ./internal/bench $(BENCH)
 
 # CAPACITY=-short only shows that it runs.
 CAPACITY ?= -capacity.page=$(CURDIR)/deploy/many-hosts/capacity.md
@@ -282,6 +283,10 @@ dashboards-schema: ## Renew the schema of dashboards from Grafana's published ty
 	cd .ci/tools/grafana-schema && npm ci --silent && npm run --silent schema >schema.json
 
 # Tools that the targets above need.
+
+# Of the same Go as the exporter beside which it is measured.
+bin/blackbox_exporter: .ci/tools/blackbox_exporter/go.mod
+	cd .ci/tools/blackbox_exporter && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/blackbox_exporter
 
 bin/docker-compose: .ci/tools/compose/go.mod
 	cd .ci/tools/compose && $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/docker/compose/v2/cmd

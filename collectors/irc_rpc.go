@@ -164,19 +164,22 @@ func (c *ircRPC) Reloaded() bool {
 	return c.putOff.Load()
 }
 
-// refusals remember when the server refused a method, so that retries do not fill its log.
-type refusals map[string]time.Time
+// refusals remember when the server refused a method, and by which error, so that retries do not fill its log.
+type refusals map[string]refusal
+
+type refusal struct {
+	at   time.Time
+	code int
+}
 
 // refusedFor is how long a refused method is not tried again.
 const refusedFor = 5 * time.Minute
 
 // tooRecent reports whether the method was refused less than refusedFor ago.
 func (r refusals) tooRecent(method string) bool {
-	at, refused := r[method]
-	return refused && time.Since(at) < refusedFor
+	known, refused := r[method]
+	return refused && time.Since(known.at) < refusedFor
 }
-
-func (r refusals) add(method string) { r[method] = time.Now() }
 
 // ircReading is one reading of the IRC server.
 type ircReading struct {
@@ -184,22 +187,35 @@ type ircReading struct {
 	b       *Batch
 	methods map[string]struct{}
 	line    *ircLine
+	// product is the server's software, if an answer showed it.
+	product exchange.Product
 }
 
 // maxPauses is the maximum number of calls of a probe after the first: stats.get and three lists.
 const maxPauses = 4
 
-// ircGrant says which permissions the exporter's account needs.
+// ircGrant says which permissions the exporter's account needs on UnrealIRCd.
 const ircGrant = "give the account an rpc-class with these permissions: " +
 	"rpc-class chatstack { permissions { rpc { info; } stats; server { list; } channel { list; } } }"
+
+// remedy says what to do about a refused method. Another product may mean something else by the first code.
+func (r *ircReading) remedy(code int) string {
+	switch {
+	case code == rpcUnknown:
+		return "the server does not support it: check its modules"
+	case r.product == exchange.UnrealIRCd:
+		return ircGrant
+	}
+	return "permit it to the exporter"
+}
 
 func (r *ircReading) read(ctx context.Context) error {
 	var info struct {
 		Methods map[string]struct{} `json:"methods"`
 	}
 	result, err := r.call(ctx, "rpc.info", rpcParams{})
-	if refusal, ok := errors.AsType[*rpcError](err); ok && refusal.Code == rpcForbidden {
-		return failure.Errorf(failure.RPCError, "%w", err).WithHint("the server forbids every call to this account: " + ircGrant)
+	if said, ok := errors.AsType[*rpcError](err); ok {
+		return failure.Errorf(failure.RPCError, "%w", err).WithHint(r.notAnswered(said.Code))
 	}
 	if err != nil {
 		return err
@@ -212,6 +228,14 @@ func (r *ircReading) read(ctx context.Context) error {
 	}
 	r.methods = info.Methods
 	return r.numbers(ctx)
+}
+
+// notAnswered says what to do about an error instead of the list of methods.
+func (r *ircReading) notAnswered(code int) string {
+	if r.product == exchange.UnrealIRCd && code == rpcForbidden {
+		return "the server forbids every call to this account: " + ircGrant
+	}
+	return "the server does not list its methods: permit that to the exporter, or correct the path or the port of the url if another service answers"
 }
 
 // ircStats is the result of stats.get. Missing values are nil.
@@ -423,7 +447,7 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, nil
 	}
 	if r.refused.tooRecent(method) {
-		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), r.remedy(r.refused[method].code)))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	}
@@ -431,15 +455,15 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, fmt.Errorf("%s: %w", method, err)
 	}
 	result, err := r.call(ctx, method, params)
-	refusal, refused := errors.AsType[*rpcError](err)
+	said, refused := errors.AsType[*rpcError](err)
 	switch {
-	case refused && (refusal.Code == rpcForbidden || refusal.Code == rpcUnknown):
-		r.refused.add(method)
-		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s", method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
+	case refused && (said.Code == rpcForbidden || said.Code == rpcUnknown):
+		r.refused[method] = refusal{time.Now(), said.Code}
+		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s", method, said.Code, int(refusedFor.Minutes()), r.remedy(said.Code)))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	case refused:
-		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, refusal.Code))
+		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, said.Code))
 		r.b.Impair(method + " fails")
 		return false, nil
 	case err != nil && failure.ReasonOf(err) == failure.TooLarge:
@@ -525,6 +549,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
+	r.product = cmp.Or(exchange.ProductOf(r.b.Exchanges[len(r.b.Exchanges)-1].Header, body), r.product)
 	var resp rpcResponse
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
@@ -608,9 +633,9 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 	return answer, nil
 }
 
-// hintRPCSocket recommends https:// first, because no rpc-class restricts the socket.
-const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: use https:// with an account whose rpc-class only reads, " +
-	"or set a mode in the socket's listen block; whoever can open the socket can do everything"
+// hintRPCSocket recommends https:// first, because no permissions restrict the socket.
+const hintRPCSocket = "this user may not open the RPC socket, through which whoever can open it can do everything: use https:// with an account that may only read, " +
+	"or let the IRC server create the socket with a mode and group that admit this user; SECURITY.md has the settings"
 
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := exchange.Dial(ctx, config.Connection{}, "unix", r.path)

@@ -150,6 +150,7 @@ func (f *ircFake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		return
 	}
+	w.Header().Set("Server", "UnrealIRCd")
 	io.WriteString(w, answer) //nolint:errcheck // a test's server
 }
 
@@ -217,7 +218,7 @@ func TestIRCRefusalIsForgottenAfterFiveMinutes(t *testing.T) {
 		if r.tooRecent("stats.get") {
 			t.Error("held before it was refused")
 		}
-		r.add("stats.get")
+		r["stats.get"] = refusal{at: time.Now()}
 		<-time.After(5*time.Minute - time.Second)
 		if !r.tooRecent("stats.get") || r.tooRecent("server.list") {
 			t.Error("a refusal does not hold for five minutes, or holds for another method")
@@ -334,7 +335,7 @@ func TestHintAboutTheRPCSocketSaysWhatItGivesAway(t *testing.T) {
 	s := newIRCRPCSettings()
 	s.URL = "unix://" + path
 	_, err = readFails(t, ircProbe(t, s), failure.Forbidden)
-	for _, want := range []string{"mode 0700", "rpc-class", "listen block", "can do everything"} {
+	for _, want := range []string{"https://", "mode and group", "can do everything"} {
 		if hint := failure.HintOf(err); !strings.Contains(hint, want) {
 			t.Errorf("hint %q lacks %q", hint, want)
 		}

@@ -96,3 +96,26 @@ func TestRealRefusalsHaveTheirOwnWords(t *testing.T) {
 		}
 	}
 }
+
+// TestRealIRCServersAskForACertificateAndDoWithout checks the TLS port of real IRC servers, InspIRCd of which asks clients for certificates.
+func TestRealIRCServersAskForACertificateAndDoWithout(t *testing.T) {
+	t.Parallel()
+	for _, server := range []*realstack.IRC{realstack.StartNgIRCd(t), realstack.StartInspIRCd(t)} {
+		s := newTLSEndpointSettings()
+		s.Address, s.CAFile = server.TLSAddr, server.Authority.File
+		wantLogin(t, server.TLSAddr, probeLogin(t, newProbe(t, newTLSEndpoint, s)), "")
+	}
+}
+
+// TestRealWebServerIsNoIRCServer logs in to a real web server as if it were an IRC server.
+func TestRealWebServerIsNoIRCServer(t *testing.T) {
+	t.Parallel()
+	server := realstack.StartNginxWith(t, "", nil)
+	s := newIRCLoginSettings()
+	s.Address, s.Nick, s.CAFile = server.Addr, "probe", server.Authority.File
+	err := probeLogin(t, newProbe(t, newIRCLogin, s))
+	wantLogin(t, server.Addr, err, failure.Malformed)
+	if hint := failure.HintOf(err); !strings.Contains(hint, "this is the port of a web server") {
+		t.Errorf("%v: hint %q", err, hint)
+	}
+}

@@ -661,6 +661,7 @@ func (s *site) checkNames(all map[string]string) {
 	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true        // only alerts use the first; panels show the sessions by type
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
 	shown["chatstack_probe_abandoned"] = true                                            // the row of the target tells
+	shown["chatstack_tls_certificate_expiry_limit_seconds"] = true                       // the alert reads it
 	shown["chatstack_container_resources_source"] = true                                 // the panels of memory and CPU are the same for both sources
 	// Alerts, the status page and check tell of these; the panel of the delivery time is drawn from the histogram's buckets.
 	for _, name := range []string{"broken_at", "consecutive_failures", "delivery_seconds_count", "delivery_seconds_sum", "last_delivered_timestamp_seconds", "last_delivery_seconds"} {

@@ -3,6 +3,7 @@
 package app
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -37,37 +38,72 @@ targets:
 	}
 }
 
-// startSite starts an nginx that sets a cookie at the first visit, and redirects to itself with the port and in capitals.
+// startSite starts an nginx with pages that first visits find, and prints what a blackbox_exporter says of the targets in the file urls.
 const startSite = `
 cat > nginx.conf <<'END'
 daemon off; pid nginx.pid; error_log stderr; events {}
 http {
 	access_log off;
 	server {
-		listen 192.0.2.1:80;
-		location / { add_header Set-Cookie seen=1; if ($cookie_seen = "") { return 302 http://CHAT.test:80$request_uri; } return 200 welcome; }
-		location = /challenge { add_header cf-mitigated challenge always; return 403; }
+		listen 192.0.2.1:80; listen 192.0.2.1:443 ssl;
+		ssl_certificate certificate.pem; ssl_certificate_key key.pem;
+		location / { return 200 welcome; }
+		location /cookie { add_header Set-Cookie seen=1; if ($cookie_seen = "") { return 302 $request_uri; } return 200 welcome; }
+		location /all { add_header Set-Cookie seen=1; if ($cookie_seen = "") { return 302 $scheme://CHAT.test:$server_port$request_uri; } return 200 welcome; }
+		location /port { return 302 $scheme://chat.test:$server_port/; }
+		location /case { return 302 $scheme://CHAT.Test/; }
+		location /other { return 302 $scheme://gone.test/; }
+		location /challenge403 { add_header cf-mitigated challenge always; return 403; }
+		location /challenge503 { add_header cf-mitigated challenge always; return 503; }
 	}
 }
 END
 nginx -p . -c $PWD/nginx.conf -e stderr &
-echo 'modules: {http_2xx: {prober: http}}' > blackbox.yml
+echo 'modules: {http_2xx: {prober: http, http: {tls_config: {ca_file: ca.pem}}}}' > blackbox.yml
 prometheus-blackbox-exporter --config.file=blackbox.yml --web.listen-address=127.0.0.1:9115 &
 until curl -so /dev/null http://192.0.2.1/ && curl -so /dev/null http://127.0.0.1:9115/; do sleep 0.1; done
+while read -r url; do echo "blackbox $url $(curl -s "127.0.0.1:9115/probe?target=$url" | grep ^probe_success)"; done < urls
 `
 
-// TestRealFirstVisit visits a site as a browser does, which a real blackbox_exporter finds up too.
+// TestRealFirstVisit visits pages as a browser does: a real blackbox_exporter finds the same ones up. What is down has advice besides.
 func TestRealFirstVisit(t *testing.T) {
-	n := realstack.NewNamespace(t, "address=/chat.test/192.0.2.1")
-	got := n.Check(realstack.BuildExporter(t), startSite+"curl -s '127.0.0.1:9115/probe?target=http://chat.test/'", `
-targets:
-  - {kind: http, name: site, url: "http://chat.test/", expect_body: welcome}
-  - {kind: http, name: challenge, url: "http://chat.test/challenge"}
-`)
-	for _, want := range []string{"probe_success 1", "site       up", "challenges the visitor", "exempt the exporter's address from its challenges"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in:\n%s", want, got)
+	n := realstack.NewNamespace(t, "address=/chat.test/192.0.2.1", "address=/gone.test/")
+	authority := realstack.NewAuthority(t)
+	certificate, key := authority.Issue("chat.test")
+	n.File("certificate.pem", string(certificate))
+	n.File("key.pem", string(key))
+	n.File("ca.pem", string(authority.Certificate()))
+	const challenged = "exempt the exporter's address from its challenges"
+	pages := map[string]string{ // what to do, "" for up
+		"cookie": "", "all": "", "port": "", "case": "",
+		"challenge403": challenged, "challenge503": challenged, "other": "the answer is a redirect to another host",
+	}
+	var urls, config strings.Builder
+	config.WriteString("targets:\n")
+	for page := range pages {
+		for _, scheme := range []string{"http", "https"} {
+			fmt.Fprintf(&urls, "%s://chat.test/%s\n", scheme, page)
+			fmt.Fprintf(&config, "  - {kind: http, name: %[1]s-%[2]s, url: \"%[1]s://chat.test/%[2]s\", expect_body: welcome", scheme, page)
+			if scheme == "https" {
+				config.WriteString(", ca_file: ca.pem")
+			}
+			config.WriteString("}\n")
 		}
+	}
+	n.File("urls", urls.String())
+	got := n.Check(realstack.BuildExporter(t), startSite, config.String())
+	for page, advice := range pages {
+		for _, scheme := range []string{"http", "https"} {
+			up := regexp.MustCompile(`(?m)^` + scheme + `-` + page + ` +up `).MatchString(got)
+			theirs := strings.Contains(got, "blackbox "+scheme+"://chat.test/"+page+" probe_success 1\n")
+			part := regexp.MustCompile(`(?m)^` + scheme + `-` + page + ` .*\n(?: .*\n)*`).FindString(got)
+			if up != (advice == "") || theirs != up || !strings.Contains(part, advice) {
+				t.Errorf("%s of %s: up is %t here and %t there, want %t and advice with %q:\n%s", page, scheme, up, theirs, advice == "", advice, part)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Log(got)
 	}
 }
 

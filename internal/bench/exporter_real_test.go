@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -116,6 +117,7 @@ func services(t *testing.T, n int, secure *tls.Config) (addresses []string) {
 	for i := range n {
 		if i%1000 == 0 {
 			service = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
+			service.Config.ErrorLog = log.New(io.Discard, "", 0)                                                                                // which would tell of each question for another certificate
 			if service.TLS = secure; secure != nil {
 				service.StartTLS()
 			} else {
@@ -128,12 +130,13 @@ func services(t *testing.T, n int, secure *tls.Config) (addresses []string) {
 	return addresses
 }
 
-// secureServices are services with TLS, and the file of the authority that their certificate is of.
+// secureServices are services with TLS, and the file of the authority that their certificate is of. They want the whole hello of a
+// current client, and a whole handshake of each.
 func secureServices(t *testing.T, n int) (addresses []string, authority string) {
 	t.Helper()
 	a := realstack.NewAuthority(t)
 	certificate := must(tls.X509KeyPair(a.Issue("127.0.0.1")))
-	return services(t, n, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}), a.File
+	return services(t, n, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, CurvePreferences: []tls.CurveID{tls.X25519MLKEM768}}), a.File
 }
 
 // configure starts what an exporter is to carry, and returns its configuration. Upstream series have other values each time.

@@ -132,6 +132,7 @@ const (
 	probeBlackbox, kindTLS                         = "blackbox exporter", "TLS targets"
 	kindTargets, kindContainers, kindSeries        = "HTTP targets", "containers", "upstream series"
 	telegrafVariable, cadvisorVariable             = "TELEGRAF", "CADVISOR"
+	blackboxVariable                               = "BLACKBOX"
 	beforeVariable                                 = "BEFORE" // names the program of an earlier version
 	goalContainers, idleContainers, idleSeries     = 200, 20, 1000
 	usualInterval                                  = 30 * time.Second

@@ -144,7 +144,7 @@ func (s *suite) measureProbesOf(t *testing.T, kind string) {
 	var all []*prober
 	for _, n := range s.plan.probes {
 		loads = append(loads, loadOf(kind, n))
-		if realstack.Installed("prometheus-blackbox-exporter") != "" {
+		if os.Getenv(blackboxVariable) != "" {
 			all = append(all, startBlackbox(t, kind, n, s.plan.interval))
 		}
 	}
@@ -207,7 +207,7 @@ func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *pr
 	module, _, _ := strings.Cut(kind, " ")
 	server := realstack.StartProgram(t, "blackbox", "/metrics", nil, func(p *realstack.Program) []string {
 		config := p.File("blackbox.yml", fmt.Sprintf(blackboxConfig, authority))
-		return []string{realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
+		return []string{os.Getenv(blackboxVariable), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
 	})
 	var (
 		probes atomic.Int64

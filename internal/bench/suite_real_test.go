@@ -4,6 +4,7 @@ package bench
 
 import (
 	"bytes"
+	"debug/buildinfo"
 	"flag"
 	"fmt"
 	"os"
@@ -159,7 +160,6 @@ func (s *suite) describe(t *testing.T) {
 	for _, p := range []struct{ name, program, flag, debian string }{
 		{"nginx", "nginx", "-v", "nginx"},
 		{"Prometheus", "prometheus", "--version", "prometheus"},
-		{"blackbox exporter", "prometheus-blackbox-exporter", "--version", "prometheus-blackbox-exporter"},
 		{"Docker Engine", "dockerd", "--version", "docker.io"},
 	} {
 		if path := realstack.Installed(p.program); path == "" {
@@ -172,13 +172,15 @@ func (s *suite) describe(t *testing.T) {
 		s.absent(t, "a container engine, which takes root")
 	}
 	for _, p := range []struct{ name, variable string }{
-		{"Telegraf", telegrafVariable}, {"cAdvisor", cadvisorVariable},
+		{probeBlackbox, blackboxVariable}, {"Telegraf", telegrafVariable}, {"cAdvisor", cadvisorVariable},
 	} {
+		program := strings.ReplaceAll(strings.ToLower(p.name), " ", "_")
 		if path := os.Getenv(p.variable); path == "" {
-			s.Absent = append(s.Absent, fmt.Sprintf("%s: %s names no program, `make bin/%s` builds it", p.name, p.variable, strings.ToLower(p.name)))
+			s.Absent = append(s.Absent, fmt.Sprintf("%s: %s names no program, `make bin/%s` builds it", p.name, p.variable, program))
 		} else {
-			module := regexp.MustCompile(`(?i)\s(mod|dep)\s+\S+/` + p.name + `\s+(v\S+)`).FindStringSubmatch(printed("go", "version", "-m", path))
-			s.Versions = append(s.Versions, version{p.name, append(module, "", "", "of unknown version")[2]})
+			built := must(buildinfo.ReadFile(path))
+			module := regexp.MustCompile(`(?m)^(mod|dep)\s+\S+/` + program + `\s+(v\S+)`).FindStringSubmatch(built.String())
+			s.Versions = append(s.Versions, version{p.name, append(module, "", "", "of unknown version")[2] + " of Go " + strings.TrimPrefix(built.GoVersion, "go")})
 		}
 	}
 }

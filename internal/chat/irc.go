@@ -2,6 +2,7 @@ package chat
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ type ircSession struct {
 	listener Listener
 	nick     string
 	nicks    int
+	first    []byte          // the server's first line
 	offered  map[string]bool // which of the capabilities that we use
 	echoes   bool            // the server sends our own messages back
 	sasl     ircLogin
@@ -130,6 +132,12 @@ func parseIRC(line string) (parsed ircLine) {
 func (s *ircSession) next() (ircLine, error) {
 	for {
 		raw, err := s.lines.ReadSlice('\n')
+		if s.first == nil {
+			s.first = bytes.Clone(raw)
+			if other := exchange.NotIRC(raw, nil); other != nil {
+				return ircLine{}, other
+			}
+		}
 		if errors.Is(err, bufio.ErrBufferFull) {
 			return ircLine{}, failure.Errorf(failure.TooLarge, "a line of more than %d bytes", maxLine)
 		}
@@ -175,10 +183,13 @@ func (s *ircSession) login() error {
 	}
 }
 
-// noAnswer adds to a failed read whose answer was missing: the server passes a login on to its services.
+// noAnswer adds to a failed read whose answer was missing: the server says nothing in TLS, or passes a login on to its services.
 func (s *ircSession) noAnswer(err error) error {
 	if s.refused != nil {
 		return s.refused
+	}
+	if len(s.first) == 0 && !s.account.Plain {
+		return exchange.NotIRC(nil, err)
 	}
 	if !s.sasl.pending() || failure.ReasonOf(err) != failure.Timeout {
 		return err

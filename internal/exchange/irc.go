@@ -39,10 +39,10 @@ func AwaitIRCCapabilities(r io.Reader) error {
 			refused = BannedByIRC(words)
 		}
 		if err != nil {
-			return cmp.Or(refused, notIRC(raw, err))
+			return cmp.Or(refused, NotIRC(raw, err))
 		}
-		if protocolOf(raw) == speaksHTTP || protocolOf(raw) == speaksXMPP {
-			return notIRC(raw, nil)
+		if other := NotIRC(raw, nil); other != nil {
+			return other
 		}
 		if done, err := judgeIRC(line); done || err != nil {
 			return err
@@ -110,9 +110,10 @@ func splitIRC(line string) (command, params string) {
 	return command, params
 }
 
-// notIRC is the failure of a server that speaks TLS and does not answer CAP LS in IRC. First is the beginning of its answer.
-func notIRC(first []byte, err error) error {
-	const port = "set address to the TLS port of the IRC server's clients, 6697 by default"
+// NotIRC is the failure of a server that does not answer CAP LS in IRC. First is the beginning of its answer, err how that ended; nil if
+// it goes on, as IRC may.
+func NotIRC(first []byte, err error) error {
+	const port = "set address to the port of the IRC server's clients, by default 6697 with TLS and 6667 without"
 	switch protocolOf(first) {
 	case speaksHTTP:
 		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks HTTP").
@@ -120,6 +121,9 @@ func notIRC(first []byte, err error) error {
 	case speaksXMPP:
 		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks XMPP").WithHint(port + "; this is a port of an XMPP server")
 	default:
+		if err == nil {
+			return nil
+		}
 		err = fmt.Errorf("await the answer to CAP LS: %w", err)
 		reason := failure.ReasonOf(err)
 		if len(first) > 0 || reason != failure.Closed && reason != failure.Timeout {

@@ -33,11 +33,14 @@ func ProductOf(header http.Header, body []byte) Product {
 		return Prosody
 	case strings.HasPrefix(server, "Atheme/"):
 		return Atheme
-	case strings.HasPrefix(server, "UnrealIRCd"):
+	case strings.HasPrefix(server, "UnrealIRCd"), unrealModules.Match(body):
 		return UnrealIRCd
 	}
 	return ""
 }
+
+// unrealModules matches the list of methods of UnrealIRCd's JSON-RPC, which a proxy does not change.
+var unrealModules = regexp.MustCompile(`"module": ?"rpc/`)
 
 // IfFrom returns the advice if the answer shows that product, else "".
 func (a *Answer) IfFrom(p Product, advice string) string {

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -34,6 +35,23 @@ func (c clientCertificate) refusal() string {
 	case clientUnasked:
 	}
 	return ""
+}
+
+// verdictTimeout bounds how long a server may take to refuse a client after the handshake.
+const verdictTimeout = time.Second
+
+// verdict returns the alert of a server that has asked for a client certificate and refuses what it got. In TLS 1.3 that comes after the
+// client's handshake, so a conversation without words would miss it. The connection ends here, so that a server that accepts ends it too.
+func (w *CertificateWatch) verdict(conn *tls.Conn) error {
+	if w.requested() == clientUnasked || conn.ConnectionState().Version < tls.VersionTLS13 {
+		return nil
+	}
+	conn.CloseWrite()                                    //nolint:errcheck,gosec // a server that has closed may have said why
+	conn.SetReadDeadline(time.Now().Add(verdictTimeout)) //nolint:errcheck,gosec // a closed one does not wait
+	if _, err := conn.Read(make([]byte, 1)); RefusesClient(err) {
+		return fmt.Errorf("after the handshake: %w", err)
+	}
+	return nil
 }
 
 // withHint adds a hint to the error of a failed handshake. It returns other errors unchanged.

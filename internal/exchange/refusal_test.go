@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
@@ -17,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -91,10 +93,11 @@ func servingTLS(t *testing.T, how *tls.Config) (address string) {
 			serving.Go(func() {
 				defer conn.Close() //nolint:errcheck // a test's server
 				server := tls.Server(conn, how)
-				switch n, err := server.Read(make([]byte, 512)); {
-				case errors.Is(err, io.EOF):
-					return
-				case n > 0:
+				n, err := server.Read(make([]byte, 512))
+				if errors.Is(err, io.EOF) {
+					return // as servers do when a client ends in order
+				}
+				if n > 0 {
 					exchangetest.Say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")(server)
 				}
 				exchangetest.Hold(conn) // a reset would overtake the alert
@@ -137,6 +140,7 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 		hint   string // "" for success
 	}{
 		"nothing":                     {server: shows(good)},
+		"a request, 1.3":              {server: &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequestClientCert}},
 		"a common name alone":         {server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{Subject: pkix.Name{CommonName: "irc.test"}}, key)), hint: "common name (CN)"},
 		"another name":                {server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{DNSNames: []string{"mail.test"}}, key)), hint: "change server_name"},
 		"another authority":           {server: shows(exchangetest.Chain(exchangetest.Certificate{By: other, Names: []string{"irc.test"}}.Make(t))), hint: "change ca_file"},
@@ -209,5 +213,43 @@ func TestFileOfTheExporterIsNotTheServersFault(t *testing.T) {
 	err := (&TLSServer{Address: "127.0.0.1:1", Trust: config.TLS{CAFile: gone}}).Converse(t.Context(), &Record{}, nil)
 	if got := failure.HintOf(err); !strings.Contains(got, "correct ca_file") {
 		t.Errorf("%v: hint %q", err, got)
+	}
+}
+
+// TestServerWithoutVerdictAcceptsTheClient has servers that ask for a certificate and then do not refuse the client, each in its way.
+func TestServerWithoutVerdictAcceptsTheClient(t *testing.T) {
+	good := exchangetest.Chain(exchangetest.Certificate{Names: []string{"irc.test"}}.Make(t))
+	for name, then := range map[string]func(*tls.Conn){
+		"it says nothing": func(conn *tls.Conn) { exchangetest.Hold(conn.NetConn()) },
+		"it greets": func(conn *tls.Conn) {
+			go exchangetest.Hold(conn.NetConn())
+			exchangetest.Say(":irc.test NOTICE * :*** Looking up your hostname\r\n")(conn)
+		},
+		"it closes": func(*tls.Conn) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
+					client, server := net.Pipe()
+					go func() {
+						defer server.Close() //nolint:errcheck // a test's server
+						conn := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequestClientCert})
+						if err := conn.HandshakeContext(t.Context()); err != nil {
+							t.Errorf("handshake: %v", err)
+						}
+						then(conn)
+					}()
+					return client, nil
+				})
+				begun := time.Now()
+				s := &TLSServer{Address: "irc.test:6697", Trust: config.TLS{InsecureSkipVerify: true}, Lasting: true}
+				if err := s.Converse(ctx, &Record{}, nil); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(begun); took > time.Second {
+					t.Errorf("it took %s, at most a second is allowed", took)
+				}
+			})
+		})
 	}
 }

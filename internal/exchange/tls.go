@@ -104,24 +104,10 @@ func (s *TLSServer) converse(ctx context.Context, watch *CertificateWatch, timin
 	}
 	defer conn.Close() //nolint:errcheck // the server need not receive TLS's close_notify
 	if talk == nil {
-		return refusedAfter(conn, watch)
+		return watch.verdict(conn)
 	}
 	timing.Phase("tls")
 	return s.explainEnd(ctx, tlsConfig, first, talk(conn))
-}
-
-// refusedAfter returns the failure of a server that refuses this client's certificate, or its lack of one: in TLS 1.3 only after the
-// client's handshake. A server that accepts the client ends the connection in turn, or says nothing in time.
-func refusedAfter(conn *tls.Conn, watch *CertificateWatch) error {
-	if watch.requested() == clientUnasked || conn.ConnectionState().Version != tls.VersionTLS13 {
-		return nil
-	}
-	conn.SetReadDeadline(time.Now().Add(identifyTimeout)) //nolint:errcheck,gosec // a closed one is read to its end at once
-	conn.CloseWrite()                                     //nolint:errcheck,gosec // see above
-	if _, err := conn.Read(make([]byte, 1)); RefusesClient(err) {
-		return fmt.Errorf("handshake: %w", err)
-	}
-	return nil
 }
 
 // withoutAnswer adds a guess to the failure of a handshake in which the server has said nothing at all.
