@@ -231,7 +231,7 @@ func TestServerWithoutVerdictAcceptsTheClient(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx := WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
 					client, server := net.Pipe()
-					go func() {
+					go func() { //nolint:contextcheck // it outlives the dialing
 						defer server.Close() //nolint:errcheck // a test's server
 						conn := tls.Server(server, &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequestClientCert})
 						if err := conn.HandshakeContext(t.Context()); err != nil {
