@@ -19,11 +19,13 @@ interfaces = { "192.0.2.1" }
 modules_enabled = { "saslauth"; "tls" }
 modules_disabled = { "s2s" }
 c2s_direct_tls_ports = { 5223 }
-ssl = { key = "$PWD/key.pem"; certificate = "$PWD/certificate.pem"; cafile = "$PWD/ca.pem"; verify = { "peer", "fail_if_no_peer_cert" }; verifyext = { } }
+ssl = { key = "$PWD/key.pem"; certificate = "$PWD/certificate.pem"; cafile = "$PWD/ca.pem";
+	verify = { "peer", "fail_if_no_peer_cert" }; verifyext = { } }
 VirtualHost "chat.test"
 END
 prosody --root -F --config prosody.cfg.lua > prosody.log &
-openssl s_server -quiet -accept 192.0.2.1:6697 -cert certificate.pem -key key.pem -CAfile ca.pem -Verify 1 -verify_return_error < /dev/null > /dev/null 2>&1 &
+openssl s_server -quiet -accept 192.0.2.1:6697 -cert certificate.pem -key key.pem -CAfile ca.pem \
+	-Verify 1 -verify_return_error < /dev/null > /dev/null 2>&1 &
 cat > nginx.conf <<'END'
 daemon off; pid nginx.pid; error_log stderr; events {}
 http {
