@@ -12,7 +12,8 @@ import (
 )
 
 var addressUpDesc = readDesc("chatstack_target_address_up",
-	"1 if the last probe of this address of the target's host name succeeded. Only with addresses: all, for up to 8 addresses.", "target", "address")
+	"1 if the last probe of this address of the target's host name succeeded. Only with addresses: all, for up to 8 addresses.",
+	"target", "address")
 
 // maxAddresses is how many addresses of a name are probed.
 const maxAddresses = 8
@@ -88,7 +89,9 @@ func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) er
 	for i, address := range addresses {
 		err := errs[i]
 		if i != best && failure.LacksIPv6(err) { // of this machine, which says nothing about the address
-			b.Note(fmt.Sprintf("%s cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4", address))
+			b.Note(fmt.Sprintf(
+				"%s cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4",
+				address))
 			continue
 		}
 		b.KeepGauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())

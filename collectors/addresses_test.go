@@ -26,7 +26,8 @@ type atAddress func(ctx context.Context, ip netip.Addr, b *Batch) error
 
 func (c atAddress) Collect(ctx context.Context, b *Batch) error {
 	var reached string
-	exchange.Dial(exchange.WithDialer(ctx, func(_ context.Context, _, address string) (net.Conn, error) { //nolint:errcheck // it only shows where it leads
+	//nolint:errcheck // it only shows where it leads
+	exchange.Dial(exchange.WithDialer(ctx, func(_ context.Context, _, address string) (net.Conn, error) {
 		reached = address
 		return nil, errors.New("no network")
 	}), config.Connection{}, "tcp", "chat.test:443")
@@ -47,7 +48,11 @@ func collectAll(t *testing.T, version int, results map[string]error) (*Batch, er
 	}
 	exchangetest.NameServer(t, map[string]exchangetest.Name{"chat.test": {Addresses: addresses}})
 	b := &Batch{Target: "web"}
-	return b, Addresses{Host: "chat.test", Version: version, All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
+	return b, Addresses{
+		Host:    "chat.test",
+		Version: version,
+		All:     true,
+	}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
 		b.Note("asked " + ip.String())
 		return results[ip.String()]
 	}), b)
@@ -61,7 +66,12 @@ func addressLines(t *testing.T, b *Batch, err error) []string {
 
 func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 	refused := failure.Errorf(failure.Refused, "refused")
-	noIPv6 := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 443}, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+	noIPv6 := &net.OpError{
+		Op:   "dial",
+		Net:  "tcp",
+		Addr: &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 443},
+		Err:  os.NewSyscallError("connect", syscall.ENETUNREACH),
+	}
 	up := func(address string, is int) string {
 		return fmt.Sprintf(`chatstack_target_address_up{address=%q,target="web"} %d`, address, is)
 	}
@@ -73,24 +83,49 @@ func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 		notes    []string
 		lines    []string
 	}{
-		"all work": {results: map[string]error{"192.0.2.1": nil, "2001:db8::1": nil}, notes: []string{"asked 192.0.2.1"}, lines: []string{up("192.0.2.1", 1), up("2001:db8::1", 1)}},
+		"all work": {
+			results: map[string]error{"192.0.2.1": nil, "2001:db8::1": nil},
+			notes:   []string{"asked 192.0.2.1"},
+			lines:   []string{up("192.0.2.1", 1), up("2001:db8::1", 1)},
+		},
 		"one does not": {
-			results: map[string]error{"192.0.2.1": refused, "192.0.2.2": nil}, impaired: []string{"192.0.2.1 does not work (refused)"},
-			notes: []string{"asked 192.0.2.2", "192.0.2.1: refused"}, lines: []string{up("192.0.2.1", 0), up("192.0.2.2", 1)},
+			results:  map[string]error{"192.0.2.1": refused, "192.0.2.2": nil},
+			impaired: []string{"192.0.2.1 does not work (refused)"},
+			notes:    []string{"asked 192.0.2.2", "192.0.2.1: refused"},
+			lines:    []string{up("192.0.2.1", 0), up("192.0.2.2", 1)},
 		},
 		"none works": {
-			results: map[string]error{"192.0.2.1": refused, "192.0.2.2": failure.Errorf(failure.Timeout, "silent")}, want: failure.Refused,
-			impaired: []string{"192.0.2.2 does not work (timeout)"}, notes: []string{"asked 192.0.2.1", "192.0.2.2: silent"}, lines: []string{up("192.0.2.1", 0), up("192.0.2.2", 0)},
+			results:  map[string]error{"192.0.2.1": refused, "192.0.2.2": failure.Errorf(failure.Timeout, "silent")},
+			want:     failure.Refused,
+			impaired: []string{"192.0.2.2 does not work (timeout)"},
+			notes:    []string{"asked 192.0.2.1", "192.0.2.2: silent"},
+			lines:    []string{up("192.0.2.1", 0), up("192.0.2.2", 0)},
 		},
 		"one that this machine cannot reach": {
 			results: map[string]error{"192.0.2.1": nil, "2001:db8::1": noIPv6},
-			notes:   []string{"asked 192.0.2.1", "2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4"}, lines: []string{up("192.0.2.1", 1)},
+			notes: []string{
+				"asked 192.0.2.1",
+				"2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, " +
+					"or set ip_version: 4",
+			},
+			lines: []string{up("192.0.2.1", 1)},
 		},
 		"one that does not work, and one that this machine cannot reach": {
-			results: map[string]error{"192.0.2.1": refused, "2001:db8::1": noIPv6}, want: failure.Refused,
-			notes: []string{"asked 192.0.2.1", "2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4"}, lines: []string{up("192.0.2.1", 0)},
+			results: map[string]error{"192.0.2.1": refused, "2001:db8::1": noIPv6},
+			want:    failure.Refused,
+			notes: []string{
+				"asked 192.0.2.1",
+				"2001:db8::1 cannot be probed, since the exporter's machine or container has no way there: give it IPv6, " +
+					"or set ip_version: 4",
+			},
+			lines: []string{up("192.0.2.1", 0)},
 		},
-		"of one version":  {results: map[string]error{"192.0.2.1": refused, "2001:db8::1": nil}, version: 6, notes: []string{"asked 2001:db8::1"}, lines: []string{up("2001:db8::1", 1)}},
+		"of one version": {
+			results: map[string]error{"192.0.2.1": refused, "2001:db8::1": nil},
+			version: 6,
+			notes:   []string{"asked 2001:db8::1"},
+			lines:   []string{up("2001:db8::1", 1)},
+		},
 		"of none of them": {results: map[string]error{"192.0.2.1": nil}, version: 6, want: failure.DNS},
 	} {
 		b, err := collectAll(t, tt.version, tt.results)
@@ -117,7 +152,8 @@ func TestNoMoreThanEightAddressesAreProbed(t *testing.T) {
 		results[fmt.Sprintf("192.0.2.%d", i)] = nil
 	}
 	b, err := collectAll(t, 0, results)
-	if got := addressLines(t, b, err); err != nil || len(got) != maxAddresses || !strings.Contains(b.Notes[len(b.Notes)-1], "has 10 addresses, of which the first 8") {
+	if got := addressLines(t, b, err); err != nil || len(got) != maxAddresses ||
+		!strings.Contains(b.Notes[len(b.Notes)-1], "has 10 addresses, of which the first 8") {
 		t.Errorf("error %v, %d lines, notes %q", err, len(got), b.Notes)
 	}
 }
@@ -132,15 +168,24 @@ func TestCertificateThatExpiresFirstCounts(t *testing.T) {
 		err    error
 		want   exchange.Certificate
 	}{
-		"of a working address":                {second: first, want: first},
-		"that has expired":                    {second: first, err: failure.Errorf(failure.TLS, "expired"), want: first},
-		"of the other algorithm":              {second: exchange.Certificate{Leaf: late, Other: soon}, want: exchange.Certificate{Leaf: late, Other: soon}},
-		"of the chain":                        {second: exchange.Certificate{Leaf: late, Chain: soon}, want: exchange.Certificate{Leaf: late, Chain: soon}},
+		"of a working address": {second: first, want: first},
+		"that has expired":     {second: first, err: failure.Errorf(failure.TLS, "expired"), want: first},
+		"of the other algorithm": {
+			second: exchange.Certificate{Leaf: late, Other: soon},
+			want:   exchange.Certificate{Leaf: late, Other: soon},
+		},
+		"of the chain": {
+			second: exchange.Certificate{Leaf: late, Chain: soon},
+			want:   exchange.Certificate{Leaf: late, Chain: soon},
+		},
 		"none, of an address that is refused": {err: failure.Errorf(failure.Refused, "refused"), want: exchange.Certificate{Leaf: late}},
 	} {
 		at := map[string]exchange.Certificate{"192.0.2.1": {Leaf: late}, "192.0.2.2": tt.second, "192.0.2.3": {Leaf: late}}
 		b := &Batch{}
-		err := Addresses{Host: "chat.test", All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
+		err := Addresses{
+			Host: "chat.test",
+			All:  true,
+		}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
 			if b.Certificate = at[ip.String()]; ip.String() == "192.0.2.2" {
 				return tt.err
 			}

@@ -21,7 +21,8 @@ import (
 // productWords are the words of advice for one product, and what its answers show of it.
 var productWords = map[string]struct{ advice, shown *regexp.Regexp }{
 	"Prosody": {
-		regexp.MustCompile(`(?i)prosody|VirtualHost|http_(host|default_host|admin_api|openmetrics|status)|openmetrics_allow|\bmod_\w+|statistics = `),
+		regexp.MustCompile(
+			`(?i)prosody|VirtualHost|http_(host|default_host|admin_api|openmetrics|status)|openmetrics_allow|\bmod_\w+|statistics = `),
 		regexp.MustCompile(`(?i)p\.extra\{font-size|prosody_|realm="[^"]*/http_admin_api|No statistics provider configured`),
 	},
 	"UnrealIRCd": {regexp.MustCompile(`(?i)unreal|rpc-user|rpc-class|connect-flood`), regexp.MustCompile(`(?i)unreal|"module": ?"rpc/`)},
@@ -41,7 +42,8 @@ var productWords = map[string]struct{ advice, shown *regexp.Regexp }{
 }
 
 // aboutCredential matches advice about a credential that the server has seen.
-var aboutCredential = regexp.MustCompile(`(?i)(accepts|rejects|refuses) (the|this) (credential|token|user|password|account)|(token|account) (was|has|may have) |correct (it|user|them)\b`)
+var aboutCredential = regexp.MustCompile(`(?i)(accepts|rejects|refuses) (the|this) ` +
+	`(credential|token|user|password|account)|(token|account) (was|has|may have) |correct (it|user|them)\b`)
 
 // wantSeen holds that advice and notes claim only what the probe saw: they name no product but the one that answered, speak of no
 // credential that was not sent, and ask for no key that is set.
@@ -60,7 +62,8 @@ func (c *serviceCase) wantSeen(t *testing.T, b *Batch, err error) (advice string
 			t.Errorf("%q is about %s, which did not answer:\n%s", named, product, advice)
 		}
 	}
-	credential := slices.ContainsFunc([]string{"token", "password", "server_password", "headers", "token_file", "password_file"}, func(key string) bool { return c.Target[key] != nil })
+	credential := slices.ContainsFunc([]string{"token", "password", "server_password", "headers", "token_file", "password_file"},
+		func(key string) bool { return c.Target[key] != nil })
 	if claim := aboutCredential.FindString(advice); claim != "" && !credential {
 		t.Errorf("%q, but no credential was sent:\n%s", claim, advice)
 	}
@@ -74,13 +77,17 @@ func (c *serviceCase) wantSeen(t *testing.T, b *Batch, err error) (advice string
 
 // The pages of products, as they answer. HAProxy names itself nowhere, and XMPP servers do not before a login.
 const (
-	prosodyPage = "Content-Type: text/html; charset=utf-8\r\n\r\n<!DOCTYPE html>\n<html><head><title>%[1]s</title>\n<style>\np.extra{font-size:large;font-family:courier}\n</style></head><body><h1>%[1]s</h1></body></html>\n"
-	nginxPage   = "Server: nginx/1.22.1\r\nContent-Type: text/html\r\n\r\n<html><body><center><h1>%[1]s</h1></center><hr><center>nginx/1.22.1</center></body></html>\r\n"
-	haproxyPage = "Cache-Control: no-cache\r\nContent-Type: text/html\r\n\r\n<html><body><h1>%[1]s</h1>\nRequest forbidden by administrative rules.\n</body></html>\n"
-	ircNames    = ":irc.test NOTICE * :*** Looking up your hostname\r\n"
-	xmppHeader  = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
-	xmppError   = xmppHeader + "<stream:error><%s xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>%s</stream:error></stream:stream>"
-	xmppText    = "<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>%s</text>"
+	prosodyPage = "Content-Type: text/html; charset=utf-8\r\n\r\n<!DOCTYPE html>\n<html><head><title>%[1]s</title>\n<style>\n" +
+		"p.extra{font-size:large;font-family:courier}\n</style></head><body><h1>%[1]s</h1></body></html>\n"
+	nginxPage = "Server: nginx/1.22.1\r\nContent-Type: text/html\r\n\r\n" +
+		"<html><body><center><h1>%[1]s</h1></center><hr><center>nginx/1.22.1</center></body></html>\r\n"
+	haproxyPage = "Cache-Control: no-cache\r\nContent-Type: text/html\r\n\r\n<html><body><h1>%[1]s</h1>\n" +
+		"Request forbidden by administrative rules.\n</body></html>\n"
+	ircNames   = ":irc.test NOTICE * :*** Looking up your hostname\r\n"
+	xmppHeader = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' " +
+		"from='chat.test' version='1.0'>"
+	xmppError = xmppHeader + "<stream:error><%s xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>%s</stream:error></stream:stream>"
+	xmppText  = "<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>%s</text>"
 )
 
 // answersOf are answers of each product by protocol; those of Openfire, Caddy, HAProxy, Apache, Anope and Ergo in the manner of theirs.
@@ -99,7 +106,9 @@ func httpAnswersOf() map[string][]string {
 		"Atheme":               "Server: Atheme/7.2.12\r\nContent-Type: text/plain\r\n\r\n%s\n",
 		"Anope":                "Server: Anope-2.0.12\r\nContent-Type: text/html\r\n\r\n%s\n",
 	} {
-		for _, status := range []string{"401 Unauthorized", "403 Forbidden", "404 Not Found", "429 Too Many Requests", "500 Internal Server Error", "200 OK"} {
+		for _, status := range []string{
+			"401 Unauthorized", "403 Forbidden", "404 Not Found", "429 Too Many Requests", "500 Internal Server Error", "200 OK",
+		} {
 			said := page
 			if strings.Contains(page, "%") {
 				said = fmt.Sprintf(page, status)
@@ -113,7 +122,8 @@ func httpAnswersOf() map[string][]string {
 	add("Prosody", "HTTP/1.1 401 Unauthorized\r\nAuthorization: Bearer realm=\"chat.test/http_admin_api\"\r\n\r\n")
 	add("nginx", "HTTP/1.1 400 Bad Request\r\n"+strings.ReplaceAll(nginxPage, "%[1]s", "The plain HTTP request was sent to HTTPS port"))
 	add("Caddy", "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-	add("Apache", "HTTP/1.1 400 Bad Request\r\nServer: Apache\r\n\r\nReason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n")
+	add("Apache",
+		"HTTP/1.1 400 Bad Request\r\nServer: Apache\r\n\r\nReason: You're speaking plain HTTP to an SSL-enabled server port.<br />\n")
 	const call = "\r\nContent-Type: application/json\r\n\r\n"
 	for _, code := range []string{"-32000", "-32601", "-32603"} {
 		for _, id := range []string{`1`, `"1"`} { // those of irc_rpc and irc_services, which servers repeat
@@ -138,19 +148,24 @@ func ircAnswersOf() map[string][]string {
 			"ERROR :Closing Link: [192.0.2.1] (Server is full)\r\n",
 		},
 		"InspIRCd": {
-			":irc.test 465 x :You're banned!\r\nERROR :Closing link: (x@192.0.2.1) [Z-lined: Your IP range has been attempting to connect too many times]\r\n",
-			ircNames + ":irc.test CAP * LS :inspircd.org/poison sasl\r\n:irc.test 465 x :You're banned!\r\nERROR :Closing link: [Z-lined: x]\r\n",
+			":irc.test 465 x :You're banned!\r\n" +
+				"ERROR :Closing link: (x@192.0.2.1) [Z-lined: Your IP range has been attempting to connect too many times]\r\n",
+			ircNames +
+				":irc.test CAP * LS :inspircd.org/poison sasl\r\n:irc.test 465 x :You're banned!\r\nERROR :Closing link: [Z-lined: x]\r\n",
 			ircNames + "ERROR :Closing link: (x@192.0.2.1) [Access denied by configuration]\r\n",
 			"ERROR :Closing link: (x@192.0.2.1) [No more connections allowed from your host via this connect class (local)]\r\n",
 		},
 		"ngIRCd": {
 			"ERROR :Connection refused, too many connections from your IP address\r\n",
 			":irc.test CAP * LS :multi-prefix\r\n:irc.test 464 * :Password incorrect\r\nERROR :Access denied: Bad password?\r\n",
-			":irc.test 002 x :Your host is irc.test, running version ngircd-26.1\r\nERROR :Connection refused, too many connections from your IP address\r\n",
+			":irc.test 002 x :Your host is irc.test, running version ngircd-26.1\r\n" +
+				"ERROR :Connection refused, too many connections from your IP address\r\n",
 			"ERROR :Server full\r\n",
 		},
 	}
-	for product, capability := range map[string]string{"UnrealIRCd": "unrealircd.org/json-log", "InspIRCd": "inspircd.org/poison", "ngIRCd": "multi-prefix", "Ergo": "ergo.chat/nope"} {
+	for product, capability := range map[string]string{
+		"UnrealIRCd": "unrealircd.org/json-log", "InspIRCd": "inspircd.org/poison", "ngIRCd": "multi-prefix", "Ergo": "ergo.chat/nope",
+	} {
 		offers := ":irc.test CAP * LS :sasl=PLAIN " + capability + "\r\n"
 		irc[product] = append(irc[product],
 			ircNames, // and then it ends
@@ -158,25 +173,30 @@ func ircAnswersOf() map[string][]string {
 			ircNames+":irc.test CAP * LS :"+capability+"\r\n:irc.test 001 x :Welcome\r\n",
 		)
 		if product != "ngIRCd" { // which has no SASL
-			irc[product] = append(irc[product], offers+":irc.test CAP x ACK :sasl\r\nAUTHENTICATE +\r\n:irc.test 904 x :SASL authentication failed\r\n")
+			irc[product] = append(irc[product],
+				offers+":irc.test CAP x ACK :sasl\r\nAUTHENTICATE +\r\n:irc.test 904 x :SASL authentication failed\r\n")
 		}
 	}
 	return irc
 }
 
 func xmppAnswersOf() map[string][]string {
-	const sasl = "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism></mechanisms></stream:features>" +
-		"<failure xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><%s/>%s</failure>"
+	const sasl = "<stream:features><mechanisms " +
+		"xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism></mechanisms></stream:features><failure " +
+		"xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><%s/>%s</failure>"
 	xmpp := map[string][]string{
 		"Prosody": {
 			fmt.Sprintf(xmppError, "host-unknown", fmt.Sprintf(xmppText, "This server does not serve chat.test")),
 			xmppHeader + "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></stream:features>",
-			xmppHeader + "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features><failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>",
-			xmppHeader + fmt.Sprintf(sasl, "not-authorized", "<text>Unable to authorize you with the authentication credentials you&apos;ve sent.</text>"),
+			xmppHeader + "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features><failure " +
+				"xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>",
+			xmppHeader + fmt.Sprintf(sasl,
+				"not-authorized", "<text>Unable to authorize you with the authentication credentials you&apos;ve sent.</text>"),
 			xmppHeader + fmt.Sprintf(sasl, "account-disabled", ""),
 		},
 		"ejabberd": {
-			fmt.Sprintf(xmppError, "policy-violation", fmt.Sprintf(xmppText, "Too many (20) failed authentications from this IP address (::1)")),
+			fmt.Sprintf(xmppError,
+				"policy-violation", fmt.Sprintf(xmppText, "Too many (20) failed authentications from this IP address (::1)")),
 			xmppHeader + fmt.Sprintf(sasl, "not-authorized", "<text xml:lang='en'>Invalid username or password</text>"),
 			xmppHeader + fmt.Sprintf(sasl, "temporary-auth-failure", ""),
 		},
@@ -225,7 +245,10 @@ func because(of map[failure.Reason]string) map[failure.Reason]string {
 var productKinds = map[string]productKind{
 	"xmpp_status":  {[]map[string]any{{"url": "http://ADDRESS/status"}, {"url": "http://ADDRESS/other"}}, because(nil)},
 	"xmpp_metrics": {[]map[string]any{{"url": "http://ADDRESS/metrics"}, {"url": "http://ADDRESS/other"}}, because(nil)},
-	"xmpp_proxy":   {[]map[string]any{{"url": "http://ADDRESS/health"}, {"url": "https://ADDRESS/health", "ca_file": "AUTHORITY"}}, because(nil)},
+	"xmpp_proxy": {
+		[]map[string]any{{"url": "http://ADDRESS/health"}, {"url": "https://ADDRESS/health", "ca_file": "AUTHORITY"}},
+		because(nil),
+	},
 	"xmpp_rest": {[]map[string]any{
 		{"url": "http://ADDRESS"},
 		{"url": "http://ADDRESS", "token": "sesame", "domain": "chat.test"},
@@ -233,11 +256,21 @@ var productKinds = map[string]productKind{
 		{"url": "http://ADDRESS", "path": "/api/status", "user": "a@chat.test", "password": "sesame"},
 		{"url": "http://ADDRESS", "path": "/api/status"},
 	}, because(map[failure.Reason]string{failure.Mismatch: oneHost})},
-	"irc_rpc":      {[]map[string]any{{"url": "http://ADDRESS/api"}, {"url": "http://ADDRESS/api", "user": "exporter", "password": "sesame"}}, because(nil)},
+	"irc_rpc": {
+		[]map[string]any{{"url": "http://ADDRESS/api"}, {"url": "http://ADDRESS/api", "user": "exporter", "password": "sesame"}},
+		because(nil),
+	},
 	"irc_services": {[]map[string]any{{"url": "http://ADDRESS/", "jsonrpc": true}}, because(nil)},
-	"identity":     {[]map[string]any{{"url": "http://ADDRESS"}, {"url": "http://ADDRESS", "token": "sesame"}, {"url": "http://ADDRESS", "xmpp_jid": "a@chat.test", "must_match": true}}, because(map[failure.Reason]string{failure.Mismatch: ownOK})},
-	"docs_search":  {[]map[string]any{{"url": "http://ADDRESS"}}, because(nil)},
-	"openmetrics":  {[]map[string]any{{"url": "http://ADDRESS/metrics"}, {"url": "http://ADDRESS/metrics", "token": "sesame"}}, because(nil)},
+	"identity": {[]map[string]any{
+		{"url": "http://ADDRESS"},
+		{"url": "http://ADDRESS", "token": "sesame"},
+		{"url": "http://ADDRESS", "xmpp_jid": "a@chat.test", "must_match": true},
+	}, because(map[failure.Reason]string{failure.Mismatch: ownOK})},
+	"docs_search": {[]map[string]any{{"url": "http://ADDRESS"}}, because(nil)},
+	"openmetrics": {
+		[]map[string]any{{"url": "http://ADDRESS/metrics"}, {"url": "http://ADDRESS/metrics", "token": "sesame"}},
+		because(nil),
+	},
 	"http": {[]map[string]any{
 		{"url": "http://ADDRESS"},
 		{"url": "http://ADDRESS", "token": "sesame"},
@@ -245,12 +278,21 @@ var productKinds = map[string]productKind{
 		{"url": "http://ADDRESS", "expect_body": "welcome"},
 		{"url": "https://ADDRESS", "ca_file": "AUTHORITY"},
 	}, because(nil)},
-	"xmpp_c2s": {[]map[string]any{{"address": "ADDRESS", "domain": "chat.test"}}, because(map[failure.Reason]string{failure.Throttled: noLimit, failure.TooLarge: flood})},
+	"xmpp_c2s": {
+		[]map[string]any{{"address": "ADDRESS", "domain": "chat.test"}},
+		because(map[failure.Reason]string{failure.Throttled: noLimit, failure.TooLarge: flood}),
+	},
 	"xmpp_login": {[]map[string]any{
 		{"address": "ADDRESS", "user": "a@chat.test", "password": "sesame"},
-		{"address": "ADDRESS", "user": "a@chat.test", "password": "sesame", "direct_tls": true, "server_name": "127.0.0.1", "ca_file": "AUTHORITY"},
+		{
+			"address": "ADDRESS", "user": "a@chat.test", "password": "sesame", "direct_tls": true, "server_name": "127.0.0.1",
+			"ca_file": "AUTHORITY",
+		},
 	}, because(map[failure.Reason]string{failure.Throttled: noLimit, failure.Forbidden: fileOnly, failure.TooLarge: flood})},
-	"irc_tls": {[]map[string]any{{"address": "ADDRESS"}, {"address": "ADDRESS", "ca_file": "AUTHORITY"}}, because(map[failure.Reason]string{failure.TooLarge: flood})},
+	"irc_tls": {
+		[]map[string]any{{"address": "ADDRESS"}, {"address": "ADDRESS", "ca_file": "AUTHORITY"}},
+		because(map[failure.Reason]string{failure.TooLarge: flood}),
+	},
 	"irc_login": {[]map[string]any{
 		{"address": "ADDRESS", "plain": true, "nick": "x"},
 		{"address": "ADDRESS", "plain": true, "nick": "x", "server_password": "sesame"},
@@ -258,8 +300,14 @@ var productKinds = map[string]productKind{
 		{"address": "ADDRESS", "nick": "x"},
 		{"address": "ADDRESS", "nick": "x", "ca_file": "AUTHORITY"},
 	}, because(map[failure.Reason]string{failure.NotFound: noChannel, failure.TooLarge: flood})},
-	"tls": {[]map[string]any{{"address": "ADDRESS"}, {"address": "ADDRESS", "starttls": "xmpp-client", "domain": "chat.test"}}, because(map[failure.Reason]string{failure.Forbidden: fileOnly, failure.TooLarge: flood})},
-	"tcp": {[]map[string]any{{"address": "ADDRESS", "send": "hello", "expect": "^220 "}}, because(map[failure.Reason]string{failure.Closed: silence})},
+	"tls": {
+		[]map[string]any{{"address": "ADDRESS"}, {"address": "ADDRESS", "starttls": "xmpp-client", "domain": "chat.test"}},
+		because(map[failure.Reason]string{failure.Forbidden: fileOnly, failure.TooLarge: flood}),
+	},
+	"tcp": {
+		[]map[string]any{{"address": "ADDRESS", "send": "hello", "expect": "^220 "}},
+		because(map[failure.Reason]string{failure.Closed: silence}),
+	},
 }
 
 // TestAdviceClaimsOnlyWhatTheProbeSaw has every product answer the targets of every kind, at the right port and at a wrong one. Every
@@ -322,7 +370,12 @@ func protocolsOf(kind string, target map[string]any) string {
 // adviseOn makes one probe of a server that says this, and returns the reason of its failure.
 func adviseOn(t *testing.T, kind string, target map[string]any, product, said string, limits map[string]any) failure.Reason {
 	t.Helper()
-	c := &serviceCase{answer: answer{Says: []caseText{caseText(said)}}, Target: maps.Clone(target), Limits: limits, Over: "tcp"}
+	c := &serviceCase{
+		answer: answer{Says: []caseText{caseText(said)}},
+		Target: maps.Clone(target),
+		Limits: limits,
+		Over:   "tcp",
+	}
 	c.Target["kind"] = kind
 	if target["ca_file"] != nil {
 		c.Over = "tls"
@@ -408,7 +461,8 @@ func checkTexts(t *testing.T, file string, used map[string]bool) {
 				return true
 			}
 			for product, words := range productWords {
-				known := slices.ContainsFunc(slices.Collect(maps.Keys(evidence)), func(part string) bool { return strings.Contains(text, part) })
+				known := slices.ContainsFunc(slices.Collect(maps.Keys(evidence)),
+					func(part string) bool { return strings.Contains(text, part) })
 				if words.advice.MatchString(text) && !known {
 					t.Errorf("%s names %s without evidence: %q", files.Position(n.Pos()), product, text)
 				}

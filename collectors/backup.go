@@ -83,7 +83,13 @@ type backup struct {
 // newBackup returns what makes a collector of a backup's settings. The collectors share the measurements.
 func newBackup(all *measurements[newest]) func(*Backup, Deps) (Collector, error) {
 	return func(s *Backup, _ Deps) (Collector, error) {
-		return &backup{s.Name, filepath.Clean(s.Path), s.MaxAge.Std(), int64(s.MinSize), all}, nil
+		return &backup{
+			s.Name,
+			filepath.Clean(s.Path),
+			s.MaxAge.Std(),
+			int64(s.MinSize),
+			all,
+		}, nil
 	}
 }
 
@@ -201,7 +207,8 @@ func (c *backup) problem(file *newest) string {
 	case file.path == "":
 		return "no file matches " + c.path
 	case age > c.maxAge:
-		return fmt.Sprintf("the newest file, %s, was written %s ago; max_age is %s", file.path, wording.Duration(age), wording.Duration(c.maxAge))
+		return fmt.Sprintf("the newest file, %s, was written %s ago; max_age is %s",
+			file.path, wording.Duration(age), wording.Duration(c.maxAge))
 	case file.size < c.minSize:
 		return fmt.Sprintf("the newest file, %s, has %d bytes, less than min_size: %d", file.path, file.size, c.minSize)
 	}

@@ -34,7 +34,9 @@ func backupProbe(t *testing.T, all *measurements[newest], path string) Collector
 func backupFile(t *testing.T, path string, size int, age time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-age)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, at, at)); err != nil { //nolint:gosec // a test's
+	//nolint:gosec // a test's
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, make([]byte, size), 0o600),
+		os.Chtimes(path, at, at)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,22 +66,102 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 		size float64
 		note string
 	}{
-		"young":               {[]file{{"a.tar", 10, day - time.Minute}}, "*.tar", 10, ""},
-		"old":                 {[]file{{"a.tar", 10, day + time.Minute}}, "*.tar", 10, "a.tar, was written 1 d ago; max_age is 1 d"},
-		"one of several":      {[]file{{"a.tar", 10, 3 * day}, {"b.tar", 11, time.Hour}, {"c.tar", 12, 2 * day}}, "*.tar", 11, ""},
-		"small":               {[]file{{"a.tar", 100, day - time.Minute}, {"b.tar", 9, time.Minute}}, "*.tar", 9, "b.tar, has 9 bytes, less than min_size: 10"},
-		"none":                {nil, "*.tar", 0, "no file matches"},
-		"others only":         {[]file{{"a.log", 10, 0}}, "*.tar", 0, "no file matches"},
-		"a directory":         {[]file{{"a.tar/part", 10, 0}}, "*.tar", 0, "a.tar does: match the files in it"},
-		"beside a file":       {[]file{{"a.tar/part", 10, 0}, {"b.tar", 10, time.Hour}}, "*.tar", 10, ""},
-		"a file in between":   {[]file{{"a.tar", 10, 0}}, "*/*.tar", 0, "no file matches"},
-		"in directories":      {[]file{{"mon/a.tar", 10, 2 * day}, {"tue/a.tar", 10, time.Hour}}, "*/a.tar", 10, ""},
-		"without wildcards":   {[]file{{"a.tar", 10, time.Hour}}, "a.tar", 10, ""},
-		"gone":                {nil, "a.tar", 0, "no file matches"},
-		"a clock ahead":       {[]file{{"a.tar", 10, -time.Minute}}, "*.tar", 10, ""},
-		"from the future":     {[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}}, "*.tar", 11, "b.tar, was written 2 d ago"},
-		"all from the future": {[]file{{"a.tar", 10, -day}}, "*.tar", 0, "no other file matches"},
-		"with quoted signs":   {[]file{{"[a]/*.tar", 10, time.Hour}, {"a/b.tar", 11, 0}}, `\[a]/\*.tar`, 10, ""},
+		"young": {
+			[]file{{"a.tar", 10, day - time.Minute}},
+			"*.tar",
+			10,
+			"",
+		},
+		"old": {
+			[]file{{"a.tar", 10, day + time.Minute}},
+			"*.tar",
+			10,
+			"a.tar, was written 1 d ago; max_age is 1 d",
+		},
+		"one of several": {
+			[]file{{"a.tar", 10, 3 * day}, {"b.tar", 11, time.Hour}, {"c.tar", 12, 2 * day}},
+			"*.tar",
+			11,
+			"",
+		},
+		"small": {
+			[]file{{"a.tar", 100, day - time.Minute}, {"b.tar", 9, time.Minute}},
+			"*.tar",
+			9,
+			"b.tar, has 9 bytes, less than min_size: 10",
+		},
+		"none": {
+			nil,
+			"*.tar",
+			0,
+			"no file matches",
+		},
+		"others only": {
+			[]file{{"a.log", 10, 0}},
+			"*.tar",
+			0,
+			"no file matches",
+		},
+		"a directory": {
+			[]file{{"a.tar/part", 10, 0}},
+			"*.tar",
+			0,
+			"a.tar does: match the files in it",
+		},
+		"beside a file": {
+			[]file{{"a.tar/part", 10, 0}, {"b.tar", 10, time.Hour}},
+			"*.tar",
+			10,
+			"",
+		},
+		"a file in between": {
+			[]file{{"a.tar", 10, 0}},
+			"*/*.tar",
+			0,
+			"no file matches",
+		},
+		"in directories": {
+			[]file{{"mon/a.tar", 10, 2 * day}, {"tue/a.tar", 10, time.Hour}},
+			"*/a.tar",
+			10,
+			"",
+		},
+		"without wildcards": {
+			[]file{{"a.tar", 10, time.Hour}},
+			"a.tar",
+			10,
+			"",
+		},
+		"gone": {
+			nil,
+			"a.tar",
+			0,
+			"no file matches",
+		},
+		"a clock ahead": {
+			[]file{{"a.tar", 10, -time.Minute}},
+			"*.tar",
+			10,
+			"",
+		},
+		"from the future": {
+			[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}},
+			"*.tar",
+			11,
+			"b.tar, was written 2 d ago",
+		},
+		"all from the future": {
+			[]file{{"a.tar", 10, -day}},
+			"*.tar",
+			0,
+			"no other file matches",
+		},
+		"with quoted signs": {
+			[]file{{"[a]/*.tar", 10, time.Hour}, {"a/b.tar", 11, 0}},
+			`\[a]/\*.tar`,
+			10,
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -88,7 +170,8 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 			}
 			b := readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, c.glob)))
 			page := string(pageOf(t, b, true))
-			if want := fmt.Sprintf("chatstack_backup_size_bytes{target=\"nightly\"} %g\n", c.size); strings.Contains(page, want) != (c.size > 0) {
+			if want := fmt.Sprintf("chatstack_backup_size_bytes{target=\"nightly\"} %g\n",
+				c.size); strings.Contains(page, want) != (c.size > 0) {
 				t.Errorf("page %s, want %s", page, want)
 			}
 			if strings.Contains(page, "chatstack_backup_last_timestamp_seconds{") != (c.size > 0) {
@@ -117,7 +200,8 @@ func TestGlobsOfOtherToolsAreWarnedOf(t *testing.T) {
 func TestBackupGrowsOldByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := time.Now()
-		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { return newest{path: "/a.tar", written: written, size: 10}, nil }), "/*.tar")
+		probe := backupProbe(t,
+			newMeasurements(func(string) (newest, error) { return newest{path: "/a.tar", written: written, size: 10}, nil }), "/*.tar")
 		b := readUp(t, probe)
 		goldenPage(t, "backup/young", b)
 		time.Sleep(24 * time.Hour)
@@ -191,7 +275,8 @@ func TestWhatCannotBeReadIsToldFromAMissingBackup(t *testing.T) {
 	}
 	backupFile(t, filepath.Join(dir, "good.tar"), 10, 48*time.Hour)
 	b = readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, "*.tar")))
-	if notes := strings.Join(b.Notes, "\n"); !isOld(t, b) || !strings.Contains(notes, "not all that match can be read") || !strings.Contains(notes, "2 d ago") {
+	if notes := strings.Join(b.Notes, "\n"); !isOld(t, b) || !strings.Contains(notes, "not all that match can be read") ||
+		!strings.Contains(notes, "2 d ago") {
 		t.Errorf("an old one: a problem: %t, with notes %q", isOld(t, b), notes)
 	}
 	path := filepath.Join(dir, "good.tar", "*.tar")
@@ -206,7 +291,8 @@ func TestBackupOnAHungMountTimesOut(t *testing.T) {
 		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { <-hang; return newest{}, nil }), "/b/*.tar")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := probe.Collect(ctx, &Batch{}); failure.ReasonOf(err) != failure.Timeout || !strings.Contains(failure.HintOf(err), "hangs") {
+		if err := probe.Collect(ctx, &Batch{}); failure.ReasonOf(err) != failure.Timeout ||
+			!strings.Contains(failure.HintOf(err), "hangs") {
 			t.Errorf("%v, with hint %q", err, failure.HintOf(err))
 		}
 		close(hang)

@@ -35,7 +35,8 @@ var (
 	ircOperatorsDesc = readDesc("chatstack_irc_operators",
 		"IRC operators online.")
 	ircLinkedDesc = readDesc("chatstack_irc_services_linked",
-		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, or any U-lined server if that is not set. Absent if the account may not see it.")
+		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, "+
+			"or any U-lined server if that is not set. Absent if the account may not see it.")
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.
@@ -78,7 +79,8 @@ func (s *IRCRPC) Check(r *config.Report) {
 		r.Faultf("pause", "is %s, and %d pauses use up the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
 	}
 	if _, err := path.Match(s.ServicesServer, ""); err != nil || strings.ContainsAny(s.ServicesServer, "/ ") {
-		r.Faultf("services_server", "is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
+		r.Faultf("services_server",
+			"is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
 	}
 	if s.socket() {
 		config.CheckURL(r, "url", s.URL, "unix")
@@ -101,7 +103,8 @@ func (s *IRCRPC) Warnings() []string {
 			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or use its Unix socket, which needs neither")
 	}
 	if strings.HasPrefix(s.URL, "http://") {
-		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https:// in the url")
+		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, "+
+			"and the password would be sent in the clear; write https:// in the url")
 	}
 	return warnings
 }
@@ -132,7 +135,10 @@ type ircRPC struct {
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
-		http: d.http(s.HTTP), user: s.User, password: s.Password, pause: s.Pause.Std(),
+		http:     d.http(s.HTTP),
+		user:     s.User,
+		password: s.Password,
+		pause:    s.Pause.Std(),
 		services: strings.ToLower(s.ServicesServer),
 		refused:  refusals{},
 	}
@@ -235,7 +241,8 @@ func (r *ircReading) notAnswered(code int) string {
 	if r.product == exchange.UnrealIRCd && code == rpcForbidden {
 		return "the server forbids every call to this account: " + ircGrant
 	}
-	return "the server does not list its methods: permit that to the exporter, or correct the path or the port of the url if another service answers"
+	return "the server does not list its methods: permit that to the exporter, or correct the path or the port of the url if another " +
+		"service answers"
 }
 
 // ircStats is the result of stats.get. Missing values are nil.
@@ -378,7 +385,8 @@ func (r *ircReading) reportServices(servers *ircServers, ulined *int64) {
 		case r.services == "":
 			r.b.Note("the IRC services are not linked to the IRC server: no U-lined server is synced")
 		default:
-			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: no synced U-lined server is called %s (services_server); U-lined: %s",
+			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: "+
+				"no synced U-lined server is called %s (services_server); U-lined: %s",
 				r.services, listed(names)))
 		}
 	case ulined != nil && (r.services == "" || *ulined == 0):
@@ -391,7 +399,8 @@ func (r *ircReading) reportServices(servers *ircServers, ulined *int64) {
 		r.mostULined = max(r.mostULined, *ulined)
 	}
 	if r.services == "" && r.mostULined > 1 {
-		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each counts as services: set services_server to the name of the services' server; U-lined now: %s",
+		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each counts as services: "+
+			"set services_server to the name of the services' server; U-lined now: %s",
 			r.mostULined, listed(names)))
 		r.b.Impair("unknown which U-lined server is the services")
 	}
@@ -447,7 +456,8 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, nil
 	}
 	if r.refused.tooRecent(method) {
-		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), r.remedy(r.refused[method].code)))
+		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s",
+			method, int(refusedFor.Minutes()), r.remedy(r.refused[method].code)))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	}
@@ -459,7 +469,8 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 	switch {
 	case refused && (said.Code == rpcForbidden || said.Code == rpcUnknown):
 		r.refused[method] = refusal{time.Now(), said.Code}
-		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s", method, said.Code, int(refusedFor.Minutes()), r.remedy(said.Code)))
+		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s",
+			method, said.Code, int(refusedFor.Minutes()), r.remedy(said.Code)))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	case refused:
@@ -535,7 +546,12 @@ func (e *rpcError) Error() string {
 // 200, and wraps the *rpcError.
 func (r *ircReading) call(ctx context.Context, method string, params rpcParams) (json.RawMessage, error) {
 	r.lastID++
-	request, err := json.Marshal(rpcRequest{JSONRPC: "2.0", Method: method, Params: params, ID: r.lastID})
+	request, err := json.Marshal(rpcRequest{
+		JSONRPC: "2.0",
+		Method:  method,
+		Params:  params,
+		ID:      r.lastID,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: write request: %w", method, err)
 	}
@@ -580,17 +596,21 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
-		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; if that does not help, the IRC server hangs")
+		return nil, failure.Errorf(failure.Timeout, "%w", err).
+			WithHint("this port does not answer plain HTTP: write https:// in the url; if that does not help, the IRC server hangs")
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
 		return nil, a.Refusal(http.MethodPost, url).
-			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" + a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
+			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" +
+				a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
 	case a.Status == http.StatusUnauthorized:
 		return nil, a.Refusal(http.MethodPost, url).
 			WithHint(cmp.Or(
-				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
-				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, or check what answers at "+exchange.PrintableURL(url),
+				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, "+
+					"or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
+				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, "+
+					"or check what answers at "+exchange.PrintableURL(url),
 			))
 	}
 	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))
@@ -634,8 +654,9 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 }
 
 // hintRPCSocket recommends https:// first, because no permissions restrict the socket.
-const hintRPCSocket = "this user may not open the RPC socket, through which whoever can open it can do everything: use https:// with an account that may only read, " +
-	"or let the IRC server create the socket with a mode and group that admit this user; SECURITY.md has the settings"
+const hintRPCSocket = "this user may not open the RPC socket, through which whoever can open it can do everything: " +
+	"use https:// with an account that may only read, or let the IRC server create the socket with a mode and group that admit this " +
+	"user; SECURITY.md has the settings"
 
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := exchange.Dial(ctx, config.Connection{}, "unix", r.path)
@@ -647,8 +668,10 @@ func (r *ircReading) connect(ctx context.Context) error {
 	}
 	limited := &io.LimitedReader{R: conn}
 	r.line = &ircLine{
-		conn: conn, limited: limited, reader: bufio.NewReader(limited),
-		wake: context.AfterFunc(ctx, func() { conn.Close() }), //nolint:errcheck // wakes the reader
+		conn:    conn,
+		limited: limited,
+		reader:  bufio.NewReader(limited),
+		wake:    context.AfterFunc(ctx, func() { conn.Close() }), //nolint:errcheck // wakes the reader
 	}
 	return nil
 }

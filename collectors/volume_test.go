@@ -32,7 +32,14 @@ func measured(u diskUsage, err error) *measurements[diskUsage] {
 }
 
 func TestVolumeShapes(t *testing.T) {
-	full := diskUsage{size: 1000, free: 300, available: 250, inodes: 50, inodesFree: 7, mounted: true}
+	full := diskUsage{
+		size:       1000,
+		free:       300,
+		available:  250,
+		inodes:     50,
+		inodesFree: 7,
+		mounted:    true,
+	}
 	noInodes, noSize := full, full
 	noInodes.inodes, noInodes.inodesFree = 0, 0
 	noSize.size, noSize.free, noSize.available = 0, 0, 0
@@ -197,7 +204,9 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 }
 
 func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
-	for _, c := range []struct{ is, meant, want bool }{{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false}} {
+	for _, c := range []struct{ is, meant, want bool }{
+		{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false},
+	} {
 		s := newVolumeSettings()
 		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
 		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))
@@ -231,7 +240,8 @@ func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
 		{"101", "/mnt/stopped", true},
 		{"102", "/mnt/layers", true},
 	}
-	if got, err := parseMounts(strings.NewReader(mounts + strings.Repeat("/layer:", 10_000) + "/last\n")); err != nil || !slices.Equal(got, want) {
+	if got, err := parseMounts(strings.NewReader(mounts + strings.Repeat("/layer:", 10_000) + "/last\n")); err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {

@@ -98,7 +98,8 @@ func TestRealFirstVisit(t *testing.T) {
 			theirs := strings.Contains(got, "blackbox "+scheme+"://chat.test/"+page+" probe_success 1\n")
 			part := regexp.MustCompile(`(?m)^` + scheme + `-` + page + ` .*\n(?: .*\n)*`).FindString(got)
 			if up != (advice == "") || theirs != up || !strings.Contains(part, advice) {
-				t.Errorf("%s of %s: up is %t here and %t there, want %t and advice with %q:\n%s", page, scheme, up, theirs, advice == "", advice, part)
+				t.Errorf("%s of %s: up is %t here and %t there, want %t and advice with %q:\n%s",
+					page, scheme, up, theirs, advice == "", advice, part)
 			}
 		}
 	}
@@ -190,8 +191,11 @@ targets:
   - {kind: http, name: only, url: "http://four.test/", ip_version: 6}
 `)
 	for name, wants := range map[string][]string{
-		"both":     {"up"},
-		"lost":     {"up", "note: of 2 addresses, 192.0.2.1 answered", "note: the IPv6 address 2001:db8::66 had not answered when the next one was tried"},
+		"both": {"up"},
+		"lost": {
+			"up", "note: of 2 addresses, 192.0.2.1 answered",
+			"note: the IPv6 address 2001:db8::66 had not answered when the next one was tried",
+		},
 		"refused":  {"up", "note: the IPv6 address 2001:db8::2 does not work (connection refused)"},
 		"degraded": {"up", "partly working: 2001:db8::66 does not work (timeout)"},
 		"four":     {"up"},

@@ -70,7 +70,8 @@ func (a *saslAccount) begin(mechanism string, binding xdg.ChannelBinding) (*sasl
 	}
 	var err error
 	if l.scram, err = newSCRAM(hashes[name], a.user, a.password, a.iterations, binding); err != nil {
-		return nil, failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().WithHint("the account's name or password contains characters that SCRAM does not allow")
+		return nil, failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().
+			WithHint("the account's name or password contains characters that SCRAM does not allow")
 	}
 	l.first = encode(l.scram.header() + l.scram.first())
 	return l, nil
@@ -119,7 +120,8 @@ func unproved(err error, offered []string) error {
 		return failure.Errorf(failure.Unauthorized, "log in: %w; %s", err, theOffer(offered)).WithHint(refusalHint(err.Error()))
 	case failure.HasType[*tooMuchWork](err):
 		return failure.Errorf(failure.TooLarge, "log in: %w", err).
-			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, or raise scram_iterations here")
+			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, " +
+				"or raise scram_iterations here")
 	}
 	return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
 		WithHint("something between the exporter and the server may answer in its place, or the server's account data is damaged")

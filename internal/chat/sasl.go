@@ -60,11 +60,13 @@ func (s *xmppSession) authenticate(features *element) error {
 	mechanism := bestMechanism(offer.mechanisms, bound.IsSupported())
 	switch {
 	case mechanism == "":
-		return failure.Errorf(failure.Unauthorized, "log in: %s, none that the exporter can use here", theOffer(offer.mechanisms)).BeforeLogin().
+		return failure.Errorf(failure.Unauthorized, "log in: %s, none that the exporter can use here",
+			theOffer(offer.mechanisms)).BeforeLogin().
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections. The exporter can use SCRAM and PLAIN; " +
 				"with -PLUS only where the server lists a channel binding of this connection (XEP-0440)")
 	case mechanism == plainText && s.account.Trust.InsecureSkipVerify:
-		return failure.Errorf(failure.TLS, "log in: %s; PLAIN would show the password to whoever answers in its place", theOffer(offer.mechanisms)).
+		return failure.Errorf(failure.TLS, "log in: %s; PLAIN would show the password to whoever answers in its place",
+			theOffer(offer.mechanisms)).
 			WithHint("enable SCRAM in the XMPP server, or have its certificate verified: remove insecure_skip_verify")
 	}
 	account := saslAccount{user: s.account.User, password: s.account.Password.Reveal(), iterations: s.account.Iterations}
@@ -114,7 +116,8 @@ var loginHints = map[string]string{
 
 const (
 	otherRefusal = "the server refuses the login for the reason that it names, not for the account or its password: read its log"
-	otherBinding = "the server has another channel binding than this TLS connection: if something in between ends TLS, let it end at the server, or let the server offer no channel binding"
+	otherBinding = "the server has another channel binding than this TLS connection: if something in between ends TLS, " +
+		"let it end at the server, or let the server offer no channel binding"
 )
 
 // aboutBinding matches what servers say about a channel binding that is not theirs.
@@ -139,7 +142,9 @@ func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	case bound != "" && aboutBinding.MatchString(text):
 		hint = otherBinding
 	case bound != "" && loginHints[name] == "":
-		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
+		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the " +
+			"connection (" + bound + ")"
 	}
-	return failure.Errorf(reason, "log in by %s: %s; %s", login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
+	return failure.Errorf(reason, "log in by %s: %s; %s",
+		login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
 }

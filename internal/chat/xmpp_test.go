@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestServerThatRefusesPingsIsAlive has a server without mod_ping refuse the ping of itself. In a room, a refusal means that the session has
-// left.
+// TestServerThatRefusesPingsIsAlive has a server without mod_ping refuse the ping of itself. In a room,
+// a refusal means that the session has left.
 func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 	for room, want := range map[string]string{"": "", "a@rooms.test": "ping: not-acceptable"} {
 		ours, theirs := net.Pipe()
@@ -27,7 +27,9 @@ func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 				if strings.Contains(request.attr("to"), "/") {
 					condition = "not-acceptable"
 				}
-				fmt.Fprintf(theirs, "<iq xmlns='jabber:client' type='error' id='%s'><error type='cancel'><%s xmlns='%s'/></error></iq>", request.attr("id"), condition, nsStanzas) //nolint:errcheck // a pipe
+				//nolint:errcheck // a pipe
+				fmt.Fprintf(theirs, "<iq xmlns='jabber:client' type='error' id='%s'><error type='cancel'><%s xmlns='%s'/></error></iq>",
+					request.attr("id"), condition, nsStanzas)
 			}
 		}()
 		err := s.Ping(t.Context())
@@ -40,14 +42,18 @@ func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 
 // TestRoomIsKnownByItsHostHoweverItIsWritten: servers answer in a spelling of their own.
 func TestRoomIsKnownByItsHostHoweverItIsWritten(t *testing.T) {
-	for _, room := range []string{"Check@rooms.m\u00fcller.test", "check@rooms.mu\u0308ller.test", "check@ROOMS.xn--mller-kva.test", "check@rooms.m\u00fcller.test."} {
+	for _, room := range []string{
+		"Check@rooms.m\u00fcller.test", "check@rooms.mu\u0308ller.test", "check@ROOMS.xn--mller-kva.test", "check@rooms.m\u00fcller.test.",
+	} {
 		ours, theirs := net.Pipe()
 		s := inStream(newXMPPSession(&XMPP{Room: room, Nick: "n"}, newLink(t.Context(), ours), deaf{}))
 		go func() {
 			defer theirs.Close() //nolint:errcheck // a pipe
 			var enter element
 			if xml.NewDecoder(theirs).Decode(&enter) == nil {
-				fmt.Fprintf(theirs, "<presence xmlns='jabber:client' from='check@rooms.m\u00fcller.test/n'><x xmlns='%s'><status code='110'/></x></presence>", nsRoomFor) //nolint:errcheck // a pipe
+				//nolint:errcheck // a pipe
+				fmt.Fprintf(theirs, "<presence xmlns='jabber:client' from='check@rooms.m\u00fcller.test/n'><x xmlns='%s'><status "+
+					"code='110'/></x></presence>", nsRoomFor)
 			}
 		}()
 		if err := s.join(); err != nil {

@@ -54,7 +54,8 @@ func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
 
 // ownFileError is the error of a file of the exporter itself, which says nothing about the server.
 func ownFileError(err error) error {
-	return failure.Errorf(failure.TLS, "%w", err).WithHint("the exporter cannot use this file, so it asks the server nothing: correct ca_file, or cert_file and key_file, and who may read them")
+	return failure.Errorf(failure.TLS, "%w", err).WithHint("the exporter cannot use this file, so it asks the server nothing: " +
+		"correct ca_file, or cert_file and key_file, and who may read them")
 }
 
 func (w *CertificateWatch) last() *config.Peer {
@@ -119,12 +120,14 @@ func (w *CertificateWatch) recordFile(r *Record, served []*x509.Certificate) {
 func (w *CertificateWatch) recordUnserved(r *Record, f certificateFile, served []*x509.Certificate, anyLoaded bool) {
 	switch file := fmt.Sprintf("the %s certificate in %s", algorithmOf(f.leaf), f.path); {
 	case w.other.state == otherNone:
-		r.NoteOnce(fmt.Sprintf("the server does not serve %s, only one with %s: let the server load it too, or correct certificate_file", file, algorithmOf(served[0])))
+		r.NoteOnce(fmt.Sprintf("the server does not serve %s, only one with %s: let the server load it too, or correct certificate_file",
+			file, algorithmOf(served[0])))
 		if !anyLoaded {
 			r.Certificate.MatchesFile, r.Certificate.Stale = new(false), validityOf(served[0])
 		}
 	case !anyLoaded:
-		r.NoteOnce(fmt.Sprintf("the server serves a certificate with %s; whether it also serves %s cannot be seen", algorithmOf(served[0]), file))
+		r.NoteOnce(fmt.Sprintf("the server serves a certificate with %s; whether it also serves %s cannot be seen",
+			algorithmOf(served[0]), file))
 	}
 }
 

@@ -46,7 +46,8 @@ func (r *reach) note(record *Record) {
 		if errors.Is(a.err, syscall.ENETUNREACH) || errors.Is(a.err, syscall.EADDRNOTAVAIL) {
 			continue // this machine has no way there
 		}
-		record.NoteOnce(fmt.Sprintf("the %s address %s %s: clients that try it first lose time before they reach %s", familyOf(a.address), hostOf(a.address), a.outcome(), answered))
+		record.NoteOnce(fmt.Sprintf("the %s address %s %s: clients that try it first lose time before they reach %s",
+			familyOf(a.address), hostOf(a.address), a.outcome(), answered))
 	}
 }
 

@@ -43,7 +43,8 @@ func (f *front) serve(conn net.Conn) {
 	if header[0] == '<' {
 		rest := make([]byte, 4096)
 		conn.Read(rest) //nolint:errcheck,gosec // the header of the client's stream
-		exchangetest.Say("<stream:stream xmlns='jabber:client' xmlns:stream='" + nsStreams + "'><stream:features><starttls xmlns='" + nsStartTLS + "'/></stream:features>")(conn)
+		exchangetest.Say("<stream:stream xmlns='jabber:client' xmlns:stream='" + nsStreams + "'><stream:features><starttls xmlns='" +
+			nsStartTLS + "'/></stream:features>")(conn)
 		conn.Read(rest) //nolint:errcheck,gosec // <starttls/>
 		exchangetest.Say("<proceed xmlns='" + nsStartTLS + "'/>")(conn)
 		if _, err := io.ReadFull(conn, header); err != nil {
@@ -63,7 +64,8 @@ func (f *front) serve(conn net.Conn) {
 		f.long(conn)
 		return
 	}
-	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)}, cmp.Or(f.config, &tls.Config{Certificates: []tls.Certificate{f.shown}}))
+	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)},
+		cmp.Or(f.config, &tls.Config{Certificates: []tls.Certificate{f.shown}}))
 	buf := make([]byte, 512)
 	if n, _ := server.Read(buf); n > 0 && strings.HasPrefix(string(buf), "GET") {
 		io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the client may be gone
@@ -100,7 +102,13 @@ func (f *front) probes() map[string]func() error {
 		return &secondTries{servers: map[netip.Addr]*triedServer{{}: server}}
 	}
 	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust, tries: asked()}
-	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust, tries: asked()}
+	stream := &TLSServer{
+		Address:  "xmpp.test:5222",
+		StartTLS: XMPPClient,
+		Domain:   "xmpp.test",
+		Trust:    trust,
+		tries:    asked(),
+	}
 	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100, tries: asked()}
 	within := func(probe func(context.Context) error) func() error {
 		return func() error {
@@ -138,7 +146,8 @@ func TestClientHelloOfTwoPacketsIsTheReason(t *testing.T) {
 					f.connections = 0
 					err := probe()
 					wantReason(t, err, failure.TLS)
-					if err != nil && (!strings.Contains(err.Error(), "not one with it") || !strings.Contains(failure.HintOf(err), "two packets")) {
+					if err != nil &&
+						(!strings.Contains(err.Error(), "not one with it") || !strings.Contains(failure.HintOf(err), "two packets")) {
 						t.Errorf("%s, %s: %v, hint %q", way, kind, err, failure.HintOf(err))
 					}
 					if f.connections != want {
@@ -165,13 +174,19 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 			{long: ended, connections: 2, reason: failure.TLS}, {connections: 1}, {long: ended, connections: 2, reason: failure.TLS},
 		},
 		"a server that ends every connection": {
-			{every: ended, connections: 2, reason: failure.Closed}, {every: ended, connections: 1, reason: failure.Closed}, {connections: 1},
+			{every: ended, connections: 2, reason: failure.Closed},
+			{every: ended, connections: 1, reason: failure.Closed},
+			{connections: 1},
 		},
 		"a server that ends every handshake in order": {
-			{every: inOrder, connections: 2, reason: failure.Closed}, {every: inOrder, connections: 1, reason: failure.Closed}, {connections: 1},
+			{every: inOrder, connections: 2, reason: failure.Closed},
+			{every: inOrder, connections: 1, reason: failure.Closed},
+			{connections: 1},
 		},
 		"a server that hangs": {
-			{every: dropped, connections: 2, reason: failure.Timeout}, {every: dropped, connections: 1, reason: failure.Timeout}, {connections: 1},
+			{every: dropped, connections: 2, reason: failure.Timeout},
+			{every: dropped, connections: 1, reason: failure.Timeout},
+			{connections: 1},
 		},
 		"a slow server": {{delay: 3 * time.Second, connections: 2}, {delay: 3 * time.Second, connections: 1}, {connections: 1}},
 		"a slow server and a front": {
@@ -199,7 +214,8 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 						reason = failure.ReasonOf(err)
 					}
 					if reason != s.reason || f.connections != s.connections {
-						t.Errorf("%s, %s, probe %d: %v, %d connections; want %q, %d", name, kind, i+1, err, f.connections, s.reason, s.connections)
+						t.Errorf("%s, %s, probe %d: %v, %d connections; want %q, %d",
+							name, kind, i+1, err, f.connections, s.reason, s.connections)
 					}
 					time.Sleep(20 * time.Second) // what the front still does has ended
 				}
@@ -250,7 +266,11 @@ func TestServerThatHangsForAMomentIsUp(t *testing.T) {
 func TestAddressesOfANameHaveOutagesOfTheirOwn(t *testing.T) {
 	shown := exchangetest.Chain(exchangetest.Certificate{Name: "xmpp.test"}.Make(t))
 	synctest.Test(t, func(t *testing.T) {
-		fronts := map[string]*front{"192.0.2.1:5223": {shown: shown, long: ended}, "192.0.2.2:5223": {shown: shown}, "192.0.2.3:5223": {shown: shown, every: ended}}
+		fronts := map[string]*front{
+			"192.0.2.1:5223": {shown: shown, long: ended},
+			"192.0.2.2:5223": {shown: shown},
+			"192.0.2.3:5223": {shown: shown, every: ended},
+		}
 		want := map[string]failure.Reason{"192.0.2.1:5223": failure.TLS, "192.0.2.2:5223": "", "192.0.2.3:5223": failure.Closed}
 		server := &TLSServer{Address: "xmpp.test:5223", Trust: config.TLS{InsecureSkipVerify: true}}
 		for i, connections := range []int{2, 1, 1} { // the first probe of a working address asks for the other certificate
@@ -269,7 +289,8 @@ func TestAddressesOfANameHaveOutagesOfTheirOwn(t *testing.T) {
 					reason = failure.ReasonOf(err)
 				}
 				if reason != want[address] || f.connections != connections {
-					t.Errorf("probe %d at %s: %v, %d connections; want %q, %d", i+1, address, err, f.connections, want[address], connections)
+					t.Errorf("probe %d at %s: %v, %d connections; want %q, %d",
+						i+1, address, err, f.connections, want[address], connections)
 				}
 			}
 		}
