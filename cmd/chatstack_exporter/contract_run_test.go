@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -35,7 +36,10 @@ type shapes map[string]map[string]bool
 
 // named are the objects whose keys are names of things, which count as one.
 var named = []string{
-	"GET /api/v1/discovery 200[].labels", "state.json.values.docker/docker.containers", "state.json.values.problems.homes", "state.json.values.problems.well",
+	"GET /api/v1/discovery 200[].labels",
+	"state.json.values.docker/docker.containers",
+	"state.json.values.problems.homes",
+	"state.json.values.problems.well",
 	"state.json.history availability.span.latency",
 }
 
@@ -173,20 +177,32 @@ func (s *site) start() {
 	s.stop = sync.OnceFunc(func() { cancel(); must(s.T, <-ended) })
 }
 
+// send sends a request, and returns the status and the whole answer.
+func (s *site) send(method, path, body string) (status int, answer []byte) {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
+	must(s.T, err)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := s.client().Do(request)
+	must(s.T, err)
+	defer response.Body.Close() //nolint:errcheck // it is read to its end
+	answer, err = io.ReadAll(response.Body)
+	must(s.T, err)
+	return response.StatusCode, answer
+}
+
+func (s *site) client() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: s.network.Dial, DisableKeepAlives: true}}
+}
+
 // ask sends a request, whose JSON answer belongs to the contract, and returns the answer. path may have {names} for what is in it.
 func (s *site) ask(method, path, body string, with ...string) []byte {
 	s.Helper()
-	request, err := http.NewRequestWithContext(s.Context(), method, s.url+strings.NewReplacer(with...).Replace(path), strings.NewReader(body))
-	must(s.T, err)
-	request.Header.Set("Content-Type", "application/json")
-	client := http.Client{Transport: &http.Transport{DialContext: s.network.Dial, DisableKeepAlives: true}}
-	response, err := client.Do(request)
-	must(s.T, err)
-	content := discard(response.Body)
-	if response.StatusCode != http.StatusNoContent {
-		s.answers.addJSON(s.T, fmt.Sprintf("%s %s %d", method, path, response.StatusCode), content)
+	status, answer := s.send(method, strings.NewReplacer(with...).Replace(path), body)
+	if status != http.StatusNoContent {
+		s.answers.addJSON(s.T, fmt.Sprintf("%s %s %d", method, path, status), answer)
 	}
-	return content
+	return answer
 }
 
 // listen reads the first event of the stream.
@@ -194,8 +210,7 @@ func (s *site) listen() {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.url+"/api/v1/events", http.NoBody)
 	must(s.T, err)
-	client := http.Client{Transport: &http.Transport{DialContext: s.network.Dial, DisableKeepAlives: true}}
-	response, err := client.Do(request)
+	response, err := s.client().Do(request)
 	must(s.T, err)
 	defer response.Body.Close() //nolint:errcheck // a stream has no end
 	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
@@ -285,12 +300,7 @@ func (s *site) reload() {
 	must(s.T, err)
 	for _, content := range []string{string(right) + "pol: {}\n", string(right)} {
 		must(s.T, os.WriteFile(s.file, []byte(content), 0o600))
-		request, err := http.NewRequestWithContext(s.Context(), http.MethodPost, s.url+"/-/reload", http.NoBody)
-		must(s.T, err)
-		client := http.Client{Transport: &http.Transport{DialContext: s.network.Dial, DisableKeepAlives: true}}
-		response, err := client.Do(request)
-		must(s.T, err)
-		discard(response.Body)
+		s.send(http.MethodPost, "/-/reload", "")
 		time.Sleep(10 * time.Second)
 	}
 }
@@ -347,11 +357,12 @@ func variablesRead(t *testing.T) map[string]bool {
 	for _, name := range collectors.Variables() {
 		read[name] = true
 	}
-	options := app.Options{Log: slog.New(slog.DiscardHandler), Lookup: func(name string) (string, bool) { read[name] = true; return "", false }}
+	lookup := func(name string) (string, bool) { read[name] = true; return "", false }
+	options := app.Options{Log: slog.New(slog.DiscardHandler), Lookup: lookup}
 	options.RuntimeDirectory = app.RuntimeDirectory(options.Lookup)
 	refused := exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed })
 	none := "http://127.0.0.1:1"
-	//nolint:errcheck // nothing answers
-	app.Drill(refused, options, app.DrillOptions{Prometheus: none, Alertmanager: none, Exporter: none, DryRun: true}, func([]alertpath.Step) {}, func(string) {})
+	servers := app.DrillOptions{Prometheus: none, Alertmanager: none, Exporter: none, DryRun: true}
+	app.Drill(refused, options, servers, func([]alertpath.Step) {}, func(string) {}) //nolint:errcheck // nothing answers
 	return read
 }

@@ -252,7 +252,8 @@ func (d *declaration) look(node ast.Node) bool {
 	case *ast.KeyValueExpr:
 		d.mark(isKind(n.Key), n.Value)
 	case *ast.ValueSpec:
-		d.mark(slices.ContainsFunc(n.Names, func(name *ast.Ident) bool { return isKind(name) || strings.HasPrefix(name.Name, "kind") }), n.Values...)
+		isOne := func(name *ast.Ident) bool { return isKind(name) || strings.HasPrefix(name.Name, "kind") }
+		d.mark(slices.ContainsFunc(n.Names, isOne), n.Values...)
 	case *ast.SwitchStmt:
 		for _, clause := range n.Body.List {
 			d.mark(isKind(n.Tag), clause.(*ast.CaseClause).List...) //nolint:forcetypeassert // nothing else is in a switch
