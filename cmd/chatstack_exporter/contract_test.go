@@ -42,7 +42,7 @@ func golden(t *testing.T, name string, lines []string) {
 	have, err := os.ReadFile(path)
 	must(t, err)
 	if diff := cmp.Diff(strings.Split(strings.TrimSuffix(string(have), "\n"), "\n"), lines); diff != "" {
-		t.Errorf("%s: people rely on this; if the change is meant, name it in CHANGELOG.md and run make generate (-was +is):\n%s", path, diff)
+		t.Errorf("%s: if people may see this change, name it in CHANGELOG.md and run make generate (-was +is):\n%s", path, diff)
 	}
 }
 
