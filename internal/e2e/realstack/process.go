@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -454,15 +455,19 @@ func binary(tb testing.TB, program, debianPackage string) string {
 	return path
 }
 
-// freePort returns a free port of 127.0.0.1.
+// freePort returns a free port of 127.0.0.1. It is none that the kernel gives to connections and other listeners, since the server binds it
+// only a moment later.
 func freePort(tb testing.TB) int {
 	tb.Helper()
 	for {
-		l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
+		port := 20000 + rand.IntN(12768) //nolint:gosec // any port will do
+		l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", address(port))
+		switch {
+		case errors.Is(err, syscall.EADDRINUSE):
+			continue
+		case err != nil:
 			tb.Fatalf("find a free port: %v", err)
 		}
-		port := l.Addr().(*net.TCPAddr).Port
 		l.Close() //nolint:errcheck,gosec // it only held the port
 		if _, given := givenPorts.LoadOrStore(port, true); !given {
 			return port
