@@ -81,8 +81,11 @@ func (t *alert) rule(a *config.Alerts) rule {
 		delete(labels, "severity")
 	}
 	return rule{
-		Alert: t.name, Expr: t.expr, For: seconds(t.hold), KeepFiringFor: seconds(t.keep),
-		Labels: labels,
+		Alert:         t.name,
+		Expr:          t.expr,
+		For:           seconds(t.hold),
+		KeepFiringFor: seconds(t.keep),
+		Labels:        labels,
 		Annotations: map[string]string{
 			"summary": t.summary, "description": t.description,
 			"runbook_url": a.RunbookLink(t.name),

@@ -253,7 +253,8 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 		}
 		// What a person reads decides nothing.
 		byExporter := []string{
-			"ContainerRestarts.Window", "ContainerOOMKill.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over", "TargetUnstable.Critical.Over",
+			"ContainerRestarts.Window", "ContainerOOMKill.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over",
+			"TargetUnstable.Critical.Over",
 			"MostTargetsDown.Over", "DataVolumeInodes.Warning.Over", "DataVolumeInodes.Critical.Over",
 		}
 		judged := slices.Contains(byExporter, name)
@@ -295,7 +296,8 @@ func TestExpressionsAreReadable(t *testing.T) {
 			t.Fatal(err)
 		}
 		parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
-			if _, ok := node.(*parser.AggregateExpr); ok && slices.ContainsFunc(path, func(n parser.Node) bool { _, ok := n.(*parser.AggregateExpr); return ok }) {
+			if _, ok := node.(*parser.AggregateExpr); ok &&
+				slices.ContainsFunc(path, func(n parser.Node) bool { _, ok := n.(*parser.AggregateExpr); return ok }) {
 				t.Errorf("%s: an aggregation in an aggregation", &r)
 			}
 			return nil
@@ -304,7 +306,8 @@ func TestExpressionsAreReadable(t *testing.T) {
 			t.Errorf("%s: label_replace", &r)
 		}
 		if r.For != "" && !slices.Contains([]string{
-			"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "RelayUnwatched", "ScrapedTooSeldom", "ClockSkew", "DataVolumeFilling", "XMPPSessionsGone", "IRCUsersGone",
+			"XMPPAuthFailureRate", "ExporterDown", "RulesOutOfDate", "HonorLabelsOff", "RelayUnwatched", "ScrapedTooSeldom", "ClockSkew",
+			"DataVolumeFilling", "XMPPSessionsGone", "IRCUsersGone",
 		}, r.Alert) {
 			t.Errorf("%s: for: %s, although the exporter knows how long it has lasted", &r, r.For)
 		}
@@ -349,7 +352,8 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "HonorLabelsOff warning", "ScrapedTooSeldom warning",
+		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "HonorLabelsOff warning",
+			"ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue
 		case "chatstack:xmpp_auth_failures_per_minute": // the alerts aggregate it

@@ -83,7 +83,8 @@ var otherNames = []string{
 // TestDocumentsNameOnlySeriesThatThereAre holds every chatstack_ and chatstack: name in documents, configurations, runbooks and
 // dashboards against the metrics that the code declares and the series that the rules record.
 func TestDocumentsNameOnlySeriesThatThereAre(t *testing.T) {
-	known := map[string]bool{"chatstack_exporter_build_info": true, "chatstack_exporter_time_seconds": true} // the client library's, and one that a page gets late
+	// the client library's, and one that a page gets late
+	known := map[string]bool{"chatstack_exporter_build_info": true, "chatstack_exporter_time_seconds": true}
 	for _, name := range otherNames {
 		known[name] = true
 	}

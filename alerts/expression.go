@@ -80,31 +80,52 @@ const (
 func recorded(a *config.Alerts) []rule {
 	down := unlessExcused(a, "target", "chatstack_target_down_seconds")
 	problems := func(operator, severity string) string {
-		return acrossExporters(operator, fmt.Sprintf("%s unless %s == 1", latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
+		return acrossExporters(operator, fmt.Sprintf("%s unless %s == 1",
+			latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
 	}
 	rules := []rule{
 		{Record: targetDownAny, Expr: acrossExporters("max", down, nil)},
 		{Record: targetDownAll, Expr: acrossExporters("min", down, nil)},
 		{Record: targetPages, Expr: acrossExporters("max", latest(a, "chatstack_target_pages"), nil)},
 		// A container that has just come back still explains a target whose next probe is pending.
-		{Record: containerDown, Expr: containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback)))},
+		{
+			Record: containerDown,
+			Expr:   containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback))),
+		},
 		// The container that serves a target, also on an engine that another exporter watches.
-		{Record: targetElsewhere, Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
-			list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host"})},
+		{
+			Record: targetElsewhere,
+			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
+				list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host"}),
+		},
 		{Record: warningsAny, Expr: problems("max", Warning)},
 		{Record: criticalAll, Expr: problems("min", Critical)},
-		{Record: authFailureRate, Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window))},
+		{
+			Record: authFailureRate,
+			Expr:   fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window)),
+		},
 		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
-			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"), latest(a, `chatstack_container_info{role="xmpp"}`))},
-		{Record: volumeUsed, Expr: acrossExporters("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil)},
-		{Record: certificateEnd, Expr: acrossExporters("min", fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
-			seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint")},
+			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"),
+			latest(a, `chatstack_container_info{role="xmpp"}`))},
+		{
+			Record: volumeUsed,
+			Expr:   acrossExporters("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil),
+		},
+		{
+			Record: certificateEnd,
+			Expr: acrossExporters("min",
+				fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
+					seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint"),
+		},
 		// Bridges that an exporter leaves to the first of a pair, which does not check them.
 		{Record: relayLeft, Expr: acrossExporters("group", latest(a, `chatstack_target_left_to_first{kind="relay"}`), nil) +
 			fmt.Sprintf(" unless on (%s) %s", list(environment, "target"), latest(a, "chatstack_relay_session_up"))},
 		// A page that is not the exporter's is none.
-		{Record: exporterUp, Expr: acrossExporters("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels)},
+		{
+			Record: exporterUp,
+			Expr:   acrossExporters("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels),
+		},
 	}
 	// For a warning, one exporter with a low count is enough.
 	fewest := func(record, series, excused string, wanted bool) {

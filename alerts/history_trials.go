@@ -22,7 +22,8 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	begin := at(2) + 5
 	end := begin + hold + 4
 	fast, slow := 1.5*left/within, 0.4*left/within
-	falls := append(used(line(begin, limit, fast), step{from: end, value: limit - 0.1}), from(1, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steady(0)...))
+	falls := append(used(line(begin, limit, fast), step{from: end, value: limit - 0.1}),
+		from(1, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steady(0)...))
 	var edges []check
 	for _, n := range []int{begin + hold - 1, begin + hold, end - 1} {
 		edges = append(edges, check{n, n >= begin+hold})
@@ -32,11 +33,20 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 	slowly, more := line(begin, 1-0.4*left, slow), 1+0.4/(within/half+1)
 	later, sooner := begin+hold-at(1)+1, begin-at(1)-2
 	trials := []trial{
-		{name: "it fills faster later", series: used(slowly, step{from: later, value: slowly.value + slow*float64(later), by: more * slow}), checks: edges},
+		{
+			name:   "it fills faster later",
+			series: used(slowly, step{from: later, value: slowly.value + slow*float64(later), by: more * slow}),
+			checks: edges,
+		},
 		{name: "it fills slower later", series: used(
-			step{value: slowly.value + (1-more)*slow*float64(sooner), by: more * slow}, step{from: sooner, value: slowly.value + slow*float64(sooner), by: slow},
+			step{value: slowly.value + (1-more)*slow*float64(sooner), by: more * slow},
+			step{from: sooner, value: slowly.value + slow*float64(sooner), by: slow},
 		), checks: edges},
-		{name: "it fills, and exceeds the limit", series: falls, checks: append(slices.Clone(edges), check{end + keep - 1, true}, check{end + keep, false})},
+		{
+			name:   "it fills, and exceeds the limit",
+			series: falls,
+			checks: append(slices.Clone(edges), check{end + keep - 1, true}, check{end + keep, false}),
+		},
 		{name: "it exceeds the limit, and fills faster", series: used(line(begin, 1-0.4*left, slow)), checks: edges},
 		{name: "it is full, and stays so", series: used(steady(1)...), checks: []check{{begin + hold, false}}},
 	}
@@ -56,15 +66,31 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 		never = append(never, check{at(1+float64(n)/4) + first, false})
 	}
 	trials = append(trials, trial{name: "one large file", series: files(at(1) + first), checks: never},
-		trial{name: "one large file, and nothing is known of the time before", series: files(first), checks: []check{{first + at(1.45), false}}},
-		trial{name: "a large file after a long time", series: files(at(0.5), at(0.5)+at(2.05)), checks: []check{{at(0.5) + at(2.45), false}}})
+		trial{
+			name:   "one large file, and nothing is known of the time before",
+			series: files(first),
+			checks: []check{{first + at(1.45), false}},
+		},
+		trial{
+			name:   "a large file after a long time",
+			series: files(at(0.5), at(0.5)+at(2.05)),
+			checks: []check{{at(0.5) + at(2.45), false}},
+		})
 	// A file must be some way inside a half to make a trend of it.
 	share := 1.1 * (size + 0.01*left) / (6 * size * (within/half + 0.5))
 	inside := (1-math.Sqrt(1-4*share))/2 + 3/half
 	if apart := 0.24; int((apart-inside)*half) > hold+2 {
 		trials = append(trials,
-			trial{name: "two large files, the newer one long ago", series: files(at(0.3), at(0.3+apart)), checks: []check{{at(1.3+apart) - 2, true}}},
-			trial{name: "two large files, the older one long ago", series: files(at(0.3), at(2.3-apart)), checks: []check{{at(2.3 - inside), true}}})
+			trial{
+				name:   "two large files, the newer one long ago",
+				series: files(at(0.3), at(0.3+apart)),
+				checks: []check{{at(1.3+apart) - 2, true}},
+			},
+			trial{
+				name:   "two large files, the older one long ago",
+				series: files(at(0.3), at(2.3-apart)),
+				checks: []check{{at(2.3 - inside), true}},
+			})
 	}
 	return trials
 }
@@ -105,15 +131,39 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	if patience >= seen+4 && short[1]-short[0] > seen+4 {
 		fires := last + seen
 		trials = append(trials,
-			trial{name: "bursts below the limit", series: []input{bursts(0, "x", 0.995, short...)}, checks: []check{{fires, false}, {begin + n, false}}},
+			trial{
+				name:   "bursts below the limit",
+				series: []input{bursts(0, "x", 0.995, short...)},
+				checks: []check{{fires, false}, {begin + n, false}},
+			},
 			trial{name: "bursts above the limit", series: []input{bursts(0, "x", 1.005, short...)}, checks: []check{
 				{last - 1, false}, {fires, true}, {begin + n - 1 + keep, true}, {begin + n + keep, false},
 			}},
-			trial{name: "bursts over a longer time", series: []input{bursts(0, "x", 1.005, long...)}, checks: []check{{long[many-1] + seen, false}, {long[many-1] + n, false}}},
-			trial{name: "bursts on two hosts", series: []input{bursts(0, "x", 0.505, short...), bursts(0, "y", 0.5, short...)}, checks: []check{{fires, true}}},
-			trial{name: "one of two exporters sees bursts", series: []input{bursts(0, "x", 1.005, short...), count(1, "x", steady(before)...)}, checks: []check{{fires, true}}},
-			trial{name: "both exporters see bursts", series: []input{bursts(0, "x", 1.005, short...), bursts(1, "x", 1.005, short...)}, checks: []check{{fires, true}}},
-			trial{name: "each of two exporters sees few", series: []input{bursts(0, "x", 0.6, short...), bursts(1, "x", 0.6, short...)}, checks: []check{{fires, false}}},
+			trial{
+				name:   "bursts over a longer time",
+				series: []input{bursts(0, "x", 1.005, long...)},
+				checks: []check{{long[many-1] + seen, false}, {long[many-1] + n, false}},
+			},
+			trial{
+				name:   "bursts on two hosts",
+				series: []input{bursts(0, "x", 0.505, short...), bursts(0, "y", 0.5, short...)},
+				checks: []check{{fires, true}},
+			},
+			trial{
+				name:   "one of two exporters sees bursts",
+				series: []input{bursts(0, "x", 1.005, short...), count(1, "x", steady(before)...)},
+				checks: []check{{fires, true}},
+			},
+			trial{
+				name:   "both exporters see bursts",
+				series: []input{bursts(0, "x", 1.005, short...), bursts(1, "x", 1.005, short...)},
+				checks: []check{{fires, true}},
+			},
+			trial{
+				name:   "each of two exporters sees few",
+				series: []input{bursts(0, "x", 0.6, short...), bursts(1, "x", 0.6, short...)},
+				checks: []check{{fires, false}},
+			},
 			trial{name: "the server restarts its counter", series: []input{count(0, "x", slices.Concat(
 				bursts(0, "x", 0.995, short...).steps[:many], []step{{from: last - 2, value: 0}, {from: last, value: 1.5 * total / many}},
 			)...)}, checks: []check{{last - 1, false}, {fires, true}}})
@@ -121,10 +171,15 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 			return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
 		}
 		begins := fires + 2
-		// An excuse may be remembered for so long that the first burst leaves the window, so maintenance ends before the last burst is counted.
+		// An excuse may be remembered for so long that the first burst leaves the window,
+		// so maintenance ends before the last burst is counted.
 		ends := fires + 1 - p.within(a.Lookback)
 		trials = append(trials,
-			trial{name: "maintenance begins", series: excuse(step{value: lost}, step{from: begins, value: 1}), checks: []check{{begins + keep - 1, true}, {begins + keep, false}}},
+			trial{
+				name:   "maintenance begins",
+				series: excuse(step{value: lost}, step{from: begins, value: 1}),
+				checks: []check{{begins + keep - 1, true}, {begins + keep, false}},
+			},
 			trial{name: "maintenance ends", series: excuse(step{value: 1}, step{from: ends, value: lost}), checks: []check{
 				{ends - 1 + p.within(a.Lookback), false}, {ends - 1 + p.beyond(a.Lookback), true},
 			}})
@@ -132,8 +187,16 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	if s.Over < rate.Warning.Over && s.Over > 0 {
 		each := total / float64(n)
 		trials = append(trials,
-			trial{name: "a little below the limit", series: []input{count(0, "x", step{value: before, by: each * 0.99})}, checks: []check{{2 * n, false}}},
-			trial{name: "a little above the limit", series: []input{count(0, "x", step{value: before, by: each * 1.01})}, checks: []check{{n - 10, false}, {2 * n, true}}})
+			trial{
+				name:   "a little below the limit",
+				series: []input{count(0, "x", step{value: before, by: each * 0.99})},
+				checks: []check{{2 * n, false}},
+			},
+			trial{
+				name:   "a little above the limit",
+				series: []input{count(0, "x", step{value: before, by: each * 1.01})},
+				checks: []check{{n - 10, false}, {2 * n, true}},
+			})
 	}
 	return trials
 }
@@ -154,15 +217,38 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, g *config.GoneA
 	within, beyond := back-1+p.within(a.Lookback), back-1+p.beyond(a.Lookback)
 	early := least - 3 - hold
 	trials := []trial{
-		{name: "all leave, and one comes back", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: nobody + 1})...)}, checks: edges},
+		{
+			name:   "all leave, and one comes back",
+			series: []input{people(0, append(slices.Clone(gone), step{from: back, value: nobody + 1})...)},
+			checks: edges,
+		},
 		{name: "there were fewer", series: []input{people(0, step{value: usual - 1}, step{from: leaves, value: nobody})}, checks: silent},
 		{name: "one stays", series: []input{people(0, step{value: usual}, step{from: leaves, value: nobody + 1})}, checks: silent},
-		{name: "one of two exporters sees nobody", series: []input{people(0, gone...), people(1, steady(usual)...)}, checks: []check{{fires, true}}},
+		{
+			name:   "one of two exporters sees nobody",
+			series: []input{people(0, gone...), people(1, steady(usual)...)},
+			checks: []check{{fires, true}},
+		},
 		{name: "both exporters see nobody", series: []input{people(0, gone...), people(1, gone...)}, checks: []check{{fires, true}}},
-		{name: "two exporters see half as many", series: []input{people(0, step{value: usual / 2.5}, step{from: leaves, value: nobody}), people(1, step{value: usual / 2.5}, step{from: leaves, value: nobody})}, checks: silent},
-		{name: "all scrapes are lost", series: []input{people(0, append(slices.Clone(gone), step{from: back, value: lost})...)}, checks: []check{{within + keep, true}, {beyond + keep, false}}},
-		{name: "maintenance begins", series: excused(step{value: lost}, step{from: back, value: 1}), checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}}},
-		{name: "maintenance ends", series: excused(step{value: lost}, step{from: leaves - 1, value: 1}, step{from: back, value: lost}), checks: []check{{within + hold, false}, {beyond + hold, true}}},
+		{name: "two exporters see half as many", series: []input{
+			people(0, step{value: usual / 2.5}, step{from: leaves, value: nobody}),
+			people(1, step{value: usual / 2.5}, step{from: leaves, value: nobody}),
+		}, checks: silent},
+		{
+			name:   "all scrapes are lost",
+			series: []input{people(0, append(slices.Clone(gone), step{from: back, value: lost})...)},
+			checks: []check{{within + keep, true}, {beyond + keep, false}},
+		},
+		{
+			name:   "maintenance begins",
+			series: excused(step{value: lost}, step{from: back, value: 1}),
+			checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}},
+		},
+		{
+			name:   "maintenance ends",
+			series: excused(step{value: lost}, step{from: leaves - 1, value: 1}, step{from: back, value: lost}),
+			checks: []check{{within + hold, false}, {beyond + hold, true}},
+		},
 	}
 	around := []check{{fires - 1, false}, {fires, true}}
 	if hold > 5 {
@@ -170,10 +256,18 @@ func goneTrials(a *config.Alerts, t *alert, name, excuse string, g *config.GoneA
 			step{from: leaves + 2, value: lost}, step{from: leaves + 4, value: nobody})...)}})
 	}
 	if early > least/2+hold {
-		trials = append(trials, trial{name: "after a few hours", series: []input{people(0, step{value: usual}, step{from: early, value: nobody})}, checks: []check{{least - 2 + hold, false}, {least - 1 + hold, true}}})
+		trials = append(trials, trial{
+			name:   "after a few hours",
+			series: []input{people(0, step{value: usual}, step{from: early, value: nobody})},
+			checks: []check{{least - 2 + hold, false}, {least - 1 + hold, true}},
+		})
 	}
 	if ends := 2*leaves - 1; hold < least/2 {
-		trials = append(trials, trial{name: "nobody comes back", series: []input{people(0, gone...)}, checks: []check{{ends - 1 + keep, true}, {ends + keep, false}}})
+		trials = append(trials, trial{
+			name:   "nobody comes back",
+			series: []input{people(0, gone...)},
+			checks: []check{{ends - 1 + keep, true}, {ends + keep, false}},
+		})
 	}
 	return trials
 }
@@ -196,16 +290,33 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 		{name: "a server splits and comes back", series: []input{servers(0, then(step{from: back, value: 3})...)}, checks: []check{
 			{split - 1, false}, {fires - 1, false}, {fires, true}, {back + keep - 1, true}, {back + keep, false},
 		}},
-		{name: "one of two exporters sees it", series: []input{servers(0, gone...), servers(1, steady(3)...)}, checks: []check{{fires, true}}},
+		{
+			name:   "one of two exporters sees it",
+			series: []input{servers(0, gone...), servers(1, steady(3)...)},
+			checks: []check{{fires, true}},
+		},
 		{name: "both exporters see it", series: []input{servers(0, gone...), servers(1, gone...)}, checks: []check{{fires, true}}},
 		{name: "one is added", series: []input{servers(0, step{value: 3}, step{from: split, value: 4})}, checks: []check{{fires, false}}},
-		{name: "all scrapes are lost", series: []input{servers(0, then(step{from: back, value: lost})...)}, checks: []check{{within + keep, true}, {beyond + keep, false}}},
-		{name: "maintenance begins", series: excused(step{value: lost}, step{from: back, value: 1}), checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}}},
-		{name: "maintenance ends", series: excused(step{value: lost}, step{from: split - 1, value: 1}, step{from: back, value: lost}), checks: []check{{within + hold, false}, {beyond + hold, true}}},
+		{
+			name:   "all scrapes are lost",
+			series: []input{servers(0, then(step{from: back, value: lost})...)},
+			checks: []check{{within + keep, true}, {beyond + keep, false}},
+		},
+		{
+			name:   "maintenance begins",
+			series: excused(step{value: lost}, step{from: back, value: 1}),
+			checks: []check{{back - 1, true}, {back + keep - 1, true}, {back + keep, false}},
+		},
+		{
+			name:   "maintenance ends",
+			series: excused(step{value: lost}, step{from: split - 1, value: 1}, step{from: back, value: lost}),
+			checks: []check{{within + hold, false}, {beyond + hold, true}},
+		},
 	}
 	if hold > 5 {
-		trials = append(trials, trial{name: "two scrapes are lost", checks: []check{{fires - 1, false}, {fires, true}}, series: []input{servers(0, then(
-			step{from: split + 2, value: lost}, step{from: split + 4, value: 2})...)}})
+		trials = append(trials,
+			trial{name: "two scrapes are lost", checks: []check{{fires - 1, false}, {fires, true}}, series: []input{servers(0, then(
+				step{from: split + 2, value: lost}, step{from: split + 4, value: 2})...)}})
 	}
 	return trials
 }

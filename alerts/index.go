@@ -82,7 +82,9 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		"BackupOld":          warning(a.BackupOld),
 		"ContainerOOMKill":   {"1 or more within " + inWords(a.ContainerOOMKill.Window), none},
 		"XMPPAuthFailuresSustained": {
-			fmt.Sprintf("over %d a minute, averaged over %s", a.XMPPAuthFailuresSustained.Over, inWords(a.XMPPAuthFailuresSustained.Window)), none,
+			fmt.Sprintf("over %d a minute, averaged over %s",
+				a.XMPPAuthFailuresSustained.Over, inWords(a.XMPPAuthFailuresSustained.Window)),
+			none,
 		},
 		"XMPPSessionsGone":   gone(a.XMPPSessionsGone),
 		"IRCUsersGone":       gone(a.IRCUsersGone),
@@ -108,7 +110,8 @@ func thresholds(a *config.Alerts) map[string][2]string {
 			fmt.Sprintf("over %d %% of them", a.TargetUnstable.Critical.Over),
 		},
 		"MostTargetsDown": {
-			fmt.Sprintf("over %d %%", a.MostTargetsDown.Over) + " of the targets for " + inWords(a.MostTargetsDown.Warning.For), "for " + inWords(a.MostTargetsDown.Critical.For),
+			fmt.Sprintf("over %d %%", a.MostTargetsDown.Over) + " of the targets for " + inWords(a.MostTargetsDown.Warning.For),
+			"for " + inWords(a.MostTargetsDown.Critical.For),
 		},
 		"TargetDown":                {after(a.TargetDown.Warning.For), after(a.TargetDown.Critical.For)},
 		"XMPPAuthSourceMissing":     warning(a.XMPPAuthSourceMissing),
@@ -124,23 +127,30 @@ func thresholds(a *config.Alerts) map[string][2]string {
 		},
 		"UpstreamSeriesDropped": warning(a.UpstreamSeriesDropped),
 		"PlaceholderCredential": warning(a.PlaceholderCredential),
-		"BridgeNotRelaying":     critical(a.BridgeNotRelaying), "BridgeSlow": warning(a.BridgeSlow), "RelaySessionDown": warning(a.RelaySessionDown),
-		"RelayUnwatched": warning(a.RelayUnwatched),
+		"BridgeNotRelaying":     critical(a.BridgeNotRelaying), "BridgeSlow": warning(a.BridgeSlow),
+		"RelaySessionDown": warning(a.RelaySessionDown),
+		"RelayUnwatched":   warning(a.RelayUnwatched),
 		"ExporterDown": {
 			"one of several exporters: " + after(a.ExporterDown.Warning.For),
-			"no exporter left in an environment that had one within " + inWords(a.ExporterDown.Remember) + ", or none known at all: " + after(a.ExporterDown.Critical.For),
+			"no exporter left in an environment that had one within " + inWords(a.ExporterDown.Remember) + ", or none known at all: " +
+				after(a.ExporterDown.Critical.For),
 		},
 		"PollStalled":        {none, after(a.PollStalled.After)},
 		"ConfigReloadFailed": warning(a.ConfigReloadFailed),
 		"MonitoringGap": {
-			"overdue probes, a `container:` that no engine has, or no container with a role of " + strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For), none,
+			"overdue probes, a `container:` that no engine has, or no container with a role of " +
+				strings.Join(a.MonitoringGap.Roles, ", ") + ": " + after(a.MonitoringGap.For),
+			none,
 		},
-		"HonorLabelsOff":   warning(a.HonorLabelsOff),
-		"ScrapedTooSeldom": {fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, inWords(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For), none},
-		"ClockSkew":        {"over " + inWords(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
-		"RulesOutOfDate":   warning(a.RulesOutOfDate),
-		DrillAlert:         {"during a drill, with the severity that it asks for, by default none", none},
-		"Watchdog":         {"always, with severity none", none},
+		"HonorLabelsOff": warning(a.HonorLabelsOff),
+		"ScrapedTooSeldom": {
+			fmt.Sprintf("fewer than %d scrapes in %s, ", fewestScrapes, inWords(fewestScrapes*a.Lookback)) + after(a.ScrapedTooSeldom.For),
+			none,
+		},
+		"ClockSkew":      {"over " + inWords(a.ClockSkew.Over) + " apart, " + after(a.ClockSkew.For), none},
+		"RulesOutOfDate": warning(a.RulesOutOfDate),
+		DrillAlert:       {"during a drill, with the severity that it asks for, by default none", none},
+		"Watchdog":       {"always, with severity none", none},
 	}
 }
 

@@ -36,6 +36,7 @@ func WriteManifest(w io.Writer, a config.Alerts) error {
 		}
 		m.Spec.Groups = append(m.Spec.Groups, one.Groups...)
 	}
-	return write(w, "The rules of chatstack_exporter for the Prometheus Operator. Generated from the settings under alerts: in exporter.yaml:\n"+
-		"#   chatstack_exporter rules --kubernetes --config.file=exporter.yaml >prometheusrule.yaml", m)
+	return write(w,
+		"The rules of chatstack_exporter for the Prometheus Operator. Generated from the settings under alerts: in exporter.yaml:\n"+
+			"#   chatstack_exporter rules --kubernetes --config.file=exporter.yaml >prometheusrule.yaml", m)
 }

@@ -23,7 +23,8 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 					pages[k].value = lost
 				}
 			}
-			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...), from(i, "chatstack_exporter_build_info", nil, pages...))
+			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...),
+				from(i, "chatstack_exporter_build_info", nil, pages...))
 		}
 		return list
 	}
@@ -40,16 +41,25 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 				name: "both, while something else is up", checks: silent,
 				series: append(ups(down, down), from(0, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)),
 			},
-			{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)}, checks: silent},
+			{name: "another job", series: []input{
+				from(0, "up", map[string]string{"job": a.Job + "2"}, down...),
+				from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...),
+			}, checks: silent},
 		}
 	}
 	gone := []step{{value: 1}, {from: rise, value: lost}, {from: end, value: 1}}
 	// vanishes is an exporter that is known no longer for a while, beside another one that differs by a label.
 	vanishes := func(name string, checks []check) trial {
 		series := append(with(map[string]string{name: "a"}, ups(gone)), with(map[string]string{name: "b"}, ups(steady(1)))...)
-		return trial{name: name + " without an exporter", series: series, checks: checks, alone: true}
+		return trial{
+			name:   name + " without an exporter",
+			series: series,
+			checks: checks,
+			alone:  true,
+		}
 	}
-	long := append(with(map[string]string{"env": "a"}, ups([]step{{value: 1}, {from: rise, value: lost}})), with(map[string]string{"env": "b"}, ups(steady(1)))...)
+	long := append(with(map[string]string{"env": "a"}, ups([]step{{value: 1}, {from: rise, value: lost}})),
+		with(map[string]string{"env": "b"}, ups(steady(1)))...)
 	page := func(steps ...step) input {
 		return from(0, "chatstack_exporter_build_info", nil, steps...)
 	}
@@ -60,26 +70,52 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		{name: "the only one", series: ups(down), checks: edges},
 		{name: "one of two", series: ups(down, steady(1)), checks: silent},
 		{name: "both", series: ups(down, down), checks: edges},
-		{name: "its page is another one", series: []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}, checks: edges},
 		{
-			name: "its page is another one, beside another environment", checks: edges, alone: true,
-			series: append(with(map[string]string{"env": "a"}, []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}), with(map[string]string{"env": "b"}, ups(steady(1)))...),
+			name:   "its page is another one",
+			series: []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)},
+			checks: edges,
 		},
-		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), page(steady(1)...)}, checks: silent},
+		{
+			name:   "its page is another one, beside another environment",
+			checks: edges,
+			alone:  true,
+			series: append(with(map[string]string{"env": "a"},
+				[]input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}),
+				with(map[string]string{"env": "b"}, ups(steady(1)))...),
+		},
+		{
+			name:   "another job",
+			series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), page(steady(1)...)},
+			checks: silent,
+		},
 		vanishes("cluster", edges), vanishes("env", edges), vanishes("part", edges), vanishes("version", silent),
 		{name: "one of a pair is known no longer", series: ups(gone, steady(1)), checks: silent},
-		{name: "another job is known no longer", series: append(ups(steady(1)), from(1, "up", map[string]string{"job": a.Job + "2", "part": "x"}, gone...)), checks: silent},
+		{
+			name:   "another job is known no longer",
+			series: append(ups(steady(1)), from(1, "up", map[string]string{"job": a.Job + "2", "part": "x"}, gone...)),
+			checks: silent,
+		},
 		{name: "none was ever scraped", checks: []check{{p.ceil(hold) - 1, false}, {p.ceil(hold), true}}, alone: true},
 		{
-			name: "none is known", alone: true, series: []input{page(step{value: 1}, step{from: 1, value: lost})},
+			name:   "none is known",
+			alone:  true,
+			series: []input{page(step{value: 1}, step{from: 1, value: lost})},
 			checks: []check{{p.ceil(hold), false}, {1 + p.ceil(hold), true}},
 		},
-		{name: "the only one has been down for long", alone: true, series: both, checks: []check{{1 + p.ceil(hold) + 20, true}}},
+		{
+			name:   "the only one has been down for long",
+			alone:  true,
+			series: both,
+			checks: []check{{1 + p.ceil(hold) + 20, true}},
+		},
 	}
 	// A day has too many rounds to be tried.
 	if n := p.within(a.ExporterDown.Remember); n < 200 && n > p.ceil(hold) {
 		trials = append(trials, trial{
-			name: "an environment is removed", alone: true, series: long, checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(a.ExporterDown.Remember) + keep, false}},
+			name:   "an environment is removed",
+			alone:  true,
+			series: long,
+			checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(a.ExporterDown.Remember) + keep, false}},
 		})
 	}
 	return trials
@@ -118,13 +154,26 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 		},
 		{
 			name: "the other does not leave it any more", series: []input{leaves(1, "relay", left...)},
-			checks: []check{{p.ceil(t.hold) - 1, false}, {p.ceil(t.hold), true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false}},
+			checks: []check{
+				{p.ceil(t.hold) - 1, false},
+				{p.ceil(t.hold), true},
+				{end - 1 + p.within(a.Lookback) + keep, true},
+				{end - 1 + p.beyond(a.Lookback) + keep, false},
+			},
 		},
 		{name: "one side of it is checked", series: []input{leaves(1, "relay", steady(1)...), checks("irc", steady(0)...)}, checks: silent},
 		{name: "nobody leaves it to another", series: []input{checks("irc", gone...)}, checks: silent},
 		{name: "another kind is left", series: []input{leaves(1, "irc_tls", steady(1)...)}, checks: silent},
-		{name: "two leave it", series: []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)}, checks: []check{{fires, true}}},
-		{name: "another target is checked", series: []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))}, checks: []check{{fires, true}}},
+		{
+			name:   "two leave it",
+			series: []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "another target is checked",
+			series: []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))},
+			checks: []check{{fires, true}},
+		},
 	}
 	// An exporter that checks cannot tell whether messages cross.
 	blind := func(name string, steps ...step) input {
@@ -135,7 +184,8 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 	told := rise + p.ceil(t.hold)
 	trials = append(trials,
 		trial{
-			name: "a check finds out nothing", series: []input{blind("seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
+			name:   "a check finds out nothing",
+			series: []input{blind("seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
 			checks: []check{{told - 1, false}, {told, true}, {told + 1 + keep, true}, {told + 2 + keep, false}},
 		},
 		trial{name: "the check has another problem", series: []input{anotherProblem}, checks: []check{{told + 5, false}}},
@@ -148,7 +198,9 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 			continue
 		}
 		trials = append(trials, trial{
-			name: "another " + label + " checks its own", checks: []check{{fires, true}}, series: []input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))},
+			name:   "another " + label + " checks its own",
+			checks: []check{{fires, true}},
+			series: []input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))},
 		})
 	}
 	return trials
@@ -169,11 +221,22 @@ func checksumTrials(a *config.Alerts, t *alert) []trial {
 			name:   "other rules for a while",
 			series: []input{info(0, "other", step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost})},
 			checks: []check{
-				{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false},
+				{fires - 1, false},
+				{fires, true},
+				{end - 1 + p.within(a.Lookback) + keep, true},
+				{end - 1 + p.beyond(a.Lookback) + keep, false},
 			},
 		},
-		{name: "both exporters have others", series: []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)}, checks: []check{{fires, true}}},
-		{name: "one of two exporters has others", series: []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)}, checks: []check{{fires, true}}},
+		{
+			name:   "both exporters have others",
+			series: []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "one of two exporters has others",
+			series: []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)},
+			checks: []check{{fires, true}},
+		},
 	}
 }
 
@@ -206,12 +269,26 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
 	least, most := rise-2+s.pace.floor(a.PollStalled.After), rise+s.pace.ceil(a.PollStalled.After)
 	return append(s.trials(),
-		trial{name: "its clock goes on", series: clock(step{value: now, by: tick}, step{from: rise, value: late, by: tick}), checks: []check{{rise - 1, false}, {rise, true}}},
-		trial{name: "its clock is set back", series: clock(step{value: late, by: tick}, step{from: rise, value: now, by: tick}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
-		trial{name: "its clock is lost", series: lostClock, checks: []check{{within + s.pace.ceil(s.keep), true}, {beyond + s.pace.ceil(s.keep), false}}},
+		trial{
+			name:   "its clock goes on",
+			series: clock(step{value: now, by: tick}, step{from: rise, value: late, by: tick}),
+			checks: []check{{rise - 1, false}, {rise, true}},
+		},
+		trial{
+			name:   "its clock is set back",
+			series: clock(step{value: late, by: tick}, step{from: rise, value: now, by: tick}),
+			checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}},
+		},
+		trial{
+			name:   "its clock is lost",
+			series: lostClock,
+			checks: []check{{within + s.pace.ceil(s.keep), true}, {beyond + s.pace.ceil(s.keep), false}},
+		},
 		trial{
 			name: "its clock is another one than Prometheus'", checks: []check{{rise, false}},
-			series: []input{from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: tick})},
+			series: []input{
+				from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: tick}),
+			},
 		},
 		trial{
 			name: "its page stands still", checks: []check{{least, false}, {most, true}},
@@ -221,12 +298,17 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 			name: "it returns the same page from the first scrape on", series: clock(step{value: lost}, step{from: rise, value: now}),
 			checks: []check{{rise - 1 + s.pace.floor(a.PollStalled.After), false}, {most, true}},
 		},
-		trial{name: "every other scrape is lost, and its page stands still", series: clock(seldom(2, now, 0)...), checks: []check{{most + 1, true}}},
+		trial{
+			name:   "every other scrape is lost, and its page stands still",
+			series: clock(seldom(2, now, 0)...),
+			checks: []check{{most + 1, true}},
+		},
 		trial{name: "every other scrape is lost", series: clock(seldom(2, now-after, 1)...), checks: []check{{most + 1, false}}},
 		trial{name: "one scrape in the time", series: clock(seldom(most, now, 0)...), checks: []check{{2*most - 1, false}}},
 		trial{
 			name: "another exporter's page that it reads stands still", checks: []check{{most, false}},
-			series: append(clock(step{value: now, by: tick}), from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(now)...)),
+			series: append(clock(step{value: now, by: tick}),
+				from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(now)...)),
 		})
 }
 
@@ -242,17 +324,32 @@ func labelTrials(a *config.Alerts, t *alert) []trial {
 	}
 	trials := []trial{
 		{name: "all labels arrive", series: []input{ours(0, steady(1)...)}, checks: []check{{fires + 2, false}}},
-		{name: "one of two exporters", series: []input{ours(0, steady(1)...), overwritten(1, "container", steady(1)...)}, checks: []check{{fires, true}}},
-		{name: "both exporters", series: []input{overwritten(0, "endpoint", steady(1)...), overwritten(1, "endpoint", steady(1)...)}, checks: []check{{fires, true}}, each: true},
+		{
+			name:   "one of two exporters",
+			series: []input{ours(0, steady(1)...), overwritten(1, "container", steady(1)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "both exporters",
+			series: []input{overwritten(0, "endpoint", steady(1)...), overwritten(1, "endpoint", steady(1)...)},
+			checks: []check{{fires, true}},
+			each:   true,
+		},
 	}
 	end := fires + 2
 	for _, label := range slices.Sorted(maps.Keys(LabelCheck())) {
 		trials = append(trials, trial{
 			name: label + " is overwritten",
 			series: []input{
-				ours(0, step{value: 1}, step{from: rise, value: lost}, step{from: end, value: 1}), overwritten(0, label, step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost}),
+				ours(0, step{value: 1}, step{from: rise, value: lost}, step{from: end, value: 1}),
+				overwritten(0, label, step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost}),
 			},
-			checks: []check{{fires - 1, false}, {fires, true}, {end - 1 + p.within(a.Lookback) + keep, true}, {end - 1 + p.beyond(a.Lookback) + keep, false}},
+			checks: []check{
+				{fires - 1, false},
+				{fires, true},
+				{end - 1 + p.within(a.Lookback) + keep, true},
+				{end - 1 + p.beyond(a.Lookback) + keep, false},
+			},
 		})
 	}
 	lostAt := fires + 2
@@ -280,7 +377,8 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	enough, tooFew := p.floor(a.Lookback), p.ceil(window)/(fewestScrapes-1)+1
 	last := begin + rounds + hold + 2*tooFew
 	seldom := from(0, "up", job, every(tooFew, last+1)...)
-	// again is when there are enough scrapes again if they are in each round after the last, with those at the edge of the window or without.
+	// again is when there are enough scrapes again if they are in each round after the last,
+	// with those at the edge of the window or without.
 	again := func(edge config.Duration) int {
 		for n := last + 1; ; n++ {
 			count := n - last
@@ -295,13 +393,30 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 		}
 	}
 	return []trial{
-		{name: "scrapes as far apart as may be", series: []input{from(0, "up", job, every(enough, last+1)...)}, checks: []check{{last - 1, false}, {last, false}}},
+		{
+			name:   "scrapes as far apart as may be",
+			series: []input{from(0, "up", job, every(enough, last+1)...)},
+			checks: []check{{last - 1, false}, {last, false}},
+		},
 		{name: "scrapes a little further apart", series: []input{seldom}, checks: []check{{hold - 1, false}, {hold, true}, {last, true}}},
-		{name: "another job", series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, last+1)...)}, checks: []check{{last, false}}},
-		{name: "an exporter is found", series: []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})}, checks: []check{{rise + hold - 1, false}, {rise + hold, false}, {last, false}}},
+		{
+			name:   "another job",
+			series: []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, last+1)...)},
+			checks: []check{{last, false}},
+		},
+		{
+			name:   "an exporter is found",
+			series: []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})},
+			checks: []check{{rise + hold - 1, false}, {rise + hold, false}, {last, false}},
+		},
 		{name: "an exporter is down", series: []input{from(0, "up", job, steady(0)...)}, checks: []check{{last, false}}},
 		{name: "one of two exporters", series: []input{seldom, from(1, "up", job, steady(1)...)}, checks: []check{{last, true}}},
-		{name: "both exporters", series: []input{seldom, from(1, "up", job, every(tooFew, last+1)...)}, checks: []check{{last, true}}, each: true},
+		{
+			name:   "both exporters",
+			series: []input{seldom, from(1, "up", job, every(tooFew, last+1)...)},
+			checks: []check{{last, true}},
+			each:   true,
+		},
 		{
 			name: "scrapes are close again", checks: []check{{last, true}, {again(1) - 1 + keep, true}, {again(0) + keep, false}},
 			series: []input{from(0, "up", job, append(every(tooFew, last+1), step{from: last + 1, value: 1})...)},
@@ -328,7 +443,12 @@ func clockTrials(a *config.Alerts, t *alert) []trial {
 		{name: "ahead by no more", series: apart(limit), checks: []check{{fires, false}}},
 		{name: "behind by no more", series: apart(-limit), checks: []check{{fires, false}}},
 		{name: "one of two exporters", series: []input{clock(0, ahead(0, 0)), clock(1, ahead(0, 2*limit))}, checks: []check{{fires, true}}},
-		{name: "both exporters", series: []input{clock(0, ahead(0, 2*limit)), clock(1, ahead(0, 2*limit))}, checks: []check{{fires, true}}, each: true},
+		{
+			name:   "both exporters",
+			series: []input{clock(0, ahead(0, 2*limit)), clock(1, ahead(0, 2*limit))},
+			checks: []check{{fires, true}},
+			each:   true,
+		},
 		{name: "on a page that the exporter reads", series: []input{foreign}, checks: []check{{fires, false}}},
 	}
 }

@@ -141,21 +141,42 @@ func (s *subject) trials() []trial {
 	silent, firing := rise+max(p.ceil(s.hold)-2, -1), rise+p.floor(s.hold)
 	end := firing + 2
 	list := []trial{
-		{name: "it turns bad and good again", series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), checks: []check{
-			{rise - 1, false}, {silent, false}, {firing, true}, {end + keep - 1, true}, {end + keep, false},
-		}},
-		{name: "all scrapes are lost from then on", series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: lost}), checks: []check{
-			{end - 1 + p.within(s.lookback) + keep, true}, {end - 1 + p.beyond(s.lookback) + keep, false},
-		}},
-		{name: "one of two exporters finds it", series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.good)...)), checks: []check{
-			{firing, !s.all},
-		}},
-		{name: "both exporters find it", series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)), checks: []check{
-			{firing, true},
-		}, each: s.each},
-		{name: "neither exporter finds it", series: slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)), checks: []check{
-			{firing, false},
-		}},
+		{
+			name:   "it turns bad and good again",
+			series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}),
+			checks: []check{
+				{rise - 1, false}, {silent, false}, {firing, true}, {end + keep - 1, true}, {end + keep, false},
+			},
+		},
+		{
+			name:   "all scrapes are lost from then on",
+			series: s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: lost}),
+			checks: []check{
+				{end - 1 + p.within(s.lookback) + keep, true}, {end - 1 + p.beyond(s.lookback) + keep, false},
+			},
+		},
+		{
+			name:   "one of two exporters finds it",
+			series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.good)...)),
+			checks: []check{
+				{firing, !s.all},
+			},
+		},
+		{
+			name:   "both exporters find it",
+			series: slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)),
+			checks: []check{
+				{firing, true},
+			},
+			each: s.each,
+		},
+		{
+			name:   "neither exporter finds it",
+			series: slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)),
+			checks: []check{
+				{firing, false},
+			},
+		},
 	}
 	lostAt := firing + 2
 	around := []check{{lostAt - 1, true}, {lostAt, true}, {lostAt + 1, true}, {lostAt + 2, true}}
@@ -197,7 +218,8 @@ func (s *subject) gateTrials(i int, g gate, change, keep int) []trial {
 		list = append(list, trial{name: fmt.Sprintf(name, what), series: series, checks: checks})
 	}
 	if !math.IsNaN(g.shut) {
-		add("%s begins to hold it back", g.open, g.shut, check{change - 1, true}, check{change + keep - 1, true}, check{change + keep, false})
+		add("%s begins to hold it back",
+			g.open, g.shut, check{change - 1, true}, check{change + keep - 1, true}, check{change + keep, false})
 	}
 	if !math.IsNaN(g.open) {
 		add("%s no longer holds it back", g.shut, g.open, check{change - 1, false}, check{change + wait, true})
@@ -295,7 +317,8 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 				fires = 1
 			}
 			c.Checks = append(c.Checks, trialCheck{
-				Expr:     fmt.Sprintf(`count(ALERTS{alertname=%q,severity=%q,alertstate="firing"%s}) or vector(0)`, t.name, t.severity, env),
+				Expr: fmt.Sprintf(`count(ALERTS{alertname=%q,severity=%q,alertstate="firing"%s}) or vector(0)`,
+					t.name, t.severity, env),
 				EvalTime: (time.Duration(check.round) * interval.Std()).String(), Samples: []trialSample{{"{}", fires}},
 			})
 		}

@@ -90,7 +90,11 @@ func writeYAML(t *testing.T, path string, content any) {
 // equivalent are changes that change nothing of when an alert fires, with the reason: by the rule, and by what was
 // changed in it.
 var equivalent = []struct{ rule, changed, why string }{
-	{"chatstack:exporter_up", `^keep (job|branch|goarch|goos|goversion|revision|tags|version) in max without `, "0 and 1 are compared by environment, or are 0 together"},
+	{
+		"chatstack:exporter_up",
+		`^keep (job|branch|goarch|goos|goversion|revision|tags|version) in max without `,
+		"0 and 1 are compared by environment, or are 0 together",
+	},
 	{"chatstack:exporter_up", `^max without .* to sum$`, "0 and 1 are 0 together if all are"},
 	{"ExporterDown critical", `^range of chatstack:exporter_up: 24h`, "a day has too many rounds to be tried; other settings are"},
 	{"ClockSkew warning", `^no target="" in `, "the other side of the difference has it"},
@@ -98,7 +102,11 @@ var equivalent = []struct{ rule, changed, why string }{
 	{"Watchdog none", `^1 to |^keep_firing_for`, "it fires whatever the value is, and never ends"},
 	{"XMPPAuthFailure(Rate|sSustained) .*", `^> to >= of `, "no rate is exactly the limit"},
 	{"DataVolumeFilling warning", `^> to >= of `, "a volume that fills is not at the limit for long, and a full one has DataVolumeUsage"},
-	{"(XMPPSessions|IRCUsers)Gone warning", `^range of .*: 24h0m0s to `, "a day has too many rounds to be tried; TestAlertsLookBackForADay tries it"},
+	{
+		"(XMPPSessions|IRCUsers)Gone warning",
+		`^range of .*: 24h0m0s to `,
+		"a day has too many rounds to be tried; TestAlertsLookBackForADay tries it",
+	},
 	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|label_check|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused|xmpp_sessions_excused|irc_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
 	{"TLSCertificateExpiry .*", `^\* to / of 0 \* `, "it is 0 either way"},
 	{"chatstack:relay_left_unchecked", `^last_over_time.* to (max|min)_over_time$`, "it compares no value"},
@@ -132,7 +140,12 @@ func catchMutants(t *testing.T, a config.Alerts) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &batch{interval: a.Interval.Std().String(), rules: rules, at: at, affected: affected(rules, at)}
+				b := &batch{
+					interval: a.Interval.Std().String(),
+					rules:    rules,
+					at:       at,
+					affected: affected(rules, at),
+				}
 				mu.Lock()
 				for _, m := range all {
 					if n := excuse(&r, m.changed); n >= 0 {
@@ -225,7 +238,8 @@ var maxToSum = regexp.MustCompile(`^max without .* to sum$`)
 
 func (b *batch) limitIsZero() bool {
 	for i := range b.affected {
-		if r := &b.rules[i]; r.Alert != "" && !regexp.MustCompile(` > 0( unless|$)`).MatchString(r.Expr) && r.Labels["severity"] == "warning" {
+		if r := &b.rules[i]; r.Alert != "" && !regexp.MustCompile(` > 0( unless|$)`).MatchString(r.Expr) &&
+			r.Labels["severity"] == "warning" {
 			return false
 		}
 	}
@@ -415,22 +429,34 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	}
 	a.XMPPAuthFailureRate = config.RateAlert{Window: window, Warning: logins.Warning, Critical: logins.Critical}
 	critical := some(1, 5000)
-	a.TLSCertificateExpiry = config.ExpiryAlert{Warning: config.Expiry{Under: critical + some(1, 5000), KeepFiringFor: keep()}, Critical: config.Expiry{Under: critical, KeepFiringFor: keep()}}
+	a.TLSCertificateExpiry = config.ExpiryAlert{
+		Warning:  config.Expiry{Under: critical + some(1, 5000), KeepFiringFor: keep()},
+		Critical: config.Expiry{Under: critical, KeepFiringFor: keep()},
+	}
 	a.DataVolumeUsage, a.ContainerMemory = amounts(99), amounts(1<<40)
-	a.ContainerRestarts = config.RestartsAlert{Window: some(4, 30), Warning: config.Count{Over: r.Int64N(5)}, Critical: config.Count{Over: 5 + r.Int64N(200)}}
+	a.ContainerRestarts = config.RestartsAlert{
+		Window:   some(4, 30),
+		Warning:  config.Count{Over: r.Int64N(5)},
+		Critical: config.Count{Over: 5 + r.Int64N(200)},
+	}
 	a.ContainerDown.Warning, a.ContainerDown.Critical = holds()
 	a.TargetDown.Warning, a.TargetDown.Critical = holds()
 	a.MostTargetsDown.Over = 1 + r.Int64N(99)
 	a.MostTargetsDown.Warning, a.MostTargetsDown.Critical = holds()
 	shares := amounts(99)
-	a.TargetUnstable = config.ShareAlert{Warning: config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()}, Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()}}
+	a.TargetUnstable = config.ShareAlert{
+		Warning:  config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()},
+		Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()},
+	}
 	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold()}
 	a.ExporterDown.Remember = a.ExporterDown.Critical.For + a.Lookback + some(0, 60)
 	a.PollStalled = config.AfterAlert{After: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
 	a.TLSServedNotRenewed.Warning, a.TLSServedNotRenewed.Critical.Hold = hold(), hold()
 	for _, h := range []*config.Hold{
-		&a.ContainerMissing, &a.UpstreamSeriesDropped, &a.XMPPAuthSourceMissing, &a.PlantStoreOrphans, &a.TLSChainInvalid, &a.IdentityCacheExhausted,
-		&a.XMPPModuleProblem.Hold, &a.XMPPComponentDisconnected, &a.IRCServicesUnlinked, &a.RulesOutOfDate, &a.PlaceholderCredential, &a.ConfigReloadFailed,
+		&a.ContainerMissing, &a.UpstreamSeriesDropped, &a.XMPPAuthSourceMissing, &a.PlantStoreOrphans, &a.TLSChainInvalid,
+		&a.IdentityCacheExhausted,
+		&a.XMPPModuleProblem.Hold, &a.XMPPComponentDisconnected, &a.IRCServicesUnlinked, &a.RulesOutOfDate, &a.PlaceholderCredential,
+		&a.ConfigReloadFailed,
 		&a.DataVolumeReadOnly, &a.BackupOld, &a.MonitoringGap.Hold, &a.HonorLabelsOff, &a.ScrapedTooSeldom, &a.ClockSkew.Hold,
 	} {
 		*h = hold()

@@ -42,7 +42,11 @@ func trialsOf(a *config.Alerts, t *alert) []trial {
 			return from(0, "chatstack_drill", map[string]string{"id": "a", "severity": None}, steps...)
 		}
 		return []trial{
-			{name: "a drill", series: []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})}, checks: []check{{rise - 1, false}, {rise, true}, {rise + 2, true}, {rise + 3, false}}},
+			{
+				name:   "a drill",
+				series: []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})},
+				checks: []check{{rise - 1, false}, {rise, true}, {rise + 2, true}, {rise + 3, false}},
+			},
 			{name: "no drill", series: []input{series(steady(0)...)}, checks: []check{{rise, false}}},
 		}
 	case "Watchdog":
@@ -128,19 +132,39 @@ func limits(a *config.Alerts, t *alert) float64 {
 // newSubject returns a gauge that fires above a limit, without gates.
 func newSubject(a *config.Alerts, t *alert, name string, labels map[string]string, limit float64) *subject {
 	return &subject{
-		pace: pace(a.Interval), name: "chatstack_" + name, labels: labels, good: limit, bad: above(limit), keep: t.keep, lookback: a.Lookback,
+		pace:     pace(a.Interval),
+		name:     "chatstack_" + name,
+		labels:   labels,
+		good:     limit,
+		bad:      above(limit),
+		keep:     t.keep,
+		lookback: a.Lookback,
 	}
 }
 
 // excusedBy adds a gate that is 1 while something excuses the subject, and 0 otherwise.
 func (s *subject) excusedBy(a *config.Alerts, name string) *gate {
-	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: s.labels, open: 0, shut: 1, optional: true, lookback: a.Lookback})
+	s.gates = append(s.gates, gate{
+		name:     "chatstack_" + name,
+		labels:   s.labels,
+		open:     0,
+		shut:     1,
+		optional: true,
+		lookback: a.Lookback,
+	})
 	return &s.gates[len(s.gates)-1]
 }
 
 // heldBackBy adds a gate that exists only while maintenance holds the alert back.
 func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]string) *gate {
-	s.gates = append(s.gates, gate{name: "chatstack_" + name, labels: labels, open: lost, shut: 1, optional: true, lookback: a.Lookback})
+	s.gates = append(s.gates, gate{
+		name:     "chatstack_" + name,
+		labels:   labels,
+		open:     lost,
+		shut:     1,
+		optional: true,
+		lookback: a.Lookback,
+	})
 	return &s.gates[len(s.gates)-1]
 }
 
@@ -148,8 +172,9 @@ var container = map[string]string{"container": "web", "docker_host": "local"}
 
 // containerGauges are the gauges of the alerts on containers.
 var containerGauges = map[string]string{
-	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts", "ContainerOOMKill": "container_recent_oom_kills",
-	"ContainerDown": "container_down_seconds", "ContainerMissing": "container_missing_seconds",
+	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts",
+	"ContainerOOMKill": "container_recent_oom_kills",
+	"ContainerDown":    "container_down_seconds", "ContainerMissing": "container_missing_seconds",
 }
 
 func containerTrials(a *config.Alerts, t *alert, gauge string) []trial {
@@ -180,10 +205,18 @@ func memoryTrials(a *config.Alerts, t *alert) []trial {
 			"container": "web", "docker_host": "local", "role": role, "image": "x", "compose_project": "x", "compose_service": "x",
 		}
 	}
-	s.gates = append(s.gates, gate{name: "chatstack_container_info", labels: info("xmpp"), open: 1, shut: lost, lookback: a.Lookback, wait: s.hold})
+	s.gates = append(s.gates, gate{
+		name:     "chatstack_container_info",
+		labels:   info("xmpp"),
+		open:     1,
+		shut:     lost,
+		lookback: a.Lookback,
+		wait:     s.hold,
+	})
 	other := *s
 	other.gates = []gate{{name: "chatstack_container_info", labels: info("irc"), open: 1}}
-	return append(s.trials(), trial{name: "it is another server", series: other.series(0, steady(s.bad)...), checks: []check{{s.pace.ceil(s.hold) + 2, false}}})
+	return append(s.trials(),
+		trial{name: "it is another server", series: other.series(0, steady(s.bad)...), checks: []check{{s.pace.ceil(s.hold) + 2, false}}})
 }
 
 func volumeTrials(a *config.Alerts, t *alert) []trial {
@@ -210,7 +243,11 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 	s.heldBackBy(a, "tls_certificate_excused", map[string]string{"endpoint": "x"})
 	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
 	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
-		trial{name: "the limit is reached", series: s.series(0, steady(s.pace.time(rise)+under)...), checks: []check{{rise, false}, {rise + 1, true}}},
+		trial{
+			name:   "the limit is reached",
+			series: s.series(0, steady(s.pace.time(rise)+under)...),
+			checks: []check{{rise, false}, {rise + 1, true}},
+		},
 		trial{name: "the limit is passed", series: s.series(0, steady(s.pace.time(rise)+under*0.995)...), checks: []check{{rise, true}}},
 		trial{name: "it has expired", series: s.series(0, steady(-1)...), checks: []check{{rise, true}}},
 		trial{
@@ -226,7 +263,8 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 // expiryLimitTrials have exporters that know the limit of the endpoint's certificate, which counts instead of the rule's.
 func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []trial {
 	limit := func(exporter int, endpoint, severity string, steps ...step) input {
-		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds", map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
+		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds",
+			map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
 	}
 	other := Critical
 	if t.severity == Critical {
@@ -245,14 +283,46 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 		{name: "its limit is lower and reached", series: with(steady(under*0.49), own(under*0.5)), checks: []check{{0, true}}},
 		{name: "its limit is higher", series: with(many, own(higher)), checks: []check{{0, true}, {rise, true}}},
 		{name: "its limit is higher and not reached", series: with(steady(1e10), own(higher)), checks: []check{{rise, false}}},
-		{name: "its other severity has another limit", series: with(many, limit(0, "x", other, steady(higher)...)), checks: []check{{0, false}, {rise, false}}},
-		{name: "another endpoint has another limit", series: with(many, limit(0, "y", t.severity, steady(higher)...)), checks: []check{{0, false}, {rise, false}}},
-		{name: "one of two exporters has a higher limit", series: with(many, own(lower), limit(1, "x", t.severity, steady(higher)...)), checks: []check{{0, true}, {rise, true}}},
-		{name: "both exporters have the same limit", series: with(many, own(part), limit(1, "x", t.severity, steady(part)...)), checks: []check{{0, false}, {rise, false}}},
-		{name: "one of two exporters has no limit", series: slices.Concat(s.series(0, many...), s.series(1, many...), []input{own(higher)}), checks: []check{{0, true}, {rise, true}}},
-		{name: "its limit falls", series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lower})), checks: []check{{rise - 1, true}, {rise + keep, false}}},
-		{name: "its limit rises", series: with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})), checks: []check{{rise - 1, false}, {rise, true}}},
-		{name: "its limit is lost", series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})), checks: []check{{within, true}, {within + keep, true}, {beyond + keep, false}}},
+		{
+			name:   "its other severity has another limit",
+			series: with(many, limit(0, "x", other, steady(higher)...)),
+			checks: []check{{0, false}, {rise, false}},
+		},
+		{
+			name:   "another endpoint has another limit",
+			series: with(many, limit(0, "y", t.severity, steady(higher)...)),
+			checks: []check{{0, false}, {rise, false}},
+		},
+		{
+			name:   "one of two exporters has a higher limit",
+			series: with(many, own(lower), limit(1, "x", t.severity, steady(higher)...)),
+			checks: []check{{0, true}, {rise, true}},
+		},
+		{
+			name:   "both exporters have the same limit",
+			series: with(many, own(part), limit(1, "x", t.severity, steady(part)...)),
+			checks: []check{{0, false}, {rise, false}},
+		},
+		{
+			name:   "one of two exporters has no limit",
+			series: slices.Concat(s.series(0, many...), s.series(1, many...), []input{own(higher)}),
+			checks: []check{{0, true}, {rise, true}},
+		},
+		{
+			name:   "its limit falls",
+			series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lower})),
+			checks: []check{{rise - 1, true}, {rise + keep, false}},
+		},
+		{
+			name:   "its limit rises",
+			series: with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})),
+			checks: []check{{rise - 1, false}, {rise, true}},
+		},
+		{
+			name:   "its limit is lost",
+			series: with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})),
+			checks: []check{{within, true}, {within + keep, true}, {beyond + keep, false}},
+		},
 	}
 }
 
@@ -264,7 +334,14 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	web := map[string]string{"target": "web"}
 	s.excusedBy(a, "target_excused").labels = web
 	if t.severity == Critical {
-		s.gates = append(s.gates, gate{name: "chatstack_target_pages", labels: web, open: 1, shut: 0, optional: true, lookback: a.Lookback})
+		s.gates = append(s.gates, gate{
+			name:     "chatstack_target_pages",
+			labels:   web,
+			open:     1,
+			shut:     0,
+			optional: true,
+			lookback: a.Lookback,
+		})
 	}
 	// pages sets target_pages to 0 at one exporter and to a value at the other.
 	pages := func(other float64) []input {
@@ -294,18 +371,39 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	infoLost[len(infoLost)-2].steps = []step{{value: 1}, {from: rise, value: lost}}
 	// nowhere lacks the engine of the target's container.
 	nowhere := on(steady(long), steady(long))
-	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info", map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
+	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info",
+		map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
 	trials := append(s.trials(),
 		trial{name: "no exporter pages about it", series: pages(0), checks: []check{{rise, t.severity == Warning}}},
 		trial{name: "one of two exporters pages about it", series: pages(1), checks: []check{{rise, true}}},
 		trial{name: "a container of the same name is down on another host", series: nowhere, checks: []check{{rise, true}}},
-		trial{name: "its container elsewhere went down soon after it", series: on(steady(long), steady(long-earlier+1)), checks: []check{{rise, false}}},
-		trial{name: "its container elsewhere went down later", series: on(steady(long), steady(long-earlier)), checks: []check{{rise, true}}},
+		trial{
+			name:   "its container elsewhere went down soon after it",
+			series: on(steady(long), steady(long-earlier+1)),
+			checks: []check{{rise, false}},
+		},
+		trial{
+			name:   "its container elsewhere went down later",
+			series: on(steady(long), steady(long-earlier)),
+			checks: []check{{rise, true}},
+		},
 		trial{name: "its container elsewhere runs", series: on(steady(s.bad), steady(0)), checks: []check{{rise, true}}},
-		trial{name: "its container elsewhere was started", series: on(steady(long), []step{{value: long}, {from: rise, value: 0}}), checks: []check{{within, false}, {beyond, true}}},
-		trial{name: "its container elsewhere goes down", series: on(steady(long), []step{{value: 0}, {from: rise, value: long}}), checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}}},
+		trial{
+			name:   "its container elsewhere was started",
+			series: on(steady(long), []step{{value: long}, {from: rise, value: 0}}),
+			checks: []check{{within, false}, {beyond, true}},
+		},
+		trial{
+			name:   "its container elsewhere goes down",
+			series: on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
+			checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}},
+		},
 		trial{name: "two exporters know its container", series: both(long-earlier+1, 1), checks: []check{{rise, false}}},
-		trial{name: "two exporters know its container, which went down later", series: both(long-earlier, long-earlier), checks: []check{{rise, true}}},
+		trial{
+			name:   "two exporters know its container, which went down later",
+			series: both(long-earlier, long-earlier),
+			checks: []check{{rise, true}},
+		},
 		trial{name: "one of its two containers has been down for long", series: two, checks: []check{{rise, false}}},
 		trial{name: "the other exporter is lost", series: on(steady(long), gone), checks: []check{{within, false}, {beyond, true}}},
 		trial{name: "its container is forgotten", series: infoLost, checks: []check{{within, false}, {beyond, true}}})
@@ -319,8 +417,16 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	chain := a.TLSChainInvalid.For.Std().Seconds()
 	return append(trials,
 		trial{name: "its certificate is refused", series: refused("TLSChainInvalid", above(chain)), checks: []check{{rise, false}}},
-		trial{name: "its certificate has not been refused for long", series: refused("TLSChainInvalid", chain), checks: []check{{rise, true}}},
-		trial{name: "something else is wrong with it", series: refused("UpstreamSeriesDropped", above(chain)), checks: []check{{rise, true}}})
+		trial{
+			name:   "its certificate has not been refused for long",
+			series: refused("TLSChainInvalid", chain),
+			checks: []check{{rise, true}},
+		},
+		trial{
+			name:   "something else is wrong with it",
+			series: refused("UpstreamSeriesDropped", above(chain)),
+			checks: []check{{rise, true}},
+		})
 }
 
 func problemTrials(a *config.Alerts, t *alert) []trial {
@@ -366,17 +472,44 @@ func loginTrials(a *config.Alerts, t *alert) []trial {
 	change := fires + 2
 	trials := []trial{
 		{name: "below the limit", series: []input{count(0, "x", step{by: below})}, checks: []check{{fires + 5, false}}},
-		{name: "above the limit", series: []input{count(0, "x", rising(beyond)...)}, checks: []check{{fires - 1, false}, {fires, true}, {fires + begin + keep, true}}},
-		{name: "two hosts together", series: []input{count(0, "x", rising(beyond/2)...), count(0, "y", rising(beyond/2)...)}, checks: []check{{fires, true}}},
-		{name: "one of two exporters finds it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", steady(0)...)}, checks: []check{{fires, true}}},
-		{name: "both exporters find it", series: []input{count(0, "x", rising(beyond)...), count(1, "x", rising(beyond)...)}, checks: []check{{fires, true}}},
-		{name: "each of two exporters is below", series: []input{count(0, "x", step{by: below}), count(1, "x", step{by: below})}, checks: []check{{fires + 5, false}}},
-		{name: "maintenance begins", series: []input{count(0, "x", rising(beyond)...), excuse(step{value: lost}, step{from: change, value: 1})}, checks: []check{
-			{change - 1, true}, {change + keep - 1, true}, {change + keep, false},
-		}},
 		{
-			name: "maintenance ends", series: []input{count(0, "x", rising(beyond)...), excuse(step{value: 1}, step{from: change, value: lost})},
-			checks: []check{{change - 1 + p.within(a.Lookback) + p.ceil(t.hold), false}, {change - 1 + p.beyond(a.Lookback) + p.ceil(t.hold), true}},
+			name:   "above the limit",
+			series: []input{count(0, "x", rising(beyond)...)},
+			checks: []check{{fires - 1, false}, {fires, true}, {fires + begin + keep, true}},
+		},
+		{
+			name:   "two hosts together",
+			series: []input{count(0, "x", rising(beyond/2)...), count(0, "y", rising(beyond/2)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "one of two exporters finds it",
+			series: []input{count(0, "x", rising(beyond)...), count(1, "x", steady(0)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "both exporters find it",
+			series: []input{count(0, "x", rising(beyond)...), count(1, "x", rising(beyond)...)},
+			checks: []check{{fires, true}},
+		},
+		{
+			name:   "each of two exporters is below",
+			series: []input{count(0, "x", step{by: below}), count(1, "x", step{by: below})},
+			checks: []check{{fires + 5, false}},
+		},
+		{
+			name:   "maintenance begins",
+			series: []input{count(0, "x", rising(beyond)...), excuse(step{value: lost}, step{from: change, value: 1})},
+			checks: []check{
+				{change - 1, true}, {change + keep - 1, true}, {change + keep, false},
+			},
+		},
+		{
+			name:   "maintenance ends",
+			series: []input{count(0, "x", rising(beyond)...), excuse(step{value: 1}, step{from: change, value: lost})},
+			checks: []check{
+				{change - 1 + p.within(a.Lookback) + p.ceil(t.hold), false}, {change - 1 + p.beyond(a.Lookback) + p.ceil(t.hold), true},
+			},
 		},
 	}
 	// Prometheus 3 and 2 see a burst for this long: in the window, and in what the alert remembers.
@@ -395,13 +528,27 @@ func loginTrials(a *config.Alerts, t *alert) []trial {
 		}
 		return []input{count(0, "x", steps...)}
 	}
-	trials = append(trials, trial{name: "bursts that the window bridges", series: bursts(least), checks: []check{{fires + p.ceil(window), true}}})
+	trials = append(trials,
+		trial{name: "bursts that the window bridges", series: bursts(least), checks: []check{{fires + p.ceil(window), true}}})
 	if apart := most + 1; p.ceil(t.hold) >= most {
-		trials = append(trials, trial{name: "bursts that it does not", series: bursts(apart), checks: []check{{fires + apart, false}, {fires + apart - 1, false}}})
+		trials = append(trials, trial{
+			name:   "bursts that it does not",
+			series: bursts(apart),
+			checks: []check{{fires + apart, false}, {fires + apart - 1, false}},
+		})
 	}
 	if at := begin + p.ceil(window) + 2; at+2 < fires {
-		steps := []step{{value: 0}, {from: begin, value: burst, by: beyond}, {from: at, value: lost}, {from: at + 2, value: burst + beyond*float64(at+2-begin), by: beyond}}
-		trials = append(trials, trial{name: "two scrapes are lost", series: []input{count(0, "x", steps...)}, checks: []check{{fires - 1, false}, {fires, true}}})
+		steps := []step{
+			{value: 0},
+			{from: begin, value: burst, by: beyond},
+			{from: at, value: lost},
+			{from: at + 2, value: burst + beyond*float64(at+2-begin), by: beyond},
+		}
+		trials = append(trials, trial{
+			name:   "two scrapes are lost",
+			series: []input{count(0, "x", steps...)},
+			checks: []check{{fires - 1, false}, {fires, true}},
+		})
 	}
 	return slices.Clip(trials)
 }

@@ -12,7 +12,8 @@ import (
 )
 
 var addressUpDesc = readDesc("chatstack_target_address_up",
-	"1 if the last probe of this address of the target's host name succeeded. Only with addresses: all, for up to 8 addresses.", "target", "address")
+	"1 if the last probe of this address of the target's host name succeeded. Only with addresses: all, for up to 8 addresses.",
+	"target", "address")
 
 // maxAddresses is how many addresses of a name are probed.
 const maxAddresses = 8

@@ -24,7 +24,8 @@ type atAddress func(ctx context.Context, ip netip.Addr, b *Batch) error
 
 func (c atAddress) Collect(ctx context.Context, b *Batch) error {
 	var reached string
-	exchange.Dial(exchange.WithDialer(ctx, func(_ context.Context, _, address string) (net.Conn, error) { //nolint:errcheck // it only shows where it leads
+	//nolint:errcheck // it only shows where it leads
+	exchange.Dial(exchange.WithDialer(ctx, func(_ context.Context, _, address string) (net.Conn, error) {
 		reached = address
 		return nil, errors.New("no network")
 	}), config.Connection{}, "tcp", "chat.test:443")
@@ -45,7 +46,11 @@ func collectAll(t *testing.T, version int, results map[string]error) (*Batch, er
 	}
 	exchangetest.NameServer(t, map[string]exchangetest.Name{"chat.test": {Addresses: addresses}})
 	b := &Batch{Target: "web"}
-	return b, Addresses{Host: "chat.test", Version: version, All: true}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
+	return b, Addresses{
+		Host:    "chat.test",
+		Version: version,
+		All:     true,
+	}.Collect(t.Context(), atAddress(func(_ context.Context, ip netip.Addr, b *Batch) error {
 		b.Note("asked " + ip.String())
 		return results[ip.String()]
 	}), b)
@@ -70,16 +75,30 @@ func TestTargetIsUpIfOneAddressWorks(t *testing.T) {
 		notes    []string
 		lines    []string
 	}{
-		"all work": {results: map[string]error{"192.0.2.1": nil, "2001:db8::1": nil}, notes: []string{"asked 192.0.2.1"}, lines: []string{up("192.0.2.1", 1), up("2001:db8::1", 1)}},
+		"all work": {
+			results: map[string]error{"192.0.2.1": nil, "2001:db8::1": nil},
+			notes:   []string{"asked 192.0.2.1"},
+			lines:   []string{up("192.0.2.1", 1), up("2001:db8::1", 1)},
+		},
 		"one does not": {
-			results: map[string]error{"192.0.2.1": refused, "192.0.2.2": nil}, impaired: []string{"192.0.2.1 does not work (refused)"},
-			notes: []string{"asked 192.0.2.2", "192.0.2.1: refused"}, lines: []string{up("192.0.2.1", 0), up("192.0.2.2", 1)},
+			results:  map[string]error{"192.0.2.1": refused, "192.0.2.2": nil},
+			impaired: []string{"192.0.2.1 does not work (refused)"},
+			notes:    []string{"asked 192.0.2.2", "192.0.2.1: refused"},
+			lines:    []string{up("192.0.2.1", 0), up("192.0.2.2", 1)},
 		},
 		"none works": {
-			results: map[string]error{"192.0.2.1": refused, "192.0.2.2": failure.Errorf(failure.Timeout, "silent")}, want: failure.Refused,
-			impaired: []string{"192.0.2.2 does not work (timeout)"}, notes: []string{"asked 192.0.2.1", "192.0.2.2: silent"}, lines: []string{up("192.0.2.1", 0), up("192.0.2.2", 0)},
+			results:  map[string]error{"192.0.2.1": refused, "192.0.2.2": failure.Errorf(failure.Timeout, "silent")},
+			want:     failure.Refused,
+			impaired: []string{"192.0.2.2 does not work (timeout)"},
+			notes:    []string{"asked 192.0.2.1", "192.0.2.2: silent"},
+			lines:    []string{up("192.0.2.1", 0), up("192.0.2.2", 0)},
 		},
-		"of one version":  {results: map[string]error{"192.0.2.1": refused, "2001:db8::1": nil}, version: 6, notes: []string{"asked 2001:db8::1"}, lines: []string{up("2001:db8::1", 1)}},
+		"of one version": {
+			results: map[string]error{"192.0.2.1": refused, "2001:db8::1": nil},
+			version: 6,
+			notes:   []string{"asked 2001:db8::1"},
+			lines:   []string{up("2001:db8::1", 1)},
+		},
 		"of none of them": {results: map[string]error{"192.0.2.1": nil}, version: 6, want: failure.DNS},
 	} {
 		b, err := collectAll(t, tt.version, tt.results)
@@ -106,7 +125,8 @@ func TestNoMoreThanEightAddressesAreProbed(t *testing.T) {
 		results[fmt.Sprintf("192.0.2.%d", i)] = nil
 	}
 	b, err := collectAll(t, 0, results)
-	if got := addressLines(t, b, err); err != nil || len(got) != maxAddresses || !strings.Contains(b.Notes[len(b.Notes)-1], "has 10 addresses, of which the first 8") {
+	if got := addressLines(t, b, err); err != nil || len(got) != maxAddresses ||
+		!strings.Contains(b.Notes[len(b.Notes)-1], "has 10 addresses, of which the first 8") {
 		t.Errorf("error %v, %d lines, notes %q", err, len(got), b.Notes)
 	}
 }

@@ -30,7 +30,13 @@ const fuzzLimit = 64 << 10
 // fuzzDeps are for a collector whose answers are made up.
 func fuzzDeps() Deps {
 	d := deps(&memory{})
-	d.Limits = config.Limits{Body: fuzzLimit, MetricsBody: fuzzLimit, Series: 1000, Families: 100, LabelBytes: 1024}
+	d.Limits = config.Limits{
+		Body:        fuzzLimit,
+		MetricsBody: fuzzLimit,
+		Series:      1000,
+		Families:    100,
+		LabelBytes:  1024,
+	}
 	d.Once = true
 	return d
 }
@@ -149,9 +155,11 @@ func answeringCollectors(t *testing.T, url string) []Collector {
 		}
 		all = append(all, c)
 	}
-	status, identity, services, plants, canary, rest := newXMPPStatusSettings(), newIdentitySettings(), newIRCServicesSettings(), newPlantStoreSettings(), newPlantStoreSettings(), newXMPPRestSettings()
+	status, identity, services, plants, canary, rest := newXMPPStatusSettings(), newIdentitySettings(), newIRCServicesSettings(),
+		newPlantStoreSettings(), newPlantStoreSettings(), newXMPPRestSettings()
 	docs, web, metrics := newDocsSearchSettings(), newWebSettings(), newXMPPMetricsSettings()
-	status.URL, identity.URL, services.URL, plants.URL, canary.URL, rest.URL, docs.URL, web.URL, metrics.URL = url, url, url, url, url, url, url, url, url
+	status.URL, identity.URL, services.URL, plants.URL, canary.URL, rest.URL, docs.URL, web.URL, metrics.URL = url, url, url, url, url, url,
+		url, url, url
 	identity.Token, plants.Token, canary.Token, rest.Token = secret, secret, secret, secret
 	services.JSONRPCURL, canary.Mode = url+"/jsonrpc", ModeCanary
 	add(newXMPPStatus(status, d))
@@ -203,7 +211,11 @@ func FuzzAnswers(f *testing.F) {
 		{400, `{"error":400,"message":"name is missing"}`},
 		{401, `{"error":2147483648,"message":null}`},
 		{200, `{"version":"0.12.3","site_name":"x"}`},
-		{200, "# TYPE x counter\nx_total 1\nx_created NaN\n# TYPE prosody_mod_c2s__connections counter\nprosody_mod_c2s__connections_total{host=\"a\",type=\"c2s\"} 1e400\n# EOF\n"},
+		{
+			200,
+			"# TYPE x counter\nx_total 1\nx_created NaN\n# TYPE prosody_mod_c2s__connections counter\n" +
+				"prosody_mod_c2s__connections_total{host=\"a\",type=\"c2s\"} 1e400\n# EOF\n",
+		},
 		{0, "HTTP/1.1 302 Found\r\nLocation: /again\r\n\r\n"},
 		{0, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab"},
 		{0, "HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer realm=\"\x00\"\r\nContent-Length: 0\r\n\r\n"},
@@ -232,13 +244,18 @@ func FuzzIRCRPC(f *testing.F) {
 	for i, seed := range [][3]string{
 		{`{"server":{"total":3,"ulined":1},"user":{"total":9,"ulined":4,"oper":1},"channel":{"total":2}}`, `{"list":[{"id":"001","server":{"num_users":5,"synced":true}},{"id":"00S","server":{"num_users":4,"ulined":true,"synced":true}}]}`, `{"list":[{"id":"001AAA"},{"id":"00SBBB"}]}`},
 		{`{"user":{"total":-1}}`, `{"list":[]}`, `{"list":null}`},
-		{`{"user":{"total":9223372036854775807,"ulined":-9223372036854775808}}`, `{"list":[{"server":{"num_users":9223372036854775807}},{"server":{"num_users":1}}]}`, `{"list":{}}`},
+		{
+			`{"user":{"total":9223372036854775807,"ulined":-9223372036854775808}}`,
+			`{"list":[{"server":{"num_users":9223372036854775807}},{"server":{"num_users":1}}]}`, `{"list":{}}`,
+		},
 		{`null`, `0`, `"x"`},
 	} {
 		f.Add(uint8(i), []byte(methods), []byte(seed[0]), []byte(seed[1]), []byte(seed[2]))
 	}
-	f.Add(uint8(1), []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`), []byte(`{`), []byte(`{"id":1}`), []byte(`[]`))
-	f.Add(uint8(1), []byte(`{"jsonrpc":"2.0","id":1,"result":`+methods+`}`), []byte(`{"id":2,"error":{"code":-32601,"message":"\u001b[31m"}}`), []byte(`{"id":3,"result":{"list":[{}]}}`), []byte(``))
+	f.Add(uint8(1), []byte(`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"no"}}`), []byte(`{`),
+		[]byte(`{"id":1}`), []byte(`[]`))
+	f.Add(uint8(1), []byte(`{"jsonrpc":"2.0","id":1,"result":`+methods+`}`),
+		[]byte(`{"id":2,"error":{"code":-32601,"message":"\u001b[31m"}}`), []byte(`{"id":3,"result":{"list":[{}]}}`), []byte(``))
 	server := startAnswerer(f)
 	f.Fuzz(func(t *testing.T, how uint8, info, stats, servers, others []byte) {
 		answered := 0

@@ -83,7 +83,12 @@ func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	}
 	return &loginLog{
 		container: s.Container, pattern: pattern,
-		engine: &api.Client{Host: s.DockerHost, Endpoint: endpoint, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent},
+		engine: &api.Client{
+			Host:      s.DockerHost,
+			Endpoint:  endpoint,
+			Limit:     int64(d.Limits.MetricsBody),
+			UserAgent: d.UserAgent,
+		},
 	}, nil
 }
 
@@ -129,7 +134,8 @@ func (l *loginLog) read(ctx context.Context) error {
 	return err
 }
 
-var errClockWentBack = errors.New("the engine's clock went back before the last counted line; counting continues at the end of the log, and the lines in between are not counted")
+var errClockWentBack = errors.New("the engine's clock went back before the last counted line; counting continues at the end of the log, " +
+	"and the lines in between are not counted")
 
 // clockSlack is how much later than the engine's Date, which is rounded down to the second, a line in the same answer can be.
 const clockSlack = logTimeout + 2*time.Second

@@ -123,7 +123,8 @@ func (e *logEngine) log(w http.ResponseWriter, r *http.Request) {
 		if since := r.URL.Query().Get("since"); since != "" && fmt.Sprintf("%d.%09d", line.at.Unix(), line.at.Nanosecond()) < since {
 			continue
 		}
-		if asked := map[bool]string{false: "stdout", true: "stderr"}[line.stream == stdcopy.Stderr && !e.terminal]; r.URL.Query().Get(asked) != "1" {
+		if asked := map[bool]string{false: "stdout", true: "stderr"}[line.stream == stdcopy.Stderr &&
+			!e.terminal]; r.URL.Query().Get(asked) != "1" {
 			continue
 		}
 		text := line.text
@@ -190,7 +191,9 @@ func TestFailedLoginsAreCountedFromTheLog(t *testing.T) {
 				{nil, "0"},
 				{[]string{failedLogin, "c2s559 info Authenticated as alice@chat.test", failedLogin}, "2"},
 				{nil, "2"},
-				{[]string{strings.Repeat("x", 3*maxLineBytes) + failedLogin, failedLogin + strings.Repeat("x", 3*maxLineBytes), failedLogin}, "4"},
+				{[]string{
+					strings.Repeat("x", 3*maxLineBytes) + failedLogin, failedLogin + strings.Repeat("x", 3*maxLineBytes), failedLogin,
+				}, "4"},
 			} {
 				e.write(step.written...)
 				b, got := reading()
@@ -201,7 +204,9 @@ func TestFailedLoginsAreCountedFromTheLog(t *testing.T) {
 					t.Errorf("step %d: available %q, notes %q", i, available, b.Notes)
 				}
 			}
-			if diff := cmp.Diff([]string{"1/", "/1795176000.000000001", "/1795176000.000000001", "/1795176000.000000004", "/1795176000.000000004"}, withoutAll(e.asked)); diff != "" {
+			if diff := cmp.Diff([]string{
+				"1/", "/1795176000.000000001", "/1795176000.000000001", "/1795176000.000000004", "/1795176000.000000004",
+			}, withoutAll(e.asked)); diff != "" {
 				t.Errorf("asked for (-want +got):\n%s", diff)
 			}
 		})
@@ -287,7 +292,8 @@ func TestLogThatCannotBeReadIsANote(t *testing.T) {
 	e.write(failedLogin)
 	e.fail(http.StatusNotImplemented)
 	b, got := reading()
-	if len(got) > 0 || len(b.Notes) != 2 || !strings.Contains(b.Notes[0], "status 501") || !strings.Contains(b.Notes[1], "nothing counts failed logins") {
+	if len(got) > 0 || len(b.Notes) != 2 || !strings.Contains(b.Notes[0], "status 501") ||
+		!strings.Contains(b.Notes[1], "nothing counts failed logins") {
 		t.Errorf("got %q, notes %q; want no series and two notes", got, b.Notes)
 	}
 	for _, secret := range []string{"alice", "192.0.2.7"} {
@@ -309,12 +315,14 @@ func TestLogThatCannotBeReadIsANote(t *testing.T) {
 // startLogEngineWithout has no container at all.
 func startLogEngineWithout(t *testing.T) string {
 	t.Helper()
-	return "unix://" + exchangetest.RawServer(t, "unix", exchangetest.Say("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 36\r\n\r\n{\"message\":\"No such container: xmpp\"}"))
+	return "unix://" + exchangetest.RawServer(t, "unix", exchangetest.Say("HTTP/1.1 404 Not Found\r\nConnection: close\r\n"+
+		"Content-Length: 36\r\n\r\n{\"message\":\"No such container: xmpp\"}"))
 }
 
 func TestPageGoesBeforeTheLog(t *testing.T) {
 	e := startLogEngine(t, false)
-	const page = "# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n# EOF\n"
+	const page = "# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\n" +
+		"prosody_mod_measure_chatstack__c2s_auth_failure_total{host=\"a.test\"} 3\n# EOF\n"
 	b, got := loginReader(t, page, e.host)()
 	if len(got) > 0 || len(e.asked) > 0 || len(b.Notes) > 0 {
 		t.Errorf("got %q from the log, asked %q, notes %q; want nothing", got, e.asked, b.Notes)
@@ -349,7 +357,8 @@ func TestLengthThatALogClaimsTakesNoMemory(t *testing.T) {
 	l := &loginLog{pattern: regexp.MustCompile(defaultFailurePattern), begun: true}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	if err := l.count(strings.NewReader("\x01\x00\x00\x00\xff\xff\xff\xff2026-11-20T12:00:00Z Failed authentication attempt\n"), false, time.Time{}); err != nil {
+	if err := l.count(strings.NewReader("\x01\x00\x00\x00\xff\xff\xff\xff2026-11-20T12:00:00Z Failed authentication attempt\n"), false,
+		time.Time{}); err != nil {
 		t.Error(err)
 	}
 	runtime.ReadMemStats(&after)
@@ -379,7 +388,8 @@ func TestLogThatBreaksOffIsNoWholeLog(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
-	if err := demultiplex(strings.NewReader(refusal), io.Discard, io.Discard); err == nil || !strings.HasSuffix(err.Error(), ": no driver") {
+	if err := demultiplex(strings.NewReader(refusal), io.Discard, io.Discard); err == nil ||
+		!strings.HasSuffix(err.Error(), ": no driver") {
 		t.Errorf("got %v, want what the engine says", err)
 	}
 }

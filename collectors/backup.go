@@ -69,7 +69,13 @@ type backup struct {
 // newBackup returns what makes a collector of a backup's settings. The collectors share the measurements.
 func newBackup(all *measurements[newest]) func(*Backup, Deps) (Collector, error) {
 	return func(s *Backup, _ Deps) (Collector, error) {
-		return &backup{s.Name, filepath.Clean(s.Path), s.MaxAge.Std(), int64(s.MinSize), all}, nil
+		return &backup{
+			s.Name,
+			filepath.Clean(s.Path),
+			s.MaxAge.Std(),
+			int64(s.MinSize),
+			all,
+		}, nil
 	}
 }
 

@@ -34,7 +34,9 @@ func backupProbe(t *testing.T, all *measurements[newest], path string) Collector
 func backupFile(t *testing.T, path string, size int, age time.Duration) {
 	t.Helper()
 	at := time.Now().Add(-age)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, make([]byte, size), 0o600), os.Chtimes(path, at, at)); err != nil { //nolint:gosec // a test's
+	//nolint:gosec // a test's
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, make([]byte, size), 0o600),
+		os.Chtimes(path, at, at)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -64,19 +66,84 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 		size float64
 		note string
 	}{
-		"young":               {[]file{{"a.tar", 10, day - time.Minute}}, "*.tar", 10, ""},
-		"old":                 {[]file{{"a.tar", 10, day + time.Minute}}, "*.tar", 10, "a.tar, was written 24h1m0s ago, more than max_age: 24h0m0s"},
-		"one of several":      {[]file{{"a.tar", 10, 3 * day}, {"b.tar", 11, time.Hour}, {"c.tar", 12, 2 * day}}, "*.tar", 11, ""},
-		"small":               {[]file{{"a.tar", 100, day - time.Minute}, {"b.tar", 9, time.Minute}}, "*.tar", 9, "b.tar, has 9 bytes, less than min_size: 10"},
-		"none":                {nil, "*.tar", 0, "no file matches"},
-		"others only":         {[]file{{"a.log", 10, 0}}, "*.tar", 0, "no file matches"},
-		"a directory":         {[]file{{"a.tar/part", 10, 0}}, "*.tar", 0, "no file matches"},
-		"in directories":      {[]file{{"mon/a.tar", 10, 2 * day}, {"tue/a.tar", 10, time.Hour}}, "*/a.tar", 10, ""},
-		"without wildcards":   {[]file{{"a.tar", 10, time.Hour}}, "a.tar", 10, ""},
-		"gone":                {nil, "a.tar", 0, "no file matches"},
-		"a clock ahead":       {[]file{{"a.tar", 10, -time.Minute}}, "*.tar", 10, ""},
-		"from the future":     {[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}}, "*.tar", 11, "b.tar, was written 48h0m0s ago"},
-		"all from the future": {[]file{{"a.tar", 10, -day}}, "*.tar", 0, "no file matches"},
+		"young": {
+			[]file{{"a.tar", 10, day - time.Minute}},
+			"*.tar",
+			10,
+			"",
+		},
+		"old": {
+			[]file{{"a.tar", 10, day + time.Minute}},
+			"*.tar",
+			10,
+			"a.tar, was written 24h1m0s ago, more than max_age: 24h0m0s",
+		},
+		"one of several": {
+			[]file{{"a.tar", 10, 3 * day}, {"b.tar", 11, time.Hour}, {"c.tar", 12, 2 * day}},
+			"*.tar",
+			11,
+			"",
+		},
+		"small": {
+			[]file{{"a.tar", 100, day - time.Minute}, {"b.tar", 9, time.Minute}},
+			"*.tar",
+			9,
+			"b.tar, has 9 bytes, less than min_size: 10",
+		},
+		"none": {
+			nil,
+			"*.tar",
+			0,
+			"no file matches",
+		},
+		"others only": {
+			[]file{{"a.log", 10, 0}},
+			"*.tar",
+			0,
+			"no file matches",
+		},
+		"a directory": {
+			[]file{{"a.tar/part", 10, 0}},
+			"*.tar",
+			0,
+			"no file matches",
+		},
+		"in directories": {
+			[]file{{"mon/a.tar", 10, 2 * day}, {"tue/a.tar", 10, time.Hour}},
+			"*/a.tar",
+			10,
+			"",
+		},
+		"without wildcards": {
+			[]file{{"a.tar", 10, time.Hour}},
+			"a.tar",
+			10,
+			"",
+		},
+		"gone": {
+			nil,
+			"a.tar",
+			0,
+			"no file matches",
+		},
+		"a clock ahead": {
+			[]file{{"a.tar", 10, -time.Minute}},
+			"*.tar",
+			10,
+			"",
+		},
+		"from the future": {
+			[]file{{"a.tar", 10, -day}, {"b.tar", 11, 2 * day}},
+			"*.tar",
+			11,
+			"b.tar, was written 48h0m0s ago",
+		},
+		"all from the future": {
+			[]file{{"a.tar", 10, -day}},
+			"*.tar",
+			0,
+			"no file matches",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -85,7 +152,8 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 			}
 			b := readUp(t, backupProbe(t, newMeasurements(newestFile), filepath.Join(dir, c.glob)))
 			page := string(pageOf(t, b, true))
-			if want := fmt.Sprintf("chatstack_backup_size_bytes{target=\"nightly\"} %g\n", c.size); strings.Contains(page, want) != (c.size > 0) {
+			if want := fmt.Sprintf("chatstack_backup_size_bytes{target=\"nightly\"} %g\n",
+				c.size); strings.Contains(page, want) != (c.size > 0) {
 				t.Errorf("page %s, want %s", page, want)
 			}
 			if strings.Contains(page, "chatstack_backup_last_timestamp_seconds{") != (c.size > 0) {
@@ -104,7 +172,14 @@ func TestNewestBackupIsYoungAndLargeEnough(t *testing.T) {
 func TestBackupGrowsOldByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := time.Now()
-		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { return newest{"/a.tar", written, 10, 0}, nil }), "/*.tar")
+		probe := backupProbe(t, newMeasurements(func(string) (newest, error) {
+			return newest{
+				"/a.tar",
+				written,
+				10,
+				0,
+			}, nil
+		}), "/*.tar")
 		b := readUp(t, probe)
 		goldenPage(t, "backup/young", b)
 		time.Sleep(24 * time.Hour)
@@ -161,7 +236,8 @@ func TestBackupOnAHungMountTimesOut(t *testing.T) {
 		probe := backupProbe(t, newMeasurements(func(string) (newest, error) { <-hang; return newest{}, nil }), "/b/*.tar")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := probe.Collect(ctx, &Batch{}); failure.ReasonOf(err) != failure.Timeout || !strings.Contains(failure.HintOf(err), "hangs") {
+		if err := probe.Collect(ctx, &Batch{}); failure.ReasonOf(err) != failure.Timeout ||
+			!strings.Contains(failure.HintOf(err), "hangs") {
 			t.Errorf("%v, with hint %q", err, failure.HintOf(err))
 		}
 		close(hang)

@@ -183,8 +183,10 @@ func (c *serviceCase) collector(t *testing.T, placeholders *strings.Replacer) (C
 		t.Fatal(err)
 	}
 	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte(placeholders.Replace(string(block))), Kinds: ConfigKinds(),
-		Lookup: func(string) (string, bool) { return "", false },
+		File:    "exporter.yaml",
+		Content: []byte(placeholders.Replace(string(block))),
+		Kinds:   ConfigKinds(),
+		Lookup:  func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,9 +9,14 @@ import (
 
 var (
 	certificateNotAfterDesc = readDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
-		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), the one that it presents to clients of another algorithm (other_leaf, read hourly), the first to expire in the verified chain (verified_chain), or the one in the server's file (file).", "endpoint", "source")
+		"Expiry of a certificate, in seconds since the epoch: the one that the server presents (leaf), "+
+			"the one that it presents to clients of another algorithm (other_leaf, read hourly), "+
+			"the first to expire in the verified chain (verified_chain), or the one in the server's file (file).",
+		"endpoint", "source")
 	certificateVerifiedDesc = readDesc("chatstack_tls_certificate_verified",
-		"Whether the server's certificate passes verification of authority, name and dates, even if the exporter trusts it for another reason.", "endpoint")
+		"Whether the server's certificate passes verification of authority, name and dates, "+
+			"even if the exporter trusts it for another reason.",
+		"endpoint")
 	certificateMatchesFileDesc = readDesc("chatstack_tls_certificate_matches_file",
 		"Whether the server presents the certificate in its file: 0 after a renewal until the server reloads.", "endpoint")
 )

@@ -103,7 +103,8 @@ func TestRealProxyCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	served := endOf(t, first)
-	await("as installed", served, "", map[string]float64{"leaf": served, "file": served, "verified_chain": served, "verified": 1, "matches_file": 1})
+	await("as installed", served, "",
+		map[string]float64{"leaf": served, "file": served, "verified_chain": served, "verified": 1, "matches_file": 1})
 
 	soon := time.Now().Add(2 * time.Hour)
 	certificate, key := nginx.Authority.IssueUntil(soon, "127.0.0.1")
@@ -111,7 +112,8 @@ func TestRealProxyCertificates(t *testing.T) {
 	renewed := endOf(t, certificate)
 	await("renewed on the disk", served, "", map[string]float64{"leaf": served, "file": renewed, "verified": 1, "matches_file": 0})
 	nginx.Reload()
-	await("reloaded", renewed, "", map[string]float64{"leaf": renewed, "file": renewed, "verified_chain": renewed, "verified": 1, "matches_file": 1})
+	await("reloaded", renewed, "",
+		map[string]float64{"leaf": renewed, "file": renewed, "verified_chain": renewed, "verified": 1, "matches_file": 1})
 
 	show := func(end time.Time, by *realstack.Authority, more []byte, names ...string) float64 {
 		t.Helper()
@@ -143,7 +145,12 @@ func TestRealXMPPStreams(t *testing.T) {
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{Federation: true})
 	trust := config.TLS{CAFile: prosody.Authority.File}
 	probe := func(address, kind, domain string, trust config.TLS) Collector {
-		c, err := newTLSEndpoint(&TLSEndpoint{Address: address, StartTLS: kind, Domain: domain, TLS: trust}, deps(&memory{}))
+		c, err := newTLSEndpoint(&TLSEndpoint{
+			Address:  address,
+			StartTLS: kind,
+			Domain:   domain,
+			TLS:      trust,
+		}, deps(&memory{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,16 +161,19 @@ func TestRealXMPPStreams(t *testing.T) {
 		probe Collector
 		want  failure.Reason
 	}{
-		"c2s":                     {probe(client, exchange.XMPPClient, realstack.XMPPDomain, trust), ""},
-		"c2s, another host":       {probe(client, exchange.XMPPClient, realstack.OtherDomain, trust), ""},
-		"s2s":                     {probe(server, exchange.XMPPServer, realstack.XMPPDomain, trust), ""},
-		"s2s, another host":       {probe(server, exchange.XMPPServer, realstack.OtherDomain, trust), ""},
-		"c2s, unknown host":       {probe(client, exchange.XMPPClient, "unknown.test", trust), failure.NotFound},
-		"s2s, unknown host":       {probe(server, exchange.XMPPServer, "unknown.test", trust), failure.NotFound},
-		"c2s, unknown authority":  {probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{}), failure.TLS},
-		"c2s, tls at once":        {probe(client, "", "", trust), failure.TLS},
-		"s2s asked as c2s":        {probe(server, exchange.XMPPClient, realstack.XMPPDomain, trust), failure.Mismatch},
-		"another name in its SNI": {probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}), failure.TLS},
+		"c2s":                    {probe(client, exchange.XMPPClient, realstack.XMPPDomain, trust), ""},
+		"c2s, another host":      {probe(client, exchange.XMPPClient, realstack.OtherDomain, trust), ""},
+		"s2s":                    {probe(server, exchange.XMPPServer, realstack.XMPPDomain, trust), ""},
+		"s2s, another host":      {probe(server, exchange.XMPPServer, realstack.OtherDomain, trust), ""},
+		"c2s, unknown host":      {probe(client, exchange.XMPPClient, "unknown.test", trust), failure.NotFound},
+		"s2s, unknown host":      {probe(server, exchange.XMPPServer, "unknown.test", trust), failure.NotFound},
+		"c2s, unknown authority": {probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{}), failure.TLS},
+		"c2s, tls at once":       {probe(client, "", "", trust), failure.TLS},
+		"s2s asked as c2s":       {probe(server, exchange.XMPPClient, realstack.XMPPDomain, trust), failure.Mismatch},
+		"another name in its SNI": {
+			probe(client, exchange.XMPPClient, realstack.XMPPDomain, config.TLS{CAFile: trust.CAFile, ServerName: "mail.test"}),
+			failure.TLS,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, err := readNamed(t, c.probe)
@@ -173,7 +183,8 @@ func TestRealXMPPStreams(t *testing.T) {
 			if c.want != "" {
 				return
 			}
-			if facts := certificateFacts(t, b, true); facts["verified"] != 1 || facts["leaf"] == 0 || facts["verified_chain"] != facts["leaf"] {
+			if facts := certificateFacts(t, b, true); facts["verified"] != 1 || facts["leaf"] == 0 ||
+				facts["verified_chain"] != facts["leaf"] {
 				t.Errorf("got %v", facts)
 			}
 			if e := b.Exchanges[0]; !slices.Equal(phases(e), []string{"connect", "starttls", "tls"}) {
@@ -244,10 +255,27 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		lines                 int // of each probe
 		says                  string
 	}{
-		exchange.XMPPServer: {"| your `tls` |", prosody.ServerAddr, "s2sin", 0, "none for s2s"},
-		exchange.XMPPClient: {"| `xmpp_c2s` |", prosody.ClientAddr, "c2s", 2, "each probe writes two info lines to the server's log"},
+		exchange.XMPPServer: {
+			"| your `tls` |",
+			prosody.ServerAddr,
+			"s2sin",
+			0,
+			"none for s2s",
+		},
+		exchange.XMPPClient: {
+			"| `xmpp_c2s` |",
+			prosody.ClientAddr,
+			"c2s",
+			2,
+			"each probe writes two info lines to the server's log",
+		},
 	} {
-		p, err := newTLSEndpoint(&TLSEndpoint{Address: c.address, StartTLS: kind, Domain: realstack.XMPPDomain, TLS: trust}, deps(&memory{}))
+		p, err := newTLSEndpoint(&TLSEndpoint{
+			Address:  c.address,
+			StartTLS: kind,
+			Domain:   realstack.XMPPDomain,
+			TLS:      trust,
+		}, deps(&memory{}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,11 +336,27 @@ func TestRealServerWithTwoCertificates(t *testing.T) {
 		// matches are whether the ECDSA file, the RSA file and both by a glob match; -1 is unknown. The leaf's always does.
 		least float64
 	}{
-		"both":            {second, "also has an ", true, 1},
-		"both in TLS 1.3": {second + " ssl_protocols TLSv1.3;", "only TLS 1.3", false, -1},
-		"one":             {"", "does not serve the RSA certificate", false, 0},
+		"both": {
+			second,
+			"also has an ",
+			true,
+			1,
+		},
+		"both in TLS 1.3": {
+			second + " ssl_protocols TLSv1.3;",
+			"only TLS 1.3",
+			false,
+			-1,
+		},
+		"one": {
+			"",
+			"does not serve the RSA certificate",
+			false,
+			0,
+		},
 	} {
-		nginx := realstack.StartNginxWith(t, c.lines, map[string][]byte{"certificate.pem": ec, "key.pem": ecKey, "rsa.pem": rsa, "rsa-key.pem": rsaKey})
+		nginx := realstack.StartNginxWith(t, c.lines,
+			map[string][]byte{"certificate.pem": ec, "key.pem": ecKey, "rsa.pem": rsa, "rsa-key.pem": rsaKey})
 		dir := filepath.Dir(nginx.CertificateFile())
 		probes := func(file string) map[string]Collector {
 			trust := config.TLS{CAFile: authority.File, CertificateFile: filepath.Join(dir, file)}
@@ -352,7 +396,8 @@ func TestRealServerWithTwoCertificates(t *testing.T) {
 			}
 		}
 		for kind, probe := range probes("rsa.pem") {
-			if b, err := readNamed(t, probe); certificateFacts(t, b, err == nil)["matches_file"] != 0 || !strings.Contains(strings.Join(b.Notes, "; "), "rsa.pem: reload the server") {
+			if b, err := readNamed(t, probe); certificateFacts(t, b, err == nil)["matches_file"] != 0 ||
+				!strings.Contains(strings.Join(b.Notes, "; "), "rsa.pem: reload the server") {
 				t.Errorf("renewed, %s: %v, %v, notes %q", kind, err, certificateFacts(t, b, err == nil), b.Notes)
 			}
 		}

@@ -70,7 +70,12 @@ func pinOf(c *exchangetest.Certified) string {
 func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 	dir := t.TempDir()
 	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
-	between := exchangetest.Certificate{Name: "between", Authority: true, By: root, End: exchangetest.FirstDay}.Make(t)
+	between := exchangetest.Certificate{
+		Name:      "between",
+		Authority: true,
+		By:        root,
+		End:       exchangetest.FirstDay,
+	}.Make(t)
 	leafOf := func(c exchangetest.Certificate) *exchangetest.Certified {
 		if c.End.IsZero() {
 			c.End = exchangetest.SecondDay
@@ -92,27 +97,132 @@ func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 		want  failure.Reason
 		hint  string
 	}{
-		"good":                   {exchangetest.Chain(good), config.TLS{CAFile: ca}, "", ""},
-		"good_for_a_name":        {exchangetest.Chain(good), config.TLS{CAFile: ca, ServerName: "chat.test"}, "", ""},
-		"whole_chain":            {exchangetest.Chain(below, between), config.TLS{CAFile: ca}, "", ""},
-		"incomplete_chain":       {exchangetest.Chain(below), config.TLS{CAFile: ca}, failure.TLS, "fullchain.pem"},
-		"signed_by_itself":       {exchangetest.Chain(own), config.TLS{CAFile: ca}, failure.TLS, "self-signed"},
-		"expired":                {exchangetest.Chain(over), config.TLS{CAFile: ca}, failure.TLS, "expired at 2021-01-01 00:00 UTC"},
-		"not_yet_valid":          {exchangetest.Chain(early), config.TLS{CAFile: ca}, failure.TLS, "is valid only from 2190-01-01 00:00 UTC"},
-		"wrong_name":             {exchangetest.Chain(other), config.TLS{CAFile: ca}, failure.TLS, "not for 127.0.0.1"},
-		"right_by_server_name":   {exchangetest.Chain(other), config.TLS{CAFile: ca, ServerName: "other.test"}, "", ""},
-		"system_authorities":     {exchangetest.Chain(good), config.TLS{}, failure.TLS, "ca_file"},
-		"pinned":                 {exchangetest.Chain(own), config.TLS{Fingerprint: strings.ToUpper(pinOf(own))}, "", ""},
-		"pinned_and_expired":     {exchangetest.Chain(over), config.TLS{Fingerprint: pinOf(over)}, "", ""},
-		"another_pin":            {exchangetest.Chain(good), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "was renewed"},
-		"the_pin_is_appended":    {exchangetest.Chain(good, own), config.TLS{Fingerprint: pinOf(own)}, failure.TLS, "was renewed"},
-		"the_pin_is_above":       {exchangetest.Chain(below, between), config.TLS{Fingerprint: pinOf(between)}, failure.TLS, "was renewed"},
-		"pinned_with_its_chain":  {exchangetest.Chain(below, between), config.TLS{Fingerprint: pinOf(below)}, "", ""},
-		"anything_goes":          {exchangetest.Chain(over), config.TLS{InsecureSkipVerify: true}, "", ""},
-		"authorities_are_gone":   {exchangetest.Chain(good), config.TLS{CAFile: ca + ".gone"}, failure.TLS, ""},
-		"authority_is_no_leaf":   {exchangetest.Chain(root), config.TLS{CAFile: ca}, failure.TLS, "only as the common name (CN)"},
-		"nobody_needs_a_chain":   {exchangetest.Chain(good, over, between), config.TLS{CAFile: ca}, "", ""},
-		"the_leaf_stands_second": {exchangetest.Chain(between, below), config.TLS{InsecureSkipVerify: true}, "", ""},
+		"good": {
+			exchangetest.Chain(good),
+			config.TLS{CAFile: ca},
+			"",
+			"",
+		},
+		"good_for_a_name": {
+			exchangetest.Chain(good),
+			config.TLS{CAFile: ca, ServerName: "chat.test"},
+			"",
+			"",
+		},
+		"whole_chain": {
+			exchangetest.Chain(below, between),
+			config.TLS{CAFile: ca},
+			"",
+			"",
+		},
+		"incomplete_chain": {
+			exchangetest.Chain(below),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"fullchain.pem",
+		},
+		"signed_by_itself": {
+			exchangetest.Chain(own),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"self-signed",
+		},
+		"expired": {
+			exchangetest.Chain(over),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"expired at 2021-01-01 00:00 UTC",
+		},
+		"not_yet_valid": {
+			exchangetest.Chain(early),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"is valid only from 2190-01-01 00:00 UTC",
+		},
+		"wrong_name": {
+			exchangetest.Chain(other),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"not for 127.0.0.1",
+		},
+		"right_by_server_name": {
+			exchangetest.Chain(other),
+			config.TLS{CAFile: ca, ServerName: "other.test"},
+			"",
+			"",
+		},
+		"system_authorities": {
+			exchangetest.Chain(good),
+			config.TLS{},
+			failure.TLS,
+			"ca_file",
+		},
+		"pinned": {
+			exchangetest.Chain(own),
+			config.TLS{Fingerprint: strings.ToUpper(pinOf(own))},
+			"",
+			"",
+		},
+		"pinned_and_expired": {
+			exchangetest.Chain(over),
+			config.TLS{Fingerprint: pinOf(over)},
+			"",
+			"",
+		},
+		"another_pin": {
+			exchangetest.Chain(good),
+			config.TLS{Fingerprint: pinOf(own)},
+			failure.TLS,
+			"was renewed",
+		},
+		"the_pin_is_appended": {
+			exchangetest.Chain(good, own),
+			config.TLS{Fingerprint: pinOf(own)},
+			failure.TLS,
+			"was renewed",
+		},
+		"the_pin_is_above": {
+			exchangetest.Chain(below, between),
+			config.TLS{Fingerprint: pinOf(between)},
+			failure.TLS,
+			"was renewed",
+		},
+		"pinned_with_its_chain": {
+			exchangetest.Chain(below, between),
+			config.TLS{Fingerprint: pinOf(below)},
+			"",
+			"",
+		},
+		"anything_goes": {
+			exchangetest.Chain(over),
+			config.TLS{InsecureSkipVerify: true},
+			"",
+			"",
+		},
+		"authorities_are_gone": {
+			exchangetest.Chain(good),
+			config.TLS{CAFile: ca + ".gone"},
+			failure.TLS,
+			"",
+		},
+		"authority_is_no_leaf": {
+			exchangetest.Chain(root),
+			config.TLS{CAFile: ca},
+			failure.TLS,
+			"only as the common name (CN)",
+		},
+		"nobody_needs_a_chain": {
+			exchangetest.Chain(good, over, between),
+			config.TLS{CAFile: ca},
+			"",
+			"",
+		},
+		"the_leaf_stands_second": {
+			exchangetest.Chain(between, below),
+			config.TLS{InsecureSkipVerify: true},
+			"",
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "the_leaf_stands_second" {
@@ -123,7 +233,8 @@ func TestCertificateIsReportedWhateverItIsWorth(t *testing.T) {
 			if err != nil && !strings.Contains(failure.HintOf(err), c.hint) {
 				t.Errorf("hint %q lacks %q", failure.HintOf(err), c.hint)
 			}
-			if noted := len(b.Notes) > 0; noted != (strings.HasPrefix(name, "pinned") || name == "anything_goes" || name == "the_leaf_stands_second") {
+			if noted := len(b.Notes) > 0; noted != (strings.HasPrefix(name, "pinned") || name == "anything_goes" ||
+				name == "the_leaf_stands_second") {
 				t.Errorf("notes: %q", b.Notes)
 			}
 		})
@@ -136,9 +247,11 @@ func TestMachineWithoutAuthoritiesSaysWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestCertificateIsReportedWhateverItIsWorth$/^system_authorities$", "-test.v")
+	cmd := exec.CommandContext(t.Context(), program,
+		"-test.run=^TestCertificateIsReportedWhateverItIsWorth$/^system_authorities$", "-test.v")
 	cmd.Env = []string{"SSL_CERT_FILE=" + t.TempDir(), "SSL_CERT_DIR=" + filepath.Join(t.TempDir(), "absent"), "TMPDIR=" + t.TempDir()}
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestCertificateIsReportedWhateverItIsWorth/system_authorities") {
+	if out, err := cmd.CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "--- PASS: TestCertificateIsReportedWhateverItIsWorth/system_authorities") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
@@ -154,8 +267,18 @@ func TestOldCrossSignedRootEndsNothing(t *testing.T) {
 		"the old root's last day": {time.Time{}, exchangetest.FirstDay, exchangetest.ThirdDay},
 	} {
 		t.Run(name, func(t *testing.T) {
-			old := exchangetest.Certificate{Name: "old root", Authority: true, Begins: c.begins, End: c.end}.Make(t)
-			cross := exchangetest.Certificate{By: old, Of: root, Authority: true, End: c.crossEnd}.Make(t)
+			old := exchangetest.Certificate{
+				Name:      "old root",
+				Authority: true,
+				Begins:    c.begins,
+				End:       c.end,
+			}.Make(t)
+			cross := exchangetest.Certificate{
+				By:        old,
+				Of:        root,
+				Authority: true,
+				End:       c.crossEnd,
+			}.Make(t)
 			ca := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), old, root)
 			b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(leaf, cross)), config.TLS{CAFile: ca}))
 			goldenCertificates(t, "cross_signed", b, err, "")
@@ -167,9 +290,19 @@ func TestRenewedFileThatWasNotLoadedShows(t *testing.T) {
 	dir := t.TempDir()
 	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
 	ca := exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root)
-	old := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.FirstDay}.Make(t)
+	old := exchangetest.Certificate{
+		By:     root,
+		Names:  []string{"chat.test"},
+		Begins: exchangetest.LongAgo,
+		End:    exchangetest.FirstDay,
+	}.Make(t)
 	renewed := exchangetest.Certificate{By: root, Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)
-	wild := exchangetest.Certificate{By: root, Names: []string{"*.test"}, Begins: exchangetest.LongAgo.AddDate(1, 0, 0), End: exchangetest.ThirdDay}.Make(t)
+	wild := exchangetest.Certificate{
+		By:     root,
+		Names:  []string{"*.test"},
+		Begins: exchangetest.LongAgo.AddDate(1, 0, 0),
+		End:    exchangetest.ThirdDay,
+	}.Make(t)
 	foreign := exchangetest.Certificate{By: root, Names: []string{"other.example"}, End: exchangetest.ThirdDay}.Make(t)
 	url := tlsServerOf(t, exchangetest.Chain(old))
 	live := func(name string) string { return filepath.Join(dir, "live", name, "fullchain.pem") }
@@ -222,13 +355,27 @@ func TestBothCertificatesOfAServerAreReported(t *testing.T) {
 	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
 	names := []string{"127.0.0.1"}
 	ec := exchangetest.Certificate{By: root, Names: names, End: exchangetest.SecondDay}.Make(t)
-	rsa := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.FirstDay}.Make(t)
-	renewed := exchangetest.Certificate{By: root, Names: names, RSA: true, End: exchangetest.ThirdDay}.Make(t)
-	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "rsa.pem"), renewed)}
+	rsa := exchangetest.Certificate{
+		By:    root,
+		Names: names,
+		RSA:   true,
+		End:   exchangetest.FirstDay,
+	}.Make(t)
+	renewed := exchangetest.Certificate{
+		By:    root,
+		Names: names,
+		RSA:   true,
+		End:   exchangetest.ThirdDay,
+	}.Make(t)
+	trust := config.TLS{
+		CAFile:          exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root),
+		CertificateFile: exchangetest.Write(t, filepath.Join(dir, "rsa.pem"), renewed),
+	}
 	b, err := readNamed(t, proxyProbe(t, tlsServerOf(t, exchangetest.Chain(ec), exchangetest.Chain(rsa)), trust))
 	goldenCertificates(t, "two_certificates", b, err, "")
 	for _, c := range b.Conditions(err) {
-		if c.Alert == health.AlertServedNotRenewed && (!c.Holds || len(c.Certificates) != 1 || !c.Certificates[0].Ends.Equal(exchangetest.FirstDay)) {
+		if c.Alert == health.AlertServedNotRenewed &&
+			(!c.Holds || len(c.Certificates) != 1 || !c.Certificates[0].Ends.Equal(exchangetest.FirstDay)) {
 			t.Errorf("got %+v, want that it holds for the RSA certificate", c)
 		}
 	}
@@ -246,7 +393,10 @@ func TestOneReadingReportsACertificateOnce(t *testing.T) {
 	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
 	leaf := exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.FirstDay}.Make(t)
 	dir := t.TempDir()
-	trust := config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf)}
+	trust := config.TLS{
+		CAFile:          exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root),
+		CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf),
+	}
 	b := &Batch{Target: "endpoint"}
 	down := &exchange.HTTP{Settings: config.HTTP{URL: "https://127.0.0.1:1/", TLS: trust}, Limit: 1}
 	up := &exchange.HTTP{Settings: config.HTTP{URL: tlsServerOf(t, exchangetest.Chain(leaf)), TLS: trust}, Limit: 1}
@@ -287,7 +437,9 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		<-done
 	}))
 	between.Config.ErrorLog = log.New(io.Discard, "", 0)
-	between.TLS = &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.ThirdDay}.Make(t))}, MinVersion: tls.VersionTLS12}
+	between.TLS = &tls.Config{Certificates: []tls.Certificate{
+		exchangetest.Chain(exchangetest.Certificate{By: root, Names: []string{"127.0.0.1"}, End: exchangetest.ThirdDay}.Make(t)),
+	}, MinVersion: tls.VersionTLS12}
 	between.StartTLS()
 	t.Cleanup(between.Close)
 	for name, trust := range map[string]config.TLS{
@@ -326,7 +478,8 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 	exchangetest.Write(t, at("good/a.pem"), leaf)
 	exchangetest.Write(t, at("good/b.pem"), sooner)
 	for name, content := range map[string]string{
-		"empty.pem": "", "key.pem": string(keyPEM), "torn.pem": "-----BEGIN CERTIFICATE-----\nMIIB", "large.pem": strings.Repeat("x", 1<<20+1),
+		"empty.pem": "", "key.pem": string(keyPEM), "torn.pem": "-----BEGIN CERTIFICATE-----\nMIIB",
+		"large.pem":   strings.Repeat("x", 1<<20+1),
 		"not_der.pem": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("nonsense")})),
 		"both.pem":    string(keyPEM) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: leaf.Cert.Raw})),
 	} {
@@ -377,7 +530,10 @@ func TestEngineOverTLSReportsItsCertificate(t *testing.T) {
 	dir := t.TempDir()
 	s := newDockerSettings()
 	s.Host = strings.Replace(tlsServerOf(t, exchangetest.Chain(leaf)), "https://", "tcp://", 1)
-	s.TLS = config.TLS{CAFile: exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root), CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf)}
+	s.TLS = config.TLS{
+		CAFile:          exchangetest.Write(t, filepath.Join(dir, "ca.pem"), root),
+		CertificateFile: exchangetest.Write(t, filepath.Join(dir, "chain.pem"), leaf),
+	}
 	probe, err := newDocker(s, deps(&memory{}))
 	if err != nil {
 		t.Fatal(err)

@@ -174,7 +174,11 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
 	if c.MatchesFile != nil {
-		list = append(list, health.Condition{Alert: health.AlertServedNotRenewed, Holds: !*c.MatchesFile, Certificates: []health.Validity{health.Validity(c.Stale)}})
+		list = append(list, health.Condition{
+			Alert:        health.AlertServedNotRenewed,
+			Holds:        !*c.MatchesFile,
+			Certificates: []health.Validity{health.Validity(c.Stale)},
+		})
 	}
 	return list
 }
@@ -224,7 +228,9 @@ func readDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var upstreamDroppedSeriesDesc = readDesc("chatstack_upstream_dropped_series",
-	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), malformed, or with a secret of the configuration in a name or label (secret).", "target", "reason")
+	"Series of the target's own metrics that were dropped: duplicates or names already in use (clash), over a limit (limit), malformed, "+
+		"or with a secret of the configuration in a name or label (secret).",
+	"target", "reason")
 
 // Drops counts the dropped series of a target's own metrics by reason. It is nil for a target without metrics of its own.
 type Drops map[openmetrics.Reason]int

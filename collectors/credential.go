@@ -95,7 +95,11 @@ func (s *IRCAccount) login() pacing.Credential {
 		return pacing.Credential{}
 	}
 	account := s.account("")
-	return pacing.Credential{Server: "irc " + hostOf(account.Address), Account: digest(account.User, s.Password.Reveal(), s.ServerPassword.Reveal()), Login: true}
+	return pacing.Credential{
+		Server:  "irc " + hostOf(account.Address),
+		Account: digest(account.User, s.Password.Reveal(), s.ServerPassword.Reveal()),
+		Login:   true,
+	}
 }
 
 func (s *XMPPAccount) login() pacing.Credential {

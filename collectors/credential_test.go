@@ -48,7 +48,10 @@ func TestTargetsShareAClockByServerAccountAndSecret(t *testing.T) {
 		return (&XMPPLogin{XMPPAccount: XMPPAccount{Address: address, User: user, Password: config.NewSecret(password)}}).Credential()
 	}
 	web := func(url, user, password string) pacing.Credential {
-		return (&Web{HTTP: config.HTTP{URL: url}, Credentials: exchange.Credentials{User: user, Password: config.NewSecret(password)}}).Credential()
+		return (&Web{
+			HTTP:        config.HTTP{URL: url},
+			Credentials: exchange.Credentials{User: user, Password: config.NewSecret(password)},
+		}).Credential()
 	}
 	for name, c := range map[string]struct {
 		a, b pacing.Credential

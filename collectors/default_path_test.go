@@ -51,9 +51,11 @@ func probeOf(t *testing.T, kind Kind, url, keys string) Collector {
 
 func TestURLWithoutAPathAsksForTheDefaultPath(t *testing.T) {
 	want := map[string]string{
-		"xmpp_status": "/status", "xmpp_metrics": "/metrics", "xmpp_proxy": "/health", "xmpp_rest": "/admin_api/server/info", "irc_rpc": "/api",
-		"irc_services": "/", "plant_store": "/plants", "identity": "/api/bridge/identity", "docs_search": "/api/search", "openmetrics": "/metrics",
-		"web_irc": "/", "web_panel": "/", "log_viewer": "/", "http": "/",
+		"xmpp_status": "/status", "xmpp_metrics": "/metrics", "xmpp_proxy": "/health",
+		"xmpp_rest": "/admin_api/server/info", "irc_rpc": "/api",
+		"irc_services": "/", "plant_store": "/plants", "identity": "/api/bridge/identity", "docs_search": "/api/search",
+		"openmetrics": "/metrics",
+		"web_irc":     "/", "web_panel": "/", "log_viewer": "/", "http": "/",
 	}
 	for _, kind := range httpKinds() {
 		address, asked := missingPages(t)

@@ -14,11 +14,27 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("host: %w", err)
 	}
 	c := &docker{
-		settings: s, engine: engine, log: d.Log, once: d.Once, inspecting: make(chan struct{}, 1), networkOwner: networkOwner(d.MountInfo),
-		follower:      follower{answered: make(chan struct{}, 1), patience: maxEventDelay, quiet: maxStreamSilence, lasting: healthyStreamAge},
-		resourceMeter: resourceMeter{measuring: make(chan dockerRound, 1), readingFiles: make(chan struct{}, 1), cgroups: cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()}},
-		keeper:        keeper{state: d.State},
-		fleet:         fleet.New(s.rules(d.Containers)), unsure: true, hangs: fleet.NewHangs(),
+		settings:     s,
+		engine:       engine,
+		log:          d.Log,
+		once:         d.Once,
+		inspecting:   make(chan struct{}, 1),
+		networkOwner: networkOwner(d.MountInfo),
+		follower: follower{
+			answered: make(chan struct{}, 1),
+			patience: maxEventDelay,
+			quiet:    maxStreamSilence,
+			lasting:  healthyStreamAge,
+		},
+		resourceMeter: resourceMeter{
+			measuring:    make(chan dockerRound, 1),
+			readingFiles: make(chan struct{}, 1),
+			cgroups:      cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()},
+		},
+		keeper: keeper{state: d.State},
+		fleet:  fleet.New(s.rules(d.Containers)),
+		unsure: true,
+		hangs:  fleet.NewHangs(),
 	}
 	c.load()
 	return c, nil

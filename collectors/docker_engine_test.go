@@ -72,7 +72,10 @@ func startEngine(t *testing.T, containers ...container.InspectResponse) *engine 
 		t.Fatal(err)
 	}
 	e.host = "unix://" + socket
-	e.server = &httptest.Server{Listener: listener, Config: &http.Server{Handler: e, ConnState: e.connState, ReadHeaderTimeout: time.Minute}}
+	e.server = &httptest.Server{
+		Listener: listener,
+		Config:   &http.Server{Handler: e, ConnState: e.connState, ReadHeaderTimeout: time.Minute},
+	}
 	e.server.Start()
 	t.Cleanup(e.server.Close)
 	return e
@@ -192,7 +195,13 @@ func (e *engine) list(w http.ResponseWriter, r *http.Request) {
 			if c.State.Health != nil {
 				status += " (" + c.State.Health.Status + ")"
 			}
-			listed = append(listed, container.Summary{ID: c.ID, Names: []string{c.Name}, Labels: c.Config.Labels, State: c.State.Status, Status: status})
+			listed = append(listed, container.Summary{
+				ID:     c.ID,
+				Names:  []string{c.Name},
+				Labels: c.Config.Labels,
+				State:  c.State.Status,
+				Status: status,
+			})
 		}
 	}
 	engineAnswers(w, listed)
@@ -225,7 +234,11 @@ func readDocker(t *testing.T, s *Docker) (*Batch, error) {
 
 func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, error) {
 	t.Helper()
-	c, err := newDocker(s, Deps{Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, UserAgent: "chatstack_exporter/test", Log: slog.New(slog.DiscardHandler)})
+	c, err := newDocker(s, Deps{
+		Limits:    config.Limits{MetricsBody: 1 << 20, Body: 1 << 16},
+		UserAgent: "chatstack_exporter/test",
+		Log:       slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -300,7 +313,10 @@ func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec)
 func (w *watch) collector(s *Docker, state State, once bool) *docker {
 	w.t.Helper()
 	c, err := newDocker(s, Deps{
-		Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16}, Log: slog.New(slog.DiscardHandler), State: state, Once: once,
+		Limits: config.Limits{MetricsBody: 1 << 20, Body: 1 << 16},
+		Log:    slog.New(slog.DiscardHandler),
+		State:  state,
+		Once:   once,
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -472,7 +488,13 @@ func (w *watch) await(streams int) {
 }
 
 func service(name string) simstack.ContainerSpec {
-	return simstack.ContainerSpec{Name: name, Service: name, Image: "chat/" + name + ":1", Restart: "always", Health: true}
+	return simstack.ContainerSpec{
+		Name:    name,
+		Service: name,
+		Image:   "chat/" + name + ":1",
+		Restart: "always",
+		Health:  true,
+	}
 }
 
 // unconnected is a collector of an engine that nobody has asked yet.

@@ -18,7 +18,9 @@ import (
 )
 
 var dockerFeatureDesc = readDesc("chatstack_docker_feature_available",
-	"Whether an optional engine API feature is available. Without events, the exporter sees changes only when it polls; without stats, it has no memory, CPU and network numbers.", "docker_host", "feature")
+	"Whether an optional engine API feature is available. Without events, the exporter sees changes only when it polls; without stats, "+
+		"it has no memory, CPU and network numbers.",
+	"docker_host", "feature")
 
 const (
 	// maxEventDelay is how long after a list shows a change its event may come.
@@ -212,7 +214,9 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 
 // queueEvents moves events to the queue, so that the stream is read while containers are inspected. It returns the error that
 // ended the stream, or nil once ctx is done.
-func (c *docker) queueEvents(ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message) (ended error) {
+func (c *docker) queueEvents(
+	ctx context.Context, messages <-chan events.Message, errs <-chan error, queue chan<- events.Message,
+) (ended error) {
 	for {
 		select {
 		case e := <-messages:

@@ -121,7 +121,10 @@ func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
 	w.stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for fault, want := range map[string]string{"forbidden_events": "engine events are unavailable", "forbidden_stats": "memory, CPU or network"} {
+	for fault, want := range map[string]string{
+		"forbidden_events": "engine events are unavailable",
+		"forbidden_stats":  "memory, CPU or network",
+	} {
 		w.fault(true, fault)
 		s := dockerSettings(w.engine.Host())
 		b := &Batch{}
@@ -153,12 +156,32 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 		bring, mend func()
 	}
 	switched := func(name string, reason failure.Reason) fault {
-		return fault{name, reason, func() { w.fault(true, name) }, func() { w.fault(false, name) }}
+		return fault{
+			name,
+			reason,
+			func() { w.fault(true, name) },
+			func() { w.fault(false, name) },
+		}
 	}
 	for _, fault := range []fault{
-		{"engine stopped", failure.Refused, w.engine.Stop, func() { must(w.engine.Start()) }},
-		{"engine replaced", "", func() {}, func() { must(w.engine.Restart()) }},
-		{"events refused", "", func() { w.fault(true, "forbidden_events"); w.engine.CutEvents() }, func() { w.fault(false, "forbidden_events") }},
+		{
+			"engine stopped",
+			failure.Refused,
+			w.engine.Stop,
+			func() { must(w.engine.Start()) },
+		},
+		{
+			"engine replaced",
+			"",
+			func() {},
+			func() { must(w.engine.Restart()) },
+		},
+		{
+			"events refused",
+			"",
+			func() { w.fault(true, "forbidden_events"); w.engine.CutEvents() },
+			func() { w.fault(false, "forbidden_events") },
+		},
 		switched("status_500", failure.HTTPStatus), switched("status_403", failure.Forbidden), switched("hang_list", failure.Timeout),
 		switched("hang_stats", ""), switched("forbidden_stats", ""), switched("events_cut", ""),
 	} {
@@ -456,11 +479,25 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 		want         []string // in the log
 		proxy        bool     // whether that may be a proxy's fault
 	}{
-		{name: "an event is too long", stream: eventLine("oom", strings.Repeat("x", 5<<10)), want: []string{"one event has more than 4096 bytes", "limits.metrics_body"}},
+		{
+			name:   "an event is too long",
+			stream: eventLine("oom", strings.Repeat("x", 5<<10)),
+			want:   []string{"one event has more than 4096 bytes", "limits.metrics_body"},
+		},
 		{name: "no event", stream: "<html>", want: []string{"invalid character"}},
 		{name: "no event's type", stream: `{"Actor":"a"}`, want: []string{"cannot unmarshal"}},
-		{name: "cut in an event", stream: `{"Type":`, want: []string{"unexpected EOF"}, proxy: true},
-		{name: "cut between events", stream: eventLine("oom", ""), want: []string{"the stream has ended"}, proxy: true},
+		{
+			name:   "cut in an event",
+			stream: `{"Type":`,
+			want:   []string{"unexpected EOF"},
+			proxy:  true,
+		},
+		{
+			name:   "cut between events",
+			stream: eventLine("oom", ""),
+			want:   []string{"the stream has ended"},
+			proxy:  true,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -581,7 +618,8 @@ func TestListSaysWhenItWasMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if after := time.Now(); made.From.After(before) || made.To.Before(after.Truncate(time.Second)) || !made.To.After(before) || made.To.Sub(made.From) < time.Second {
+	if after := time.Now(); made.From.After(before) || made.To.Before(after.Truncate(time.Second)) || !made.To.After(before) ||
+		made.To.Sub(made.From) < time.Second {
 		t.Errorf("made from %s to %s, asked for from %s to %s", made.From, made.To, before, after)
 	}
 	found, err := w.docker.inspectAll(t.Context(), s, &Batch{}, listed, len(listed))
@@ -644,7 +682,9 @@ func TestEventNamesNoOtherPath(t *testing.T) {
 	w := watching(t, e)
 	w.read()
 	before := len(e.asked())
-	for _, id := range []string{"../../containers/create", "..", "a/../b", "a?b=c", "a%2fb", "a b", "", "sha256:a", strings.Repeat("../", 100) + "x"} {
+	for _, id := range []string{
+		"../../containers/create", "..", "a/../b", "a?b=c", "a%2fb", "a b", "", "sha256:a", strings.Repeat("../", 100) + "x",
+	} {
 		w.take(told(events.ActionStart, id, "a"))
 	}
 	if asked := e.asked()[before:]; len(asked) > 0 {
@@ -722,7 +762,8 @@ func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
 						return
 					}
 					if r.URL.Path == "/_ping" {
-						io.WriteString(engines, "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // a test's server
+						//nolint:errcheck // a test's server
+						io.WriteString(engines, "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n")
 					}
 				}
 			}()
@@ -852,7 +893,8 @@ func TestFileThatHangsCostsNoReading(t *testing.T) {
 	mend := w.hangFile(root)
 	for _, when := range []string{"now", "since the last reading"} {
 		w.readFor(time.Second) // it would not return before the file does
-		if w.showsMemory("irc") || !strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
+		if w.showsMemory("irc") ||
+			!strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
 			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, w.page())
 		}
 	}

@@ -67,13 +67,25 @@ func FuzzDocker(f *testing.F) {
 		if err := json.Unmarshal(content, &described); err != nil {
 			f.Fatal(file, err)
 		}
-		list, err := json.Marshal([]map[string]any{{"Id": described.ID, "Names": []string{described.Name, "/a/link"}, "State": described.State.Status, "Status": "Up 2 hours (unhealthy)", "Labels": described.Config.Labels, "Created": 1}})
+		list, err := json.Marshal([]map[string]any{{
+			"Id": described.ID, "Names": []string{described.Name, "/a/link"}, "State": described.State.Status,
+			"Status": "Up 2 hours (unhealthy)", "Labels": described.Config.Labels, "Created": 1,
+		}})
 		if err != nil {
 			f.Fatal(err)
 		}
 		var events bytes.Buffer
 		for n, action := range []string{"die", "start", "health_status: unhealthy", "oom", "rename", "destroy", "create"} {
-			e := map[string]any{"Type": "container", "Action": action, "Actor": map[string]any{"ID": described.ID, "Attributes": map[string]string{"name": "x", "oldName": described.Name, "exitCode": "137"}}, "timeNano": 1_800_000_000_000_000_000 + n, "time": 1_800_000_000}
+			e := map[string]any{
+				"Type":   "container",
+				"Action": action,
+				"Actor": map[string]any{
+					"ID":         described.ID,
+					"Attributes": map[string]string{"name": "x", "oldName": described.Name, "exitCode": "137"},
+				},
+				"timeNano": 1_800_000_000_000_000_000 + n,
+				"time":     1_800_000_000,
+			}
 			if err := json.NewEncoder(&events).Encode(e); err != nil {
 				f.Fatal(err)
 			}
@@ -144,7 +156,8 @@ func neverFalls(t *testing.T, b *Batch, before map[string]float64) {
 	for line := range bytes.Lines(pageOf(t, b, true)) {
 		text := strings.TrimSpace(string(line))
 		series, value, ok := cutLast(text, ' ')
-		if !ok || strings.HasPrefix(text, "#") || !strings.Contains(series, "restarts_total{") && !strings.Contains(series, "recreations_total{") && !strings.Contains(series, "oom_events_total{") {
+		if !ok || strings.HasPrefix(text, "#") || !strings.Contains(series, "restarts_total{") &&
+			!strings.Contains(series, "recreations_total{") && !strings.Contains(series, "oom_events_total{") {
 			continue
 		}
 		var n float64
@@ -173,7 +186,8 @@ func FuzzCgroup(f *testing.F) {
 	f.Add(true, []byte("52428800\n"), []byte("anon 1\ninactive_file 4096\n"), []byte("usage_usec 1500000\nuser_usec 1\n"), []byte(dev))
 	f.Add(false, []byte("52428800\n"), []byte("inactive_file 1\ntotal_inactive_file 4096\n"), []byte("1500000000\n"), []byte(dev))
 	f.Add(true, []byte("max\n"), []byte("inactive_file -1\n"), []byte("usage_usec\n"), []byte("eth0:1 2\n"))
-	f.Add(true, []byte(""), []byte("inactive_file 99999999999999999999\n"), []byte("usage_usec 18446744073709551615\n"), []byte("eth0: x 0 0 0 0 0 0 0 y\n"))
+	f.Add(true, []byte(""), []byte("inactive_file 99999999999999999999\n"), []byte("usage_usec 18446744073709551615\n"),
+		[]byte("eth0: x 0 0 0 0 0 0 0 y\n"))
 	id := strings.Repeat("0123456789abcdef", 4)
 	root, proc := f.TempDir(), f.TempDir()
 	fill := func(dir string, files ...string) {
@@ -195,18 +209,26 @@ func FuzzCgroup(f *testing.F) {
 	fill(filepath.Join(proc, "1", "net"), "dev")
 	fill(filepath.Join(proc, "77", "net"), "dev")
 	f.Fuzz(func(t *testing.T, unified bool, memory, stat, cpu, dev []byte) {
-		tree, group, spent, files := cgroup.Tree{Root: two, ProcRoot: proc}, filepath.Join(two, "docker", id), filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}
+		tree, group, spent, files := cgroup.Tree{Root: two, ProcRoot: proc}, filepath.Join(two, "docker", id),
+			filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}
 		if !unified {
-			tree.Root, group, spent, files = one, filepath.Join(one, "memory", "docker", id), filepath.Join(one, "cpuacct", "docker", id), [3]string{"memory.usage_in_bytes", "memory.stat", "cpuacct.usage"}
+			tree.Root, group, spent, files = one, filepath.Join(one, "memory", "docker", id), filepath.Join(one, "cpuacct", "docker", id),
+				[3]string{"memory.usage_in_bytes", "memory.stat", "cpuacct.usage"}
 		}
 		for path, content := range map[string][]byte{
-			filepath.Join(group, files[0]): memory, filepath.Join(group, files[1]): stat, filepath.Join(spent, files[2]): cpu, filepath.Join(proc, "77", "net", "dev"): dev,
+			filepath.Join(group, files[0]): memory, filepath.Join(group, files[1]): stat, filepath.Join(spent, files[2]): cpu,
+			filepath.Join(proc, "77", "net", "dev"): dev,
 		} {
 			if err := os.WriteFile(path, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
-		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: id, PID: 77, Limit: 1 << 30, Started: time.Unix(1, 0)}})
+		got, err := tree.Measure(t.Context(), []usage.Subject{{
+			ID:      id,
+			PID:     77,
+			Limit:   1 << 30,
+			Started: time.Unix(1, 0),
+		}})
 		b := &Batch{}
 		if r, ok := got[id]; ok {
 			first, _, _ := strings.Cut(string(memory), "\n")
@@ -228,8 +250,10 @@ func FuzzCgroup(f *testing.F) {
 func FuzzKeptValues(f *testing.F) {
 	for _, seed := range []string{
 		`{"host":"unix:///nowhere","containers":{"chat-xmpp-1":{"id":"a","restarts_before":3,"expected":true,"depends_on":"x:y:z","role":"xmpp"},"":{"id":""},"x":{"id":"b","ooms_before":18446744073709551615,"network_of":"x","gone":"2026-01-01T00:00:00Z"}}}`,
-		`{"host":"unix:///nowhere","containers":null}`, `[{"id":9007190000000001,"since":"2026-01-01T00:00:00Z","url":"http://127.0.0.1:1","created":true},{}]`,
-		`"2026-11-20T12:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"0001-01-01T00:00:00Z"`, `null`, `{}`, `[]`, `{"containers":{"a":{"id":"a","dep":"","last_recreated":1e300}}}`,
+		`{"host":"unix:///nowhere","containers":null}`,
+		`[{"id":9007190000000001,"since":"2026-01-01T00:00:00Z","url":"http://127.0.0.1:1","created":true},{}]`,
+		`"2026-11-20T12:00:00Z"`, `"9999-12-31T23:59:59Z"`, `"0001-01-01T00:00:00Z"`, `null`, `{}`, `[]`,
+		`{"containers":{"a":{"id":"a","dep":"","last_recreated":1e300}}}`,
 	} {
 		f.Add([]byte(seed))
 	}

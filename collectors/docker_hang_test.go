@@ -100,7 +100,12 @@ func TestSlowStartIsInspectedAgainByTheNextReading(t *testing.T) {
 	w.read()
 	starting.Store(true)
 	w.take(told(events.ActionDie, a.ID, "a"))
-	started.State = &container.State{Status: container.StateRunning, Running: true, Pid: 43, StartedAt: time.Now().UTC().Format(time.RFC3339Nano)}
+	started.State = &container.State{
+		Status:    container.StateRunning,
+		Running:   true,
+		Pid:       43,
+		StartedAt: time.Now().UTC().Format(time.RFC3339Nano),
+	}
 	starting.Store(false)
 	w.read()
 	w.wantNow("", "container_"+restarts("a", 1))
@@ -134,7 +139,8 @@ func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
 		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
 	})
 	if len(inspections) > 4 {
-		t.Errorf("inspected %d times, want each of two containers once, and one in each reading after it hung for long: %q", len(inspections), inspections)
+		t.Errorf("inspected %d times, want each of two containers once, and one in each reading after it hung for long: %q",
+			len(inspections), inspections)
 	}
 }
 
@@ -195,7 +201,8 @@ func TestContainerThatTheEngineStumblesOverHidesNoOther(t *testing.T) {
 		w := watching(t, e)
 		w.docker.engine.Limit = 16 << 20
 		wantNote(t, w.read(), "cannot describe 1 of 3", "a is unhealthy")
-		w.wantNow(name, `container_health{container="a",health="unhealthy"} 1`, `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
+		w.wantNow(name, `container_health{container="a",health="unhealthy"} 1`,
+			`container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
 	}
 }
 
@@ -206,5 +213,6 @@ func TestContainerWithoutANameIsNotGone(t *testing.T) {
 	w.read()
 	e.containers[0].Name = ""
 	wantNote(t, w.read(), "cannot describe 1 of 3", "3 of 3 containers are watched")
-	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_recreations_total{container="a"} 0`, `container_restarts_total{container="a"} 0`)
+	w.wantNow("", `container_state{container="a",state="running"} 1`,
+		`container_recreations_total{container="a"} 0`, `container_restarts_total{container="a"} 0`)
 }

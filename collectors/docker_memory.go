@@ -71,7 +71,8 @@ func (c *docker) save() {
 	case err != nil:
 		c.locked(func() { c.touched = true })
 		if news {
-			c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact", "err", err, "bytes", len(content))
+			c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact",
+				"err", err, "bytes", len(content))
 		}
 		return
 	case news:

@@ -20,24 +20,32 @@ var (
 	containerExitCodeDesc = readDesc("chatstack_container_exit_code",
 		"Exit code of the container's last run. Absent unless the container is stopped.", "container", "docker_host")
 	containerUnhealthySinceDesc = readDesc("chatstack_container_unhealthy_since_timestamp_seconds",
-		"When the container's health checks began to fail, in seconds since the epoch, estimated from the failing streak and the interval. Absent unless the container is unhealthy.", "container", "docker_host")
+		"When the container's health checks began to fail, in seconds since the epoch, "+
+			"estimated from the failing streak and the interval. Absent unless the container is unhealthy.",
+		"container", "docker_host")
 	containerCreatedDesc = readDesc("chatstack_container_created_timestamp_seconds",
-		"When the container was created, in seconds since the epoch; a deploy creates a new one under the same name.", "container", "docker_host")
+		"When the container was created, in seconds since the epoch; a deploy creates a new one under the same name.",
+		"container", "docker_host")
 	containerInfoDesc = readDesc("chatstack_container_info",
-		"Role, compose project and service, and image of the container; always 1.", "container", "role", "compose_project", "compose_service", "image", "docker_host")
+		"Role, compose project and service, and image of the container; always 1.",
+		"container", "role", "compose_project", "compose_service", "image", "docker_host")
 )
 
 var (
 	containerRestartsDesc = readDesc("chatstack_container_restarts_total",
-		"Restarts of the container, by policy or by hand. Exact while the engine's events arrive; after a gap in them, a lower bound.", "container", "docker_host")
+		"Restarts of the container, by policy or by hand. Exact while the engine's events arrive; after a gap in them, a lower bound.",
+		"container", "docker_host")
 	containerRecreationsDesc = readDesc("chatstack_container_recreations_total",
 		"New containers under the same name, for example after a deploy. They do not count as restarts.", "container", "docker_host")
 	containerOOMEventsDesc = readDesc("chatstack_container_oom_events_total",
 		"Processes of the container that the kernel killed because memory ran out.", "container", "docker_host")
 	containerExpectedDesc = readDesc("chatstack_container_expected",
-		"Whether the container should be running: 0 if it has finished its work, was never started, waits for another container to start, is removed when it exits, or was removed and is not in the configuration.", "container", "docker_host")
+		"Whether the container should be running: 0 if it has finished its work, was never started, "+
+			"waits for another container to start, is removed when it exits, or was removed and is not in the configuration.",
+		"container", "docker_host")
 	containerDependencyDesc = readDesc("chatstack_container_dependency",
-		"1 if the container depends on another one, by compose's depends_on or by using its network. Absent otherwise.", "container", "depends_on", "docker_host")
+		"1 if the container depends on another one, by compose's depends_on or by using its network. Absent otherwise.",
+		"container", "depends_on", "docker_host")
 )
 
 // writeReports adds the metrics of containers. host is the value of docker_host.
@@ -66,8 +74,20 @@ func containerFacts(reports []fleet.Report, host string) []health.Container {
 			continue
 		}
 		facts = append(facts, health.Container{
-			Host: host, Name: r.Name, HostNames: r.HostNames, Role: r.Status.Role, Proxy: fleet.IsProxy(r.Status.Image), State: r.Status.State, Health: r.Status.Health, Expected: r.Expected, WaitsFor: r.WaitsFor,
-			DependsOn: r.DependsOn, Restarts: r.Counts.Restarts, Kills: r.Counts.OOMs, DownFor: r.DownFor, UnhealthyFor: r.UnhealthyFor,
+			Host:         host,
+			Name:         r.Name,
+			HostNames:    r.HostNames,
+			Role:         r.Status.Role,
+			Proxy:        fleet.IsProxy(r.Status.Image),
+			State:        r.Status.State,
+			Health:       r.Status.Health,
+			Expected:     r.Expected,
+			WaitsFor:     r.WaitsFor,
+			DependsOn:    r.DependsOn,
+			Restarts:     r.Counts.Restarts,
+			Kills:        r.Counts.OOMs,
+			DownFor:      r.DownFor,
+			UnhealthyFor: r.UnhealthyFor,
 		})
 	}
 	return facts
@@ -100,7 +120,8 @@ func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
 	containerMemoryDesc = prometheus.NewDesc("chatstack_container_memory_working_set_bytes",
-		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats. Up to one poll interval old, two if the engine is the source.",
+		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats. "+
+			"Up to one poll interval old, two if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerMemoryLimitDesc = readDesc("chatstack_container_memory_limit_bytes",
 		"Memory limit of the container in bytes. Absent if it has none of its own.", "container", "docker_host")
@@ -108,10 +129,12 @@ var (
 		"CPU time that the container has used since it started, in seconds. Up to one poll interval old, two if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
-		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network or none. Up to one poll interval old, two if the engine is the source.",
+		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network or none. "+
+			"Up to one poll interval old, two if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
-		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network or none. Up to one poll interval old, two if the engine is the source.",
+		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network or none. "+
+			"Up to one poll interval old, two if the engine is the source.",
 		[]string{"container", "docker_host"}, nil)
 )
 

@@ -22,7 +22,8 @@ var ownID = strings.Repeat("0123456789abcdef", 4)
 func ownMounts(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "mountinfo")
-	if err := os.WriteFile(path, []byte("1 2 8:1 /var/lib/docker/containers/"+ownID+"/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte("1 2 8:1 /var/lib/docker/containers/"+ownID+"/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -48,9 +49,27 @@ func TestContainersAreReachedByNameOnTheExportersNetworks(t *testing.T) {
 		asked     int
 		want      []string
 	}{
-		{"in a container that is not watched", []container.InspectResponse{own, irc, db}, ownMounts(t), 1, []string{"irc", "irc-on-stack"}},
-		{"in a container of another engine", []container.InspectResponse{irc, db}, ownMounts(t), 1, nil},
-		{"in no container", []container.InspectResponse{irc, db}, "", 0, nil},
+		{
+			"in a container that is not watched",
+			[]container.InspectResponse{own, irc, db},
+			ownMounts(t),
+			1,
+			[]string{"irc", "irc-on-stack"},
+		},
+		{
+			"in a container of another engine",
+			[]container.InspectResponse{irc, db},
+			ownMounts(t),
+			1,
+			nil,
+		},
+		{
+			"in no container",
+			[]container.InspectResponse{irc, db},
+			"",
+			0,
+			nil,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e := startEngine(t, tt.engine...)

@@ -90,7 +90,10 @@ func TestRealMemoryAgreesWithDockerStats(t *testing.T) {
 		want, rounding := shownBytes(t, shown[0])
 		limit, limitRounding := shownBytes(t, shown[2])
 		agree := true
-		for how, got := range map[string][2]usage.Usage{"asked of the engine": {askedBefore, asked}, "read from cgroups": {readBefore, read}} {
+		for how, got := range map[string][2]usage.Usage{
+			"asked of the engine": {askedBefore, asked},
+			"read from cgroups":   {readBefore, read},
+		} {
 			least, most := min(got[0].WorkingSet, got[1].WorkingSet), max(got[0].WorkingSet, got[1].WorkingSet)
 			agree = agree && float64(least) <= want*1.01+rounding && float64(most) >= want*0.99-rounding
 			t.Logf("%s: %d before and %d after docker stats, which shows %s", how, got[0].WorkingSet, got[1].WorkingSet, shown[0])
@@ -162,7 +165,8 @@ func TestRealCPUAgreesWithCgroups(t *testing.T) {
 		t.Fatalf("CPU time is not known: %+v from cgroups, %+v from the engine", before, asked)
 	}
 	if asked.CPUSeconds < before.CPUSeconds || asked.CPUSeconds > after.CPUSeconds {
-		t.Errorf("CPU time from the engine: got %v, want between %v before and %v after", asked.CPUSeconds, before.CPUSeconds, after.CPUSeconds)
+		t.Errorf("CPU time from the engine: got %v, want between %v before and %v after",
+			asked.CPUSeconds, before.CPUSeconds, after.CPUSeconds)
 	}
 }
 

@@ -98,22 +98,39 @@ func TestStatsGiveWhatDockerStatsShows(t *testing.T) {
 		"cgroup v1, without a limit": {
 			answer: cgroup1,
 			want: usage.Usage{
-				WorkingSet: 524288000 - 209715200, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
-				Received: 1234, Transmitted: 340, HasNetwork: true,
+				WorkingSet:  524288000 - 209715200,
+				HasMemory:   true,
+				CPUSeconds:  93.25,
+				HasCPU:      true,
+				Received:    1234,
+				Transmitted: 340,
+				HasNetwork:  true,
 			},
 		},
 		"cgroup v1, with a limit beyond the machine's memory": {
 			answer: cgroup1, limit: 1 << 50,
 			want: usage.Usage{
-				WorkingSet: 524288000 - 209715200, Limit: hostMemory, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
-				Received: 1234, Transmitted: 340, HasNetwork: true,
+				WorkingSet:  524288000 - 209715200,
+				Limit:       hostMemory,
+				HasMemory:   true,
+				CPUSeconds:  93.25,
+				HasCPU:      true,
+				Received:    1234,
+				Transmitted: 340,
+				HasNetwork:  true,
 			},
 		},
 		"cgroup v2, with a limit": {
 			answer: cgroup2, limit: limit,
 			want: usage.Usage{
-				WorkingSet: 33554432 - 16777216, Limit: limit, HasMemory: true, CPUSeconds: 0.0015, HasCPU: true,
-				Received: 5012, Transmitted: 7770, HasNetwork: true,
+				WorkingSet:  33554432 - 16777216,
+				Limit:       limit,
+				HasMemory:   true,
+				CPUSeconds:  0.0015,
+				HasCPU:      true,
+				Received:    5012,
+				Transmitted: 7770,
+				HasNetwork:  true,
 			},
 		},
 		"an answer without its limit": {
@@ -126,7 +143,12 @@ func TestStatsGiveWhatDockerStatsShows(t *testing.T) {
 		},
 		"the host's network, or none": {
 			answer: `{"read":"2026-03-01T10:00:01Z","cpu_stats":{"cpu_usage":{"total_usage":1000000000}},"memory_stats":{"usage":9},"networks":{}}`,
-			want:   usage.Usage{WorkingSet: 9, HasMemory: true, CPUSeconds: 1, HasCPU: true},
+			want: usage.Usage{
+				WorkingSet: 9,
+				HasMemory:  true,
+				CPUSeconds: 1,
+				HasCPU:     true,
+			},
 		},
 		"a network that carried nothing": {
 			answer: `{"read":"2026-03-01T10:00:01Z","networks":{"eth0":{"rx_bytes":0,"tx_bytes":0}}}`,
@@ -190,18 +212,53 @@ var statsFailures = []struct {
 	reason failure.Reason
 	hint   string
 }{
-	{"a proxy refuses", engineForbids, failure.Forbidden, "/stats"},
-	{"a proxy knows no such path", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, failure.NotFound, "404"},
-	{"the connection is closed", rawEngine(""), failure.Closed, "crashed"},
-	{"the answer is cut", rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"), failure.Closed, "crashed"},
-	{"the answer is not JSON", engineSends("200 OK", "It works!"), failure.Malformed, "another service"},
-	{"the answer has another shape", engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`), failure.Malformed, "another service"},
-	{"the answer never ends", func(w http.ResponseWriter, _ *http.Request) {
-		chunk := bytes.Repeat([]byte(" "), 64<<10)
-		for _, err := w.Write(chunk); err == nil; {
-			_, err = w.Write(chunk)
-		}
-	}, failure.TooLarge, "larger"},
+	{
+		"a proxy refuses",
+		engineForbids,
+		failure.Forbidden,
+		"/stats",
+	},
+	{
+		"a proxy knows no such path",
+		func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
+		failure.NotFound,
+		"404",
+	},
+	{
+		"the connection is closed",
+		rawEngine(""),
+		failure.Closed,
+		"crashed",
+	},
+	{
+		"the answer is cut",
+		rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"),
+		failure.Closed,
+		"crashed",
+	},
+	{
+		"the answer is not JSON",
+		engineSends("200 OK", "It works!"),
+		failure.Malformed,
+		"another service",
+	},
+	{
+		"the answer has another shape",
+		engineSends("200 OK", `{"read":"2026-03-01T10:00:01Z","memory_stats":[]}`),
+		failure.Malformed,
+		"another service",
+	},
+	{
+		"the answer never ends",
+		func(w http.ResponseWriter, _ *http.Request) {
+			chunk := bytes.Repeat([]byte(" "), 64<<10)
+			for _, err := w.Write(chunk); err == nil; {
+				_, err = w.Write(chunk)
+			}
+		},
+		failure.TooLarge,
+		"larger",
+	},
 }
 
 func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
@@ -295,12 +352,31 @@ func TestResourcesPage(t *testing.T) {
 	b := &Batch{}
 	for name, r := range map[string]usage.Usage{
 		"all": {
-			WorkingSet: 314572800, Limit: 1 << 30, HasMemory: true, CPUSeconds: 93.25, HasCPU: true, Received: 1234, Transmitted: 340, HasNetwork: true,
+			WorkingSet:  314572800,
+			Limit:       1 << 30,
+			HasMemory:   true,
+			CPUSeconds:  93.25,
+			HasCPU:      true,
+			Received:    1234,
+			Transmitted: 340,
+			HasNetwork:  true,
 		},
-		"idle":      {WorkingSet: 0, HasMemory: true, CPUSeconds: 0.5, HasCPU: true, HasNetwork: true},
+		"idle": {
+			WorkingSet: 0,
+			HasMemory:  true,
+			CPUSeconds: 0.5,
+			HasCPU:     true,
+			HasNetwork: true,
+		},
 		"unlimited": {WorkingSet: 7, HasMemory: true},
 		"uncounted": {Limit: 1 << 30, CPUSeconds: 2, HasCPU: true},
-		"unknown":   {WorkingSet: 1, Limit: 1, CPUSeconds: 1, Received: 1, Transmitted: 1},
+		"unknown": {
+			WorkingSet:  1,
+			Limit:       1,
+			CPUSeconds:  1,
+			Received:    1,
+			Transmitted: 1,
+		},
 	} {
 		writeUsage(b, &r, name, "local")
 	}

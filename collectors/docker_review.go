@@ -230,7 +230,9 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 
 // inspectAll inspects containers in parallel. An engine that fails or hangs for one container does not hide the others,
 // unless it does so for all of them. Any other error ends it.
-func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int) ([]fleet.Inspection, error) {
+func (c *docker) inspectAll(
+	ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int,
+) ([]fleet.Inspection, error) {
 	var (
 		found    = make([]fleet.Inspection, len(listed))
 		stumbles atomic.Int64
@@ -279,7 +281,8 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, liste
 	if err == nil {
 		if n := stumbles.Load(); n > 0 {
 			b.Impair(fmt.Sprintf("the engine cannot describe %d of %d containers", n, all))
-			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; the exporter shows what the container list says about them", n, all))
+			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; the exporter shows what the container list says about them",
+				n, all))
 		}
 		return found, nil
 	}
@@ -316,7 +319,8 @@ func (c *docker) recordLeftOut(s *fleet.Selection) {
 func (c *docker) noteLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
 		b.Impair(failure.Count(c.leftOut.beyond, "container") + " over max_containers")
-		b.Note(fmt.Sprintf("%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
+		b.Note(fmt.Sprintf(
+			"%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
 			failure.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {

@@ -43,7 +43,9 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 	for i := range 10 {
 		name := fmt.Sprintf("new-%04d", i)
 		batch = append(batch, events.Message{
-			Action: events.ActionStart, TimeNano: int64(i + 1), Actor: events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
+			Action:   events.ActionStart,
+			TimeNano: int64(i + 1),
+			Actor:    events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
 		})
 	}
 	w.docker.applyEvents(t.Context(), batch, func() {})
@@ -55,14 +57,16 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	const long = 100 << 10
 	longest := strings.Repeat("n", 255)
 	labelled := plainContainer("labelled", map[string]string{
-		fleet.ComposeProject: strings.Repeat("p", long), fleet.ComposeService: strings.Repeat("s", long), fleet.ComposeDepends: strings.Repeat("d", long),
+		fleet.ComposeProject: strings.Repeat("p", long), fleet.ComposeService: strings.Repeat("s", long),
+		fleet.ComposeDepends: strings.Repeat("d", long),
 	})
 	labelled.Config.Image = strings.Repeat("i", long)
 	odd := plainContainer("odd name", nil)
 	odd.ID = "id-odd"
 	over := plainContainer(longest+"n", nil)
 	over.ID = "id-over"
-	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over, plainContainer(longest, nil), labelled)
+	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over,
+		plainContainer(longest, nil), labelled)
 	e.containers[1].ID, e.containers[4].ID = "id-x", "id-longest"
 	w := watching(t, e)
 	b := w.read()
@@ -71,7 +75,8 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	if len(page) > 50<<10 {
 		t.Errorf("the page has %d bytes", len(page))
 	}
-	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`, `container_state{container="`+longest+`",state="running"} 1`)
+	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`,
+		`container_state{container="`+longest+`",state="running"} 1`)
 	wantPartly(t, b, "3 containers left out: a name may have up to 255 bytes")
 	wantPartly(t, b, "project, service, image or depends_on of 1 container is left out")
 }
@@ -110,7 +115,11 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 func TestDependenciesAreBounded(t *testing.T) {
 	all := crowd("c", 200)
 	for i := range all {
-		all[i].Config.Labels = map[string]string{fleet.ComposeProject: "p", fleet.ComposeService: "s", fleet.ComposeDepends: "s:service_started:false"}
+		all[i].Config.Labels = map[string]string{
+			fleet.ComposeProject: "p",
+			fleet.ComposeService: "s",
+			fleet.ComposeDepends: "s:service_started:false",
+		}
 	}
 	w := watching(t, startEngine(t, all...))
 	w.read()

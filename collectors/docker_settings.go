@@ -68,8 +68,13 @@ type Docker struct {
 
 func newDockerSettings() *Docker {
 	return &Docker{
-		Label: "local", Parallelism: 8, MaxContainers: 1000, MissingAfter: config.Duration(time.Minute), ForgetAfter: config.Duration(24 * time.Hour),
-		Resources: resourcesAuto, ResourcesParallelism: 256,
+		Label:                "local",
+		Parallelism:          8,
+		MaxContainers:        1000,
+		MissingAfter:         config.Duration(time.Minute),
+		ForgetAfter:          config.Duration(24 * time.Hour),
+		Resources:            resourcesAuto,
+		ResourcesParallelism: 256,
 	}
 }
 
@@ -198,7 +203,8 @@ func (s *Docker) Warnings() []string {
 	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if role := s.Roles[name]; !slices.Contains(known, role) {
-			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no alert rule or dashboard uses; known roles: %s", name, role, strings.Join(known, ", ")))
+			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no alert rule or dashboard uses; known roles: %s",
+				name, role, strings.Join(known, ", ")))
 		}
 	}
 	return warnings
@@ -247,8 +253,12 @@ func (s *Docker) Client(limit int64, userAgent string) (*api.Client, error) {
 		return nil, err
 	}
 	return &api.Client{
-		Host: s.Host, Endpoint: endpoint, Trust: s.TLS, TLSKeys: s.wantsTLS(),
-		Limit: limit, UserAgent: userAgent,
+		Host:      s.Host,
+		Endpoint:  endpoint,
+		Trust:     s.TLS,
+		TLSKeys:   s.wantsTLS(),
+		Limit:     limit,
+		UserAgent: userAgent,
 	}, nil
 }
 
@@ -259,7 +269,17 @@ func (s *Docker) wantsTLS() bool { return s.verify || s.TLS.IsSet() }
 // rules returns the rules for containers. served are the names of the containers that targets run in.
 func (s *Docker) rules(served []string) *fleet.Rules {
 	return &fleet.Rules{
-		Host: s.Host, Label: s.Label, Projects: s.Projects, Labels: s.Labels, Names: s.Names, Exclude: s.Exclude, Roles: s.Roles,
-		Expected: s.Expected, Served: served, MissingAfter: s.MissingAfter.Std(), ForgetAfter: s.ForgetAfter.Std(), MaxContainers: s.MaxContainers,
+		Host:          s.Host,
+		Label:         s.Label,
+		Projects:      s.Projects,
+		Labels:        s.Labels,
+		Names:         s.Names,
+		Exclude:       s.Exclude,
+		Roles:         s.Roles,
+		Expected:      s.Expected,
+		Served:        served,
+		MissingAfter:  s.MissingAfter.Std(),
+		ForgetAfter:   s.ForgetAfter.Std(),
+		MaxContainers: s.MaxContainers,
 	}
 }

@@ -71,7 +71,11 @@ func TestDockerHostIsUnderstood(t *testing.T) {
 		{host: "http://proxy", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
 		{host: "https://engine", want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true}},
 		{host: "https://engine:1", want: api.Endpoint{Network: "tcp", Address: "engine:1", TLS: true}},
-		{host: "tcp://engine", file: "    insecure_skip_verify: true\n", want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true}},
+		{
+			host: "tcp://engine",
+			file: "    insecure_skip_verify: true\n",
+			want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true},
+		},
 		{host: "unix:///x", file: "    insecure_skip_verify: true\n", want: api.Endpoint{Network: "unix", Address: "/x", TLS: false}},
 	} {
 		s := loadedDocker(t, tt.file, map[string]string{"DOCKER_HOST": tt.host})
@@ -96,23 +100,40 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		env        map[string]string
 		want       []string // a part of each fault
 	}{
-		{name: "ssh", env: at("ssh://me@host"), want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L"}},
+		{name: "ssh", env: at("ssh://me@host"), want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, " +
+			"which runs commands over there and is not supported; forward the socket with `ssh -L"}},
 		{name: "npipe", env: at("npipe:////./pipe/docker_engine"), want: []string{"host: begins with npipe://, a Windows pipe"}},
 		{name: "no scheme", env: at("engine:2375"), want: []string{"host: must begin with unix:// or tcp://"}},
 		{name: "bare path", env: at("/var/run/docker.sock"), want: []string{"host: must begin with unix:// or tcp://"}},
 		{name: "descriptor", env: at("fd://"), want: []string{"host: must begin with unix:// or tcp://"}},
 		{name: "no URL", env: at("tcp://a b"), want: []string{"host: is not a URL"}},
 		{name: "relative socket", env: at("unix://docker.sock"), want: []string{"host: is not an absolute path"}},
-		{name: "long socket", env: at("unix:///" + strings.Repeat("x", 107)), want: []string{"host: has a path of 108 bytes, the system allows 107"}},
-		{name: "socket above another directory", env: at("unix:///var/run/../docker.sock"), want: []string{"host: has a path that contains .. or ends in /; write the path of the socket itself"}},
-		{name: "socket of a directory", env: at("unix:///var/run/docker.sock/"), want: []string{"host: has a path that contains .. or ends in /"}},
+		{
+			name: "long socket",
+			env:  at("unix:///" + strings.Repeat("x", 107)),
+			want: []string{"host: has a path of 108 bytes, the system allows 107"},
+		},
+		{
+			name: "socket above another directory",
+			env:  at("unix:///var/run/../docker.sock"),
+			want: []string{"host: has a path that contains .. or ends in /; write the path of the socket itself"},
+		},
+		{
+			name: "socket of a directory",
+			env:  at("unix:///var/run/docker.sock/"),
+			want: []string{"host: has a path that contains .. or ends in /"},
+		},
 		{name: "port beyond the last", env: at("tcp://engine:99999"), want: []string{"host: has the port 99999, must be from 1 to 65535"}},
 		{name: "port before the first", env: at("https://engine:0"), want: []string{"host: has the port 0, must be from 1 to 65535"}},
 		{name: "zone", env: at("tcp://[::1%25lo]"), want: []string{"host: has an address with a zone, which is not supported"}},
 		{name: "no host", env: at("tcp://:2375"), want: []string{"host: has no host"}},
 		{name: "path", env: at("tcp://engine/base"), want: []string{"host: has more than host and port"}},
 		{name: "credentials", env: at("tcp://me:hunter2@engine"), want: []string{"host: contains credentials"}},
-		{name: "http with TLS", file: "    host: http://engine\n    insecure_skip_verify: true\n", want: []string{"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present"}},
+		{
+			name: "http with TLS",
+			file: "    host: http://engine\n    insecure_skip_verify: true\n",
+			want: []string{"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present"},
+		},
 		{
 			name: "everything at once",
 			file: "    host: unix:///x\n    label: \"\"\n    cert_file: /c\n    names: [\"ok\", \"[\"]\n    exclude: [\"\"]\n" +
@@ -127,25 +148,51 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{
 			name: "numbers and names at their limits",
 			file: "    host: unix:///x\n    names: [\"chat-*\"]\n    exclude: [\"*-test\"]\n" +
-				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n    resources_parallelism: 0\n    missing_after: -1s\n    max_containers: 0\n",
+				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n" +
+				"    resources_parallelism: 0\n    missing_after: -1s\n    max_containers: 0\n",
 			want: []string{
 				"targets[0].expected[0]: is \"\", must be the name", "targets[0].expected[1]: is \"chat-?\", must be the name",
-				"targets[0].expected[2]: is \"chat-a-test\", which names or exclude", "targets[0].expected[3]: is \"irc\", which names or exclude",
+				"targets[0].expected[2]: is \"chat-a-test\", which names or exclude",
+				"targets[0].expected[3]: is \"irc\", which names or exclude",
 				"targets[0].parallelism: is 0, must be from 1 to 64", "targets[0].resources_parallelism: is 0, must be from 1 to 1024",
 				"targets[0].missing_after: is \"-1s\", must be a duration", "targets[0].max_containers: is 0, must be above 0",
 			},
 		},
-		{name: "too much at once", file: "    host: unix:///x\n    resources_parallelism: 1025\n", want: []string{"resources_parallelism: is 1025"}},
-		{name: "no such source of resources", file: "    host: unix:///x\n    resources: cadvisor\n", want: []string{"resources: is \"cadvisor\", must be auto, cgroup, engine or none"}},
-		{name: "mounts that are not there", file: "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n", want: []string{
-			"cgroup_root: stat /nowhere/cgroup", "proc_root: stat /nowhere/proc/1",
-		}},
-		{name: "files that are not there", file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n", want: []string{
-			"targets[0].ca_file: read authorities: open /nowhere/ca", "targets[0].cert_file: read client certificate: open /nowhere/c",
-		}},
-		{name: "verification demanded and switched off", file: "    insecure_skip_verify: true\n", env: map[string]string{
-			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/nowhere",
-		}, want: []string{"insecure_skip_verify: is true, which disables ca_file", "DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem"}},
+		{
+			name: "too much at once",
+			file: "    host: unix:///x\n    resources_parallelism: 1025\n",
+			want: []string{"resources_parallelism: is 1025"},
+		},
+		{
+			name: "no such source of resources",
+			file: "    host: unix:///x\n    resources: cadvisor\n",
+			want: []string{"resources: is \"cadvisor\", must be auto, cgroup, engine or none"},
+		},
+		{
+			name: "mounts that are not there",
+			file: "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n",
+			want: []string{
+				"cgroup_root: stat /nowhere/cgroup", "proc_root: stat /nowhere/proc/1",
+			},
+		},
+		{
+			name: "files that are not there",
+			file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n",
+			want: []string{
+				"targets[0].ca_file: read authorities: open /nowhere/ca", "targets[0].cert_file: read client certificate: open /nowhere/c",
+			},
+		},
+		{
+			name: "verification demanded and switched off",
+			file: "    insecure_skip_verify: true\n",
+			env: map[string]string{
+				"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/nowhere",
+			},
+			want: []string{
+				"insecure_skip_verify: is true, which disables ca_file",
+				"DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem",
+			},
+		},
 		{name: "the command's certificate without its key", env: map[string]string{
 			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": keyless,
 		}, want: []string{"DOCKER_CERT_PATH: targets(docker).cert_file: read client certificate: open " + keyless + "/key.pem"}},
@@ -173,7 +220,8 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 
 func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
 	for name, file := range map[string]string{
-		"least":                    "    host: unix:///x\n    parallelism: 1\n    resources_parallelism: 1\n    missing_after: 0s\n    forget_after: 0s\n",
+		"least": "    host: unix:///x\n    parallelism: 1\n    resources_parallelism: 1\n    missing_after: " +
+			"0s\n    forget_after: 0s\n",
 		"most":                     "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
 		"expected, any name":       "    host: unix:///x\n    expected: [irc]\n",
 		"expected, and what fits":  "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
@@ -232,10 +280,30 @@ func TestDefaultSocketCountsOnlyWhereItExists(t *testing.T) {
 	for _, tt := range []struct {
 		name, socket, env, want string
 	}{
-		{"there", there, "", "unix://" + there},
-		{"not there", there + "x", "", ""},
-		{"nobody may look whether it is", there + "/x", "", "unix://" + there + "/x"},
-		{"environment", there, "tcp://engine:1", "tcp://engine:1"},
+		{
+			"there",
+			there,
+			"",
+			"unix://" + there,
+		},
+		{
+			"not there",
+			there + "x",
+			"",
+			"",
+		},
+		{
+			"nobody may look whether it is",
+			there + "/x",
+			"",
+			"unix://" + there + "/x",
+		},
+		{
+			"environment",
+			there,
+			"tcp://engine:1",
+			"tcp://engine:1",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": tt.env}, func() *Docker {
@@ -289,7 +357,9 @@ func startTLSEngine(t *testing.T, by *exchangetest.Certified, version uint16) (h
 	server := httptest.NewUnstartedServer(&engine{})
 	server.TLS = &tls.Config{
 		Certificates: []tls.Certificate{exchangetest.Chain(exchangetest.Certificate{By: by, Names: []string{"localhost"}}.Make(t))},
-		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients, MaxVersion: version,
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    clients,
+		MaxVersion:   version,
 	}
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -325,18 +395,90 @@ func TestDockerOverTLS(t *testing.T) {
 		reason failure.Reason // "" for success
 		hint   string
 	}{
-		{"as the docker command has it", verified(host, good), "", "", ""},
-		{"the home directory", map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home}, "", "", ""},
-		{"the docker command's configuration", map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"}, "", "", ""},
-		{"keys", at(host), authorities + pair, "", ""},
-		{"verification is not off because nobody demanded it", at(host), pair, failure.TLS, "is not trusted"},
-		{"verification is off once it is written out", at(host), "    insecure_skip_verify: true\n" + pair, "", ""},
-		{"another authority", verified(host, certPath(t, others, true)), "", failure.TLS, "is not trusted"},
-		{"no client certificate", verified(host, certPath(t, ours, false)), "", failure.TLS, "set cert_file and key_file"},
-		{"another name", verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good), "", failure.TLS, "another name"},
-		{"no TLS to a port with TLS", map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, "", failure.TLS, "DOCKER_TLS_VERIFY=1"},
-		{"TLS to a port without", at("https://" + plain.Listener.Addr().String()), "", failure.TLS, "write http:// in the host"},
-		{"no TLS on both sides", at(plain.URL), "", "", ""},
+		{
+			"as the docker command has it",
+			verified(host, good),
+			"",
+			"",
+			"",
+		},
+		{
+			"the home directory",
+			map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home},
+			"",
+			"",
+			"",
+		},
+		{
+			"the docker command's configuration",
+			map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"},
+			"",
+			"",
+			"",
+		},
+		{
+			"keys",
+			at(host),
+			authorities + pair,
+			"",
+			"",
+		},
+		{
+			"verification is not off because nobody demanded it",
+			at(host),
+			pair,
+			failure.TLS,
+			"is not trusted",
+		},
+		{
+			"verification is off once it is written out",
+			at(host),
+			"    insecure_skip_verify: true\n" + pair,
+			"",
+			"",
+		},
+		{
+			"another authority",
+			verified(host, certPath(t, others, true)),
+			"",
+			failure.TLS,
+			"is not trusted",
+		},
+		{
+			"no client certificate",
+			verified(host, certPath(t, ours, false)),
+			"",
+			failure.TLS,
+			"set cert_file and key_file",
+		},
+		{
+			"another name",
+			verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good),
+			"",
+			failure.TLS,
+			"another name",
+		},
+		{
+			"no TLS to a port with TLS",
+			map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good},
+			"",
+			failure.TLS,
+			"DOCKER_TLS_VERIFY=1",
+		},
+		{
+			"TLS to a port without",
+			at("https://" + plain.Listener.Addr().String()),
+			"",
+			failure.TLS,
+			"write http:// in the host",
+		},
+		{
+			"no TLS on both sides",
+			at(plain.URL),
+			"",
+			"",
+			"",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := loadedDocker(t, tt.file, tt.env)
@@ -359,7 +501,11 @@ func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
 		foreign := certPath(t, others, true)
 		for _, tt := range []struct{ name, file, hint string }{
 			{name: "none", hint: "set cert_file and key_file"},
-			{name: "foreign", file: "    cert_file: " + foreign + "/cert.pem\n    key_file: " + foreign + "/key.pem\n", hint: "refuses the certificate in cert_file"},
+			{
+				name: "foreign",
+				file: "    cert_file: " + foreign + "/cert.pem\n    key_file: " + foreign + "/key.pem\n",
+				hint: "refuses the certificate in cert_file",
+			},
 		} {
 			t.Run(tls.VersionName(version)+", "+tt.name, func(t *testing.T) {
 				s := loadedDocker(t, "    ca_file: "+certPath(t, ours, false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})

@@ -12,7 +12,9 @@ import (
 )
 
 var containerSourceDesc = readDesc("chatstack_container_resources_source",
-	"1 for the source of the containers' memory and CPU numbers: cgroup (the kernel's files) or engine (asked at every other poll). Network numbers come from /proc beside cgroup where it is the host's, else from the engine.", "docker_host", "source")
+	"1 for the source of the containers' memory and CPU numbers: cgroup (the kernel's files) or engine (asked at every other poll). "+
+		"Network numbers come from /proc beside cgroup where it is the host's, else from the engine.",
+	"docker_host", "source")
 
 // With resources: auto, cgroup files are the source while they have every container's numbers. The engine replaces them after
 // maxBadRounds probes in a row without, and they replace the engine after minGoodRounds probes in a row with all numbers.

@@ -14,8 +14,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// TestRealSourceChangesWithoutLoweringACounter takes the cgroup tree away from the exporter and gives it back, while a container of a real engine
-// works. No CPU time is ever lower than the one shown before.
+// TestRealSourceChangesWithoutLoweringACounter takes the cgroup tree away from the exporter and gives it back,
+// while a container of a real engine works. No CPU time is ever lower than the one shown before.
 func TestRealSourceChangesWithoutLoweringACounter(t *testing.T) {
 	e := startRealEngine(t)
 	name := e.Run("busy", "--", "fill", "8", "8")
@@ -44,7 +44,8 @@ func TestRealSourceChangesWithoutLoweringACounter(t *testing.T) {
 		}
 		page := w.page()
 		for _, source := range []origin{fromFiles, fromEngine} {
-			if strings.Contains(page, `source="`+string(source)+`"} 1`) && (len(sources) == 0 || sources[len(sources)-1] != string(source)) {
+			if strings.Contains(page, `source="`+string(source)+`"} 1`) &&
+				(len(sources) == 0 || sources[len(sources)-1] != string(source)) {
 				sources = append(sources, string(source))
 			}
 		}

@@ -58,7 +58,12 @@ var autoIDs, autoPIDs = []string{strings.Repeat("a1", 32), strings.Repeat("b2", 
 
 func watchAuto(t *testing.T) *autoWatch {
 	t.Helper()
-	a := &autoWatch{root: t.TempDir(), proc: t.TempDir(), asked: &usage.Usage{WorkingSet: 1000, CPUSeconds: 2000, Received: 5000, Transmitted: 6000}}
+	a := &autoWatch{root: t.TempDir(), proc: t.TempDir(), asked: &usage.Usage{
+		WorkingSet:  1000,
+		CPUSeconds:  2000,
+		Received:    5000,
+		Transmitted: 6000,
+	}}
 	var containers []container.InspectResponse
 	for i, name := range []string{"a", "b"} {
 		c := plainContainer(name, nil)
@@ -127,7 +132,8 @@ func (a *autoWatch) round() (asked bool) {
 	}
 }
 
-const autoFiles, autoEngine = `container_resources_source{docker_host="local",source="cgroup"} 1`, `container_resources_source{docker_host="local",source="engine"} 1`
+const autoFiles, autoEngine = `container_resources_source{docker_host="local",source="cgroup"} 1`,
+	`container_resources_source{docker_host="local",source="engine"} 1`
 
 func TestAutoFollowsTheFiles(t *testing.T) {
 	a := watchAuto(t)
@@ -137,19 +143,26 @@ func TestAutoFollowsTheFiles(t *testing.T) {
 		if a.round() {
 			t.Error("the engine was asked although the files have everything")
 		}
-		a.wantNow("files", autoFiles, `container_cpu_seconds_total{container="a"} 3000`, `container_network_receive_bytes_total{container="b"} 9000`)
+		a.wantNow("files", autoFiles, `container_cpu_seconds_total{container="a"} 3000`,
+			`container_network_receive_bytes_total{container="b"} 9000`)
 	}
 	a.writeFiles(0)
 	a.round()
 	a.round()
 	a.wantNow("two rounds without files", autoFiles)
-	*a.asked = usage.Usage{WorkingSet: 1000, CPUSeconds: 3100, Received: 9100, Transmitted: 9100}
+	*a.asked = usage.Usage{
+		WorkingSet:  1000,
+		CPUSeconds:  3100,
+		Received:    9100,
+		Transmitted: 9100,
+	}
 	asked := 0
 	for range 6 {
 		if a.round() {
 			asked++
 		}
-		a.wantNow("no files", autoEngine, `container_cpu_seconds_total{container="a"} 3100`, `container_memory_working_set_bytes{container="b"} 1000`)
+		a.wantNow("no files", autoEngine, `container_cpu_seconds_total{container="a"} 3100`,
+			`container_memory_working_set_bytes{container="b"} 1000`)
 	}
 	if asked != 3 {
 		t.Errorf("the engine was asked %d times in 6 rounds, want every other", asked)
@@ -211,7 +224,8 @@ func TestNetworksComeFromTheEngineWhereProcIsNotTheHosts(t *testing.T) {
 		if a.round() {
 			asked++
 		}
-		a.wantNow("", autoFiles, `container_cpu_seconds_total{container="a"} 3000`, `container_network_receive_bytes_total{container="a"} 5000`, `docker_feature_available{docker_host="local",feature="stats"} 1`)
+		a.wantNow("", autoFiles, `container_cpu_seconds_total{container="a"} 3000`,
+			`container_network_receive_bytes_total{container="a"} 5000`, `docker_feature_available{docker_host="local",feature="stats"} 1`)
 	}
 	if asked != 3 {
 		t.Errorf("the engine was asked %d times in 6 rounds, want every other", asked)
@@ -223,7 +237,8 @@ func TestNetworksComeFromTheEngineWhereProcIsNotTheHosts(t *testing.T) {
 	for range 2 {
 		a.round()
 	}
-	if page := a.page(); strings.Contains(page, "container_network_") || !strings.Contains(page, `container_memory_working_set_bytes{container="a"}`) {
+	if page := a.page(); strings.Contains(page, "container_network_") ||
+		!strings.Contains(page, `container_memory_working_set_bytes{container="a"}`) {
 		t.Errorf("/proc behind the engine: want no network rather than a lower number, and memory:\n%s", page)
 	}
 	a.writeNetworks(6001)
@@ -252,7 +267,12 @@ func TestOneContainerWithoutFilesIsEnough(t *testing.T) {
 		a.round()
 		a.wantNow("missing once more", autoFiles, `container_cpu_seconds_total{container="a"} 3000`)
 	}
-	*a.asked = usage.Usage{WorkingSet: 1, CPUSeconds: 4000, Received: 10000, Transmitted: 10000}
+	*a.asked = usage.Usage{
+		WorkingSet:  1,
+		CPUSeconds:  4000,
+		Received:    10000,
+		Transmitted: 10000,
+	}
 	a.round()
 	a.wantNow("missing for long", autoEngine, `container_cpu_seconds_total{container="b"} 4000`)
 }

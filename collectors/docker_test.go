@@ -126,9 +126,24 @@ func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
 		inspected map[string]string // the name that a container of the list has then; "" for none
 		want      []string
 	}{
-		{"one vanishes", []string{"a", "b"}, map[string]string{"a": ""}, []string{"b"}},
-		{"one is replaced, another has a temporary name", []string{"a", temporary, "other"}, map[string]string{"a": "", temporary: "a", "other": "fedcba987654_other"}, []string{"a"}},
-		{"two swap their names", []string{"a", "b"}, map[string]string{"b": "a"}, []string{"a"}},
+		{
+			"one vanishes",
+			[]string{"a", "b"},
+			map[string]string{"a": ""},
+			[]string{"b"},
+		},
+		{
+			"one is replaced, another has a temporary name",
+			[]string{"a", temporary, "other"},
+			map[string]string{"a": "", temporary: "a", "other": "fedcba987654_other"},
+			[]string{"a"},
+		},
+		{
+			"two swap their names",
+			[]string{"a", "b"},
+			map[string]string{"b": "a"},
+			[]string{"a"},
+		},
 	} {
 		var listed []container.InspectResponse
 		for _, name := range tt.listed {
@@ -173,41 +188,185 @@ var dockerFailures = []struct {
 	hint   string // a part of it
 	status int
 }{
-	{"proxy refuses the ping", "", engineForbids, failure.Forbidden, "PING=1", 403},
-	{"proxy refuses the list", listPath, engineForbids, failure.Forbidden, "CONTAINERS=1", 403},
-	{"proxy refuses the inspection", inspectPath, engineForbids, failure.Forbidden, "CONTAINERS=1", 403},
-	{"proxy's page is long", listPath, func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
-	}, failure.HTTPStatus, "log", 502},
-	{"engine is in trouble", listPath, engineSays(500, "database is locked"), failure.HTTPStatus, "log", 500},
-	{"no such page", inspectPath, engineSays(404, "page not found"), failure.NotFound, "404", 404},
-	{"redirect", listPath, engineSends("301 Moved Permanently\r\nLocation: http://other/", ""), failure.HTTPStatus, "log", 301},
-	{"web server without engine", "", func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
-	}, failure.Malformed, "the server at this address is not a Docker Engine", 200},
-	{"version that is none", "", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Api-Version", "1.41/../../images")
-	}, failure.Malformed, "the server at this address is not a Docker Engine", 200},
-	{"no HTTP at all", "", rawEngine("SSH-2.0-OpenSSH_9.2\r\n"), failure.Malformed, "another service may listen", 0},
-	{"list is no JSON", listPath, engineSends("200 OK", `[{"Id": 7}]`), failure.Malformed, "another service may listen", 200},
-	{"list has an id that is none", listPath, engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`), failure.Malformed, "another service may listen", 200},
-	{"list is empty text", listPath, engineSends("200 OK", ""), failure.Malformed, "another service may listen", 200},
-	{"description of nothing", inspectPath, engineSends("200 OK", "{}"), failure.Malformed, "another service may listen", 200},
-	{"connection is closed instead of an answer", "", rawEngine(""), failure.Closed, "the connection broke", 0},
-	{"connection ends at an inspection", inspectPath, rawEngine(""), failure.Closed, "", 200},
-	{"list is cut in the middle", listPath, rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "the connection broke", 200},
-	{"list without a length is cut in the middle", listPath, rawEngine("HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\","), failure.Closed, "the connection broke", 200},
 	{
-		"description is cut in the middle", inspectPath, rawEngine("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n"),
-		failure.Closed, "the connection broke", 200,
+		"proxy refuses the ping",
+		"",
+		engineForbids,
+		failure.Forbidden,
+		"PING=1",
+		403,
 	},
-	{"endless list", listPath, func(w http.ResponseWriter, _ *http.Request) {
-		chunk := bytes.Repeat([]byte("{},"), 10_000)
-		for _, err := io.WriteString(w, "["); err == nil; {
-			_, err = w.Write(chunk)
-		}
-	}, failure.TooLarge, "limits.metrics_body", 200},
-	{"endless header", "", rawEngine("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*exchange.MaxHeaderBytes) + "\r\n\r\n"), failure.TooLarge, "limit", 0},
+	{
+		"proxy refuses the list",
+		listPath,
+		engineForbids,
+		failure.Forbidden,
+		"CONTAINERS=1",
+		403,
+	},
+	{
+		"proxy refuses the inspection",
+		inspectPath,
+		engineForbids,
+		failure.Forbidden,
+		"CONTAINERS=1",
+		403,
+	},
+	{
+		"proxy's page is long",
+		listPath,
+		func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, strings.Repeat("<p>", 100_000), http.StatusBadGateway)
+		},
+		failure.HTTPStatus,
+		"log",
+		502,
+	},
+	{
+		"engine is in trouble",
+		listPath,
+		engineSays(500, "database is locked"),
+		failure.HTTPStatus,
+		"log",
+		500,
+	},
+	{
+		"no such page",
+		inspectPath,
+		engineSays(404, "page not found"),
+		failure.NotFound,
+		"404",
+		404,
+	},
+	{
+		"redirect",
+		listPath,
+		engineSends("301 Moved Permanently\r\nLocation: http://other/", ""),
+		failure.HTTPStatus,
+		"log",
+		301,
+	},
+	{
+		"web server without engine",
+		"",
+		func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "<html>It works!</html>") //nolint:errcheck // the client's loss
+		},
+		failure.Malformed,
+		"the server at this address is not a Docker Engine",
+		200,
+	},
+	{
+		"version that is none",
+		"",
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Api-Version", "1.41/../../images")
+		},
+		failure.Malformed,
+		"the server at this address is not a Docker Engine",
+		200,
+	},
+	{
+		"no HTTP at all",
+		"",
+		rawEngine("SSH-2.0-OpenSSH_9.2\r\n"),
+		failure.Malformed,
+		"another service may listen",
+		0,
+	},
+	{
+		"list is no JSON",
+		listPath,
+		engineSends("200 OK", `[{"Id": 7}]`),
+		failure.Malformed,
+		"another service may listen",
+		200,
+	},
+	{
+		"list has an id that is none",
+		listPath,
+		engineSends("200 OK", `[{"Id": "../images", "Names": ["/a"]}]`),
+		failure.Malformed,
+		"another service may listen",
+		200,
+	},
+	{
+		"list is empty text",
+		listPath,
+		engineSends("200 OK", ""),
+		failure.Malformed,
+		"another service may listen",
+		200,
+	},
+	{
+		"description of nothing",
+		inspectPath,
+		engineSends("200 OK", "{}"),
+		failure.Malformed,
+		"another service may listen",
+		200,
+	},
+	{
+		"connection is closed instead of an answer",
+		"",
+		rawEngine(""),
+		failure.Closed,
+		"the connection broke",
+		0,
+	},
+	{
+		"connection ends at an inspection",
+		inspectPath,
+		rawEngine(""),
+		failure.Closed,
+		"",
+		200,
+	},
+	{
+		"list is cut in the middle",
+		listPath,
+		rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n[{\"Id\":\"id-a\","),
+		failure.Closed,
+		"the connection broke",
+		200,
+	},
+	{
+		"list without a length is cut in the middle",
+		listPath,
+		rawEngine("HTTP/1.0 200 OK\r\n\r\n[{\"Id\":\"id-a\","),
+		failure.Closed,
+		"the connection broke",
+		200,
+	},
+	{
+		"description is cut in the middle",
+		inspectPath,
+		rawEngine("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"Id\"\r\n"),
+		failure.Closed,
+		"the connection broke",
+		200,
+	},
+	{
+		"endless list",
+		listPath,
+		func(w http.ResponseWriter, _ *http.Request) {
+			chunk := bytes.Repeat([]byte("{},"), 10_000)
+			for _, err := io.WriteString(w, "["); err == nil; {
+				_, err = w.Write(chunk)
+			}
+		},
+		failure.TooLarge,
+		"limits.metrics_body",
+		200,
+	},
+	{
+		"endless header",
+		"",
+		rawEngine("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2*exchange.MaxHeaderBytes) + "\r\n\r\n"),
+		failure.TooLarge,
+		"limit",
+		0,
+	},
 }
 
 func TestDockerFailuresHaveTheirReasons(t *testing.T) {
@@ -261,8 +420,10 @@ func TestProtocolThatNobodyAskedForIsNoTimeout(t *testing.T) {
 				t.Error(err)
 				return true
 			}
-			defer conn.Close()                                                                                      //nolint:errcheck // a test's connection
-			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n") //nolint:errcheck // the client's loss
+			//nolint:errcheck // a test's connection
+			defer conn.Close()
+			//nolint:errcheck // the client's loss
+			io.WriteString(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
 			<-ctx.Done()
 			return true
 		}
@@ -283,7 +444,8 @@ func TestEngineThatIsNotThereIsRefused(t *testing.T) {
 	stopped := httptest.NewServer(http.NotFoundHandler())
 	stopped.Close()
 	for host, hint := range map[string]string{
-		"unix://" + dir + "/none": "mount the socket", "unix://" + mounted: "mount the socket", "unix://" + file + "/docker.sock": "mount the socket",
+		"unix://" + dir + "/none": "mount the socket", "unix://" + mounted: "mount the socket",
+		"unix://" + file + "/docker.sock":           "mount the socket",
 		"tcp://" + stopped.Listener.Addr().String(): "nothing listens there",
 	} {
 		_, err := readDocker(t, dockerSettings(host))
@@ -324,7 +486,9 @@ func TestSocketOfOthersIsForbidden(t *testing.T) {
 
 // TestHungEngineCostsOneDeadline has an engine hang before an answer, or in the middle of one.
 func TestHungEngineCostsOneDeadline(t *testing.T) {
-	for _, tt := range []struct{ path, begins string }{{path: "/_ping"}, {path: listPath}, {path: "/containers/id-"}, {listPath, `[{"Id":`}} {
+	for _, tt := range []struct{ path, begins string }{
+		{path: "/_ping"}, {path: listPath}, {path: "/containers/id-"}, {listPath, `[{"Id":`},
+	} {
 		t.Run(tt.path+tt.begins, func(t *testing.T) {
 			e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

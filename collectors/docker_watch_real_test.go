@@ -105,7 +105,11 @@ func watchRealEngine(t *testing.T, way string) *realWatch {
 	r := startRelay(t, d.Host)
 	w := &realWatch{
 		watch:      &watch{t: t, changed: make(chan struct{}, 1)},
-		Containers: d.Containers(), t: t, way: way, relay: r, process: d,
+		Containers: d.Containers(),
+		t:          t,
+		way:        way,
+		relay:      r,
+		process:    d,
 	}
 	s := dockerSettings(r.host)
 	s.Resources, s.Projects = resourcesNone, []string{w.Containers.Name}
@@ -248,7 +252,8 @@ func (w *realWatch) lives() {
 	healthy := func() { w.Await(name, realstack.HealthStatus, container.Healthy) }
 	w.does("run", func() { w.Run("irc", "--restart", "unless-stopped") }, healthy, is("healthy", "running", 0)...)
 	w.sameAsListed(name)
-	w.does("unhealthy", func() { w.Turn(name) }, func() { w.Await(name, realstack.HealthStatus, container.Unhealthy) }, is("unhealthy", "running", 0)...)
+	w.does("unhealthy", func() { w.Turn(name) }, func() { w.Await(name, realstack.HealthStatus, container.Unhealthy) },
+		is("unhealthy", "running", 0)...)
 	w.sameAsListed(name)
 	w.since(name)
 	w.does("healthy again", func() { w.Turn(name) }, healthy, is("healthy", "running", 0)...)
@@ -343,7 +348,8 @@ func (w *realWatch) deploys() {
 
 	gone := w.Containers.Name + "-docs"
 	w.missingAfter(time.Nanosecond)
-	w.does("rm", func() { w.Docker("rm", "-f", gone) }, func() { w.read() }, line("state", gone, `,state="missing"`, "1"), line("oom_events_total", gone, "", "1"))
+	w.does("rm", func() { w.Docker("rm", "-f", gone) }, func() { w.read() }, line("state", gone, `,state="missing"`, "1"),
+		line("oom_events_total", gone, "", "1"))
 	w.missingAfter(time.Minute)
 }
 

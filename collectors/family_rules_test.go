@@ -18,18 +18,90 @@ func TestRulesKnowFamiliesByEverySpelling(t *testing.T) {
 		serves bool
 		name   string
 	}{
-		{FamilyRules{}, "x", model.MetricTypeGauge, true, "x"},
-		{FamilyRules{Allow: []string{"x"}}, "x", model.MetricTypeGauge, true, "x"},
-		{FamilyRules{Allow: []string{"x"}}, "xy", model.MetricTypeGauge, false, "xy"},
-		{FamilyRules{Allow: []string{"prosody_*"}, Deny: []string{"*_internal"}}, "prosody_x", model.MetricTypeGauge, true, "prosody_x"},
-		{FamilyRules{Allow: []string{"prosody_*"}, Deny: []string{"*_internal"}}, "prosody_internal", model.MetricTypeGauge, false, "prosody_internal"},
-		{FamilyRules{Deny: []string{"x_total"}, Rename: map[string]string{"x_total": "y_total"}}, "x", model.MetricTypeCounter, false, "y"},
-		{FamilyRules{Deny: []string{"x"}, Rename: map[string]string{"x": "y"}}, "x_total", model.MetricTypeCounter, false, "y"},
-		{FamilyRules{Deny: []string{"x_total"}, Rename: map[string]string{"x_total": "y_total"}}, "x", model.MetricTypeGauge, true, "x"},
-		{FamilyRules{Deny: []string{"x_info"}, Rename: map[string]string{"x": "y_info"}}, "x", model.MetricTypeInfo, false, "y"},
-		{FamilyRules{Deny: []string{"x"}}, "x_created", model.MetricTypeUnknown, false, "x_created"},
-		{FamilyRules{Deny: []string{"x_[a-c]?"}}, "x_b1", model.MetricTypeHistogram, false, "x_b1"},
-		{FamilyRules{Rename: map[string]string{"x": "y"}}, "x", model.MetricTypeHistogram, true, "y"},
+		{
+			FamilyRules{},
+			"x",
+			model.MetricTypeGauge,
+			true,
+			"x",
+		},
+		{
+			FamilyRules{Allow: []string{"x"}},
+			"x",
+			model.MetricTypeGauge,
+			true,
+			"x",
+		},
+		{
+			FamilyRules{Allow: []string{"x"}},
+			"xy",
+			model.MetricTypeGauge,
+			false,
+			"xy",
+		},
+		{
+			FamilyRules{Allow: []string{"prosody_*"}, Deny: []string{"*_internal"}},
+			"prosody_x",
+			model.MetricTypeGauge,
+			true,
+			"prosody_x",
+		},
+		{
+			FamilyRules{Allow: []string{"prosody_*"}, Deny: []string{"*_internal"}},
+			"prosody_internal",
+			model.MetricTypeGauge,
+			false,
+			"prosody_internal",
+		},
+		{
+			FamilyRules{Deny: []string{"x_total"}, Rename: map[string]string{"x_total": "y_total"}},
+			"x",
+			model.MetricTypeCounter,
+			false,
+			"y",
+		},
+		{
+			FamilyRules{Deny: []string{"x"}, Rename: map[string]string{"x": "y"}},
+			"x_total",
+			model.MetricTypeCounter,
+			false,
+			"y",
+		},
+		{
+			FamilyRules{Deny: []string{"x_total"}, Rename: map[string]string{"x_total": "y_total"}},
+			"x",
+			model.MetricTypeGauge,
+			true,
+			"x",
+		},
+		{
+			FamilyRules{Deny: []string{"x_info"}, Rename: map[string]string{"x": "y_info"}},
+			"x",
+			model.MetricTypeInfo,
+			false,
+			"y",
+		},
+		{
+			FamilyRules{Deny: []string{"x"}},
+			"x_created",
+			model.MetricTypeUnknown,
+			false,
+			"x_created",
+		},
+		{
+			FamilyRules{Deny: []string{"x_[a-c]?"}},
+			"x_b1",
+			model.MetricTypeHistogram,
+			false,
+			"x_b1",
+		},
+		{
+			FamilyRules{Rename: map[string]string{"x": "y"}},
+			"x",
+			model.MetricTypeHistogram,
+			true,
+			"y",
+		},
 	} {
 		if got := c.rules.serves(c.family, c.kind); got != c.serves {
 			t.Errorf("%+v: %s %s served: %v, want %v", c.rules, c.kind, c.family, got, c.serves)
@@ -66,7 +138,10 @@ process_resident_memory_bytes 10
 
 func TestRenamedFamiliesKeepTheirSuffixes(t *testing.T) {
 	b := readPage(t, rulesPage, func(s *XMPPMetrics) {
-		s.FamilyRules = FamilyRules{Allow: []string{"prosody_b", "prosody_c"}, Rename: map[string]string{"prosody_b": "b_total", "prosody_c": "c"}}
+		s.FamilyRules = FamilyRules{
+			Allow:  []string{"prosody_b", "prosody_c"},
+			Rename: map[string]string{"prosody_b": "b_total", "prosody_c": "c"},
+		}
 	})
 	var got strings.Builder
 	for _, f := range b.Foreign(true) {
@@ -111,9 +186,11 @@ up_since{target="relay"} 5
 func TestDropsOfEveryReasonAreExplainedOnce(t *testing.T) {
 	var page strings.Builder
 	for range 50 {
-		page.WriteString("no sample of alice@chat.test\nprosody_twice{user=\"alice@chat.test\"} 1\nprosody_long{user=\"" + strings.Repeat("alice", 1000) + "\"} 1\n")
+		page.WriteString("no sample of alice@chat.test\nprosody_twice{user=\"alice@chat.test\"} 1\nprosody_long{user=\"" +
+			strings.Repeat("alice", 1000) + "\"} 1\n")
 	}
-	page.WriteString("# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\nprosody_mod_measure_chatstack__c2s_auth_failure_total 1\n# EOF\n")
+	page.WriteString("# TYPE prosody_mod_measure_chatstack__c2s_auth_failure counter\n" +
+		"prosody_mod_measure_chatstack__c2s_auth_failure_total 1\n# EOF\n")
 	b := readPage(t, page.String(), nil)
 	lines := map[string]int{}
 	for _, note := range b.Notes {

@@ -30,7 +30,10 @@ func TestRealSharedPortShowsTheServerOfItsProtocol(t *testing.T) {
 	login.Address, login.DirectTLS, login.CAFile = front.Addr, true, xmpp.Authority.File
 	login.User, login.Password = realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(realstack.XMPPPassword)
 	site := proxyProbe(t, "https://"+front.Addr+"/health", config.TLS{CAFile: web.Authority.File})
-	xmppProbes := map[string]Collector{"tls": port([]string{"xmpp-client"}, xmpp.Authority.File), "xmpp_login": newProbe(t, newXMPPLogin, login)}
+	xmppProbes := map[string]Collector{
+		"tls":        port([]string{"xmpp-client"}, xmpp.Authority.File),
+		"xmpp_login": newProbe(t, newXMPPLogin, login),
+	}
 	for name, probe := range xmppProbes {
 		wantLogin(t, name, probeLogin(t, probe), "")
 	}

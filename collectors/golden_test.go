@@ -102,7 +102,13 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 func beginnings(families []*dto.MetricFamily) []*dto.MetricFamily {
 	var short []*dto.MetricFamily
 	for _, f := range families {
-		short = append(short, &dto.MetricFamily{Name: f.Name, Help: f.Help, Type: f.Type, Unit: f.Unit, Metric: f.Metric[:min(len(f.Metric), 50)]})
+		short = append(short, &dto.MetricFamily{
+			Name:   f.Name,
+			Help:   f.Help,
+			Type:   f.Type,
+			Unit:   f.Unit,
+			Metric: f.Metric[:min(len(f.Metric), 50)],
+		})
 	}
 	return short
 }

@@ -35,8 +35,16 @@ func serving(t *testing.T, status int, body string) string {
 // deps are what a collector gets beside its settings; &memory{} is a state of its own.
 func deps(state State) Deps {
 	return Deps{
-		Limits: config.Limits{Body: 1 << 20, MetricsBody: 16 << 20, Series: 1000, Families: 1000, LabelBytes: 4096},
-		Log:    slog.New(slog.DiscardHandler), State: state, UserAgent: "test",
+		Limits: config.Limits{
+			Body:        1 << 20,
+			MetricsBody: 16 << 20,
+			Series:      1000,
+			Families:    1000,
+			LabelBytes:  4096,
+		},
+		Log:       slog.New(slog.DiscardHandler),
+		State:     state,
+		UserAgent: "test",
 	}
 }
 

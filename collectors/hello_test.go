@@ -25,7 +25,8 @@ func helloOf(t *testing.T, target string) *tls.ClientHelloInfo {
 		first := make([]byte, 4096)
 		if strings.Contains(target, "starttls") || strings.Contains(target, "xmpp_c2s") {
 			n, _ := conn.Read(first) // the stream's header, which the server's resembles
-			exchangetest.Say(string(first[:n]) + `<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features>`)(conn)
+			exchangetest.Say(string(first[:n]) +
+				`<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:features>`)(conn)
 			conn.Read(first) //nolint:errcheck,gosec // <starttls/>
 			exchangetest.Say(`<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>`)(conn)
 		}

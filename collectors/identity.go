@@ -20,7 +20,9 @@ import (
 )
 
 var identityCacheExpiresDesc = prometheus.NewDesc("chatstack_identity_cache_expires_timestamp_seconds",
-	"When the last entry of the bridge's identity cache expires, in seconds since the epoch: the identity API's last answer plus the cache's time to live.", nil, nil)
+	"When the last entry of the bridge's identity cache expires, in seconds since the epoch: "+
+		"the identity API's last answer plus the cache's time to live.",
+	nil, nil)
 
 // unmatchedDiscordID is a well-formed Discord id that nobody has: such ids begin with their time of birth, and this
 // one's is in 2084. It is still a number that 64 bits and JSON readers hold exactly.
@@ -122,8 +124,14 @@ func newIdentity(s *Identity, d Deps) (Collector, error) {
 	query := s.query()
 	base.RawQuery = query.Encode()
 	c := &identity{
-		http: d.http(s.HTTP), url: base.String(), credentials: exchange.Credentials{Token: s.Token},
-		mustMatch: s.MustMatch, ownKey: query.Get("discordId") != unmatchedDiscordID, ttl: s.CacheTTL.Std(), state: d.State, log: d.Log,
+		http:        d.http(s.HTTP),
+		url:         base.String(),
+		credentials: exchange.Credentials{Token: s.Token},
+		mustMatch:   s.MustMatch,
+		ownKey:      query.Get("discordId") != unmatchedDiscordID,
+		ttl:         s.CacheTTL.Std(),
+		state:       d.State,
+		log:         d.Log,
 	}
 	if err := d.State.Load(&c.answered); err != nil {
 		d.Log.Error("time of the identity API's last answer cannot be loaded", "err", err)
@@ -199,10 +207,12 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	}
 	if err := json.Unmarshal(a.Body, &lookup); err != nil || lookup.OK == nil {
 		// The decoder's error could repeat a person's name.
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not a JSON object with a boolean ok", exchange.PrintableURL(c.url), a.Status)
+		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not a JSON object with a boolean ok",
+			exchange.PrintableURL(c.url), a.Status)
 	}
 	if !*lookup.OK {
-		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer has ok set to false", exchange.PrintableURL(c.url), a.Status).
+		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer has ok set to false",
+			exchange.PrintableURL(c.url), a.Status).
 			WithHint("the identity API reports that the lookup failed: read its log")
 	}
 	if !c.ownKey {
@@ -218,7 +228,8 @@ func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 		b.Note("no identity matches the configured key; the API works")
 	}
 	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		b.Note("the 404 for " + exchange.PathOf(c.url) + " is not JSON, so it may not come from the identity API: check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
+		b.Note("the 404 for " + exchange.PathOf(c.url) + " is not JSON, so it may not come from the identity API: " +
+			"check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
 	}
 }
 

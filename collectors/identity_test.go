@@ -127,7 +127,9 @@ func TestIdentityIsRetriedAsTheBridgeDoes(t *testing.T) {
 	var r Retrier = identityProbe(t, "http://identity.invalid", deps(&memory{}), nil)
 	policy := r.Backoff()
 	for range 2 {
-		for i, want := range []time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, backoff.Stop, backoff.Stop} {
+		for i, want := range []time.Duration{
+			2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, backoff.Stop, backoff.Stop,
+		} {
 			if got := policy.NextBackOff(); got != want {
 				t.Errorf("retry %d: got %s, want %s", i+1, got, want)
 			}

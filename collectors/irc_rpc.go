@@ -35,7 +35,8 @@ var (
 	ircOperatorsDesc = readDesc("chatstack_irc_operators",
 		"IRC operators online.")
 	ircLinkedDesc = readDesc("chatstack_irc_services_linked",
-		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, or any U-lined server if that is not set. Absent if the account may not see it.")
+		"Whether IRC services are linked to the IRC server: the U-lined server named by services_server, "+
+			"or any U-lined server if that is not set. Absent if the account may not see it.")
 )
 
 // IRCRPC is the block of the IRC server's JSON-RPC.
@@ -78,7 +79,8 @@ func (s *IRCRPC) Check(r *config.Report) {
 		r.Faultf("pause", "is %s, and %d pauses use up the timeout (%s); make it shorter", s.Pause.Std(), maxPauses, s.Timeout.Std())
 	}
 	if _, err := path.Match(s.ServicesServer, ""); err != nil || strings.ContainsAny(s.ServicesServer, "/ ") {
-		r.Faultf("services_server", "is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
+		r.Faultf("services_server",
+			"is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
 	}
 	if s.socket() {
 		config.CheckURL(r, "url", s.URL, "unix")
@@ -101,7 +103,8 @@ func (s *IRCRPC) Warnings() []string {
 			"set IRC_RPC_USER and IRC_RPC_PASSWORD, or use its Unix socket, which needs neither")
 	}
 	if strings.HasPrefix(s.URL, "http://") {
-		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, and the password would be sent in the clear; write https:// in the url")
+		warnings = append(warnings, "url begins with http://, but the IRC server's RPC port speaks TLS only, "+
+			"and the password would be sent in the clear; write https:// in the url")
 	}
 	return warnings
 }
@@ -132,7 +135,10 @@ type ircRPC struct {
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
-		http: d.http(s.HTTP), user: s.User, password: s.Password, pause: s.Pause.Std(),
+		http:     d.http(s.HTTP),
+		user:     s.User,
+		password: s.Password,
+		pause:    s.Pause.Std(),
 		services: strings.ToLower(s.ServicesServer),
 		refused:  refusals{},
 	}
@@ -354,7 +360,8 @@ func (r *ircReading) reportServices(servers *ircServers, ulined *int64) {
 		case r.services == "":
 			r.b.Note("the IRC services are not linked to the IRC server: no U-lined server is synced")
 		default:
-			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: no synced U-lined server is called %s (services_server); U-lined: %s",
+			r.b.Note(fmt.Sprintf("the IRC services are not linked to the IRC server: "+
+				"no synced U-lined server is called %s (services_server); U-lined: %s",
 				r.services, listed(names)))
 		}
 	case ulined != nil && (r.services == "" || *ulined == 0):
@@ -367,7 +374,8 @@ func (r *ircReading) reportServices(servers *ircServers, ulined *int64) {
 		r.mostULined = max(r.mostULined, *ulined)
 	}
 	if r.services == "" && r.mostULined > 1 {
-		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each counts as services: set services_server to the name of the services' server; U-lined now: %s",
+		r.b.Note(fmt.Sprintf("up to %d U-lined servers were linked, and each counts as services: "+
+			"set services_server to the name of the services' server; U-lined now: %s",
 			r.mostULined, listed(names)))
 		r.b.Impair("unknown which U-lined server is the services")
 	}
@@ -423,7 +431,8 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 		return false, nil
 	}
 	if r.refused.tooRecent(method) {
-		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s", method, int(refusedFor.Minutes()), ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s",
+			method, int(refusedFor.Minutes()), ircGrant))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	}
@@ -435,7 +444,8 @@ func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v
 	switch {
 	case refused && (refusal.Code == rpcForbidden || refusal.Code == rpcUnknown):
 		r.refused.add(method)
-		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s", method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
+		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s",
+			method, refusal.Code, int(refusedFor.Minutes()), ircGrant))
 		r.b.Impair(method + " is refused")
 		return false, nil
 	case refused:
@@ -511,7 +521,12 @@ func (e *rpcError) Error() string {
 // 200, and wraps the *rpcError.
 func (r *ircReading) call(ctx context.Context, method string, params rpcParams) (json.RawMessage, error) {
 	r.lastID++
-	request, err := json.Marshal(rpcRequest{JSONRPC: "2.0", Method: method, Params: params, ID: r.lastID})
+	request, err := json.Marshal(rpcRequest{
+		JSONRPC: "2.0",
+		Method:  method,
+		Params:  params,
+		ID:      r.lastID,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: write request: %w", method, err)
 	}
@@ -555,17 +570,21 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
-		return nil, failure.Errorf(failure.Timeout, "%w", err).WithHint("this port does not answer plain HTTP: write https:// in the url; if that does not help, the IRC server hangs")
+		return nil, failure.Errorf(failure.Timeout, "%w", err).
+			WithHint("this port does not answer plain HTTP: write https:// in the url; if that does not help, the IRC server hangs")
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
 		return nil, a.Refusal(http.MethodPost, url).
-			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" + a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
+			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" +
+				a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
 	case a.Status == http.StatusUnauthorized:
 		return nil, a.Refusal(http.MethodPost, url).
 			WithHint(cmp.Or(
-				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
-				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, or check what answers at "+exchange.PrintableURL(url),
+				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, "+
+					"or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
+				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, "+
+					"or check what answers at "+exchange.PrintableURL(url),
 			))
 	}
 	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))
@@ -609,8 +628,8 @@ func (r *ircReading) overSocket(ctx context.Context, method string, request []by
 }
 
 // hintRPCSocket recommends https:// first, because no rpc-class restricts the socket.
-const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: use https:// with an account whose rpc-class only reads, " +
-	"or set a mode in the socket's listen block; whoever can open the socket can do everything"
+const hintRPCSocket = "this user may not open the RPC socket, which the IRC server creates with mode 0700 for its own user: use https:// " +
+	"with an account whose rpc-class only reads, or set a mode in the socket's listen block; whoever can open the socket can do everything"
 
 func (r *ircReading) connect(ctx context.Context) error {
 	conn, err := exchange.Dial(ctx, config.Connection{}, "unix", r.path)
@@ -622,8 +641,10 @@ func (r *ircReading) connect(ctx context.Context) error {
 	}
 	limited := &io.LimitedReader{R: conn}
 	r.line = &ircLine{
-		conn: conn, limited: limited, reader: bufio.NewReader(limited),
-		wake: context.AfterFunc(ctx, func() { conn.Close() }), //nolint:errcheck // wakes the reader
+		conn:    conn,
+		limited: limited,
+		reader:  bufio.NewReader(limited),
+		wake:    context.AfterFunc(ctx, func() { conn.Close() }), //nolint:errcheck // wakes the reader
 	}
 	return nil
 }

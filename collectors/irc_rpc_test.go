@@ -171,8 +171,9 @@ func ircRefusal(code int) string {
 }
 
 const (
-	ircStatsAnswer = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": {"total": 4}}`
-	ircChannels    = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
+	ircStatsAnswer = `{"server": {"total": 2, "ulined": 1}, "user": {"total": 7, "ulined": 4, "oper": 1, "record": 9}, "channel": ` +
+		`{"total": 4}}`
+	ircChannels = `{"list": [{"name": "#secretchannel"}, {"name": "#room"}]}`
 )
 
 // TestIRCCallsHaveIDsOfTheirOwn: an answer that comes too late must not be taken for that of a later call, in whatever reading.
@@ -274,7 +275,10 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 	for i := range list {
 		list[i] = fmt.Sprintf(`{"name": "user%05d", "id": "001X%05d"}`, i, i)
 	}
-	lists := &ircFake{answers: map[string]string{"user.list": ircResult(`{"list": [` + strings.Join(list, ", ") + `]}`), "channel.list": ircResult(ircChannels)}}
+	lists := &ircFake{answers: map[string]string{
+		"user.list":    ircResult(`{"list": [` + strings.Join(list, ", ") + `]}`),
+		"channel.list": ircResult(ircChannels),
+	}}
 	stack := simstacktest.Start(t, simstack.Options{IRCUsers: crowd})
 	for name, c := range map[string]struct {
 		fault string
@@ -297,7 +301,8 @@ func TestIRCReadingOfACrowdIsLight(t *testing.T) {
 				}
 				env := stack.Environ()
 				s = newIRCRPCSettings()
-				s.URL, s.User, s.Password, s.CAFile = env["IRC_RPC_URL"], env["IRC_RPC_USER"], config.NewSecret(env["IRC_RPC_PASSWORD"]), env["IRC_RPC_CA_FILE"]
+				s.URL, s.User, s.Password, s.CAFile = env["IRC_RPC_URL"], env["IRC_RPC_USER"], config.NewSecret(env["IRC_RPC_PASSWORD"]),
+					env["IRC_RPC_CA_FILE"]
 			}
 			scheme, rest, _ := strings.Cut(s.URL, "://")
 			address, _, _ := strings.Cut(rest, "/")
@@ -358,7 +363,8 @@ func ircWith(t *testing.T, fake *ircFake, keys string) Collector {
 
 // TestIRCWarningOfSeveralULinedServersOutlivesTheServices: that one is left does not say that it is the services.
 func TestIRCWarningOfSeveralULinedServersOutlivesTheServices(t *testing.T) {
-	const services, stats = `{"name": "services.irc.test", "server": {"synced": true, "ulined": true}}`, `{"name": "stats.irc.test", "server": {"synced": true, "ulined": true}}`
+	const services, stats = `{"name": "services.irc.test", "server": {"synced": true, "ulined": true}}`,
+		`{"name": "stats.irc.test", "server": {"synced": true, "ulined": true}}`
 	fake := &ircFake{answers: map[string]string{"stats.get": ircResult(ircStatsAnswer)}}
 	probe := ircWith(t, fake, "")
 	for i, c := range []struct {

@@ -95,12 +95,14 @@ const (
 
 const (
 	hintLoadJSONRPC    = "load the services' module transport/jsonrpc"
-	hintServicesSilent = "the HTTP daemon answers, but the JSON-RPC call does not: the services hang, or something else listens at jsonrpc_url"
+	hintServicesSilent = "the HTTP daemon answers, but the JSON-RPC call does not: the services hang, " +
+		"or something else listens at jsonrpc_url"
 )
 
 // ison makes the call atheme.ison, which needs no login and changes nothing.
 func (c *ircServices) ison(ctx context.Context, b *Batch) error {
-	a, err := c.http.Do(ctx, &b.Record, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}}, bytes.NewReader([]byte(servicesCall)))
+	a, err := c.http.Do(ctx, &b.Record, http.MethodPost, c.rpc, http.Header{"Content-Type": {"application/json"}},
+		bytes.NewReader([]byte(servicesCall)))
 	e := b.Exchanges[len(b.Exchanges)-1]
 	e.Request += " " + servicesMethod
 	enable := seeTargets

@@ -58,8 +58,9 @@ func (s *IRCTLS) Warnings() []string {
 	}
 	next := schedule.Next(time.Now())
 	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !IsLoopback(s.Address) {
-		warnings = append(warnings, fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
-			"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
+		warnings = append(warnings,
+			fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
+				"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
 	}
 	return warnings
 }
@@ -82,7 +83,12 @@ type ircTLS struct {
 func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
-	return &ircTLS{server: exchange.TLSServer{Address: exchange.WithPort(s.Address, ircTLSPort), Connection: s.Connection, IRC: true, Trust: s.TLS}}, nil
+	return &ircTLS{server: exchange.TLSServer{
+		Address:    exchange.WithPort(s.Address, ircTLSPort),
+		Connection: s.Connection,
+		IRC:        true,
+		Trust:      s.TLS,
+	}}, nil
 }
 
 // Collect implements Collector.

@@ -35,18 +35,65 @@ func TestStockIRCServerThrottlesTheFourthConnection(t *testing.T) {
 // TestIRCPortIsAskedEvery30SecondsAtMost unless its own schedule says otherwise, which is warned of.
 func TestIRCPortIsAskedEvery30SecondsAtMost(t *testing.T) {
 	for _, c := range []struct{ poll, target, want, warning string }{
-		{"30s", "", "@every 30s", ""},
-		{"10s", "", "@every 30s", ""},
-		{"1m", "", "@every 1m0s", ""},
-		{"30s", `, schedule: "@every 10s"`, "@every 10s", "3 connections per address in 60 s"},
-		{"10s", `, schedule: "@every 45s"`, "@every 45s", ""},
-		{"30s", `, schedule: "* * * * *"`, "* * * * *", ""},
-		{"30s", `, schedule: "@every 10s", insecure_skip_verify: true`, "@every 10s", "3 connections per address in 60 s"},
-		{"30s", ", insecure_skip_verify: true", "@every 30s", "every certificate"},
+		{
+			"30s",
+			"",
+			"@every 30s",
+			"",
+		},
+		{
+			"10s",
+			"",
+			"@every 30s",
+			"",
+		},
+		{
+			"1m",
+			"",
+			"@every 1m0s",
+			"",
+		},
+		{
+			"30s",
+			`, schedule: "@every 10s"`,
+			"@every 10s",
+			"3 connections per address in 60 s",
+		},
+		{
+			"10s",
+			`, schedule: "@every 45s"`,
+			"@every 45s",
+			"",
+		},
+		{
+			"30s",
+			`, schedule: "* * * * *"`,
+			"* * * * *",
+			"",
+		},
+		{
+			"30s",
+			`, schedule: "@every 10s", insecure_skip_verify: true`,
+			"@every 10s",
+			"3 connections per address in 60 s",
+		},
+		{
+			"30s",
+			", insecure_skip_verify: true",
+			"@every 30s",
+			"every certificate",
+		},
 	} {
-		for address, throttles := range map[string]bool{"irc.test": true, "127.0.0.1:6697": false, "localhost": false, "'[::1]:6697'": false} {
+		for address, throttles := range map[string]bool{
+			"irc.test": true, "127.0.0.1:6697": false, "localhost": false, "'[::1]:6697'": false,
+		} {
 			content := "poll: {interval: " + c.poll + "}\ntargets:\n  - {kind: irc_tls, address: " + address + c.target + "}\n"
-			cfg, err := config.Load(config.Source{File: "exporter.yaml", Content: []byte(content), Kinds: ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+			cfg, err := config.Load(config.Source{
+				File:    "exporter.yaml",
+				Content: []byte(content),
+				Kinds:   ConfigKinds(),
+				Lookup:  func(string) (string, bool) { return "", false },
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,7 +21,8 @@ func ircProbes(t *testing.T, server *realstack.IRC) map[string]Collector {
 	certificate := newTLSEndpointSettings()
 	certificate.Address, certificate.CAFile = server.TLSAddr, server.Authority.File
 	return map[string]Collector{
-		"irc_tls": newProbe(t, newIRCTLS, tlsPort), "irc_login": newProbe(t, newIRCLogin, login), "tls": newProbe(t, newTLSEndpoint, certificate),
+		"irc_tls": newProbe(t, newIRCTLS, tlsPort), "irc_login": newProbe(t, newIRCLogin, login),
+		"tls": newProbe(t, newTLSEndpoint, certificate),
 	}
 }
 

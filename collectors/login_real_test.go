@@ -23,7 +23,8 @@ func TestRealXMPPLogin(t *testing.T) {
 	server := realstack.StartProsody(t, realstack.ProsodyOptions{DirectTLSPort: directPort})
 	settings := func() *XMPPLogin {
 		s := newXMPPLoginSettings()
-		s.Address, s.User, s.Password = server.ClientAddr, realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(realstack.XMPPPassword)
+		s.Address, s.User, s.Password = server.ClientAddr, realstack.XMPPUser+"@"+realstack.XMPPDomain,
+			config.NewSecret(realstack.XMPPPassword)
 		s.CAFile = server.Authority.File
 		return s
 	}
@@ -117,7 +118,8 @@ func TestRealIRCLoginWithServices(t *testing.T) {
 	}
 	services.Kill()
 	// Until the server notices, logins wait for the services.
-	if !exportertest.Eventually(time.Minute, 20*time.Millisecond, func() bool { return failure.ReasonOf(try(settings())) == failure.Unauthorized }) {
+	if !exportertest.Eventually(time.Minute, 20*time.Millisecond,
+		func() bool { return failure.ReasonOf(try(settings())) == failure.Unauthorized }) {
 		t.Error("no services: a login is never refused")
 	}
 }
@@ -185,7 +187,8 @@ func TestRealXMPPMechanisms(t *testing.T) {
 		address, authority := c.start()
 		try := func(password string) error {
 			s := newXMPPLoginSettings()
-			s.Address, s.User, s.Password, s.CAFile = address, realstack.XMPPUser+"@"+realstack.XMPPDomain, config.NewSecret(password), authority
+			s.Address, s.User, s.Password, s.CAFile = address, realstack.XMPPUser+"@"+realstack.XMPPDomain,
+				config.NewSecret(password), authority
 			collector, err := newXMPPLogin(s, Deps{})
 			if err != nil {
 				t.Fatal(err)
@@ -195,7 +198,8 @@ func TestRealXMPPMechanisms(t *testing.T) {
 		wantLogin(t, c.want, try(realstack.XMPPPassword), "")
 		failed := try("wrong")
 		wantLogin(t, c.want+" with a wrong password", failed, failure.Unauthorized)
-		if !strings.Contains(fmt.Sprint(failed), "log in by "+c.want+": ") || !strings.Contains(fmt.Sprint(failed), "; the server offers ") {
+		if !strings.Contains(fmt.Sprint(failed), "log in by "+c.want+": ") ||
+			!strings.Contains(fmt.Sprint(failed), "; the server offers ") {
 			t.Errorf("want %s and what the server offers: %v", c.want, failed)
 		}
 	}

@@ -102,7 +102,8 @@ func TestLoginSaysWhyItsSessionEnded(t *testing.T) {
 					case line == "CAP END":
 						answer = ":s 001 n :welcome\r\n"
 					case strings.HasPrefix(line, "PING"):
-						io.WriteString(server, "ERROR :Closing Link: n[h] (G-Lined: no bots)\r\n") //nolint:errcheck // the client may be gone
+						//nolint:errcheck // the client may be gone
+						io.WriteString(server, "ERROR :Closing Link: n[h] (G-Lined: no bots)\r\n")
 						return
 					}
 					go io.WriteString(server, answer) //nolint:errcheck // the client may be gone
@@ -116,7 +117,8 @@ func TestLoginSaysWhyItsSessionEnded(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if err := c.Collect(ctx, &Batch{}); err == nil || !strings.Contains(err.Error(), "G-Lined: no bots") || reasonOf(err) != failure.Throttled {
+		if err := c.Collect(ctx, &Batch{}); err == nil || !strings.Contains(err.Error(), "G-Lined: no bots") ||
+			reasonOf(err) != failure.Throttled {
 			t.Errorf("reason %q, want %q: %v", reasonOf(err), failure.Throttled, err)
 		}
 	})

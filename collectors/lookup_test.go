@@ -31,8 +31,10 @@ var namedTargets = map[string]string{
 func targetOf(t *testing.T, block string) Collector {
 	t.Helper()
 	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte("targets:\n  - " + block + "\n"), Kinds: ConfigKinds(),
-		Lookup: func(string) (string, bool) { return "", false },
+		File:    "exporter.yaml",
+		Content: []byte("targets:\n  - " + block + "\n"),
+		Kinds:   ConfigKinds(),
+		Lookup:  func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
 		t.Fatal(err)

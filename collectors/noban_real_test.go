@@ -46,7 +46,8 @@ func TestRealNoBan(t *testing.T) {
 		outlast(t, fmt.Sprintf(`targets:
   - {kind: xmpp_login, address: %[1]q, ca_file: %[2]q, user: %[3]q, password: wrong}
   - {kind: xmpp_c2s, address: %[1]q, ca_file: %[2]q, domain: %[4]s}
-`, server.ClientAddr, server.Authority.File, realstack.XMPPUser+"@"+realstack.XMPPDomain, realstack.XMPPDomain), *noBanTime, login(realstack.XMPPPassword))
+`, server.ClientAddr, server.Authority.File, realstack.XMPPUser+"@"+realstack.XMPPDomain, realstack.XMPPDomain), *noBanTime,
+			login(realstack.XMPPPassword))
 	})
 	t.Run("ngIRCd", func(t *testing.T) {
 		t.Parallel()

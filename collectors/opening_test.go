@@ -37,10 +37,30 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 		speaks string // in the message
 		hint   string
 	}{
-		"xmpp_c2s at a direct TLS port":     {c2sProbe(t, directTLS(t, shown), trust), failure.TLS, "speaks TLS at once", "5222"},
-		"xmpp_c2s at the IRC clients' port": {c2sProbe(t, stack.IRCAddress(), ofStack), failure.TLS, "", "5222"},
-		"xmpp_c2s at an HTTPS port":         {c2sProbe(t, overHTTPS(t), trust), failure.TLS, "speaks HTTP over TLS", "5281"},
-		"xmpp_c2s at an HTTP port":          {c2sProbe(t, plain, trust), failure.Malformed, "speaks HTTP", "5280"},
+		"xmpp_c2s at a direct TLS port": {
+			c2sProbe(t, directTLS(t, shown), trust),
+			failure.TLS,
+			"speaks TLS at once",
+			"5222",
+		},
+		"xmpp_c2s at the IRC clients' port": {
+			c2sProbe(t, stack.IRCAddress(), ofStack),
+			failure.TLS,
+			"",
+			"5222",
+		},
+		"xmpp_c2s at an HTTPS port": {
+			c2sProbe(t, overHTTPS(t), trust),
+			failure.TLS,
+			"speaks HTTP over TLS",
+			"5281",
+		},
+		"xmpp_c2s at an HTTP port": {
+			c2sProbe(t, plain, trust),
+			failure.Malformed,
+			"speaks HTTP",
+			"5280",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

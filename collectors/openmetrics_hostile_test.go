@@ -44,7 +44,10 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 	}
 	ran := 0
 	for _, file := range files {
-		contentType, known := map[string]string{".om": "application/openmetrics-text; version=1.0.0", ".txt": "text/plain; version=0.0.4"}[filepath.Ext(file)]
+		contentType, known := map[string]string{
+			".om":  "application/openmetrics-text; version=1.0.0",
+			".txt": "text/plain; version=0.0.4",
+		}[filepath.Ext(file)]
 		if !known {
 			continue
 		}
@@ -80,7 +83,8 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 			b.Target = s.Name
 			own := string(ownText(t, b))
 			for reason, n := range want.Dropped {
-				if line := fmt.Sprintf("chatstack_upstream_dropped_series{reason=%q,target=\"bridge\"} %d\n", reason, n); !strings.Contains(own, line) {
+				if line := fmt.Sprintf("chatstack_upstream_dropped_series{reason=%q,target=\"bridge\"} %d\n",
+					reason, n); !strings.Contains(own, line) {
 					t.Errorf("%s: got\n%s\nwant %s in it", name, own, line)
 				}
 			}
@@ -98,7 +102,8 @@ func TestPageThatBreaksOffOnTheWireIsNone(t *testing.T) {
 	for how, answer := range map[string]string{
 		"plain":   fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(page)+1, page),
 		"chunked": fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(page), page),
-		"gzip":    fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", len(packed)-20, packed[:len(packed)-20]),
+		"gzip": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s",
+			len(packed)-20, packed[:len(packed)-20]),
 	} {
 		b, err := readOpenMetrics(t, "http://"+exchangetest.RawServer(t, "tcp", exchangetest.Say(answer)), nil)
 		if err == nil || len(b.Foreign(err == nil)) > 0 {

@@ -40,8 +40,11 @@ func TestGoProgramLosesNothing(t *testing.T) {
 			change func(*OpenMetrics)
 			want   []string
 		}{
-			"plain":    {nil, []string{"go_memstats_alloc_bytes gauge", "go_memstats_alloc_bytes_total unknown"}},
-			"prefixed": {func(s *OpenMetrics) { s.Prefix = "bridge_" }, []string{"bridge_go_memstats_alloc_bytes gauge", "bridge_go_memstats_alloc_bytes_total unknown"}},
+			"plain": {nil, []string{"go_memstats_alloc_bytes gauge", "go_memstats_alloc_bytes_total unknown"}},
+			"prefixed": {
+				func(s *OpenMetrics) { s.Prefix = "bridge_" },
+				[]string{"bridge_go_memstats_alloc_bytes gauge", "bridge_go_memstats_alloc_bytes_total unknown"},
+			},
 			"gauge renamed": {
 				func(s *OpenMetrics) { s.Rename = map[string]string{"go_memstats_alloc_bytes": "go_heap_alloc_bytes"} },
 				[]string{"go_heap_alloc_bytes gauge", "go_memstats_alloc_bytes_total unknown"},

@@ -26,7 +26,8 @@ import (
 
 var (
 	plantSuccessDesc = readDesc("chatstack_plant_store_operation_success",
-		"Whether the plant store answered the operation as documented: with the plant in mode canary, with a refusal in mode reject.", "operation")
+		"Whether the plant store answered the operation as documented: with the plant in mode canary, with a refusal in mode reject.",
+		"operation")
 	plantDurationDesc = readDesc("chatstack_plant_store_operation_duration_seconds",
 		"Time that the plant store took for the operation, in seconds.", "operation")
 	plantOrphansDesc = readDesc("chatstack_plant_store_orphans",
@@ -99,9 +100,11 @@ func (s *PlantStore) Check(r *config.Report) {
 		r.Faultf("mode", "is %q, must be %s or %s", s.Mode, ModeReject, ModeCanary)
 	}
 	if s.IDMin < 1 || s.IDMax > maxPlantID {
-		r.Faultf("id_max", "the range %d to %d must lie within 1 and %d, the largest number that every JSON parser keeps exactly", s.IDMin, s.IDMax, int64(maxPlantID))
+		r.Faultf("id_max", "the range %d to %d must lie within 1 and %d, the largest number that every JSON parser keeps exactly",
+			s.IDMin, s.IDMax, int64(maxPlantID))
 	} else if s.IDMax-s.IDMin < minPlantRange {
-		r.Faultf("id_max", "the range %d to %d must hold more than %d ids, so that two exporters do not choose the same one", s.IDMin, s.IDMax, minPlantRange)
+		r.Faultf("id_max", "the range %d to %d must hold more than %d ids, so that two exporters do not choose the same one",
+			s.IDMin, s.IDMax, minPlantRange)
 	}
 }
 
@@ -154,8 +157,16 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
 	c := &plantStore{
-		http: d.http(s.HTTP), base: base, credentials: exchange.Credentials{Token: s.Token},
-		mode: s.Mode, min: s.IDMin, max: s.IDMax, late: 3 * s.Timeout.Std(), grace: finishGrace, state: d.State, log: d.Log,
+		http:        d.http(s.HTTP),
+		base:        base,
+		credentials: exchange.Credentials{Token: s.Token},
+		mode:        s.Mode,
+		min:         s.IDMin,
+		max:         s.IDMax,
+		late:        3 * s.Timeout.Std(),
+		grace:       finishGrace,
+		state:       d.State,
+		log:         d.Log,
 	}
 	if err := d.State.Load(&c.owed); err != nil {
 		d.Log.Error("the list of canaries to delete is lost: the state file's copy cannot be read", "err", err)
@@ -292,7 +303,8 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	owed, err := c.owe(p.ID)
 	if err != nil {
 		return failure.Errorf(failure.Internal, "no plant is sent, because it could not be recorded: %w", err).
-			WithHint("without a record on disk, a plant could stay in the store forever; probes continue once the state file can be written")
+			WithHint("without a record on disk, a plant could stay in the store forever; " +
+				"probes continue once the state file can be written")
 	}
 	// When the exporter stops, the creation gets half of the grace and the deletion the rest.
 	posting, cancelPosting := finishing(ctx, c.grace/2)
@@ -354,13 +366,15 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	switch {
 	case a.Status/100 == 2:
-		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400", exchange.PrintableURL(c.plants()), a.Status)
+		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400",
+			exchange.PrintableURL(c.plants()), a.Status)
 	case a.Status != http.StatusBadRequest:
 		return c.unexpected(http.MethodPost, c.plants(), a)
 	}
 	e, ok := readPlantError(a.Body)
 	if !ok || e.Number == nil || e.Message == nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message", exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message",
+			exchange.PrintableURL(c.plants()))
 	}
 	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, failure.OneLine(*e.Message)))
 	return nil
@@ -413,7 +427,8 @@ func (c *plantStore) acceptance(p plant, a *exchange.Answer) error {
 		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", exchange.PrintableURL(c.plants()), a.Status, err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent", exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent",
+			exchange.PrintableURL(c.plants()))
 	}
 	return nil
 }
@@ -459,7 +474,8 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 	case http.StatusUnauthorized, http.StatusForbidden:
 		hint = "the store rejects the token: set PLANT_STORE_TOKEN, or token in the configuration file, to a valid one"
 		if !c.credentials.HasCredentials() {
-			hint = "no token is set, and the store refuses the request without one: set PLANT_STORE_TOKEN, or token in the configuration file"
+			hint = "no token is set, and the store refuses the request without one: set PLANT_STORE_TOKEN, " +
+				"or token in the configuration file"
 		}
 	case http.StatusNotFound:
 		if method == http.MethodPost {
@@ -475,7 +491,8 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return failure.OfStatus(a.Status, a.Header, "%s %s: status %d: error %d: %s", method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
+	return failure.OfStatus(a.Status, a.Header, "%s %s: status %d: error %d: %s",
+		method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {

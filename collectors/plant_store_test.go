@@ -153,7 +153,8 @@ func TestCanaryIsCreatedAndDeleted(t *testing.T) {
 	if id := s.deletes[0]; id < c.min || id > c.max {
 		t.Errorf("id %d is outside of the range", id)
 	}
-	if len(state.saves) != 2 || !strings.Contains(string(state.saves[0]), strconv.FormatInt(s.deletes[0], 10)) || string(state.saves[1]) != "[]" {
+	if len(state.saves) != 2 || !strings.Contains(string(state.saves[0]), strconv.FormatInt(s.deletes[0], 10)) ||
+		string(state.saves[1]) != "[]" {
 		t.Errorf("recorded %s; want the canary before it is sent, and nothing in the end", state.saves)
 	}
 }
@@ -418,7 +419,8 @@ func TestStopLeavesTimeForTheDeletion(t *testing.T) {
 
 func TestOwedPlantThatIsGoneIsDeleted(t *testing.T) {
 	s, url := startStore(t)
-	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url + `"},{"id":9007190000000008,"since":"2026-01-01T00:00:00Z","url":"http://other"}]`)}
+	state := &memory{saved: []byte(`[{"id":9007190000000007,"since":"2026-01-01T00:00:00Z","url":"` + url +
+		`"},{"id":9007190000000008,"since":"2026-01-01T00:00:00Z","url":"http://other"}]`)}
 	probe := newStoreProbe(t, url, ModeReject, state)
 	readUp(t, probe)
 	// It is asked for once more after the store has shown that it works.

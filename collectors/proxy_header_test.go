@@ -45,7 +45,10 @@ func probeAt(t *testing.T, block, address, more string) Collector {
 func TestPROXYHeaderBeginsEveryConnectionOfEachKind(t *testing.T) {
 	t.Parallel()
 	for _, block := range overTCP {
-		for version, want := range map[string]string{"v1": "PROXY TCP4 127.0.0.1 127.0.0.1 ", "v2": "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\x00\x00\x01\x7f\x00\x00\x01"} {
+		for version, want := range map[string]string{
+			"v1": "PROXY TCP4 127.0.0.1 127.0.0.1 ",
+			"v2": "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\x00\x00\x01\x7f\x00\x00\x01",
+		} {
 			heard := make(chan string, 10)             // the first bytes of each connection, of second tries, too
 			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test
 			if err != nil {

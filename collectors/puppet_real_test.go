@@ -35,11 +35,23 @@ func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, roo
 	p := &puppet{}
 	ircSide := &puppetSide{mark: "<xmpp> ", drop: &p.dropIRC, heard: make(chan string, 100)}
 	xmppSide := &puppetSide{mark: "<irc> ", drop: &p.dropXMPP, heard: make(chan string, 100)}
-	ircSide.keep(&chat.IRC{Server: chat.Server{TLSServer: exchange.TLSServer{Address: irc.Addr}, Plain: true}, Nick: puppetUser, Channel: realstack.IRCChannel})
+	ircSide.keep(&chat.IRC{
+		Server:  chat.Server{TLSServer: exchange.TLSServer{Address: irc.Addr}, Plain: true},
+		Nick:    puppetUser,
+		Channel: realstack.IRCChannel,
+	})
 	xmppSide.keep(&chat.XMPP{
 		Iterations: defaultSCRAMIterations,
-		Server:     chat.Server{TLSServer: exchange.TLSServer{Address: xmpp.ClientAddr, StartTLS: exchange.XMPPClient, Domain: realstack.XMPPDomain, Trust: config.TLS{CAFile: xmpp.Authority.File}}},
-		User:       puppetUser, Password: config.NewSecret("pw-puppet"), Room: room, Nick: puppetUser,
+		Server: chat.Server{TLSServer: exchange.TLSServer{
+			Address:  xmpp.ClientAddr,
+			StartTLS: exchange.XMPPClient,
+			Domain:   realstack.XMPPDomain,
+			Trust:    config.TLS{CAFile: xmpp.Authority.File},
+		}},
+		User:     puppetUser,
+		Password: config.NewSecret("pw-puppet"),
+		Room:     room,
+		Nick:     puppetUser,
 	})
 	ctx, stop := context.WithCancel(tb.Context())
 	var work sync.WaitGroup
@@ -48,7 +60,8 @@ func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, roo
 		work.Go(func() { s.from.pass(ctx, s.to) })
 	}
 	tb.Cleanup(func() { stop(); work.Wait() })
-	joined := exportertest.Eventually(time.Minute, 10*time.Millisecond, func() bool { return ircSide.joined.Load() && xmppSide.joined.Load() })
+	joined := exportertest.Eventually(time.Minute, 10*time.Millisecond,
+		func() bool { return ircSide.joined.Load() && xmppSide.joined.Load() })
 	if !joined {
 		tb.Fatalf("the bridge has not joined: IRC %v, XMPP %v", ircSide.joined.Load(), xmppSide.joined.Load())
 	}

@@ -35,9 +35,13 @@ func shortRSA(t *testing.T, by *exchangetest.Certified) (certificate, private []
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.Cert, key.(crypto.Signer).Public(), by.Key) //nolint:forcetypeassert // an RSA key is one
+	//nolint:forcetypeassert // an RSA key is one
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Cert, key.(crypto.Signer).Public(), by.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +54,10 @@ func TestRealRefusalsHaveTheirOwnWords(t *testing.T) {
 	root := exchangetest.Certificate{Name: "root", Authority: true}.Make(t)
 	authority := exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root)
 	client, clientKey := exchangetest.Certificate{By: root, Name: "exporter"}.Make(t).PEM(t)
-	strange, strangeKey := exchangetest.Certificate{By: exchangetest.Certificate{Name: "another", Authority: true}.Make(t), Name: "exporter"}.Make(t).PEM(t)
+	strange, strangeKey := exchangetest.Certificate{
+		By:   exchangetest.Certificate{Name: "another", Authority: true}.Make(t),
+		Name: "exporter",
+	}.Make(t).PEM(t)
 	clientCA, err := os.ReadFile(authority)
 	if err != nil {
 		t.Fatal(err)
@@ -74,12 +81,32 @@ func TestRealRefusalsHaveTheirOwnWords(t *testing.T) {
 		reason failure.Reason // "" for success
 		hint   string
 	}{
-		"no client certificate":      {lines: verify, files: map[string][]byte{"client-ca.pem": clientCA}, reason: failure.HTTPStatus, hint: "set cert_file and key_file"},
-		"a foreign one":              {lines: verify, files: map[string][]byte{"client-ca.pem": clientCA}, trust: pair(strange, strangeKey), reason: failure.HTTPStatus, hint: "names no authority"},
-		"the client certificate":     {lines: verify, files: map[string][]byte{"client-ca.pem": clientCA}, trust: pair(client, clientKey)},
-		"old versions":               {lines: "ssl_protocols TLSv1 TLSv1.1; " + weak, reason: failure.TLS, hint: "neither TLS 1.2 nor TLS 1.3"},
-		"old ciphers":                {lines: "ssl_protocols TLSv1.2; ssl_ciphers CAMELLIA;", reason: failure.TLS, hint: "no cipher or signature"},
-		"a short RSA key":            {lines: weak, files: map[string][]byte{"certificate.pem": short, "key.pem": shortKey}, reason: failure.TLS, hint: "too short"},
+		"no client certificate": {
+			lines:  verify,
+			files:  map[string][]byte{"client-ca.pem": clientCA},
+			reason: failure.HTTPStatus,
+			hint:   "set cert_file and key_file",
+		},
+		"a foreign one": {
+			lines:  verify,
+			files:  map[string][]byte{"client-ca.pem": clientCA},
+			trust:  pair(strange, strangeKey),
+			reason: failure.HTTPStatus,
+			hint:   "names no authority",
+		},
+		"the client certificate": {lines: verify, files: map[string][]byte{"client-ca.pem": clientCA}, trust: pair(client, clientKey)},
+		"old versions":           {lines: "ssl_protocols TLSv1 TLSv1.1; " + weak, reason: failure.TLS, hint: "neither TLS 1.2 nor TLS 1.3"},
+		"old ciphers": {
+			lines:  "ssl_protocols TLSv1.2; ssl_ciphers CAMELLIA;",
+			reason: failure.TLS,
+			hint:   "no cipher or signature",
+		},
+		"a short RSA key": {
+			lines:  weak,
+			files:  map[string][]byte{"certificate.pem": short, "key.pem": shortKey},
+			reason: failure.TLS,
+			hint:   "too short",
+		},
 		"nothing but its own limits": {},
 	} {
 		server := realstack.StartNginxWith(t, tt.lines, tt.files)

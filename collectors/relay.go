@@ -33,7 +33,9 @@ var (
 	relayLastDeliveryDesc = readDesc("chatstack_relay_last_delivery_seconds",
 		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels...)
 	relayMessagesDesc = readDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.", append(slices.Clone(relayLabels), "outcome")...)
+		"Messages of the relay check by outcome: delivered before the deadline; late; lost, "+
+			"if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
+		append(slices.Clone(relayLabels), "outcome")...)
 	relayLastDeliveredDesc = readDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels...)
 	relaySessionDesc = readDesc("chatstack_relay_session_up",
@@ -41,7 +43,9 @@ var (
 	relayBrokenDesc = readDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at")...)
 	relayFailuresDesc = readDesc("chatstack_relay_consecutive_failures",
-		"Relay checks that failed at the bridge since the last message that arrived before its deadline; fewer than 3 start over after a check that could not test the bridge.", relayLabels...)
+		"Relay checks that failed at the bridge since the last message that arrived before its deadline; "+
+			"fewer than 3 start over after a check that could not test the bridge.",
+		relayLabels...)
 )
 
 // The sides of a relay, as label values.
@@ -139,8 +143,17 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		}
 	}
 	c := &relayProbe{
-		target: s.Name, mapping: s.IRC.Channel + " to " + s.XMPP.Room, prefix: s.Prefix, run: hex.EncodeToString(run), deadline: s.Deadline.Std(), slow: s.Slow.Std(),
-		silent: s.silent, once: d.Once, key: key, log: d.Log, arrival: make(chan struct{}),
+		target:   s.Name,
+		mapping:  s.IRC.Channel + " to " + s.XMPP.Room,
+		prefix:   s.Prefix,
+		run:      hex.EncodeToString(run),
+		deadline: s.Deadline.Std(),
+		slow:     s.Slow.Std(),
+		silent:   s.silent,
+		once:     d.Once,
+		key:      key,
+		log:      d.Log,
+		arrival:  make(chan struct{}),
 	}
 	c.marks = marksOf(c.run)
 	irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
@@ -166,7 +179,13 @@ func (c *relayProbe) numberOf(n uint64) uint64 {
 }
 
 func newCrossing(from, to *relaySide) *crossing {
-	w := &crossing{from: from, to: to, outcomes: map[string]uint64{}, buckets: map[float64]uint64{}, lost: map[uint64]time.Time{}}
+	w := &crossing{
+		from:     from,
+		to:       to,
+		outcomes: map[string]uint64{},
+		buckets:  map[float64]uint64{},
+		lost:     map[uint64]time.Time{},
+	}
 	for _, bound := range relayBuckets {
 		w.buckets[bound] = 0
 	}
@@ -270,7 +289,8 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if c.silent {
-		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now", c.text(c.numberOf(0))))
+		b.Note(fmt.Sprintf("both sessions have joined; each probe sends one message each way, such as %q; check --write sends one now",
+			c.text(c.numberOf(0))))
 		return nil
 	}
 	c.event(func() { // until judge has decided
@@ -335,7 +355,8 @@ func (s *relaySide) nameMisspelling(err error) error {
 		return err
 	}
 	return failure.Errorf(failure.NotFound, "%s", err).
-		WithHint("set xmpp.room to the address of the room that the bridge maps, or connect the component that serves it to the XMPP server")
+		WithHint(
+			"set xmpp.room to the address of the room that the bridge maps, or connect the component that serves it to the XMPP server")
 }
 
 func (c *relayProbe) text(number uint64) string {
@@ -488,7 +509,8 @@ func (c *relayProbe) verify(ctx context.Context, s *relaySide, talk chat.Convers
 			out.swallowed = err
 		default:
 			out.swallowed = failure.Errorf(failure.NotDelivered, "the server answers, but does not pass our own message on").
-				WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, and read its log")
+				WithHint("the server drops what the exporter's account says, without an error: look for a ban, a filter or a rate limit, " +
+					"and read its log")
 		}
 	})
 	return nil
@@ -556,7 +578,8 @@ func (c *relayProbe) notDelivered(what, at string) error {
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
 	switch {
 	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
-		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping + ", then read its log"
+		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping +
+			", then read its log"
 	case at == atBridge:
 		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + c.mapping
 	}
@@ -650,7 +673,8 @@ func (c *relayProbe) report(b *Batch) {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}
 		if n := len(w.stragglers); n > 0 {
-			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s", way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
+			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s",
+				way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
 			w.stragglers = nil
 		}
 	}

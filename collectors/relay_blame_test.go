@@ -44,7 +44,8 @@ func TestSilentRoomCountsOncePerJoin(t *testing.T) {
 		if got := r.lines[1].attempts() - before; got != relayFailuresLimit {
 			t.Errorf("alert after %d failed joins, want %d", got, relayFailuresLimit)
 		}
-		r.wantState([]string{toIRC + " bridge", toXMPP + " bridge"}, []string{"BridgeNotRelaying irc to xmpp", "BridgeNotRelaying xmpp to irc"})
+		r.wantState([]string{toIRC + " bridge", toXMPP + " bridge"},
+			[]string{"BridgeNotRelaying irc to xmpp", "BridgeNotRelaying xmpp to irc"})
 		r.lines[1].close(nil)
 		r.poll = relayPoll
 		r.works()
@@ -107,7 +108,8 @@ func TestReceiverThatRejoinsIsNotTheBridge(t *testing.T) {
 				r.probe()
 				r.fault("late", true) // 15 s
 				for range 4 {
-					time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+2*time.Second)), func() { r.lines[i].cut(errors.New("cut")) })
+					time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+2*time.Second)),
+						func() { r.lines[i].cut(errors.New("cut")) })
 					if got := r.probe(); got == "" {
 						t.Error("a message arrived in a session that has ended")
 					}
@@ -131,7 +133,12 @@ func TestRefusalsBelongToTheirMessage(t *testing.T) {
 		refused uint64
 		want    string
 	}{{7, relayNotSent}, {6, relayLost}} {
-		c := &relayProbe{run: "abc", prefix: "check", arrival: make(chan struct{}), marks: marksOf("abc")}
+		c := &relayProbe{
+			run:     "abc",
+			prefix:  "check",
+			arrival: make(chan struct{}),
+			marks:   marksOf("abc"),
+		}
 		irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 		c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
 		w := c.ways[0]

@@ -56,7 +56,9 @@ func TestRealRelayStaysFlat(t *testing.T) {
 		settings = r
 		r.Deadline = newRelaySettings().Deadline // a busy machine loses no message
 	})
-	for i, account := range []chat.Account{settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick)} {
+	for i, account := range []chat.Account{
+		settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick),
+	} {
 		counting[i] = &countingSide{relaySide: s.relay.sides[i], heard: map[uint64]int{}}
 		s.relay.sides[i].keeper = chat.NewKeeper(account, counting[i])
 	}
@@ -77,7 +79,8 @@ func TestRealRelayStaysFlat(t *testing.T) {
 	}
 	after := s.resources()
 	for i, w := range s.relay.ways {
-		t.Logf("%d probes, from %s: %v, %.4f s on average, %s at most", s.probes, w.from.name, s.outcomes(i), w.sum/float64(w.count), longest[i])
+		t.Logf("%d probes, from %s: %v, %.4f s on average, %s at most",
+			s.probes, w.from.name, s.outcomes(i), w.sum/float64(w.count), longest[i])
 	}
 	t.Logf("at first: %v", before)
 	t.Logf("at last:  %v", after)

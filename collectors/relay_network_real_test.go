@@ -30,7 +30,20 @@ func TestRealRelayNetwork(t *testing.T) {
 		proxy *realstack.Proxy
 		way   int // the way whose messages arrive through the proxy
 		at    [2]string
-	}{{sideIRC, irc, 1, onIRC}, {sideXMPP, xmpp, 0, onXMPP}} {
+	}{
+		{
+			sideIRC,
+			irc,
+			1,
+			onIRC,
+		},
+		{
+			sideXMPP,
+			xmpp,
+			0,
+			onXMPP,
+		},
+	} {
 		const short, long = 200 * time.Millisecond, 900 * time.Millisecond
 		c.proxy.Delay(short, short)
 		if reason := s.probe(); reason != "" {

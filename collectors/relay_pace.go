@@ -31,7 +31,8 @@ type sessionPace struct {
 }
 
 // errRefusedElsewhere is why a session waits that was not refused itself.
-var errRefusedElsewhere = failure.Errorf(failure.Unauthorized, "the server has refused this login of another target; the next attempt waits").BeforeLogin()
+var errRefusedElsewhere = failure.Errorf(failure.Unauthorized,
+	"the server has refused this login of another target; the next attempt waits").BeforeLogin()
 
 // Begin implements chat.Gate.
 func (p *sessionPace) Begin(now time.Time) error {
@@ -44,7 +45,8 @@ func (p *sessionPace) Begin(now time.Time) error {
 	}
 	switch {
 	case next.After(now):
-		return failure.Errorf(failure.Throttled, "the server limits connections of this address; the next session begins after %s", next.UTC().Format("15:04:05 MST"))
+		return failure.Errorf(failure.Throttled, "the server limits connections of this address; the next session begins after %s",
+			next.UTC().Format("15:04:05 MST"))
 	case !p.gate.Begin(now):
 		return errRefusedElsewhere
 	}

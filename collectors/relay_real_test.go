@@ -68,7 +68,8 @@ func (s *bridged) prepare(room string, change func(*bridged, *Relay)) {
 	settings.Name, settings.Deadline = "bridge", config.Duration(time.Second)
 	settings.OwnSchedule = true // it connects as often as the faults need
 	settings.IRC.Address, settings.IRC.Plain, settings.IRC.Channel = s.irc.Addr, true, realstack.IRCChannel
-	settings.XMPP.Address, settings.XMPP.User, settings.XMPP.Password = s.xmpp.ClientAddr, "check@"+realstack.XMPPDomain, config.NewSecret(checkPassword)
+	settings.XMPP.Address, settings.XMPP.User, settings.XMPP.Password = s.xmpp.ClientAddr, "check@"+realstack.XMPPDomain,
+		config.NewSecret(checkPassword)
 	settings.XMPP.CAFile, settings.XMPP.Room = s.xmpp.Authority.File, room
 	if change != nil {
 		change(s, settings)
@@ -161,7 +162,8 @@ func (s *bridged) suffer(faults []relayFault) {
 		ending := time.Now()
 		fault.end()
 		s.well("after: " + fault.name)
-		s.t.Logf("== %s: detected after %s, recovered after %s", fault.name, seen.Round(time.Millisecond), time.Since(ending).Round(time.Millisecond))
+		s.t.Logf("== %s: detected after %s, recovered after %s",
+			fault.name, seen.Round(time.Millisecond), time.Since(ending).Round(time.Millisecond))
 	}
 	s.countOutcomes()
 }
@@ -212,7 +214,13 @@ func TestRealRelay(t *testing.T) {
 		if !testing.Short() {
 			faults = append(s.channelFaults(), faults...)
 			// Biboumi may lose a join that comes while it ends the session before, and the next one follows half a minute later.
-			faults = append(faults, relayFault{"XMPP server hangs", s.xmpp.Hang, s.xmpp.Resume, timedOut, onXMPP})
+			faults = append(faults, relayFault{
+				"XMPP server hangs",
+				s.xmpp.Hang,
+				s.xmpp.Resume,
+				timedOut,
+				onXMPP,
+			})
 		}
 		s.suffer(faults)
 	})
@@ -259,29 +267,83 @@ func TestRealRelayJoinsNoSilentRoom(t *testing.T) {
 // channelFaults are what operators of a channel can do.
 func (s *bridged) channelFaults() []relayFault {
 	return []relayFault{
-		{"channel is moderated", s.mode("+m"), s.mode("-m"), forbidden, onIRC},
-		{"nick is banned", s.mode("+b irccheck*!*@*"), s.mode("-b irccheck*!*@*"), forbidden, [2]string{sideIRC, ""}},
-		{"kicked", func() { s.operate("KICK "+realstack.IRCChannel+" irccheck,irccheck1,irccheck2 :simulated", "KICK") }, nothing, forbidden, onIRC},
+		{
+			"channel is moderated",
+			s.mode("+m"),
+			s.mode("-m"),
+			forbidden,
+			onIRC,
+		},
+		{
+			"nick is banned",
+			s.mode("+b irccheck*!*@*"),
+			s.mode("-b irccheck*!*@*"),
+			forbidden,
+			[2]string{sideIRC, ""},
+		},
+		{
+			"kicked",
+			func() { s.operate("KICK "+realstack.IRCChannel+" irccheck,irccheck1,irccheck2 :simulated", "KICK") },
+			nothing,
+			forbidden,
+			onIRC,
+		},
 	}
 }
 
 // serverFaults stop the bridge and the servers.
 func (s *bridged) serverFaults() []relayFault {
 	return []relayFault{
-		{"bridge hangs", s.bridge.Hang, s.bridge.Resume, notDelivered, atBothWays},
-		{"bridge killed", s.bridge.Kill, s.bridge.Start, notDelivered, atBothWays},
-		{"bridge with a wrong password", func() {
-			s.bridge.Stop()
-			s.bridge.Configure(s.xmpp, "wrong")
-			s.bridge.TryToStart()
-		}, func() {
-			s.bridge.Stop()
-			s.bridge.Configure(s.xmpp, realstack.ComponentSecret)
-			s.bridge.Start()
-		}, notDelivered, atBothWays},
-		{"IRC server killed", s.irc.Kill, s.irc.Start, gone, onIRC},
-		{"IRC server hangs", s.irc.Hang, s.irc.Resume, timedOut, onIRC},
-		{"XMPP server killed", s.xmpp.Kill, s.xmpp.Start, gone, onXMPP},
+		{
+			"bridge hangs",
+			s.bridge.Hang,
+			s.bridge.Resume,
+			notDelivered,
+			atBothWays,
+		},
+		{
+			"bridge killed",
+			s.bridge.Kill,
+			s.bridge.Start,
+			notDelivered,
+			atBothWays,
+		},
+		{
+			"bridge with a wrong password",
+			func() {
+				s.bridge.Stop()
+				s.bridge.Configure(s.xmpp, "wrong")
+				s.bridge.TryToStart()
+			},
+			func() {
+				s.bridge.Stop()
+				s.bridge.Configure(s.xmpp, realstack.ComponentSecret)
+				s.bridge.Start()
+			},
+			notDelivered,
+			atBothWays,
+		},
+		{
+			"IRC server killed",
+			s.irc.Kill,
+			s.irc.Start,
+			gone,
+			onIRC,
+		},
+		{
+			"IRC server hangs",
+			s.irc.Hang,
+			s.irc.Resume,
+			timedOut,
+			onIRC,
+		},
+		{
+			"XMPP server killed",
+			s.xmpp.Kill,
+			s.xmpp.Start,
+			gone,
+			onXMPP,
+		},
 	}
 }
 

@@ -19,19 +19,61 @@ func TestRealRelayRoom(t *testing.T) {
 	room.Affiliate(puppetUser, "admin")
 	s.follow(room.Address, nil)
 	s.suffer([]relayFault{
-		{"bridge drops what IRC says", func() { bridge.dropIRC.Store(true) }, func() { bridge.dropIRC.Store(false) }, notDelivered, [2]string{atBridge, ""}},
-		{"bridge drops what XMPP says", func() { bridge.dropXMPP.Store(true) }, func() { bridge.dropXMPP.Store(false) }, notDelivered, [2]string{"", atBridge}},
-		{"kicked", func() { room.Role(xmppNick, "none") }, nothing, forbidden, onXMPP},
-		{"banned", func() { room.Affiliate("check", "outcast") }, func() { room.Affiliate("check", "none") }, forbidden, onXMPP},
-		{"without voice", func() {
-			room.Configure("moderatedroom", "1")
-			room.Role(xmppNick, "visitor")
-		}, func() { room.Role(xmppNick, "participant") }, forbidden, [2]string{"", sideXMPP}},
-		{"members only", func() { room.Configure("membersonly", "1") }, func() { room.Affiliate("check", "member") }, forbidden, onXMPP},
-		{"destroyed", room.Destroy, func() {
-			room.Create()
-			room.Affiliate(puppetUser, "admin")
-		}, []failure.Reason{failure.NotFound}, onXMPP},
+		{
+			"bridge drops what IRC says",
+			func() { bridge.dropIRC.Store(true) },
+			func() { bridge.dropIRC.Store(false) },
+			notDelivered,
+			[2]string{atBridge, ""},
+		},
+		{
+			"bridge drops what XMPP says",
+			func() { bridge.dropXMPP.Store(true) },
+			func() { bridge.dropXMPP.Store(false) },
+			notDelivered,
+			[2]string{"", atBridge},
+		},
+		{
+			"kicked",
+			func() { room.Role(xmppNick, "none") },
+			nothing,
+			forbidden,
+			onXMPP,
+		},
+		{
+			"banned",
+			func() { room.Affiliate("check", "outcast") },
+			func() { room.Affiliate("check", "none") },
+			forbidden,
+			onXMPP,
+		},
+		{
+			"without voice",
+			func() {
+				room.Configure("moderatedroom", "1")
+				room.Role(xmppNick, "visitor")
+			},
+			func() { room.Role(xmppNick, "participant") },
+			forbidden,
+			[2]string{"", sideXMPP},
+		},
+		{
+			"members only",
+			func() { room.Configure("membersonly", "1") },
+			func() { room.Affiliate("check", "member") },
+			forbidden,
+			onXMPP,
+		},
+		{
+			"destroyed",
+			room.Destroy,
+			func() {
+				room.Create()
+				room.Affiliate(puppetUser, "admin")
+			},
+			[]failure.Reason{failure.NotFound},
+			onXMPP,
+		},
 	})
 }
 
@@ -47,7 +89,8 @@ func TestRealRelayLeavesNoArchive(t *testing.T) {
 	note := func(text string) {
 		t.Helper()
 		room.Say(text)
-		if err := account.Send("<message type='chat' to='" + realstack.XMPPUser + "@" + realstack.XMPPDomain + "'><body>" + text + "</body></message>"); err != nil {
+		if err := account.Send("<message type='chat' to='" + realstack.XMPPUser + "@" + realstack.XMPPDomain + "'><body>" + text +
+			"</body></message>"); err != nil {
 			t.Fatal(err)
 		}
 	}

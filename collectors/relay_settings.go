@@ -49,10 +49,21 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 	}
 	return &chat.IRC{
 		Server: chat.Server{
-			TLSServer: exchange.TLSServer{Address: exchange.WithPort(a.Address, port), Lasting: true, Connection: a.Connection, IRC: true, Trust: a.TLS},
-			Plain:     a.Plain,
+			TLSServer: exchange.TLSServer{
+				Address:    exchange.WithPort(a.Address, port),
+				Lasting:    true,
+				Connection: a.Connection,
+				IRC:        true,
+				Trust:      a.TLS,
+			},
+			Plain: a.Plain,
 		},
-		Nick: a.Nick, ServerPassword: a.ServerPassword, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Channel: channel,
+		Nick:           a.Nick,
+		ServerPassword: a.ServerPassword,
+		User:           user,
+		Password:       a.Password,
+		Iterations:     a.SCRAMIterations,
+		Channel:        channel,
 	}
 }
 
@@ -125,12 +136,26 @@ func (a *XMPPAccount) server() string {
 }
 
 func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
-	server := exchange.TLSServer{Address: a.server(), Lasting: true, Connection: a.Connection, StartTLS: exchange.XMPPClient, Domain: a.domain(), Trust: a.TLS}
+	server := exchange.TLSServer{
+		Address:    a.server(),
+		Lasting:    true,
+		Connection: a.Connection,
+		StartTLS:   exchange.XMPPClient,
+		Domain:     a.domain(),
+		Trust:      a.TLS,
+	}
 	if a.DirectTLS {
 		server.StartTLS, server.ALPN = "", []string{exchange.XMPPClient}
 	}
 	user, _, _ := strings.Cut(a.User, "@")
-	return &chat.XMPP{Server: chat.Server{TLSServer: server}, User: user, Password: a.Password, Iterations: a.SCRAMIterations, Room: room, Nick: nick}
+	return &chat.XMPP{
+		Server:     chat.Server{TLSServer: server},
+		User:       user,
+		Password:   a.Password,
+		Iterations: a.SCRAMIterations,
+		Room:       room,
+		Nick:       nick,
+	}
 }
 
 func (a *XMPPAccount) checkAccount(r *config.Report) {
@@ -184,9 +209,12 @@ type RelayXMPP struct {
 
 func newRelaySettings() *Relay {
 	return &Relay{
-		Target: config.Target{Timeout: config.Duration(15 * time.Second)},
-		IRC:    RelayIRC{IRCAccount: newIRCAccount()}, XMPP: RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
-		Prefix: "chatstack check", Deadline: config.Duration(10 * time.Second), Slow: config.Duration(5 * time.Second),
+		Target:   config.Target{Timeout: config.Duration(15 * time.Second)},
+		IRC:      RelayIRC{IRCAccount: newIRCAccount()},
+		XMPP:     RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
+		Prefix:   "chatstack check",
+		Deadline: config.Duration(10 * time.Second),
+		Slow:     config.Duration(5 * time.Second),
 	}
 }
 
@@ -219,10 +247,13 @@ func (s *Relay) Check(r *config.Report) {
 	s.IRC.checkAccount(r.In("irc"))
 	s.XMPP.checkAccount(r.In("xmpp"))
 	if c := s.IRC.Channel; len(c) < 2 || !strings.ContainsAny(c[:1], "#&+!") || strings.ContainsAny(c, " ,:\a\r\n\x00") {
-		r.In("irc").Faultf("channel", "is %q, must be the channel that the bridge maps to xmpp.room, such as \"#bridge-check\" (in quotes, because # begins a comment)", c)
+		r.In("irc").Faultf("channel", "is %q, must be the channel that the bridge maps to xmpp.room, "+
+			"such as \"#bridge-check\" (in quotes, because # begins a comment)", c)
 	}
-	if room, host, found := strings.Cut(s.XMPP.Room, "@"); !found || room == "" || host == "" || strings.ContainsAny(s.XMPP.Room, "/ <>&'\"\t\r\n") {
-		r.In("xmpp").Faultf("room", "is %q, must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org", s.XMPP.Room)
+	if room, host, found := strings.Cut(s.XMPP.Room, "@"); !found || room == "" || host == "" ||
+		strings.ContainsAny(s.XMPP.Room, "/ <>&'\"\t\r\n") {
+		r.In("xmpp").Faultf("room",
+			"is %q, must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org", s.XMPP.Room)
 	}
 	if s.XMPP.Nick == "" {
 		r.In("xmpp").Faultf("nick", "is empty, must be a nick such as %s", xmppNick)
@@ -231,7 +262,8 @@ func (s *Relay) Check(r *config.Report) {
 		r.Faultf("prefix", "must be one line of 1 to 100 bytes, which tells people what the messages are")
 	}
 	if s.Deadline.Std() < 100*time.Millisecond || s.Deadline.Std()+relayReserve > s.Timeout.Std() {
-		r.Faultf("deadline", "is %s, must be at least 100ms and %s less than timeout, which is %s", s.Deadline.Std(), relayReserve, s.Timeout.Std())
+		r.Faultf("deadline", "is %s, must be at least 100ms and %s less than timeout, which is %s",
+			s.Deadline.Std(), relayReserve, s.Timeout.Std())
 	}
 	if s.Slow.Std() <= 0 || s.Slow > s.Deadline {
 		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
@@ -256,7 +288,9 @@ func (s *Relay) Warnings() []string {
 			last = schedule.Next(last)
 		}
 		if last.Sub(now) > time.Hour {
-			list = append(list, fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s", minRecent, time.Hour/minRecent))
+			list = append(list,
+				fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s",
+					minRecent, time.Hour/minRecent))
 		}
 	}
 	return list

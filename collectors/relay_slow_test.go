@@ -81,7 +81,9 @@ func TestBridgeThatLosesHalfDoesNotRelay(t *testing.T) {
 }
 
 func TestRareMessagesShowNoSlowBridge(t *testing.T) {
-	for schedule, want := range map[string]bool{"@every 30s": false, "@every 6m": false, "@every 6m30s": true, "0 3 * * *": true, "*/5 * * * *": false} {
+	for schedule, want := range map[string]bool{
+		"@every 30s": false, "@every 6m": false, "@every 6m30s": true, "0 3 * * *": true, "*/5 * * * *": false,
+	} {
 		s := newRelaySettings()
 		s.Schedule = schedule
 		if got := strings.Contains(strings.Join(s.Warnings(), "\n"), "BridgeSlow never fires"); got != want {

@@ -50,15 +50,21 @@ func relaySettings(stack *simstack.Stack) *Relay {
 
 func ircAccount(stack *simstack.Stack) IRCAccount {
 	return IRCAccount{
-		Address: stack.IRCAddress(), Nick: ircNick, User: simstack.RelayUser, Password: config.NewSecret(simstack.RelayPassword),
-		TLS: config.TLS{CAFile: stack.CAFile()},
+		Address:  stack.IRCAddress(),
+		Nick:     ircNick,
+		User:     simstack.RelayUser,
+		Password: config.NewSecret(simstack.RelayPassword),
+		TLS:      config.TLS{CAFile: stack.CAFile()},
 	}
 }
 
 func xmppAccount(stack *simstack.Stack) XMPPAccount {
 	return XMPPAccount{
-		Address: stack.XMPPClientAddress(), User: simstack.RelayUser + "@" + simstack.XMPPDomain, Password: config.NewSecret(simstack.RelayPassword),
-		SCRAMIterations: defaultSCRAMIterations, TLS: config.TLS{CAFile: stack.CAFile()},
+		Address:         stack.XMPPClientAddress(),
+		User:            simstack.RelayUser + "@" + simstack.XMPPDomain,
+		Password:        config.NewSecret(simstack.RelayPassword),
+		SCRAMIterations: defaultSCRAMIterations,
+		TLS:             config.TLS{CAFile: stack.CAFile()},
 	}
 }
 
@@ -97,7 +103,9 @@ func prepareRelayed(t *testing.T) *relayed {
 		t.Fatal(err)
 	}
 	r.relay = c.(*relayProbe)
-	for i, account := range []chat.Account{settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick)} {
+	for i, account := range []chat.Account{
+		settings.IRC.account(settings.IRC.Channel), settings.XMPP.account(settings.XMPP.Room, settings.XMPP.Nick),
+	} {
 		r.lines[i] = &breakable{Account: account}
 		side := r.relay.sides[i]
 		side.keeper = chat.NewKeeper(r.lines[i], side)
@@ -276,14 +284,78 @@ func TestRelayTellsWhatTheBridgeDoes(t *testing.T) {
 		xmpp, irc  string         // outcomes afterwards, to XMPP and to IRC
 		stragglers bool           // lost messages arrive afterwards
 	}{
-		{"frozen", failure.NotDelivered, []string{toIRC + " bridge", toXMPP + " bridge"}, both, "delivered 3, late 1, lost 2", "delivered 3, late 1, lost 2", true},
-		{"only_to_irc", failure.NotDelivered, []string{toXMPP + " bridge"}, both[:1], "delivered 3, lost 3", works, false},
-		{"only_to_xmpp", failure.NotDelivered, []string{toIRC + " bridge"}, both[1:], works, "delivered 3, lost 3", false},
-		{"late", failure.NotDelivered, []string{toIRC + " bridge", toXMPP + " bridge"}, both, "delivered 3, late 3", "delivered 3, late 3", false},
-		{"changes_text", "", nil, nil, works, works, false},
-		{"twice", "", nil, nil, works, works, false},
-		{"history", "", nil, nil, works, works, false},
-		{"throttled", failure.Throttled, []string{toIRC + " xmpp", toXMPP + " irc"}, []string{"RelaySessionDown irc", "RelaySessionDown xmpp", "RelayUnwatched "}, "delivered 3, not_sent 3", "delivered 3, not_sent 3", false},
+		{
+			"frozen",
+			failure.NotDelivered,
+			[]string{toIRC + " bridge", toXMPP + " bridge"},
+			both,
+			"delivered 3, late 1, lost 2",
+			"delivered 3, late 1, lost 2",
+			true,
+		},
+		{
+			"only_to_irc",
+			failure.NotDelivered,
+			[]string{toXMPP + " bridge"},
+			both[:1],
+			"delivered 3, lost 3",
+			works,
+			false,
+		},
+		{
+			"only_to_xmpp",
+			failure.NotDelivered,
+			[]string{toIRC + " bridge"},
+			both[1:],
+			works,
+			"delivered 3, lost 3",
+			false,
+		},
+		{
+			"late",
+			failure.NotDelivered,
+			[]string{toIRC + " bridge", toXMPP + " bridge"},
+			both,
+			"delivered 3, late 3",
+			"delivered 3, late 3",
+			false,
+		},
+		{
+			"changes_text",
+			"",
+			nil,
+			nil,
+			works,
+			works,
+			false,
+		},
+		{
+			"twice",
+			"",
+			nil,
+			nil,
+			works,
+			works,
+			false,
+		},
+		{
+			"history",
+			"",
+			nil,
+			nil,
+			works,
+			works,
+			false,
+		},
+		{
+			"throttled",
+			failure.Throttled,
+			[]string{toIRC + " xmpp", toXMPP + " irc"},
+			[]string{"RelaySessionDown irc", "RelaySessionDown xmpp", "RelayUnwatched "},
+			"delivered 3, not_sent 3",
+			"delivered 3, not_sent 3",
+			false,
+		},
 	} {
 		t.Run(tt.fault, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -371,7 +443,8 @@ func TestRestartDoesNotEndAnOutage(t *testing.T) {
 			r.follow()
 			for n := 1; n <= relayFailuresLimit; n++ {
 				r.probe()
-				reported := slices.ContainsFunc(r.batch.Conditions(r.err), func(c health.Condition) bool { return c.Alert == health.AlertBridgeNotRelaying })
+				reported := slices.ContainsFunc(r.batch.Conditions(r.err),
+					func(c health.Condition) bool { return c.Alert == health.AlertBridgeNotRelaying })
 				if want := n == relayFailuresLimit; reported != want {
 					t.Errorf("%s: after failure %d, BridgeNotRelaying is reported: %t, want %t", fault, n, reported, want)
 				}

@@ -43,9 +43,11 @@ func TestDockerSaysThatItsSchemeIsWrong(t *testing.T) {
 	secure, plain := quietTLS(t), httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	for host, hint := range map[string]string{
-		"tcp://" + secure.Listener.Addr().String():                                                    "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
-		"https://" + plain.Listener.Addr().String():                                                   "write http:// in the host",
-		"tcp://" + exchangetest.RawServer(t, "tcp", exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46")): "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
+		"tcp://" + secure.Listener.Addr().String(): "the engine requires TLS on this " +
+			"port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
+		"https://" + plain.Listener.Addr().String(): "write http:// in the host",
+		"tcp://" + exchangetest.RawServer(t, "tcp", exchangetest.Say("\x15\x03\x01\x00\x02\x02\x46")): "the engine requires TLS on this " +
+			"port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1",
 	} {
 		_, err := readDocker(t, dockerSettings(host))
 		wantDockerFailure(t, err, failure.TLS, hint)
@@ -60,11 +62,13 @@ func TestDockerWithKeysOfTLSSaysToRemoveThem(t *testing.T) {
 		s := dockerSettings(scheme + "://" + plain.Listener.Addr().String())
 		s.InsecureSkipVerify = true
 		_, err := readDocker(t, s)
-		wantDockerFailure(t, err, failure.TLS, "remove the TLS settings (ca_file and the like, DOCKER_TLS_VERIFY) and write tcp:// in the host")
+		wantDockerFailure(t, err, failure.TLS,
+			"remove the TLS settings (ca_file and the like, DOCKER_TLS_VERIFY) and write tcp:// in the host")
 	}
 	s := dockerSettings(plain.URL)
 	s.InsecureSkipVerify = true
-	const want = "begins with http://, but TLS settings are present; remove the TLS settings (ca_file and the like, DOCKER_TLS_VERIFY), or write https://"
+	const want = "begins with http://, but TLS settings are present; remove the TLS settings (ca_file and the like, DOCKER_TLS_VERIFY), " +
+		"or write https://"
 	if _, err := s.endpoint(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

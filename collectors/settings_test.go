@@ -64,8 +64,10 @@ func TestKindIsFoundByItsNameAlone(t *testing.T) {
 // loadTargets loads a configuration of these targets alone, with these variables.
 func loadTargets(targets string, env map[string]string) (*config.Config, error) {
 	return config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte("targets:\n" + targets), Kinds: ConfigKinds(),
-		Lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+		File:    "exporter.yaml",
+		Content: []byte("targets:\n" + targets),
+		Kinds:   ConfigKinds(),
+		Lookup:  func(name string) (string, bool) { value, ok := env[name]; return value, ok },
 	})
 }
 

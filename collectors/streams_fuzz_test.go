@@ -17,10 +17,12 @@ func FuzzLoginLog(f *testing.F) {
 	line := func(n int, text string) string {
 		return time.Unix(1_800_000_000+int64(n), 1).UTC().Format(time.RFC3339Nano) + " " + text + "\n"
 	}
-	bare := line(1, "started") + line(2, "Failed authentication attempt (not-authorized)") + line(2, "Failed authentication attempt") + line(1, "Failed authentication attempt\r") + "no stamp\n" + line(3, "cut")
+	bare := line(1, "started") + line(2, "Failed authentication attempt (not-authorized)") + line(2, "Failed authentication attempt") +
+		line(1, "Failed authentication attempt\r") + "no stamp\n" + line(3, "cut")
 	var framed bytes.Buffer
 	for i, text := range strings.SplitAfter(bare, "\n") {
-		stdcopy.NewStdWriter(&framed, []stdcopy.StdType{stdcopy.Stdout, stdcopy.Stderr}[i%2]).Write([]byte(text)) //nolint:errcheck,gosec // a buffer takes everything
+		//nolint:errcheck,gosec // a buffer takes everything
+		stdcopy.NewStdWriter(&framed, []stdcopy.StdType{stdcopy.Stdout, stdcopy.Stderr}[i%2]).Write([]byte(text))
 	}
 	f.Add([]byte(bare), true, int64(0))
 	f.Add([]byte(bare), true, int64(1_800_000_000))

@@ -55,7 +55,12 @@ func newTCP(s *TCP, _ Deps) (Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tcp{s.Address, s.Send, s.Connection, expect}, nil
+	return &tcp{
+		s.Address,
+		s.Send,
+		s.Connection,
+		expect,
+	}, nil
 }
 
 // Collect implements Collector.
@@ -89,7 +94,8 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	}
 	err = c.hear(ctx, heard, timing)
 	if err != nil && heard.Refusal() != nil {
-		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).WithHint(exchange.LimitHint(""))
+		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).
+			WithHint(exchange.LimitHint(""))
 	}
 	if err != nil {
 		return exchange.WithHeader(err, heard, c.connection)

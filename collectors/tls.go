@@ -57,7 +57,13 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 type tlsEndpoint struct{ server exchange.TLSServer }
 
 func newTLSEndpoint(s *TLSEndpoint, _ Deps) (Collector, error) {
-	return &tlsEndpoint{exchange.TLSServer{Address: s.Address, Connection: s.Connection, StartTLS: s.StartTLS, Domain: s.Domain, Trust: s.TLS}}, nil
+	return &tlsEndpoint{exchange.TLSServer{
+		Address:    s.Address,
+		Connection: s.Connection,
+		StartTLS:   s.StartTLS,
+		Domain:     s.Domain,
+		Trust:      s.TLS,
+	}}, nil
 }
 
 // Collect implements Collector.

@@ -106,8 +106,10 @@ func (m *measurements[T]) await(ctx context.Context, call, path string) (T, erro
 		case <-running.done: // at the last moment
 		default:
 			var none T
-			return none, failure.Errorf(failure.Timeout, "%s %s: no answer since %s: %w", call, path, time.Since(running.begun).Round(time.Second), ctx.Err()).
-				WithHint("the mount hangs, and so does every program that uses it: check the server or disk behind it; probes succeed again once the kernel answers")
+			return none, failure.Errorf(failure.Timeout, "%s %s: no answer since %s: %w",
+				call, path, time.Since(running.begun).Round(time.Second), ctx.Err()).
+				WithHint("the mount hangs, and so does every program that uses it: check the server or disk behind it; " +
+					"probes succeed again once the kernel answers")
 		}
 	}
 	if running.err != nil {
@@ -147,7 +149,13 @@ type volume struct {
 // newVolume returns what makes a collector of a volume's settings. The collectors share the measurements.
 func newVolume(all *measurements[diskUsage]) func(*Volume, Deps) (Collector, error) {
 	return func(s *Volume, _ Deps) (Collector, error) {
-		return &volume{s.Name, filepath.Clean(s.Path), s.Mountpoint, s.ReadOnly, all}, nil
+		return &volume{
+			s.Name,
+			filepath.Clean(s.Path),
+			s.Mountpoint,
+			s.ReadOnly,
+			all,
+		}, nil
 	}
 }
 
@@ -205,10 +213,22 @@ func fileSystemError(call, path string, err error) error {
 		reason failure.Reason
 		hint   string
 	}{
-		{syscall.ENOENT, failure.NotFound, "there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)"},
+		{
+			syscall.ENOENT,
+			failure.NotFound,
+			"there is no such path: correct it, or mount the volume into the exporter's container (read-only is enough)",
+		},
 		{syscall.ENOTDIR, failure.NotFound, "a part of the path is a file: correct it"},
-		{syscall.EACCES, failure.Forbidden, "this user may not enter a directory on the path: run the exporter as a user or group that may, or choose a path above it"},
-		{syscall.EPERM, failure.Forbidden, "the exporter's security profile forbids this call: check its seccomp, AppArmor or SELinux settings"},
+		{
+			syscall.EACCES,
+			failure.Forbidden,
+			"this user may not enter a directory on the path: run the exporter as a user or group that may, or choose a path above it",
+		},
+		{
+			syscall.EPERM,
+			failure.Forbidden,
+			"the exporter's security profile forbids this call: check its seccomp, AppArmor or SELinux settings",
+		},
 		{syscall.ESTALE, failure.Closed, "the mounted directory no longer exists on its server: mount it again"},
 		{syscall.ENOTCONN, failure.Closed, "the program that serves the mount has exited: mount it again"},
 		{syscall.EIO, failure.Closed, "the disk or the server behind the mount fails: read the kernel's log"},

@@ -30,9 +30,11 @@ func measureVolume(path string) (diskUsage, error) {
 		block = float64(s.Bsize)
 	}
 	u := diskUsage{
-		size: float64(s.Blocks) * block, free: float64(s.Bfree) * block,
-		available: float64(int64(s.Bavail)) * block, //nolint:gosec // the kernel encodes a negative number as a huge one
-		inodes:    float64(s.Files), inodesFree: float64(s.Ffree),
+		size:       float64(s.Blocks) * block,
+		free:       float64(s.Bfree) * block,
+		available:  float64(int64(s.Bavail)) * block, //nolint:gosec // the kernel encodes a negative number as a huge one
+		inodes:     float64(s.Files),
+		inodesFree: float64(s.Ffree),
 	}
 	u.mounted, u.readOnly, u.mountErr = mountOf(path)
 	return u, nil

@@ -70,7 +70,9 @@ func exported(t *testing.T, path string) [5]float64 {
 	if value["size_bytes"] == 0 || value["error"] != 0 { // inodes are left out where df says 0
 		t.Fatalf("exported %v", value)
 	}
-	return [5]float64{value["size_bytes"], value["size_bytes"] - value["free_bytes"], value["available_bytes"], value["inodes"], value["inodes_free"]}
+	return [5]float64{
+		value["size_bytes"], value["size_bytes"] - value["free_bytes"], value["available_bytes"], value["inodes"], value["inodes_free"],
+	}
 }
 
 // fill writes to a file until nothing more fits.

@@ -32,7 +32,14 @@ func measured(u diskUsage, err error) *measurements[diskUsage] {
 }
 
 func TestVolumeShapes(t *testing.T) {
-	full := diskUsage{size: 1000, free: 300, available: 250, inodes: 50, inodesFree: 7, mounted: true}
+	full := diskUsage{
+		size:       1000,
+		free:       300,
+		available:  250,
+		inodes:     50,
+		inodesFree: 7,
+		mounted:    true,
+	}
 	noInodes, noSize := full, full
 	noInodes.inodes, noInodes.inodesFree = 0, 0
 	noSize.size, noSize.free, noSize.available = 0, 0, 0
@@ -197,7 +204,9 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 }
 
 func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
-	for _, c := range []struct{ is, meant, want bool }{{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false}} {
+	for _, c := range []struct{ is, meant, want bool }{
+		{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false},
+	} {
 		s := newVolumeSettings()
 		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
 		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))

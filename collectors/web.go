@@ -98,7 +98,10 @@ type web struct {
 
 func newWeb(s *Web, d Deps) (Collector, error) {
 	c := &web{
-		http: d.http(s.HTTP), method: s.Method, header: s.AuthHeader(), status: s.ExpectStatus,
+		http:   d.http(s.HTTP),
+		method: s.Method,
+		header: s.AuthHeader(),
+		status: s.ExpectStatus,
 	}
 	for name, value := range s.Headers {
 		c.header.Set(name, value.Reveal())
@@ -126,16 +129,19 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 		return nil
 	case errors.Is(err, exchange.ErrRedirect):
 		return failure.Errorf(failure.HTTPStatus, "%w", err).
-			WithHint("the answer is a redirect to another host, or from http to https: set url to the address that it leads to, or add its status to expect_status if that is the expected answer")
+			WithHint("the answer is a redirect to another host, or from http to https: set url to the address that it leads to, " +
+				"or add its status to expect_status if that is the expected answer")
 	case err != nil:
 		return err
 	case !c.expects(a.Status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body", c.method, exchange.PrintableURL(target), a.Status, failure.Count(len(a.Body), "byte")).
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body",
+			c.method, exchange.PrintableURL(target), a.Status, failure.Count(len(a.Body), "byte")).
 			WithHint("the service answers with a different page than expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body", c.method, exchange.PrintableURL(target), a.Status).
+		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body",
+			c.method, exchange.PrintableURL(target), a.Status).
 			WithHint("the service answers with a page that refuse_body describes")
 	}
 	return nil
@@ -161,9 +167,11 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 	case a.Status == http.StatusUnauthorized:
 		return failed.WithHint("the service requires a login: set user and password or a token" + expected)
 	case a.Status == http.StatusForbidden && sent:
-		return failed.WithHint("the service refuses this request: its address, or the account of its credential, may not be allowed; admit it there" + expected)
+		return failed.WithHint("the service refuses this request: its address, or the account of its credential, may not be allowed; " +
+			"admit it there" + expected)
 	case a.Status == http.StatusForbidden:
-		return failed.WithHint("the service refuses this request: its address may not be allowed, or it needs a login; admit the address there, or set user and password or a token" + expected)
+		return failed.WithHint("the service refuses this request: its address may not be allowed, or it needs a login; " +
+			"admit the address there, or set user and password or a token" + expected)
 	}
 	return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
 }

@@ -52,7 +52,8 @@ func (s *XMPPC2S) Environ(e *config.Env) {
 func (s *XMPPC2S) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	if s.guessed {
-		warnings = append(warnings, "address "+s.Address+" is guessed from XMPP_REST_URL, because a domain is set; if clients connect elsewhere, set address in the configuration file")
+		warnings = append(warnings, "address "+s.Address+
+			" is guessed from XMPP_REST_URL, because a domain is set; if clients connect elsewhere, set address in the configuration file")
 	}
 	return warnings
 }
@@ -78,7 +79,13 @@ func (s *XMPPC2S) Check(r *config.Report) {
 type xmppC2S struct{ server exchange.TLSServer }
 
 func newXMPPC2S(s *XMPPC2S, _ Deps) (Collector, error) {
-	return &xmppC2S{exchange.TLSServer{Address: exchange.WithPort(s.Address, c2sPort), Connection: s.Connection, StartTLS: exchange.XMPPClient, Domain: s.Domain, Trust: s.TLS}}, nil
+	return &xmppC2S{exchange.TLSServer{
+		Address:    exchange.WithPort(s.Address, c2sPort),
+		Connection: s.Connection,
+		StartTLS:   exchange.XMPPClient,
+		Domain:     s.Domain,
+		Trust:      s.TLS,
+	}}, nil
 }
 
 // Collect implements Collector.

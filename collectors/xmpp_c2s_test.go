@@ -20,7 +20,8 @@ func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	return newProbe(t, newXMPPC2S, s)
 }
 
-const streamStart = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
+const streamStart = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' " +
+	"from='chat.test' version='1.0'>"
 
 // phases are the names of an exchange's phases.
 func phases(e *exchange.Exchange) []string {
@@ -46,10 +47,16 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 		probe  Collector
 		phases []string
 	}{
-		"c2s":           {c2sProbe(t, stack.XMPPClientAddress(), ca), []string{"connect", "starttls", "tls"}},
-		"c2s by name":   {c2sProbe(t, "localhost:"+number, ca), []string{"dns", "connect", "starttls", "tls"}},
-		"starttls c2s":  {port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: exchange.XMPPClient, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
-		"starttls s2s":  {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: simstack.XMPPDomain}), []string{"connect", "starttls", "tls"}},
+		"c2s":         {c2sProbe(t, stack.XMPPClientAddress(), ca), []string{"connect", "starttls", "tls"}},
+		"c2s by name": {c2sProbe(t, "localhost:"+number, ca), []string{"dns", "connect", "starttls", "tls"}},
+		"starttls c2s": {
+			port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: exchange.XMPPClient, Domain: simstack.XMPPDomain}),
+			[]string{"connect", "starttls", "tls"},
+		},
+		"starttls s2s": {
+			port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: simstack.XMPPDomain}),
+			[]string{"connect", "starttls", "tls"},
+		},
 		"tls at once":   {port(TLSEndpoint{Address: stack.IRCAddress()}), []string{"connect", "tls"}},
 		"domain in sni": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: simstack.XMPPDomain}), []string{"connect", "tls"}},
 		"irc":           {ircTLSProbe(t, stack.IRCAddress(), ca), []string{"connect", "tls", "reply"}},
@@ -69,8 +76,11 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 		probe Collector
 		want  failure.Reason
 	}{
-		"another domain":             {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), failure.TLS},
-		"another virtual host":       {port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: "unknown.test"}), failure.NotFound},
+		"another domain": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), failure.TLS},
+		"another virtual host": {
+			port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: "unknown.test"}),
+			failure.NotFound,
+		},
 		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), failure.TLS},
 		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), failure.Refused},
 		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), failure.DNS},

@@ -84,7 +84,10 @@ func stanzas(direction, stanza string) canonicalSource {
 // attempts returns a module that counts logins by result as a source.
 func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
-		family: "prosody_mod_measure_auth__attempts", kind: model.MetricTypeCounter, only: []exposition.Label{{Name: "result", Value: result}}, begins: true,
+		family: "prosody_mod_measure_auth__attempts",
+		kind:   model.MetricTypeCounter,
+		only:   []exposition.Label{{Name: "result", Value: result}},
+		begins: true,
 	}}}
 }
 
@@ -98,101 +101,145 @@ const (
 // canonicalFamilies is the table of them. A family without a source has no series.
 var canonicalFamilies = []canonicalFamily{
 	{
-		name: "xmpp_c2s_connections_total", kind: model.MetricTypeCounter,
+		name:    "xmpp_c2s_connections_total",
+		kind:    model.MetricTypeCounter,
 		help:    "Client connections that the XMPP server accepted.",
 		sources: []canonicalSource{own("c2s_connections", model.MetricTypeCounter)},
-		remark:  "stock Prosody counts none: its `prosody_mod_c2s__encrypted` counts TLS handshakes, and a client that comes without, or twice, would be missed or doubled; a connection is counted before it names a host",
+		remark: "stock Prosody counts none: its `prosody_mod_c2s__encrypted` counts TLS handshakes, and a client that comes without, " +
+			"or twice, would be missed or doubled; a connection is counted before it names a host",
 	},
 	{
-		name: "xmpp_s2s_connections_total", kind: model.MetricTypeCounter, labels: []string{"direction", "host"},
-		help: "Connections with other XMPP servers: accepted (in) and attempted (out), successful or not.",
+		name:   "xmpp_s2s_connections_total",
+		kind:   model.MetricTypeCounter,
+		labels: []string{"direction", "host"},
+		help:   "Connections with other XMPP servers: accepted (in) and attempted (out), successful or not.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
-			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "in"}}},
-			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: []exposition.Label{{Name: "direction", Value: "out"}}},
+			{
+				family: "prosody_mod_s2s__accepted_tcp",
+				kind:   model.MetricTypeCounter,
+				set:    []exposition.Label{{Name: "direction", Value: "in"}},
+			},
+			{
+				family: "prosody_mod_s2s__initiated",
+				kind:   model.MetricTypeCounter,
+				set:    []exposition.Label{{Name: "direction", Value: "out"}},
+			},
 		}}},
-		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; `direction=\"out\"` has no series before the first",
+		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; " +
+			"`direction=\"out\"` has no series before the first",
 	},
 	{
-		name: clientSessions, kind: model.MetricTypeGauge, labels: []string{"host", "type"},
-		help: "Open client sessions; those of type c2s are logged in.",
+		name:   clientSessions,
+		kind:   model.MetricTypeGauge,
+		labels: []string{"host", "type"},
+		help:   "Open client sessions; those of type c2s are logged in.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_c2s__connections", kind: model.MetricTypeGauge},
 		}}},
-		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; absent until the server has collected its statistics once",
+		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; " +
+			"absent until the server has collected its statistics once",
 	},
 	{
-		name: "xmpp_s2s_sessions", kind: model.MetricTypeGauge, labels: []string{"host", "type"},
-		help: "Open sessions with other XMPP servers, by local virtual host.",
+		name:   "xmpp_s2s_sessions",
+		kind:   model.MetricTypeGauge,
+		labels: []string{"host", "type"},
+		help:   "Open sessions with other XMPP servers, by local virtual host.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
 			{family: "prosody_mod_s2s__connections_inbound", kind: model.MetricTypeGauge},
 			{family: "prosody_mod_s2s__connections_outbound", kind: model.MetricTypeGauge},
 		}}},
-		remark: "added up over `ip_family`; `type` tells the directions apart (`s2sin`, `s2sout` and their `_unauthed`); absent until the first of them",
+		remark: "added up over `ip_family`; `type` tells the directions apart (`s2sin`, `s2sout` and their `_unauthed`); " +
+			"absent until the first of them",
 	},
 	{
-		name: "xmpp_c2s_auth_success_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_c2s_auth_success_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Successful client logins.",
 		sources: []canonicalSource{own("c2s_auth_success", model.MetricTypeCounter), attempts("success")},
 		remark:  "stock Prosody counts none, nor does any community module; from the second source, 0 for a `host` with failures alone",
 	},
 	{
-		name: authFailures, kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    authFailures,
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Failed client logins.",
 		sources: []canonicalSource{own("c2s_auth_failure", model.MetricTypeCounter), attempts("failure")},
-		remark:  "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's log, without `host` and from 0 when the exporter starts; from the second source, 0 for a `host` with successes alone; a virtual host that has sessions but no series here is named by `check` and on the status page; without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
+		remark: "stock Prosody counts none, nor does any community module; at last, `auth_failure_log` counts them from the container's " +
+			"log, without `host` and from 0 when the exporter starts; from the second source, 0 for a `host` with successes alone; " +
+			"a virtual host that has sessions but no series here is named by `check` and on the status page; " +
+			"without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
 	{
-		name: "xmpp_messages_sent_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_messages_sent_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Messages that the XMPP server sent to clients.",
 		sources: []canonicalSource{own("messages_sent", model.MetricTypeCounter), stanzas("sent", "message")},
 		remark:  stanzaRemark,
 	},
 	{
-		name: "xmpp_messages_received_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_messages_received_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Messages that the XMPP server received from clients.",
 		sources: []canonicalSource{own("messages_received", model.MetricTypeCounter), stanzas("received", "message")},
 		remark:  stanzaRemark,
 	},
 	{
-		name: "xmpp_presence_sent_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_presence_sent_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Presences that the XMPP server sent to clients.",
 		sources: []canonicalSource{own("presence_sent", model.MetricTypeCounter), stanzas("sent", "presence")},
 		remark:  stanzaRemark,
 	},
 	{
-		name: "xmpp_presence_received_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_presence_received_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Presences that the XMPP server received from clients.",
 		sources: []canonicalSource{own("presence_received", model.MetricTypeCounter), stanzas("received", "presence")},
 		remark:  stanzaRemark,
 	},
 	{
-		name: "xmpp_storage_operations_total", kind: model.MetricTypeCounter, labels: []string{"host"},
-		help: "Storage operations of the XMPP server.",
+		name:   "xmpp_storage_operations_total",
+		kind:   model.MetricTypeCounter,
+		labels: []string{"host"},
+		help:   "Storage operations of the XMPP server.",
 		sources: []canonicalSource{
 			own("storage_operations", model.MetricTypeCounter),
 			{storageModule, []canonicalPart{
 				{family: "prosody_mod_measure_storage__*", kind: model.MetricTypeHistogram, count: true},
 			}},
 		},
-		remark: "of `mod_measure_storage`, the counts of all stores and operations are added up, and an access to a map counts with the key-value operations that it is made of where the driver has no maps",
+		remark: "of `mod_measure_storage`, the counts of all stores and operations are added up, " +
+			"and an access to a map counts with the key-value operations that it is made of where the driver has no maps",
 	},
 	{
-		name: "xmpp_storage_errors_total", kind: model.MetricTypeCounter, labels: []string{"host"},
+		name:    "xmpp_storage_errors_total",
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
 		help:    "Storage operations of the XMPP server that failed.",
 		sources: []canonicalSource{own("storage_errors", model.MetricTypeCounter)},
 	},
 	{
-		name: "xmpp_http_requests_total", kind: model.MetricTypeCounter,
+		name:    "xmpp_http_requests_total",
+		kind:    model.MetricTypeCounter,
 		help:    "HTTP requests that the XMPP server began to process.",
 		sources: []canonicalSource{own("http_requests", model.MetricTypeCounter)},
 	},
 	{
-		name: "xmpp_http_request_duration_seconds", kind: model.MetricTypeHistogram, unit: "seconds",
+		name:    "xmpp_http_request_duration_seconds",
+		kind:    model.MetricTypeHistogram,
+		unit:    "seconds",
 		help:    "Time that the XMPP server took to answer HTTP requests, in seconds.",
 		sources: []canonicalSource{own("http_request_duration_seconds", model.MetricTypeHistogram)},
 	},
 	{
-		name: "xmpp_memory_usage_bytes", kind: model.MetricTypeGauge, unit: "bytes",
+		name: "xmpp_memory_usage_bytes",
+		kind: model.MetricTypeGauge,
+		unit: "bytes",
 		help: "Resident memory of the XMPP server's process in bytes.",
 		sources: []canonicalSource{
 			own("memory_usage_bytes", model.MetricTypeGauge),
@@ -201,13 +248,16 @@ var canonicalFamilies = []canonicalFamily{
 		},
 	},
 	{
-		name: "xmpp_cpu_usage_seconds_total", kind: model.MetricTypeCounter, unit: "seconds",
+		name: "xmpp_cpu_usage_seconds_total",
+		kind: model.MetricTypeCounter,
+		unit: "seconds",
 		help: "CPU time of the XMPP server's process in seconds.",
 		sources: []canonicalSource{
 			own("cpu_usage_seconds", model.MetricTypeCounter),
 			{processModule, []canonicalPart{{family: "process_cpu_seconds", kind: model.MetricTypeCounter}}},
 		},
-		remark: "`prosody_cpu_clock` of the community's `mod_measure_cpu` is not a source: it adds the whole clock again at each collection",
+		remark: "`prosody_cpu_clock` of the community's `mod_measure_cpu` is not a source: " +
+			"it adds the whole clock again at each collection",
 	},
 }
 
@@ -370,7 +420,8 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 				reading.available[row] = true
 			}
 			if made.spoiled > 0 {
-				reading.notes = append(reading.notes, fmt.Sprintf("%s leaves out %d series of the server's page: their values are negative or not numbers",
+				reading.notes = append(reading.notes, fmt.Sprintf("%s leaves out %d series of the server's page: "+
+					"their values are negative or not numbers",
 					canonicalFamilies[row].name, made.spoiled))
 			}
 			break
@@ -464,7 +515,12 @@ func madeOf(parts []foundPart) string {
 
 // make makes the family from the parts of one source; false without a sample. The family has no series if it would be wrong.
 func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool) {
-	out := madeFamily{Family: exposition.Family{Name: f.fullName(), Type: f.kind, Help: f.help + madeOf(parts) + readAge, Unit: f.unit}}
+	out := madeFamily{Family: exposition.Family{
+		Name: f.fullName(),
+		Type: f.kind,
+		Help: f.help + madeOf(parts) + readAge,
+		Unit: f.unit,
+	}}
 	if len(parts) == 1 && f.alike(parts[0]) {
 		from := parts[0].family
 		out.Series = from.Series

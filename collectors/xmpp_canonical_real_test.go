@@ -57,7 +57,9 @@ func openClientStream(t *testing.T, prosody *realstack.Prosody) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // a test's connection
-	if _, err := fmt.Fprintf(conn, "<stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>", realstack.XMPPDomain); err != nil {
+	if _, err := fmt.Fprintf(conn,
+		"<stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
+		realstack.XMPPDomain); err != nil {
 		t.Fatal(err)
 	}
 	for answer := bufio.NewReader(conn); ; {

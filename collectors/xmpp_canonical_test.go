@@ -104,7 +104,8 @@ func TestCutPageChangesNoSource(t *testing.T) {
 		ours    = "# TYPE prosody_mod_measure_chatstack__%s counter\nprosody_mod_measure_chatstack__%[1]s_total{host=\"a.test\"} 500\n"
 		process = "# TYPE process_cpu_seconds counter\nprocess_cpu_seconds_total 1.5\n"
 		already = "# TYPE xmpp_messages_sent counter\nxmpp_messages_sent_total{host=\"a.test\"} 400\n"
-		stanzas = "# TYPE prosody_mod_measure_stanza_counts__sent counter\nprosody_mod_measure_stanza_counts__sent_total{session_type=\"c2s\",stanza_kind=\"message\"} 7\n"
+		stanzas = "# TYPE prosody_mod_measure_stanza_counts__sent counter\n" +
+			"prosody_mod_measure_stanza_counts__sent_total{session_type=\"c2s\",stanza_kind=\"message\"} 7\n"
 	)
 	cpu, failures := fmt.Sprintf(ours, "cpu_usage_seconds"), fmt.Sprintf(ours, "c2s_auth_failure")
 	const ourCPU, ourFailures = `xmpp_cpu_usage_seconds_total 500`, `xmpp_c2s_auth_failure_total{host="a.test"} 500`
@@ -122,7 +123,11 @@ func TestCutPageChangesNoSource(t *testing.T) {
 	}{
 		{process, "xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"}, // nothing is known before the first whole page
 		{process + stanzas + "# EOF\n", "xmpp_messages_sent_total 7 xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"},
-		{process + cpu + failures + already + stanzas + "# EOF\n", "xmpp_messages_sent_total{host=\"a.test\"} 400 " + ourFailures + " " + ourCPU, ""},
+		{
+			process + cpu + failures + already + stanzas + "# EOF\n",
+			"xmpp_messages_sent_total{host=\"a.test\"} 400 " + ourFailures + " " + ourCPU,
+			"",
+		},
 		{process + stanzas, "", ""},
 		{process + failures, ourFailures, ""},
 		{process + stanzas + "# EOF\n", "xmpp_messages_sent_total 7 xmpp_cpu_usage_seconds_total 1.5", authFailures + " 0"},
@@ -148,8 +153,9 @@ func wantReadable(t *testing.T, b *Batch) {
 		t.Fatalf("clashes: %v", clashes)
 	}
 	for format, p := range map[string]textparse.Parser{
-		"openmetrics": textparse.NewOpenMetricsParser(page.Negotiate(http.Header{"Accept": {metricsAccept}}).Bytes, labels.NewSymbolTable()),
-		"text":        textparse.NewPromParser(page.Negotiate(http.Header{}).Bytes, labels.NewSymbolTable(), false),
+		"openmetrics": textparse.NewOpenMetricsParser(page.Negotiate(http.Header{"Accept": {metricsAccept}}).Bytes,
+			labels.NewSymbolTable()),
+		"text": textparse.NewPromParser(page.Negotiate(http.Header{}).Bytes, labels.NewSymbolTable(), false),
 	} {
 		series := 0
 		for {
@@ -174,9 +180,12 @@ func wantReadable(t *testing.T, b *Batch) {
 }
 
 func TestCanonicalFamiliesKeepWhatOpenMetricsHasBeside(t *testing.T) {
-	b := readPage(t, "# TYPE prosody_mod_measure_chatstack__http_request_duration_seconds histogram\n# UNIT prosody_mod_measure_chatstack__http_request_duration_seconds seconds\n"+
-		"prosody_mod_measure_chatstack__http_request_duration_seconds_bucket{le=\"1\"} 1 # {trace=\"x\"} 0.5\nprosody_mod_measure_chatstack__http_request_duration_seconds_bucket{le=\"+Inf\"} 2\n"+
-		"prosody_mod_measure_chatstack__http_request_duration_seconds_count 2\nprosody_mod_measure_chatstack__http_request_duration_seconds_sum 3\n"+
+	b := readPage(t, "# TYPE prosody_mod_measure_chatstack__http_request_duration_seconds histogram\n"+
+		"# UNIT prosody_mod_measure_chatstack__http_request_duration_seconds seconds\n"+
+		"prosody_mod_measure_chatstack__http_request_duration_seconds_bucket{le=\"1\"} 1 # {trace=\"x\"} 0.5\n"+
+		"prosody_mod_measure_chatstack__http_request_duration_seconds_bucket{le=\"+Inf\"} 2\n"+
+		"prosody_mod_measure_chatstack__http_request_duration_seconds_count 2\n"+
+		"prosody_mod_measure_chatstack__http_request_duration_seconds_sum 3\n"+
 		"prosody_mod_measure_chatstack__http_request_duration_seconds_created 4\n# EOF\n", nil)
 	families := b.Foreign(true)
 	got := families[len(families)-1]
@@ -240,7 +249,9 @@ func canonicalTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", f.name, f.kind, labels, strings.Join(sources, "; "), f.remark)
 	}
-	b.WriteString("| `" + moduleStatusFamily + "` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`); without that target, a page that calls it so | 0 ok, 1 info, 2 warn, 3 error; `prosody_module_status` is not a source: it falls back to 0 at every change |\n")
+	b.WriteString("| `" + moduleStatusFamily +
+		"` | gauge | `host`, `module` | 1. `GET /status` (the target `xmpp_status`); without that target, a page that calls it so | 0 " +
+		"ok, 1 info, 2 warn, 3 error; `prosody_module_status` is not a source: it falls back to 0 at every change |\n")
 	return b.String()
 }
 
@@ -288,10 +299,21 @@ func BenchmarkCanonicalFamilies(b *testing.B) {
 	for _, n := range []int{10, 20_000} {
 		families := make([]exposition.Family, n, n+1)
 		for i := range families {
-			families[i] = exposition.Family{Name: fmt.Sprintf("prosody_mod_simulated__load%d", i), Type: model.MetricTypeGauge, Series: 1, Text: []byte("x 1\n")}
+			families[i] = exposition.Family{
+				Name:   fmt.Sprintf("prosody_mod_simulated__load%d", i),
+				Type:   model.MetricTypeGauge,
+				Series: 1,
+				Text:   []byte("x 1\n"),
+			}
 		}
 		text := []byte("prosody_mod_c2s__connections{host=\"a.test\",type=\"c2s\",ip_family=\"ipv4\"} 3\n")
-		families = append(families, exposition.Family{Name: "prosody_mod_c2s__connections", Type: model.MetricTypeGauge, Series: 1, Text: text, OpenMetrics: text})
+		families = append(families, exposition.Family{
+			Name:        "prosody_mod_c2s__connections",
+			Type:        model.MetricTypeGauge,
+			Series:      1,
+			Text:        text,
+			OpenMetrics: text,
+		})
 		page := &openmetrics.Page{Families: families}
 		for _, f := range families {
 			page.Names = append(page.Names, f.Name)

@@ -27,7 +27,8 @@ var (
 	upstreamSeriesDesc = readDesc("chatstack_upstream_series",
 		"Series that the exporter serves from the target's own metrics.", "target")
 	xmppSessionsDesc = readDesc("chatstack_xmpp_sessions",
-		"Sessions of logged-in clients on all virtual hosts of the XMPP server: the sum of xmpp_c2s_sessions, or 0 before the first session.")
+		"Sessions of logged-in clients on all virtual hosts of the XMPP server: the sum of xmpp_c2s_sessions, "+
+			"or 0 before the first session.")
 )
 
 // metricsAccept prefers OpenMetrics, but accepts any format.
@@ -52,7 +53,12 @@ func newUpstream(target string, settings config.HTTP, d Deps, rules *FamilyRules
 	for _, l := range o.Labels {
 		growth += len(l.Name) + len(l.Value) + len(`="",`)
 	}
-	return upstream{exchange.HTTP{Settings: settings, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent}, target, o, growth}
+	return upstream{
+		exchange.HTTP{Settings: settings, Limit: int64(d.Limits.MetricsBody), UserAgent: d.UserAgent},
+		target,
+		o,
+		growth,
+	}
 }
 
 func (u *upstream) get(ctx context.Context, b *Batch) (*exchange.Answer, error) {
@@ -76,7 +82,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
 		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
 			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(lines, "line"), size, u.http.Limit).
-			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
+			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, " +
+				"or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
 	page := openmetrics.Read(a.Body, contentType, u.options)
 	for _, d := range page.Drops {
@@ -86,7 +93,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
 		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
 			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line")).
-			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) + ": correct the path or the port of url; most servers have them at " + metricsPath)
+			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) +
+				": correct the path or the port of url; most servers have them at " + metricsPath)
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end with # EOF and may be incomplete")
@@ -199,7 +207,8 @@ func (s *XMPPMetrics) Warnings() []string {
 			return warnings
 		}
 	}
-	return append(warnings, "no address of this host is in XMPP_OPENMETRICS_CIDR ("+s.CIDR+"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
+	return append(warnings, "no address of this host is in XMPP_OPENMETRICS_CIDR ("+s.CIDR+
+		"), so the XMPP server will refuse the exporter: widen it, or run the exporter inside it")
 }
 
 // xmppMetrics requests GET /metrics and serves the server's families under their own names, plus the canonical ones.
@@ -220,8 +229,11 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 		return nil, err
 	}
 	c := &xmppMetrics{
-		rules: &s.FamilyRules, log: log, modules: !d.ModuleStatus,
-		canonical: newCanonicalMap(), chosen: make([]choice, len(canonicalFamilies)),
+		rules:     &s.FamilyRules,
+		log:       log,
+		modules:   !d.ModuleStatus,
+		canonical: newCanonicalMap(),
+		chosen:    make([]choice, len(canonicalFamilies)),
 	}
 	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
 		Name:       c.served,
@@ -364,8 +376,10 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 		return c.reexpose(ctx, b, a)
 	}
 	url := c.upstream.http.Settings.URL
-	hints := hintsForPage("url", url, metricsPath, cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_openmetrics"), seeTargets))
-	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody, "the metrics module refuses this address: add it to openmetrics_allow_cidr in the XMPP server's configuration")
+	hints := hintsForPage("url", url, metricsPath,
+		cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_openmetrics"), seeTargets))
+	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
+		"the metrics module refuses this address: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	if bytes.Contains(a.Body, []byte(noStatistics)) {
 		hints[http.StatusNotFound] = `statistics are switched off: set statistics = "internal" in the XMPP server's configuration`
 	}

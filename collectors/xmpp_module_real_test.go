@@ -301,7 +301,9 @@ func openServerStream(t *testing.T, prosody *realstack.Prosody) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // a test's connection
-	if _, err := fmt.Fprintf(conn, "<stream:stream to='%s' version='1.0' xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>", chatHost); err != nil {
+	if _, err := fmt.Fprintf(
+		conn, "<stream:stream to='%s' version='1.0' xmlns='jabber:server' xmlns:stream='http://etherx.jabber.org/streams'>", chatHost,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := bufio.NewReader(conn).ReadString('>'); err != nil {
@@ -346,8 +348,13 @@ func TestRealModuleCountsStanzasExactly(t *testing.T) {
 		send(c, "", 0)
 	}
 	type tally struct{ messages, presences int }
-	got := map[string]tally{"desk": {desk.Messages, desk.Presences}, "phone": {phone.Messages, phone.Presences}, "carol": {carol.Messages, carol.Presences}}
-	if diff := cmp.Diff(map[string]tally{"desk": {4, 4}, "phone": {4 + 7, 4}, "carol": {7 + 3, 1}}, got, cmp.AllowUnexported(tally{})); diff != "" {
+	got := map[string]tally{
+		"desk":  {desk.Messages, desk.Presences},
+		"phone": {phone.Messages, phone.Presences},
+		"carol": {carol.Messages, carol.Presences},
+	}
+	if diff := cmp.Diff(map[string]tally{"desk": {4, 4}, "phone": {4 + 7, 4}, "carol": {7 + 3, 1}}, got,
+		cmp.AllowUnexported(tally{})); diff != "" {
 		t.Errorf("what the clients got (-want +got):\n%s", diff)
 	}
 	p.wantSince(before, map[string]float64{
@@ -497,7 +504,9 @@ func TestRealModuleCountsHTTPExactly(t *testing.T) {
 // with every series there, after a restart: rate() takes that for what it is.
 func TestRealModuleSurvivesReloadAndRestart(t *testing.T) {
 	p := startMeasuredProsody(t, realstack.ProsodyOptions{Modules: []string{"admin_shell"}})
-	families := []string{"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total", "xmpp_messages_received_total", "xmpp_messages_sent_total"}
+	families := []string{
+		"xmpp_c2s_auth_failure_total", "xmpp_c2s_auth_success_total", "xmpp_messages_received_total", "xmpp_messages_sent_total",
+	}
 	before := p.values()
 	bob := p.client("bob", chatHost, "desk")
 	talk := func() {
@@ -558,7 +567,8 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 		t.Helper()
 		for host, user := range map[string]string{chatHost: "bob", otherHost: "carol"} {
 			c := p.client(user, host, "desk")
-			err := errors.Join(c.Send("<presence/><message to='"+user+"@"+host+"/desk'><body>to myself</body></message>"), c.Settle(), c.Close(),
+			err := errors.Join(c.Send("<presence/><message to='"+user+"@"+host+"/desk'><body>to myself</body></message>"),
+				c.Settle(), c.Close(),
 				p.failLogins(t.Context(), host, realstack.Plain, user, 2))
 			if err != nil {
 				t.Fatal(err)
@@ -576,7 +586,8 @@ func TestRealModuleThatIsUnloadedCountsNothing(t *testing.T) {
 			names = append(names, line[:strings.IndexAny(line, "{ ")])
 		}
 		// What Prosody counts itself stays, of course.
-		names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "xmpp_s2s_") || name == "xmpp_c2s_sessions" })
+		names = slices.DeleteFunc(names,
+			func(name string) bool { return strings.HasPrefix(name, "xmpp_s2s_") || name == "xmpp_c2s_sessions" })
 		slices.Sort(names)
 		names = slices.Compact(names)
 		noted := slices.ContainsFunc(b.Notes, func(n string) bool {

@@ -59,7 +59,8 @@ func (s *XMPPRest) Check(r *config.Report) {
 func (s *XMPPRest) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	if s.deprecated() {
-		warnings = append(warnings, "user and password use HTTP Basic, which is deprecated for the REST API: issue a bearer token and set XMPP_REST_TOKEN")
+		warnings = append(warnings,
+			"user and password use HTTP Basic, which is deprecated for the REST API: issue a bearer token and set XMPP_REST_TOKEN")
 	}
 	return warnings
 }
@@ -93,8 +94,11 @@ func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
 		return nil, fmt.Errorf("parse url: %w", err)
 	}
 	return &xmppRest{
-		http: d.http(s.HTTP),
-		url:  base.JoinPath(s.Path).String(), host: s.host(), credentials: s.Credentials, deprecated: s.deprecated(),
+		http:        d.http(s.HTTP),
+		url:         base.JoinPath(s.Path).String(),
+		host:        s.host(),
+		credentials: s.Credentials,
+		deprecated:  s.deprecated(),
 	}, nil
 }
 
@@ -145,7 +149,8 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	case info.SiteName == "" || config.SameHost(info.SiteName, c.where()):
 		return nil
 	case c.host == "":
-		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) + " answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
+		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) +
+			" answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
 		return nil
 	}
 	// site_name may be a custom title, so the realm of a refusal takes precedence.
@@ -176,7 +181,8 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
 		return nil
 	}
-	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered", exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
+	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered",
+		exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
 		WithHint("the server does not serve HTTP for " + c.host + ", so its default host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
@@ -218,7 +224,9 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 		if c.credentials.HasCredentials() {
 			what = "the server refuses the credential: correct it"
 		}
-		return failed.WithHint(what + "; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " + exchange.PrintableURL(c.url))
+		return failed.WithHint(what +
+			"; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " +
+			exchange.PrintableURL(c.url))
 	case c.host != "" && host != "" && !config.SameHost(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
@@ -243,8 +251,10 @@ func (c *xmppRest) forbidden(a *exchange.Answer) string {
 		return "no credential is set, and the server refuses the request without one, or from this address: set token, or user and password"
 	}
 	return cmp.Or(
-		a.IfFrom(exchange.Prosody, "the account of the credential is not an administrator of "+c.where()+": make it one, or issue a token with an administrator's role"),
-		"the server does not let this credential, or this address, request "+exchange.PathOf(c.url)+" of "+c.where()+": give the credential's account that permission, or admit the exporter's address",
+		a.IfFrom(exchange.Prosody, "the account of the credential is not an administrator of "+c.where()+
+			": make it one, or issue a token with an administrator's role"),
+		"the server does not let this credential, or this address, request "+exchange.PathOf(c.url)+" of "+c.where()+
+			": give the credential's account that permission, or admit the exporter's address",
 	)
 }
 
@@ -261,7 +271,8 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 		return nothing + ": the API is below /admin_api by default; correct the path of url, or the key path"
 	}
 	return nothing + ": " + cmp.Or(
-		a.IfFrom(exchange.Prosody, "enable its module http_admin_api for that virtual host, or set XMPP_DOMAIN to the virtual host that has it"),
+		a.IfFrom(exchange.Prosody,
+			"enable its module http_admin_api for that virtual host, or set XMPP_DOMAIN to the virtual host that has it"),
 		"if its API is elsewhere, correct url or the key path; "+seeTargets,
 	)
 }

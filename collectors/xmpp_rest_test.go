@@ -45,17 +45,72 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 		body, realm string // realm is the virtual host that answers; "" challenges nobody
 		want        failure.Reason
 	}{
-		"the host":                      {at("chat.test", true), other, "chat.test", ""},
-		"the host in capitals":          {at("Chat.Test", true), other, "chat.test", ""},
-		"a host that is not there":      {at("ghost.test", true), other, "chat.test", failure.Mismatch},
-		"no such host in the JID":       {asJID, other, "chat.test", failure.Mismatch},
-		"open, no such host":            {at("ghost.test", false), other, "", failure.Mismatch},
-		"no token, no such host":        {at("ghost.test", false), other, "chat.test", failure.Mismatch},
-		"a title of the host":           {at("chat.test", true), titled, "chat.test", ""},
-		"a title of another host":       {at("ghost.test", true), titled, "chat.test", failure.Mismatch},
-		"no host was configured":        {at("", true), other, "chat.test", ""},
-		"another path, without a name":  {at("ghost.test", true), `[]`, "chat.test", ""},
-		"another path, with other JSON": {at("ghost.test", true), `{"site_name":1}`, "chat.test", ""},
+		"the host": {
+			at("chat.test", true),
+			other,
+			"chat.test",
+			"",
+		},
+		"the host in capitals": {
+			at("Chat.Test", true),
+			other,
+			"chat.test",
+			"",
+		},
+		"a host that is not there": {
+			at("ghost.test", true),
+			other,
+			"chat.test",
+			failure.Mismatch,
+		},
+		"no such host in the JID": {
+			asJID,
+			other,
+			"chat.test",
+			failure.Mismatch,
+		},
+		"open, no such host": {
+			at("ghost.test", false),
+			other,
+			"",
+			failure.Mismatch,
+		},
+		"no token, no such host": {
+			at("ghost.test", false),
+			other,
+			"chat.test",
+			failure.Mismatch,
+		},
+		"a title of the host": {
+			at("chat.test", true),
+			titled,
+			"chat.test",
+			"",
+		},
+		"a title of another host": {
+			at("ghost.test", true),
+			titled,
+			"chat.test",
+			failure.Mismatch,
+		},
+		"no host was configured": {
+			at("", true),
+			other,
+			"chat.test",
+			"",
+		},
+		"another path, without a name": {
+			at("ghost.test", true),
+			`[]`,
+			"chat.test",
+			"",
+		},
+		"another path, with other JSON": {
+			at("ghost.test", true),
+			`{"site_name":1}`,
+			"chat.test",
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -74,7 +129,8 @@ func TestXMPPRestSaysWhichVirtualHostAnswered(t *testing.T) {
 				if b.HTTPStatus != http.StatusOK {
 					t.Errorf("status: got %d, want that of the answer", b.HTTPStatus)
 				}
-				if noted := strings.Contains(strings.Join(b.Notes, "\n"), "the API of chat.test answered"); noted != (name == "no host was configured") {
+				if noted := strings.Contains(strings.Join(b.Notes, "\n"),
+					"the API of chat.test answered"); noted != (name == "no host was configured") {
 					t.Errorf("notes: got %q, want the host that answered only where none was configured", b.Notes)
 				}
 				return
@@ -101,9 +157,14 @@ func TestVirtualHostMayAnswerAtAnotherName(t *testing.T) {
 		challenged  bool
 		want        failure.Reason
 	}{
-		"no default host":           {token: "sesame-token", challenged: true},
-		"another default host":      {token: "sesame-token", challenged: true, defaultHost: "other.test"},
-		"the default host itself":   {token: "sesame-token", challenged: true, defaultHost: "chat.test", want: failure.Mismatch},
+		"no default host":      {token: "sesame-token", challenged: true},
+		"another default host": {token: "sesame-token", challenged: true, defaultHost: "other.test"},
+		"the default host itself": {
+			token:       "sesame-token",
+			challenged:  true,
+			defaultHost: "chat.test",
+			want:        failure.Mismatch,
+		},
 		"without a token":           {challenged: true},
 		"a wrong token":             {token: "wrong-token", challenged: true, want: failure.Unauthorized},
 		"a proxy has the challenge": {token: "sesame-token"},

@@ -21,7 +21,9 @@ var (
 	componentConnectedDesc = readDesc("chatstack_xmpp_component_connected",
 		"Whether the external component, such as the bridge, is connected to the XMPP server.", "host")
 	moduleStatusDesc = readDesc(moduleStatusFamily,
-		"State of a module on the XMPP server's status page: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). Absent for modules that are not loaded.", "host", "module")
+		"State of a module on the XMPP server's status page: 0 ok, 1 info, 2 warn, 3 error, per virtual host or component (* is global). "+
+			"Absent for modules that are not loaded.",
+		"host", "module")
 )
 
 // moduleStatusFamily comes from the status page because prosody_module_status on the metrics page drops to 0 at every change.
@@ -79,7 +81,8 @@ const (
 func (c *xmppStatus) hints(a *exchange.Answer) map[int]string {
 	enable := cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_status"), seeTargets)
 	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, enable)
-	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody, "the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
+	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
+		"the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
 	return hints
 }
 
@@ -94,7 +97,8 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	}
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
-		b.Note("what the server has at " + exchange.PathOf(c.http.Settings.URL) + " is not the expected JSON; the server is up, but the state of its modules is unknown")
+		b.Note("what the server has at " + exchange.PathOf(c.http.Settings.URL) +
+			" is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // any answer counts as up
 	}

@@ -58,7 +58,8 @@ func wantNoModules(t *testing.T, page string, metrics int) {
 	if n := len(b.Metrics(true)); n != metrics || len(b.Notes) != 1 {
 		t.Errorf("%d metrics, want %d and one note; notes %q", n, metrics, b.Notes)
 	}
-	if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") || !strings.Contains(own, `{family="xmpp_module_status"} 0`) {
+	if own := string(ownText(t, b)); strings.Contains(own, "xmpp_module_status{") ||
+		!strings.Contains(own, `{family="xmpp_module_status"} 0`) {
 		t.Errorf("got\n%s\nwant no module in it, and the family not available", own)
 	}
 }

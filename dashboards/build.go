@@ -161,7 +161,14 @@ func (p panel) upTo(most float64) panel {
 func (p panel) decimals(n int) panel { p.FieldConfig.Defaults.Decimals = &n; return p }
 
 func (p panel) withLink(title, url string) panel {
-	p.Links = append(p.Links, Link{Title: title, Type: "link", Icon: "doc", URL: url, Tags: []string{}, TargetBlank: true})
+	p.Links = append(p.Links, Link{
+		Title:       title,
+		Type:        "link",
+		Icon:        "doc",
+		URL:         url,
+		Tags:        []string{},
+		TargetBlank: true,
+	})
 	return p
 }
 
@@ -173,7 +180,10 @@ func (p panel) field(name string, properties ...Property) panel {
 
 func newPanel(kind, title, description, format string, instant bool, queries []query) panel {
 	p := panel{Panel: Panel{
-		Type: kind, Title: title, Description: description, Datasource: &fromVariable,
+		Type:        kind,
+		Title:       title,
+		Description: description,
+		Datasource:  &fromVariable,
 		FieldConfig: &Fields{Defaults: Field{Unit: "none", Thresholds: steps([]string{neutral})}, Overrides: []Override{}},
 	}}
 	for i, q := range queries {
@@ -181,8 +191,15 @@ func newPanel(kind, title, description, format string, instant bool, queries []q
 			q.legend += " {{env}} {{cluster}}" // empty if the series lack these labels
 		}
 		p.Targets = append(p.Targets, Target{
-			RefID: string(rune('A' + i)), Datasource: fromVariable, EditorMode: "code",
-			Expr: q.expr, LegendFormat: q.legend, Format: format, Instant: instant, Range: !instant, Interval: scrapeInterval,
+			RefID:        string(rune('A' + i)),
+			Datasource:   fromVariable,
+			EditorMode:   "code",
+			Expr:         q.expr,
+			LegendFormat: q.legend,
+			Format:       format,
+			Instant:      instant,
+			Range:        !instant,
+			Interval:     scrapeInterval,
 		})
 	}
 	return p
@@ -190,8 +207,10 @@ func newPanel(kind, title, description, format string, instant bool, queries []q
 
 var (
 	lastValue    = map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false}
-	bottomLegend = map[string]any{"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"}}
-	allSeries    = map[string]any{"mode": "multi", "sort": "desc"}
+	bottomLegend = map[string]any{
+		"displayMode": "table", "placement": "bottom", "showLegend": true, "calcs": []string{"lastNotNull", "max"},
+	}
+	allSeries = map[string]any{"mode": "multi", "sort": "desc"}
 )
 
 // stat shows one number, or a few.
@@ -303,7 +322,17 @@ func place(sections []section) []Panel {
 		return p
 	}
 	for _, s := range sections {
-		row := next(Panel{Type: "row", Title: s.title, Collapsed: &s.collapsed, Panels: []Panel{}}, GridPos{1, columns, 0, y})
+		row := next(Panel{
+			Type:      "row",
+			Title:     s.title,
+			Collapsed: &s.collapsed,
+			Panels:    []Panel{},
+		}, GridPos{
+			1,
+			columns,
+			0,
+			y,
+		})
 		y++
 		var inside []Panel
 		x, top, tallest := 0, y, 0
@@ -311,7 +340,12 @@ func place(sections []section) []Panel {
 			if x+p.width > columns {
 				x, top, tallest = 0, top+tallest, 0
 			}
-			inside = append(inside, next(p.Panel, GridPos{p.height, p.width, x, top}))
+			inside = append(inside, next(p.Panel, GridPos{
+				p.height,
+				p.width,
+				x,
+				top,
+			}))
 			x, tallest = x+p.width, max(tallest, p.height)
 		}
 		if s.collapsed {

@@ -140,7 +140,9 @@ func TestUIDsAreThoseThatLinksHoldOnTo(t *testing.T) {
 			t.Errorf("%s has the uid %s", b.file, b.UID)
 		}
 	}
-	want := []string{"chatstack-containers", "chatstack-exporter", "chatstack-irc", "chatstack-overview", "chatstack-tls-disks", "chatstack-xmpp"}
+	want := []string{
+		"chatstack-containers", "chatstack-exporter", "chatstack-irc", "chatstack-overview", "chatstack-tls-disks", "chatstack-xmpp",
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("uids (-want +got):\n%s", diff)
 	}
@@ -169,7 +171,8 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 				}
 				continue
 			}
-			if f := p.FieldConfig; len(p.Description) < 10 || f == nil || f.Defaults.Unit == "" || f.Defaults.NoValue == "" || len(f.Defaults.Thresholds.Steps) == 0 {
+			if f := p.FieldConfig; len(p.Description) < 10 || f == nil || f.Defaults.Unit == "" || f.Defaults.NoValue == "" ||
+				len(f.Defaults.Thresholds.Steps) == 0 {
 				t.Errorf("%s: lacks a description, a unit, thresholds or the text for no data", what)
 			}
 			if len(p.Targets) == 0 {
@@ -179,7 +182,8 @@ func TestPanelsHaveWhatTheirReadersNeed(t *testing.T) {
 				if q.Interval != "30s" {
 					t.Errorf("%s, %s: its interval is not the scrape interval, so rates use wrong windows", what, q.RefID)
 				}
-				if p.Type != "table" && (len(q.LegendFormat) <= len(" {{env}} {{cluster}}") || !strings.HasSuffix(q.LegendFormat, " {{env}} {{cluster}}")) {
+				if p.Type != "table" &&
+					(len(q.LegendFormat) <= len(" {{env}} {{cluster}}") || !strings.HasSuffix(q.LegendFormat, " {{env}} {{cluster}}")) {
 					t.Errorf("%s, %s: the legend is %q, without the environment", what, q.RefID, q.LegendFormat)
 				}
 				if p.Type == "table" && !strings.Contains(fmt.Sprint(p.Transformations), "^env$|^cluster$|") {
@@ -238,7 +242,8 @@ func TestEveryQueryAsksForTheChosenEnvironments(t *testing.T) {
 		}
 		for _, e := range queries {
 			// A variable in a matcher is text to the parser.
-			expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.NewReplacer("$__rate_interval", "5m", "$slo", "99").Replace(e.expr))
+			expr, err := parser.NewParser(parser.Options{}).
+				ParseExpr(strings.NewReplacer("$__rate_interval", "5m", "$slo", "99").Replace(e.expr))
 			if err != nil {
 				t.Fatalf("%s: %v", e.name, err)
 			}
@@ -326,7 +331,11 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 		{dashboards.TLSDisks, "Used over time", amounts(a.DataVolumeUsage, 100)},
 		{dashboards.Containers, "Memory", amounts(a.ContainerMemory, 1)},
 		// Whole numbers are above a limit from the next one on.
-		{dashboards.Containers, "Restarts in 10 minutes", of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1)},
+		{
+			dashboards.Containers,
+			"Restarts in 10 minutes",
+			of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1),
+		},
 		{dashboards.Exporter, "Poll loop heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
 		{dashboards.Exporter, "Clock skew", []float64{a.ClockSkew.Over.Std().Seconds()}},
 	} {
@@ -416,7 +425,8 @@ func TestGrafanaFindsTheDashboards(t *testing.T) {
 			t.Fatalf("%s: %v", file, err)
 		}
 	}
-	if len(provider.Providers) != 1 || provider.Providers[0].Type != "file" || provider.Providers[0].Options.Path != "/etc/grafana/dashboards" {
+	if len(provider.Providers) != 1 || provider.Providers[0].Type != "file" ||
+		provider.Providers[0].Options.Path != "/etc/grafana/dashboards" {
 		t.Errorf("providers are %+v", provider)
 	}
 	// What a rate is taken over follows from the time between two scrapes.

@@ -127,7 +127,8 @@ func TestRealEveryPanelFollowsItsFault(t *testing.T) {
 	s := openSite(t)
 	boards := shipped(t)
 	s.await("every target has been read", func() bool {
-		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*16+1 && len(s.query(`chatstack_relay_delivery_seconds_count > 0`)) == 2 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
+		return len(s.query(`chatstack_probe_success{env="prod"}`)) == 2*16+1 &&
+			len(s.query(`chatstack_relay_delivery_seconds_count > 0`)) == 2 && len(s.query(`chatstack:target_up{env="staging"}`)) == 3
 	})
 	// One of the pair cannot reach a target any more.
 	if err := s.reachable.Close(); err != nil {
@@ -158,7 +159,12 @@ func TestRealEveryPanelFollowsItsFault(t *testing.T) {
 
 func openSite(t *testing.T) *site {
 	t.Helper()
-	s := &site{T: t, seen: map[string]bool{}, moves: map[string]bool{}, begun: time.Now()}
+	s := &site{
+		T:     t,
+		seen:  map[string]bool{},
+		moves: map[string]bool{},
+		begun: time.Now(),
+	}
 	s.busy.Store(1)
 	s.stack = simstacktest.Start(t, simstack.Options{Slow: 400 * time.Millisecond})
 	dir := t.TempDir()
@@ -221,13 +227,15 @@ targets:
     slow: 250ms
     irc: {address: %q, user: %s, password: %s, channel: %q, ca_file: %q}
     xmpp: {address: %q, user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]q}
-`, s.stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, s.stack.CAFile(), s.stack.XMPPClientAddress(), simstack.XMPPDomain, simstack.RelayRoom)
+`, s.stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, s.stack.CAFile(), s.stack.XMPPClientAddress(),
+		simstack.XMPPDomain, simstack.RelayRoom)
 	program := realstack.BuildExporter(t)
 	s.exporter = realstack.StartExporter(t, program, s.config, env)
 	s.other = realstack.StartExporter(t, program, others, env)
 	// In staging, targets have other names, and one is down for ever.
 	staging := simstacktest.Start(t, simstack.Options{})
-	s.staging = realstack.StartExporter(t, program, settings+fmt.Sprintf("targets:\n  - {kind: xmpp_status, name: jabber, url: %q}\n  - {kind: http, name: gone, url: 'http://127.0.0.1:1/'}\n",
+	s.staging = realstack.StartExporter(t, program, settings+fmt.Sprintf("targets:\n  - {kind: xmpp_status, name: jabber, url: %q}\n"+
+		"  - {kind: http, name: gone, url: 'http://127.0.0.1:1/'}\n",
 		staging.Environ()["XMPP_REST_URL"]+"/status"), map[string]string{"DOCKER_HOST": staging.Environ()["DOCKER_HOST"]})
 	a := alerts.Defaults()
 	a.Interval = config.Duration(time.Second)
@@ -250,7 +258,8 @@ scrape_configs:
       - {targets: [%q, %q], labels: {cluster: east, env: prod}}
       - {targets: [%q], labels: {cluster: west, env: staging}}
       - {targets: [%q]}
-`, s.exporter.Addr, s.other.Addr, s.staging.Addr, "localhost:"+port), map[string][]byte{"chatstack.rules.yml": []byte(s.exporter.Rules()), "chatstack.recording.yml": recording.Bytes()})
+`, s.exporter.Addr, s.other.Addr, s.staging.Addr, "localhost:"+port),
+		map[string][]byte{"chatstack.rules.yml": []byte(s.exporter.Rules()), "chatstack.recording.yml": recording.Bytes()})
 	return s
 }
 
@@ -327,7 +336,12 @@ func (s *site) turn(on bool, faults ...string) func() {
 
 // simulated is a stage of faults of the simulated stack.
 func (s *site) simulated(follow map[string]shows, faults ...string) fault {
-	return fault{strings.Join(faults, ", "), s.turn(true, faults...), s.turn(false, faults...), follow}
+	return fault{
+		strings.Join(faults, ", "),
+		s.turn(true, faults...),
+		s.turn(false, faults...),
+		follow,
+	}
 }
 
 // atOnce are stages that have nothing to do with each other.
@@ -581,7 +595,8 @@ func (s *site) visit(f fault, all map[string]string, followed map[string]bool) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(waiting)) {
-		s.Errorf("%s: %s does not tell of it (it moves by itself: %v)\n%s\nbefore: %v\nnow:    %v", f.name, name, s.moves[name], all[name], before[name], s.query(resolve(all[name])))
+		s.Errorf("%s: %s does not tell of it (it moves by itself: %v)\n%s\nbefore: %v\nnow:    %v",
+			f.name, name, s.moves[name], all[name], before[name], s.query(resolve(all[name])))
 	}
 	for name, nothing := range empty {
 		if nothing {
@@ -657,13 +672,19 @@ func (s *site) checkNames(all map[string]string) {
 			return nil
 		})
 	}
-	shown["chatstack_container_memory_excused"] = true                                   // the container's own excuse is shown, which is the same or more
-	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true        // only alerts use the first; panels show the sessions by type
+	// the container's own excuse is shown, which is the same or more
+	shown["chatstack_container_memory_excused"] = true
+	// only alerts use the first; panels show the sessions by type
+	shown["chatstack_label_check"], shown["chatstack_xmpp_sessions"] = true, true
 	shown["chatstack_volume_inodes"], shown["chatstack_volume_inodes_free"] = true, true // their ratio is shown
 	shown["chatstack_probe_abandoned"] = true                                            // the row of the target tells
-	shown["chatstack_container_resources_source"] = true                                 // the panels of memory and CPU are the same for both sources
+	// the panels of memory and CPU are the same for both sources
+	shown["chatstack_container_resources_source"] = true
 	// Alerts, the status page and check tell of these; the panel of the delivery time is drawn from the histogram's buckets.
-	for _, name := range []string{"broken_at", "consecutive_failures", "delivery_seconds_count", "delivery_seconds_sum", "last_delivered_timestamp_seconds", "last_delivery_seconds"} {
+	for _, name := range []string{
+		"broken_at", "consecutive_failures", "delivery_seconds_count", "delivery_seconds_sum", "last_delivered_timestamp_seconds",
+		"last_delivery_seconds",
+	} {
 		shown["chatstack_relay_"+name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.seen)) {
@@ -722,7 +743,8 @@ func join(lists ...map[string]shows) map[string]shows {
 
 func (s *site) faults() []fault {
 	const (
-		o, x, i, c, d, e = dashboards.Overview, dashboards.XMPP, dashboards.IRC, dashboards.Containers, dashboards.TLSDisks, dashboards.Exporter
+		o, x, i, c, d, e = dashboards.Overview, dashboards.XMPP, dashboards.IRC, dashboards.Containers,
+			dashboards.TLSDisks, dashboards.Exporter
 	)
 	nothing := func() {}
 	large := func() {
@@ -733,43 +755,65 @@ func (s *site) faults() []fault {
 		s.simulated(map[string]shows{i + "/Delivery time": above(0.1)}, "bridge/late"), // first, since it takes half of all messages
 		s.simulated(map[string]shows{i + "/Messages cross": below(1), i + "/Messages": of("outcome:lost", above(0))}, "bridge/frozen"),
 		s.simulated(join(
-			names(o, "Targets down", "Every target/A", "Every target/B", "Every target/C", "Every target/F", "Firing alerts", "Targets over time", "Critical alerts", "Warnings", "Error budget left",
+			names(o, "Targets down", "Every target/A", "Every target/B", "Every target/C", "Every target/F", "Firing alerts",
+				"Targets over time", "Critical alerts", "Warnings", "Error budget left",
 				"Availability, hour by hour", "Availability/A", "Availability/B"),
 			names(i, "Targets", "Targets down"),
-			map[string]shows{e + "/Since the last success": of("docs_search", above(5)), e + "/Failures by reason": of("prod", above(2)), e + "/Share of failed probes": of("docs_search", above(0.01))},
+			map[string]shows{
+				e + "/Since the last success": of("docs_search", above(5)),
+				e + "/Failures by reason":     of("prod", above(2)),
+				e + "/Share of failed probes": of("docs_search", above(0.01)),
+			},
 		), "docs_search/stopped", "irc_services/stopped"),
 		atOnce(
 			s.simulated(join(
 				names(x, "Failed logins per minute", "Failed logins", "Logins/B"), names(o, "Failed logins per minute"),
 			), "xmpp/auth_failures"),
-			fault{"a volume is filled, another one is lost, and a backup is made", func() {
-				s.write(s.backup, []byte("more data"))
-				s.write(filepath.Join(s.volume, "file"), make([]byte, 14<<20))
-				if err := os.Remove(s.lost); err != nil {
-					s.Fatal(err)
-				}
-			}, nothing, join(
-				names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used", "Size of the newest backup"), map[string]shows{d + "/Age of the newest backup": below(600)}, names(o, "Fullest volume"),
-			)},
+			fault{
+				"a volume is filled, another one is lost, and a backup is made",
+				func() {
+					s.write(s.backup, []byte("more data"))
+					s.write(filepath.Join(s.volume, "file"), make([]byte, 14<<20))
+					if err := os.Remove(s.lost); err != nil {
+						s.Fatal(err)
+					}
+				},
+				nothing,
+				join(
+					names(d, "Used", "Forecast for 7 days", "Readable", "Used over time", "Space/A", "Space/B", "Inodes used",
+						"Size of the newest backup"),
+					map[string]shows{d + "/Age of the newest backup": below(600)}, names(o, "Fullest volume"),
+				),
+			},
 		),
 		atOnce(
 			s.simulated(join(
 				names(x, "Modules in error", "Components", "Worst module by host", "Modules"), names(o, "Other problems/A"),
 			), "xmpp/module_error", "xmpp/component_disconnected"),
-			fault{"the volume grows", func() {
-				if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT, "size=32m,nr_inodes=2000"); err != nil {
-					s.Fatal(err)
-				}
-			}, nothing, names(d, "Space/C")},
+			fault{
+				"the volume grows",
+				func() {
+					if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT, "size=32m,nr_inodes=2000"); err != nil {
+						s.Fatal(err)
+					}
+				},
+				nothing,
+				names(d, "Space/C"),
+			},
 		),
 		atOnce(
 			s.simulated(join(
 				names(i, "Services linked", "Servers and operators/A"), names(e, "Dropped series", "Samples/B"),
 			), "irc_rpc/services_unlinked", "xmpp/bad_page"),
-			fault{"containers use much", large, nothing, join(
-				names(o, "Memory of the XMPP server", "Largest container"), names(c, "Memory", "Memory against the container's limit"),
-				map[string]shows{c + "/CPU": above(5)},
-			)},
+			fault{
+				"containers use much",
+				large,
+				nothing,
+				join(
+					names(o, "Memory of the XMPP server", "Largest container"), names(c, "Memory", "Memory against the container's limit"),
+					map[string]shows{c + "/CPU": above(5)},
+				),
+			},
 		),
 		atOnce(
 			s.simulated(join(
@@ -780,81 +824,144 @@ func (s *site) faults() []fault {
 			}, "identity/stopped", "plant_store/refuse_delete"),
 		),
 		s.simulated(map[string]shows{
-			i + "/Probe duration": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35), e + "/Probe duration": above(0.35),
+			i + "/Probe duration": above(0.35), i + "/Plant store": above(0.35), x + "/HTTP durations/B": above(0.35),
+			e + "/Probe duration": above(0.35),
 		}, "xmpp/slow", "plant_store/slow", "docs_search/slow"),
 		atOnce(
-			fault{"the volume turns read-only", func() {
-				if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY, "size=32m,nr_inodes=2000"); err != nil {
-					s.Fatal(err)
-				}
-			}, nothing, names(d, "Writable")},
-			fault{"the XMPP server is busy", func() { s.busy.Store(1000) }, func() { s.busy.Store(1) }, map[string]shows{
-				x + "/New connections/B": above(500), x + "/Storage/B": above(500), x + "/HTTP requests/A": above(500), x + "/Sessions/B": nil,
-			}},
-			fault{"a deploy", func() {
-				s.container("plant-store").Recreate(func(spec *simstack.ContainerSpec) {
-					spec.Image, spec.MemoryLimit, spec.DependsOn, spec.Restart = "chat/plant-store:2.0.0", 256<<20, "irc:service_healthy:false", "no"
-				})
-			}, nothing, join(
-				names(o, "Deploys/annotation"), names(x, "Deploys/annotation"), names(i, "Deploys/annotation"), names(d, "Deploys/annotation"), names(e, "Deploys/annotation"),
-				names(c, "Deploys/annotation", "Restarts and deploys/B", "Containers/A", "Containers/C", "Containers/D", "Dependencies"),
-			)},
+			fault{
+				"the volume turns read-only",
+				func() {
+					if err := syscall.Mount("dashboards", s.volume, "tmpfs", syscall.MS_REMOUNT|syscall.MS_RDONLY,
+						"size=32m,nr_inodes=2000"); err != nil {
+						s.Fatal(err)
+					}
+				},
+				nothing,
+				names(d, "Writable"),
+			},
+			fault{
+				"the XMPP server is busy",
+				func() { s.busy.Store(1000) },
+				func() { s.busy.Store(1) },
+				map[string]shows{
+					x + "/New connections/B": above(500), x + "/Storage/B": above(500), x + "/HTTP requests/A": above(500),
+					x + "/Sessions/B": nil,
+				},
+			},
+			fault{
+				"a deploy",
+				func() {
+					s.container("plant-store").Recreate(func(spec *simstack.ContainerSpec) {
+						spec.Image, spec.MemoryLimit, spec.DependsOn, spec.Restart = "chat/plant-store:2.0.0", 256<<20,
+							"irc:service_healthy:false", "no"
+					})
+				},
+				nothing,
+				join(
+					names(o, "Deploys/annotation"), names(x, "Deploys/annotation"), names(i, "Deploys/annotation"),
+					names(d, "Deploys/annotation"), names(e, "Deploys/annotation"),
+					names(c, "Deploys/annotation", "Restarts and deploys/B", "Containers/A", "Containers/C",
+						"Containers/D", "Dependencies"),
+				),
+			},
 		),
 		s.simulated(join(
-			names(x, "Targets", "Sessions", "New connections", "Messages and presence", "Storage", "Memory", "CPU", "File descriptors", "HTTP requests/A", "HTTP durations/A"),
+			names(x, "Targets", "Sessions", "New connections", "Messages and presence", "Storage", "Memory", "CPU", "File descriptors",
+				"HTTP requests/A", "HTTP durations/A"),
 		), "xmpp/stopped"),
 		s.simulated(join(
-			names(d, "Days left", "Days left over time", "Certificate verifies", "Serves the certificate in its file"), map[string]shows{o + "/Next certificate to expire": below(0)}, names(e, "Overruns"),
+			names(d, "Days left", "Days left over time", "Certificate verifies", "Serves the certificate in its file"),
+			map[string]shows{o + "/Next certificate to expire": below(0)}, names(e, "Overruns"),
 		), "irc_tls/expired_certificate", "docs_search/hang"),
-		{"containers go wrong", func() {
-			s.container("docs").Stop()
-			s.container("web-irc").OOM()
-			s.container("irc-services").OOMChild()
-			s.container("irc").Restart()
-			s.turn(true, "docker/unhealthy")()
-		}, func() {
-			s.container("docs").Start()
-			s.turn(false, "docker/unhealthy")()
-		}, join(
-			names(o, "Containers down", "Containers unhealthy", "Most restarts in 10 minutes", "Restarts/annotation"),
-			names(c, "Container problems over time", "Container problems/A", "Container problems/C", "Container problems/D", "Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Containers/F", "Containers/G", "Containers/H", "Restarts/annotation"),
-			names(x, "Restarts/annotation"), names(i, "Restarts/annotation"), names(d, "Restarts/annotation"), names(e, "Restarts/annotation"),
-		)},
-		{"statistics are forbidden, and there is maintenance", func() {
-			s.turn(true, "docker/forbidden_stats")()
-			s.maintain("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
-		}, func() {
-			s.turn(false, "docker/forbidden_stats")()
-			s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
-		}, join(
-			names(c, "Docker Engine API", "Maintenance", "Network", "CPU/A", "Container problems/E"), names(o, "Every target/E"),
-			map[string]shows{o + "/Held back/A": lists("docs", "data", "certificate", "volume", "failed logins")},
-		)},
-		{"a problem is held back, and a container is removed", func() {
-			s.maintain("target/xmpp_status", "target/docs_search")
-			s.turn(true, "xmpp/component_disconnected", "docs_search/stopped")()
-			s.container("web-irc").Remove()
-		}, func() {
-			s.turn(false, "xmpp/component_disconnected", "docs_search/stopped")()
-			s.endMaintenance("target/xmpp_status", "target/docs_search")
-		}, join(names(o, "Other problems/B"), map[string]shows{o + "/Held back/B": lists("docs_search")}, names(c, "Container problems/B"))},
+		{
+			"containers go wrong",
+			func() {
+				s.container("docs").Stop()
+				s.container("web-irc").OOM()
+				s.container("irc-services").OOMChild()
+				s.container("irc").Restart()
+				s.turn(true, "docker/unhealthy")()
+			},
+			func() {
+				s.container("docs").Start()
+				s.turn(false, "docker/unhealthy")()
+			},
+			join(
+				names(o, "Containers down", "Containers unhealthy", "Most restarts in 10 minutes", "Restarts/annotation"),
+				names(c, "Container problems over time", "Container problems/A", "Container problems/C", "Container problems/D",
+					"Restarts in 10 minutes", "Restarts and deploys/A", "Out of memory", "Containers/B", "Containers/F", "Containers/G",
+					"Containers/H", "Restarts/annotation"),
+				names(x, "Restarts/annotation"), names(i, "Restarts/annotation"), names(d, "Restarts/annotation"),
+				names(e, "Restarts/annotation"),
+			),
+		},
+		{
+			"statistics are forbidden, and there is maintenance",
+			func() {
+				s.turn(true, "docker/forbidden_stats")()
+				s.maintain("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
+			},
+			func() {
+				s.turn(false, "docker/forbidden_stats")()
+				s.endMaintenance("container/docs", "target/data", "target/irc_tls", "target/irc_rpc", "target/xmpp_metrics")
+			},
+			join(
+				names(c, "Docker Engine API", "Maintenance", "Network", "CPU/A", "Container problems/E"), names(o, "Every target/E"),
+				map[string]shows{o + "/Held back/A": lists("docs", "data", "certificate", "volume", "failed logins")},
+			),
+		},
+		{
+			"a problem is held back, and a container is removed",
+			func() {
+				s.maintain("target/xmpp_status", "target/docs_search")
+				s.turn(true, "xmpp/component_disconnected", "docs_search/stopped")()
+				s.container("web-irc").Remove()
+			},
+			func() {
+				s.turn(false, "xmpp/component_disconnected", "docs_search/stopped")()
+				s.endMaintenance("target/xmpp_status", "target/docs_search")
+			},
+			join(names(o, "Other problems/B"), map[string]shows{o + "/Held back/B": lists("docs_search")},
+				names(c, "Container problems/B")),
+		},
 		atOnce(
-			fault{"a container has done its work", func() { s.container("docs").Die(0) }, nothing, names(c, "Containers/E")},
-			fault{"a configuration that is wrong", func() { s.exporter.Reconfigure("poll: {interval: never}\n") }, func() { s.exporter.Reconfigure(s.config) }, names(e, "Configuration")},
+			fault{
+				"a container has done its work",
+				func() { s.container("docs").Die(0) },
+				nothing,
+				names(c, "Containers/E"),
+			},
+			fault{
+				"a configuration that is wrong",
+				func() { s.exporter.Reconfigure("poll: {interval: never}\n") },
+				func() { s.exporter.Reconfigure(s.config) },
+				names(e, "Configuration"),
+			},
 		),
-		{"another configuration", func() {
-			s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
-				"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")
-		}, nothing, join(
-			names(o, "Every target/D", "Every target/G", "Availability/C"), names(e, "Configuration loaded", "Placeholder secrets", "Rules out of date", "Rules"),
-		)},
+		{
+			"another configuration",
+			func() {
+				s.exporter.Reconfigure(strings.Replace(s.config, "poll_stalled: {after: 25s}", "poll_stalled: {after: 26s}", 1) +
+					"  - {kind: http, name: another, url: '" + s.stack.ControlURL() + "', token: change_me}\n")
+			},
+			nothing,
+			join(
+				names(o, "Every target/D", "Every target/G", "Availability/C"),
+				names(e, "Configuration loaded", "Placeholder secrets", "Rules out of date", "Rules"),
+			),
+		},
 		s.simulated(map[string]shows{i + "/Sessions": below(1)}, "bridge/kicked"),
-		{"the exporters hang", func() { s.exporter.Hang(); s.other.Hang() }, func() { s.exporter.Resume(); s.other.Resume() }, join(
-			map[string]shows{e + "/Poll loop heartbeat": above(13), e + "/Scrape duration": above(0.8)},
-			names(e, "Scraped", "Version", "Samples/A", "Since the last probe", "Clock skew", "Memory", "CPU", "Goroutines"),
-			names(x, "HTTP requests/B"),
-			names(o, "Exporter starts/annotation"), names(x, "Exporter starts/annotation"), names(i, "Exporter starts/annotation"),
-			names(c, "Exporter starts/annotation"), names(d, "Exporter starts/annotation"), names(e, "Exporter starts/annotation"),
-		)},
+		{
+			"the exporters hang",
+			func() { s.exporter.Hang(); s.other.Hang() },
+			func() { s.exporter.Resume(); s.other.Resume() },
+			join(
+				map[string]shows{e + "/Poll loop heartbeat": above(13), e + "/Scrape duration": above(0.8)},
+				names(e, "Scraped", "Version", "Samples/A", "Since the last probe", "Clock skew", "Memory", "CPU", "Goroutines"),
+				names(x, "HTTP requests/B"),
+				names(o, "Exporter starts/annotation"), names(x, "Exporter starts/annotation"), names(i, "Exporter starts/annotation"),
+				names(c, "Exporter starts/annotation"), names(d, "Exporter starts/annotation"), names(e, "Exporter starts/annotation"),
+			),
+		},
 	}
 }

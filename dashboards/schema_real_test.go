@@ -13,7 +13,8 @@ import (
 // validate holds a file against the schema that is made of the types that Grafana publishes.
 func validate(t *testing.T, file string) (string, error) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../.ci/tools/jv/go.mod", "jv", "../.ci/tools/grafana-schema/schema.json", file).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "tool", "-modfile=../.ci/tools/jv/go.mod",
+		"jv", "../.ci/tools/grafana-schema/schema.json", file).CombinedOutput()
 	return string(out), err
 }
 

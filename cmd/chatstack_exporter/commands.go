@@ -50,27 +50,61 @@ var commands = []struct {
 	uses       []string
 	file       bool // the configuration may also be given as an argument
 }{
-	{serve, "Poll the stack; serve its metrics, a status page and the runbooks of the alerts. The default.", []string{configFile, pollFlags, webFlags, logFlags}, false},
-	{demo, "Run against a simulated stack; switch its faults on at http://127.0.0.1:9656/.", []string{pollFlags, webFlags, logFlags}, false},
-	{check, "Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.", []string{configFile, pollFlags}, true},
 	{
-		checkConfig, "Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.",
+		serve,
+		"Poll the stack; serve its metrics, a status page and the runbooks of the alerts. The default.",
+		[]string{configFile, pollFlags, webFlags, logFlags},
+		false,
+	},
+	{
+		demo,
+		"Run against a simulated stack; switch its faults on at http://127.0.0.1:9656/.",
+		[]string{pollFlags, webFlags, logFlags},
+		false,
+	},
+	{
+		check,
+		"Probe every target once; print what is wrong and what to do. Exit 1 if a target is down.",
+		[]string{configFile, pollFlags},
+		true,
+	},
+	{
+		checkConfig,
+		"Validate the configuration, the web configuration and the state file's location; print every error with file, line and key.",
 		[]string{configFile, pollFlags, webConfigFile},
 		true,
 	},
 	{
-		initial, "Look for a stack in Docker or on this machine, write a first configuration with it to FILE, and check it. Overwrites nothing.",
+		initial,
+		"Look for a stack in Docker or on this machine, write a first configuration with it to FILE, and check it. Overwrites nothing.",
 		[]string{configFile, pollFlags},
 		true,
 	},
-	{rules, "Print the alert rules with the configured thresholds, as a Prometheus rule file.", []string{configFile}, true},
 	{
-		drill, "Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. Exit 1 if nobody is notified.",
+		rules,
+		"Print the alert rules with the configured thresholds, as a Prometheus rule file.",
+		[]string{configFile},
+		true,
+	},
+	{
+		drill,
+		"Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. " +
+			"Exit 1 if nobody is notified.",
 		[]string{configFile, listenAddress},
 		false,
 	},
-	{healthcheck, "Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.", []string{listenAddress}, false},
-	{show, "Print the version.", nil, false},
+	{
+		healthcheck,
+		"Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.",
+		[]string{listenAddress},
+		false,
+	},
+	{
+		show,
+		"Print the version.",
+		nil,
+		false,
+	},
 }
 
 // commandLine has the values of all flags.
@@ -94,10 +128,12 @@ type commandLine struct {
 
 func newCommandLine() *commandLine {
 	c := &commandLine{
-		app:      kingpin.New("chatstack_exporter", "Monitors a self-hosted chat stack (Prosody, UnrealIRCd, Atheme, Docker) and serves metrics for Prometheus."),
-		interval: durationFlag{name: "--poll.interval"}, timeout: durationFlag{name: "--poll.timeout"},
-		web:     map[string]*toolkit.FlagConfig{},
-		logging: promslog.Config{Level: promslog.NewLevel(), Format: promslog.NewFormat()},
+		app: kingpin.New("chatstack_exporter",
+			"Monitors a self-hosted chat stack (Prosody, UnrealIRCd, Atheme, Docker) and serves metrics for Prometheus."),
+		interval: durationFlag{name: "--poll.interval"},
+		timeout:  durationFlag{name: "--poll.timeout"},
+		web:      map[string]*toolkit.FlagConfig{},
+		logging:  promslog.Config{Level: promslog.NewLevel(), Format: promslog.NewFormat()},
 	}
 	c.app.Version(version.Print("chatstack_exporter"))
 	c.app.HelpFlag.Short('h')
@@ -123,9 +159,11 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	switch name {
 	case check:
 		output()
-		cmd.Flag("write", "Also send what the running exporter would send: one message each way over the bridge. Canaries are never created.").BoolVar(&c.write)
+		cmd.Flag("write", "Also send what the running exporter would send: one message each way over the bridge. "+
+			"Canaries are never created.").BoolVar(&c.write)
 	case checkConfig:
-		cmd.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").BoolVar(&c.withoutSecrets)
+		cmd.Flag("without-secrets", "Skip the files of secrets and the state file, for users who may not read them.").
+			BoolVar(&c.withoutSecrets)
 	case initial:
 		cmd.Flag("project", "Compose project of the stack. Default: the one with the most chat services.").StringVar(&c.initial.Project)
 		cmd.Flag("domain", "Virtual host of the XMPP server, such as chat.example.org.").StringVar(&c.initial.Domain)
@@ -136,8 +174,10 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
 		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
-		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").StringVar(&c.drill.Exporter)
-		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").EnumVar(&c.drill.Severity, "none", "warning", "critical")
+		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
+			StringVar(&c.drill.Exporter)
+		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").
+			EnumVar(&c.drill.Severity, "none", "warning", "critical")
 		cmd.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&c.drill.Yes)
 		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
 		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
@@ -157,9 +197,12 @@ func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []stri
 	cmd.Flag("poll.interval", "Time between two probes of a target, at least 1s; overrides the configuration.").SetValue(&c.interval)
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
 	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
-	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
-	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).SetValue(c.logging.Level)
-	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).SetValue(c.logging.Format)
+	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, "+
+		"forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
+	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).
+		SetValue(c.logging.Level)
+	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).
+		SetValue(c.logging.Format)
 	for _, flag := range cmd.Model().Flags[len(own):] {
 		if !slices.ContainsFunc(uses, func(use string) bool {
 			return use == flag.Name || strings.HasSuffix(use, ".") && strings.HasPrefix(flag.Name, use)

@@ -108,9 +108,19 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 
 func (c *commandLine) options(command string) app.Options {
 	return app.Options{
-		ConfigFile: c.existingFile(), Lookup: os.LookupEnv, Environ: os.Environ, DockerSocket: dockerSocket, MountInfo: "/proc/self/mountinfo",
-		RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv), Interval: c.interval.value.Std(), Timeout: c.timeout.value.Std(),
-		Web: c.web[command], Log: promslog.New(&c.logging), EnableLifecycle: c.lifecycle, CheckWrites: c.write, WithoutSecrets: c.withoutSecrets,
+		ConfigFile:       c.existingFile(),
+		Lookup:           os.LookupEnv,
+		Environ:          os.Environ,
+		DockerSocket:     dockerSocket,
+		MountInfo:        "/proc/self/mountinfo",
+		RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv),
+		Interval:         c.interval.value.Std(),
+		Timeout:          c.timeout.value.Std(),
+		Web:              c.web[command],
+		Log:              promslog.New(&c.logging),
+		EnableLifecycle:  c.lifecycle,
+		CheckWrites:      c.write,
+		WithoutSecrets:   c.withoutSecrets,
 	}
 }
 

@@ -69,11 +69,21 @@ func works(name, format string, args ...any) Step {
 }
 
 func wrong(name, hint, format string, args ...any) Step {
-	return Step{Name: name, State: Wrong, Hint: hint, Error: fmt.Sprintf(format, args...)}
+	return Step{
+		Name:  name,
+		State: Wrong,
+		Hint:  hint,
+		Error: fmt.Sprintf(format, args...),
+	}
 }
 
 func unknown(name, hint, format string, args ...any) Step {
-	return Step{Name: name, State: Unknown, Hint: hint, Error: fmt.Sprintf(format, args...)}
+	return Step{
+		Name:  name,
+		State: Unknown,
+		Hint:  hint,
+		Error: fmt.Sprintf(format, args...),
+	}
 }
 
 // refused is a step whose request failed.

@@ -68,7 +68,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*exc
 		}
 		switch answer.Status {
 		case http.StatusUnauthorized:
-			err = err.WithHint(fmt.Sprintf("set DRILL_%[1]s_TOKEN_FILE, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD_FILE", strings.ToUpper(c.Name)))
+			err = err.WithHint(fmt.Sprintf("set DRILL_%[1]s_TOKEN_FILE, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD_FILE",
+				strings.ToUpper(c.Name)))
 		case http.StatusNotFound:
 			err = err.WithHint("the URL is not that of " + c.Name + ": with a path prefix, write it into the URL")
 		}
@@ -106,7 +107,8 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, into an
 		return err
 	}
 	if err := json.Unmarshal(answer.Body, into); err != nil {
-		return failure.Errorf(failure.Malformed, "GET %s: the answer is not the JSON of %s: %w", exchange.PrintableURL(c.Settings.URL+path), c.Name, err).
+		return failure.Errorf(failure.Malformed, "GET %s: the answer is not the JSON of %s: %w",
+			exchange.PrintableURL(c.Settings.URL+path), c.Name, err).
 			WithHint("the URL is not that of " + c.Name)
 	}
 	return nil
@@ -164,7 +166,8 @@ func (p *Path) askExporter(ctx context.Context, f *Facts) error {
 	f.Exporter.see(ahead, answer)
 	build := buildInfo.FindSubmatch(answer.Body)
 	if build == nil {
-		return failure.Errorf(failure.Mismatch, "%s/metrics is not the page of a chatstack_exporter", f.Exporter.URL).WithHint("give --exporter the address of the exporter")
+		return failure.Errorf(failure.Mismatch, "%s/metrics is not the page of a chatstack_exporter", f.Exporter.URL).
+			WithHint("give --exporter the address of the exporter")
 	}
 	f.Exporter.Version = string(build[1])
 	for _, found := range rulesInfo.FindAllSubmatch(answer.Body, -1) {
@@ -205,7 +208,14 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	for _, ask := range []struct {
 		path string
 		into any
-	}{{"status/buildinfo", &build}, {"status/runtimeinfo", &runtime}, {"status/config", &config}, {"targets?state=active", &targets}, {"rules", &groups}, {"alertmanagers", &known}} {
+	}{
+		{"status/buildinfo", &build},
+		{"status/runtimeinfo", &runtime},
+		{"status/config", &config},
+		{"targets?state=active", &targets},
+		{"rules", &groups},
+		{"alertmanagers", &known},
+	} {
 		if err := c.data(ctx, ask.path, nil, ask.into); err != nil {
 			return err
 		}
@@ -364,7 +374,15 @@ func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers [
 	}
 	// The exporter's clock may be another one.
 	until := time.Now().Add(f.Lasts(severity))
-	return &Plan{Facts: f, ID: started.Drill.ID, Receivers: receivers, Raised: begun, Took: time.Since(begun), Until: until, Before: before}, nil
+	return &Plan{
+		Facts:     f,
+		ID:        started.Drill.ID,
+		Receivers: receivers,
+		Raised:    begun,
+		Took:      time.Since(begun),
+		Until:     until,
+		Before:    before,
+	}, nil
 }
 
 func withRaiseHint(err error) error {
@@ -444,14 +462,16 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 			o.Alert = a
 		}
 	}
-	err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts", nil, &o.Alerts), p.Alertmanager.get(ctx, "/api/v2/silences", nil, &o.Silences))
+	err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts", nil, &o.Alerts),
+		p.Alertmanager.get(ctx, "/api/v2/silences", nil, &o.Silences))
 	if received := o.received(plan.ID); received != nil {
 		var groups []AlertGroup
 		names := received.receivers()
 		for i, name := range names {
 			names[i] = regexp.QuoteMeta(name)
 		}
-		err = errors.Join(err, p.Alertmanager.get(ctx, "/api/v2/alerts/groups", url.Values{"receiver": {"^(" + strings.Join(names, "|") + ")$"}}, &groups))
+		err = errors.Join(err,
+			p.Alertmanager.get(ctx, "/api/v2/alerts/groups", url.Values{"receiver": {"^(" + strings.Join(names, "|") + ")$"}}, &groups))
 		o.Groups = slices.DeleteFunc(groups, func(g AlertGroup) bool {
 			return !slices.ContainsFunc(g.Alerts, func(a Received) bool { return a.Labels["id"] == plan.ID })
 		})

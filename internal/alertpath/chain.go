@@ -207,14 +207,18 @@ func (s *Silence) silences(labels map[string]string) bool {
 
 // Chain judges each step that needs no drill. Steps that cannot be judged, because one before them is wrong, are left out.
 func Chain(f *Facts) []Step {
-	steps := []Step{f.server(StepExporter, &f.Exporter), f.server(StepPrometheus, &f.Prometheus), f.server(StepAlertmanager, &f.Alertmanager), f.clocks()}
+	steps := []Step{
+		f.server(StepExporter, &f.Exporter), f.server(StepPrometheus, &f.Prometheus),
+		f.server(StepAlertmanager, &f.Alertmanager), f.clocks(),
+	}
 	if f.Prometheus.Err != nil {
 		return steps
 	}
 	steps = append(steps, f.scrape(), f.labels())
 	steps = append(steps, f.rules()...)
 	if len(f.Known) == 0 {
-		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus", "Prometheus knows no Alertmanager"))
+		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus",
+			"Prometheus knows no Alertmanager"))
 	}
 	if f.Alertmanager.Err != nil || f.rule("Watchdog") == nil {
 		return append(steps, works(StepSending, "Prometheus sends to %s", strings.Join(f.Known, ", ")))
@@ -261,7 +265,8 @@ func (f *Facts) clocks() Step {
 		return unknown(StepClocks, "", "fewer than two servers show their time")
 	}
 	if apart := last.Ahead - first.Ahead; apart > f.Clocks {
-		return wrong(StepClocks, "run timedatectl on their machines, and have NTP set both clocks", "the clock of %s is %s ahead of the clock of %s; the limit is %s",
+		return wrong(StepClocks, "run timedatectl on their machines, and have NTP set both clocks",
+			"the clock of %s is %s ahead of the clock of %s; the limit is %s",
 			nameOf[last], spell(apart), nameOf[first], spell(f.Clocks))
 	}
 	return works(StepClocks, "the clocks of %s agree to %s", strings.Join(names, ", "), spell(max(time.Second, last.Ahead-first.Ahead)))
@@ -281,10 +286,12 @@ func (f *Facts) scrape() Step {
 		}
 		if len(jobs) > 0 {
 			found := slices.Sorted(maps.Keys(jobs))
-			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in exporter.yaml, and deploy the output of `chatstack_exporter rules`", f.Job),
+			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in exporter.yaml, "+
+				"and deploy the output of `chatstack_exporter rules`", f.Job),
 				"Prometheus scrapes the exporter as job %s, but the rules expect %q", quoted(found), f.Job)
 		}
-		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus", "Prometheus has no target of the job %q", f.Job)
+		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus",
+			"Prometheus has no target of the job %q", f.Job)
 	}
 	var up, down, untried []string
 	interval := time.Duration(0)
@@ -301,13 +308,17 @@ func (f *Facts) scrape() Step {
 	}
 	switch {
 	case len(up)+len(down) == 0:
-		return unknown(StepScrape, "wait for the first scrape, and try again", "Prometheus has not scraped %s yet", strings.Join(untried, ", "))
+		return unknown(StepScrape, "wait for the first scrape, and try again",
+			"Prometheus has not scraped %s yet", strings.Join(untried, ", "))
 	case len(up) == 0:
-		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job", "Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
+		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job",
+			"Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
 	case !slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job }):
-		return wrong(StepScrape, "correct the address in the job", "what Prometheus scrapes at %s is not a chatstack_exporter", strings.Join(up, ", "))
+		return wrong(StepScrape, "correct the address in the job", "what Prometheus scrapes at %s is not a chatstack_exporter",
+			strings.Join(up, ", "))
 	case interval > f.Lookback:
-		return wrong(StepScrape, "set scrape_interval: 30s in the job", "Prometheus scrapes the exporter every %s; the rules need a scrape every %s", spell(interval), spell(f.Lookback))
+		return wrong(StepScrape, "set scrape_interval: 30s in the job",
+			"Prometheus scrapes the exporter every %s; the rules need a scrape every %s", spell(interval), spell(f.Lookback))
 	}
 	step := works(StepScrape, "Prometheus scrapes %s every %s", strings.Join(up, ", "), spell(interval))
 	if len(down) > 0 {
@@ -328,7 +339,8 @@ func (f *Facts) labels() Step {
 	}
 	for _, scrape := range f.Setup.Scrapes {
 		if scrape.Job == f.Job && !scrape.HonorLabels {
-			return wrong(StepLabels, hint, "the job %s lacks honor_labels: true; a label of the exporter is lost as soon as a target has the same one", f.Job)
+			return wrong(StepLabels, hint,
+				"the job %s lacks honor_labels: true; a label of the exporter is lost as soon as a target has the same one", f.Job)
 		}
 	}
 	if len(f.LabelChecks) == 0 {
@@ -368,7 +380,8 @@ var expectedChecksum = regexp.MustCompile(`chatstack_rules_info\{checksum!="([0-
 func (f *Facts) rules() []Step {
 	groups := f.ourGroups()
 	if len(groups) == 0 {
-		step := wrong(StepRules, "add alerts/chatstack.rules.yml to rule_files in prometheus.yml, and reload Prometheus", "Prometheus has not loaded the alert rules")
+		step := wrong(StepRules, "add alerts/chatstack.rules.yml to rule_files in prometheus.yml, and reload Prometheus",
+			"Prometheus has not loaded the alert rules")
 		if len(f.Setup.RuleFiles) > 0 {
 			step = step.note("its rule_files: %s", strings.Join(f.Setup.RuleFiles, ", "))
 		}
@@ -397,13 +410,15 @@ func (f *Facts) rules() []Step {
 	have := slices.Sorted(maps.Keys(loaded))
 	switch {
 	case len(have) > 1:
-		steps = append(steps, wrong(StepVersion, "remove the older file from rule_files", "two versions of the rules are loaded: %s", strings.Join(have, ", ")))
+		steps = append(steps, wrong(StepVersion, "remove the older file from rule_files", "two versions of the rules are loaded: %s",
+			strings.Join(have, ", ")))
 	case len(have) == 0 || len(f.Checksums) == 0:
 		steps = append(steps, unknown(StepVersion, "", "the checksums of the rules and of the exporter cannot be compared"))
 	case len(f.Checksums) == 1 && f.Checksums[0] == have[0]:
 		steps = append(steps, works(StepVersion, "the rules match the exporter's configuration (%s)", have[0]))
 	default:
-		steps = append(steps, wrong(StepVersion, deploy, "the rules (%s) do not match the exporter's configuration (%s)", have[0], strings.Join(f.Checksums, ", ")))
+		steps = append(steps, wrong(StepVersion, deploy, "the rules (%s) do not match the exporter's configuration (%s)",
+			have[0], strings.Join(f.Checksums, ", ")))
 	}
 	return append(steps, f.evaluation(groups))
 }
@@ -413,11 +428,14 @@ func (f *Facts) evaluation(groups []Group) Step {
 	for _, g := range groups {
 		for _, r := range g.Rules {
 			if r.Health == "err" {
-				return wrong(StepEvaluation, "load the rules as `chatstack_exporter rules` prints them; if the series clash, remove one of the two scrapes", "the rule %s fails: %s", r.Name, r.LastError)
+				return wrong(StepEvaluation,
+					"load the rules as `chatstack_exporter rules` prints them; if the series clash, remove one of the two scrapes",
+					"the rule %s fails: %s", r.Name, r.LastError)
 			}
 		}
 		if g.LastEvaluation.IsZero() || g.LastEvaluation.Year() < 2000 {
-			return unknown(StepEvaluation, "wait for the first evaluation, and try again", "the group %s has not been evaluated yet", g.Name)
+			return unknown(StepEvaluation, "wait for the first evaluation, and try again",
+				"the group %s has not been evaluated yet", g.Name)
 		}
 		if oldest.IsZero() || g.LastEvaluation.Before(oldest) {
 			oldest = g.LastEvaluation
@@ -425,7 +443,8 @@ func (f *Facts) evaluation(groups []Group) Step {
 		interval = max(interval, seconds(g.Interval))
 	}
 	if ago := f.Now.Add(f.Prometheus.Ahead).Sub(oldest); ago > 3*interval+5*time.Second {
-		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space", "the rules were last evaluated %s ago; they should be every %s", spell(ago), spell(interval))
+		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space",
+			"the rules were last evaluated %s ago; they should be every %s", spell(ago), spell(interval))
 	}
 	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", spell(interval))
 }
@@ -471,7 +490,8 @@ func (f *Facts) sending() Step {
 		errors += n
 	}
 	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
-	hint := "name the address of " + f.Alertmanager.URL + ", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml, and reload Prometheus"
+	hint := "name the address of " + f.Alertmanager.URL +
+		", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml, and reload Prometheus"
 	if f.clocks().State == Wrong {
 		hint = "first set the clocks; Alertmanager drops alerts that end in its past"
 	}
@@ -510,7 +530,8 @@ func (f *Facts) watchdog() Step {
 	const hint = "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch"
 	switch {
 	case len(served)+len(ordinary) == 0:
-		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, which notifies nobody", quoted(arrived.receivers()))
+		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, which notifies nobody",
+			quoted(arrived.receivers()))
 	case len(served) == 0:
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
@@ -586,14 +607,16 @@ func NotRaised(blocked []string) Step {
 // nil if the drill would not.
 func (f *Facts) Unconfirmed(severity string) *Step {
 	if f.routing == nil {
-		step := wrong(StepRaise, "add --yes to confirm that real telephones may ring", "no test alert was raised: Alertmanager's configuration cannot be read: %v", f.routingErr)
+		step := wrong(StepRaise, "add --yes to confirm that real telephones may ring",
+			"no test alert was raised: Alertmanager's configuration cannot be read: %v", f.routingErr)
 		return &step
 	}
 	rung := f.rung(severity)
 	if len(rung) == 0 {
 		return nil
 	}
-	step := wrong(StepRaise, "add a route for drills: deploy/alertmanager/README.md, Drill; or add --yes to confirm that their telephones may ring",
+	step := wrong(StepRaise,
+		"add a route for drills: deploy/alertmanager/README.md, Drill; or add --yes to confirm that their telephones may ring",
 		"no test alert was raised: it would notify %s, as real problems do", quoted(rung))
 	return &step
 }
@@ -656,7 +679,8 @@ func (f *Facts) drillLabels(severity string) map[string]string {
 func (r *routing) judge(receivers, wanted []string, labels map[string]string) Step {
 	missing := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(receivers, name) })
 	if len(missing) > 0 {
-		return wrong(StepRoute, fmt.Sprintf("compare with `amtool config routes test %s`", matchersOf(labels)), "the alert goes to %s, and not to %s", quoted(receivers), quoted(missing))
+		return wrong(StepRoute, fmt.Sprintf("compare with `amtool config routes test %s`", matchersOf(labels)),
+			"the alert goes to %s, and not to %s", quoted(receivers), quoted(missing))
 	}
 	var served, nowhere []string
 	for _, name := range receivers {

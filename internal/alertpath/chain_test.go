@@ -15,23 +15,51 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func soundFacts(t *testing.T) *Facts {
 	t.Helper()
 	f := &Facts{
-		Expected: Expected{Job: "chatstack_exporter", Lookback: 2 * time.Minute, Clocks: time.Minute, LabelCheck: map[string]string{"target": "ours"}, Drill: "ChatstackDrill"},
-		Now:      noon, Exporter: Server{URL: "http://e", Version: "1", ClockKnown: true}, Prometheus: Server{URL: "http://p", ClockKnown: true, Ahead: time.Second},
+		Expected: Expected{
+			Job:        "chatstack_exporter",
+			Lookback:   2 * time.Minute,
+			Clocks:     time.Minute,
+			LabelCheck: map[string]string{"target": "ours"},
+			Drill:      "ChatstackDrill",
+		},
+		Now:          noon,
+		Exporter:     Server{URL: "http://e", Version: "1", ClockKnown: true},
+		Prometheus:   Server{URL: "http://p", ClockKnown: true, Ahead: time.Second},
 		Alertmanager: Server{URL: "http://a", ClockKnown: true},
 		Checksums:    []string{"abcd"},
-		Targets:      []Target{{Labels: map[string]string{"job": "chatstack_exporter"}, ScrapeURL: "http://e/metrics", Health: "up", Interval: "30s"}},
-		Builds:       []map[string]string{{"job": "chatstack_exporter"}}, LabelChecks: []map[string]string{{"target": "ours"}},
-		Known: []string{"http://a/api/v2/alerts"}, routing: shippedRouting(t, "alertmanager.yml"),
-		Alerts: []Received{receivedBy(map[string]string{"alertname": "Watchdog", "stack": "chat", "severity": "none"}, "heartbeat")},
+		Targets: []Target{{
+			Labels:    map[string]string{"job": "chatstack_exporter"},
+			ScrapeURL: "http://e/metrics",
+			Health:    "up",
+			Interval:  "30s",
+		}},
+		Builds:      []map[string]string{{"job": "chatstack_exporter"}},
+		LabelChecks: []map[string]string{{"target": "ours"}},
+		Known:       []string{"http://a/api/v2/alerts"},
+		routing:     shippedRouting(t, "alertmanager.yml"),
+		Alerts:      []Received{receivedBy(map[string]string{"alertname": "Watchdog", "stack": "chat", "severity": "none"}, "heartbeat")},
 	}
 	rule := func(name, query string) Rule {
-		return Rule{Name: name, Type: "alerting", Query: query, Labels: map[string]string{"stack": "chat"}, Health: "ok"}
+		return Rule{
+			Name:   name,
+			Type:   "alerting",
+			Query:  query,
+			Labels: map[string]string{"stack": "chat"},
+			Health: "ok",
+		}
 	}
 	watchdog := rule("Watchdog", "vector(1)")
 	watchdog.Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
-	f.Groups = []Group{{Name: "chatstack", File: "chatstack.rules.yml", Interval: 30, LastEvaluation: noon.Add(-20 * time.Second), Rules: []Rule{
-		rule("ChatstackDrill", "chatstack_drill == 1"), rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`), watchdog,
-	}}}
+	f.Groups = []Group{{
+		Name:           "chatstack",
+		File:           "chatstack.rules.yml",
+		Interval:       30,
+		LastEvaluation: noon.Add(-20 * time.Second),
+		Rules: []Rule{
+			rule("ChatstackDrill", "chatstack_drill == 1"),
+			rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`), watchdog,
+		},
+	}}
 	return f
 }
 
@@ -79,58 +107,327 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		says  string
 		hint  string
 	}{
-		{"exporter refuses", func(f *Facts) { f.Exporter.Err = failure.Errorf(failure.Refused, "refused").WithHint("start it") }, StepExporter, Wrong, "refused", "start it"},
-		{"Prometheus refuses", func(f *Facts) { f.Prometheus.Err = errors.New("refused") }, StepPrometheus, Wrong, "refused", ""},
-		{"Alertmanager refuses", func(f *Facts) { f.Alertmanager.Err = errors.New("refused") }, StepAlertmanager, Wrong, "refused", ""},
-		{"exporter's clock", func(f *Facts) { f.Exporter.Ahead = -time.Hour }, StepClocks, Wrong, "Prometheus is 1h0m1s ahead of the clock of the exporter", "timedatectl"},
-		{"one clock", func(f *Facts) { f.Exporter.ClockKnown, f.Prometheus.ClockKnown = false, false }, StepClocks, Unknown, "fewer than two", ""},
-		{"a second is no fault", func(f *Facts) { f.Alertmanager.Ahead = time.Minute }, StepClocks, Works, "agree to 1m", ""},
-		{"other job", func(f *Facts) { f.Targets, f.Builds = nil, []map[string]string{{"job": "x"}} }, StepScrape, Wrong, `job "x"`, "job_name: chatstack_exporter"},
-		{"no target", func(f *Facts) { f.Targets, f.Builds = nil, nil }, StepScrape, Wrong, "no target", "scrape.yml"},
-		{"target down", func(f *Facts) { f.Targets[0].Health, f.Targets[0].LastError = "down", "status 401" }, StepScrape, Wrong, "status 401", "credentials"},
-		{"not scraped yet", func(f *Facts) { f.Targets[0].Health = "unknown" }, StepScrape, Unknown, "not scraped", "wait"},
-		{"something else", func(f *Facts) { f.Builds = nil }, StepScrape, Wrong, "not a chatstack_exporter", "address"},
-		{"too seldom", func(f *Facts) { f.Targets[0].Interval = "5m" }, StepScrape, Wrong, "every 5m", "scrape_interval: 30s"},
-		{"label overwritten", func(f *Facts) { f.LabelChecks[0] = map[string]string{"target": "x"} }, StepLabels, Wrong, `target with "x"`, "honor_labels: true"},
-		{"no label check", func(f *Facts) { f.LabelChecks = nil }, StepLabels, Unknown, "no chatstack_label_check", "scrape"},
-		{"no rules", func(f *Facts) { f.Groups = nil }, StepRules, Wrong, "not loaded", "rule_files"},
-		{"rules of others", func(f *Facts) {
-			for i := range f.Groups[0].Rules {
-				f.Groups[0].Rules[i].Labels = nil
-			}
-		}, StepRules, Wrong, "not loaded", "rule_files"},
-		{"no drill", func(f *Facts) { f.Groups[0].Rules = f.Groups[0].Rules[1:] }, StepRules, Wrong, "ChatstackDrill is missing", "deploy"},
-		{"other version", func(f *Facts) { f.Checksums = []string{"1234"} }, StepVersion, Wrong, "(abcd) do not match the exporter's configuration (1234)", "deploy"},
-		{"two exporters differ", func(f *Facts) { f.Checksums = []string{"1234", "abcd"} }, StepVersion, Wrong, "(1234, abcd)", "deploy"},
-		{"two versions", func(f *Facts) {
-			f.Groups = append(f.Groups, f.Groups[0])
-			f.Groups[1].Rules = []Rule{{Name: "RulesOutOfDate", Type: "alerting", Labels: map[string]string{"stack": "chat"}, Query: `chatstack_rules_info{checksum!="1234"}`}}
-		}, StepVersion, Wrong, "1234, abcd", "older file"},
-		{"no checksum", func(f *Facts) { f.Checksums = nil }, StepVersion, Unknown, "cannot be compared", ""},
-		{"rule error", func(f *Facts) { f.Groups[0].Rules[0].Health, f.Groups[0].Rules[0].LastError = "err", "many-to-many" }, StepEvaluation, Wrong, "ChatstackDrill fails: many-to-many", "prints them"},
-		{"evaluated long ago", func(f *Facts) { f.Groups[0].LastEvaluation = noon.Add(-10 * time.Minute) }, StepEvaluation, Wrong, "10m1s ago", "log"},
-		{"by Prometheus' clock it is not", func(f *Facts) {
-			f.Groups[0].LastEvaluation, f.Prometheus.Ahead = noon.Add(-30*time.Second), -20*time.Second
-		}, StepEvaluation, Works, "every 30s", ""},
-		{"never evaluated", func(f *Facts) { f.Groups[0].LastEvaluation = time.Time{} }, StepEvaluation, Unknown, "not been evaluated", "wait"},
-		{"no Alertmanager", func(f *Facts) { f.Known = nil }, StepSending, Wrong, "knows no Alertmanager", "alerting"},
-		{"nothing arrives", func(f *Facts) { f.Alerts = nil }, StepSending, Wrong, "without an error", "http://a, as Prometheus reaches it"},
-		{"sending fails", func(f *Facts) { f.Alerts, f.SendErrors = nil, map[string]float64{"x": 3} }, StepSending, Wrong, "failed 3 times", "http://a, as Prometheus reaches it"},
-		{"nothing arrives yet", func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) }, StepSending, Unknown, "not arrived", "wait"},
-		{"Watchdog does not fire yet", func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts = nil, nil }, StepSending, Unknown, "does not fire", "wait"},
-		{"nothing arrives for its clock", func(f *Facts) { f.Alerts, f.Alertmanager.Ahead = nil, time.Hour }, StepSending, Wrong, "without an error", "set the clocks"},
-		{"Watchdog silenced", func(f *Facts) {
-			f.Alerts[0].Status.SilencedBy = []string{"s1"}
-			f.Silences = []Silence{{ID: "s1", CreatedBy: "anna", Comment: "why", EndsAt: noon}}
-		}, StepWatchdog, Wrong, "silence s1 by anna until 2026-05-01 12:00 UTC (why)", "end it"},
-		{"Watchdog inhibited", func(f *Facts) {
-			f.Alerts[0].Status.InhibitedBy = []string{"f-X"}
-			f.Alerts = append(f.Alerts, receivedBy(map[string]string{"alertname": "X", "a": "b"}))
-		}, StepWatchdog, Wrong, `inhibited by X a="b"`, "end it"},
-		{"Watchdog goes nowhere", func(f *Facts) { f.routing.integrations["heartbeat"] = nil }, StepWatchdog, Wrong, `goes to "heartbeat", which notifies nobody`, "outside service"},
-		{"Watchdog goes where other alerts go", func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "page") }, StepWatchdog, Wrong, `Watchdog goes to "chat", "page", as other alerts do`, "outside service"},
-		{"Watchdog goes there too", func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "heartbeat") }, StepWatchdog, Works, "goes to heartbeat (webhook)", ""},
-		{"routes are not known", func(f *Facts) { f.routing, f.routingErr = nil, errors.New("no YAML") }, StepWatchdog, Unknown, "no YAML", ""},
+		{
+			"exporter refuses",
+			func(f *Facts) { f.Exporter.Err = failure.Errorf(failure.Refused, "refused").WithHint("start it") },
+			StepExporter,
+			Wrong,
+			"refused",
+			"start it",
+		},
+		{
+			"Prometheus refuses",
+			func(f *Facts) { f.Prometheus.Err = errors.New("refused") },
+			StepPrometheus,
+			Wrong,
+			"refused",
+			"",
+		},
+		{
+			"Alertmanager refuses",
+			func(f *Facts) { f.Alertmanager.Err = errors.New("refused") },
+			StepAlertmanager,
+			Wrong,
+			"refused",
+			"",
+		},
+		{
+			"exporter's clock",
+			func(f *Facts) { f.Exporter.Ahead = -time.Hour },
+			StepClocks,
+			Wrong,
+			"Prometheus is 1h0m1s ahead of the clock of the exporter",
+			"timedatectl",
+		},
+		{
+			"one clock",
+			func(f *Facts) { f.Exporter.ClockKnown, f.Prometheus.ClockKnown = false, false },
+			StepClocks,
+			Unknown,
+			"fewer than two",
+			"",
+		},
+		{
+			"a second is no fault",
+			func(f *Facts) { f.Alertmanager.Ahead = time.Minute },
+			StepClocks,
+			Works,
+			"agree to 1m",
+			"",
+		},
+		{
+			"other job",
+			func(f *Facts) { f.Targets, f.Builds = nil, []map[string]string{{"job": "x"}} },
+			StepScrape,
+			Wrong,
+			`job "x"`,
+			"job_name: chatstack_exporter",
+		},
+		{
+			"no target",
+			func(f *Facts) { f.Targets, f.Builds = nil, nil },
+			StepScrape,
+			Wrong,
+			"no target",
+			"scrape.yml",
+		},
+		{
+			"target down",
+			func(f *Facts) { f.Targets[0].Health, f.Targets[0].LastError = "down", "status 401" },
+			StepScrape,
+			Wrong,
+			"status 401",
+			"credentials",
+		},
+		{
+			"not scraped yet",
+			func(f *Facts) { f.Targets[0].Health = "unknown" },
+			StepScrape,
+			Unknown,
+			"not scraped",
+			"wait",
+		},
+		{
+			"something else",
+			func(f *Facts) { f.Builds = nil },
+			StepScrape,
+			Wrong,
+			"not a chatstack_exporter",
+			"address",
+		},
+		{
+			"too seldom",
+			func(f *Facts) { f.Targets[0].Interval = "5m" },
+			StepScrape,
+			Wrong,
+			"every 5m",
+			"scrape_interval: 30s",
+		},
+		{
+			"label overwritten",
+			func(f *Facts) { f.LabelChecks[0] = map[string]string{"target": "x"} },
+			StepLabels,
+			Wrong,
+			`target with "x"`,
+			"honor_labels: true",
+		},
+		{
+			"no label check",
+			func(f *Facts) { f.LabelChecks = nil },
+			StepLabels,
+			Unknown,
+			"no chatstack_label_check",
+			"scrape",
+		},
+		{
+			"no rules",
+			func(f *Facts) { f.Groups = nil },
+			StepRules,
+			Wrong,
+			"not loaded",
+			"rule_files",
+		},
+		{
+			"rules of others",
+			func(f *Facts) {
+				for i := range f.Groups[0].Rules {
+					f.Groups[0].Rules[i].Labels = nil
+				}
+			},
+			StepRules,
+			Wrong,
+			"not loaded",
+			"rule_files",
+		},
+		{
+			"no drill",
+			func(f *Facts) { f.Groups[0].Rules = f.Groups[0].Rules[1:] },
+			StepRules,
+			Wrong,
+			"ChatstackDrill is missing",
+			"deploy",
+		},
+		{
+			"other version",
+			func(f *Facts) { f.Checksums = []string{"1234"} },
+			StepVersion,
+			Wrong,
+			"(abcd) do not match the exporter's configuration (1234)",
+			"deploy",
+		},
+		{
+			"two exporters differ",
+			func(f *Facts) { f.Checksums = []string{"1234", "abcd"} },
+			StepVersion,
+			Wrong,
+			"(1234, abcd)",
+			"deploy",
+		},
+		{
+			"two versions",
+			func(f *Facts) {
+				f.Groups = append(f.Groups, f.Groups[0])
+				f.Groups[1].Rules = []Rule{{
+					Name:   "RulesOutOfDate",
+					Type:   "alerting",
+					Labels: map[string]string{"stack": "chat"},
+					Query:  `chatstack_rules_info{checksum!="1234"}`,
+				}}
+			},
+			StepVersion,
+			Wrong,
+			"1234, abcd",
+			"older file",
+		},
+		{
+			"no checksum",
+			func(f *Facts) { f.Checksums = nil },
+			StepVersion,
+			Unknown,
+			"cannot be compared",
+			"",
+		},
+		{
+			"rule error",
+			func(f *Facts) { f.Groups[0].Rules[0].Health, f.Groups[0].Rules[0].LastError = "err", "many-to-many" },
+			StepEvaluation,
+			Wrong,
+			"ChatstackDrill fails: many-to-many",
+			"prints them",
+		},
+		{
+			"evaluated long ago",
+			func(f *Facts) { f.Groups[0].LastEvaluation = noon.Add(-10 * time.Minute) },
+			StepEvaluation,
+			Wrong,
+			"10m1s ago",
+			"log",
+		},
+		{
+			"by Prometheus' clock it is not",
+			func(f *Facts) {
+				f.Groups[0].LastEvaluation, f.Prometheus.Ahead = noon.Add(-30*time.Second), -20*time.Second
+			},
+			StepEvaluation,
+			Works,
+			"every 30s",
+			"",
+		},
+		{
+			"never evaluated",
+			func(f *Facts) { f.Groups[0].LastEvaluation = time.Time{} },
+			StepEvaluation,
+			Unknown,
+			"not been evaluated",
+			"wait",
+		},
+		{
+			"no Alertmanager",
+			func(f *Facts) { f.Known = nil },
+			StepSending,
+			Wrong,
+			"knows no Alertmanager",
+			"alerting",
+		},
+		{
+			"nothing arrives",
+			func(f *Facts) { f.Alerts = nil },
+			StepSending,
+			Wrong,
+			"without an error",
+			"http://a, as Prometheus reaches it",
+		},
+		{
+			"sending fails",
+			func(f *Facts) { f.Alerts, f.SendErrors = nil, map[string]float64{"x": 3} },
+			StepSending,
+			Wrong,
+			"failed 3 times",
+			"http://a, as Prometheus reaches it",
+		},
+		{
+			"nothing arrives yet",
+			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) },
+			StepSending,
+			Unknown,
+			"not arrived",
+			"wait",
+		},
+		{
+			"Watchdog does not fire yet",
+			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts = nil, nil },
+			StepSending,
+			Unknown,
+			"does not fire",
+			"wait",
+		},
+		{
+			"nothing arrives for its clock",
+			func(f *Facts) { f.Alerts, f.Alertmanager.Ahead = nil, time.Hour },
+			StepSending,
+			Wrong,
+			"without an error",
+			"set the clocks",
+		},
+		{
+			"Watchdog silenced",
+			func(f *Facts) {
+				f.Alerts[0].Status.SilencedBy = []string{"s1"}
+				f.Silences = []Silence{{
+					ID:        "s1",
+					CreatedBy: "anna",
+					Comment:   "why",
+					EndsAt:    noon,
+				}}
+			},
+			StepWatchdog,
+			Wrong,
+			"silence s1 by anna until 2026-05-01 12:00 UTC (why)",
+			"end it",
+		},
+		{
+			"Watchdog inhibited",
+			func(f *Facts) {
+				f.Alerts[0].Status.InhibitedBy = []string{"f-X"}
+				f.Alerts = append(f.Alerts, receivedBy(map[string]string{"alertname": "X", "a": "b"}))
+			},
+			StepWatchdog,
+			Wrong,
+			`inhibited by X a="b"`,
+			"end it",
+		},
+		{
+			"Watchdog goes nowhere",
+			func(f *Facts) { f.routing.integrations["heartbeat"] = nil },
+			StepWatchdog,
+			Wrong,
+			`goes to "heartbeat", which notifies nobody`,
+			"outside service",
+		},
+		{
+			"Watchdog goes where other alerts go",
+			func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "page") },
+			StepWatchdog,
+			Wrong,
+			`Watchdog goes to "chat", "page", as other alerts do`,
+			"outside service",
+		},
+		{
+			"Watchdog goes there too",
+			func(f *Facts) { f.Alerts[0] = receivedBy(f.Alerts[0].Labels, "chat", "heartbeat") },
+			StepWatchdog,
+			Works,
+			"goes to heartbeat (webhook)",
+			"",
+		},
+		{
+			"routes are not known",
+			func(f *Facts) { f.routing, f.routingErr = nil, errors.New("no YAML") },
+			StepWatchdog,
+			Unknown,
+			"no YAML",
+			"",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := soundFacts(t)
@@ -185,14 +482,18 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 		change         func(r *routing)
 		severity, want string
 	}{
-		"as shipped":                   {func(*routing) {}, "none", ""},
-		"a warning":                    {func(*routing) {}, "warning", ""},
-		"critical":                     {func(*routing) {}, "critical", `"page"`},
-		"to the heartbeat":             {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
-		"to the channel":               {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
-		"everything to one receiver":   {func(r *routing) { r.root.Routes = nil }, "warning", `"chat"`},
-		"everything to nobody":         {func(r *routing) { r.root.Routes, r.integrations = nil, nil }, "none", ""},
-		"to drill, and to all's pager": {func(r *routing) { r.root.Routes[0].Continue = true; r.root.Routes[1].Receiver = "page" }, "none", `"page"`},
+		"as shipped":                 {func(*routing) {}, "none", ""},
+		"a warning":                  {func(*routing) {}, "warning", ""},
+		"critical":                   {func(*routing) {}, "critical", `"page"`},
+		"to the heartbeat":           {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
+		"to the channel":             {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
+		"everything to one receiver": {func(r *routing) { r.root.Routes = nil }, "warning", `"chat"`},
+		"everything to nobody":       {func(r *routing) { r.root.Routes, r.integrations = nil, nil }, "none", ""},
+		"to drill, and to all's pager": {
+			func(r *routing) { r.root.Routes[0].Continue = true; r.root.Routes[1].Receiver = "page" },
+			"none",
+			`"page"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := soundFacts(t)
@@ -230,7 +531,11 @@ func TestDryRunDoesNotPromiseAReceiverWithoutRoutes(t *testing.T) {
 
 func TestSecretsInTheAddressOfATargetAreNotShown(t *testing.T) {
 	const address = "http://me:s3cret@gate/metrics?token=s3cret"
-	for health, want := range map[string]string{"up": "http://gate/metrics every 30s", "down": `Get "http://gate/metrics": connection refused`, "unknown": "http://gate/metrics"} {
+	for health, want := range map[string]string{
+		"up":      "http://gate/metrics every 30s",
+		"down":    `Get "http://gate/metrics": connection refused`,
+		"unknown": "http://gate/metrics",
+	} {
 		f := soundFacts(t)
 		f.Targets[0].ScrapeURL, f.Targets[0].Health, f.Targets[0].LastError = address, health, `Get "`+address+`": connection refused`
 		s := find(Chain(f), StepScrape)
@@ -261,7 +566,8 @@ func TestDryRunPredictsRouteAndSilences(t *testing.T) {
 	if AnyWrong(steps) || find(steps, StepRoute).Text != "to drill (email)" {
 		t.Errorf("got %+v", steps)
 	}
-	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong || got.Error != `the alert goes to "drill", and not to "page"` {
+	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong ||
+		got.Error != `the alert goes to "drill", and not to "page"` {
 		t.Errorf("got %+v", got)
 	}
 	if got := find(f.Predict("warning", nil), StepRoute); len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "waking_hours") {

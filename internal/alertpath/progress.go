@@ -34,7 +34,12 @@ type Channel struct{ Receiver, Integration string }
 type Count struct{ Notifications, GivenUp, Attempts, Failed float64 }
 
 func (c Count) minus(o Count) Count {
-	return Count{c.Notifications - o.Notifications, c.GivenUp - o.GivenUp, c.Attempts - o.Attempts, c.Failed - o.Failed}
+	return Count{
+		c.Notifications - o.Notifications,
+		c.GivenUp - o.GivenUp,
+		c.Attempts - o.Attempts,
+		c.Failed - o.Failed,
+	}
 }
 
 // Observation is what Prometheus and Alertmanager say at one moment of a drill.
@@ -378,7 +383,8 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	to := quoted(p.unmuted())
 	const log = "read Alertmanager's log, which says why (\"Notify for alerts failed\")"
 	if len(failing) > 0 {
-		return wrong(StepNotification, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s", to, probably, strings.Join(failing, ", ")), true
+		return wrong(StepNotification, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s",
+			to, probably, strings.Join(failing, ", ")), true
 	}
 	if len(unclear)+len(waiting)+len(silent) == 0 {
 		step := works(StepNotification, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
@@ -395,11 +401,13 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 		return Step{}, false
 	}
 	if len(waiting) > 0 {
-		return wrong(StepNotification, log+"; then check the address and the network of that receiver", "the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
+		return wrong(StepNotification, log+"; then check the address and the network of that receiver",
+			"the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
 	}
 	if len(unclear) > 0 {
 		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill later",
-			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s", strings.Join(unclear, ", "), to), true
+			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s",
+			strings.Join(unclear, ", "), to), true
 	}
 	const silence = "Alertmanager has sent nothing to %s by %s within %s"
 	after := spell(now.Sub(p.delivered))
@@ -424,12 +432,15 @@ func (p *Progress) Steps() []Step {
 	facts := p.plan.Facts
 	steps := []Step{works(StepRaise, "the exporter shows the drill %s", p.plan.ID).since(p.plan.Raised).took(p.plan.Took)}
 	if p.sampled.IsZero() {
-		step := p.stuck(StepSample, "see whether Prometheus scrapes this very exporter, and whether something between them serves an old page", "Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
+		step := p.stuck(StepSample,
+			"see whether Prometheus scrapes this very exporter, and whether something between them serves an old page",
+			"Prometheus has no series of the drill after %s", p.waited(p.plan.Raised))
 		return p.finish(append(steps, step.note("Prometheus scrapes %s", targetsOf(facts.ours()))))
 	}
 	steps = append(steps, works(StepSample, "Prometheus has scraped the drill").took(p.sampled.Sub(p.plan.Raised)))
 	if p.fired.IsZero() {
-		return p.finish(append(steps, p.stuck(StepAlert, "open the rule on Prometheus' page /alerts", "the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
+		return p.finish(append(steps, p.stuck(StepAlert, "open the rule on Prometheus' page /alerts",
+			"the alert %s does not fire %s after the scrape", facts.Drill, p.waited(p.sampled))))
 	}
 	alert := works(StepAlert, "%s fires", facts.Drill).took(p.fired.Sub(p.sampled))
 	if hold := p.hold(); hold > 0 {
@@ -437,7 +448,8 @@ func (p *Progress) Steps() []Step {
 	}
 	steps = append(steps, alert)
 	if p.delivered.IsZero() {
-		step := p.stuck(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
+		step := p.stuck(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+
+			", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
 			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, p.waited(p.fired))
 		if facts.clocks().State == Wrong {
 			step.Hint = "first set the clocks; Alertmanager drops alerts that end in its past"
@@ -449,7 +461,8 @@ func (p *Progress) Steps() []Step {
 		return p.finish(steps)
 	}
 	if why := p.suppressed(); why != "" {
-		return p.finish(append(steps, wrong(StepSuppression, "end what holds it back, if it is not meant; nobody is notified meanwhile", "the alert is %s", why)))
+		return p.finish(append(steps,
+			wrong(StepSuppression, "end what holds it back, if it is not meant; nobody is notified meanwhile", "the alert is %s", why)))
 	}
 	return p.finish(append(steps, p.suppression()...))
 }
@@ -460,7 +473,8 @@ func (p *Progress) suppression() []Step {
 	when := timed(p.plan.Facts.routing.routesOf(p.arrived.Labels))
 	sent := slices.ContainsFunc(p.channels(), func(c channel) bool { return c.Notifications > 0 })
 	if when != "" && !sent && p.verdict.State == Wrong {
-		return []Step{wrong(StepSuppression, "try again at another hour, or change the intervals of that route", "the alert is probably muted by time: its route %s", when)}
+		return []Step{wrong(StepSuppression, "try again at another hour, or change the intervals of that route",
+			"the alert is probably muted by time: its route %s", when)}
 	}
 	passed := works(StepSuppression, "nothing silences, inhibits or mutes it")
 	for _, name := range slices.Sorted(maps.Keys(p.muted)) {
@@ -504,12 +518,14 @@ func (p *Progress) resolution() Step {
 	case p.last.At.Before(p.ended):
 		step = unknown(StepResolution, "", "the drill has ended; nothing shows that its alert has")
 	case p.resolved.IsZero():
-		step = p.stuck(StepResolution, "open the rule on Prometheus' page /alerts; the drill has ended", "the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended)))
+		step = p.stuck(StepResolution, "open the rule on Prometheus' page /alerts; the drill has ended",
+			"the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended)))
 	default:
 		step = works(StepResolution, "the alert has ended everywhere").took(p.resolved.Sub(p.ended))
 	}
 	if p.endErr != nil {
-		step = step.note("the exporter did not end the drill when asked: %v; give --exporter the address of one exporter, not of several", p.endErr)
+		step = step.note("the exporter did not end the drill when asked: %v; give --exporter the address of one exporter, not of several",
+			p.endErr)
 	}
 	return step
 }

@@ -25,8 +25,19 @@ func rehearse(t *testing.T) *rehearsal {
 	f := soundFacts(t)
 	f.routing.integrations["drill"] = map[string]int{"email": 1}
 	before := Counters{Channel{"", "email"}: {Notifications: 5, Attempts: 5}, Channel{"", "webhook"}: {Notifications: 90, Attempts: 90}}
-	plan := &Plan{Facts: f, ID: "a", Raised: noon, Until: noon.Add(3 * time.Minute), Before: before}
-	r := &rehearsal{T: t, plan: plan, Progress: NewProgress(plan), now: noon}
+	plan := &Plan{
+		Facts:  f,
+		ID:     "a",
+		Raised: noon,
+		Until:  noon.Add(3 * time.Minute),
+		Before: before,
+	}
+	r := &rehearsal{
+		T:        t,
+		plan:     plan,
+		Progress: NewProgress(plan),
+		now:      noon,
+	}
 	r.seen.Counters = maps.Clone(before)
 	r.seen.Alerts = f.Alerts // Watchdog
 	return r
@@ -50,7 +61,8 @@ func (r *rehearsal) arrive(receivers ...string) {
 	r.seen.Sampled = true
 	r.pass(10)
 	r.seen.Alert = &Alert{State: "firing"}
-	r.seen.Alerts = append(r.seen.Alerts, receivedBy(map[string]string{"alertname": "ChatstackDrill", "drill": "true", "id": "a", "stack": "chat", "severity": "none"}, receivers...))
+	r.seen.Alerts = append(r.seen.Alerts, receivedBy(
+		map[string]string{"alertname": "ChatstackDrill", "drill": "true", "id": "a", "stack": "chat", "severity": "none"}, receivers...))
 	r.seen.Alerts[len(r.seen.Alerts)-1].StartsAt = r.now
 	r.pass(1)
 }
@@ -70,7 +82,12 @@ func (r *rehearsal) count(integration string, c Count) {
 	key := Channel{"", integration}
 	have := r.seen.Counters[key]
 	r.seen.Counters = maps.Clone(r.seen.Counters) // earlier observations stay as they were
-	r.seen.Counters[key] = Count{have.Notifications + c.Notifications, have.GivenUp + c.GivenUp, have.Attempts + c.Attempts, have.Failed + c.Failed}
+	r.seen.Counters[key] = Count{
+		have.Notifications + c.Notifications,
+		have.GivenUp + c.GivenUp,
+		have.Attempts + c.Attempts,
+		have.Failed + c.Failed,
+	}
 }
 
 // end ends the drill and all that it caused.
@@ -140,7 +157,11 @@ func TestMessageIsClaimedOnlyIfItWasTheOnlyOne(t *testing.T) {
 			r.seen.Alerts = append(r.seen.Alerts, receivedBy(nil, "page"))
 			r.seen.Counters[Channel{"drill", "email"}] = Count{}
 		}, 1, true},
-		"a resolved message of another alert came before": {func(r *rehearsal) { r.count("email", Count{Notifications: 1, Attempts: 1}) }, 1, false},
+		"a resolved message of another alert came before": {
+			func(r *rehearsal) { r.count("email", Count{Notifications: 1, Attempts: 1}) },
+			1,
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := rehearse(t)
@@ -206,8 +227,17 @@ func TestReceiverIsNotNotifiedByWhatIsUnclear(t *testing.T) {
 		state State
 		want  string
 	}{
-		"accepted":  {Count{Notifications: 1, Attempts: 1}, Works, "probably sent"},
-		"refused":   {Count{Notifications: 1, GivenUp: 1, Attempts: 1, Failed: 1}, Wrong, "probably fails: webhook (1 of 4 attempts failed)"},
+		"accepted": {Count{Notifications: 1, Attempts: 1}, Works, "probably sent"},
+		"refused": {
+			Count{
+				Notifications: 1,
+				GivenUp:       1,
+				Attempts:      1,
+				Failed:        1,
+			},
+			Wrong,
+			"probably fails: webhook (1 of 4 attempts failed)",
+		},
 		"no answer": {Count{Notifications: 1}, Unknown, "began more messages by webhook than were accepted"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +352,10 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 			r.arrive("drill")
 			r.count("email", Count{Notifications: 1, Attempts: 1})
 			r.pass(1)
-		}, StepRoute, []string{`goes to "drill", and not to "page"`, "amtool config routes test alertname=ChatstackDrill drill=true severity=none stack=chat"}},
+		}, StepRoute, []string{
+			`goes to "drill", and not to "page"`,
+			"amtool config routes test alertname=ChatstackDrill drill=true severity=none stack=chat",
+		}},
 		"to the wanted one, which is nobody": {func(r *rehearsal) {
 			r.plan.Receivers = []string{"page"}
 			r.plan.Facts.routing.integrations["page"] = nil
@@ -362,7 +395,12 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 		}, StepNotification, []string{"email (2 of 2 attempts failed)"}},
 		"is refused": {func(r *rehearsal) {
 			r.arrive("drill")
-			r.count("email", Count{Notifications: 1, GivenUp: 1, Attempts: 1, Failed: 1})
+			r.count("email", Count{
+				Notifications: 1,
+				GivenUp:       1,
+				Attempts:      1,
+				Failed:        1,
+			})
 			r.pass(1)
 		}, StepNotification, []string{"email (1 of 1 attempts failed)"}},
 		"no answer": {func(r *rehearsal) {
@@ -463,7 +501,9 @@ func TestAlertThatDoesNotEndIsWrong(t *testing.T) {
 
 func TestDrillLastsAsLongAsTheChainNeeds(t *testing.T) {
 	f := soundFacts(t)
-	for severity, want := range map[string]time.Duration{"none": 2 * time.Minute, "warning": 3 * time.Minute, "critical": 135 * time.Second} {
+	for severity, want := range map[string]time.Duration{
+		"none": 2 * time.Minute, "warning": 3 * time.Minute, "critical": 135 * time.Second,
+	} {
 		if got := f.Lasts(severity); got != want {
 			t.Errorf("%s: %s, want %s", severity, got, want)
 		}

@@ -29,13 +29,83 @@ func TestShippedConfigurationsAreRead(t *testing.T) {
 		uses, timed           string
 		first, next           time.Duration
 	}{
-		{"alertmanager.yml", "ChatstackDrill", "none", true, []string{"drill"}, "email", "", 0, 5 * time.Minute},
-		{"alertmanager.yml", "ChatstackDrill", "critical", true, []string{"page"}, "email, webhook", "", 45 * time.Second, 2 * time.Minute},
-		{"alertmanager.yml", "ChatstackDrill", "warning", true, []string{"chat"}, "slack", "sends only during waking_hours", 90 * time.Second, 5 * time.Minute},
-		{"alertmanager.yml", "Watchdog", "none", false, []string{"heartbeat"}, "webhook", "", 0, time.Minute},
-		{"alertmanager.yml", "PollStalled", "critical", false, []string{"page", "chat"}, "email, webhook", "", 90 * time.Second, 5 * time.Minute},
-		{"first.yml", "ChatstackDrill", "none", true, []string{"drill"}, "slack", "", 0, 2 * time.Minute},
-		{"first.yml", "Watchdog", "none", false, []string{"nobody"}, "", "", 90 * time.Second, 2 * time.Minute},
+		{
+			"alertmanager.yml",
+			"ChatstackDrill",
+			"none",
+			true,
+			[]string{"drill"},
+			"email",
+			"",
+			0,
+			5 * time.Minute,
+		},
+		{
+			"alertmanager.yml",
+			"ChatstackDrill",
+			"critical",
+			true,
+			[]string{"page"},
+			"email, webhook",
+			"",
+			45 * time.Second,
+			2 * time.Minute,
+		},
+		{
+			"alertmanager.yml",
+			"ChatstackDrill",
+			"warning",
+			true,
+			[]string{"chat"},
+			"slack",
+			"sends only during waking_hours",
+			90 * time.Second,
+			5 * time.Minute,
+		},
+		{
+			"alertmanager.yml",
+			"Watchdog",
+			"none",
+			false,
+			[]string{"heartbeat"},
+			"webhook",
+			"",
+			0,
+			time.Minute,
+		},
+		{
+			"alertmanager.yml",
+			"PollStalled",
+			"critical",
+			false,
+			[]string{"page", "chat"},
+			"email, webhook",
+			"",
+			90 * time.Second,
+			5 * time.Minute,
+		},
+		{
+			"first.yml",
+			"ChatstackDrill",
+			"none",
+			true,
+			[]string{"drill"},
+			"slack",
+			"",
+			0,
+			2 * time.Minute,
+		},
+		{
+			"first.yml",
+			"Watchdog",
+			"none",
+			false,
+			[]string{"nobody"},
+			"",
+			"",
+			90 * time.Second,
+			2 * time.Minute,
+		},
 	} {
 		r := shippedRouting(t, tt.file)
 		labels := map[string]string{"alertname": tt.alert, "severity": tt.severity, "stack": "chat"}
@@ -49,7 +119,8 @@ func TestShippedConfigurationsAreRead(t *testing.T) {
 		}
 		first, next := waits(routes)
 		if !slices.Equal(got, tt.want) || r.uses(got[0]) != tt.uses || timed(routes) != tt.timed || first != tt.first || next != tt.next {
-			t.Errorf("%s: %v goes to %v (%s), %q, after %s and %s; want %+v", tt.file, labels, got, r.uses(got[0]), timed(routes), first, next, tt)
+			t.Errorf("%s: %v goes to %v (%s), %q, after %s and %s; want %+v",
+				tt.file, labels, got, r.uses(got[0]), timed(routes), first, next, tt)
 		}
 	}
 }
@@ -57,8 +128,10 @@ func TestShippedConfigurationsAreRead(t *testing.T) {
 func TestMatchersAreReadInEveryForm(t *testing.T) {
 	labels := map[string]string{"a": "x", "b c": `say "no", {y}`}
 	for line, want := range map[string]bool{
-		`a="x"`: true, `a=x`: true, `a = "x"`: true, `a="y"`: false, `a!="y"`: true, `a!=x`: false, `a=~"x|y"`: true, `a=~"xx?y"`: false, `a!~"y.*"`: true, `a!~x`: false,
-		`{a="x"}`: true, `{a="x",missing=""}`: true, `a="x", a=~"y"`: false, `"b c"="say \"no\", {y}"`: true, `a="x",`: true, `missing!=""`: false, `{}`: true, ``: true,
+		`a="x"`: true, `a=x`: true, `a = "x"`: true, `a="y"`: false, `a!="y"`: true, `a!=x`: false, `a=~"x|y"`: true, `a=~"xx?y"`: false,
+		`a!~"y.*"`: true, `a!~x`: false,
+		`{a="x"}`: true, `{a="x",missing=""}`: true, `a="x", a=~"y"`: false, `"b c"="say \"no\", {y}"`: true, `a="x",`: true,
+		`missing!=""`: false, `{}`: true, ``: true,
 	} {
 		parsed, err := parseMatchers(line)
 		if err != nil {

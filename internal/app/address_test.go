@@ -17,11 +17,19 @@ import (
 func TestTargetFindsItsContainerByItsAddress(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		engine := simstacktest.StartEngine(t, networkOf(t))
-		for name, service := range map[string]string{"chat-exporter-1": "exporter", "chat-irc-1": "irc", "chat-web-1": "web", "chat-web-2": "web", "lone": ""} {
-			engine.Add(simstack.ContainerSpec{Name: name, Image: "chat:1", Service: service, Restart: "always"})
+		for name, service := range map[string]string{
+			"chat-exporter-1": "exporter", "chat-irc-1": "irc", "chat-web-1": "web", "chat-web-2": "web", "lone": "",
+		} {
+			engine.Add(simstack.ContainerSpec{
+				Name:    name,
+				Image:   "chat:1",
+				Service: service,
+				Restart: "always",
+			})
 		}
 		mounts := filepath.Join(t.TempDir(), "mountinfo")
-		rewrite(t, mounts, fmt.Sprintf("1 2 8:1 /var/lib/docker/containers/%s/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n", engine.Container("chat-exporter-1").ID()))
+		rewrite(t, mounts, fmt.Sprintf("1 2 8:1 /var/lib/docker/containers/%s/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
+			engine.Container("chat-exporter-1").ID()))
 		content := engineTarget(engine)
 		for _, address := range []string{"irc:6667", "web:80", "lone:80"} {
 			name, _, _ := strings.Cut(address, ":")
@@ -65,7 +73,12 @@ func TestUnwatchedContainerIsWarnedAbout(t *testing.T) {
 	for _, tt := range []struct {
 		keys string
 		want bool
-	}{{"", false}, {", container: irc", true}, {", container: irc, container_host: docker-a", false}, {", container: irc}" + strings.TrimSuffix(engine, "}"), false}} {
+	}{
+		{"", false},
+		{", container: irc", true},
+		{", container: irc, container_host: docker-a", false},
+		{", container: irc}" + strings.TrimSuffix(engine, "}"), false},
+	} {
 		cfg, err := LoadConfig(options(nil, io.Discard).with("targets:\n  - {kind: tcp, address: 'irc.test:1'" + tt.keys + "}\n"))
 		must(t, err)
 		if w := Warnings(cfg); len(w) > 1 || (len(w) == 1 && strings.Contains(w[0].Text, "container_host")) != tt.want {

@@ -44,8 +44,10 @@ func deaf(t *testing.T) string {
 }
 
 func TestCheckNamesNoPageThatNobodyServes(t *testing.T) {
-	table := checkOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n    url: http://127.0.0.1:1/\n    container: irc-1\n")
-	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's log\n") != 1 || strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
+	table := checkOf(t, "targets:\n  - kind: xmpp_proxy\n    url: http://127.0.0.1:1/\n  - kind: irc_services\n"+
+		"    url: http://127.0.0.1:1/\n    container: irc-1\n")
+	if strings.Contains(table, "/debug/") || strings.Count(table, "read the service's log\n") != 1 ||
+		strings.Count(table, "docker logs --tail 50 irc-1\n") != 1 {
 		t.Errorf("got\n%s\nwant where to look, and no page of an exporter that does not run", table)
 	}
 }
@@ -58,7 +60,10 @@ func TestContainerThatNoEngineHasIsTold(t *testing.T) {
 			"  - {kind: xmpp_proxy, url: \"http://127.0.0.1:1/\", container: irc}\n  - {kind: docs_search, url: \"http://127.0.0.1:1/\"}\n"
 		const unseen = "container dcos does not exist on any engine"
 		table := checkOf(t, content)
-		for _, want := range []string{"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n", "note: no container found for docs_search; if one"} {
+		for _, want := range []string{
+			"note: " + unseen + "\n", "read the service's log\n", "docker logs --tail 50 irc\n",
+			"note: no container found for docs_search; if one",
+		} {
 			if !strings.Contains(table, want) {
 				t.Errorf("the table lacks %q:\n%s", want, table)
 			}
@@ -82,8 +87,10 @@ func TestCheckGivesAdviceOnce(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		failing := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 		for target, advice := range map[string][]string{
-			"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {"write https://", "plain HTTP", "TLS"},
-			"  - kind: xmpp_proxy\n    url: " + failing + "\n":                                       {"log"},
+			"  - kind: irc_rpc\n    url: http://" + deaf(t) + "/api\n    user: a\n    password: b\n": {
+				"write https://", "plain HTTP", "TLS",
+			},
+			"  - kind: xmpp_proxy\n    url: " + failing + "\n": {"log"},
 		} {
 			table := checkOf(t, "targets:\n"+target)
 			table, _, _ = strings.Cut(table, "not configured")
@@ -100,8 +107,11 @@ func TestCheckGivesAdviceOnce(t *testing.T) {
 func TestSilenceMayBeTheOtherScheme(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		address := deaf(t)
-		table := checkOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
-		for _, want := range []string{"if the port speaks TLS, write https:// in the url", "if the port speaks plain HTTP, write http:// in the url"} {
+		table := checkOf(t, "targets:\n  - kind: http\n    name: plain\n    url: http://"+address+
+			"/\n  - kind: http\n    name: secure\n    url: https://"+address+"/\n")
+		for _, want := range []string{
+			"if the port speaks TLS, write https:// in the url", "if the port speaks plain HTTP, write http:// in the url",
+		} {
 			if strings.Count(table, want) != 1 {
 				t.Errorf("the table lacks %q:\n%s", want, table)
 			}

@@ -113,7 +113,13 @@ type generation struct {
 // LoadConfig loads the configuration that the options name.
 func LoadConfig(o Options) (*config.Config, error) {
 	return config.Load(config.Source{
-		File: o.ConfigFile, Content: o.configContent, Lookup: o.Lookup, Environ: o.Environ, Kinds: o.configKinds(), Interval: o.Interval, Timeout: o.Timeout,
+		File:           o.ConfigFile,
+		Content:        o.configContent,
+		Lookup:         o.Lookup,
+		Environ:        o.Environ,
+		Kinds:          o.configKinds(),
+		Interval:       o.Interval,
+		Timeout:        o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
 	})
 }
@@ -152,7 +158,14 @@ func New(o Options) (_ *App, err error) {
 			return nil, err
 		}
 	}
-	a := &App{options: o, log: o.Log, own: newOwnMetrics(), logins: pacing.NewLogins(), reloads: make(chan reload), manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log}}
+	a := &App{
+		options: o,
+		log:     o.Log,
+		own:     newOwnMetrics(),
+		logins:  pacing.NewLogins(),
+		reloads: make(chan reload),
+		manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log},
+	}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -190,7 +203,13 @@ func New(o Options) (_ *App, err error) {
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
-			Version: version.Version, Documents: config.Documents(version.Version), Lifecycle: o.EnableLifecycle, Users: o.webUsers, Log: o.Log, Stopping: stopping, Switchboard: o.switchboard,
+			Version:     version.Version,
+			Documents:   config.Documents(version.Version),
+			Lifecycle:   o.EnableLifecycle,
+			Users:       o.webUsers,
+			Log:         o.Log,
+			Stopping:    stopping,
+			Switchboard: o.switchboard,
 			ExternalURL: func() string { return a.current.Load().cfg.Web.ExternalURL },
 			Scraped:     func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
 		}),
@@ -275,9 +294,11 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 			t.Schedule = cron.ConstantDelaySchedule{Delay: every}
 			t.Timeout, t.Pace.Address = cmp.Or(timeout, t.Timeout), ""
 		}
-		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) && slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
-			return reflect.DeepEqual(s, settings)
-		}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) && (!servesPage(t.Kind) || old.cfg.Secrets.Equal(cfg.Secrets))
+		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) &&
+			slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
+				return reflect.DeepEqual(s, settings)
+			}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
+			(!servesPage(t.Kind) || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
 	return targets, nil
@@ -303,16 +324,25 @@ func namedContainers(cfg *config.Config) []string {
 }
 
 // newTarget makes a target from valid settings. Without logins, it will be read only once, and its credential is sent at once.
-func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, logins *pacing.Logins) (poll.Target, error) {
+func (o *Options) newTarget(
+	cfg *config.Config, settings config.Settings, file *state.File, log *slog.Logger, logins *pacing.Logins,
+) (poll.Target, error) {
 	common := settings.Common()
 	kind, ok := collectors.KindOf(common.Kind)
 	if !ok {
 		return poll.Target{}, fmt.Errorf("target %s: unknown kind %q", common.Name, common.Kind)
 	}
 	collector, err := kind.New(settings, collectors.Deps{
-		Limits: cfg.Limits, Log: log.With("target", common.Name), State: file.Value(common.Kind + "/" + common.Name),
-		UserAgent: "chatstack_exporter/" + version.Version, Once: logins == nil, Logins: logins, ModuleStatus: reportsModules(cfg), Containers: namedContainers(cfg),
-		MountInfo: o.MountInfo, Secrets: cfg.Secrets,
+		Limits:       cfg.Limits,
+		Log:          log.With("target", common.Name),
+		State:        file.Value(common.Kind + "/" + common.Name),
+		UserAgent:    "chatstack_exporter/" + version.Version,
+		Once:         logins == nil,
+		Logins:       logins,
+		ModuleStatus: reportsModules(cfg),
+		Containers:   namedContainers(cfg),
+		MountInfo:    o.MountInfo,
+		Secrets:      cfg.Secrets,
 	})
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
@@ -329,9 +359,19 @@ func (o *Options) newTarget(cfg *config.Config, settings config.Settings, file *
 		hostName = a.HostName()
 	}
 	return poll.Target{
-		DockerHost: dockerHost, Name: common.Name, Kind: common.Kind, HostName: hostName, Container: common.Container, ContainerHost: common.ContainerHost,
-		WarnOnly: !common.Page, Pace: paceOf(settings, logins),
-		Collector: collector, Addresses: collectors.AddressesOf(settings), Schedule: schedule, Timeout: common.Timeout.Std(), Redact: config.Redactor(settings),
+		DockerHost:    dockerHost,
+		Name:          common.Name,
+		Kind:          common.Kind,
+		HostName:      hostName,
+		Container:     common.Container,
+		ContainerHost: common.ContainerHost,
+		WarnOnly:      !common.Page,
+		Pace:          paceOf(settings, logins),
+		Collector:     collector,
+		Addresses:     collectors.AddressesOf(settings),
+		Schedule:      schedule,
+		Timeout:       common.Timeout.Std(),
+		Redact:        config.Redactor(settings),
 	}, nil
 }
 

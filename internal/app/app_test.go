@@ -267,7 +267,8 @@ func (e *exporter) knows(t *testing.T, target, verdict string, attempts float64)
 	t.Helper()
 	exportertest.Eventually(20*time.Second, between(t), func() bool {
 		return slices.ContainsFunc(e.app.Snapshot().Statuses, func(s poll.Status) bool {
-			return s.Target == target && s.Known && s.Up == (verdict == "up") && (s.Up || string(s.Reason) == verdict) && float64(s.Attempts) >= attempts
+			return s.Target == target && s.Known && s.Up == (verdict == "up") && (s.Up || string(s.Reason) == verdict) &&
+				float64(s.Attempts) >= attempts
 		})
 	})
 }
@@ -319,8 +320,10 @@ func tlsPortBlocks(stack *simstack.Stack) string {
 // relayBlock is a check of the stack's bridge.
 func relayBlock(stack *simstack.Stack) string {
 	return fmt.Sprintf("  - {kind: relay, name: bridge, irc: {address: '%s', user: %s, password: %s, channel: '%s', ca_file: %s}, "+
-		"xmpp: {address: '%[6]s', user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]s}, deadline: 1s, slow: 500ms, timeout: 5s}\n",
-		stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, stack.CAFile(), stack.XMPPClientAddress(), simstack.XMPPDomain, simstack.RelayRoom)
+		"xmpp: {address: '%[6]s', user: %[2]s@%[7]s, password: %[3]s, room: %[8]s, ca_file: %[5]s}, deadline: 1s, slow: 500ms, timeout: "+
+		"5s}\n",
+		stack.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, stack.CAFile(), stack.XMPPClientAddress(),
+		simstack.XMPPDomain, simstack.RelayRoom)
 }
 
 // canaryMode also bounds pages low, so that an endless one is at its bound long before the deadline.
@@ -336,9 +339,11 @@ func reasonOf(target, fault string) (string, bool) {
 	}
 	reason, ok := map[string]string{
 		"stopped": "refused", "hang": "timeout", "slow": "timeout", "reset": "closed", "not_http": "malformed",
-		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls", "incomplete_chain": "tls", "no_tls": "tls",
-		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "flaky": "http_status", "status_502": "http_status",
-		"redirect": "http_status", "header_flood": "too_large", "truncated": "closed", "malformed": "malformed",
+		"expired_certificate": "tls", "wrong_name_certificate": "tls", "other_certificate": "tls",
+		"incomplete_chain": "tls", "no_tls": "tls",
+		"status_403": "forbidden", "status_404": "not_found", "status_500": "http_status", "flaky": "http_status",
+		"status_502": "http_status",
+		"redirect":   "http_status", "header_flood": "too_large", "truncated": "closed", "malformed": "malformed",
 		"huge": "too_large", "gzip_bomb": "too_large", "wrong_credentials": "unauthorized",
 	}[fault]
 	return reason, ok
@@ -346,7 +351,8 @@ func reasonOf(target, fault string) (string, bool) {
 
 // xmppStreamFaults are those of a port on which TLS begins in an XMPP stream.
 var xmppStreamFaults = map[string]string{
-	"no_starttls": "tls", "starttls_failure": "tls", "unknown_host": "not_found", "stream_error": "mismatch", "hang_after_proceed": "timeout",
+	"no_starttls": "tls", "starttls_failure": "tls", "unknown_host": "not_found", "stream_error": "mismatch",
+	"hang_after_proceed": "timeout",
 }
 
 // particular are the faults that mean something else to one target than to others.
@@ -365,7 +371,8 @@ var particular = map[string]map[string]string{
 	"xmpp_rest": {
 		"not_json": "up", "module_error": "up", "component_disconnected": "up",
 		"not_admin": "forbidden", "unknown_host": "up", // it is asked for the right one
-		"metrics_403": "up", "status_page_403": "up", "statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up", "no_auth_source": "up",
+		"metrics_403": "up", "status_page_403": "up", "statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
+		"no_auth_source": "up",
 	},
 	"xmpp_c2s": xmppStreamFaults,
 	"xmpp_s2s": xmppStreamFaults,
@@ -481,7 +488,8 @@ func tryFault(t *testing.T, stack *simstack.Stack, e *exporter, service, fault s
 			return p.Verdict(target) == reason && attempts(p, target) >= least
 		})
 		for name := range p {
-			if reason != "up" && !exportertest.Judged(name) && slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
+			if reason != "up" && !exportertest.Judged(name) &&
+				slices.ContainsFunc(belongings[target], func(own string) bool { return strings.HasPrefix(name, own) }) {
 				t.Errorf("%s/%s: %s is stale", service, fault, name)
 			}
 		}
@@ -544,7 +552,10 @@ func TestNothingIsAskedThatChangesAnything(t *testing.T) {
 // pages are the paths of everything that anybody may read, and of every history and target.
 func (e *exporter) pages(t *testing.T) []string {
 	t.Helper()
-	paths := []string{"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/maintenance", "/debug/targets/", "/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown"}
+	paths := []string{
+		"/", "/metrics", "/api/v1/status", "/api/v1/discovery", "/api/v1/maintenance", "/maintenance", "/debug/targets/",
+		"/api/v1/openapi.yaml", "/runbooks", "/runbooks/TargetDown",
+	}
 	for _, s := range e.report(t).Services {
 		paths = append(paths, "/debug/targets/"+s.Name, "/badge/"+s.Name+".svg")
 		for _, name := range s.Charts {

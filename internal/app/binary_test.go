@@ -61,7 +61,8 @@ func stopsAtOnce(t *testing.T, p *exportertest.Program, e *exporter) {
 	if code := p.ExitCode(t, 5*time.Second); code != 0 {
 		t.Errorf("exit code %d after SIGTERM, want 0", code)
 	}
-	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")); !errors.Is(err, syscall.ECONNREFUSED) {
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(e.url, "http://")); !errors.Is(err,
+		syscall.ECONNREFUSED) {
 		if err == nil {
 			conn.Close() //nolint:errcheck // it should not be there
 		}
@@ -73,7 +74,8 @@ func TestGracefulStopOfTheBinary(t *testing.T) {
 	binary := buildBinary(t)
 	t.Run("environment alone", func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		p := startProgram(t, binary, t.TempDir(), stack.Environ(), "--web.listen-address=127.0.0.1:0", "--poll.interval=1s", "--poll.timeout=1s")
+		p := startProgram(t, binary, t.TempDir(), stack.Environ(), "--web.listen-address=127.0.0.1:0", "--poll.interval=1s",
+			"--poll.timeout=1s")
 		e := exporterOf(t, p)
 		e.wait(t, "every target up", allUp)
 		stopsAtOnce(t, p, e)
@@ -146,7 +148,8 @@ func directoryWith(t *testing.T, file string) string {
 func TestDefaultSocketIsThatOfTheBuild(t *testing.T) {
 	binary := buildBinary(t)
 	for _, want := range []string{" 1 target is configured", " 2 targets are configured"} {
-		p := startProgram(t, binary, t.TempDir(), map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, "check-config")
+		p := startProgram(t, binary, t.TempDir(),
+			map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, "check-config")
 		if code := p.ExitCode(t, patience); code != 0 || !strings.Contains(p.Stdout.String(), want) {
 			t.Errorf("exit code %d, standard output %q, want 0 and %q", code, &p.Stdout, want)
 		}
@@ -168,17 +171,27 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		file string
 		env  map[string]string // nil is the stack's
 		args []string
-		// Each stream holds all of these, and is empty where there are none. What is wrong ends with the exit code 1, unless code says otherwise.
+		// Each stream holds all of these, and is empty where there are none. What is wrong ends with the exit code 1,
+		// unless code says otherwise.
 		stdout, stderr []string
 		code           int
 	}{
 		"version": {args: []string{"version"}, stdout: []string{"chatstack_exporter, version "}},
 		"check-config of a good file": {
-			file: canaryMode + "  - kind: irc_services\n", env: two, args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"},
+			file:   canaryMode + "  - kind: irc_services\n",
+			env:    two,
+			args:   []string{"check-config"},
+			stdout: []string{"valid", "2 targets are configured"},
 		},
-		"check-config of the environment": {env: two, args: []string{"check-config"}, stdout: []string{"valid", "2 targets are configured"}},
+		"check-config of the environment": {
+			env:    two,
+			args:   []string{"check-config"},
+			stdout: []string{"valid", "2 targets are configured"},
+		},
 		"check-config of a bad file": {
-			file: "poll:\n  interval: soon\ntargets:\n  - kind: plant_store\n    mode: plough\n", env: two, args: []string{"check-config"},
+			file:   "poll:\n  interval: soon\ntargets:\n  - kind: plant_store\n    mode: plough\n",
+			env:    two,
+			args:   []string{"check-config"},
 			stderr: []string{"exporter.yaml:2: ", "soon", "exporter.yaml:5: ", "plough"},
 		},
 		"interval without a unit": {
@@ -189,31 +202,73 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 			args:   []string{"check-config", "--poll.timeout=10 sec"},
 			stderr: []string{`--poll.timeout is "10 sec", must be a duration such as 500ms, 30s, 5m or 14d; write 10s`}, code: 2,
 		},
-		"unknown flag":       {args: []string{"--no-such-flag"}, stderr: []string{"serve has no flag --no-such-flag; try --help"}, code: 2},
-		"mistyped flag":      {args: []string{"check", "--config.fil=x"}, stderr: []string{"check has no flag --config.fil; did you mean --config.file?"}, code: 2},
-		"another's flag":     {args: []string{"check", "--recording"}, stderr: []string{"check has no flag --recording"}, code: 2},
-		"unknown command":    {args: []string{"juggle"}, stderr: []string{`unknown command "juggle"; try --help`}, code: 2},
-		"mistyped":           {args: []string{"chekc"}, stderr: []string{`unknown command "chekc"; did you mean check?`}, code: 2},
-		"help for one":       {args: []string{"help", "rule"}, stderr: []string{`unknown command "rule"; did you mean rules?`}, code: 2},
-		"a file alone":       {args: []string{"my.yaml"}, stderr: []string{`unknown command "my.yaml"; did you mean --config.file=my.yaml, or check-config my.yaml?`}, code: 2},
-		"another's --config": {args: []string{"--config", "my.yaml"}, stderr: []string{"serve has no flag --config; did you mean --config.file=my.yaml?"}, code: 2},
-		"--config=": {
-			args: []string{"check-config", "--config=my.yaml"}, stderr: []string{"check-config has no flag --config; did you mean --config.file=my.yaml?"}, code: 2,
+		"unknown flag": {args: []string{"--no-such-flag"}, stderr: []string{"serve has no flag --no-such-flag; try --help"}, code: 2},
+		"mistyped flag": {
+			args:   []string{"check", "--config.fil=x"},
+			stderr: []string{"check has no flag --config.fil; did you mean --config.file?"},
+			code:   2,
 		},
-		"-c":                    {args: []string{"check", "-c", "my.yaml"}, stderr: []string{"check has no flag -c; did you mean --config.file=my.yaml?"}, code: 2},
-		"-c before the command": {args: []string{"-c", "check"}, stderr: []string{"check has no flag -c; did you mean --config.file=FILE?"}, code: 2},
-		"standard input":        {args: []string{"check-config", "-"}, stderr: []string{"- is not a file, and standard input is not read; write the path"}, code: 2},
-		"a name that is -":      {args: []string{"drill", "--receiver", "-"}, stderr: []string{"--prometheus"}, code: 2},
-		"standard input's flag": {args: []string{"check-config", "--config.file=-"}, stderr: []string{"- is not a file, and standard input is not read"}, code: 2},
-		"an empty FILE":         {args: []string{"check-config", ""}, stderr: []string{"FILE is empty; name the configuration file"}, code: 2},
-		"two files":             {args: []string{"check-config", "a.yaml", "--config.file=b.yaml"}, stderr: []string{"FILE and --config.file"}, code: 2},
-		"two kinds of rules":    {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
+		"another's flag":  {args: []string{"check", "--recording"}, stderr: []string{"check has no flag --recording"}, code: 2},
+		"unknown command": {args: []string{"juggle"}, stderr: []string{`unknown command "juggle"; try --help`}, code: 2},
+		"mistyped":        {args: []string{"chekc"}, stderr: []string{`unknown command "chekc"; did you mean check?`}, code: 2},
+		"help for one":    {args: []string{"help", "rule"}, stderr: []string{`unknown command "rule"; did you mean rules?`}, code: 2},
+		"a file alone": {
+			args:   []string{"my.yaml"},
+			stderr: []string{`unknown command "my.yaml"; did you mean --config.file=my.yaml, or check-config my.yaml?`},
+			code:   2,
+		},
+		"another's --config": {
+			args:   []string{"--config", "my.yaml"},
+			stderr: []string{"serve has no flag --config; did you mean --config.file=my.yaml?"},
+			code:   2,
+		},
+		"--config=": {
+			args:   []string{"check-config", "--config=my.yaml"},
+			stderr: []string{"check-config has no flag --config; did you mean --config.file=my.yaml?"},
+			code:   2,
+		},
+		"-c": {
+			args:   []string{"check", "-c", "my.yaml"},
+			stderr: []string{"check has no flag -c; did you mean --config.file=my.yaml?"},
+			code:   2,
+		},
+		"-c before the command": {
+			args:   []string{"-c", "check"},
+			stderr: []string{"check has no flag -c; did you mean --config.file=FILE?"},
+			code:   2,
+		},
+		"standard input": {
+			args:   []string{"check-config", "-"},
+			stderr: []string{"- is not a file, and standard input is not read; write the path"},
+			code:   2,
+		},
+		"a name that is -": {args: []string{"drill", "--receiver", "-"}, stderr: []string{"--prometheus"}, code: 2},
+		"standard input's flag": {
+			args:   []string{"check-config", "--config.file=-"},
+			stderr: []string{"- is not a file, and standard input is not read"},
+			code:   2,
+		},
+		"an empty FILE": {args: []string{"check-config", ""}, stderr: []string{"FILE is empty; name the configuration file"}, code: 2},
+		"two files": {
+			args:   []string{"check-config", "a.yaml", "--config.file=b.yaml"},
+			stderr: []string{"FILE and --config.file"},
+			code:   2,
+		},
+		"two kinds of rules": {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
 		"drill unconfirmed": {
 			args:   []string{"drill", "--severity=critical", "--prometheus=http://127.0.0.1:1", "--alertmanager=http://127.0.0.1:1"},
 			stderr: []string{"add --yes"}, code: 2,
 		},
-		"drill without a URL":      {args: []string{"drill", "--prometheus=9090", "--alertmanager=http://127.0.0.1:1"}, stderr: []string{"--prometheus"}, code: 2},
-		"healthcheck's wrong use":  {args: []string{"healthcheck", "--no-such-flag"}, stderr: []string{"healthcheck has no flag --no-such-flag"}, code: 1},
+		"drill without a URL": {
+			args:   []string{"drill", "--prometheus=9090", "--alertmanager=http://127.0.0.1:1"},
+			stderr: []string{"--prometheus"},
+			code:   2,
+		},
+		"healthcheck's wrong use": {
+			args:   []string{"healthcheck", "--no-such-flag"},
+			stderr: []string{"healthcheck has no flag --no-such-flag"},
+			code:   1,
+		},
 		"healthcheck's wrong word": {args: []string{"healthcheck", "twice"}, stderr: []string{"unexpected twice"}, code: 1},
 		"file as an argument": {
 			env: two, args: []string{"check-config", "absent.yaml"}, stderr: []string{"absent.yaml"},
@@ -226,7 +281,10 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 		"no such file":    {args: []string{"--config.file=absent.yaml"}, stderr: []string{"absent.yaml", "--config.file"}},
 		"state directory": {file: "state_file: /does/not/exist/state.json\n", stderr: []string{"/does/not/exist", "state_file"}},
 		"web config":      {args: []string{"--web.config.file=" + webConfig}, stderr: []string{webConfig}},
-		"no such address": {args: []string{"--web.listen-address=192.0.2.1:9655"}, stderr: []string{"192.0.2.1:9655", "--web.listen-address"}},
+		"no such address": {
+			args:   []string{"--web.listen-address=192.0.2.1:9655"},
+			stderr: []string{"192.0.2.1:9655", "--web.listen-address"},
+		},
 		"port in use": {
 			args:   []string{"--web.listen-address=" + busy.Addr().String()},
 			stderr: []string{busy.Addr().String(), "address already in use", "--web.listen-address"},
@@ -243,7 +301,8 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 			}
 			says(t, "standard output", p.Stdout.String(), c.stdout...)
 			says(t, "standard error", p.Stderr.String(), c.stderr...)
-			if m, listens := p.Listens(); listens || (p.Stdout.String() == "") != (c.stdout == nil) || (p.Stderr.String() == "") != (c.stderr == nil) {
+			if m, listens := p.Listens(); listens || (p.Stdout.String() == "") != (c.stdout == nil) ||
+				(p.Stderr.String() == "") != (c.stderr == nil) {
 				t.Errorf("half started: %s, standard output %q, standard error %q", m, &p.Stdout, &p.Stderr)
 			}
 		})

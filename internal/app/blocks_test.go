@@ -206,8 +206,14 @@ func simulatedPlaces(t *testing.T) *places {
 		domain: simstack.XMPPDomain, engine: env["DOCKER_HOST"],
 		of: map[string]place{
 			"xmpp_status": {address: at("XMPP_REST_URL")}, "xmpp_metrics": {address: at("XMPP_REST_URL")},
-			"xmpp_c2s": {address: stack.XMPPClientAddress(), ca: stack.CAFile()}, "irc_tls": {address: stack.IRCAddress(), ca: stack.CAFile(), name: "irc.test"},
-			"irc_rpc":      {address: at("IRC_RPC_URL"), ca: stack.CAFile(), name: "irc.test", secret: env["IRC_RPC_PASSWORD"]},
+			"xmpp_c2s": {address: stack.XMPPClientAddress(), ca: stack.CAFile()},
+			"irc_tls":  {address: stack.IRCAddress(), ca: stack.CAFile(), name: "irc.test"},
+			"irc_rpc": {
+				address: at("IRC_RPC_URL"),
+				ca:      stack.CAFile(),
+				name:    "irc.test",
+				secret:  env["IRC_RPC_PASSWORD"],
+			},
 			"irc_services": {address: at("IRC_SERVICES_JSONRPC_URL")},
 			"xmpp_proxy":   {address: at("XMPP_PROXY_URL"), ca: stack.CAFile()}, "docs_search": {address: at("DOCS_SEARCH_URL")},
 			"plant_store": {address: at("PLANT_STORE_URL"), secret: env["PLANT_STORE_TOKEN"]},
@@ -222,19 +228,21 @@ func mustBeGreen(t *testing.T, content string) {
 	o := options(nil, &logBuffer{}).with(content)
 	o.Timeout = 0
 	results := slices.DeleteFunc(check(t, o), func(r CheckResult) bool { return r.State == notConfigured })
-	if !AllUp(results) || len(results) == 0 || slices.ContainsFunc(results, func(r CheckResult) bool { return r.State != "up" || len(r.Impairments) > 0 }) {
+	if !AllUp(results) || len(results) == 0 ||
+		slices.ContainsFunc(results, func(r CheckResult) bool { return r.State != "up" || len(r.Impairments) > 0 }) {
 		t.Errorf("not all is green:\n%s\nof\n%s", tableOf(t, results), content)
 	}
 }
 
 // unprobed says why a block of YAML cannot be probed, by document and first line. "" means that it is probed.
 var unprobed = map[string]string{
-	"README.md: targets:":                             "",
-	"exporter.yaml: targets:":                         "",
-	"README.md: scrape_configs:":                      "configures Prometheus",
-	"SECURITY.md: scrape_configs:":                    "configures Prometheus",
-	"OPERATIONS.md: maintenance:":                     "has no target; TestMaintenanceInDocumentsIsAccepted reads it",
-	"deploy/many-hosts/README.md: tls_server_config:": "configures the exporter's port; TestWebConfigurationsInDocumentsAreAccepted reads it",
+	"README.md: targets:":          "",
+	"exporter.yaml: targets:":      "",
+	"README.md: scrape_configs:":   "configures Prometheus",
+	"SECURITY.md: scrape_configs:": "configures Prometheus",
+	"OPERATIONS.md: maintenance:":  "has no target; TestMaintenanceInDocumentsIsAccepted reads it",
+	"deploy/many-hosts/README.md: tls_server_config:": "configures the exporter's port; " +
+		"TestWebConfigurationsInDocumentsAreAccepted reads it",
 }
 
 func TestConfigurationsInDocumentsAreGreen(t *testing.T) {

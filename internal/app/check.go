@@ -163,8 +163,15 @@ func withoutRepeatedAdvice(warning, todo string) string {
 
 func resultOf(s poll.Status, r poll.Reading, facts health.Facts) (CheckResult, health.Facts) {
 	result := CheckResult{
-		Name: s.Target, Kind: s.Kind, State: "up", Duration: s.Duration.Seconds(),
-		Reason: s.Reason, Error: s.Error, Hint: s.Hint, Impairments: s.Impairments, Notes: r.Notes,
+		Name:        s.Target,
+		Kind:        s.Kind,
+		State:       "up",
+		Duration:    s.Duration.Seconds(),
+		Reason:      s.Reason,
+		Error:       s.Error,
+		Hint:        s.Hint,
+		Impairments: s.Impairments,
+		Notes:       r.Notes,
 	}
 	if !s.Up {
 		result.State = "down"
@@ -182,7 +189,13 @@ func addExpected(engines []health.Engine, settings config.Settings) {
 		}
 		for _, name := range engine.Expected {
 			if !slices.ContainsFunc(e.Containers, func(c health.Container) bool { return c.Name == name }) {
-				e.Containers = append(e.Containers, health.Container{Host: e.Host, Name: name, State: health.Missing, Health: "none", Expected: true})
+				e.Containers = append(e.Containers, health.Container{
+					Host:     e.Host,
+					Name:     name,
+					State:    health.Missing,
+					Health:   "none",
+					Expected: true,
+				})
 			}
 		}
 	}
@@ -225,7 +238,8 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	}
 	for i := range results {
 		if results[i].Kind == "docker" && results[i].State == "up" && len(unserved) > 0 {
-			results[i].Notes = append(results[i].Notes, fmt.Sprintf("no container found for %s; if one serves the target, set container", strings.Join(unserved, ", ")))
+			results[i].Notes = append(results[i].Notes,
+				fmt.Sprintf("no container found for %s; if one serves the target, set container", strings.Join(unserved, ", ")))
 		}
 	}
 	for _, p := range status.Describe(judgement) {
@@ -285,7 +299,13 @@ func AllUp(results []CheckResult) bool {
 
 // WriteJSON writes results for programs.
 func WriteJSON(w io.Writer, results []CheckResult) error {
-	report := checkReport{Time: time.Now(), Version: version.Version, Services: []CheckResult{}, NotConfigured: []string{}, Warnings: []string{}}
+	report := checkReport{
+		Time:          time.Now(),
+		Version:       version.Version,
+		Services:      []CheckResult{},
+		NotConfigured: []string{},
+		Warnings:      []string{},
+	}
 	for _, r := range results {
 		switch r.State {
 		case notConfigured:

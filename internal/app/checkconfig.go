@@ -66,7 +66,8 @@ func CheckConfig(w io.Writer, o Options) error {
 		fmt.Fprintf(&b, "; %d are not: %s", n, strings.Join(cfg.Unconfigured, ", "))
 	}
 	if n := len(cfg.LeftToFirst); n > 0 {
-		fmt.Fprintf(&b, "; pair: other leaves %s to the first exporter: %s", count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
+		fmt.Fprintf(&b, "; pair: other leaves %s to the first exporter: %s",
+			count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
 	}
 	b.WriteString(".\n")
 	for _, warning := range Warnings(cfg) {
@@ -113,7 +114,8 @@ func unknownZone(cfg *config.Config, o Options) string {
 	if !slices.ContainsFunc(cfg.Maintenance, func(m config.Maintenance) bool { return m.FollowsTZ() }) {
 		return ""
 	}
-	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= follow UTC; set a name such as Europe/Berlin", zone)
+	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= follow UTC; "+
+		"set a name such as Europe/Berlin", zone)
 }
 
 // whatIsRead names the file that was read, or says that there was none.

@@ -36,7 +36,8 @@ func TestWhichFileWasReadIsTold(t *testing.T) {
 		log := &logBuffer{}
 		o := options(map[string]string{"IRC_SERVICES_JSONRPC_URL": "http://127.0.0.1:1/jsonrpc"}, log)
 		o.ConfigFile = c.file
-		if got, refused := checked(o); refused != "" || !strings.HasPrefix(got, c.want) || !strings.Contains(got, "The configuration is valid: ") {
+		if got, refused := checked(o); refused != "" || !strings.HasPrefix(got, c.want) ||
+			!strings.Contains(got, "The configuration is valid: ") {
 			t.Errorf("%s: check-config says %q, %s, want %q first", name, got, refused, c.want)
 		}
 		a, err := New(o)
@@ -61,14 +62,25 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		// what is written, and what is refused.
 		written, refused string
 	}{
-		"a good one":     {file: "good", written: "valid"},
-		"none yet":       {file: "new", written: "valid"},
-		"a damaged one":  {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
-		"a newer one":    {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
-		"a link":         {file: "link", refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file"},
-		"no directory":   {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory does not exist"},
-		"of a service":   {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) }, written: "valid"},
-		"of another":     {file: "absent/state", change: func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") }, refused: "its directory does not exist"},
+		"a good one":    {file: "good", written: "valid"},
+		"none yet":      {file: "new", written: "valid"},
+		"a damaged one": {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
+		"a newer one":   {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
+		"a link": {
+			file:    "link",
+			refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file",
+		},
+		"no directory": {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory does not exist"},
+		"of a service": {
+			file:    "absent/state",
+			change:  func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) },
+			written: "valid",
+		},
+		"of another": {
+			file:    "absent/state",
+			change:  func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") },
+			refused: "its directory does not exist",
+		},
 		"somewhere else": {file: "absent/state", change: func(o *Options) { o.WithoutSecrets = true }, written: "valid"},
 	} {
 		o := options(nil, io.Discard)
@@ -98,7 +110,8 @@ func TestTargetWithoutAnAddressIsToldByNameAndKey(t *testing.T) {
 		with("targets:\n  - {kind: irc_tls}\n  - {kind: tcp, address: \"\"}\n  - {kind: irc_rpc}\n")
 	written, refused := checked(o)
 	const warning = "exporter.yaml:2: targets[0]: is not configured, so it is not probed; set address, or remove the entry"
-	if refused != "" || !strings.Contains(written, "\nwarning: irc_tls: "+warning+"\n") || strings.Count(written, "is not configured") != 1 {
+	if refused != "" || !strings.Contains(written, "\nwarning: irc_tls: "+warning+"\n") ||
+		strings.Count(written, "is not configured") != 1 {
 		t.Errorf("check-config lacks %q, or warns of others: %s\n%s", warning, refused, written)
 	}
 	a, err := New(o)
@@ -160,7 +173,8 @@ Next maintenance of container skipped (maintenance[3]):
   Mon 2001-03-26 02:30 +02:00 until Mon 2001-03-26 03:30 +02:00
   Tue 2002-03-26 02:30 +01:00 until Tue 2002-03-26 03:30 +01:00
 `
-		if refused != "" || !strings.HasSuffix(written, "\nwarning: maintenance: maintenance[1] of container over ended at 1999-01-02T00:00:00Z; remove it, or set a new time\n"+want) {
+		if refused != "" || !strings.HasSuffix(written,
+			"\nwarning: maintenance: maintenance[1] of container over ended at 1999-01-02T00:00:00Z; remove it, or set a new time\n"+want) {
 			t.Errorf("wrote %s, refused %q, want at its end\n%s", written, refused, want)
 		}
 	})
@@ -180,7 +194,8 @@ func TestZoneThatGoTakesForUTCIsWarnedOf(t *testing.T) {
 		{"/etc/localtime", local, false},
 		{"", local, false},
 	} {
-		written, refused := checked(options(map[string]string{"TZ": c.zone}, io.Discard).with("maintenance:\n  - {kind: container, name: a, schedule: " + c.schedule + ", duration: 30m}\n"))
+		written, refused := checked(options(map[string]string{"TZ": c.zone}, io.Discard).
+			with("maintenance:\n  - {kind: container, name: a, schedule: " + c.schedule + ", duration: 30m}\n"))
 		if got := strings.Contains(written, "warning: the variable TZ is \""+c.zone+"\""); got != c.warned || refused != "" {
 			t.Errorf("TZ=%s with %s: wrote %q, refused %q", c.zone, c.schedule, written, refused)
 		}

@@ -18,7 +18,8 @@ import (
 // TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores names each command's flags in the order of its help.
 func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 	binary := buildBinary(t)
-	const reads, polls, web, logs = " config.file", " poll.interval poll.timeout", " web.systemd-socket web.listen-address web.config.file web.enable-lifecycle", " log.level log.format"
+	const reads, polls, web, logs = " config.file", " poll.interval poll.timeout",
+		" web.systemd-socket web.listen-address web.config.file web.enable-lifecycle", " log.level log.format"
 	for command, want := range map[string]string{
 		"":             reads + polls + web + logs,
 		"serve":        reads + polls + web + logs,
@@ -96,8 +97,10 @@ func TestShellCompletesCommandsFlagsAndValues(t *testing.T) {
 		"check |":                   {"", "check rules"}, // nothing, so that the shell offers files
 	} {
 		words := strings.Split(strings.TrimSuffix(line, "|"), " ")
-		const complete = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _chatstack_exporter_bash_autocomplete; echo "${COMPREPLY[@]}"`
-		cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", complete, "bash", script, binary}, words...)...) //nolint:gosec // a test's
+		const complete = `source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _chatstack_exporter_bash_autocomplete; ` +
+			`echo "${COMPREPLY[@]}"`
+		//nolint:gosec // a test's
+		cmd := exec.CommandContext(t.Context(), "bash", append([]string{"-c", complete, "bash", script, binary}, words...)...)
 		out, err := cmd.CombinedOutput()
 		must(t, err)
 		got := strings.Fields(string(out))
@@ -132,7 +135,8 @@ func TestManualPageHasAName(t *testing.T) {
 func slowTargets(t *testing.T) Options {
 	t.Helper()
 	quick := serve(t, func(http.ResponseWriter, *http.Request) {})
-	o := options(nil, &logBuffer{}).with("targets:\n  - {kind: http, name: quick, url: " + quick + "/}\n  - {kind: http, name: slow, url: http://" + deaf(t) + "/}\n")
+	o := options(nil, &logBuffer{}).
+		with("targets:\n  - {kind: http, name: quick, url: " + quick + "/}\n  - {kind: http, name: slow, url: http://" + deaf(t) + "/}\n")
 	o.Interval, o.Timeout = time.Minute, 30*time.Second-500*time.Millisecond
 	return o
 }

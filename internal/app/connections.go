@@ -59,8 +59,13 @@ type connection struct {
 
 func newConnections(log *slog.Logger, most, share int, trusted func() []netip.Prefix) *connections {
 	return &connections{
-		most: most, share: share, trusted: trusted, log: log,
-		open: map[net.Conn]*list.Element{}, silent: list.New(), used: map[netip.Prefix]int{},
+		most:    most,
+		share:   share,
+		trusted: trusted,
+		log:     log,
+		open:    map[net.Conn]*list.Element{},
+		silent:  list.New(),
+		used:    map[netip.Prefix]int{},
 	}
 }
 

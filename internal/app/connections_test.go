@@ -76,7 +76,8 @@ func TestBodyThatDoesNotComeHoldsNoConnection(t *testing.T) {
 					p := servePipes(t, webConfig)
 					for _, request := range []string{
 						"GET /", "GET /metrics", "GET /-/healthy", "GET /-/ready", "POST /-/reload", "GET /api/v1/status",
-						"POST /api/v1/maintenance", "DELETE /api/v1/maintenance/target/x", "GET /badge/stack.svg", "GET /nothing", "PUT /metrics",
+						"POST /api/v1/maintenance", "DELETE /api/v1/maintenance/target/x", "GET /badge/stack.svg",
+						"GET /nothing", "PUT /metrics",
 					} {
 						c := p.Dial(tcpFrom("192.0.2.1"))
 						begun := time.Now()
@@ -204,7 +205,8 @@ func limitedPipes(t *testing.T) (p *exportertest.Pipes, release chan struct{}) {
 			<-release
 		}
 	})}
-	newConnections(slog.New(slog.DiscardHandler), 10, 3, func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }).limit(server)
+	newConnections(slog.New(slog.DiscardHandler), 10, 3,
+		func() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")} }).limit(server)
 	return exportertest.ServePipes(t, server, server.Serve), release
 }
 
@@ -327,8 +329,10 @@ func TestLongHeaderIsRefused(t *testing.T) {
 					// For a second the server goes on reading after a refusal.
 					defer time.Sleep(time.Second)
 
-					defer conn.Close()                                                                                              //nolint:errcheck // in memory
-					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length)) //nolint:errcheck // what is not read is refused
+					//nolint:errcheck // in memory
+					defer conn.Close()
+					//nolint:errcheck // what is not read is refused
+					go fmt.Fprintf(conn, "GET /-/healthy HTTP/1.1\r\nHost: x\r\nCookie: %s\r\n\r\n", strings.Repeat("a", c.length))
 					resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 					must(t, err)
 					defer resp.Body.Close() //nolint:errcheck // only the status counts
@@ -348,8 +352,10 @@ func TestOneConnectionHasFewRequestsOpen(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	p := servePipes(t, fmt.Sprintf("tls_server_config: {cert_file: %[1]s/server.crt, key_file: %[1]s/server.key}\n", dir))
-	c := tls.Client(p.Dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // only limits are asked for
-	defer c.Close()                                                                                                  //nolint:errcheck // in memory
+	//nolint:gosec // only limits are asked for
+	c := tls.Client(p.Dial(tcpFrom("192.0.2.1")), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	//nolint:errcheck // in memory
+	defer c.Close()
 	must(t, c.SetDeadline(time.Now().Add(patience)))
 	go func() {
 		io.WriteString(c, http2.ClientPreface)  //nolint:errcheck // reading tells

@@ -91,7 +91,8 @@ func switchboardURL(stack *simstack.Stack) string {
 func demoConfiguration(stack *simstack.Stack, data string) []byte {
 	return []byte(strings.NewReplacer("XMPP_CLIENTS", stack.XMPPClientAddress(), "XMPP_SERVERS", stack.XMPPServerAddress(),
 		"IRC_CLIENTS", stack.IRCAddress(), "WEB_IRC", stack.URL("web_irc"), "WEB_PANEL", stack.URL("web_panel"),
-		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "RELAY_PASSWORD", simstack.RelayPassword, "DATA_DIRECTORY", data).Replace(demoConfig))
+		"LOG_VIEWER", stack.URL("log_viewer"), "CA_FILE", stack.CAFile(), "RELAY_PASSWORD", simstack.RelayPassword, "DATA_DIRECTORY", data).
+		Replace(demoConfig))
 }
 
 // waitUntilReady waits until every target was probed once, at most for the given time.

@@ -100,24 +100,34 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		d.Exporter = "http://" + address
 	}
 	path := &alertpath.Path{Expected: alertpath.Expected{
-		Job: cfg.Alerts.Job, Lookback: cfg.Alerts.Lookback.Std(), Clocks: cfg.Alerts.ClockSkew.Over.Std(), LabelCheck: alerts.LabelCheck(), Drill: alerts.DrillAlert,
+		Job:        cfg.Alerts.Job,
+		Lookback:   cfg.Alerts.Lookback.Std(),
+		Clocks:     cfg.Alerts.ClockSkew.Over.Std(),
+		LabelCheck: alerts.LabelCheck(),
+		Drill:      alerts.DrillAlert,
 	}}
 	var faults []error
 	for _, server := range []struct {
 		name, url string
 		client    **alertpath.Client
-	}{{"exporter", d.Exporter, &path.Exporter}, {"prometheus", d.Prometheus, &path.Prometheus}, {"alertmanager", d.Alertmanager, &path.Alertmanager}} {
+	}{
+		{"exporter", d.Exporter, &path.Exporter},
+		{"prometheus", d.Prometheus, &path.Prometheus},
+		{"alertmanager", d.Alertmanager, &path.Alertmanager},
+	} {
 		var credentials exchange.Credentials
 		settings, prefix := config.HTTP{URL: server.url}, "DRILL_"+strings.ToUpper(server.name)
-		faults = append(faults, config.ReadEnvironment(o.Lookup, map[string]string{"url": "--" + server.name}, func(e *config.Env, r *config.Report) {
-			e.Secret("token", prefix+"_TOKEN", &credentials.Token)
-			e.String("user", prefix+"_USER", &credentials.User)
-			e.Secret("password", prefix+"_PASSWORD", &credentials.Password)
-			e.TLS(prefix, &settings.TLS)
-			settings.Check(r)
-			credentials.CheckCredentials(r)
-		}))
-		*server.client = alertpath.NewClient(server.name, exchange.HTTP{Settings: settings, UserAgent: "chatstack_exporter/" + version.Version}, credentials)
+		faults = append(faults,
+			config.ReadEnvironment(o.Lookup, map[string]string{"url": "--" + server.name}, func(e *config.Env, r *config.Report) {
+				e.Secret("token", prefix+"_TOKEN", &credentials.Token)
+				e.String("user", prefix+"_USER", &credentials.User)
+				e.Secret("password", prefix+"_PASSWORD", &credentials.Password)
+				e.TLS(prefix, &settings.TLS)
+				settings.Check(r)
+				credentials.CheckCredentials(r)
+			}))
+		*server.client = alertpath.NewClient(server.name,
+			exchange.HTTP{Settings: settings, UserAgent: "chatstack_exporter/" + version.Version}, credentials)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, UsageError{err}

@@ -49,7 +49,10 @@ func (e *exporter) startDrill(t *testing.T, body string) string {
 
 // TestDrillEndsByItself is what a killed command leaves to the exporter.
 func TestDrillEndsByItself(t *testing.T) {
-	for body, lasts := range map[string]time.Duration{`{"severity": "none"}`: 2 * time.Minute, `{"severity": "none", "duration": "30s"}`: 30 * time.Second} {
+	for body, lasts := range map[string]time.Duration{
+		`{"severity": "none"}`:                    2 * time.Minute,
+		`{"severity": "none", "duration": "30s"}`: 30 * time.Second,
+	} {
 		inSimulatedTime(t, func(t *testing.T) {
 			e := drillingExporter(t)
 			if found := e.drills(t); len(found) > 0 {
@@ -76,7 +79,8 @@ func TestOnlyOneDrillAtATime(t *testing.T) {
 		d := describe(t, e)
 		first := e.startDrill(t, `{"severity": "critical"}`)
 		status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", `{"severity": "none"}`)
-		if status != http.StatusConflict || !strings.Contains(string(answer), "a drill is running until ") || !strings.Contains(string(answer), "DELETE /api/v1/drill/"+first) {
+		if status != http.StatusConflict || !strings.Contains(string(answer), "a drill is running until ") ||
+			!strings.Contains(string(answer), "DELETE /api/v1/drill/"+first) {
 			t.Errorf("second drill: %d: %s", status, answer)
 		}
 		d.hold(t, "/components/schemas/Error", answer)
@@ -112,7 +116,8 @@ func TestBadDrillsAreRefused(t *testing.T) {
 		`{"severity": "none", "id": "mine"}`:      `unknown key \"id\"; known keys: severity and duration`,
 		`[]`:                                      "the body is not a drill: it is a JSON array",
 	} {
-		if status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", body); status != http.StatusBadRequest || !strings.Contains(string(answer), want) {
+		if status, answer := e.exchange(t, http.MethodPost, "/api/v1/drill", body); status != http.StatusBadRequest ||
+			!strings.Contains(string(answer), want) {
 			t.Errorf("%s: %d: %s", body, status, answer)
 		}
 	}
@@ -171,11 +176,15 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 	case "status/config":
 		data = `{"yaml": "scrape_configs: [{job_name: chatstack_exporter, honor_labels: true}]"}`
 	case "targets":
-		data = `{"activeTargets": [{"labels": {"job": "chatstack_exporter"}, "scrapeUrl": "http://e", "health": "up", "scrapeInterval": "30s"}]}`
+		data = `{"activeTargets": [{"labels": {"job": "chatstack_exporter"}, "scrapeUrl": "http://e", "health": "up", "scrapeInterval": ` +
+			`"30s"}]}`
 	case "rules":
 		rule := `{"name": %q, "type": "alerting", "query": %q, "labels": {"stack": "chat"}, "health": "ok"}`
-		data = fmt.Sprintf(`{"groups": [{"name": "chatstack", "file": "f", "interval": 30, "lastEvaluation": %q, "rules": [`+rule+","+rule+","+rule+`]}]}`, time.Now().Format(time.RFC3339),
-			"ChatstackDrill", "chatstack_drill == 1", "Watchdog", "vector(1)", "RulesOutOfDate", `chatstack_rules_info{checksum!="`+alerts.Checksum(alerts.Defaults())+`"}`)
+		data = fmt.Sprintf(`{"groups": [{"name": "chatstack", "file": "f", "interval": 30, "lastEvaluation": %q, "rules": [`+rule+","+
+			rule+","+rule+`]}]}`,
+			time.Now().Format(time.RFC3339),
+			"ChatstackDrill", "chatstack_drill == 1", "Watchdog", "vector(1)",
+			"RulesOutOfDate", `chatstack_rules_info{checksum!="`+alerts.Checksum(alerts.Defaults())+`"}`)
 	case "alertmanagers":
 		data = `{"activeAlertmanagers": [{"url": "http://a"}]}`
 	case "query":
@@ -198,7 +207,8 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 
 func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	t.Helper()
-	alert := `{"labels": {"alertname": %q, "stack": "chat", "drill": %q, "id": %q}, "startsAt": "2026-05-01T12:00:00Z", "receivers": [{"name": %q}], "status": {"state": "active"}}`
+	alert := `{"labels": {"alertname": %q, "stack": "chat", "drill": %q, "id": %q}, "startsAt": "2026-05-01T12:00:00Z", "receivers": ` +
+		`[{"name": %q}], "status": {"state": "active"}}`
 	all := fmt.Sprintf(alert, "Watchdog", "", "", "heartbeat")
 	if id := c.drillID(t); id != "" {
 		all += "," + fmt.Sprintf(alert, "ChatstackDrill", "true", id, "drill")
@@ -208,11 +218,14 @@ func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	}
 	switch r.URL.Path {
 	case "/api/v2/status":
-		return `{"config": {"original": "{route: {receiver: page, routes: [{receiver: drill, group_wait: 0s, matchers: [drill=true]}]}, receivers: [{name: page, webhook_configs: [{}]}, {name: drill, email_configs: [{}]}, {name: heartbeat, webhook_configs: [{}]}]}"}}`
+		return `{"config": {"original": "{route: {receiver: page, routes: [{receiver: drill, group_wait: 0s, matchers: [drill=true]}]}, ` +
+			`receivers: [{name: page, webhook_configs: [{}]}, {name: drill, email_configs: [{}]}, ` +
+			`{name: heartbeat, webhook_configs: [{}]}]}"}}`
 	case "/api/v2/alerts":
 		return "[" + all + "]"
 	case "/metrics":
-		return fmt.Sprintf("alertmanager_notifications_total{integration=\"email\"} %[1]d\nalertmanager_notification_requests_total{integration=\"email\"} %[1]d\n", c.sent.Load())
+		return fmt.Sprintf("alertmanager_notifications_total{integration=\"email\"} %[1]d\n"+
+			"alertmanager_notification_requests_total{integration=\"email\"} %[1]d\n", c.sent.Load())
 	}
 	return "[]"
 }
@@ -331,7 +344,8 @@ func TestDrillBehindALoadBalancerEnds(t *testing.T) {
 				t.Errorf("took %s, want about %s", took, want)
 			}
 			got := stepOf(steps, "resolution")
-			if noted := strings.Contains(strings.Join(got.Notes, " "), "the address of one exporter"); !ok || got.State != alertpath.Works || noted != (misses > 0) {
+			if noted := strings.Contains(strings.Join(got.Notes, " "), "the address of one exporter"); !ok ||
+				got.State != alertpath.Works || noted != (misses > 0) {
 				t.Errorf("got %+v", got)
 			}
 			if found := c.exporter.drills(t); len(found) > 0 {
@@ -355,7 +369,8 @@ func TestDrillSaysHowToEnableIt(t *testing.T) {
 		c.flags.Exporter = c.exporter.url
 		steps, ok, err := c.drill(contextOf(t), t)
 		must(t, err)
-		if got := stepOf(steps, "raise"); ok || got.State != alertpath.Wrong || got.Reason != "forbidden" || !strings.Contains(got.Hint, "--web.enable-lifecycle") {
+		if got := stepOf(steps, "raise"); ok || got.State != alertpath.Wrong || got.Reason != "forbidden" ||
+			!strings.Contains(got.Hint, "--web.enable-lifecycle") {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -367,12 +382,18 @@ func TestDrillReadsItsCredentials(t *testing.T) {
 		c.password = "the-secret"
 		steps, _, err := c.drill(contextOf(t), t)
 		must(t, err)
-		if got := stepOf(steps, "prometheus"); got.State != alertpath.Wrong || got.Reason != "unauthorized" || !strings.Contains(got.Hint, "DRILL_PROMETHEUS_PASSWORD_FILE") {
+		if got := stepOf(steps, "prometheus"); got.State != alertpath.Wrong || got.Reason != "unauthorized" ||
+			!strings.Contains(got.Hint, "DRILL_PROMETHEUS_PASSWORD_FILE") {
 			t.Errorf("without a password: %+v", got)
 		}
 		file := t.TempDir() + "/password"
 		rewrite(t, file, "the-secret\n")
-		c.env = map[string]string{"DRILL_PROMETHEUS_USER": "me", "DRILL_PROMETHEUS_PASSWORD_FILE": file, "DRILL_ALERTMANAGER_USER": "me", "DRILL_ALERTMANAGER_PASSWORD": "the-secret"}
+		c.env = map[string]string{
+			"DRILL_PROMETHEUS_USER":          "me",
+			"DRILL_PROMETHEUS_PASSWORD_FILE": file,
+			"DRILL_ALERTMANAGER_USER":        "me",
+			"DRILL_ALERTMANAGER_PASSWORD":    "the-secret",
+		}
 		steps, ok, err := c.drill(contextOf(t), t)
 		if must(t, err); !ok {
 			t.Errorf("with a password: %+v", steps)
@@ -383,8 +404,16 @@ func TestDrillReadsItsCredentials(t *testing.T) {
 		}{
 			{"http://me:the-secret@prometheus", "--prometheus: url", nil},
 			{"prometheus:9090", "--prometheus: url", nil},
-			{"http://prometheus", "DRILL_PROMETHEUS_TOKEN_FILE", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": "/nowhere/the-secret+/="}},
-			{"http://prometheus", "keep one of them", map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": file, "DRILL_PROMETHEUS_TOKEN": "the-secret"}},
+			{
+				"http://prometheus",
+				"DRILL_PROMETHEUS_TOKEN_FILE",
+				map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": "/nowhere/the-secret+/="},
+			},
+			{
+				"http://prometheus",
+				"keep one of them",
+				map[string]string{"DRILL_PROMETHEUS_TOKEN_FILE": file, "DRILL_PROMETHEUS_TOKEN": "the-secret"},
+			},
 		} {
 			c.flags.Prometheus, c.env = tt.url, tt.env
 			_, _, err := c.drill(contextOf(t), t)
@@ -400,9 +429,25 @@ func TestDrillTableIsForPeople(t *testing.T) {
 	seconds := 1.25
 	since := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	must(t, WriteDrillSteps(&b, []alertpath.Step{
-		{Name: "rules", State: alertpath.Works, Text: "loaded", Since: &since},
-		{Name: "sample", State: alertpath.Works, Text: "scraped", Duration: &seconds},
-		{Name: "route", State: alertpath.Wrong, Error: "nowhere\x1b[0m", Hint: "add a route", Notes: []string{"a note"}},
+		{
+			Name:  "rules",
+			State: alertpath.Works,
+			Text:  "loaded",
+			Since: &since,
+		},
+		{
+			Name:     "sample",
+			State:    alertpath.Works,
+			Text:     "scraped",
+			Duration: &seconds,
+		},
+		{
+			Name:  "route",
+			State: alertpath.Wrong,
+			Error: "nowhere\x1b[0m",
+			Hint:  "add a route",
+			Notes: []string{"a note"},
+		},
 	}, false))
 	want := `rules          works            loaded, since 2026-05-01 12:00:00 UTC
 sample         works      1.2s  scraped

@@ -37,14 +37,16 @@ func (s *drillSwitch) start(severity string, lasts time.Duration) (web.Drill, er
 	severities := []string{alerts.None, alerts.Warning, alerts.Critical}
 	switch {
 	case !slices.Contains(severities, severity):
-		return web.Drill{}, fmt.Errorf("%w: severity is %q, must be one of %s", web.ErrDrillInvalid, severity, strings.Join(severities, ", "))
+		return web.Drill{}, fmt.Errorf("%w: severity is %q, must be one of %s",
+			web.ErrDrillInvalid, severity, strings.Join(severities, ", "))
 	case lasts <= 0 || lasts > longestDrill:
 		return web.Drill{}, fmt.Errorf("%w: duration is %s, must be at most %s", web.ErrDrillInvalid, lasts, longestDrill)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.running != nil {
-		return web.Drill{}, fmt.Errorf("%w until %s: wait, or end it with DELETE /api/v1/drill/%s", web.ErrDrillRunning, s.running.Until.UTC().Format(time.RFC3339), s.running.ID)
+		return web.Drill{}, fmt.Errorf("%w until %s: wait, or end it with DELETE /api/v1/drill/%s",
+			web.ErrDrillRunning, s.running.Until.UTC().Format(time.RFC3339), s.running.ID)
 	}
 	drill := web.Drill{ID: strings.ToLower(rand.Text()[:8]), Severity: severity, Until: time.Now().Add(lasts).Round(0)}
 	s.running = &drill

@@ -190,7 +190,8 @@ func TestExampleForSwarmKeepsTheSocketFromTheExporter(t *testing.T) {
 	if m == nil || strings.Count(string(nginx), m[1]) != 1 {
 		t.Fatalf("the proxy's script does not replace the one port of nginx.conf:\n%s", script)
 	}
-	if content, err := os.ReadFile("../../deploy/swarm/node.yaml"); err != nil || !strings.Contains(string(content), "host: unix://"+m[2]+" ") {
+	if content, err := os.ReadFile("../../deploy/swarm/node.yaml"); err != nil ||
+		!strings.Contains(string(content), "host: unix://"+m[2]+" ") {
 		t.Errorf("the exporter does not ask at %s (%v)", m[2], err)
 	}
 	if got := stack.Volumes["socket"].DriverOpts["o"]; !strings.Contains(got, "uid=65532") || !strings.Contains(got, "mode=0700") {

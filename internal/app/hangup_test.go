@@ -27,7 +27,8 @@ func TestHangupDuringTheStartIsAReload(t *testing.T) {
 	must(t, err)
 	must(t, pipe.Close())
 	e := exporterOf(t, p)
-	if !exportertest.Eventually(patience, 10*time.Millisecond, func() bool { return strings.Contains(p.Stderr.String(), "configuration reloaded") }) {
+	if !exportertest.Eventually(patience, 10*time.Millisecond,
+		func() bool { return strings.Contains(p.Stderr.String(), "configuration reloaded") }) {
 		t.Errorf("no reload: %s", &p.Stderr)
 	}
 	stopsAtOnce(t, p, e)

@@ -14,9 +14,10 @@ import (
 	"syscall"
 )
 
-// Healthcheck checks whether the poll loop of the exporter with the same --web.listen-address on this host is running, as the HEALTHCHECK of
-// an image without a shell. It uses the exporter's Unix socket, or HTTP without one. Over HTTP, an exporter that requires a
-// password or a client certificate counts as alive; Healthcheck writes to out that the state of the loop is unknown.
+// Healthcheck checks whether the poll loop of the exporter with the same --web.listen-address on this host is running,
+// as the HEALTHCHECK of an image without a shell. It uses the exporter's Unix socket, or HTTP without one. Over HTTP,
+// an exporter that requires a password or a client certificate counts as alive;
+// Healthcheck writes to out that the state of the loop is unknown.
 func Healthcheck(ctx context.Context, o Options, out io.Writer) error {
 	if found, err := askSocket(ctx, o); found {
 		return err
@@ -87,7 +88,8 @@ func askSocket(ctx context.Context, o Options) (found bool, err error) {
 	switch {
 	case err == nil:
 		return true, verdictOf(path, status, said)
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EINVAL):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ECONNREFUSED),
+		errors.Is(err, syscall.EINVAL):
 		return false, nil // no socket, another user's, a killed process's, or the path is too long
 	}
 	return true, fmt.Errorf("ask %s for its health: %w", path, err)

@@ -17,7 +17,8 @@ const loopUnknown = "alive, loop unknown\n"
 // healthcheck runs the command and returns how it ended and what it printed.
 func healthcheck(t *testing.T, binary, runtimeDirectory, address string) (code int, stdout, stderr string) {
 	t.Helper()
-	p := startProgram(t, binary, t.TempDir(), map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "healthcheck", "--web.listen-address="+address)
+	p := startProgram(t, binary, t.TempDir(), map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory},
+		"healthcheck", "--web.listen-address="+address)
 	code = p.ExitCode(t, patience)
 	return code, p.Stdout.String(), p.Stderr.String()
 }
@@ -27,7 +28,8 @@ func startProtected(t *testing.T, binary, runtimeDirectory, address string) (p *
 	t.Helper()
 	dir := directoryWith(t, "poll: {}\n")
 	rewrite(t, filepath.Join(dir, "web.yml"), webConfigs["password"])
-	p = startProgram(t, binary, dir, map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "--web.listen-address="+address, "--web.config.file=web.yml")
+	p = startProgram(t, binary, dir, map[string]string{"RUNTIME_DIRECTORY": runtimeDirectory}, "--web.listen-address="+address,
+		"--web.config.file=web.yml")
 	return p, strings.TrimPrefix(exporterOf(t, p).url, "http://")
 }
 
@@ -40,11 +42,36 @@ func TestHealthcheckBehindAPassword(t *testing.T) {
 		code         int
 		stdout       string
 	}{
-		"one":                        {run, one, 0, ""},
-		"another one beside it":      {run, other, 0, ""},
-		"without a socket":           {filepath.Join(run, "absent"), one, 0, loopUnknown},
-		"on all addresses":           {run, ":" + portOfString(t, one), 0, ""},
-		"of a port that nobody uses": {run, "127.0.0.1:1", 1, ""},
+		"one": {
+			run,
+			one,
+			0,
+			"",
+		},
+		"another one beside it": {
+			run,
+			other,
+			0,
+			"",
+		},
+		"without a socket": {
+			filepath.Join(run, "absent"),
+			one,
+			0,
+			loopUnknown,
+		},
+		"on all addresses": {
+			run,
+			":" + portOfString(t, one),
+			0,
+			"",
+		},
+		"of a port that nobody uses": {
+			run,
+			"127.0.0.1:1",
+			1,
+			"",
+		},
 	} {
 		if code, stdout, stderr := healthcheck(t, binary, c.run, c.address); code != c.code || stdout != c.stdout {
 			t.Errorf("%s: exit code %d, %q, %s; want %d and %q", name, code, stdout, stderr, c.code, c.stdout)
@@ -104,7 +131,8 @@ func TestHealthcheckSeesAStalledLoop(t *testing.T) {
 	})}} //nolint:gosec // a test's
 	loop.Start()
 	defer loop.Close()
-	if code, stdout, stderr := healthcheck(t, binary, run, address); code != 1 || stdout != "" || !strings.Contains(stderr, "stalled for 40s") {
+	if code, stdout, stderr := healthcheck(t, binary, run, address); code != 1 || stdout != "" ||
+		!strings.Contains(stderr, "stalled for 40s") {
 		t.Errorf("exit code %d, %q, %q; want 1, and what is wrong", code, stdout, stderr)
 	}
 

@@ -102,8 +102,10 @@ func newHealthServer(src web.Liveness, o Options, listeners []net.Listener) (*he
 		return nil, errors.Join(err, l.Close())
 	}
 	return &healthServer{l, &http.Server{
-		Handler: web.Healthy(src), ReadTimeout: healthPatience, WriteTimeout: healthPatience,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Handler:      web.Healthy(src),
+		ReadTimeout:  healthPatience,
+		WriteTimeout: healthPatience,
+		ErrorLog:     slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}}, nil
 }
 

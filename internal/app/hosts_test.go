@@ -92,16 +92,21 @@ func TestCheckTellsOfPeersThatDoTheSame(t *testing.T) {
 		mode  string
 		want  []string
 	}{
-		"itself alone":    {[]string{first}, "canary", nil},
-		"the same twice":  {[]string{first, second}, "canary", []string{"plant_store warning: " + second, "xmpp_metrics warning: " + second}},
+		"itself alone": {[]string{first}, "canary", nil},
+		"the same twice": {
+			[]string{first, second},
+			"canary",
+			[]string{"plant_store warning: " + second, "xmpp_metrics warning: " + second},
+		},
 		"no canary here":  {[]string{first, second}, "reject", []string{"xmpp_metrics warning: " + second}},
 		"no canary there": {[]string{first, readOnly}, "canary", []string{"xmpp_metrics warning: " + readOnly}},
 		"not known":       {[]string{refusing}, "canary", []string{"plant_store note: " + refusing, "xmpp_metrics note: " + refusing}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, r := range check(t, options(env, io.Discard).with("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
-				strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")) {
+			for _, r := range check(t, options(env, io.Discard).
+				with("state_file: "+t.TempDir()+"/state.json\npair: first\npeers: [{targets: ['"+
+					strings.Join(c.peers, "', '")+"']}]\ntargets: [{kind: plant_store, mode: "+c.mode+"}]\n")) {
 				for kind, texts := range map[string][]string{"warning": r.Warnings, "note": r.Notes} {
 					for _, text := range texts {
 						if _, after, ok := strings.Cut(text, "the peer "); ok {
@@ -217,7 +222,8 @@ func TestPeerElsewhereIsNotTakenForThisExporter(t *testing.T) {
 	if isLocalAddress(t.Context(), "192.0.2.1:9655") || !isLocalAddress(t.Context(), "127.0.0.1:9655") {
 		t.Error("addresses of this machine and of others are not told apart")
 	}
-	warnings, _ := dutyConflicts(statisticsDuty, []peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", sameHost: true, targets: same}})
+	warnings, _ := dutyConflicts(statisticsDuty,
+		[]peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", sameHost: true, targets: same}})
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "the peer 192.0.2.1:9655 reads") {
 		t.Errorf("got %q, want a warning of 192.0.2.1:9655 alone", warnings)
 	}
@@ -255,5 +261,6 @@ func TestRuleManifestHasTheThresholdsOfTheConfiguration(t *testing.T) {
 	var log, manifest bytes.Buffer
 	o := options(nil, &log).with("alerts: {container_down: {critical: {for: 7m}}}\n")
 	must(t, WriteRuleManifest(&manifest, o))
-	says(t, "the manifest", manifest.String(), "kind: PrometheusRule\n", " > 420\n", "- name: chatstack\n", "- name: chatstack-availability\n")
+	says(t, "the manifest", manifest.String(), "kind: PrometheusRule\n", " > 420\n", "- name: chatstack\n",
+		"- name: chatstack-availability\n")
 }

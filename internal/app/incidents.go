@@ -75,7 +75,8 @@ func (k *incidents) observe(j *health.Judgement) {
 	for _, i := range changed {
 		switch {
 		case i.Opened.Equal(j.Time):
-			k.logger.Info("incident has begun", "id", i.ID, "title", i.Title, "severity", i.Severity.String(), "since", i.Began.UTC().Format(time.RFC3339))
+			k.logger.Info("incident has begun", "id", i.ID, "title", i.Title, "severity", i.Severity.String(),
+				"since", i.Began.UTC().Format(time.RFC3339))
 		case i.Closed.Equal(j.Time):
 			k.logger.Info("incident is over", "id", i.ID, "title", i.Title, "state", i.State)
 		}

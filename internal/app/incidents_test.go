@@ -45,7 +45,8 @@ func TestIncidentIsServedAsDescribed(t *testing.T) {
 		begun := time.Now()
 		time.Sleep(20 * time.Minute)
 		list := e.incidentsOf(t)
-		if len(list) != 1 || list[0].State != incident.Open || list[0].Title != "IRC services are down" || list[0].Began.Sub(begun) > time.Second || !list[0].BeganAtLeast {
+		if len(list) != 1 || list[0].State != incident.Open || list[0].Title != "IRC services are down" ||
+			list[0].Began.Sub(begun) > time.Second || !list[0].BeganAtLeast {
 			t.Fatalf("got %+v", list)
 		}
 		path := "/api/v1/incidents/" + list[0].ID
@@ -66,7 +67,12 @@ func TestIncidentIsServedAsDescribed(t *testing.T) {
 		if code, _ := e.exchange(t, http.MethodPost, "/api/v1/incidents/x/notes", `{"text": "x"}`); code != http.StatusNotFound {
 			t.Errorf("unknown incident: %d", code)
 		}
-		for path, want := range map[string]string{"/": "IRC services are down", "/incidents": "IRC services are down", "/incidents/" + list[0].ID: "The disk was full.", "/incidents.atom": "The disk was full."} {
+		for path, want := range map[string]string{
+			"/":                        "IRC services are down",
+			"/incidents":               "IRC services are down",
+			"/incidents/" + list[0].ID: "The disk was full.",
+			"/incidents.atom":          "The disk was full.",
+		} {
 			says(t, path, string(e.get(t, path, nil).body), want)
 		}
 		says(t, "the log", e.log.String(), `msg="incident has begun"`)
@@ -125,7 +131,8 @@ func TestIncidentsOutliveKills(t *testing.T) {
 				if !sameIncident(t, i, &closed) {
 					t.Errorf("the closed incident is now %+v", i)
 				}
-			case !i.Began.Equal(seen.Began) || i.State != seen.State || i.Updated.Before(seen.Updated) || !was.Since.Equal(seen.Outages[0].Since) || !was.Until.Equal(seen.Outages[0].Until):
+			case !i.Began.Equal(seen.Began) || i.State != seen.State || i.Updated.Before(seen.Updated) ||
+				!was.Since.Equal(seen.Outages[0].Since) || !was.Until.Equal(seen.Outages[0].Until):
 				t.Errorf("a poll before the kill, it was %+v; the file has %+v", seen, i)
 			}
 		}
@@ -135,7 +142,14 @@ func TestIncidentsOutliveKills(t *testing.T) {
 // TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
 func TestIncidentsAreKept90Days(t *testing.T) {
 	k, at := newIncidents(nil), time.Now()
-	raw, err := json.Marshal(incident.Incident{ID: "old", State: incident.Closed, Began: at, Ended: at, Closed: at, Updated: at})
+	raw, err := json.Marshal(incident.Incident{
+		ID:      "old",
+		State:   incident.Closed,
+		Began:   at,
+		Ended:   at,
+		Closed:  at,
+		Updated: at,
+	})
 	must(t, err)
 	must(t, k.Read(raw))
 	for _, after := range []time.Duration{0, time.Hour} {
@@ -168,7 +182,11 @@ func closedIncident(t *testing.T, dir string) incident.Incident {
 	var log incident.Log
 	at := time.Now().Add(-24 * time.Hour).UTC().Round(0)
 	judged := health.Judgement{Time: at, Problems: []health.Problem{{
-		Subject: health.TargetSubject("old"), Cause: health.TargetSubject("old"), Alert: health.AlertTargetDown, Severity: health.Critical, Since: at,
+		Subject:  health.TargetSubject("old"),
+		Cause:    health.TargetSubject("old"),
+		Alert:    health.AlertTargetDown,
+		Severity: health.Critical,
+		Since:    at,
 	}}}
 	log.Observe(&judged, words{&judged})
 	for _, later := range []time.Duration{time.Minute, 2 * incident.QuietPeriod} {

@@ -40,7 +40,8 @@ const (
 )
 
 // errNothingFound is returned if there is nothing to write a configuration from.
-var errNothingFound = errors.New("no service of a chat stack was found: set DOCKER_HOST to the engine's address, run init on the machine of the stack, or write the file by hand")
+var errNothingFound = errors.New("no service of a chat stack was found: set DOCKER_HOST to the engine's address, " +
+	"run init on the machine of the stack, or write the file by hand")
 
 // Init looks around, writes a new configuration, and says on w what it found. It overwrites no file and only reads from others. The
 // results are those of Check with the new file.
@@ -73,7 +74,9 @@ func Init(ctx context.Context, w io.Writer, o Options, flags InitOptions) ([]Che
 	if err := createFile(flags.File, result.YAML); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(w, "\nWrote %s: %s, %d more as comments to decide. Checking it:\n\n", absolute(flags.File), count(result.Targets, "target"), result.Open) //nolint:errcheck // as above
+	//nolint:errcheck // as above
+	fmt.Fprintf(w, "\nWrote %s: %s, %d more as comments to decide. Checking it:\n\n",
+		absolute(flags.File), count(result.Targets, "target"), result.Open)
 	o.ConfigFile = flags.File
 	checked, err := Check(ctx, o)
 	if err != nil {
@@ -85,8 +88,13 @@ func Init(ctx context.Context, w io.Writer, o Options, flags InitOptions) ([]Che
 // lookOptions says where to look. The engine is DOCKER_HOST, else the default socket.
 func (o Options) lookOptions(flags InitOptions) (setup.Options, error) {
 	looked := setup.Options{
-		Project: flags.Project, Domain: flags.Domain, Lookup: o.Lookup, Directory: ".", Volumes: []string{dockerData, "/"}, Dial: (&net.Dialer{}).DialContext,
-		NoEngine: "there is no " + o.DockerSocket + " and DOCKER_HOST is not set",
+		Project:   flags.Project,
+		Domain:    flags.Domain,
+		Lookup:    o.Lookup,
+		Directory: ".",
+		Volumes:   []string{dockerData, "/"},
+		Dial:      (&net.Dialer{}).DialContext,
+		NoEngine:  "there is no " + o.DockerSocket + " and DOCKER_HOST is not set",
 	}
 	if dir, err := os.Getwd(); err == nil {
 		looked.Directory = dir

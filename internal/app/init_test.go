@@ -31,14 +31,21 @@ func initialize(t *testing.T, env map[string]string, file string) (said string, 
 func TestInitWritesWhatItFindsOnce(t *testing.T) {
 	engine := simstacktest.StartEngine(t, nil)
 	for _, service := range []string{"xmpp", "irc", "bridge", "postgres"} {
-		engine.Add(simstack.ContainerSpec{Name: "chat-" + service + "-1", Image: "local/" + service, Service: service, Restart: "always"})
+		engine.Add(simstack.ContainerSpec{
+			Name:    "chat-" + service + "-1",
+			Image:   "local/" + service,
+			Service: service,
+			Restart: "always",
+		})
 	}
 	file := filepath.Join(t.TempDir(), "exporter.yaml")
 	said, results, err := initialize(t, map[string]string{"DOCKER_HOST": engine.Host(), "IRC_RPC_PASSWORD": "hunter2"}, file)
 	must(t, err)
 	for _, want := range []string{
-		"Docker: " + engine.Host() + ", Compose project chat, 4 containers\n", "\nxmpp: container chat-xmpp-1: ", "\nirc: container chat-irc-1: ",
-		"\nbridge: container chat-bridge-1", "containers only: chat-postgres-1\n", "\nenvironment: sets IRC_RPC_PASSWORD\n", "\nWrote " + file + ": 1 target, ",
+		"Docker: " + engine.Host() + ", Compose project chat, 4 containers\n", "\nxmpp: container chat-xmpp-1: ",
+		"\nirc: container chat-irc-1: ",
+		"\nbridge: container chat-bridge-1", "containers only: chat-postgres-1\n", "\nenvironment: sets IRC_RPC_PASSWORD\n",
+		"\nWrote " + file + ": 1 target, ",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("init does not say %q:\n%s", want, said)
@@ -49,7 +56,8 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 	}
 	content, err := os.ReadFile(file)
 	must(t, err)
-	if text := string(content); strings.Contains(text+said, "hunter2") || !strings.Contains(text, "# - kind: xmpp_status") || !strings.Contains(text, "container shares no network with this process") {
+	if text := string(content); strings.Contains(text+said, "hunter2") || !strings.Contains(text, "# - kind: xmpp_status") ||
+		!strings.Contains(text, "container shares no network with this process") {
 		t.Errorf("the file is\n%s", text)
 	}
 	info, err := os.Stat(file)
@@ -68,7 +76,8 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 		t.Errorf("check-config refuses the file: %s", refused)
 	}
 
-	if _, _, err := initialize(t, map[string]string{"DOCKER_HOST": engine.Host()}, file); err == nil || !strings.Contains(err.Error(), file+" is already there") {
+	if _, _, err := initialize(t, map[string]string{"DOCKER_HOST": engine.Host()}, file); err == nil ||
+		!strings.Contains(err.Error(), file+" is already there") {
 		t.Errorf("with a file that is there: %v", err)
 	}
 	now, err := os.ReadFile(file)
@@ -84,11 +93,15 @@ func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 		env        map[string]string
 		file, want string
 	}{
-		"no engine":         {nil, "exporter.yaml", "no service of a chat stack was found"},
-		"an engine is down": {map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"}, "exporter.yaml", "no service of a chat stack was found"},
-		"a wrong host":      {map[string]string{"DOCKER_HOST": "ssh://a"}, "exporter.yaml", "begins with ssh://"},
-		"a dangling link":   {nil, "link", "is already there"},
-		"no directory":      {nil, "none/exporter.yaml", "none: no such file or directory; name a file in a directory"},
+		"no engine": {nil, "exporter.yaml", "no service of a chat stack was found"},
+		"an engine is down": {
+			map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"},
+			"exporter.yaml",
+			"no service of a chat stack was found",
+		},
+		"a wrong host":    {map[string]string{"DOCKER_HOST": "ssh://a"}, "exporter.yaml", "begins with ssh://"},
+		"a dangling link": {nil, "link", "is already there"},
+		"no directory":    {nil, "none/exporter.yaml", "none: no such file or directory; name a file in a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.file == "link" {
@@ -116,14 +129,19 @@ func TestInitWritesOnlyWhatIsValid(t *testing.T) {
 		domain, want string
 		env          map[string]string
 	}{
-		"domain":   {"no domain", `domain: is "no domain"`, nil},
-		"variable": {"chat.example.org", "IRC_RPC_PASSWORD: is set beside IRC_RPC_PASSWORD_FILE", map[string]string{"IRC_RPC_PASSWORD": "hunter2", "IRC_RPC_PASSWORD_FILE": "/hunter2"}},
+		"domain": {"no domain", `domain: is "no domain"`, nil},
+		"variable": {
+			"chat.example.org",
+			"IRC_RPC_PASSWORD: is set beside IRC_RPC_PASSWORD_FILE",
+			map[string]string{"IRC_RPC_PASSWORD": "hunter2", "IRC_RPC_PASSWORD_FILE": "/hunter2"},
+		},
 	} {
 		file := filepath.Join(t.TempDir(), "exporter.yaml")
-		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard), InitOptions{File: file, Domain: c.domain, look: func(o *setup.Options) {
-			o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
-			o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
-		}})
+		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard),
+			InitOptions{File: file, Domain: c.domain, look: func(o *setup.Options) {
+				o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+				o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
+			}})
 		if err == nil || !strings.HasPrefix(err.Error(), "nothing was written: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

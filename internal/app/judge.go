@@ -29,7 +29,13 @@ type judge struct {
 
 // newJudge restores the memory of the former process.
 func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
-	j := &judge{health: health.NewJudge(alerts), maintenance: m, save: saved.Save, log: log, missing: map[string]string{}}
+	j := &judge{
+		health:      health.NewJudge(alerts),
+		maintenance: m,
+		save:        saved.Save,
+		log:         log,
+		missing:     map[string]string{},
+	}
 	var memory health.Memory
 	if err := saved.Load(&memory); err != nil {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)

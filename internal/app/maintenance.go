@@ -17,10 +17,14 @@ import (
 func (a *App) Maintenance() []maintenance.Entry { return a.maintenance.List() }
 
 // SetMaintenance implements web.Source.
-func (a *App) SetMaintenance(kind, name, reason string, until time.Time) (set maintenance.Entry, replaced bool, warnings []string, err error) {
+func (a *App) SetMaintenance(
+	kind, name, reason string, until time.Time,
+) (set maintenance.Entry, replaced bool, warnings []string, err error) {
 	cfg := a.current.Load().cfg
-	if kind == config.MaintenanceTarget && !slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Name == name }) {
-		return set, false, nil, fmt.Errorf("%w: no configured target is called %q; the status page lists them all", maintenance.ErrUnknown, name)
+	if kind == config.MaintenanceTarget &&
+		!slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Name == name }) {
+		return set, false, nil, fmt.Errorf("%w: no configured target is called %q; the status page lists them all",
+			maintenance.ErrUnknown, name)
 	}
 	set, replaced, err = a.maintenance.Set(kind, name, reason, until)
 	if warnings, err = a.saveWarning(err); err != nil {

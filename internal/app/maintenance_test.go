@@ -62,32 +62,80 @@ func TestMaintenanceBadWishesFail(t *testing.T) {
 		status             int
 		want               string
 	}{
-		"no JSON":           {body: "kind=target", status: 400, want: "invalid JSON at byte 1"},
-		"cut":               {body: good[:20], status: 400, want: "ends in the middle"},
-		"two values":        {body: good + good, status: 400, want: "more than one"},
-		"a list":            {body: "[]", status: 400, want: "a JSON array, must be an object"},
-		"nothing":           {body: "", status: 400, want: "it is empty"},
-		"a number":          {body: `{"kind":"target","name":5}`, status: 400, want: "name is a JSON number, must be a string"},
-		"an odd time":       {body: `{"kind":"target","name":"irc_services","until":"tomorrow"}`, status: 400, want: "must be a time with its zone"},
-		"a key too many":    {body: `{"kind":"target","nick":"x"}`, status: 400, want: `unknown key "nick"; known keys: `},
-		"a long body":       {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
-		"form":              {body: good, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, status: 415, want: "application/json"},
-		"text":              {body: good, header: map[string]string{"Content-Type": "text/plain"}, status: 415, want: "application/json"},
-		"no kind":           {body: `{"name":"x","duration":"1h"}`, status: 400, want: "kind is"},
-		"unknown kind":      {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
-		"unknown target":    {body: `{"kind":"target","name":"irc_service","duration":"1h"}`, status: 404, want: `no configured target is called "irc_service"`},
-		"unpolled target":   {body: `{"kind":"target","name":"irc_rpc","duration":"1h"}`, status: 404, want: "no configured target"},
-		"odd container":     {body: `{"kind":"container","name":"a b","duration":"1h"}`, status: 400, want: "is not a valid name of a container"},
-		"no end":            {body: `{"kind":"target","name":"irc_services"}`, status: 400, want: "one of duration and until"},
-		"two ends":          {body: `{"kind":"target","name":"irc_services","duration":"1h","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "one of duration and until"},
-		"odd duration":      {body: `{"kind":"target","name":"irc_services","duration":"soon"}`, status: 400, want: `duration is "soon"`},
-		"past":              {body: `{"kind":"target","name":"irc_services","until":"2020-01-01T00:00:00Z"}`, status: 400, want: "would end at 2020-01-01T00:00:00Z"},
-		"no time":           {body: `{"kind":"target","name":"irc_services","duration":"0s"}`, status: 400, want: "would end at"},
-		"too long":          {body: `{"kind":"target","name":"irc_services","duration":"31d"}`, status: 400, want: "the maximum is 720h"},
-		"far":               {body: `{"kind":"target","name":"irc_services","until":"2100-01-01T00:00:00Z"}`, status: 400, want: "the maximum is 720h"},
-		"a reason of lines": {body: `{"kind":"target","name":"irc_services","duration":"1h","reason":"a\nb"}`, status: 400, want: "one line"},
-		"end of nothing":    {method: "DELETE", path: "/target/irc_services", status: 404, want: "not under maintenance"},
-		"another method":    {method: "PUT", body: good, status: 405, want: "does not support PUT, only GET, HEAD, POST"},
+		"no JSON":    {body: "kind=target", status: 400, want: "invalid JSON at byte 1"},
+		"cut":        {body: good[:20], status: 400, want: "ends in the middle"},
+		"two values": {body: good + good, status: 400, want: "more than one"},
+		"a list":     {body: "[]", status: 400, want: "a JSON array, must be an object"},
+		"nothing":    {body: "", status: 400, want: "it is empty"},
+		"a number":   {body: `{"kind":"target","name":5}`, status: 400, want: "name is a JSON number, must be a string"},
+		"an odd time": {
+			body:   `{"kind":"target","name":"irc_services","until":"tomorrow"}`,
+			status: 400,
+			want:   "must be a time with its zone",
+		},
+		"a key too many": {body: `{"kind":"target","nick":"x"}`, status: 400, want: `unknown key "nick"; known keys: `},
+		"a long body":    {body: good + strings.Repeat(" ", 5000), status: 413, want: "longer than 4096"},
+		"form": {
+			body:   good,
+			header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"},
+			status: 415,
+			want:   "application/json",
+		},
+		"text": {
+			body:   good,
+			header: map[string]string{"Content-Type": "text/plain"},
+			status: 415,
+			want:   "application/json",
+		},
+		"no kind":      {body: `{"name":"x","duration":"1h"}`, status: 400, want: "kind is"},
+		"unknown kind": {body: `{"kind":"stack","name":"x","duration":"1h"}`, status: 400, want: `kind is "stack"`},
+		"unknown target": {
+			body:   `{"kind":"target","name":"irc_service","duration":"1h"}`,
+			status: 404,
+			want:   `no configured target is called "irc_service"`,
+		},
+		"unpolled target": {body: `{"kind":"target","name":"irc_rpc","duration":"1h"}`, status: 404, want: "no configured target"},
+		"odd container": {
+			body:   `{"kind":"container","name":"a b","duration":"1h"}`,
+			status: 400,
+			want:   "is not a valid name of a container",
+		},
+		"no end": {body: `{"kind":"target","name":"irc_services"}`, status: 400, want: "one of duration and until"},
+		"two ends": {
+			body:   `{"kind":"target","name":"irc_services","duration":"1h","until":"2100-01-01T00:00:00Z"}`,
+			status: 400,
+			want:   "one of duration and until",
+		},
+		"odd duration": {body: `{"kind":"target","name":"irc_services","duration":"soon"}`, status: 400, want: `duration is "soon"`},
+		"past": {
+			body:   `{"kind":"target","name":"irc_services","until":"2020-01-01T00:00:00Z"}`,
+			status: 400,
+			want:   "would end at 2020-01-01T00:00:00Z",
+		},
+		"no time":  {body: `{"kind":"target","name":"irc_services","duration":"0s"}`, status: 400, want: "would end at"},
+		"too long": {body: `{"kind":"target","name":"irc_services","duration":"31d"}`, status: 400, want: "the maximum is 720h"},
+		"far": {
+			body:   `{"kind":"target","name":"irc_services","until":"2100-01-01T00:00:00Z"}`,
+			status: 400,
+			want:   "the maximum is 720h",
+		},
+		"a reason of lines": {
+			body:   `{"kind":"target","name":"irc_services","duration":"1h","reason":"a\nb"}`,
+			status: 400,
+			want:   "one line",
+		},
+		"end of nothing": {
+			method: "DELETE",
+			path:   "/target/irc_services",
+			status: 404,
+			want:   "not under maintenance",
+		},
+		"another method": {
+			method: "PUT",
+			body:   good,
+			status: 405,
+			want:   "does not support PUT, only GET, HEAD, POST",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.method == "" {
@@ -121,8 +169,10 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 			body := `{"kind":"target","name":"irc_services","duration":"1h"}`
 			isAPI := strings.HasPrefix(c.path, "/api/")
 			said := locked.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}})
-			if said.status != http.StatusForbidden || !strings.Contains(string(said.body), "--web.enable-lifecycle") || json.Valid(said.body) != isAPI {
-				t.Errorf("%s %s without the flag: status %d, want 403, in JSON if it is of the API: %s", c.method, c.path, said.status, said.body)
+			if said.status != http.StatusForbidden || !strings.Contains(string(said.body), "--web.enable-lifecycle") ||
+				json.Valid(said.body) != isAPI {
+				t.Errorf("%s %s without the flag: status %d, want 403, in JSON if it is of the API: %s",
+					c.method, c.path, said.status, said.body)
 			}
 			for _, from := range [][2]string{
 				{"Origin", open.url},
@@ -134,7 +184,8 @@ func TestChangesOverHTTPRequireTheirFlagAndNoBrowser(t *testing.T) {
 			} {
 				r := open.do(t, c.method, c.path, body, http.Header{"Content-Type": {"application/json"}, from[0]: {from[1]}})
 				if r.status != http.StatusForbidden || json.Valid(r.body) != isAPI {
-					t.Errorf("%s %s with %s: status %d, want 403, in JSON if it is of the API: %s", c.method, c.path, from, r.status, r.body)
+					t.Errorf("%s %s with %s: status %d, want 403, in JSON if it is of the API: %s",
+						c.method, c.path, from, r.status, r.body)
 				}
 			}
 		}
@@ -186,14 +237,27 @@ func TestMaintenanceFormRequiresAPassword(t *testing.T) {
 		host, password, form string
 		status               int
 	}{
-		"no password":       {form: form, status: http.StatusUnauthorized},
-		"wrong password":    {password: "wrong", form: form, status: http.StatusUnauthorized},
-		"rebinding":         {host: "evil.example", form: form, status: http.StatusUnauthorized},
-		"no token":          {password: ownPortPassword, form: "subject=target%2Firc_services&duration=1h", status: http.StatusForbidden},
-		"an unknown target": {password: ownPortPassword, form: strings.Replace(form, "irc_services", "nobody", 1), status: http.StatusNotFound},
-		"a name of its own": {host: "exporter.example", password: ownPortPassword, form: form, status: http.StatusSeeOther},
-		"again":             {password: ownPortPassword, form: form, status: http.StatusSeeOther},
-		"an end of nothing": {password: ownPortPassword, form: "end=target%2Fnobody&token=" + string(token[1]), status: http.StatusNotFound},
+		"no password":    {form: form, status: http.StatusUnauthorized},
+		"wrong password": {password: "wrong", form: form, status: http.StatusUnauthorized},
+		"rebinding":      {host: "evil.example", form: form, status: http.StatusUnauthorized},
+		"no token":       {password: ownPortPassword, form: "subject=target%2Firc_services&duration=1h", status: http.StatusForbidden},
+		"an unknown target": {
+			password: ownPortPassword,
+			form:     strings.Replace(form, "irc_services", "nobody", 1),
+			status:   http.StatusNotFound,
+		},
+		"a name of its own": {
+			host:     "exporter.example",
+			password: ownPortPassword,
+			form:     form,
+			status:   http.StatusSeeOther,
+		},
+		"again": {password: ownPortPassword, form: form, status: http.StatusSeeOther},
+		"an end of nothing": {
+			password: ownPortPassword,
+			form:     "end=target%2Fnobody&token=" + string(token[1]),
+			status:   http.StatusNotFound,
+		},
 	} {
 		before := len(e.app.Maintenance())
 		if r := send(http.MethodPost, c.host, c.password, c.form); r.status != c.status {
@@ -229,10 +293,12 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		if err := json.Unmarshal(a.Maintenance, &set); err != nil || a.status != http.StatusCreated || len(a.Warnings) > 0 {
 			t.Fatalf("status %d, %v, %s", a.status, err, a.text)
 		}
-		if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active || set.Source != maintenance.FromAPI {
+		if got, want := set.Until.Sub(set.From), 36*time.Hour; (got-want).Abs() > time.Second || !set.Active ||
+			set.Source != maintenance.FromAPI {
 			t.Errorf("got %+v, want %s from now on", set, want)
 		}
-		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`, nil); a.status != http.StatusCreated || !a.warns(`the exporter sees no container "chat-irc-1"`) {
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"chat-irc-1","duration":"2h"}`,
+			nil); a.status != http.StatusCreated || !a.warns(`the exporter sees no container "chat-irc-1"`) {
 			t.Errorf("a container that is not there: status %d, warnings %q, want 201 and one", a.status, a.Warnings)
 		}
 		e.wait(t, "both on the page", func(p page) bool {
@@ -240,7 +306,8 @@ func TestMaintenanceShowsEverywhereUntilItEnds(t *testing.T) {
 		})
 		e.waitForPage(t, "nder maintenance until ", "&lt;upgrade&gt;", "container <b>chat-irc-1</b>: until")
 		// A reload, which changes the configuration's windows, is no business of switches.
-		rewrite(t, path, content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
+		rewrite(t, path,
+			content+"maintenance:\n  - {kind: container, name: window, from: 2020-01-01T00:00:00Z, until: 2020-01-02T00:00:00Z}\n")
 		must(t, e.app.Reload(t.Context()))
 		if p := e.scrape(t); !shown("target", "irc_services")(p) || !shown("container", "chat-irc-1")(p) {
 			t.Error("a reload ended maintenance")
@@ -277,10 +344,12 @@ func TestMaintenanceWarnsOfWhatItsUserShouldKnow(t *testing.T) {
 		if a.status != http.StatusCreated || !a.warns("no state_file") || a.warns("at the moment") {
 			t.Errorf("%s: status %d, warnings %q, want one about the state file alone", container, a.status, a.Warnings)
 		}
-		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`, nil); a.status != http.StatusOK {
+		if a := e.ask(t, http.MethodPost, "", `{"kind":"container","name":"`+container+`","duration":"2h"}`,
+			nil); a.status != http.StatusOK {
 			t.Errorf("another end: status %d, want 200", a.status)
 		}
-		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusConflict || !strings.Contains(a.Error, "by the configuration") {
+		if a := e.ask(t, http.MethodDelete, "/target/docker", "", nil); a.status != http.StatusConflict ||
+			!strings.Contains(a.Error, "by the configuration") {
 			t.Errorf("end of a window: status %d, %q, want 409", a.status, a.Error)
 		}
 		e.ask(t, http.MethodPost, "", `{"kind":"target","name":"docker","duration":"1h"}`, nil)
@@ -295,7 +364,9 @@ func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		e, _ := startWithFile(t, nil, oneTarget, lifecycle)
 		const goesOn = "TargetDown of irc_services has already fired and keeps firing; silence it in Alertmanager"
-		wishes := []string{`{"kind":"target","name":"irc_services","duration":"1h"}`, `{"kind":"container","name":"chat-irc-1","duration":"1h"}`}
+		wishes := []string{
+			`{"kind":"target","name":"irc_services","duration":"1h"}`, `{"kind":"container","name":"chat-irc-1","duration":"1h"}`,
+		}
 		if a := e.ask(t, http.MethodPost, "", wishes[0], nil); a.status != http.StatusCreated || a.warns("fired") {
 			t.Errorf("before the alert: status %d, warnings %q", a.status, a.Warnings)
 		}

@@ -42,7 +42,8 @@ func (a *App) fitMemory(cfg *config.Config) {
 		debug.SetMemoryLimit(limit / 4 * 3) // the limit also counts the program's code
 	}
 	if fits := largestPage(limit); fits < int64(cfg.Limits.MetricsBody) {
-		a.log.Warn("memory limit is too low for limits.metrics_body, larger metrics pages fail; raise the memory limit of the container or service",
+		a.log.Warn("memory limit is too low for limits.metrics_body, larger metrics pages fail; "+
+			"raise the memory limit of the container or service",
 			"memory_limit", limit, "configured", int64(cfg.Limits.MetricsBody), "limited_to", fits)
 		a.pageLimit = config.Bytes(fits)
 	}

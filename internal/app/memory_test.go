@@ -19,7 +19,8 @@ func TestMemoryLimitIsTheLowestOfTheControlGroups(t *testing.T) {
 			"sys/fs/cgroup/system.slice/exporter.service/memory.max": "67108864\n",
 		}, 64 << 20},
 		"version 2, of a parent": {map[string]string{
-			"proc/self/cgroup": "0::/pod/exporter\n", "sys/fs/cgroup/pod/memory.max": "1000\n", "sys/fs/cgroup/pod/exporter/memory.max": "2000\n",
+			"proc/self/cgroup": "0::/pod/exporter\n", "sys/fs/cgroup/pod/memory.max": "1000\n",
+			"sys/fs/cgroup/pod/exporter/memory.max": "2000\n",
 		}, 1000},
 		"version 1": {map[string]string{
 			"proc/self/cgroup":                                    "9:cpu,cpuacct:/docker/1\n4:memory:/docker/1\n",
@@ -59,7 +60,8 @@ func TestPagesMustFitTheMemory(t *testing.T) {
 }
 
 func TestMemoryLimitsMetricsPagesAlone(t *testing.T) {
-	cfg, err := LoadConfig(options(map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1", "DOCKER_HOST": "tcp://127.0.0.1:1"}, io.Discard))
+	cfg, err := LoadConfig(options(map[string]string{"XMPP_REST_URL": "http://127.0.0.1:1", "DOCKER_HOST": "tcp://127.0.0.1:1"},
+		io.Discard))
 	must(t, err)
 	configured := cfg.Limits.MetricsBody
 	a := &App{pageLimit: 1 << 20}

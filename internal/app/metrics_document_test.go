@@ -30,12 +30,18 @@ const (
 
 // elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test.
 var elsewhere = map[string]string{
-	"chatstack_container_exit_code":            "gauge | `container`, `docker_host` | Exit code of the container's last run. Absent unless the container is stopped. Up to one poll interval old.",
-	"chatstack_relay_broken_at":                "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay check stop: irc, xmpp or bridge. Up to one poll interval old.",
-	"chatstack_target_left_to_first":           "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the pair, because of pair: other.",
-	"chatstack_target_retry_timestamp_seconds": "gauge | `target` | Unix time of the next probe of a target that waits on purpose, so that its server does not ban this address; absent for any other target.",
-	"chatstack_drill":                          "gauge | `id`, `severity` | 1 during a drill, for which the alert ChatstackDrill fires with this severity; absent otherwise.",
-	"chatstack_container_removed_seconds":      "gauge | `container`, `docker_host` | Seconds since somebody removed the container; absent for all other containers.",
+	"chatstack_container_exit_code": "gauge | `container`, `docker_host` | Exit code of the container's last run. " +
+		"Absent unless the container is stopped. Up to one poll interval old.",
+	"chatstack_relay_broken_at": "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay " +
+		"check stop: irc, xmpp or bridge. Up to one poll interval old.",
+	"chatstack_target_left_to_first": "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the " +
+		"pair, because of pair: other.",
+	"chatstack_target_retry_timestamp_seconds": "gauge | `target` | Unix time of the next probe of a target that waits on purpose, " +
+		"so that its server does not ban this address; absent for any other target.",
+	"chatstack_drill": "gauge | `id`, `severity` | 1 during a drill, " +
+		"for which the alert ChatstackDrill fires with this severity; absent otherwise.",
+	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; " +
+		"absent for all other containers.",
 }
 
 // TestMetricsDocumentIsUpToDate compares METRICS.md with what an exporter serves that watches the simulated stack.
@@ -51,7 +57,8 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
 			"  - {kind: backup, path: "+backup+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
-			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
+			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+
+			stack.CAFile()+"}\n"+
 			relayBlock(stack)+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			"maintenance:\n"+underMaintenance(time.Now(), "gone", "data", "xmpp_metrics", "irc_rpc"))
@@ -59,7 +66,8 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 		rows := maps.Clone(elsewhere)
 		for name, f := range p {
 			if strings.HasPrefix(name, "chatstack_") {
-				rows[name] = fmt.Sprintf("%s | %s | %s", strings.ToLower(f.GetType().String()), labelNames(f), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
+				rows[name] = fmt.Sprintf("%s | %s | %s",
+					strings.ToLower(f.GetType().String()), labelNames(f), strings.ReplaceAll(f.GetHelp(), "|", "\\|"))
 			}
 		}
 		for name, read := range declaredMetrics(t) {
@@ -84,7 +92,8 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 			t.Fatalf("%s lacks the lines\n%s%s", path, metricsBegin, metricsEnd)
 		}
 		if *updateDocument {
-			must(t, os.WriteFile(path, slices.Concat(before, []byte(metricsBegin), []byte(b.String()), []byte(metricsEnd), after), 0o600)) //nolint:gosec // a file of the repository
+			//nolint:gosec // a file of the repository
+			must(t, os.WriteFile(path, slices.Concat(before, []byte(metricsBegin), []byte(b.String()), []byte(metricsEnd), after), 0o600))
 			return
 		}
 		if diff := cmp.Diff(strings.Split(b.String(), "\n"), strings.Split(string(table), "\n")); diff != "" {

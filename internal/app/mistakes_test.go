@@ -12,15 +12,19 @@ func TestMistypedVariablesAreTold(t *testing.T) {
 	binary := buildBinary(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "exporter.yaml")
-	rewrite(t, file, "targets:\n  - kind: irc_rpc\n    url: https://127.0.0.1:1/api\n  - kind: http\n    name: web\n    url: http://127.0.0.1:1/\n")
+	rewrite(t, file,
+		"targets:\n  - kind: irc_rpc\n    url: https://127.0.0.1:1/api\n  - kind: http\n    name: web\n    url: http://127.0.0.1:1/\n")
 	meant := map[string]string{
-		"IRC_RPC_PASS": "IRC_RPC_PASSWORD", "IRC_RPC_PWD": "IRC_RPC_PASSWORD", "IRC_RPC_PW": "IRC_RPC_PASSWORD", "IRC_RPC_PASSWORDFILE": "IRC_RPC_PASSWORD_FILE", "PLANTSTORE_URL": "PLANT_STORE_URL",
-		"XMPP_REST_USER": "XMPP_REST_USERNAME", "BRIDGE_TOKEN": "BRIDGE_IDENTITY_TOKEN", "DOCS_URL": "DOCS_SEARCH_URL", "irc_rpc_url": "IRC_RPC_URL",
+		"IRC_RPC_PASS": "IRC_RPC_PASSWORD", "IRC_RPC_PWD": "IRC_RPC_PASSWORD", "IRC_RPC_PW": "IRC_RPC_PASSWORD",
+		"IRC_RPC_PASSWORDFILE": "IRC_RPC_PASSWORD_FILE", "PLANTSTORE_URL": "PLANT_STORE_URL",
+		"XMPP_REST_USER": "XMPP_REST_USERNAME", "BRIDGE_TOKEN": "BRIDGE_IDENTITY_TOKEN", "DOCS_URL": "DOCS_SEARCH_URL",
+		"irc_rpc_url": "IRC_RPC_URL",
 	}
 	env := map[string]string{
 		// The rest of the stack, Kubernetes and Docker have variables of their own.
-		"XMPP_ADMINS": "a", "IRC_NETWORK": "b", "BRIDGE_DISCORD_GUILD": "c", "PLANT_STORE_SERVICE_HOST": "10.0.0.1", "PLANT_STORE_PORT_8000_TCP": "tcp://10.0.0.1:8000",
-		"DOCKER_CONFIG": "/d", "PATH": "/bin", "XMPP_DOMAIN": "chat.test", "IRC_RPC_USER": "exporter", "IRC_RPC_PASSWD": "",
+		"XMPP_ADMINS": "a", "IRC_NETWORK": "b", "BRIDGE_DISCORD_GUILD": "c", "PLANT_STORE_SERVICE_HOST": "10.0.0.1",
+		"PLANT_STORE_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+		"DOCKER_CONFIG":             "/d", "PATH": "/bin", "XMPP_DOMAIN": "chat.test", "IRC_RPC_USER": "exporter", "IRC_RPC_PASSWD": "",
 	}
 	for name := range meant {
 		env[name] = "sesame"

@@ -19,7 +19,8 @@ func TestStatesOfModulesAreToldOnce(t *testing.T) {
 				return
 			}
 			w.Header().Set("Content-Type", "application/openmetrics-text")
-			io.WriteString(w, "# TYPE xmpp_module_status gauge\nxmpp_module_status{host=\"a.test\",module=\"roster\"} 3\n"+ //nolint:errcheck // a test's server
+			//nolint:errcheck // a test's server
+			io.WriteString(w, "# TYPE xmpp_module_status gauge\nxmpp_module_status{host=\"a.test\",module=\"roster\"} 3\n"+
 				"xmpp_module_status{host=\"a.test\",module=\"vcard\"} 0\n# EOF\n")
 		})
 		metrics := "targets:\n  - kind: xmpp_metrics\n    url: " + server + "/metrics\n"

@@ -64,7 +64,9 @@ targets:
   - {kind: http, name: site, url: "http://chat.test/", expect_body: welcome}
   - {kind: http, name: challenge, url: "http://chat.test/challenge"}
 `)
-	for _, want := range []string{"probe_success 1", "site       up", "challenges the visitor", "exempt the exporter's address from its challenges"} {
+	for _, want := range []string{
+		"probe_success 1", "site       up", "challenges the visitor", "exempt the exporter's address from its challenges",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}

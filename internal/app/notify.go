@@ -50,7 +50,8 @@ func (m *serviceManager) ready(status string) {
 
 func (m *serviceManager) reloading() {
 	// With Type=notify-reload, systemd needs the time to tell reloads apart; others ignore it.
-	m.send(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()), statusAssignment+"reloading the configuration")
+	m.send(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()),
+		statusAssignment+"reloading the configuration")
 }
 
 func (m *serviceManager) stopping() {

@@ -97,7 +97,11 @@ func calledByLoop() bool {
 func wedgedPoller(t *testing.T, w *wedge, own prometheus.Gatherer) *poll.Poller {
 	t.Helper()
 	p, err := poll.New([]poll.Target{{
-		Name: "plants", Kind: "http", Schedule: w, Timeout: time.Second, Collector: nothing{},
+		Name:      "plants",
+		Kind:      "http",
+		Schedule:  w,
+		Timeout:   time.Second,
+		Collector: nothing{},
 	}}, own, nil, slog.New(slog.DiscardHandler), nil)
 	must(t, err)
 	return p
@@ -295,7 +299,10 @@ func TestBinarySpeaksWithItsServiceManager(t *testing.T) {
 		must(t, p.Process.Signal(s))
 	}
 	reloadTime := regexp.MustCompile(`^RELOADING=1\nMONOTONIC_USEC=[1-9][0-9]+\nSTATUS=`)
-	for content, status := range map[string]string{"poll: {}\n": "STATUS=the configuration was reloaded", "pol: {}\n": "STATUS=the configuration was not reloaded; the log says why"} {
+	for content, status := range map[string]string{
+		"poll: {}\n": "STATUS=the configuration was reloaded",
+		"pol: {}\n":  "STATUS=the configuration was not reloaded; the log says why",
+	} {
 		rewrite(t, filepath.Join(dir, "exporter.yaml"), content)
 		signal(syscall.SIGHUP)
 		if heard := hearUntil(t, conn, "RELOADING=1"); !reloadTime.MatchString(heard) {

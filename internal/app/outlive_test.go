@@ -85,7 +85,8 @@ func TestProblemsOutliveAKill(t *testing.T) {
 		}
 		last, known = of(e.wait(t, "both are read", func(p page) bool { return p.Verdict("web") == "http_status" && p.Up("docker") }))
 		most := time.Since(killed).Seconds() + 1 // longer than before
-		if !known || last.target < d.target || last.container < d.container || last.target > d.target+most || last.container > d.container+most {
+		if !known || last.target < d.target || last.container < d.container || last.target > d.target+most ||
+			last.container > d.container+most {
 			t.Errorf("down for %v before the first reading, then for %v (known: %t); want that both go on", d, last, known)
 		}
 	}

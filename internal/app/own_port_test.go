@@ -66,7 +66,12 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 		"both": {both, "https", map[string]visitor{
 			"password alone":    {user: "prometheus", password: ownPortPassword},
 			"certificate alone": {certificate: &client, want: http.StatusUnauthorized},
-			"prometheus":        {certificate: &client, user: "prometheus", password: ownPortPassword, want: http.StatusOK},
+			"prometheus": {
+				certificate: &client,
+				user:        "prometheus",
+				password:    ownPortPassword,
+				want:        http.StatusOK,
+			},
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +91,10 @@ func TestOwnPortIsClosedToStrangersAndHealthyAllTheSame(t *testing.T) {
 					config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return v.certificate, nil }
 				}
 				transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}
-				for _, path := range []string{"/", "/metrics", "/-/healthy", "/-/ready", "/debug/targets/x", "/debug/targets/", "/maintenance", "/api/v1/maintenance", "/runbooks", "/runbooks/TargetDown", "/runbooks/TargetDown.md"} {
+				for _, path := range []string{
+					"/", "/metrics", "/-/healthy", "/-/ready", "/debug/targets/x", "/debug/targets/", "/maintenance", "/api/v1/maintenance",
+					"/runbooks", "/runbooks/TargetDown", "/runbooks/TargetDown.md",
+				} {
 					want := v.want
 					if path == "/debug/targets/x" && want == http.StatusOK {
 						want = http.StatusNotFound

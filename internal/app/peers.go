@@ -35,31 +35,39 @@ type duty struct {
 
 var (
 	canaryDuty = &duty{
-		"run the canary", "runs the canary",
-		"set mode: reject here", "set mode: reject in all but one",
+		"run the canary",
+		"runs the canary",
+		"set mode: reject here",
+		"set mode: reject in all but one",
 		// This value is missing in mode reject, and while the store cannot be reached.
 		func(t peerTarget) bool {
 			return t.Kind == "plant_store" && slices.ContainsFunc(t.Values, func(v peerValue) bool { return v.Name == "deleting" })
 		},
 	}
 	statisticsDuty = &duty{
-		"read the XMPP server's metrics while its statistics_interval is \"manual\"", "reads an XMPP server's metrics",
+		"read the XMPP server's metrics while its statistics_interval is \"manual\"",
+		"reads an XMPP server's metrics",
 		"set a number of seconds there, or leave this target to the first exporter of the pair",
-		"with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, or leave the target to one exporter",
+		"with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, " +
+			"or leave the target to one exporter",
 		func(t peerTarget) bool { return t.Kind == "xmpp_metrics" },
 	}
 )
 
 // connectDuty applies to targets with config.RateLimited settings, but for relayDuty.
 var connectDuty = &duty{
-	"connect to the IRC server's TLS port, which limits connections per address", "checks the IRC server's TLS port",
-	"set pair: other here", "set pair: other in all but one, unless they reach the IRC server from different addresses",
+	"connect to the IRC server's TLS port, which limits connections per address",
+	"checks the IRC server's TLS port",
+	"set pair: other here",
+	"set pair: other in all but one, unless they reach the IRC server from different addresses",
 	func(t peerTarget) bool { return t.Kind == "irc_tls" || t.Kind == "irc_login" },
 }
 
 var relayDuty = &duty{
-	"send messages over the bridge", "sends messages over the bridge",
-	"set pair: other here", "set pair: other in all but one",
+	"send messages over the bridge",
+	"sends messages over the bridge",
+	"set pair: other here",
+	"set pair: other in all but one",
 	func(t peerTarget) bool { return t.Kind == "relay" },
 }
 
@@ -149,7 +157,8 @@ func askPeers(ctx context.Context, groups []config.Peers) []peer {
 func askPeer(ctx context.Context, url string) ([]peerTarget, error) {
 	transport := &http.Transport{
 		DisableKeepAlives: true,
-		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the request has no secret, the answer only leads to advice
+		//nolint:gosec // the request has no secret, the answer only leads to advice
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -210,7 +219,8 @@ func dutyConflicts(d *duty, peers []peer) (warnings, notes []string) {
 		case p.sameHost && !skippedSelf:
 			skippedSelf = true
 		default:
-			warnings = append(warnings, fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.thirdPerson, d.adviceForAll))
+			warnings = append(warnings,
+				fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.thirdPerson, d.adviceForAll))
 		}
 	}
 	return warnings, notes

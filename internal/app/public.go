@@ -41,9 +41,13 @@ func (a *App) openPublic(p *config.Public) error {
 		return err
 	}
 	server := &http.Server{
-		Handler: public.New(a, a.log), ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second,
-		MaxHeaderBytes: maxHeader, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
-		ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		Handler:        public.New(a, a.log),
+		ReadTimeout:    10 * time.Second,
+		WriteTimeout:   10 * time.Second,
+		IdleTimeout:    30 * time.Second,
+		MaxHeaderBytes: maxHeader,
+		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
+		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
 	publicConnections(a.log, func() []netip.Prefix { return a.Public().TrustedNetworks() }).limit(server)
 	a.public = publicServer{l, server, p.WebConfigFile}
@@ -55,7 +59,11 @@ func (s *publicServer) run(log *slog.Logger) {
 	if s.listener == nil {
 		return
 	}
-	flags := &toolkit.FlagConfig{WebListenAddresses: &[]string{s.listener.Addr().String()}, WebSystemdSocket: new(bool), WebConfigFile: &s.webConfig}
+	flags := &toolkit.FlagConfig{
+		WebListenAddresses: &[]string{s.listener.Addr().String()},
+		WebSystemdSocket:   new(bool),
+		WebConfigFile:      &s.webConfig,
+	}
 	if err := toolkit.ServeMultiple([]net.Listener{s.listener}, s.server, flags, log); !errors.Is(err, http.ErrServerClosed) {
 		log.Error("public page is not served any more", "err", err)
 	}

@@ -11,11 +11,13 @@ import (
 func TestPublicPageHasAListenerOfItsOwn(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
-		const content = "public:\n  listen_address: 127.0.0.1:0\n  title: Our chat\n  services: [{name: Services, targets: [irc_services]}]\n"
+		const content = "public:\n  listen_address: 127.0.0.1:0\n  title: Our chat\n" +
+			"  services: [{name: Services, targets: [irc_services]}]\n"
 		e := startExporter(t, only(stack, "IRC_SERVICES_"), content)
 		e.wait(t, "up", func(p page) bool { return p.Up("irc_services") })
 		public := &exporter{url: "http://" + e.app.public.listener.Addr().String(), client: e.client}
-		if code, body := public.text(t, "/status.json"); code != http.StatusOK || !strings.Contains(body, `"services":[{"name":"Services","state":"operational",`) {
+		if code, body := public.text(t, "/status.json"); code != http.StatusOK ||
+			!strings.Contains(body, `"services":[{"name":"Services","state":"operational",`) {
 			t.Errorf("status %d: %s", code, body)
 		}
 		for _, path := range []string{"/metrics", "/api/v1/status", "/-/healthy"} {

@@ -86,7 +86,9 @@ func TestRealAmtoolAcceptsTheConfiguration(t *testing.T) {
 func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 	receivers := map[string]string{"critical": "page", "warning": "chat", "none": "heartbeat"}
 	drills := map[string]string{"critical": "page", "warning": "chat", "none": "drill"}
-	toldAtOnce := []string{"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
+	toldAtOnce := []string{
+		"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected",
+	}
 	config := filepath.Join(alertmanagerDir, "alertmanager.yml")
 	for name, tool := range amtools {
 		tried := map[string]bool{}
@@ -103,21 +105,27 @@ func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 				continue // the tool is started 100 times otherwise
 			}
 			tried[want] = true
-			got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname="+a.Alert, "stack=chat", "severity="+severity)
+			got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname="+a.Alert, "stack=chat",
+				"severity="+severity)
 			if strings.TrimSpace(got) != want {
 				t.Errorf("%s: %s, %s goes to %q, want %q", name, a.Alert, severity, got, want)
 			}
 		}
 		for severity, want := range drills {
-			got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname=ChatstackDrill", "stack=chat", "drill=true", "severity="+severity)
+			got := amtool(t, tool, "config", "routes", "test", "--config.file="+config, "alertname=ChatstackDrill", "stack=chat",
+				"drill=true", "severity="+severity)
 			if strings.TrimSpace(got) != want {
 				t.Errorf("%s: a drill of severity %s goes to %q, want %q", name, severity, got, want)
 			}
 		}
-		if got := amtool(t, tool, "config", "routes", "test", "--config.file="+filepath.Join(alertmanagerDir, "first.yml"), "alertname=ChatstackDrill", "stack=chat", "drill=true", "severity=none"); strings.TrimSpace(got) != "drill" {
+		if got := amtool(t, tool, "config", "routes", "test", "--config.file="+filepath.Join(alertmanagerDir, "first.yml"),
+			"alertname=ChatstackDrill", "stack=chat", "drill=true", "severity=none"); strings.TrimSpace(got) != "drill" {
 			t.Errorf("%s: with first.yml, a drill goes to %q", name, got)
 		}
-		for _, other := range []string{"alertname=TargetDown severity=critical", "alertname=Watchdog severity=none", "alertname=ExporterDown severity=critical stack=other"} {
+		for _, other := range []string{
+			"alertname=TargetDown severity=critical", "alertname=Watchdog severity=none",
+			"alertname=ExporterDown severity=critical stack=other",
+		} {
 			args := append([]string{"config", "routes", "test", "--config.file=" + config}, strings.Fields(other)...)
 			if got := amtool(t, tool, args...); strings.TrimSpace(got) != "chat" {
 				t.Errorf("%s: the alert %s of other rules goes to %q, want chat", name, other, got)
@@ -131,8 +139,14 @@ func TestRealTemplatesReadWell(t *testing.T) {
 	made := func(status, severity, container string) map[string]any {
 		return map[string]any{
 			"status": status, "startsAt": at, "endsAt": at.Add(time.Hour), "generatorURL": "http://prometheus/graph?g0.expr=a",
-			"labels":      map[string]string{"alertname": "ContainerDown", "severity": severity, "container": container, "docker_host": "a&b"},
-			"annotations": map[string]string{"summary": "Container " + container + " does not run.", "description": "It should.", "runbook_url": "https://runbooks/ContainerDown.md"},
+			"labels": map[string]string{
+				"alertname": "ContainerDown", "severity": severity, "container": container, "docker_host": "a&b",
+			},
+			"annotations": map[string]string{
+				"summary":     "Container " + container + " does not run.",
+				"description": "It should.",
+				"runbook_url": "https://runbooks/ContainerDown.md",
+			},
 		}
 	}
 	data := func(status string, alerts ...map[string]any) string {
@@ -160,26 +174,118 @@ func TestRealTemplatesReadWell(t *testing.T) {
 			want                 []string
 			whole                bool
 		}{
-			{"subject", "text", one, []string{"[CRITICAL] Container irc does not run."}, true},
-			{"subject", "text", two, []string{"[1 over, 2 firing] Container irc does not run. And 1 more."}, true},
-			{"subject", "text", newest, []string{"[CRITICAL] Container xmpp does not run. And 1 more."}, true},
-			{"subject", "text", ended, []string{"[RESOLVED] ContainerDown: irc. And 1 more."}, true},
-			{"subject", "text", over, []string{"[RESOLVED] ContainerDown: irc"}, true},
-			{"colour", "text", one, []string{"danger"}, true},
-			{"colour", "text", two, []string{"warning"}, true},
-			{"colour", "text", over, []string{"good"}, true},
-			{"text", "text", one, []string{
-				"CRITICAL  ContainerDown container=irc docker_host=a&b\nContainer irc does not run.\nIt should.\nSince:   2026-05-01 03:00:00 UTC\n" +
-					"To do:   https://runbooks/ContainerDown.md\nGraph:   http://prometheus/graph?g0.expr=a\nSilence: " + silence,
-			}, true},
-			{"text", "text", over, []string{"RESOLVED  ContainerDown", "It was: Container irc does not run.\nFrom 2026-05-01 03:00:00 UTC to 2026-05-01 04:00:00 UTC."}, false},
-			{"chat", "text", one, []string{
-				"*ContainerDown* Container irc does not run.\nIt should.\nSince 03:00:00 UTC · <https://runbooks/ContainerDown.md|what to do> · " +
-					"<http://prometheus/graph?g0.expr=a|graph> · <" + silence + "|silence>",
-			}, true},
-			{"chat", "text", two, []string{"*ContainerDown* Container xmpp does not run.", "*ContainerDown* is over. It was: Container docs does not run."}, false},
-			{"html", "html", one, []string{`<strong>Container irc does not run.</strong>`, `<a href="https://runbooks/ContainerDown.md">`, `<a href="` + silence + `">`, "docker_host=a&amp;b"}, false},
-			{"html", "html", two, []string{"<strong>Over.</strong> It was: Container docs does not run."}, false},
+			{
+				"subject",
+				"text",
+				one,
+				[]string{"[CRITICAL] Container irc does not run."},
+				true,
+			},
+			{
+				"subject",
+				"text",
+				two,
+				[]string{"[1 over, 2 firing] Container irc does not run. And 1 more."},
+				true,
+			},
+			{
+				"subject",
+				"text",
+				newest,
+				[]string{"[CRITICAL] Container xmpp does not run. And 1 more."},
+				true,
+			},
+			{
+				"subject",
+				"text",
+				ended,
+				[]string{"[RESOLVED] ContainerDown: irc. And 1 more."},
+				true,
+			},
+			{
+				"subject",
+				"text",
+				over,
+				[]string{"[RESOLVED] ContainerDown: irc"},
+				true,
+			},
+			{
+				"colour",
+				"text",
+				one,
+				[]string{"danger"},
+				true,
+			},
+			{
+				"colour",
+				"text",
+				two,
+				[]string{"warning"},
+				true,
+			},
+			{
+				"colour",
+				"text",
+				over,
+				[]string{"good"},
+				true,
+			},
+			{
+				"text",
+				"text",
+				one,
+				[]string{
+					"CRITICAL  ContainerDown container=irc docker_host=a&b\nContainer irc does not run.\nIt should.\n" +
+						"Since:   2026-05-01 03:00:00 UTC\n" +
+						"To do:   https://runbooks/ContainerDown.md\nGraph:   http://prometheus/graph?g0.expr=a\nSilence: " + silence,
+				},
+				true,
+			},
+			{
+				"text",
+				"text",
+				over,
+				[]string{
+					"RESOLVED  ContainerDown",
+					"It was: Container irc does not run.\nFrom 2026-05-01 03:00:00 UTC to 2026-05-01 04:00:00 UTC.",
+				},
+				false,
+			},
+			{
+				"chat",
+				"text",
+				one,
+				[]string{
+					"*ContainerDown* Container irc does not run.\nIt should.\nSince 03:00:00 UTC · " +
+						"<https://runbooks/ContainerDown.md|what to do> · <http://prometheus/graph?g0.expr=a|graph> · <" +
+						silence + "|silence>",
+				},
+				true,
+			},
+			{
+				"chat",
+				"text",
+				two,
+				[]string{"*ContainerDown* Container xmpp does not run.", "*ContainerDown* is over. It was: Container docs does not run."},
+				false,
+			},
+			{
+				"html",
+				"html",
+				one,
+				[]string{
+					`<strong>Container irc does not run.</strong>`, `<a href="https://runbooks/ContainerDown.md">`,
+					`<a href="` + silence + `">`, "docker_host=a&amp;b",
+				},
+				false,
+			},
+			{
+				"html",
+				"html",
+				two,
+				[]string{"<strong>Over.</strong> It was: Container docs does not run."},
+				false,
+			},
 		} {
 			got := amtool(t, tool, "template", "render", "--template.glob="+filepath.Join(alertmanagerDir, "templates", "*.tmpl"),
 				"--template.text={{ template \"chatstack."+c.template+"\" . }}", "--template.type="+c.kind, "--template.data="+c.data)
@@ -205,7 +311,12 @@ type operators struct {
 // returns the files that the configuration wants beside it, too.
 func listen(t *testing.T, config string) (o *operators, fitted string, files map[string][]byte) {
 	t.Helper()
-	o = &operators{page: make(chan []byte, 100), chat: make(chan []byte, 100), heartbeat: make(chan []byte, 100), mails: make(chan *mail.Message, 100)}
+	o = &operators{
+		page:      make(chan []byte, 100),
+		chat:      make(chan []byte, 100),
+		heartbeat: make(chan []byte, 100),
+		mails:     make(chan *mail.Message, 100),
+	}
 	mux := http.NewServeMux()
 	for path, got := range map[string]chan []byte{"/page": o.page, "/chat": o.chat, "/heartbeat": o.heartbeat} {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -266,7 +377,11 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		for _, l := range alerts {
 			body = append(body, map[string]any{
 				"labels": l, "generatorURL": "http://prometheus/graph",
-				"annotations": map[string]string{"summary": l["alertname"] + " is so.", "description": "Very.", "runbook_url": "https://runbooks/" + l["alertname"] + ".md"},
+				"annotations": map[string]string{
+					"summary":     l["alertname"] + " is so.",
+					"description": "Very.",
+					"runbook_url": "https://runbooks/" + l["alertname"] + ".md",
+				},
 			})
 		}
 		raw, err := json.Marshal(body)
@@ -333,7 +448,8 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	}
 	want := map[string]string{
 		"Watchdog": "active", "ContainerDown warning local": "active", "ContainerDown critical local": "active",
-		"ContainerDown warning elsewhere": "active", "ContainerRestarts warning local": "suppressed", "ContainerRestarts critical local": "active",
+		"ContainerDown warning elsewhere": "active", "ContainerRestarts warning local": "suppressed",
+		"ContainerRestarts critical local": "active",
 		"ContainerUnhealthy warning local": "active", "ExporterDown warning": "active",
 	}
 	if got := awaitStates(t, am.URL(), want); !maps.Equal(got, want) {
@@ -345,7 +461,8 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		return l
 	}
 	post(
-		labels("alertname", "MostTargetsDown", "severity", "warning"), labels("alertname", "MostTargetsDown", "severity", "critical", "env", "other"),
+		labels("alertname", "MostTargetsDown", "severity", "warning"),
+		labels("alertname", "MostTargetsDown", "severity", "critical", "env", "other"),
 		foreign(labels("alertname", "TargetDown", "severity", "warning", "docker_host", "foreign")),
 		foreign(labels("alertname", "ExporterDown", "severity", "critical", "docker_host", "foreign")),
 		foreign(labels("alertname", "DataVolumeUsage", "severity", "critical", "volume", "data", "docker_host", "foreign")),
@@ -355,16 +472,19 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	maps.Copy(want, map[string]string{
 		"MostTargetsDown warning": "active", "MostTargetsDown critical": "active", "TargetDown warning foreign": "active",
 		"ExporterDown critical foreign": "active", "DataVolumeUsage critical foreign": "active", "DataVolumeFilling warning": "active",
-		"ContainerDown warning local": "suppressed", "ContainerDown warning elsewhere": "suppressed", "ContainerUnhealthy warning local": "suppressed",
-		"TargetDown critical": "active",
+		"ContainerDown warning local": "suppressed", "ContainerDown warning elsewhere": "suppressed",
+		"ContainerUnhealthy warning local": "suppressed",
+		"TargetDown critical":              "active",
 	})
 	if got := awaitStates(t, am.URL(), want); !maps.Equal(got, want) {
 		t.Errorf("states while most targets are down (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	// Without any exporter, nothing else is told but that.
-	post(labels("alertname", "ExporterDown", "severity", "critical"), labels("alertname", "TLSCertificateExpiry", "severity", "critical", "target", "xmpp_c2s"))
+	post(labels("alertname", "ExporterDown", "severity", "critical"),
+		labels("alertname", "TLSCertificateExpiry", "severity", "critical", "target", "xmpp_c2s"))
 	for alert := range want {
-		if alert != "Watchdog" && alert != "ExporterDown warning" && alert != "MostTargetsDown critical" && !strings.HasSuffix(alert, "foreign") {
+		if alert != "Watchdog" && alert != "ExporterDown warning" && alert != "MostTargetsDown critical" &&
+			!strings.HasSuffix(alert, "foreign") {
 			want[alert] = "suppressed"
 		}
 	}

@@ -21,7 +21,8 @@ func TestRealCertificateOfSixDays(t *testing.T) {
 	nginx.Authority = realstack.NewAuthorityUntil(t, time.Now().Add(365*day))
 	issued := time.Now().Add(-3 * time.Hour).Truncate(time.Second)
 	serve := func(begins time.Time, life time.Duration) {
-		nginx.Renew(nginx.Authority.Sign(exchangetest.Certificate{Names: []string{"127.0.0.1"}, Begins: begins, End: begins.Add(life)}).PEM(t))
+		nginx.Renew(nginx.Authority.Sign(exchangetest.Certificate{Names: []string{"127.0.0.1"}, Begins: begins, End: begins.Add(life)}).
+			PEM(t))
 		nginx.Reload()
 	}
 	serve(issued, 6*day)
@@ -41,7 +42,8 @@ func TestRealCertificateOfSixDays(t *testing.T) {
 		return slices.DeleteFunc(e.report(t).Problems, func(p status.Problem) bool { return p.Alert != "TLSCertificateExpiry" })
 	}
 	e.wait(t, "the limits of six days", func(p page) bool {
-		return leaf(p, "web") && leaf(p, "strict") && limit(p, "web", "warning") == (2*day).Seconds() && limit(p, "web", "critical") == day.Seconds() &&
+		return leaf(p, "web") && leaf(p, "strict") && limit(p, "web", "warning") == (2*day).Seconds() &&
+			limit(p, "web", "critical") == day.Seconds() &&
 			limit(p, "strict", "warning") == (30*day).Seconds() && limit(p, "strict", "critical") == (2*day).Seconds()
 	})
 	if got := expiring(); len(got) != 1 || got[0].Name != "strict" || !got[0].Since.Equal(issued) {
@@ -50,7 +52,13 @@ func TestRealCertificateOfSixDays(t *testing.T) {
 	for _, c := range []struct {
 		life, left time.Duration
 		want       string
-	}{{6 * day, 2*day + time.Hour, ""}, {6 * day, 2*day - time.Hour, "warning"}, {6 * day, day - time.Hour, "critical"}, {90 * day, 13 * day, "warning"}, {90 * day, 15 * day, ""}} {
+	}{
+		{6 * day, 2*day + time.Hour, ""},
+		{6 * day, 2*day - time.Hour, "warning"},
+		{6 * day, day - time.Hour, "critical"},
+		{90 * day, 13 * day, "warning"},
+		{90 * day, 15 * day, ""},
+	} {
 		serve(time.Now().Add(c.left-c.life), c.life)
 		reached := func() bool {
 			i := slices.IndexFunc(expiring(), func(p status.Problem) bool { return p.Name == "web" })

@@ -111,7 +111,8 @@ func (s *drillSite) start() {
 	o.EnableLifecycle = true
 	s.exporter = startApp(s.T, o, &logBuffer{})
 	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
-	s.server = realstack.StartPrometheus(s.T, strings.NewReplacer("ALERTMANAGER", s.am.Addr, "EXPORTER", strings.TrimPrefix(s.exporter.url, "http://")).Replace(s.prometheus),
+	s.server = realstack.StartPrometheus(s.T,
+		strings.NewReplacer("ALERTMANAGER", s.am.Addr, "EXPORTER", strings.TrimPrefix(s.exporter.url, "http://")).Replace(s.prometheus),
 		map[string][]byte{"chatstack.rules.yml": []byte(s.rules)}, "--rules.alert.resend-delay=1s")
 	s.flags.Prometheus, s.flags.Alertmanager, s.flags.Exporter = s.server.URL(), s.am.URL(), s.exporter.url
 	if s.flags.Severity == "" {
@@ -182,7 +183,8 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 		t.Error("the drill failed")
 	}
 	for _, name := range []string{
-		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation", "sending", "watchdog",
+		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation",
+		"sending", "watchdog",
 		"raise", "sample", "alert", "delivery", "route", "suppression", "notification", "resolution",
 	} {
 		if steps[name].State != alertpath.Works {
@@ -222,33 +224,59 @@ type drillFault struct {
 
 var drillFaults = []drillFault{
 	{
-		name: "wrong job name", step: "scrape", err: `as job "other", but the rules expect "chatstack_exporter"`, hint: "set job_name: chatstack_exporter", stops: true, short: true,
+		name:  "wrong job name",
+		step:  "scrape",
+		err:   `as job "other", but the rules expect "chatstack_exporter"`,
+		hint:  "set job_name: chatstack_exporter",
+		stops: true,
+		short: true,
 		cause: func(s *drillSite) { s.with("job_name: chatstack_exporter", "job_name: other") },
 	},
 	{
-		name: "no job", step: "scrape", err: `no target of the job "chatstack_exporter"`, hint: "add the job", stops: true,
+		name:  "no job",
+		step:  "scrape",
+		err:   `no target of the job "chatstack_exporter"`,
+		hint:  "add the job",
+		stops: true,
 		cause: func(s *drillSite) { s.with("[EXPORTER]", "[]") },
 	},
 	{
-		name: "wrong address", step: "scrape", err: "connection refused", hint: "open that address", stops: true,
+		name:  "wrong address",
+		step:  "scrape",
+		err:   "connection refused",
+		hint:  "open that address",
+		stops: true,
 		cause: func(s *drillSite) { s.with("[EXPORTER]", "['127.0.0.1:1']") },
 	},
 	{
-		name: "no honor_labels", step: "labels", err: "lacks honor_labels", hint: "set honor_labels: true",
+		name:  "no honor_labels",
+		step:  "labels",
+		err:   "lacks honor_labels",
+		hint:  "set honor_labels: true",
 		cause: func(s *drillSite) { s.with("    honor_labels: true\n", "") },
 	},
 	{
-		name: "no honor_labels, and a clash", step: "labels", err: `overwrites the exporter's label target with "x"`, hint: "set honor_labels: true",
+		name: "no honor_labels, and a clash",
+		step: "labels",
+		err:  `overwrites the exporter's label target with "x"`,
+		hint: "set honor_labels: true",
 		cause: func(s *drillSite) {
 			s.with("    honor_labels: true\n", "").with("[EXPORTER]", "[EXPORTER], labels: {target: x}")
 		},
 	},
 	{
-		name: "rules missing", step: "rules", err: "has not loaded the alert rules", hint: "rule_files", stops: true,
+		name:  "rules missing",
+		step:  "rules",
+		err:   "has not loaded the alert rules",
+		hint:  "rule_files",
+		stops: true,
 		cause: func(s *drillSite) { s.with("[chatstack.rules.yml]", "[]") },
 	},
 	{
-		name: "old rules", step: "rules_version", err: "do not match the exporter's configuration", hint: "chatstack_exporter rules",
+		name: "old rules",
+		step: "rules_version",
+		err:  "do not match the exporter's configuration",
+		hint: "chatstack_exporter rules",
 		cause: func(s *drillSite) {
 			old := alerts.Defaults()
 			old.TargetDown.Critical.For = config.Duration(time.Hour)
@@ -256,93 +284,159 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
-		name: "rules from before drills", step: "rules", err: "ChatstackDrill is missing", hint: "chatstack_exporter rules", stops: true,
+		name:  "rules from before drills",
+		step:  "rules",
+		err:   "ChatstackDrill is missing",
+		hint:  "chatstack_exporter rules",
+		stops: true,
 		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
 	},
 	{
-		name: "rule error", step: "evaluation", err: "the rule ClockSkew fails: ", hint: "as `chatstack_exporter rules` prints them", stops: true,
+		name:  "rule error",
+		step:  "evaluation",
+		err:   "the rule ClockSkew fails: ",
+		hint:  "as `chatstack_exporter rules` prints them",
+		stops: true,
 		cause: func(s *drillSite) {
-			s.with("expr: abs(timestamp(chatstack_exporter_time_seconds", `expr: up + on () (vector(1) or label_replace(vector(1), "other", "other=1", "", "")) or abs(timestamp(chatstack_exporter_time_seconds`)
+			s.with("expr: abs(timestamp(chatstack_exporter_time_seconds",
+				`expr: up + on () (vector(1) or label_replace(vector(1), "other", "other=1", "", `+
+					`"")) or abs(timestamp(chatstack_exporter_time_seconds`)
 		},
 	},
 	{
-		name: "no Alertmanager", step: "sending", err: "knows no Alertmanager", hint: "under alerting", stops: true,
+		name:  "no Alertmanager",
+		step:  "sending",
+		err:   "knows no Alertmanager",
+		hint:  "under alerting",
+		stops: true,
 		cause: func(s *drillSite) { s.with("[{static_configs: [{targets: [ALERTMANAGER]}]}]", "[]") },
 	},
 	{
-		name: "Prometheus cannot reach Alertmanager", step: "sending", err: "Prometheus sends to http://127.0.0.1:1/api/v2/alerts, and failed", hint: "under alerting", stops: true,
+		name:  "Prometheus cannot reach Alertmanager",
+		step:  "sending",
+		err:   "Prometheus sends to http://127.0.0.1:1/api/v2/alerts, and failed",
+		hint:  "under alerting",
+		stops: true,
 		cause: func(s *drillSite) { s.with("ALERTMANAGER", "127.0.0.1:1") },
 	},
 	{
-		name: "Alertmanager down", step: "alertmanager", err: "connection refused", stops: true,
+		name:  "Alertmanager down",
+		step:  "alertmanager",
+		err:   "connection refused",
+		stops: true,
 		after: func(s *drillSite) { s.am.Stop() },
 	},
 	{
-		name: "Watchdog goes nowhere", step: "watchdog", err: `nobody notices when alerting stops: Watchdog goes to "heartbeat"`, hint: "outside service",
+		name:  "Watchdog goes nowhere",
+		step:  "watchdog",
+		err:   `nobody notices when alerting stops: Watchdog goes to "heartbeat"`,
+		hint:  "outside service",
 		cause: func(s *drillSite) { s.with("    webhook_configs: [{url: 'HOOK/heartbeat'}]\n", "") },
 	},
 	{
-		name: "route to nowhere", step: "route", err: `the receiver "drill" notifies nobody`, hint: "give that receiver an integration", short: true,
+		name:  "route to nowhere",
+		step:  "route",
+		err:   `the receiver "drill" notifies nobody`,
+		hint:  "give that receiver an integration",
+		short: true,
 		cause: func(s *drillSite) { s.with("    email_configs: [{to: drill@example.org}]\n", "") },
 	},
 	{
-		name: "another route", step: "route", err: `goes to "heartbeat", and not to "drill"`, hint: "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
+		name:  "another route",
+		step:  "route",
+		err:   `goes to "heartbeat", and not to "drill"`,
+		hint:  "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
 		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
 	},
 	{
-		name: "no route for drills", step: "raise", err: `it would notify "page", as real problems do`, hint: "add a route for drills", stops: true, short: true,
+		name:  "no route for drills",
+		step:  "raise",
+		err:   `it would notify "page", as real problems do`,
+		hint:  "add a route for drills",
+		stops: true,
+		short: true,
 		cause: func(s *drillSite) {
-			s.with(`'drill="true"'`, `'drill="yes"'`).with(`matchers: ['stack="chat"', 'severity="none"']`, `matchers: ['alertname="Watchdog"']`)
+			s.with(`'drill="true"'`, `'drill="yes"'`).with(`matchers: ['stack="chat"', 'severity="none"']`,
+				`matchers: ['alertname="Watchdog"']`)
 		},
 	},
 	{
-		name: "silence", step: "suppression", err: "by anna until", hint: "end what holds it back",
+		name: "silence",
+		step: "suppression",
+		err:  "by anna until",
+		hint: "end what holds it back",
 		after: func(s *drillSite) {
 			now := time.Now().UTC()
-			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "drill", "value": "true", "isRegex": false}], "startsAt": %q, "endsAt": %q, "createdBy": "anna", "comment": "deploy"}`,
+			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "drill", "value": "true", "isRegex": `+
+				`false}], "startsAt": %q, "endsAt": %q, "createdBy": "anna", "comment": "deploy"}`,
 				now.Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339)))
 		},
 	},
 	{
-		name: "inhibition", step: "suppression", err: `inhibited by Watchdog`, hint: "end what holds it back",
+		name: "inhibition",
+		step: "suppression",
+		err:  `inhibited by Watchdog`,
+		hint: "end what holds it back",
 		cause: func(s *drillSite) {
-			s.with("receivers:\n", "inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: ['drill=\"true\"']}]\nreceivers:\n")
+			s.with("receivers:\n",
+				"inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: ['drill=\"true\"']}]\nreceivers:\n")
 		},
 	},
 	{
-		name: "muted by time", step: "suppression", err: "never",
+		name: "muted by time",
+		step: "suppression",
+		err:  "never",
 		cause: func(s *drillSite) {
 			s.with(`{receiver: drill, `, `{receiver: drill, active_time_intervals: [never], `).
 				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
 		},
 	},
 	{
-		name: "dead mail server", step: "notification", err: `the message to "drill" fails: email`, hint: "Notify for alerts failed",
+		name:  "dead mail server",
+		step:  "notification",
+		err:   `the message to "drill" fails: email`,
+		hint:  "Notify for alerts failed",
 		cause: func(s *drillSite) { s.mailAddress = "127.0.0.1:1" },
 	},
 	{
-		name: "webhook answers 500", step: "notification", err: `the message to "drill" fails: webhook`, hint: "Notify for alerts failed", short: true,
+		name:  "webhook answers 500",
+		step:  "notification",
+		err:   `the message to "drill" fails: webhook`,
+		hint:  "Notify for alerts failed",
+		short: true,
 		cause: func(s *drillSite) {
 			s.answer = http.StatusInternalServerError
 			// Nobody else uses webhooks.
-			s.with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/drill'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+			s.with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/drill'}]").
+				with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
 		},
 	},
 	{
-		name: "dead webhook beside the one of Watchdog", step: "notification", err: `the message to "drill" probably fails: webhook`, hint: "Notify for alerts failed",
+		name: "dead webhook beside the one of Watchdog",
+		step: "notification",
+		err:  `the message to "drill" probably fails: webhook`,
+		hint: "Notify for alerts failed",
 		cause: func(s *drillSite) {
 			s.with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'http://127.0.0.1:1/dead'}]")
 			s.flags.Receivers = []string{"drill"}
 		},
 	},
 	{
-		name: "webhook hangs", step: "notification", err: "webhook does not answer", hint: "Notify for alerts failed",
+		name: "webhook hangs",
+		step: "notification",
+		err:  "webhook does not answer",
+		hint: "Notify for alerts failed",
 		cause: func(s *drillSite) {
-			s.with("group_interval: 10s", "group_interval: 1m").with("email_configs: [{to: drill@example.org}]", "webhook_configs: [{url: 'HOOK/hang'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]", "email_configs: [{to: a@example.org}]")
+			s.with("group_interval: 10s", "group_interval: 1m").with("email_configs: [{to: drill@example.org}]",
+				"webhook_configs: [{url: 'HOOK/hang'}]").with("webhook_configs: [{url: 'HOOK/heartbeat'}]",
+				"email_configs: [{to: a@example.org}]")
 		},
 	},
 	{
-		name: "clocks apart", step: "clocks", err: "the clock of Alertmanager is ", hint: "timedatectl",
+		name:  "clocks apart",
+		step:  "clocks",
+		err:   "the clock of Alertmanager is ",
+		hint:  "timedatectl",
 		after: func(s *drillSite) { s.flags.Alertmanager = s.ahead(s.am.URL(), 5*time.Minute) },
 	},
 }
@@ -420,7 +514,8 @@ func (s *drillSite) wait() {
 	case strings.Contains(s.rules, "other=1"):
 		s.settled(s.server.URL()+"/api/v1/rules", `"health":"err"`)
 	case !strings.Contains(s.prometheus, "ALERTMANAGER") && strings.Contains(s.prometheus, "alertmanagers: [{"):
-		s.settled(s.server.URL()+"/metrics", `prometheus_notifications_errors_total\{alertmanager="http://127.0.0.1:1/api/v2/alerts"\} [1-9]`)
+		s.settled(s.server.URL()+"/metrics",
+			`prometheus_notifications_errors_total\{alertmanager="http://127.0.0.1:1/api/v2/alerts"\} [1-9]`)
 	case strings.Contains(s.prometheus, "alertmanagers: []"), strings.Contains(s.prometheus, "rule_files: []"):
 	default:
 		s.settled(s.am.URL()+"/api/v2/alerts", "Watchdog")

@@ -52,7 +52,10 @@ func TestRealPrometheusDiscoversThePeers(t *testing.T) {
 	}
 	untilNil(t, found(map[string]float64{`{__name__="up", part="docker-a"}`: 1, `{__name__="up", part="probes"}`: 1}))
 	untilNil(t, func() error {
-		want := map[string]float64{`{__name__="chatstack_probe_success", target="on-host"}`: 1, `{__name__="chatstack_probe_success", target="probed"}`: 1}
+		want := map[string]float64{
+			`{__name__="chatstack_probe_success", target="on-host"}`: 1,
+			`{__name__="chatstack_probe_success", target="probed"}`:  1,
+		}
 		if diff := cmp.Diff(want, s.query(t, "chatstack_probe_success")); diff != "" {
 			return fmt.Errorf("what they say (-want +got):\n%s", diff)
 		}

@@ -252,7 +252,8 @@ func (s *server) hasAll(t *testing.T, e *exporter, upstream int) error {
 		faults = append(faults, fmt.Errorf("series (-page +prometheus):\n%s", diff))
 	}
 	for series, value := range want.samples {
-		if was, ok := before.samples[series]; ok && was == value && got[series] != value && strings.HasPrefix(series, `{__name__="prosody_`) {
+		if was, ok := before.samples[series]; ok && was == value && got[series] != value &&
+			strings.HasPrefix(series, `{__name__="prosody_`) {
 			faults = append(faults, fmt.Errorf("%s = %v, want %v as on the page", series, got[series], value))
 		}
 	}
@@ -291,7 +292,9 @@ func (s *server) complainsOfNothing(t *testing.T) {
 	}
 	for line := range strings.Lines(s.Log()) {
 		lower := strings.ToLower(line)
-		for _, complaint := range []string{"duplicate sample", "out of order", "out-of-order", "error on ingesting", "append failed", "scrape failed", "same timestamp"} {
+		for _, complaint := range []string{
+			"duplicate sample", "out of order", "out-of-order", "error on ingesting", "append failed", "scrape failed", "same timestamp",
+		} {
 			if strings.Contains(lower, complaint) {
 				t.Errorf("prometheus says: %s", line)
 			}
@@ -320,7 +323,8 @@ func TestRealServersPageIsClean(t *testing.T) {
 	})
 	t.Run("promtool", func(t *testing.T) {
 		own := ownLines(e.get(t, "/metrics", http.Header{}).body)
-		says(t, "the page", string(own), "\nchatstack_container_health{", "\nchatstack_probe_failing{", "\nchatstack_upstream_series{", "\nprocess_cpu_seconds_total ", "\ngo_goroutines ")
+		says(t, "the page", string(own), "\nchatstack_container_health{", "\nchatstack_probe_failing{", "\nchatstack_upstream_series{",
+			"\nprocess_cpu_seconds_total ", "\ngo_goroutines ")
 		check := exec.CommandContext(t.Context(), promtool, "check", "metrics")
 		check.Stdin = bytes.NewReader(own)
 		if output, err := check.CombinedOutput(); err != nil || len(output) > 0 {
@@ -331,7 +335,8 @@ func TestRealServersPageIsClean(t *testing.T) {
 		untilNil(t, func() error {
 			om, text := e.parse(t, openMetricsFormat), e.parse(t, textFormat)
 			if len(om.created) == 0 || len(text.created) > 0 {
-				return fmt.Errorf("%d samples of creation in OpenMetrics and %d in text, want some and none", len(om.created), len(text.created))
+				return fmt.Errorf("%d samples of creation in OpenMetrics and %d in text, want some and none",
+					len(om.created), len(text.created))
 			}
 			for _, series := range om.created {
 				delete(om.samples, series)
@@ -353,11 +358,14 @@ const openStream = `{__name__="prosody_mod_c2s__connections", host="chat.test", 
 // startBusyProsody starts an XMPP server with modules that count, and a client that has opened a stream.
 func startBusyProsody(t *testing.T) *realstack.Prosody {
 	t.Helper()
-	p := realstack.StartProsody(t, realstack.ProsodyOptions{Modules: []string{"bosh", "csi_simple", "mam", "measure_active_users", "smacks"}})
+	p := realstack.StartProsody(t,
+		realstack.ProsodyOptions{Modules: []string{"bosh", "csi_simple", "mam", "measure_active_users", "smacks"}})
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", p.ClientAddr)
 	must(t, err)
 	t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // a test's connection
-	_, err = fmt.Fprintf(conn, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>", realstack.XMPPDomain)
+	_, err = fmt.Fprintf(conn,
+		"<?xml version='1.0'?><stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
+		realstack.XMPPDomain)
 	must(t, err)
 	return p
 }

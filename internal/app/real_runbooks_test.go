@@ -32,7 +32,8 @@ func TestRealRunbooksSayWhatPrometheusAndTheShellUnderstand(t *testing.T) {
 			switch language, code := block[2], block[3]; language {
 			case "promql":
 				for query := range strings.Lines(code) {
-					rules = append(rules, rule{"runbook:query", strings.TrimSpace(query), map[string]string{"runbook": filepath.Base(path) + query}})
+					rules = append(rules,
+						rule{"runbook:query", strings.TrimSpace(query), map[string]string{"runbook": filepath.Base(path) + query}})
 				}
 			case "sh":
 				scripts++

@@ -24,7 +24,8 @@ func TestRealPrometheusTakesTheSnippets(t *testing.T) {
 			continue
 		}
 		dir := t.TempDir()
-		for _, name := range []string{"server.crt", "prometheus.crt", "prometheus.key", "exporter.password"} { // promtool wants them to be there
+		// promtool wants them to be there
+		for _, name := range []string{"server.crt", "prometheus.crt", "prometheus.key", "exporter.password"} {
 			rewrite(t, filepath.Join(dir, name), "")
 		}
 		config := filepath.Join(dir, "prometheus.yml")

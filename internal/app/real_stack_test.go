@@ -149,11 +149,23 @@ func (r *realRig) processFaults() []realFault {
 		}
 		start := func(*testing.T) { server.process.Start() }
 		faults = append(faults,
-			realFault{server.name + " stopped", func(*testing.T) { server.process.Stop() }, start, verdicts("refused")},
-			realFault{server.name + " killed", func(*testing.T) { server.process.Kill() }, start, verdicts("refused")},
 			realFault{
-				server.name + " hung", func(*testing.T) { server.process.Hang() },
-				func(*testing.T) { server.process.Resume() }, verdicts("timeout"),
+				server.name + " stopped",
+				func(*testing.T) { server.process.Stop() },
+				start,
+				verdicts("refused"),
+			},
+			realFault{
+				server.name + " killed",
+				func(*testing.T) { server.process.Kill() },
+				start,
+				verdicts("refused"),
+			},
+			realFault{
+				server.name + " hung",
+				func(*testing.T) { server.process.Hang() },
+				func(*testing.T) { server.process.Resume() },
+				verdicts("timeout"),
 			},
 		)
 	}
@@ -168,10 +180,30 @@ func (r *realRig) prosodyFaults() []realFault {
 		options         realstack.ProsodyOptions
 		status, metrics string
 	}{
-		{"prosody refuses metrics", realstack.ProsodyOptions{MetricsCIDR: realstack.Elsewhere}, "up", "forbidden"},
-		{"prosody refuses status", realstack.ProsodyOptions{StatusCIDR: realstack.Elsewhere}, "forbidden", "up"},
-		{"prosody without statistics", realstack.ProsodyOptions{NoStatistics: true}, "up", "not_found"},
-		{"prosody without status", realstack.ProsodyOptions{NoStatus: true}, "not_found", "up"},
+		{
+			"prosody refuses metrics",
+			realstack.ProsodyOptions{MetricsCIDR: realstack.Elsewhere},
+			"up",
+			"forbidden",
+		},
+		{
+			"prosody refuses status",
+			realstack.ProsodyOptions{StatusCIDR: realstack.Elsewhere},
+			"forbidden",
+			"up",
+		},
+		{
+			"prosody without statistics",
+			realstack.ProsodyOptions{NoStatistics: true},
+			"up",
+			"not_found",
+		},
+		{
+			"prosody without status",
+			realstack.ProsodyOptions{NoStatus: true},
+			"not_found",
+			"up",
+		},
 	} {
 		faults = append(faults, realFault{
 			f.name,
@@ -229,7 +261,12 @@ func (r *realRig) simulatedFaults() []realFault {
 					must(t, r.sim.Switch(service, fault, on))
 				}
 			}
-			faults = append(faults, realFault{service + " " + fault, turn(true), turn(false), map[string]string{service: reason}})
+			faults = append(faults, realFault{
+				service + " " + fault,
+				turn(true),
+				turn(false),
+				map[string]string{service: reason},
+			})
 		}
 	}
 	return faults
@@ -272,7 +309,8 @@ func (r *realRig) try(t *testing.T, f realFault) {
 			}
 			continue
 		}
-		if got, want := after.Sum("chatstack_probe_failures_total", "target", target), before.Sum("chatstack_probe_failures_total", "target", target); got != want {
+		if got, want := after.Sum("chatstack_probe_failures_total", "target", target),
+			before.Sum("chatstack_probe_failures_total", "target", target); got != want {
 			t.Errorf("%s failed %v times meanwhile, want not once", target, got-want)
 		}
 	}
@@ -359,7 +397,8 @@ func isOwn(target, family string, m *dto.Metric) bool {
 	case family == "chatstack_plant_store_operation_success":
 		// That a plant could not be created is news, that one was deleted is not.
 		return target == "plant_store" && labelled("operation", "delete")
-	case slices.ContainsFunc([]string{"chatstack_", "go_", "process_"}, func(prefix string) bool { return strings.HasPrefix(family, prefix) }):
+	case slices.ContainsFunc([]string{"chatstack_", "go_", "process_"},
+		func(prefix string) bool { return strings.HasPrefix(family, prefix) }):
 		return false
 	default:
 		return target == "xmpp_metrics"

@@ -71,7 +71,12 @@ const (
 
 // openRecords restores the parts from the journal beside the state file. Without a state file, nothing is kept over a restart.
 func openRecords(stateFile string, log *slog.Logger, parts ...recordPart) *records {
-	r := &records{parts: parts, log: log, wake: make(chan struct{}, 1), incomplete: true}
+	r := &records{
+		parts:      parts,
+		log:        log,
+		wake:       make(chan struct{}, 1),
+		incomplete: true,
+	}
 	if stateFile != "" {
 		r.path = stateFile + historySuffix
 	}

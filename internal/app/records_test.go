@@ -96,7 +96,9 @@ func (s *slowStore) Rewrite(records iter.Seq[state.Record]) error {
 }
 
 // inRecords runs a test with records in a journal and two parts. want compares the parts with what the journal would restore now.
-func inRecords(t *testing.T, test func(r *records, s *slowStore, even, odd *numbers, want func(when string, restored bool))) (written string) {
+func inRecords(
+	t *testing.T, test func(r *records, s *slowStore, even, odd *numbers, want func(when string, restored bool)),
+) (written string) {
 	t.Helper()
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {

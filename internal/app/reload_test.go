@@ -30,7 +30,8 @@ func TestRotatedSecretIsUsedWithoutAReload(t *testing.T) {
 		secret := filepath.Join(t.TempDir(), "token")
 		rewrite(t, secret, "first-token\n")
 		e, path := startWithFile(t, nil, fmt.Sprintf("targets:\n  - {kind: http, name: rotated, url: '%[1]s', token_file: %[2]s}\n"+
-			"  - {kind: http, name: refused, url: '%[1]s', token: wrong-token}\n  - {kind: http, name: unchanged, url: '%[1]s'}\n", server, secret), nil)
+			"  - {kind: http, name: refused, url: '%[1]s', token: wrong-token}\n  - {kind: http, name: unchanged, url: '%[1]s'}\n",
+			server, secret), nil)
 		e.wait(t, "two are up", func(p page) bool { return p.Up("rotated") && p.Up("unchanged") })
 		rewrite(t, path, "somebody is about to edit this")
 

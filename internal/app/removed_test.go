@@ -24,7 +24,8 @@ func startEngine(t *testing.T, containers ...string) *simstack.Engine {
 
 // engineTarget is a configuration with an engine whose containers are missing after a second.
 func engineTarget(engine *simstack.Engine, keys ...string) string {
-	return fmt.Sprintf("targets:\n  - {kind: docker, host: %q, resources: none, missing_after: 1s%s}\n", engine.Host(), strings.Join(append([]string{""}, keys...), ", "))
+	return fmt.Sprintf("targets:\n  - {kind: docker, host: %q, resources: none, missing_after: 1s%s}\n",
+		engine.Host(), strings.Join(append([]string{""}, keys...), ", "))
 }
 
 // isMissing reports whether a container is missing, and is expected or not.
@@ -89,7 +90,8 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			c := containerOf(r, "web")
 			return c != nil && c.State == "missing"
 		})
-		if c := containerOf(&r, "web"); c.Level != status.Pending || !strings.Contains(c.Hint, "`curl -X DELETE http://EXPORTER:PORT"+path+"web` ") {
+		if c := containerOf(&r, "web"); c.Level != status.Pending ||
+			!strings.Contains(c.Hint, "`curl -X DELETE http://EXPORTER:PORT"+path+"web` ") {
 			t.Errorf("level %s, hint %q; want a pending problem that says how to forget it", c.Level, c.Hint)
 		}
 		e.waitForPage(t, "<code>curl -X DELETE http://EXPORTER:PORT"+path+"web</code>")
@@ -98,7 +100,8 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			t.Fatalf("status %d: %s", code, body)
 		}
 		d.hold(t, schemaOf("/api/v1/containers/{docker_host}/{name}", "delete", "200"), body)
-		e.reportWhen(t, "web forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil && containerOf(r, "irc") != nil })
+		e.reportWhen(t, "web forgotten",
+			func(r *status.Report) bool { return containerOf(r, "web") == nil && containerOf(r, "irc") != nil })
 		if _, ok := e.scrape(t).Value("chatstack_container_restarts_total", "container", "web"); ok {
 			t.Error("the metrics page still has the container")
 		}

@@ -62,7 +62,8 @@ func selectors(t *testing.T, content []byte) map[string][]string {
 func underMaintenance(now time.Time, targets ...string) string {
 	text := ""
 	for _, name := range targets {
-		text += fmt.Sprintf("  - {kind: target, name: %s, from: %s, until: %s}\n", name, now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
+		text += fmt.Sprintf("  - {kind: target, name: %s, from: %s, until: %s}\n",
+			name, now.Add(-time.Minute).Format(time.RFC3339), now.Add(time.Hour).Format(time.RFC3339))
 	}
 	return text
 }
@@ -78,7 +79,8 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n"+
 			"  - {kind: volume, name: data, path: "+t.TempDir()+"}\n"+
 			"  - {kind: http, name: placeholder, url: '"+stack.ControlURL()+"', token: change_me}\n"+
-			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+stack.CAFile()+"}\n"+
+			"  - {kind: tls, name: served, address: '"+stack.IRCAddress()+"', ca_file: "+stack.CAFile()+", certificate_file: "+
+			stack.CAFile()+"}\n"+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			relayBlock(stack)+
 			"maintenance:\n"+underMaintenance(now, "gone", "data", "xmpp_metrics", "irc_rpc"))
@@ -125,7 +127,8 @@ func TestExporterSaysWhichRulesAreItsOwn(t *testing.T) {
 		for _, f := range families {
 			p[f.GetName()] = f
 		}
-		if _, ok := p.Value("chatstack_rules_info", "checksum", alerts.Checksum(settings)); !ok || len(p["chatstack_rules_info"].GetMetric()) != 1 {
+		if _, ok := p.Value("chatstack_rules_info", "checksum", alerts.Checksum(settings)); !ok ||
+			len(p["chatstack_rules_info"].GetMetric()) != 1 {
 			t.Errorf("chatstack_rules_info is %v, want the checksum %s", p["chatstack_rules_info"], alerts.Checksum(settings))
 		}
 		var rules bytes.Buffer

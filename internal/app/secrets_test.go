@@ -14,7 +14,9 @@ func TestNoSecretOfAnyTargetReachesAPage(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
 		w.Header().Set("Link", "</metrics?token=query-token>")
-		io.WriteString(w, "a{x=\"sesame-street\"} 1\nb{x=\"token=query-token\"} 2\nc 3\nd{x=\"Y2hhdDpzZXNhbWUtc3RyZWV0\"} 4\nsesame-street\n") //nolint:errcheck // read to its end
+		//nolint:errcheck // read to its end
+		io.WriteString(w,
+			"a{x=\"sesame-street\"} 1\nb{x=\"token=query-token\"} 2\nc 3\nd{x=\"Y2hhdDpzZXNhbWUtc3RyZWV0\"} 4\nsesame-street\n")
 	}))
 	defer server.Close()
 	e := startExporter(t, nil, fmt.Sprintf(`targets:

@@ -98,11 +98,13 @@ func TestReloadKeepsWhatHasNotChanged(t *testing.T) {
 			return "  - kind: " + kind + "\n    name: " + name + "\n    url: " + url + "\n"
 		}
 		services := strings.TrimSuffix(env["IRC_SERVICES_JSONRPC_URL"], "jsonrpc")
-		first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) + block("irc_services", "gone", services)
+		first := "targets:\n" + block("irc_services", "same", services) + block("irc_services", "changed", services) +
+			block("irc_services", "gone", services)
 		e, path := startWithFile(t, nil, first, nil)
 		before := e.wait(t, "five readings", func(p page) bool { return attempts(p, "changed") >= 5 && p.Verdict("same") == "up" })
 
-		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+block("irc_services", "new", services))
+		rewrite(t, path, "targets:\n"+block("irc_services", "same", services)+block("irc_services", "changed", services+"?x")+
+			block("irc_services", "new", services))
 		must(t, e.app.Reload(t.Context()))
 		// The very first page of the new generation already knows what has not changed.
 		p := e.scrape(t)
@@ -159,10 +161,13 @@ func TestPagesTellWhereAFaultIsAndNoValue(t *testing.T) {
 			"a key":               {"poll:\n  " + hidden + ": 1\n", "exporter.yaml:2: poll: unknown key\n"},
 			"a key at the top":    {hidden + ": 1\n", "exporter.yaml:1: unknown key\n"},
 			"a key that is twice": {hidden + ": 1\n" + hidden + ": 2\n", "exporter.yaml:2\n"},
-			"a target's value":    {"targets:\n  - {kind: http, name: \"" + hidden + "!\", url: \"http://u:" + hidden + "@127.0.0.1:1/\"}\n", "exporter.yaml:2: targets[0].name\nexporter.yaml:2: targets[0].url\n"},
-			"a kind":              {"targets:\n  - {kind: " + hidden + "}\n", "exporter.yaml:2: targets[0]"},
-			"a label":             {"peers:\n  - targets: [a:1]\n    labels: {" + hidden + "-: x}\n", "peers[0].labels\n"},
-			"no YAML":             {"poll: *" + hidden + "\n", "exporter.yaml"},
+			"a target's value": {
+				"targets:\n  - {kind: http, name: \"" + hidden + "!\", url: \"http://u:" + hidden + "@127.0.0.1:1/\"}\n",
+				"exporter.yaml:2: targets[0].name\nexporter.yaml:2: targets[0].url\n",
+			},
+			"a kind":  {"targets:\n  - {kind: " + hidden + "}\n", "exporter.yaml:2: targets[0]"},
+			"a label": {"peers:\n  - targets: [a:1]\n    labels: {" + hidden + "-: x}\n", "peers[0].labels\n"},
+			"no YAML": {"poll: *" + hidden + "\n", "exporter.yaml"},
 		} {
 			e, path := startWithFile(t, nil, "poll: {}\n", lifecycle)
 			rewrite(t, path, c.content)
@@ -204,7 +209,8 @@ func TestFailureIsStillThereWhenOneLooks(t *testing.T) {
 		for accept, begin := range map[string]string{"text/html,*/*": "<!DOCTYPE html>", "*/*": "Last failed probes of irc_rpc\n"} {
 			h := http.Header{"Accept": {accept}}
 			r := e.get(t, "/debug/targets/irc_rpc", h)
-			says(t, "the page", string(r.body), begin, "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ", "Server: UnrealIRCd")
+			says(t, "the page", string(r.body), begin, "rpc_error: rpc.info: error -32603", "POST https://", "tls ", "first_byte ",
+				"Server: UnrealIRCd")
 			if got := r.header.Get("Content-Type"); !strings.HasPrefix(got, http.DetectContentType(r.body)) {
 				t.Errorf("the type is %q", got)
 			}
@@ -227,7 +233,8 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		o := options(stack.Environ(), &logBuffer{})
-		o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"), "exporter.yaml"
+		o.configContent, o.ConfigFile = []byte("targets:"+tlsPortBlocks(stack)+"\n  - kind: docker\n    expected: [chat-nobody-1]\n"),
+			"exporter.yaml"
 		check := func() (docker CheckResult, table string, allUp bool) {
 			t.Helper()
 			results := check(t, o)
@@ -253,7 +260,8 @@ func TestCheckCountsContainersBehindAnEngineThatIsUp(t *testing.T) {
 		if len(docker.Problems) != 3 || !allUp {
 			t.Errorf("got %+v, all up: %v; want three containers and nothing down", docker.Problems, allUp)
 		}
-		says(t, "the table", table, "  3 containers in trouble\n", ": its health check fails", ": is not running", "; docker up, 3 containers in trouble\n")
+		says(t, "the table", table, "  3 containers in trouble\n", ": its health check fails", ": is not running",
+			"; docker up, 3 containers in trouble\n")
 	})
 }
 
@@ -268,7 +276,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 			t.Errorf("a healthy stack: %+v", results)
 		}
 		for service, fault := range map[string]string{
-			"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid", "xmpp": "statistics_off",
+			"irc_rpc": "wrong_credentials", "irc_services": "stopped", "proxy": "expired_certificate", "plant_store": "accepts_invalid",
+			"xmpp": "statistics_off",
 		} {
 			must(t, stack.Switch(service, fault, true))
 		}
@@ -280,7 +289,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		var coloured, asJSON bytes.Buffer
 		must(t, WriteTable(&coloured, results, true))
 		must(t, WriteJSON(&asJSON, results))
-		says(t, "the table", table, "unauthorized: ", "the password is wrong, the rpc-user is unknown", "refused: ", "nothing listens there", "tls: ", "expired",
+		says(t, "the table", table, "unauthorized: ", "the password is wrong, the rpc-user is unknown",
+			"refused: ", "nothing listens there", "tls: ", "expired",
 			"mismatch: ", "should be refused with 400", "not_found: ", `statistics = "internal"`, "5 down")
 		if strings.Contains(table, "\x1b") || !strings.Contains(coloured.String(), "\x1b[31mDOWN") {
 			t.Error("colours are where they should not be, or not where they should")
@@ -290,7 +300,8 @@ func TestCheckNamesEveryFault(t *testing.T) {
 		}
 		var decoded checkReport
 		if err := json.Unmarshal(asJSON.Bytes(), &decoded); err != nil || len(decoded.Services)+len(decoded.NotConfigured) != len(results) {
-			t.Errorf("json: %v, %d services and %d that are not configured of %d results", err, len(decoded.Services), len(decoded.NotConfigured), len(results))
+			t.Errorf("json: %v, %d services and %d that are not configured of %d results",
+				err, len(decoded.Services), len(decoded.NotConfigured), len(results))
 		}
 	})
 }
@@ -347,8 +358,21 @@ func TestCheckWritesNothingToTheStoreAndSaysSo(t *testing.T) {
 func TestTableHasNoRowThatAServiceForged(t *testing.T) {
 	const forged = "x\x1b[2K\r\nxmpp_status  up    1ms\u202e\u2066\u200b\xff\u009b31m"
 	results := []CheckResult{
-		{Name: "docker", State: "up", Problems: []status.Problem{{Problem: health.Problem{Subject: health.ContainerSubject("local", forged)}, Text: forged}}, Impairments: []string{forged}, Notes: []string{forged}, Warnings: []string{forged}},
-		{Name: "irc_rpc", State: "down", Reason: "rpc_error", Error: forged, Hint: forged},
+		{
+			Name:        "docker",
+			State:       "up",
+			Problems:    []status.Problem{{Problem: health.Problem{Subject: health.ContainerSubject("local", forged)}, Text: forged}},
+			Impairments: []string{forged},
+			Notes:       []string{forged},
+			Warnings:    []string{forged},
+		},
+		{
+			Name:   "irc_rpc",
+			State:  "down",
+			Reason: "rpc_error",
+			Error:  forged,
+			Hint:   forged,
+		},
 	}
 	table := tableOf(t, results)
 	if rows := strings.Count(table, "\n"); rows != 9 {
@@ -372,7 +396,11 @@ func TestEmptyPasswordOfASocketIsNoPlaceholder(t *testing.T) {
 		for _, c := range []struct {
 			url, password string
 			want          bool
-		}{{"unix://" + stack.IRCSocket(), "", false}, {"unix://" + stack.IRCSocket(), "change_me", true}, {"https://127.0.0.1:1/api", "", true}} {
+		}{
+			{"unix://" + stack.IRCSocket(), "", false},
+			{"unix://" + stack.IRCSocket(), "change_me", true},
+			{"https://127.0.0.1:1/api", "", true},
+		} {
 			e := startExporter(t, nil, "targets:\n  - {kind: irc_rpc, url: '"+c.url+"', password: '"+c.password+"'}\n")
 			p := e.wait(t, "a reading", func(p page) bool { return p.Verdict("irc_rpc") != "" })
 			if _, got := p.Value("chatstack_placeholder_credential", "target", "irc_rpc"); got != c.want {

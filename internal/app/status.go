@@ -43,8 +43,13 @@ func (a *App) AlertIndex() string { return alerts.Index(a.current.Load().cfg.Ale
 func (a *App) statusInput() status.Input {
 	g := a.current.Load()
 	return status.Input{
-		Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Maintenance: a.maintenance.List(), Unconfigured: g.cfg.Unconfigured, Title: g.cfg.Web.Title,
-		LeftToFirst: g.cfg.LeftToFirst.Names(),
-		ReloadError: a.ReloadError(), Alive: g.poller.Alive(),
+		Snapshot:     g.poller.Snapshot(),
+		Alerts:       g.cfg.Alerts,
+		Maintenance:  a.maintenance.List(),
+		Unconfigured: g.cfg.Unconfigured,
+		Title:        g.cfg.Web.Title,
+		LeftToFirst:  g.cfg.LeftToFirst.Names(),
+		ReloadError:  a.ReloadError(),
+		Alive:        g.poller.Alive(),
 	}
 }

@@ -127,12 +127,14 @@ func TestRefusedRPCMethodsArePartlyWorkingUntilAReload(t *testing.T) {
 		must(t, stack.Switch("irc_rpc", "numbers_forbidden", true))
 		e := startExporter(t, only(stack, "IRC_RPC_"), "")
 		e.wait(t, "irc_rpc up", func(p page) bool { return p.Verdict("irc_rpc") == "up" })
-		if s := serviceOf(e.report(t), "irc_rpc"); s.Level != status.Warning || s.Text != "partly working: stats.get is refused; server.list is refused; "+
-			"user.list is refused; channel.list is refused; unknown whether services are linked" || s.Hint == "" {
+		if s := serviceOf(e.report(t), "irc_rpc"); s.Level != status.Warning ||
+			s.Text != "partly working: stats.get is refused; server.list is refused; "+
+				"user.list is refused; channel.list is refused; unknown whether services are linked" || s.Hint == "" {
 			t.Errorf("level %s, %q, %q: want what does not work", s.Level, s.Text, s.Hint)
 		}
 		o := options(only(stack, "IRC_RPC_"), io.Discard)
-		if text := tableOf(t, check(t, o)); !strings.Contains(text, "partly working: stats.get is refused") || !strings.Contains(text, "; irc_rpc up, partly working") {
+		if text := tableOf(t, check(t, o)); !strings.Contains(text, "partly working: stats.get is refused") ||
+			!strings.Contains(text, "; irc_rpc up, partly working") {
 			t.Errorf("check does not say what does not work:\n%s", text)
 		}
 		must(t, stack.Switch("irc_rpc", "numbers_forbidden", false))
@@ -178,7 +180,8 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 		e := startApp(t, o, log)
 		d := describe(t, e)
 		all := func(r *status.Report) bool {
-			return len(r.Services) > 5 && len(r.Containers) > 5 && !slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.State == "waiting" })
+			return len(r.Services) > 5 && len(r.Containers) > 5 &&
+				!slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.State == "waiting" })
 		}
 		report, body := e.reportWhen(t, "every service and container", all)
 		d.hold(t, schemaOf("/api/v1/status", "get", "200"), body)
@@ -304,12 +307,16 @@ func TestCheckUsesTheNamesOfTheAPI(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		stack := startStack(t, simstack.Options{})
 		for _, f := range []simstack.Fault{
-			{Service: "irc_rpc", Name: "numbers_forbidden"}, {Service: "proxy", Name: "expired_certificate"}, {Service: "docker", Name: "exited"}, {Service: "identity", Name: "wrong_credentials"},
+			{Service: "irc_rpc", Name: "numbers_forbidden"},
+			{Service: "proxy", Name: "expired_certificate"},
+			{Service: "docker", Name: "exited"},
+			{Service: "identity", Name: "wrong_credentials"},
 		} {
 			must(t, stack.Switch(f.Service, f.Name, true))
 		}
 		o := options(only(stack, "IRC_RPC_", "XMPP_PROXY_", "DOCKER_", "BRIDGE_", "PLANT_"), io.Discard).with("pair: other\n" + canaryMode +
-			"  - {kind: irc_tls, address: '127.0.0.1:1'}\nmaintenance: [{kind: target, name: docs_search, from: 1999-12-31T00:00:00Z, until: 2000-01-02T00:00:00Z}]\n")
+			"  - {kind: irc_tls, address: '127.0.0.1:1'}\n" +
+			"maintenance: [{kind: target, name: docs_search, from: 1999-12-31T00:00:00Z, until: 2000-01-02T00:00:00Z}]\n")
 		results := check(t, o)
 		var body bytes.Buffer
 		must(t, WriteJSON(&body, results))
@@ -318,12 +325,15 @@ func TestCheckUsesTheNamesOfTheAPI(t *testing.T) {
 		var report checkReport
 		must(t, json.Unmarshal(body.Bytes(), &report))
 		if !slices.Equal(report.LeftToFirst, []string{"irc_tls"}) || !slices.Contains(report.NotConfigured, "docs_search") ||
-			len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], "docs_search: maintenance") || report.Services[0].State != "down" {
+			len(report.Warnings) != 1 || !strings.HasPrefix(report.Warnings[0], "docs_search: maintenance") ||
+			report.Services[0].State != "down" {
 			t.Errorf("got %s", body.Bytes())
 		}
 		for what, has := range map[string]func(CheckResult) bool{
-			"a hint": func(r CheckResult) bool { return r.Hint != "" && r.Reason != "" && r.Error != "" }, "impairments": func(r CheckResult) bool { return len(r.Impairments) > 0 },
-			"a container's problem": func(r CheckResult) bool { return len(r.Problems) > 0 && r.Problems[0].Host != "" }, "warnings": func(r CheckResult) bool { return len(r.Warnings) > 0 },
+			"a hint":                func(r CheckResult) bool { return r.Hint != "" && r.Reason != "" && r.Error != "" },
+			"impairments":           func(r CheckResult) bool { return len(r.Impairments) > 0 },
+			"a container's problem": func(r CheckResult) bool { return len(r.Problems) > 0 && r.Problems[0].Host != "" },
+			"warnings":              func(r CheckResult) bool { return len(r.Warnings) > 0 },
 		} {
 			if !slices.ContainsFunc(report.Services, has) {
 				t.Errorf("no service has %s: %s", what, body.Bytes())

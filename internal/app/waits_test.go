@@ -49,7 +49,8 @@ func TestWrongPasswordIsTriedUntilItIsCorrected(t *testing.T) {
 				t.Errorf("%s waits and is %q", name, v)
 			}
 		}
-		says(t, "page of the target", string(e.get(t, "/debug/targets/a", nil).body), "Waiting: next try at ", "the server refused the password or token")
+		says(t, "page of the target", string(e.get(t, "/debug/targets/a", nil).body), "Waiting: next try at ",
+			"the server refused the password or token")
 
 		const path = "/api/v1/targets/a/probe"
 		before := logins()

@@ -26,15 +26,21 @@ func Warnings(cfg *config.Config) []Warning {
 		name := settings.Common().Name
 		if keys := config.Placeholders(settings); len(keys) > 0 {
 			slices.Sort(keys)
-			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: an obvious placeholder, or empty; set a real secret", strings.Join(keys, ", "))})
+			warnings = append(warnings,
+				Warning{name, fmt.Sprintf("%s: an obvious placeholder, or empty; set a real secret", strings.Join(keys, ", "))})
 		}
 		if keys := config.ShortSecrets(settings); len(keys) > 0 {
-			warnings = append(warnings, Warning{name, fmt.Sprintf("%s: shorter than 8 bytes, so a server can put it on /metrics unnoticed; use a longer secret", strings.Join(keys, ", "))})
+			warnings = append(warnings, Warning{
+				name,
+				fmt.Sprintf("%s: shorter than 8 bytes, so a server can put it on /metrics unnoticed; use a longer secret",
+					strings.Join(keys, ", ")),
+			})
 		}
 		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
 			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
 		}
-		for _, text := range append(botWarnings(cfg, settings), throttleWarning(cfg, settings), pairWarning(cfg, settings), containerWarning(cfg, settings)) {
+		for _, text := range append(botWarnings(cfg, settings), throttleWarning(cfg, settings), pairWarning(cfg, settings),
+			containerWarning(cfg, settings)) {
 			if text != "" {
 				warnings = append(warnings, Warning{name, text})
 			}
@@ -48,7 +54,10 @@ func Warnings(cfg *config.Config) []Warning {
 	for _, s := range cfg.Public.Services {
 		for _, target := range s.Targets {
 			if slices.Contains(cfg.Unconfigured, target) {
-				warnings = append(warnings, Warning{target, fmt.Sprintf("the public service %s has this target, which is not configured, so it stays unknown", s.Name)})
+				warnings = append(warnings, Warning{
+					target,
+					fmt.Sprintf("the public service %s has this target, which is not configured, so it stays unknown", s.Name),
+				})
 			}
 		}
 	}
@@ -62,10 +71,12 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 	if t.Container == "" || t.ContainerHost != "" || slices.ContainsFunc(cfg.Targets, watches) {
 		return ""
 	}
-	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, set container_host to that engine's docker_host", t.Container)
+	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, "+
+		"set container_host to that engine's docker_host", t.Container)
 }
 
-// botWarnings warn if the sessions of a relay check count as users, so that there is always one. A login is over too soon to be one of them.
+// botWarnings warn if the sessions of a relay check count as users, so that there is always one.
+// A login is over too soon to be one of them.
 func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) {
 	if settings.Common().Kind != "relay" {
 		return nil
@@ -76,12 +87,24 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 		key   string
 		gone  config.GoneAlert
 	}{
-		{"irc_rpc", "IRCUsersGone", "irc_users_gone", cfg.Alerts.IRCUsersGone},
-		{"xmpp_metrics", "XMPPSessionsGone", "xmpp_sessions_gone", cfg.Alerts.XMPPSessionsGone},
+		{
+			"irc_rpc",
+			"IRCUsersGone",
+			"irc_users_gone",
+			cfg.Alerts.IRCUsersGone,
+		},
+		{
+			"xmpp_metrics",
+			"XMPPSessionsGone",
+			"xmpp_sessions_gone",
+			cfg.Alerts.XMPPSessionsGone,
+		},
 	} {
 		counted := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == counts.by })
 		if counted && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
-			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; set alerts.%s.bots to the number of such sessions and bots", counts.alert, counts.key))
+			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
+				"set alerts.%s.bots to the number of such sessions and bots",
+				counts.alert, counts.key))
 		}
 	}
 	return texts
@@ -102,8 +125,10 @@ func throttleWarning(cfg *config.Config, settings config.Settings) string {
 		return float64(time.Minute) / float64(s.Next(next).Sub(next))
 	}
 	for _, other := range cfg.Targets {
-		if tls, ok := other.(*collectors.IRCTLS); ok && config.SameHost(tls.HostName(), login.HostName()) && perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
-			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: \"@every 1m\" in both, "+
+		if tls, ok := other.(*collectors.IRCTLS); ok && config.SameHost(tls.HostName(), login.HostName()) &&
+			perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
+			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: "+
+				"\"@every 1m\" in both, "+
 				"or exempt the exporter's address as TARGETS.md says", tls.Name)
 		}
 	}
@@ -125,7 +150,8 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 		m := &cfg.Maintenance[i]
 		if _, _, ok := m.At(time.Now()); ok {
 			if m.Kind == config.MaintenanceTarget && slices.Contains(cfg.Unconfigured, m.Name) {
-				warnings = append(warnings, Warning{m.Name, fmt.Sprintf("maintenance[%d] has no effect, because target %s is not configured", i, m.Name)})
+				warnings = append(warnings,
+					Warning{m.Name, fmt.Sprintf("maintenance[%d] has no effect, because target %s is not configured", i, m.Name)})
 			}
 			continue
 		}

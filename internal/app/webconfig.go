@@ -203,7 +203,9 @@ func (c *webConfig) checkUsers() {
 }
 
 // clientAuthTypes are the policies for clients' certificates. The toolkit also accepts "" and the older name RequireClientCert.
-var clientAuthTypes = []string{"RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "RequireAnyClientCert", "RequestClientCert", "NoClientCert"}
+var clientAuthTypes = []string{
+	"RequireAndVerifyClientCert", "VerifyClientCertIfGiven", "RequireAnyClientCert", "RequestClientCert", "NoClientCert",
+}
 
 func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
 	s.SetDirectory(filepath.Dir(c.path))
@@ -223,10 +225,12 @@ func (c *webConfig) checkTLS(s toolkit.TLSConfig, withoutKey bool) {
 	case s.ClientAuth != "" && s.ClientAuth != "RequireClientCert" && !slices.Contains(clientAuthTypes, s.ClientAuth):
 		c.faultAt("tls_server_config.client_auth_type", "is unknown; set one of %s", strings.Join(clientAuthTypes, ", "))
 	case (s.ClientCAs != "" || s.ClientCAsText != "") && (s.ClientAuth == "" || s.ClientAuth == "NoClientCert"):
-		c.faultAt("tls_server_config.client_ca_file", "has no effect, because clients are not asked for a certificate; add client_auth_type: RequireAndVerifyClientCert")
+		c.faultAt("tls_server_config.client_ca_file",
+			"has no effect, because clients are not asked for a certificate; add client_auth_type: RequireAndVerifyClientCert")
 	case !withoutKey:
 		if _, err := tls.X509KeyPair(cert, key); err != nil {
-			c.faultAt("tls_server_config.key_file", "is not the key of the first certificate in cert_file; write that key as PEM, without a password")
+			c.faultAt("tls_server_config.key_file",
+				"is not the key of the first certificate in cert_file; write that key as PEM, without a password")
 		}
 	}
 }
@@ -238,7 +242,8 @@ func (c *webConfig) readPEM(key, path, text string, certs bool) []byte {
 	if path != "" {
 		var err error
 		if content, err = os.ReadFile(path); err != nil {
-			c.faultAt(key, "%s: %v; %s", path, withoutPath(err), fileHint(err, "put the file there, or correct the path, which is relative to the directory of "+filepath.Base(c.path)))
+			c.faultAt(key, "%s: %v; %s", path, withoutPath(err),
+				fileHint(err, "put the file there, or correct the path, which is relative to the directory of "+filepath.Base(c.path)))
 			return nil
 		}
 	}

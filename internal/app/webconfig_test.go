@@ -35,35 +35,93 @@ func TestWebConfigurationErrorsSayWhereAndWhatToDo(t *testing.T) {
 		// without the key, where that is something else.
 		withoutKey []string
 	}{
-		"empty":           {content: ""},
-		"password":        {content: "basic_auth_users:\n  prometheus: " + ownPortBcrypt + "\n"},
-		"tls":             {content: pair + "  min_version: TLS13\nrate_limit: {interval: 1s, burst: 5}\nhttp_server_config: {http2: false}\n"},
-		"clear password":  {content: "basic_auth_users:\n  good: " + ownPortBcrypt + "\n  bad: " + hidden + "\n", want: []string{"web.yml:3: basic_auth_users.bad: is not a bcrypt hash", "htpasswd"}},
-		"no password":     {content: "basic_auth_users:\n  bad:\n", want: []string{"web.yml:2: basic_auth_users.bad: is not a bcrypt hash"}},
-		"cut hash":        {content: "basic_auth_users:\n  bad: " + ownPortBcrypt[:40] + "\n", want: []string{"web.yml:2: ", "bcrypt"}},
-		"hash as a name":  {content: "basic_auth_users:\n  " + ownPortBcrypt + ": prometheus\n", want: []string{"web.yml:2: basic_auth_users: is not a bcrypt hash; "}},
-		"two bad hashes":  {content: "basic_auth_users:\n  one: x\n  two: y\n", want: []string{"web.yml:2: ", "web.yml:3: "}},
-		"unknown key":     {content: "rate_limit: {burst: 1}\ntls_sever_config:\n  cert_file: x\n", want: []string{"web.yml:2: has an unknown key, "}},
-		"secret key":      {content: "basic_auth_users: {}\n" + hidden + ": x\n", want: []string{"web.yml:2: has an unknown key, "}},
-		"unknown subkey":  {content: "tls_server_config:\n  certfile: x\n", want: []string{"web.yml:2: has an unknown key, "}},
-		"wrong type":      {content: "http_server_config:\n  http2: " + hidden + "\n", want: []string{"web.yml:2: ", "a value of the wrong type"}},
-		"key twice":       {content: "rate_limit: {}\nrate_limit: {}\n", want: []string{"web.yml:", "a duplicate key"}},
-		"not YAML":        {content: "basic_auth_users:\n\tx: " + hidden + "\n", want: []string{"web.yml:2: is not valid YAML"}},
-		"anchor":          {content: "basic_auth_users: *" + hidden + "\n", want: []string{"web.yml", "is not valid YAML"}},
-		"unknown cipher":  {content: pair + "  cipher_suites: [TLS_AES]\n", want: []string{"web.yml:2: tls_server_config: has an unknown TLS version, cipher or curve"}},
-		"unknown header":  {content: "http_server_config:\n  headers: {X-Mine: a}\n", want: []string{"web.yml:2: http_server_config.headers: has a header"}, withoutKey: []string{}},
-		"no such cert":    {content: "tls_server_config:\n  cert_file: absent.crt\n  key_file: server.key\n", want: []string{"web.yml:2: tls_server_config.cert_file: " + dir + "/absent.crt: no such file or directory; put the file there"}},
-		"no such key":     {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: absent.key\n", want: []string{"web.yml:3: tls_server_config.key_file: " + dir + "/absent.key: no such file"}, withoutKey: []string{}},
-		"no such ca":      {content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: absent.crt\n", want: []string{"web.yml:5: tls_server_config.client_ca_file: "}},
-		"ca of nobody":    {content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n", want: []string{"web.yml:5: ", "has no readable certificate"}},
-		"both wrong":      {content: "tls_server_config:\n  cert_file: a\n  key_file: b\n", want: []string{"web.yml:2: ", "web.yml:3: "}, withoutKey: []string{"web.yml:2: "}},
-		"other key":       {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n", want: []string{"web.yml:3: tls_server_config.key_file: is not the key of the first certificate"}, withoutKey: []string{}},
-		"cert as key":     {content: "tls_server_config:\n  cert_file: server.crt\n  key_file: server.crt\n", want: []string{"web.yml:3: tls_server_config.key_file: is not the key of the first certificate"}, withoutKey: []string{}},
-		"key is missing":  {content: "tls_server_config:\n  cert_file: server.crt\n", want: []string{"web.yml:2: tls_server_config: key_file is missing; "}},
-		"cert is missing": {content: "tls_server_config:\n  key_file: server.key\n", want: []string{"web.yml:2: tls_server_config: cert_file is missing; "}},
-		"policy":          {content: pair + "  client_auth_type: Always\n", want: []string{"web.yml:4: tls_server_config.client_auth_type: is unknown; set one of "}},
-		"older policy":    {content: pair + "  client_auth_type: RequireClientCert\n  client_ca_file: other.crt\n"},
-		"ca, no policy":   {content: pair + "  client_ca_file: other.crt\n", want: []string{"web.yml:4: tls_server_config.client_ca_file: has no effect, because clients are not asked for a certificate; add "}},
+		"empty":    {content: ""},
+		"password": {content: "basic_auth_users:\n  prometheus: " + ownPortBcrypt + "\n"},
+		"tls": {content: pair +
+			"  min_version: TLS13\nrate_limit: {interval: 1s, burst: 5}\nhttp_server_config: {http2: false}\n"},
+		"clear password": {
+			content: "basic_auth_users:\n  good: " + ownPortBcrypt + "\n  bad: " + hidden + "\n",
+			want:    []string{"web.yml:3: basic_auth_users.bad: is not a bcrypt hash", "htpasswd"},
+		},
+		"no password": {
+			content: "basic_auth_users:\n  bad:\n",
+			want:    []string{"web.yml:2: basic_auth_users.bad: is not a bcrypt hash"},
+		},
+		"cut hash": {content: "basic_auth_users:\n  bad: " + ownPortBcrypt[:40] + "\n", want: []string{"web.yml:2: ", "bcrypt"}},
+		"hash as a name": {
+			content: "basic_auth_users:\n  " + ownPortBcrypt + ": prometheus\n",
+			want:    []string{"web.yml:2: basic_auth_users: is not a bcrypt hash; "},
+		},
+		"two bad hashes": {content: "basic_auth_users:\n  one: x\n  two: y\n", want: []string{"web.yml:2: ", "web.yml:3: "}},
+		"unknown key": {
+			content: "rate_limit: {burst: 1}\ntls_sever_config:\n  cert_file: x\n",
+			want:    []string{"web.yml:2: has an unknown key, "},
+		},
+		"secret key":     {content: "basic_auth_users: {}\n" + hidden + ": x\n", want: []string{"web.yml:2: has an unknown key, "}},
+		"unknown subkey": {content: "tls_server_config:\n  certfile: x\n", want: []string{"web.yml:2: has an unknown key, "}},
+		"wrong type": {
+			content: "http_server_config:\n  http2: " + hidden + "\n",
+			want:    []string{"web.yml:2: ", "a value of the wrong type"},
+		},
+		"key twice": {content: "rate_limit: {}\nrate_limit: {}\n", want: []string{"web.yml:", "a duplicate key"}},
+		"not YAML":  {content: "basic_auth_users:\n\tx: " + hidden + "\n", want: []string{"web.yml:2: is not valid YAML"}},
+		"anchor":    {content: "basic_auth_users: *" + hidden + "\n", want: []string{"web.yml", "is not valid YAML"}},
+		"unknown cipher": {
+			content: pair + "  cipher_suites: [TLS_AES]\n",
+			want:    []string{"web.yml:2: tls_server_config: has an unknown TLS version, cipher or curve"},
+		},
+		"unknown header": {
+			content:    "http_server_config:\n  headers: {X-Mine: a}\n",
+			want:       []string{"web.yml:2: http_server_config.headers: has a header"},
+			withoutKey: []string{},
+		},
+		"no such cert": {content: "tls_server_config:\n  cert_file: absent.crt\n  key_file: server.key\n", want: []string{
+			"web.yml:2: tls_server_config.cert_file: " + dir + "/absent.crt: no such file or directory; put the file there",
+		}},
+		"no such key": {
+			content:    "tls_server_config:\n  cert_file: server.crt\n  key_file: absent.key\n",
+			want:       []string{"web.yml:3: tls_server_config.key_file: " + dir + "/absent.key: no such file"},
+			withoutKey: []string{},
+		},
+		"no such ca": {
+			content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: absent.crt\n",
+			want:    []string{"web.yml:5: tls_server_config.client_ca_file: "},
+		},
+		"ca of nobody": {
+			content: pair + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n",
+			want:    []string{"web.yml:5: ", "has no readable certificate"},
+		},
+		"both wrong": {
+			content:    "tls_server_config:\n  cert_file: a\n  key_file: b\n",
+			want:       []string{"web.yml:2: ", "web.yml:3: "},
+			withoutKey: []string{"web.yml:2: "},
+		},
+		"other key": {
+			content:    "tls_server_config:\n  cert_file: server.crt\n  key_file: other.key\n",
+			want:       []string{"web.yml:3: tls_server_config.key_file: is not the key of the first certificate"},
+			withoutKey: []string{},
+		},
+		"cert as key": {
+			content:    "tls_server_config:\n  cert_file: server.crt\n  key_file: server.crt\n",
+			want:       []string{"web.yml:3: tls_server_config.key_file: is not the key of the first certificate"},
+			withoutKey: []string{},
+		},
+		"key is missing": {
+			content: "tls_server_config:\n  cert_file: server.crt\n",
+			want:    []string{"web.yml:2: tls_server_config: key_file is missing; "},
+		},
+		"cert is missing": {
+			content: "tls_server_config:\n  key_file: server.key\n",
+			want:    []string{"web.yml:2: tls_server_config: cert_file is missing; "},
+		},
+		"policy": {
+			content: pair + "  client_auth_type: Always\n",
+			want:    []string{"web.yml:4: tls_server_config.client_auth_type: is unknown; set one of "},
+		},
+		"older policy": {content: pair + "  client_auth_type: RequireClientCert\n  client_ca_file: other.crt\n"},
+		"ca, no policy": {content: pair + "  client_ca_file: other.crt\n", want: []string{
+			"web.yml:4: tls_server_config.client_ca_file: has no effect, because clients are not asked for a certificate; add ",
+		}},
 	} {
 		rewrite(t, path, c.content)
 		for _, withoutKey := range []bool{false, true} {
@@ -90,7 +148,8 @@ func TestWebConfigurationErrorsSayWhereAndWhatToDo(t *testing.T) {
 			t.Errorf("%s: sound, and refused at the start: %v", name, err)
 		}
 	}
-	if faults := webFaults(filepath.Join(dir, "absent.yml"), false); len(faults) != 1 || !strings.Contains(faults.Error(), "absent.yml: no such file or directory; name the file with --web.config.file") {
+	if faults := webFaults(filepath.Join(dir, "absent.yml"), false); len(faults) != 1 ||
+		!strings.Contains(faults.Error(), "absent.yml: no such file or directory; name the file with --web.config.file") {
 		t.Errorf("no file: %v", faults)
 	}
 }

@@ -53,7 +53,12 @@ func (c *chart) add(name string, x int, y float64) {
 type axis struct{ low, high, from, to float64 }
 
 func axisOf(values []float64, from, to float64) axis {
-	a := axis{math.Floor(math.Log10(slices.Min(values))), math.Ceil(math.Log10(slices.Max(values))), from, to}
+	a := axis{
+		math.Floor(math.Log10(slices.Min(values))),
+		math.Ceil(math.Log10(slices.Max(values))),
+		from,
+		to,
+	}
 	if a.low == a.high {
 		a.high++
 	}
@@ -80,8 +85,11 @@ func (a axis) powers(draw func(at float64, label string)) {
 func (c *chart) svg() []byte {
 	var b bytes.Buffer
 	draw := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="sans-serif" font-size="12">`, chartWidth, chartHeight)
-	draw("<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"22\" font-size=\"15\">%[1]s</text>", escaped.Replace(c.title), leftRoom)
+	draw(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="sans-serif" font-size="12">`,
+		chartWidth, chartHeight)
+	draw("<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"+
+		"<text x=\"%d\" y=\"22\" font-size=\"15\">%[1]s</text>",
+		escaped.Replace(c.title), leftRoom)
 	var xs, ys []float64
 	for _, l := range c.lines {
 		for _, p := range l.points {
@@ -94,10 +102,12 @@ func (c *chart) svg() []byte {
 	}
 	ax, ay := axisOf(xs, leftRoom, right), axisOf(ys, bottom, topRoom)
 	ax.powers(func(x float64, label string) {
-		draw("<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>", x, topRoom, bottom, x, bottom+18, label)
+		draw("<path d=\"M%.1f %dV%d\" stroke=\"#ddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>",
+			x, topRoom, bottom, x, bottom+18, label)
 	})
 	ay.powers(func(y float64, label string) {
-		draw("<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>", leftRoom, y, right, leftRoom-6, y+4, label)
+		draw("<path d=\"M%d %.1fH%d\" stroke=\"#ddd\"/><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>",
+			leftRoom, y, right, leftRoom-6, y+4, label)
 	})
 	draw("<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>", (leftRoom+right)/2, chartHeight-12, escaped.Replace(c.x))
 	draw("<text transform=\"translate(16 %d) rotate(-90)\" text-anchor=\"middle\">%s</text>", (topRoom+bottom)/2, escaped.Replace(c.y))

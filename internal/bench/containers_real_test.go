@@ -85,12 +85,13 @@ func (l *dockerLab) measurePrograms(t *testing.T) {
 	for _, setting := range []string{"engine", "cgroup"} {
 		config := fmt.Sprintf("targets:\n  - {kind: docker, host: %q, resources: %s}\n", l.docker.Host, setting)
 		for _, e := range l.exporters {
-			l.watch(t, e.name+resources+setting, "chatstack_container_memory_working_set_bytes{", func(t *testing.T) (*realstack.Process, string) {
-				t.Helper()
-				p := realstack.StartExporter(t, e.path, config, nil, "--log.level=warn",
-					fmt.Sprintf("--poll.interval=%s", l.window), fmt.Sprintf("--poll.timeout=%s", min(l.window, 10*time.Second)))
-				return p.Process, p.Addr
-			})
+			l.watch(t, e.name+resources+setting, "chatstack_container_memory_working_set_bytes{",
+				func(t *testing.T) (*realstack.Process, string) {
+					t.Helper()
+					p := realstack.StartExporter(t, e.path, config, nil, "--log.level=warn",
+						fmt.Sprintf("--poll.interval=%s", l.window), fmt.Sprintf("--poll.timeout=%s", min(l.window, 10*time.Second)))
+					return p.Process, p.Addr
+				})
 		}
 	}
 	path := os.Getenv(cadvisorVariable)
@@ -168,8 +169,15 @@ func (l *dockerLab) watch(t *testing.T, name, memory string, start func(*testing
 		all := used + per(max(0, asked))
 		rss, peak := memoryOf(p.PID())
 		l.Watching = append(l.Watching, watchRow{
-			Containers: len(l.ids), Busy: l.busy, Program: name, Window: l.window.Seconds(), Own: milliseconds(used), All: milliseconds(all),
-			RSS: rss, Peak: peak, Share: 100 * all.Seconds() / every.Seconds(),
+			Containers: len(l.ids),
+			Busy:       l.busy,
+			Program:    name,
+			Window:     l.window.Seconds(),
+			Own:        milliseconds(used),
+			All:        milliseconds(all),
+			RSS:        rss,
+			Peak:       peak,
+			Share:      100 * all.Seconds() / every.Seconds(),
 		})
 	})
 }

@@ -115,7 +115,9 @@ func services(t *testing.T, n int, secure *tls.Config) (addresses []string) {
 	var service *httptest.Server
 	for i := range n {
 		if i%1000 == 0 {
-			service = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") })) //nolint:errcheck // nobody to tell
+			//nolint:errcheck // nobody to tell
+			service = httptest.NewUnstartedServer(
+				http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "OK\n") }))
 			if service.TLS = secure; secure != nil {
 				service.StartTLS()
 			} else {
@@ -153,7 +155,12 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 	if l.containers > 0 {
 		engine := simstacktest.StartEngine(t, nil)
 		for i := range l.containers {
-			engine.Add(simstack.ContainerSpec{Name: fmt.Sprintf("chat-service-%d", i), Image: "service:1", Health: true, WorkingSet: 12e6})
+			engine.Add(simstack.ContainerSpec{
+				Name:       fmt.Sprintf("chat-service-%d", i),
+				Image:      "service:1",
+				Health:     true,
+				WorkingSet: 12e6,
+			})
 		}
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q, resources: engine, max_containers: 100000}\n", engine.Host())
 	}
@@ -162,7 +169,8 @@ func (l load) configure(t *testing.T, interval time.Duration) string {
 		for turn := range pages {
 			for i := range l.series {
 				if i%100 == 0 {
-					fmt.Fprintf(&pages[turn], "# HELP upstream_family_%[1]d Series, to be carried.\n# TYPE upstream_family_%[1]d gauge\n", i/100)
+					fmt.Fprintf(&pages[turn],
+						"# HELP upstream_family_%[1]d Series, to be carried.\n# TYPE upstream_family_%[1]d gauge\n", i/100)
 				}
 				fmt.Fprintf(&pages[turn], "upstream_family_%d{host=\"chat.example.org\",number=\"%d\"} %d.5\n", i/100, i%100, i*3+turn)
 			}
@@ -213,7 +221,11 @@ type carrier struct {
 // carry starts an exporter that carries a load.
 func carry(t *testing.T, e exporter, l load, interval time.Duration) *carrier {
 	t.Helper()
-	return &carrier{load: l, program: e.name, Exporter: realstack.StartExporter(t, e.path, l.configure(t, interval), nil, "--log.level=warn")}
+	return &carrier{
+		load:     l,
+		program:  e.name,
+		Exporter: realstack.StartExporter(t, e.path, l.configure(t, interval), nil, "--log.level=warn"),
+	}
 }
 
 // scrape gets the page compressed, which must show all of the load, and returns what that took.

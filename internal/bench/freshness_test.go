@@ -62,7 +62,9 @@ func simulateScrapes(t *testing.T, during time.Duration, told bool) (ages []floa
 	var targets []poll.Target
 	for i := range freshTargets {
 		targets = append(targets, poll.Target{
-			Name: fmt.Sprintf("target_%d", i), Schedule: cron.Every(usualInterval), Timeout: 10 * time.Second,
+			Name:      fmt.Sprintf("target_%d", i),
+			Schedule:  cron.Every(usualInterval),
+			Timeout:   10 * time.Second,
 			Collector: sleeper(time.Duration(i+1) * freshTakes),
 		})
 	}

@@ -120,18 +120,43 @@ func (r *results) containerGoals() (all []goal) {
 			ours, rival, want string
 			most              float64
 		}{
-			{oursFiles, cadvisorDefault, "all CPU at most an eighth", 1.0 / 8},
-			{oursFiles, cadvisorTuned, "all CPU at most a quarter", 1.0 / 4},
-			{oursEngine, cadvisorTuned, "less CPU, the engine's included", 1},
+			{
+				oursFiles,
+				cadvisorDefault,
+				"all CPU at most an eighth",
+				1.0 / 8,
+			},
+			{
+				oursFiles,
+				cadvisorTuned,
+				"all CPU at most a quarter",
+				1.0 / 4,
+			},
+			{
+				oursEngine,
+				cadvisorTuned,
+				"less CPU, the engine's included",
+				1,
+			},
 		} {
 			_, setting, _ := strings.Cut(c.ours, resources)
-			g := goal{name: fmt.Sprintf("%s, %s, beside %s", containers, setting, c.rival), want: c.want, load: &load{containers: goalContainers}}
+			g := goal{
+				name: fmt.Sprintf("%s, %s, beside %s", containers, setting, c.rival),
+				want: c.want,
+				load: &load{containers: goalContainers},
+			}
 			if ours, rival := find(c.ours), find(c.rival); ours != nil && rival != nil {
-				g = g.judged(ours.Share <= rival.Share*c.most, "%s of a core, its %s: 1/%s", percent(ours.Share), percent(rival.Share), short(rival.Share/ours.Share))
+				g = g.judged(ours.Share <= rival.Share*c.most, "%s of a core, its %s: 1/%s",
+					percent(ours.Share), percent(rival.Share), short(rival.Share/ours.Share))
 			}
 			all = append(all, g)
 		}
-		g := goal{name: "memory, " + containers + ", beside " + cadvisorTuned, want: "less RSS", heap: true, load: &load{containers: goalContainers}}
+		g := goal{
+			name: "memory, " + containers + ", beside " + cadvisorTuned,
+			want: "less RSS",
+			heap: true,
+			load: &load{containers: goalContainers},
+		}
 		if engine, files, rival := find(oursEngine), find(oursFiles), find(cadvisorTuned); engine != nil && files != nil && rival != nil {
 			most := max(engine.RSS, files.RSS)
 			g = g.judged(most < rival.RSS, "%s, its %s", mb(most), mb(rival.RSS))
@@ -177,7 +202,12 @@ func (r *results) targetGoals() []goal {
 	name := thousands(goalGrowth) + " " + kindTargets
 	page := goal{name: "page of many " + kindTargets, want: "time to make it sublinear from 100 to 10,000", load: &l}
 	cpu := goal{name: "CPU at " + name, want: fmt.Sprintf("under %.2f of a core", goalTargetsShare), load: &l}
-	rss := goal{name: "memory at " + name, want: fmt.Sprintf("RSS under %.0f MB", goalTargetsRSS), heap: true, load: &l}
+	rss := goal{
+		name: "memory at " + name,
+		want: fmt.Sprintf("RSS under %.0f MB", goalTargetsRSS),
+		heap: true,
+		load: &l,
+	}
 	made := map[int]float64{}
 	for _, row := range r.Growth {
 		if row.Kind != kindTargets {
@@ -198,7 +228,12 @@ func (r *results) targetGoals() []goal {
 
 func (r *results) idleGoals() []goal {
 	carries := &load{containers: idleContainers, series: idleSeries}
-	memory := goal{name: "memory at 20 containers and 1,000 series", want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS), heap: true, load: carries}
+	memory := goal{
+		name: "memory at 20 containers and 1,000 series",
+		want: fmt.Sprintf("RSS under %.0f MB", goalIdleRSS),
+		heap: true,
+		load: carries,
+	}
 	start := goal{name: "demo: start to the first complete page", want: fmt.Sprintf("under %.0f ms", goalStart)}
 	binary := goal{name: "binary, static", want: fmt.Sprintf("under %.0f MB", goalBinary)}
 	if i := r.Idle; i != nil && i.RSS > 0 {
@@ -220,7 +255,8 @@ func (r *results) freshGoals() []goal {
 	if f := r.Fresh; f != nil && f.PollsBefore > 0 {
 		more := float64(f.PollsAfter)/float64(f.PollsBefore) - 1
 		age = age.judged(f.MedianAfter < goalFresh, "median %s s, without phase locking %s s", short(f.MedianAfter), short(f.MedianBefore))
-		polls = polls.judged(math.Abs(more) <= goalPolls, "%+.2f %% (%s, without %s)", 100*more, thousands(f.PollsAfter), thousands(f.PollsBefore))
+		polls = polls.judged(math.Abs(more) <= goalPolls, "%+.2f %% (%s, without %s)",
+			100*more, thousands(f.PollsAfter), thousands(f.PollsBefore))
 	}
 	return []goal{age, polls}
 }

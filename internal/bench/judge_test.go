@@ -44,7 +44,13 @@ func TestNoiseOfTheBaseIsNoGrowth(t *testing.T) {
 func TestGoalsAreJudged(t *testing.T) {
 	scrapes := func(server string, ratioAndSpeed ...float64) (rows []scrapeRow) {
 		for i := 0; i < len(ratioAndSpeed); i += 2 {
-			rows = append(rows, scrapeRow{Series: sizes[i/2], Scrapers: 1, Server: server, Ratio: ratioAndSpeed[i], Speed: ratioAndSpeed[i+1]})
+			rows = append(rows, scrapeRow{
+				Series:   sizes[i/2],
+				Scrapers: 1,
+				Server:   server,
+				Ratio:    ratioAndSpeed[i],
+				Speed:    ratioAndSpeed[i+1],
+			})
 		}
 		return rows
 	}
@@ -55,16 +61,40 @@ func TestGoalsAreJudged(t *testing.T) {
 		return rows
 	}
 	fresh := func(age float64, polls int) *freshness {
-		return &freshness{MedianBefore: 15, MedianAfter: age, PollsBefore: 1000, PollsAfter: polls}
+		return &freshness{
+			MedianBefore: 15,
+			MedianAfter:  age,
+			PollsBefore:  1000,
+			PollsAfter:   polls,
+		}
 	}
 	watch := func(program string, share, rss float64) watchRow {
-		return watchRow{Containers: goalContainers, Busy: true, Program: program, Share: share, RSS: rss}
+		return watchRow{
+			Containers: goalContainers,
+			Busy:       true,
+			Program:    program,
+			Share:      share,
+			RSS:        rss,
+		}
 	}
 	probe := func(program string, n int, ratio float64) probeRow {
-		return probeRow{Kind: kindTLS, Targets: n, Program: program, Ratio: ratio}
+		return probeRow{
+			Kind:    kindTLS,
+			Targets: n,
+			Program: program,
+			Ratio:   ratio,
+		}
 	}
 	targets := func(few, many, rss float64) results {
-		return results{Growth: []growthRow{{Kind: kindTargets, N: 100, Page: few}, {Kind: kindTargets, N: 10_000, Page: many, RSS: rss}}}
+		return results{Growth: []growthRow{
+			{Kind: kindTargets, N: 100, Page: few},
+			{
+				Kind: kindTargets,
+				N:    10_000,
+				Page: many,
+				RSS:  rss,
+			},
+		}}
 	}
 	const (
 		missed, unknown = "**missed**", "not measured yet"
@@ -82,29 +112,169 @@ func TestGoalsAreJudged(t *testing.T) {
 		r          results
 		want, got  string
 	}{
-		{"2.5 times nginx's at its worst", nginx, results{Scrape: scrapes(serverNginx, 0.6, 1.5, 0.4, 2, 0.6, 1)}, missed, "over the goal in 1 of 3"},
-		{"within the bare handler's limit", bare, results{Scrape: scrapes(serverBare, 0.9, 1, 0.8, 1.2, 1, 1)}, "met", "1.25 times at the worst"},
-		{"ahead of a peer", promhttp, results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 0.01, 20, 0.1)}, "met", "10.0 times ahead"},
-		{"faster than a peer that serves more", promhttp, results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 1.01)}, missed, "2 of 3 sizes alone"},
-		{"a size is missing", nginx, results{Scrape: scrapes(serverNginx, 1, 1)}, "met", "1 of 3 sizes alone"},
-		{"peer absent", "scrape beside " + serverTelegraf, results{}, unknown, ""},
-		{"linear growth", growth, results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001, 10_000: 10_001})}, "met", "exponent 1.00"},
-		{"growth that is steep at its end", growth, results{Growth: grows(map[int]float64{0: 1, 100: 301, 1000: 501, 10_000: 10_001})}, missed, "from 1,000 on"},
-		{"growth that ends early", growth, results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001})}, unknown, "up to 1,000 alone"},
-		{"young data", age, results{Fresh: fresh(0.6, 1005)}, "met", ""},
-		{"for as many readings", polls, results{Fresh: fresh(0.6, 1005)}, "met", ""},
-		{"old data", age, results{Fresh: fresh(2, 1000)}, missed, ""},
-		{"young data for more readings", polls, results{Fresh: fresh(0.6, 1011)}, missed, ""},
-		{"skipped readings", polls, results{Fresh: fresh(0.6, 989)}, missed, ""},
-		{"an eighth of cAdvisor's CPU", files, results{Watching: []watchRow{watch(oursFiles, 0.5, 20), watch(cadvisorDefault, 4, 50)}}, "met", "1/8"},
-		{"more than an eighth", files, results{Watching: []watchRow{watch(oursFiles, 0.51, 20), watch(cadvisorDefault, 4, 50)}}, missed, "1/7.8"},
-		{"more CPU with the engine alone", engine, results{Watching: []watchRow{watch(oursEngine, 1.2, 20), watch(cadvisorTuned, 1, 30)}}, missed, "1/0.83"},
-		{"no cAdvisor", engine, results{Watching: []watchRow{watch(oursEngine, 1.2, 20)}}, unknown, ""},
-		{"more memory one way", memory, results{Watching: []watchRow{watch(oursEngine, 1, 31), watch(oursFiles, 1, 20), watch(cadvisorTuned, 1, 30)}}, missed, "31.0 MB"},
-		{"dearer probes at one size", probes, results{Probes: []probeRow{probe(serverOurs, 16, 1), probe(probeBlackbox, 16, 2), probe(serverOurs, 200, 1), probe(probeBlackbox, 200, 0.9)}}, missed, "200 targets"},
-		{"a page that grows less than its targets", page, targets(1, 90, 199), "met", "exponent 0.98"},
-		{"a page that grows more than its targets", page, targets(1, 110, 199), missed, ""},
-		{"10,000 targets in too much memory", crowd, targets(1, 90, 201), missed, "201.0 MB"},
+		{
+			"2.5 times nginx's at its worst",
+			nginx,
+			results{Scrape: scrapes(serverNginx, 0.6, 1.5, 0.4, 2, 0.6, 1)},
+			missed,
+			"over the goal in 1 of 3",
+		},
+		{
+			"within the bare handler's limit",
+			bare,
+			results{Scrape: scrapes(serverBare, 0.9, 1, 0.8, 1.2, 1, 1)},
+			"met",
+			"1.25 times at the worst",
+		},
+		{
+			"ahead of a peer",
+			promhttp,
+			results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 0.01, 20, 0.1)},
+			"met",
+			"10.0 times ahead",
+		},
+		{
+			"faster than a peer that serves more",
+			promhttp,
+			results{Scrape: scrapes(serverPromhttp, 20, 0.1, 90, 1.01)},
+			missed,
+			"2 of 3 sizes alone",
+		},
+		{
+			"a size is missing",
+			nginx,
+			results{Scrape: scrapes(serverNginx, 1, 1)},
+			"met",
+			"1 of 3 sizes alone",
+		},
+		{
+			"peer absent",
+			"scrape beside " + serverTelegraf,
+			results{},
+			unknown,
+			"",
+		},
+		{
+			"linear growth",
+			growth,
+			results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001, 10_000: 10_001})},
+			"met",
+			"exponent 1.00",
+		},
+		{
+			"growth that is steep at its end",
+			growth,
+			results{Growth: grows(map[int]float64{0: 1, 100: 301, 1000: 501, 10_000: 10_001})},
+			missed,
+			"from 1,000 on",
+		},
+		{
+			"growth that ends early",
+			growth,
+			results{Growth: grows(map[int]float64{0: 1, 100: 101, 1000: 1001})},
+			unknown,
+			"up to 1,000 alone",
+		},
+		{
+			"young data",
+			age,
+			results{Fresh: fresh(0.6, 1005)},
+			"met",
+			"",
+		},
+		{
+			"for as many readings",
+			polls,
+			results{Fresh: fresh(0.6, 1005)},
+			"met",
+			"",
+		},
+		{
+			"old data",
+			age,
+			results{Fresh: fresh(2, 1000)},
+			missed,
+			"",
+		},
+		{
+			"young data for more readings",
+			polls,
+			results{Fresh: fresh(0.6, 1011)},
+			missed,
+			"",
+		},
+		{
+			"skipped readings",
+			polls,
+			results{Fresh: fresh(0.6, 989)},
+			missed,
+			"",
+		},
+		{
+			"an eighth of cAdvisor's CPU",
+			files,
+			results{Watching: []watchRow{watch(oursFiles, 0.5, 20), watch(cadvisorDefault, 4, 50)}},
+			"met",
+			"1/8",
+		},
+		{
+			"more than an eighth",
+			files,
+			results{Watching: []watchRow{watch(oursFiles, 0.51, 20), watch(cadvisorDefault, 4, 50)}},
+			missed,
+			"1/7.8",
+		},
+		{
+			"more CPU with the engine alone",
+			engine,
+			results{Watching: []watchRow{watch(oursEngine, 1.2, 20), watch(cadvisorTuned, 1, 30)}},
+			missed,
+			"1/0.83",
+		},
+		{
+			"no cAdvisor",
+			engine,
+			results{Watching: []watchRow{watch(oursEngine, 1.2, 20)}},
+			unknown,
+			"",
+		},
+		{
+			"more memory one way",
+			memory,
+			results{Watching: []watchRow{watch(oursEngine, 1, 31), watch(oursFiles, 1, 20), watch(cadvisorTuned, 1, 30)}},
+			missed,
+			"31.0 MB",
+		},
+		{
+			"dearer probes at one size",
+			probes,
+			results{Probes: []probeRow{
+				probe(serverOurs, 16, 1), probe(probeBlackbox, 16, 2), probe(serverOurs, 200, 1), probe(probeBlackbox, 200, 0.9),
+			}},
+			missed,
+			"200 targets",
+		},
+		{
+			"a page that grows less than its targets",
+			page,
+			targets(1, 90, 199),
+			"met",
+			"exponent 0.98",
+		},
+		{
+			"a page that grows more than its targets",
+			page,
+			targets(1, 110, 199),
+			missed,
+			"",
+		},
+		{
+			"10,000 targets in too much memory",
+			crowd,
+			targets(1, 90, 201),
+			missed,
+			"201.0 MB",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			all := test.r.goals()
@@ -135,9 +305,24 @@ func TestEarlierVersionIsJudgedBesideOurs(t *testing.T) {
 	r := &results{
 		Idle: &idleRow{RSS: 20, Before: &idleRow{RSS: 30}},
 		Probes: []probeRow{
-			{Kind: kindTargets, Targets: 16, Program: serverOurs, Ratio: 1},
-			{Kind: kindTargets, Targets: 16, Program: oursBefore, Ratio: 4},
-			{Kind: kindTargets, Targets: 16, Program: probeBlackbox, Ratio: 2},
+			{
+				Kind:    kindTargets,
+				Targets: 16,
+				Program: serverOurs,
+				Ratio:   1,
+			},
+			{
+				Kind:    kindTargets,
+				Targets: 16,
+				Program: oursBefore,
+				Ratio:   4,
+			},
+			{
+				Kind:    kindTargets,
+				Targets: 16,
+				Program: probeBlackbox,
+				Ratio:   2,
+			},
 		},
 		Watching: []watchRow{
 			{Containers: goalContainers, Program: oursEngine, Share: 1},
@@ -146,9 +331,10 @@ func TestEarlierVersionIsJudgedBesideOurs(t *testing.T) {
 		},
 	}
 	for name, want := range map[string]string{
-		"memory at 20 containers and 1,000 series":                  "20.0 MB | 30.0 MB",
-		"probes of " + kindTargets + " beside the " + probeBlackbox: "2.00 times ours at the least (16 targets) | its is 0.50 times ours at the least (16 targets)",
-		"200 idle containers, engine, beside " + cadvisorTuned:      "1/2.00 | 3.00 % of a core, its 2.00 %: 1/0.67",
+		"memory at 20 containers and 1,000 series": "20.0 MB | 30.0 MB",
+		"probes of " + kindTargets + " beside the " + probeBlackbox: "2.00 times ours at the least (16 targets) | its is 0.50 times ours " +
+			"at the least (16 targets)",
+		"200 idle containers, engine, beside " + cadvisorTuned: "1/2.00 | 3.00 % of a core, its 2.00 %: 1/0.67",
 	} {
 		cells := r.goalCells()
 		row := strings.Join(cells[slices.IndexFunc(cells, func(row []string) bool { return row[0] == name })], " | ")
@@ -175,7 +361,8 @@ func TestChartIsWellFormed(t *testing.T) {
 				c.add(p.line, p.x, p.y)
 			}
 			svg := string(c.svg())
-			if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+			if err := xml.Unmarshal([]byte(svg), new(struct{})); err != nil || strings.Contains(svg, "NaN") ||
+				strings.Contains(svg, "Inf") {
 				t.Errorf("the chart is broken (%v):\n%s", err, svg)
 			}
 		})

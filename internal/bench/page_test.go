@@ -84,11 +84,13 @@ func (r *results) idleCells() (rows [][]string) {
 		}
 		cells := []string{[]string{serverOurs, oursBefore}[i], "not measured yet", "not measured yet", "not measured yet", mb(row.Binary)}
 		if row.RSS > 0 {
-			cells[1] = fmt.Sprintf("%s, %s with %s, %s series", mb(row.RSS), mb(row.Peak), counted(row.Containers, "container"), thousands(row.Series))
+			cells[1] = fmt.Sprintf("%s, %s with %s, %s series",
+				mb(row.RSS), mb(row.Peak), counted(row.Containers, "container"), thousands(row.Series))
 			cells[2] = fmt.Sprintf("%s s, over %s s", short(row.CPUPerHour), whole(row.Window))
 		}
 		if s := row.Starts; len(s) > 0 {
-			cells[3] = fmt.Sprintf("%s, %s, %s ms of %d with %s", whole(median(s)), whole(slices.Min(s)), whole(slices.Max(s)), len(s), counted(row.Targets, "target"))
+			cells[3] = fmt.Sprintf("%s, %s, %s ms of %d with %s",
+				whole(median(s)), whole(slices.Min(s)), whole(slices.Max(s)), len(s), counted(row.Targets, "target"))
 		}
 		rows = append(rows, cells)
 	}
@@ -205,7 +207,8 @@ func TestPageIsMadeOfTheResults(t *testing.T) {
 	}
 	for name, content := range want {
 		if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, content) { //nolint:gosec // one of ours
-			t.Errorf("%s is not what %s makes (%v): run `make bench`, or `make generate` where only the page's words have changed", name, resultsFile, err)
+			t.Errorf("%s is not what %s makes (%v): run `make bench`, or `make generate` where only the page's words have changed",
+				name, resultsFile, err)
 		}
 	}
 	charts, err := filepath.Glob(chartsDir + "/*")

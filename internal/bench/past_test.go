@@ -20,8 +20,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
-const pastText = "\n## With a past\n\n%s, by an exporter without a past and by one with 90 days of history and %d incidents (a state file of %s), " +
-	"which had %s RSS after its start. %d scrapes of each, in turn.\n\n" +
+const pastText = "\n## With a past\n\n%s, by an exporter without a past and by one with 90 days of history and %d incidents (a state " +
+	"file of %s), which had %s RSS after its start. %d scrapes of each, in turn.\n\n" +
 	"| | without | with |\n|---|--:|--:|\n"
 
 const incidents = 500 // as many as the exporter keeps
@@ -91,9 +91,19 @@ func writePast(t *testing.T, path string, of []health.Subject) {
 	for _, s := range of {
 		if s.Kind == config.MaintenanceContainer {
 			facts.Engines[0].Host = s.Host
-			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{Host: s.Host, Name: s.Name, Expected: true, State: health.Running})
+			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{
+				Host:     s.Host,
+				Name:     s.Name,
+				Expected: true,
+				State:    health.Running,
+			})
 		} else {
-			facts.Targets = append(facts.Targets, health.Target{Name: s.Name, Read: true, Up: true, Every: 30 * time.Second})
+			facts.Targets = append(facts.Targets, health.Target{
+				Name:  s.Name,
+				Read:  true,
+				Up:    true,
+				Every: 30 * time.Second,
+			})
 		}
 	}
 	h := history.New()
@@ -125,16 +135,43 @@ func writePast(t *testing.T, path string, of []health.Subject) {
 func pastIncident(i int, of []health.Subject, began time.Time) *incident.Incident {
 	ended := began.Add(10 * time.Minute)
 	in := &incident.Incident{
-		ID: fmt.Sprintf("%s-%08x", began.UTC().Format("20060102"), i), Title: of[i%len(of)].Name + " is down", State: incident.Closed, Severity: health.Critical,
-		Cause: of[i%len(of)], Began: began, Opened: began.Add(2 * time.Minute), Ended: ended, Closed: ended.Add(10 * time.Minute), Updated: ended.Add(10 * time.Minute),
+		ID:       fmt.Sprintf("%s-%08x", began.UTC().Format("20060102"), i),
+		Title:    of[i%len(of)].Name + " is down",
+		State:    incident.Closed,
+		Severity: health.Critical,
+		Cause:    of[i%len(of)],
+		Began:    began,
+		Opened:   began.Add(2 * time.Minute),
+		Ended:    ended,
+		Closed:   ended.Add(10 * time.Minute),
+		Updated:  ended.Add(10 * time.Minute),
 	}
 	for k := range 3 {
 		s := of[(i+k)%len(of)]
 		in.Links = append(in.Links, s)
-		in.Problems = append(in.Problems, incident.Problem{Subject: s, Alert: "TargetDown", Text: s.Name + " is down: connection refused", Severity: health.Critical, Since: began, Cleared: ended})
-		in.Outages = append(in.Outages, incident.Outage{Subject: s, Title: s.Name, Seconds: 600, Until: ended})
+		in.Problems = append(in.Problems, incident.Problem{
+			Subject:  s,
+			Alert:    "TargetDown",
+			Text:     s.Name + " is down: connection refused",
+			Severity: health.Critical,
+			Since:    began,
+			Cleared:  ended,
+		})
+		in.Outages = append(in.Outages, incident.Outage{
+			Subject: s,
+			Title:   s.Name,
+			Seconds: 600,
+			Until:   ended,
+		})
 		for _, kind := range []string{incident.EventBegan, incident.EventAlert, incident.EventEnded} {
-			in.Timeline = append(in.Timeline, incident.Event{Time: began, Kind: kind, Subject: s, Alert: "TargetDown", Severity: health.Critical, Text: s.Name + " is down: connection refused"})
+			in.Timeline = append(in.Timeline, incident.Event{
+				Time:     began,
+				Kind:     kind,
+				Subject:  s,
+				Alert:    "TargetDown",
+				Severity: health.Critical,
+				Text:     s.Name + " is down: connection refused",
+			})
 		}
 	}
 	return in

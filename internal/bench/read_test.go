@@ -27,14 +27,16 @@ func upstreamPage(n, offset int) []byte {
 		for i := range 5 {
 			if typ != "histogram" {
 				for j := range 4 {
-					fmt.Fprintf(&b, "%s%s{host=\"host-%d.chat.test\",kind=\"message\",ip_family=\"ipv%d\"} %d\n", name, suffix, i, j, i*family+offset)
+					fmt.Fprintf(&b, "%s%s{host=\"host-%d.chat.test\",kind=\"message\",ip_family=\"ipv%d\"} %d\n",
+						name, suffix, i, j, i*family+offset)
 				}
 				continue
 			}
 			for _, le := range []string{"0.001", "0.01", "0.1", "1.0", "10.0", "+Inf"} {
 				fmt.Fprintf(&b, "%s_bucket{host=\"host-%d.chat.test\",le=\"%s\"} %d\n", name, i, le, i*7+offset)
 			}
-			fmt.Fprintf(&b, "%[1]s_sum{host=\"host-%[2]d.chat.test\"} %[3]d.123456\n%[1]s_count{host=\"host-%[2]d.chat.test\"} %[3]d\n", name, i, i*7+offset)
+			fmt.Fprintf(&b, "%[1]s_sum{host=\"host-%[2]d.chat.test\"} %[3]d.123456\n%[1]s_count{host=\"host-%[2]d.chat.test\"} %[3]d\n",
+				name, i, i*7+offset)
 		}
 		series += bytes.Count(b.Bytes()[begun:], []byte("\n"))
 	}
@@ -55,7 +57,13 @@ func BenchmarkRead(b *testing.B) {
 		}
 		small := func(value int) []exposition.Family {
 			line := fmt.Appendf(nil, "chatstack_probe_success{target=\"small\"} %d\n", value)
-			return []exposition.Family{{Name: "chatstack_probe_success", Type: model.MetricTypeGauge, Series: 1, Text: line, OpenMetrics: line}}
+			return []exposition.Family{{
+				Name:        "chatstack_probe_success",
+				Type:        model.MetricTypeGauge,
+				Series:      1,
+				Text:        line,
+				OpenMetrics: line,
+			}}
 		}
 		for _, c := range []struct {
 			name string

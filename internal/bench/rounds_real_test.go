@@ -100,11 +100,18 @@ func (s *suite) measureGrowth(t *testing.T) {
 				rss, peak := memoryOf(c.PID())
 				if c.load == idle {
 					row := s.idle(c.program)
-					row.Containers, row.Series, row.Window, row.Interval = c.containers, c.series, window.Seconds(), s.plan.interval.Seconds()
+					row.Containers, row.Series, row.Window, row.Interval = c.containers, c.series, window.Seconds(),
+						s.plan.interval.Seconds()
 					row.RSS, row.Peak, row.CPUPerHour = rss, peak, used.Seconds()/window.Seconds()*time.Hour.Seconds()
 					continue
 				}
-				row := growthRow{N: c.targets + c.containers + c.series, Rounds: rounds, CPU: milliseconds(used) / float64(rounds), RSS: rss, Page: median(c.scrapes)}
+				row := growthRow{
+					N:      c.targets + c.containers + c.series,
+					Rounds: rounds,
+					CPU:    milliseconds(used) / float64(rounds),
+					RSS:    rss,
+					Page:   median(c.scrapes),
+				}
 				for _, kind := range kinds {
 					if row.N > 0 && c.load == loadOf(kind, row.N) {
 						row.Kind = kind
@@ -153,10 +160,15 @@ func (s *suite) measureProbesOf(t *testing.T, kind string) {
 		jobs = append(jobs, e.carrying(loads...)...)
 	}
 	for _, c := range s.carryAll(t, jobs) {
-		all = append(all, &prober{name: c.program, targets: c.targets + c.tls, pid: c.PID(), probes: func() int {
-			_, sum := count(must(getPage(t.Context(), c.Addr)), "chatstack_probe_attempts_total{") // the round's scrape
-			return int(sum)
-		}})
+		all = append(all, &prober{
+			name:    c.program,
+			targets: c.targets + c.tls,
+			pid:     c.PID(),
+			probes: func() int {
+				_, sum := count(must(getPage(t.Context(), c.Addr)), "chatstack_probe_attempts_total{") // the round's scrape
+				return int(sum)
+			},
+		})
 	}
 	for range s.plan.probeRounds {
 		used, made := make([]time.Duration, len(all)), make([]int, len(all))
@@ -184,8 +196,16 @@ func (s *suite) measureProbesOf(t *testing.T, kind string) {
 			each := median(p.cpu)
 			rss, _ := memoryOf(p.pid)
 			s.Probes = append(s.Probes, probeRow{
-				Kind: kind, Targets: p.targets, Program: p.name, Interval: s.plan.interval.Seconds(), Probes: p.made, Rounds: s.plan.probeRounds,
-				CPU: each, RSS: rss, Ratio: ratio(p.cpu, ours.cpu), Share: 100 * each / 1e6 * float64(p.targets) / usualInterval.Seconds(),
+				Kind:     kind,
+				Targets:  p.targets,
+				Program:  p.name,
+				Interval: s.plan.interval.Seconds(),
+				Probes:   p.made,
+				Rounds:   s.plan.probeRounds,
+				CPU:      each,
+				RSS:      rss,
+				Ratio:    ratio(p.cpu, ours.cpu),
+				Share:    100 * each / 1e6 * float64(p.targets) / usualInterval.Seconds(),
 			})
 		}
 	}
@@ -207,7 +227,10 @@ func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *pr
 	module, _, _ := strings.Cut(kind, " ")
 	server := realstack.StartProgram(t, "blackbox", "/metrics", nil, func(p *realstack.Program) []string {
 		config := p.File("blackbox.yml", fmt.Sprintf(blackboxConfig, authority))
-		return []string{realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config, "--web.listen-address=" + p.Addr, "--log.level=warn"}
+		return []string{
+			realstack.Installed("prometheus-blackbox-exporter"), "--config.file=" + config,
+			"--web.listen-address=" + p.Addr, "--log.level=warn",
+		}
 	})
 	var (
 		probes atomic.Int64
@@ -235,7 +258,12 @@ func startBlackbox(t *testing.T, kind string, n int, interval time.Duration) *pr
 			})
 		}
 	})
-	return &prober{name: probeBlackbox, targets: n, pid: server.PID(), probes: func() int { return int(probes.Load()) }}
+	return &prober{
+		name:    probeBlackbox,
+		targets: n,
+		pid:     server.PID(),
+		probes:  func() int { return int(probes.Load()) },
+	}
 }
 
 // measureStart starts the demo again and again, and asks for its page until that is complete. Its simulated stack has fixed
@@ -250,7 +278,8 @@ func (s *suite) measureStart(t *testing.T) {
 				listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))
 				addr := listener.Addr().String()
 				must(0, listener.Close())
-				demo := exec.Command(e.path, "demo", "--log.level=error", "--web.listen-address="+addr) //nolint:gosec,noctx // one of ours, ended below
+				//nolint:gosec,noctx // one of ours, ended below
+				demo := exec.Command(e.path, "demo", "--log.level=error", "--web.listen-address="+addr)
 				begun := time.Now()
 				must(0, demo.Start())
 				defer func() {

@@ -60,8 +60,10 @@ func serve(ctx context.Context, kind, address string) error {
 	if kind == "exporter" {
 		addresses, none := []string{address}, ""
 		return must(app.New(app.Options{
-			ConfigFile: os.Getenv(configVariable), Lookup: func(string) (string, bool) { return "", false },
-			Web: &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &none}, Log: discardLog,
+			ConfigFile: os.Getenv(configVariable),
+			Lookup:     func(string) (string, bool) { return "", false },
+			Web:        &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &none},
+			Log:        discardLog,
 		})).Run(ctx)
 	}
 	ours, theirs, poller, err := servePage(must(strconv.Atoi(os.Getenv(seriesVariable))))
@@ -84,7 +86,8 @@ type seriesCollector []*prometheus.Desc
 
 func newSeriesCollector(n int) (c seriesCollector) {
 	for i := range n / 100 {
-		c = append(c, prometheus.NewDesc(fmt.Sprintf("chatstack_bench_family_%d", i), "Series, for a benchmark.", []string{"host", "number"}, nil))
+		c = append(c,
+			prometheus.NewDesc(fmt.Sprintf("chatstack_bench_family_%d", i), "Series, for a benchmark.", []string{"host", "number"}, nil))
 	}
 	return c
 }
@@ -121,7 +124,8 @@ func servePage(n int) (ours, theirs http.Handler, poller *poll.Poller, err error
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return web.New(source{poller: poller}, web.Options{}), promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), poller, nil
+	return web.New(source{poller: poller}, web.Options{}),
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), poller, nil
 }
 
 // serveBare writes bytes that it has, and looks at nothing but the encoding.
@@ -230,7 +234,12 @@ func (s *suite) startRivals(t *testing.T, series int) (all []*rival) {
 	t.Helper()
 	variable := fmt.Sprintf("%s=%d", seriesVariable, series)
 	add := func(name, path string, p *realstack.Process, addr string) {
-		r := &rival{name: name, addr: addr, path: path, Process: p}
+		r := &rival{
+			name:    name,
+			addr:    addr,
+			path:    path,
+			Process: p,
+		}
 		err := await(2*awaitWithin, func() error {
 			page, err := get(t.Context(), http.DefaultTransport, "http://"+addr+path, "identity")
 			if err == nil && strings.Count(string(page), "\n") < series {
@@ -297,10 +306,16 @@ func (s *suite) contest(t *testing.T, rivals []*rival, row scrapeRow) {
 	t.Helper()
 	all := make([]*rival, len(rivals))
 	for i, r := range rivals {
-		all[i] = &rival{name: r.name, addr: r.addr, path: r.path, Process: r.Process}
+		all[i] = &rival{
+			name:    r.name,
+			addr:    r.addr,
+			path:    r.path,
+			Process: r.Process,
+		}
 		all[i].dial(t, row.Encoding, row.Scrapers)
 	}
-	for begun := time.Now(); row.Rounds < s.plan.rounds && (row.Rounds < s.plan.leastTurns || time.Since(begun) < s.plan.most); row.Rounds++ {
+	for begun := time.Now(); row.Rounds < s.plan.rounds &&
+		(row.Rounds < s.plan.leastTurns || time.Since(begun) < s.plan.most); row.Rounds++ {
 		for i := range all {
 			c := all[(row.Rounds+i)%len(all)]
 			if c.failed != nil {
@@ -391,8 +406,11 @@ func (r *rival) dial(t *testing.T, encoding string, clients int) {
 		conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", r.addr))
 		t.Cleanup(func() { conn.Close() }) //nolint:errcheck,gosec // read to its end
 		r.clients = append(r.clients, &client{
-			conn: conn, in: bufio.NewReaderSize(conn, 64<<10), sink: make([]byte, 256<<10),
-			request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nAccept-Encoding: %s\r\n\r\n", r.path, r.addr, metricsAccept, encoding),
+			conn: conn,
+			in:   bufio.NewReaderSize(conn, 64<<10),
+			sink: make([]byte, 256<<10),
+			request: fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept: %s\r\nAccept-Encoding: %s\r\n\r\n",
+				r.path, r.addr, metricsAccept, encoding),
 		})
 	}
 }

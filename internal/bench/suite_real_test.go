@@ -20,7 +20,8 @@ import (
 
 var (
 	writeResults = flag.Bool("bench.write", false, "write what was measured to results.json, BENCHMARKS.md, BENCHMARKS-RAW.md and charts")
-	onlyPart     = flag.String("bench.only", "", "parts to measure, by commas: freshness, start, scrapes, containers, probes, growth, profiles; all by default")
+	onlyPart     = flag.String("bench.only", "",
+		"parts to measure, by commas: freshness, start, scrapes, containers, probes, growth, profiles; all by default")
 )
 
 // plan is how much is measured.
@@ -51,18 +52,48 @@ type plan struct {
 var (
 	// A round of 100,000 series and 8 scrapers takes half a minute, with the servers that encode for each scrape.
 	wholePlan = plan{
-		interval: usualInterval, fresh: 24 * time.Hour, starts: 9,
-		sizes: sizes, turn: 100 * time.Millisecond, every: 15 * time.Second, rounds: 15, most: 20 * time.Second, leastTurns: 3,
-		containers: []int{10, 200}, window: usualInterval / 3, warm: 1, windows: 6, settled: 65 * time.Second,
-		growthRounds: 2, growth: []int{1, 10, 100, 1000}, growthLast: []int{10_000}, probeRounds: 2, probes: []int{16, 200, 1000},
-		profile: 3 * time.Second, profiledRound: 10 * time.Second,
+		interval:      usualInterval,
+		fresh:         24 * time.Hour,
+		starts:        9,
+		sizes:         sizes,
+		turn:          100 * time.Millisecond,
+		every:         15 * time.Second,
+		rounds:        15,
+		most:          20 * time.Second,
+		leastTurns:    3,
+		containers:    []int{10, 200},
+		window:        usualInterval / 3,
+		warm:          1,
+		windows:       6,
+		settled:       65 * time.Second,
+		growthRounds:  2,
+		growth:        []int{1, 10, 100, 1000},
+		growthLast:    []int{10_000},
+		probeRounds:   2,
+		probes:        []int{16, 200, 1000},
+		profile:       3 * time.Second,
+		profiledRound: 10 * time.Second,
 	}
 	// shortPlan only shows that all of it runs.
 	shortPlan = plan{
-		interval: time.Second, fresh: time.Hour, starts: 1,
-		sizes: sizes[:1], turn: 5 * time.Millisecond, every: time.Second, rounds: 2, most: time.Minute, leastTurns: 2,
-		containers: []int{10}, window: time.Second, windows: 2,
-		growthRounds: 1, growth: []int{1, 10}, probeRounds: 1, probes: []int{16}, profile: 100 * time.Millisecond, profiledRound: time.Second,
+		interval:      time.Second,
+		fresh:         time.Hour,
+		starts:        1,
+		sizes:         sizes[:1],
+		turn:          5 * time.Millisecond,
+		every:         time.Second,
+		rounds:        2,
+		most:          time.Minute,
+		leastTurns:    2,
+		containers:    []int{10},
+		window:        time.Second,
+		windows:       2,
+		growthRounds:  1,
+		growth:        []int{1, 10},
+		probeRounds:   1,
+		probes:        []int{16},
+		profile:       100 * time.Millisecond,
+		profiledRound: time.Second,
 	}
 )
 
@@ -127,7 +158,8 @@ func TestRealBenchmarks(t *testing.T) {
 	for name, text := range map[string]string{pageFile: pageTemplate, rawFile: rawTemplate} {
 		page := s.page(text)
 		t.Logf("\n%s", page)
-		if got, want := shape(page), shape(must(os.ReadFile(name))); *onlyPart == "" && !*writeResults && len(s.exporters) == 1 && !slices.Equal(got, want) {
+		if got, want := shape(page), shape(must(os.ReadFile(name))); *onlyPart == "" && !*writeResults && len(s.exporters) == 1 &&
+			!slices.Equal(got, want) {
 			t.Errorf("headings and columns: got\n%q\nwant those of %s\n%q", got, name, want)
 		}
 	}
@@ -157,10 +189,30 @@ func (s *suite) describe(t *testing.T) {
 	}
 	s.Versions = []version{{"Go", strings.TrimPrefix(runtime.Version(), "go")}}
 	for _, p := range []struct{ name, program, flag, debian string }{
-		{"nginx", "nginx", "-v", "nginx"},
-		{"Prometheus", "prometheus", "--version", "prometheus"},
-		{"blackbox exporter", "prometheus-blackbox-exporter", "--version", "prometheus-blackbox-exporter"},
-		{"Docker Engine", "dockerd", "--version", "docker.io"},
+		{
+			"nginx",
+			"nginx",
+			"-v",
+			"nginx",
+		},
+		{
+			"Prometheus",
+			"prometheus",
+			"--version",
+			"prometheus",
+		},
+		{
+			"blackbox exporter",
+			"prometheus-blackbox-exporter",
+			"--version",
+			"prometheus-blackbox-exporter",
+		},
+		{
+			"Docker Engine",
+			"dockerd",
+			"--version",
+			"docker.io",
+		},
 	} {
 		if path := realstack.Installed(p.program); path == "" {
 			s.absent(t, fmt.Sprintf("%s is not installed (Debian's package %s)", p.program, p.debian))
@@ -175,9 +227,11 @@ func (s *suite) describe(t *testing.T) {
 		{"Telegraf", telegrafVariable}, {"cAdvisor", cadvisorVariable},
 	} {
 		if path := os.Getenv(p.variable); path == "" {
-			s.Absent = append(s.Absent, fmt.Sprintf("%s: %s names no program, `make bin/%s` builds it", p.name, p.variable, strings.ToLower(p.name)))
+			s.Absent = append(s.Absent,
+				fmt.Sprintf("%s: %s names no program, `make bin/%s` builds it", p.name, p.variable, strings.ToLower(p.name)))
 		} else {
-			module := regexp.MustCompile(`(?i)\s(mod|dep)\s+\S+/` + p.name + `\s+(v\S+)`).FindStringSubmatch(printed("go", "version", "-m", path))
+			module := regexp.MustCompile(`(?i)\s(mod|dep)\s+\S+/` + p.name + `\s+(v\S+)`).
+				FindStringSubmatch(printed("go", "version", "-m", path))
 			s.Versions = append(s.Versions, version{p.name, append(module, "", "", "of unknown version")[2]})
 		}
 	}

@@ -78,7 +78,8 @@ func (s *Server) converse(ctx context.Context, r *exchange.Record, talk func(*li
 	})
 	if session.Err() != nil && ctx.Err() == nil && failure.ReasonOf(err) != failure.DNS {
 		return failure.Errorf(failure.Timeout, "connect to %s: not done within %s: %w", s.Address, connectTimeout, err).
-			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log" + s.withoutTLS())
+			WithHint("the server accepts connections but does not go on, or a firewall drops them: restart the server, or read its log" +
+				s.withoutTLS())
 	}
 	return err
 }

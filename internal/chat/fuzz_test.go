@@ -13,10 +13,12 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
-// FuzzStanzas reads made-up streams. What a decoder gets is never deeper or longer than the limits, and nothing of a small stanza is missing.
+// FuzzStanzas reads made-up streams. What a decoder gets is never deeper or longer than the limits,
+// and nothing of a small stanza is missing.
 func FuzzStanzas(f *testing.F) {
 	for _, text := range []string{
-		"<a/>", "<a b='>'>x<c/></a> <d/>", strings.Repeat("<a>", 40) + strings.Repeat("</a>", 40) + "<b/>", "<a><![CDATA[<b>]]]></a>", "<!-- a -->", "<a>&lt;</a>", "</stream:stream>",
+		"<a/>", "<a b='>'>x<c/></a> <d/>", strings.Repeat("<a>", 40) + strings.Repeat("</a>", 40) + "<b/>", "<a><![CDATA[<b>]]]></a>",
+		"<!-- a -->", "<a>&lt;</a>", "</stream:stream>",
 	} {
 		f.Add(text)
 	}
@@ -41,7 +43,8 @@ func FuzzStanzas(f *testing.F) {
 			}
 		}
 		whole := streamBegin + "<b>" + text + "</b>"
-		if len(text) > maxStanza/2 || strings.Count(text, "<") > maxDepth-3 || strings.Contains(text, "</b") || xml.Unmarshal([]byte(whole+"</stream:stream>"), &element{}) != nil {
+		if len(text) > maxStanza/2 || strings.Count(text, "<") > maxDepth-3 || strings.Contains(text, "</b") ||
+			xml.Unmarshal([]byte(whole+"</stream:stream>"), &element{}) != nil {
 			return
 		}
 		p = newPruner(strings.NewReader(whole))
@@ -55,9 +58,12 @@ func FuzzStanzas(f *testing.F) {
 // FuzzIRCSession reads made-up lines before and after the login.
 func FuzzIRCSession(f *testing.F) {
 	for _, text := range []string{
-		":s CAP * LS :sasl=PLAIN echo-message\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\n:s 903 n :ok\r\n:s 001 n :hi\r\n:s 366 n #c :End\r\n",
-		":s CAP * LS :sasl=SCRAM-SHA-256,PLAIN\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\nAUTHENTICATE cj14\r\n:s 908 n PLAIN :x\r\n:s 904 n :no\r\n:s 903 n :ok\r\n",
-		"PING\r\n", "@a=b :x 353\r\n", ":s 001\r\n:n NICK\r\n:s 433 * n :taken\r\n", ":a KICK #c n\r\n", "ERROR\r\n", ":n!a@b PART #c\r\nFAIL PRIVMSG\r\n",
+		":s CAP * LS :sasl=PLAIN echo-message\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\n:s 903 n :ok\r\n:s 001 n :hi\r\n" +
+			":s 366 n #c :End\r\n",
+		":s CAP * LS :sasl=SCRAM-SHA-256,PLAIN\r\n:s CAP * ACK :sasl\r\nAUTHENTICATE +\r\nAUTHENTICATE cj14\r\n:s 908 n PLAIN :x\r\n" +
+			":s 904 n :no\r\n:s 903 n :ok\r\n",
+		"PING\r\n", "@a=b :x 353\r\n", ":s 001\r\n:n NICK\r\n:s 433 * n :taken\r\n", ":a KICK #c n\r\n", "ERROR\r\n",
+		":n!a@b PART #c\r\nFAIL PRIVMSG\r\n",
 	} {
 		f.Add(text)
 	}
@@ -66,8 +72,19 @@ func FuzzIRCSession(f *testing.F) {
 		go io.Copy(io.Discard, theirs) //nolint:errcheck // it ends with the pipe
 		defer theirs.Close()           //nolint:errcheck // a test
 		s := &ircSession{
-			account: &IRC{Nick: "n", User: "u", Password: config.NewSecret("p"), Channel: "#c"}, conn: newLink(t.Context(), ours),
-			lines: bufio.NewReaderSize(strings.NewReader(text), maxLine), nick: "n", record: &exchange.Record{}, listener: deaf{}, offered: map[string]bool{}, pongs: map[string]chan struct{}{},
+			account: &IRC{
+				Nick:     "n",
+				User:     "u",
+				Password: config.NewSecret("p"),
+				Channel:  "#c",
+			},
+			conn:     newLink(t.Context(), ours),
+			lines:    bufio.NewReaderSize(strings.NewReader(text), maxLine),
+			nick:     "n",
+			record:   &exchange.Record{},
+			listener: deaf{},
+			offered:  map[string]bool{},
+			pongs:    map[string]chan struct{}{},
 		}
 		if s.login() == nil {
 			if err := s.listen(); err == nil || errors.Is(err, bufio.ErrBufferFull) {

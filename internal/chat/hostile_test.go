@@ -68,7 +68,13 @@ func loginIRC(t *testing.T, password string, answers map[string]string) (read in
 		return counted{client, &n}, nil
 	}))
 	defer stop()
-	a := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6667"}, Plain: true}, Nick: "n", User: "u", Password: config.NewSecret(password), Channel: "#c"}
+	a := &IRC{
+		Server:   Server{TLSServer: exchange.TLSServer{Address: "irc.test:6667"}, Plain: true},
+		Nick:     "n",
+		User:     "u",
+		Password: config.NewSecret(password),
+		Channel:  "#c",
+	}
 	err = a.Run(ctx, &exchange.Record{}, leaving{stop})
 	return n.Load(), err
 }
@@ -94,39 +100,79 @@ func TestHostileIRCServerEndsALogin(t *testing.T) {
 		most     int64
 		want     failure.Reason
 	}{
-		"capabilities":     {"", map[string]string{"CAP LS": "endless :s CAP * LS * :" + many.String() + "\r\n"}, maxLogin, failure.TooLarge},
-		"pings":            {"", map[string]string{"CAP LS": "endless PING :x\r\n"}, maxLogin, failure.TooLarge},
-		"notices":          {"", map[string]string{"CAP LS": "endless NOTICE * :wait\r\n"}, maxLogin, failure.TooLarge},
-		"empty lines":      {"", map[string]string{"CAP LS": "endless \r\n"}, maxLogin, failure.TooLarge},
-		"a line":           {"", map[string]string{"CAP LS": "endless x"}, maxLine, failure.TooLarge},
-		"acknowledgements": {"p", map[string]string{"CAP LS": "endless :s CAP * ACK :sasl\r\n"}, maxLogin, failure.TooLarge},
+		"capabilities": {
+			"",
+			map[string]string{"CAP LS": "endless :s CAP * LS * :" + many.String() + "\r\n"},
+			maxLogin,
+			failure.TooLarge,
+		},
+		"pings": {
+			"",
+			map[string]string{"CAP LS": "endless PING :x\r\n"},
+			maxLogin,
+			failure.TooLarge,
+		},
+		"notices": {
+			"",
+			map[string]string{"CAP LS": "endless NOTICE * :wait\r\n"},
+			maxLogin,
+			failure.TooLarge,
+		},
+		"empty lines": {
+			"",
+			map[string]string{"CAP LS": "endless \r\n"},
+			maxLogin,
+			failure.TooLarge,
+		},
+		"a line": {
+			"",
+			map[string]string{"CAP LS": "endless x"},
+			maxLine,
+			failure.TooLarge,
+		},
+		"acknowledgements": {
+			"p",
+			map[string]string{"CAP LS": "endless :s CAP * ACK :sasl\r\n"},
+			maxLogin,
+			failure.TooLarge,
+		},
 		"message of the day": {
 			"",
 			map[string]string{"CAP LS": noCaps, "CAP END": welcome, "JOIN": "endless :s 372 n :- motd\r\n"},
-			maxLogin + maxTraffic, failure.TooLarge,
+			maxLogin + maxTraffic,
+			failure.TooLarge,
 		},
 		"members": {
 			"",
 			map[string]string{"CAP LS": noCaps, "CAP END": welcome, "JOIN": "endless :s 353 n = #c :a b c d e f g\r\n"},
-			maxLogin + maxTraffic, failure.TooLarge,
+			maxLogin + maxTraffic,
+			failure.TooLarge,
 		},
 		"challenges": {
 			"p",
-			map[string]string{"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE PLAIN": "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n"},
-			maxLogin, failure.Malformed,
+			map[string]string{
+				"CAP LS":             ":s CAP * LS :sasl\r\n",
+				"CAP REQ":            ":s CAP * ACK :sasl\r\n",
+				"AUTHENTICATE PLAIN": "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n",
+			},
+			maxLogin,
+			failure.Malformed,
 		},
 		"the challenge again": {
 			"p",
 			map[string]string{"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE": "AUTHENTICATE +\r\n"},
-			maxLogin, failure.Malformed,
+			maxLogin,
+			failure.Malformed,
 		},
 		"a challenge without an end": {
 			"p",
 			map[string]string{
-				"CAP LS": ":s CAP * LS :sasl=SCRAM-SHA-256\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n", "AUTHENTICATE SCRAM": "AUTHENTICATE +\r\n",
-				"AUTHENTICATE biws": "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n",
+				"CAP LS": ":s CAP * LS :sasl=SCRAM-SHA-256\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n",
+				"AUTHENTICATE SCRAM": "AUTHENTICATE +\r\n",
+				"AUTHENTICATE biws":  "endless AUTHENTICATE " + strings.Repeat("A", 400) + "\r\n",
 			},
-			maxLogin, failure.TooLarge,
+			maxLogin,
+			failure.TooLarge,
 		},
 		"mechanism after mechanism": {
 			"p",
@@ -134,16 +180,33 @@ func TestHostileIRCServerEndsALogin(t *testing.T) {
 				"CAP LS": ":s CAP * LS :sasl\r\n", "CAP REQ": ":s CAP * ACK :sasl\r\n",
 				"AUTHENTICATE": ":s 908 n " + strings.Join(mechanisms, ",") + " :are available\r\n:s 904 n :no\r\n",
 			},
-			maxLogin, failure.Unauthorized,
+			maxLogin,
+			failure.Unauthorized,
 		},
-		"a refusal of nothing, and a list": {"", map[string]string{"CAP LS": ":s 908 n PLAIN :are available\r\n:s 904 n :no\r\n"}, maxLogin, failure.Unauthorized},
-		"a login for nothing":              {"p", map[string]string{"CAP LS": ":s 903 n :welcome\r\n"}, maxLogin, failure.Malformed},
+		"a refusal of nothing, and a list": {
+			"",
+			map[string]string{"CAP LS": ":s 908 n PLAIN :are available\r\n:s 904 n :no\r\n"},
+			maxLogin,
+			failure.Unauthorized,
+		},
+		"a login for nothing": {
+			"p",
+			map[string]string{"CAP LS": ":s 903 n :welcome\r\n"},
+			maxLogin,
+			failure.Malformed,
+		},
 		"ban": {
 			"",
 			map[string]string{"CAP LS": ":s 465 n :You are not welcome\r\n", "NICK": "ERROR :Closing Link: n[192.0.2.1] (K-lined)\r\n"},
-			maxLogin, failure.Throttled,
+			maxLogin,
+			failure.Throttled,
 		},
-		"ten thousand members": {"", map[string]string{"CAP LS": noCaps, "CAP END": welcome, "JOIN": names + ":s 366 n #c :End\r\n"}, maxTraffic, ""},
+		"ten thousand members": {
+			"",
+			map[string]string{"CAP LS": noCaps, "CAP END": welcome, "JOIN": names + ":s 366 n #c :End\r\n"},
+			maxTraffic,
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -194,13 +257,15 @@ func TestMessagesWithoutAnAnswerAreFew(t *testing.T) {
 
 const (
 	streamBegin = "<?xml version='1.0'?><stream:stream xmlns='jabber:client' xmlns:stream='" + nsStream + "' version='1.0'>"
-	offerPlain  = streamBegin + "<stream:features><mechanisms xmlns='" + nsSASL + "'><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
-	accepted    = "<success xmlns='" + nsSASL + "'/>"
-	bound       = "<iq type='result' id='bind'/>"
-	inRoomA     = "<presence from='a@rooms.test/n'><x xmlns='" + nsRoomFor + "'><status code='110'/></x></presence>"
+	offerPlain  = streamBegin + "<stream:features><mechanisms xmlns='" + nsSASL +
+		"'><mechanism>PLAIN</mechanism></mechanisms></stream:features>"
+	accepted = "<success xmlns='" + nsSASL + "'/>"
+	bound    = "<iq type='result' id='bind'/>"
+	inRoomA  = "<presence from='a@rooms.test/n'><x xmlns='" + nsRoomFor + "'><status code='110'/></x></presence>"
 )
 
-// loginXMPP logs in at a server that answers the client's first writes with these texts, or repeats what follows "endless " or "slow ", and joins a@rooms.test.
+// loginXMPP logs in at a server that answers the client's first writes with these texts, or repeats what follows "endless " or "slow ",
+// and joins a@rooms.test.
 func loginXMPP(t *testing.T, answers ...string) (s *xmppSession, read int64, err error) {
 	t.Helper()
 	var n atomic.Int64
@@ -231,7 +296,13 @@ func loginXMPP(t *testing.T, answers ...string) (s *xmppSession, read int64, err
 		io.Copy(io.Discard, theirs) //nolint:errcheck // it ends with the pipe
 	}()
 	l := newLink(t.Context(), counted{ours, &n})
-	s = newXMPPSession(&XMPP{Server: Server{TLSServer: exchange.TLSServer{Domain: "chat.test"}}, User: "u", Room: "a@rooms.test", Nick: "n", Iterations: 100_000}, l, deaf{})
+	s = newXMPPSession(&XMPP{
+		Server:     Server{TLSServer: exchange.TLSServer{Domain: "chat.test"}},
+		User:       "u",
+		Room:       "a@rooms.test",
+		Nick:       "n",
+		Iterations: 100_000,
+	}, l, deaf{})
 	err = l.withDeadline(s.login)
 	return s, n.Load(), err
 }
@@ -239,7 +310,8 @@ func loginXMPP(t *testing.T, answers ...string) (s *xmppSession, read int64, err
 // TestHostileXMPPServerEndsALogin has servers send without end, or what leads nowhere. None of it is the fault of the room's service.
 func TestHostileXMPPServerEndsALogin(t *testing.T) {
 	presence := func(i int) string {
-		return fmt.Sprintf("<presence from='a@rooms.test/occupant%d' to='u@chat.test/x'><x xmlns='%s'><item affiliation='member' role='participant' jid='occupant%d@chat.test/x'/></x></presence>", i, nsRoomFor, i)
+		return fmt.Sprintf("<presence from='a@rooms.test/occupant%d' to='u@chat.test/x'><x xmlns='%s'><item affiliation='member' "+
+			"role='participant' jid='occupant%d@chat.test/x'/></x></presence>", i, nsRoomFor, i)
 	}
 	var crowd strings.Builder
 	for i := range 10_000 {
@@ -251,10 +323,14 @@ func TestHostileXMPPServerEndsALogin(t *testing.T) {
 		most    int64
 		want    failure.Reason
 	}{
-		"white space":     {[]string{"endless  "}, maxLogin, failure.TooLarge},
-		"features":        {[]string{streamBegin + "<stream:features>endless <feature/>"}, maxLogin, failure.TooLarge},
-		"stanzas":         {[]string{"endless <a/>"}, maxLogin, failure.Malformed},
-		"challenges":      {[]string{offerPlain, challenge, challenge, challenge, challenge, challenge, challenge}, maxLogin, failure.Malformed},
+		"white space": {[]string{"endless  "}, maxLogin, failure.TooLarge},
+		"features":    {[]string{streamBegin + "<stream:features>endless <feature/>"}, maxLogin, failure.TooLarge},
+		"stanzas":     {[]string{"endless <a/>"}, maxLogin, failure.Malformed},
+		"challenges": {
+			[]string{offerPlain, challenge, challenge, challenge, challenge, challenge, challenge},
+			maxLogin,
+			failure.Malformed,
+		},
 		"a document type": {[]string{"<!DOCTYPE a [<!ENTITY b 'c'>]>"}, maxLogin, failure.Malformed},
 		"other text":      {[]string{"HTTP/1.1 400 Bad Request\r\n\r\n"}, maxLogin, failure.Malformed},
 		"banned": {
@@ -265,11 +341,27 @@ func TestHostileXMPPServerEndsALogin(t *testing.T) {
 			[]string{streamBegin + "<stream:error><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>"},
 			maxLogin, failure.Closed,
 		},
-		"presences":         {[]string{offerPlain, accepted, offerPlain, bound, "endless " + presence(1)}, maxLogin + maxTraffic, failure.TooLarge},
-		"other stanzas":     {[]string{offerPlain, accepted, offerPlain, bound, "endless <message from='b@chat.test'/>"}, maxLogin + maxTraffic, failure.TooLarge},
-		"slow flood":        {[]string{offerPlain, accepted, offerPlain, bound, "slow <message from='b@chat.test'/>"}, maxLogin + maxTraffic, failure.Timeout},
-		"a room of members": {[]string{offerPlain, accepted, offerPlain, bound, "slow " + presence(1)}, maxLogin + maxTraffic, failure.Timeout},
-		"a crowded room":    {[]string{offerPlain, accepted, offerPlain, bound, crowd.String() + inRoomA}, maxTraffic, ""},
+		"presences": {
+			[]string{offerPlain, accepted, offerPlain, bound, "endless " + presence(1)},
+			maxLogin + maxTraffic,
+			failure.TooLarge,
+		},
+		"other stanzas": {
+			[]string{offerPlain, accepted, offerPlain, bound, "endless <message from='b@chat.test'/>"},
+			maxLogin + maxTraffic,
+			failure.TooLarge,
+		},
+		"slow flood": {
+			[]string{offerPlain, accepted, offerPlain, bound, "slow <message from='b@chat.test'/>"},
+			maxLogin + maxTraffic,
+			failure.Timeout,
+		},
+		"a room of members": {
+			[]string{offerPlain, accepted, offerPlain, bound, "slow " + presence(1)},
+			maxLogin + maxTraffic,
+			failure.Timeout,
+		},
+		"a crowded room": {[]string{offerPlain, accepted, offerPlain, bound, crowd.String() + inRoomA}, maxTraffic, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -375,7 +467,8 @@ func TestStanzasThatAreTooMuchAreSkipped(t *testing.T) {
 // TestMembersCannotSpeakForTheRoom has a member send errors, as everybody in a room can, and the room after that.
 func TestMembersCannotSpeakForTheRoom(t *testing.T) {
 	refuse := func(from, id string) string {
-		return fmt.Sprintf("<message type='error' from='%s' id='%s'><error type='cancel'><not-acceptable xmlns='%s'/></error></message>", from, id, nsStanzas)
+		return fmt.Sprintf("<message type='error' from='%s' id='%s'><error type='cancel'><not-acceptable xmlns='%s'/></error></message>",
+			from, id, nsStanzas)
 	}
 	heard := "<message type='groupchat' from='a@rooms.test/n' id='ours'><body>ours</body></message>"
 	for name, tt := range map[string]struct{ text, refused, want string }{

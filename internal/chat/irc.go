@@ -44,7 +44,16 @@ const (
 // Run implements Account.
 func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 	return ended(ctx, a.converse(ctx, r, func(conn *link) error {
-		s := &ircSession{account: a, record: r, conn: conn, lines: bufio.NewReaderSize(conn, maxLine), nick: a.Nick, listener: l, offered: map[string]bool{}, pongs: map[string]chan struct{}{}}
+		s := &ircSession{
+			account:  a,
+			record:   r,
+			conn:     conn,
+			lines:    bufio.NewReaderSize(conn, maxLine),
+			nick:     a.Nick,
+			listener: l,
+			offered:  map[string]bool{},
+			pongs:    map[string]chan struct{}{},
+		}
 		if err := conn.withDeadline(s.login); err != nil {
 			return err
 		}
@@ -184,7 +193,8 @@ func (s *ircSession) noAnswer(err error) error {
 		return err
 	}
 	return failure.Errorf(failure.Timeout, "log in as %s: no answer: %w", s.account.User, err).
-		WithHint("the IRC server answers no login: if it passes logins on to services, which do not answer, restart them, or read their log")
+		WithHint(
+			"the IRC server answers no login: if it passes logins on to services, which do not answer, restart them, or read their log")
 }
 
 // register handles a line before the session has joined. It reports whether that is complete.
@@ -210,7 +220,8 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 	case "433", "436", "437":
 		return false, s.nextNick(line)
 	case "432":
-		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).WithHint("set nick to one that the IRC server accepts")
+		return false, failure.Errorf(failure.Mismatch, "nick %s: %s", s.nick, failure.OneLine(line.last())).
+			WithHint("set nick to one that the IRC server accepts")
 	case "464":
 		return false, s.refusedPassword(line.last())
 	case "465":
@@ -252,7 +263,8 @@ func (s *ircSession) endedEarly(words string) error {
 		return s.refusedPassword(words)
 	case notAdmitted.MatchString(words):
 		return failure.Errorf(failure.Forbidden, "the IRC server refuses the session: %s", failure.OneLine(words)).
-			WithHint("no rule of the IRC server admits this connection: if it requires a password, " + remedy + " server_password; else admit the exporter's address there")
+			WithHint("no rule of the IRC server admits this connection: if it requires a password, " + remedy +
+				" server_password; else admit the exporter's address there")
 	}
 	return exchange.EndedByIRC(nil, words)
 }
@@ -402,7 +414,8 @@ func (s *ircSession) handle(line *ircLine) error {
 			s.refuse(line.last())
 		}
 	default:
-		if isError(line.command) && channel != "" && slices.ContainsFunc(line.params, func(p string) bool { return strings.EqualFold(p, channel) }) {
+		if isError(line.command) && channel != "" &&
+			slices.ContainsFunc(line.params, func(p string) bool { return strings.EqualFold(p, channel) }) {
 			s.refuse(line.last())
 		}
 	}
@@ -446,7 +459,8 @@ func (s *ircSession) refuse(cause string) {
 		reason = failure.Throttled
 	}
 	s.listener.Refused(text, failure.Errorf(reason, "the IRC server refuses the message: %s", failure.OneLine(cause)).
-		WithHint("let the exporter speak in the channel: give it voice (MODE "+s.account.Channel+" +v), or remove the mode or ban that silences it"))
+		WithHint("let the exporter speak in the channel: give it voice (MODE "+s.account.Channel+
+			" +v), or remove the mode or ban that silences it"))
 }
 
 // pong handles the answer to a ping. A server without echo-message has then accepted the message before that ping.

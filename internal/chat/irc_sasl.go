@@ -42,12 +42,19 @@ func (s *ircSession) beginLogin() error {
 	if mechanism := bestMechanism(l.offered, false); mechanism != "" {
 		return s.tryLogin(mechanism)
 	}
-	return failure.Errorf(failure.Unauthorized, "log in as %s: %s, none that the exporter can use", s.account.User, theOffer(l.offered)).BeforeLogin().
-		WithHint("the exporter can use SCRAM and PLAIN: enable one of them where the accounts are kept, or remove the IRC password to check without an account")
+	return failure.Errorf(failure.Unauthorized, "log in as %s: %s, none that the exporter can use",
+		s.account.User, theOffer(l.offered)).BeforeLogin().
+		WithHint("the exporter can use SCRAM and PLAIN: enable one of them where the accounts are kept, " +
+			"or remove the IRC password to check without an account")
 }
 
 func (s *ircSession) tryLogin(mechanism string) error {
-	account := saslAccount{actAs: s.account.User, user: s.account.User, password: s.account.Password.Reveal(), iterations: s.account.Iterations}
+	account := saslAccount{
+		actAs:      s.account.User,
+		user:       s.account.User,
+		password:   s.account.Password.Reveal(),
+		iterations: s.account.Iterations,
+	}
 	login, err := account.begin(mechanism, xdg.ChannelBinding{})
 	if err != nil {
 		return err
@@ -64,7 +71,8 @@ func (s *ircSession) challenged(line string) error {
 		return failure.Errorf(failure.Malformed, "the IRC server sends a challenge without a login")
 	}
 	if l.sent == 0 && line != "+" {
-		return failure.Errorf(failure.Malformed, "log in as %s: the server sends a challenge before the first message of %s", s.account.User, l.mechanism)
+		return failure.Errorf(failure.Malformed, "log in as %s: the server sends a challenge before the first message of %s",
+			s.account.User, l.mechanism)
 	}
 	l.challenge += strings.TrimPrefix(line, "+")
 	if len(line) == saslChunk {
@@ -107,7 +115,8 @@ func (s *ircSession) authenticate(message string) error {
 func (s *ircSession) acceptedLogin() error {
 	l := &s.sasl
 	if !l.pending() || l.sent == 0 {
-		return failure.Errorf(failure.Malformed, "log in as %s: the IRC server accepts the login before it has the password", s.account.User)
+		return failure.Errorf(failure.Malformed,
+			"log in as %s: the IRC server accepts the login before it has the password", s.account.User)
 	}
 	if err := l.accepted(); err != nil {
 		return unproved(err)
@@ -121,7 +130,8 @@ func (s *ircSession) acceptedLogin() error {
 func (s *ircSession) refusedLogin(line *ircLine) error {
 	l := &s.sasl
 	if failure.LimitsAddress(line.last()) {
-		return failure.Errorf(failure.Throttled, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).WithHint(exchange.LimitHint(""))
+		return failure.Errorf(failure.Throttled, "log in as %s: %s", s.account.User, failure.OneLine(line.last())).
+			WithHint(exchange.LimitHint(""))
 	}
 	if mechanism := l.next(); line.command == "904" && mechanism != "" {
 		return s.tryLogin(mechanism)
@@ -135,9 +145,11 @@ func (s *ircSession) refusedLogin(line *ircLine) error {
 	}
 	refused := failure.Errorf(failure.Unauthorized, "log in as %s%s: %s%s", s.account.User, by, failure.OneLine(line.last()), offer)
 	if l.sent == 0 {
-		return refused.BeforeLogin().WithHint("the IRC server refuses the login before it has the password: if services keep its accounts, they may not be linked: read their log")
+		return refused.BeforeLogin().WithHint("the IRC server refuses the login before it has the password: " +
+			"if services keep its accounts, they may not be linked: read their log")
 	}
-	return refused.WithHint("the IRC server refuses the account or its password: correct user and password of the IRC account; if services keep its accounts, they may not be linked")
+	return refused.WithHint("the IRC server refuses the account or its password: correct user and password of the IRC account; " +
+		"if services keep its accounts, they may not be linked")
 }
 
 // next returns a mechanism to try after a refusal without a look at the password: of the mechanism, or of an account whose password the
@@ -156,4 +168,5 @@ func (l *ircLogin) next() string {
 }
 
 var errNoSASL = failure.Errorf(failure.Unauthorized, "the IRC server offers no SASL").BeforeLogin().
-	WithHint("it may not support SASL, or services keep its accounts and are not linked: link them, or remove the IRC password to check without an account")
+	WithHint("it may not support SASL, or services keep its accounts and are not linked: link them, " +
+		"or remove the IRC password to check without an account")

@@ -164,8 +164,13 @@ func (s *ircServices) login(t *testing.T, password, serverPassword string) error
 	}))
 	defer stop()
 	a := &IRC{
-		Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6667"}, Plain: true}, Nick: "n", User: "check", Password: config.NewSecret(password),
-		ServerPassword: config.NewSecret(serverPassword), Iterations: 100_000, Channel: "#c",
+		Server:         Server{TLSServer: exchange.TLSServer{Address: "irc.test:6667"}, Plain: true},
+		Nick:           "n",
+		User:           "check",
+		Password:       config.NewSecret(password),
+		ServerPassword: config.NewSecret(serverPassword),
+		Iterations:     100_000,
+		Channel:        "#c",
 	}
 	err := a.Run(ctx, &exchange.Record{}, leaving{stop})
 	<-ended
@@ -180,16 +185,28 @@ func TestIRCLoginUsesTheBestMechanism(t *testing.T) {
 		server ircServices
 		want   string
 	}{
-		"the best of all":      {ircServices{capability: "sasl=PLAIN,EXTERNAL,SCRAM-SHA-256,SCRAM-SHA-512", has: []string{"SCRAM-SHA-512"}}, "SCRAM-SHA-512"},
+		"the best of all": {
+			ircServices{capability: "sasl=PLAIN,EXTERNAL,SCRAM-SHA-256,SCRAM-SHA-512", has: []string{"SCRAM-SHA-512"}},
+			"SCRAM-SHA-512",
+		},
 		"the second":           {ircServices{capability: "sasl=PLAIN,SCRAM-SHA-256", has: []string{"SCRAM-SHA-256"}}, "SCRAM-SHA-256"},
 		"without TLS to bind":  {ircServices{capability: "sasl=SCRAM-SHA-256-PLUS,PLAIN", has: []string{"PLAIN"}}, "PLAIN"},
 		"no list":              {ircServices{capability: "sasl", has: []string{"PLAIN"}}, "PLAIN"},
 		"a list for a refusal": {ircServices{capability: "sasl", has: []string{"ECDSA", "SCRAM-SHA-256"}}, "SCRAM-SHA-256"},
 		"a wrong list":         {ircServices{capability: "sasl=PLAIN,SCRAM-SHA-512", has: []string{"PLAIN"}}, "PLAIN"},
-		"no keys for SCRAM":    {ircServices{capability: "sasl=PLAIN,SCRAM-SHA-512", has: []string{"PLAIN", "SCRAM-SHA-512"}, keyless: "-"}, "PLAIN"},
-		"the same in words":    {ircServices{capability: "sasl=PLAIN,SCRAM-SHA-512", has: []string{"PLAIN", "SCRAM-SHA-512"}, keyless: "e=other-error"}, "PLAIN"},
-		"a long password":      {ircServices{capability: "sasl", has: []string{"PLAIN"}, password: long}, "PLAIN"},
-		"password of exact length, so that an empty line ends it": {ircServices{capability: "sasl", has: []string{"PLAIN"}, password: strings.Repeat("x", 288)}, "PLAIN"},
+		"no keys for SCRAM": {
+			ircServices{capability: "sasl=PLAIN,SCRAM-SHA-512", has: []string{"PLAIN", "SCRAM-SHA-512"}, keyless: "-"},
+			"PLAIN",
+		},
+		"the same in words": {
+			ircServices{capability: "sasl=PLAIN,SCRAM-SHA-512", has: []string{"PLAIN", "SCRAM-SHA-512"}, keyless: "e=other-error"},
+			"PLAIN",
+		},
+		"a long password": {ircServices{capability: "sasl", has: []string{"PLAIN"}, password: long}, "PLAIN"},
+		"password of exact length, so that an empty line ends it": {
+			ircServices{capability: "sasl", has: []string{"PLAIN"}, password: strings.Repeat("x", 288)},
+			"PLAIN",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.server.password == "" {
@@ -215,13 +232,48 @@ func TestRefusedIRCLoginSaysWhatTheServerOffers(t *testing.T) {
 		reason failure.Reason
 		sent   bool // a credential
 	}{
-		"wrong password, which PLAIN would only repeat": {scram, "as check by SCRAM-SHA-256: SASL authentication failed; the server offers PLAIN, SCRAM-SHA-256", failure.Unauthorized, true},
-		"wrong password by PLAIN":                       {ircServices{capability: "sasl=PLAIN", has: []string{"PLAIN"}}, "by PLAIN: SASL authentication failed; the server offers PLAIN", failure.Unauthorized, true},
-		"nothing of ours":                               {ircServices{capability: "sasl=EXTERNAL,ECDSA"}, "the server offers ECDSA, EXTERNAL, none that the exporter can use", failure.Unauthorized, false},
-		"nothing of ours, told late":                    {ircServices{capability: "sasl", has: []string{"EXTERNAL"}}, "by PLAIN: SASL authentication failed; the server offers EXTERNAL", failure.Unauthorized, false},
-		"a server that does not know the password":      {forged, "the server does not know the password: its proof is wrong", failure.Unauthorized, true},
-		"a server that accepts without a proof":         {early, "it accepts the login without a proof", failure.Unauthorized, true},
-		"a refusal in SCRAM's own words":                {refused, "by SCRAM-SHA-256: SASL authentication failed; the server offers", failure.Unauthorized, true},
+		"wrong password, which PLAIN would only repeat": {
+			scram,
+			"as check by SCRAM-SHA-256: SASL authentication failed; the server offers PLAIN, SCRAM-SHA-256",
+			failure.Unauthorized,
+			true,
+		},
+		"wrong password by PLAIN": {
+			ircServices{capability: "sasl=PLAIN", has: []string{"PLAIN"}},
+			"by PLAIN: SASL authentication failed; the server offers PLAIN",
+			failure.Unauthorized,
+			true,
+		},
+		"nothing of ours": {
+			ircServices{capability: "sasl=EXTERNAL,ECDSA"},
+			"the server offers ECDSA, EXTERNAL, none that the exporter can use",
+			failure.Unauthorized,
+			false,
+		},
+		"nothing of ours, told late": {
+			ircServices{capability: "sasl", has: []string{"EXTERNAL"}},
+			"by PLAIN: SASL authentication failed; the server offers EXTERNAL",
+			failure.Unauthorized,
+			false,
+		},
+		"a server that does not know the password": {
+			forged,
+			"the server does not know the password: its proof is wrong",
+			failure.Unauthorized,
+			true,
+		},
+		"a server that accepts without a proof": {
+			early,
+			"it accepts the login without a proof",
+			failure.Unauthorized,
+			true,
+		},
+		"a refusal in SCRAM's own words": {
+			refused,
+			"by SCRAM-SHA-256: SASL authentication failed; the server offers",
+			failure.Unauthorized,
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := tt.server.login(t, "sesame", "")
@@ -239,17 +291,34 @@ func TestServerPasswordIsSentFirst(t *testing.T) {
 		reason     failure.Reason
 		want, hint string
 	}{
-		"right": {"open :sesame", "", "", ""},
-		"wrong": {"sesame", failure.Unauthorized, "the IRC server refuses server_password: Password incorrect", "correct server_password"},
-		"none":  {"", failure.Forbidden, "the IRC server refuses the session: Password incorrect", "set server_password"},
+		"right": {
+			"open :sesame",
+			"",
+			"",
+			"",
+		},
+		"wrong": {
+			"sesame",
+			failure.Unauthorized,
+			"the IRC server refuses server_password: Password incorrect",
+			"correct server_password",
+		},
+		"none": {
+			"",
+			failure.Forbidden,
+			"the IRC server refuses the session: Password incorrect",
+			"set server_password",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := ircServices{needs: "open :sesame"}
 			err := server.login(t, "", tt.password)
-			if reason(err) != tt.reason || err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(failure.HintOf(err), tt.hint)) {
+			if reason(err) != tt.reason ||
+				err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(failure.HintOf(err), tt.hint)) {
 				t.Errorf("got %q (%v) with the hint %q, want %q", reason(err), err, failure.HintOf(err), tt.want)
 			}
-			if tt.password != "" && (len(server.lines) < 3 || server.lines[1] != "PASS :"+tt.password || !strings.HasPrefix(server.lines[2], "NICK")) {
+			if tt.password != "" &&
+				(len(server.lines) < 3 || server.lines[1] != "PASS :"+tt.password || !strings.HasPrefix(server.lines[2], "NICK")) {
 				t.Errorf("the server got %q", server.lines)
 			}
 		})

@@ -50,8 +50,15 @@ const steadySession = 5 * time.Minute
 // NewKeeper returns a keeper, which does nothing until Run. heard and refused are called as Listener says.
 func NewKeeper(a Account, l Listener) *Keeper {
 	return &Keeper{
-		account: a, listener: l, changed: make(chan struct{}),
-		Retry: &backoff.ExponentialBackOff{InitialInterval: 20 * time.Second, RandomizationFactor: 0.2, Multiplier: 1.5, MaxInterval: time.Minute},
+		account:  a,
+		listener: l,
+		changed:  make(chan struct{}),
+		Retry: &backoff.ExponentialBackOff{
+			InitialInterval:     20 * time.Second,
+			RandomizationFactor: 0.2,
+			Multiplier:          1.5,
+			MaxInterval:         time.Minute,
+		},
 	}
 }
 

@@ -66,7 +66,8 @@ func keepIRC(t *testing.T, plain bool, serve func(net.Conn)) (k *Keeper, dials f
 		go serve(server)
 		return client, nil
 	}))
-	k = NewKeeper(&IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n", Channel: "#c"}, deaf{})
+	k = NewKeeper(&IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n", Channel: "#c"},
+		deaf{})
 	var running sync.WaitGroup
 	running.Go(func() { k.Run(ctx) })
 	t.Cleanup(func() { stop(); running.Wait() })
@@ -124,7 +125,8 @@ func TestSessionSaysThatItWaits(t *testing.T) {
 		running.Go(func() { k.Run(ctx) })
 		time.Sleep(10 * time.Minute)
 		_, failed, err := k.Await(ctx)
-		if failed != 1 || failure.ReasonOf(err) != failure.Throttled || strings.Count(err.Error(), "no route") != 1 || !strings.Contains(err.Error(), "begins later") {
+		if failed != 1 || failure.ReasonOf(err) != failure.Throttled || strings.Count(err.Error(), "no route") != 1 ||
+			!strings.Contains(err.Error(), "begins later") {
 			t.Errorf("%d failed: %v", failed, err)
 		}
 		stop()
@@ -156,7 +158,11 @@ func TestNameServerThatHangsIsNotTheServer(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := exchange.WithDialer(t.Context(), func(ctx context.Context, _, _ string) (net.Conn, error) {
 				<-ctx.Done()
-				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "operation was canceled", Name: "irc.test", UnwrapErr: ctx.Err()}}
+				return nil, &net.OpError{
+					Op:  "dial",
+					Net: "tcp",
+					Err: &net.DNSError{Err: "operation was canceled", Name: "irc.test", UnwrapErr: ctx.Err()},
+				}
 			})
 			account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: "irc.test:6697"}, Plain: plain}, Nick: "n"}
 			err := account.Run(ctx, &exchange.Record{}, deaf{})
@@ -176,7 +182,8 @@ func TestPlainLoginSaysWhichAddressAnswered(t *testing.T) {
 	address := exchangetest.ServeEach(t, l, func(net.Conn) {})
 	r := &exchange.Record{}
 	account := &IRC{Server: Server{TLSServer: exchange.TLSServer{Address: address}, Plain: true}, Nick: "n"}
-	if err := account.Run(t.Context(), r, deaf{}); err == nil || len(r.Exchanges) != 1 || r.Exchanges[0].Address != address || r.Exchanges[0].Err == "" {
+	if err := account.Run(t.Context(), r, deaf{}); err == nil || len(r.Exchanges) != 1 || r.Exchanges[0].Address != address ||
+		r.Exchanges[0].Err == "" {
 		t.Errorf("error %v, exchanges %+v, want one that failed at %s", err, r.Exchanges, address)
 	}
 }

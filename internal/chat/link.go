@@ -43,7 +43,13 @@ type link struct {
 }
 
 func newLink(session context.Context, conn net.Conn) *link {
-	return &link{Conn: conn, session: session, left: maxLogin, renewed: time.Now(), writing: make(chan struct{}, 1)}
+	return &link{
+		Conn:    conn,
+		session: session,
+		left:    maxLogin,
+		renewed: time.Now(),
+		writing: make(chan struct{}, 1),
+	}
 }
 
 // reached says how far the session is. Only its reader calls it.
@@ -64,7 +70,8 @@ func (l *link) Read(b []byte) (int, error) {
 		case stageJoined:
 		}
 		return 0, failure.Errorf(failure.TooLarge, "the server sent more than %d bytes %s", limit, when).
-			WithHint("the server or somebody in the channel or room floods the session, or something else answers at this address: read the server's log")
+			WithHint("the server or somebody in the channel or room floods the session, or something else answers at this address: " +
+				"read the server's log")
 	}
 	n, err := l.Conn.Read(b[:min(len(b), l.left)])
 	l.left -= n

@@ -70,7 +70,8 @@ func (a *saslAccount) begin(mechanism string, binding xdg.ChannelBinding) (*sasl
 	}
 	var err error
 	if l.scram, err = newSCRAM(hashes[name], a.user, a.password, a.iterations, binding); err != nil {
-		return nil, failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().WithHint("the account's name or password contains characters that SCRAM does not allow")
+		return nil, failure.Errorf(failure.Unauthorized, "log in: %w", err).BeforeLogin().
+			WithHint("the account's name or password contains characters that SCRAM does not allow")
 	}
 	l.first = encode(l.scram.header() + l.scram.first())
 	return l, nil
@@ -105,10 +106,12 @@ func unproved(err error) error {
 	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || failure.HasType[*failure.Error](err):
 		return fmt.Errorf("log in: %w", err)
 	case failure.HasType[*refusal](err):
-		return failure.Errorf(failure.Unauthorized, "log in: %w", err).WithHint("the server refuses the account or its password: correct user and password of the account")
+		return failure.Errorf(failure.Unauthorized, "log in: %w", err).
+			WithHint("the server refuses the account or its password: correct user and password of the account")
 	case failure.HasType[*tooMuchWork](err):
 		return failure.Errorf(failure.TooLarge, "log in: %w", err).
-			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, or raise scram_iterations here")
+			WithHint("a login would cost the exporter too much work: if the server is yours, lower its SCRAM iterations, " +
+				"or raise scram_iterations here")
 	}
 	return failure.Errorf(failure.Unauthorized, "log in: the server does not know the password: %w", err).
 		WithHint("something between the exporter and the server may answer in its place, or the server's account data is damaged")

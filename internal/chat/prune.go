@@ -118,7 +118,8 @@ var (
 
 var errOutside = failure.Errorf(failure.Malformed, "text outside of a stanza")
 
-var errRestricted = failure.Errorf(failure.Malformed, "XML that XMPP does not allow: a comment, a document type or a processing instruction")
+var errRestricted = failure.Errorf(failure.Malformed,
+	"XML that XMPP does not allow: a comment, a document type or a processing instruction")
 
 // tag reads a tag whose first character is read.
 func (p *pruner) tag() error {

@@ -60,11 +60,13 @@ func (s *xmppSession) authenticate(features *element) error {
 	mechanism := bestMechanism(offer.mechanisms, bound.IsSupported())
 	switch {
 	case mechanism == "":
-		return failure.Errorf(failure.Unauthorized, "log in: %s, none that the exporter can use here", theOffer(offer.mechanisms)).BeforeLogin().
+		return failure.Errorf(failure.Unauthorized, "log in: %s, none that the exporter can use here",
+			theOffer(offer.mechanisms)).BeforeLogin().
 			WithHint("enable SCRAM in the XMPP server, for passwords and encrypted connections. The exporter can use SCRAM and PLAIN; " +
 				"with -PLUS only where the server lists a channel binding of this connection (XEP-0440)")
 	case mechanism == plainText && s.account.Trust.InsecureSkipVerify:
-		return failure.Errorf(failure.TLS, "log in: %s; PLAIN would show the password to whoever answers in its place", theOffer(offer.mechanisms)).
+		return failure.Errorf(failure.TLS, "log in: %s; PLAIN would show the password to whoever answers in its place",
+			theOffer(offer.mechanisms)).
 			WithHint("enable SCRAM in the XMPP server, or have its certificate verified: remove insecure_skip_verify")
 	}
 	account := saslAccount{user: s.account.User, password: s.account.Password.Reveal(), iterations: s.account.Iterations}
@@ -118,7 +120,8 @@ var aboutBinding = regexp.MustCompile(`(?i)channel.?binding`)
 // refusedLogin is the failure of a login that the server refuses.
 func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	name, text := answer.condition()
-	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name], "the XMPP server refuses the login for the reason that it names, not for the account or its password: read its log")
+	reason, hint := failure.Unauthorized, cmp.Or(loginHints[name],
+		"the XMPP server refuses the login for the reason that it names, not for the account or its password: read its log")
 	if name == "not-authorized" || name == "" {
 		hint = "the XMPP server refuses the account or its password: correct user and password of the XMPP account"
 	}
@@ -132,10 +135,12 @@ func refusedLogin(answer *element, offer *xmppOffer, login *saslLogin) error {
 	case name == "temporary-auth-failure":
 		reason, hint = failure.Mismatch, "the XMPP server cannot check passwords at the moment: read its log"
 	case bound != "" && aboutBinding.MatchString(text):
-		hint = "the XMPP server has another channel binding (" + bound + ") than this TLS connection: if something in between ends TLS, let it end at the XMPP server, " +
-			"or let the server offer no channel binding"
+		hint = "the XMPP server has another channel binding (" + bound + ") than this TLS connection: if something in between ends TLS, " +
+			"let it end at the XMPP server, or let the server offer no channel binding"
 	case bound != "" && loginHints[name] == "":
-		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the connection (" + bound + ")"
+		hint += "; if user and password are right, something that ends TLS before the XMPP server may break the binding to the " +
+			"connection (" + bound + ")"
 	}
-	return failure.Errorf(reason, "log in by %s: %s; %s", login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
+	return failure.Errorf(reason, "log in by %s: %s; %s",
+		login.mechanism, failure.OneLine(name+text), theOffer(offer.mechanisms)).WithHint(hint)
 }

@@ -49,7 +49,8 @@ func TestServerMustProveThatItKnowsThePassword(t *testing.T) {
 				}
 				_, nonce, _ := strings.Cut(string(first), "r=")
 				message := "r=" + nonce + "more,s=" + base64.StdEncoding.EncodeToString([]byte("salt")) + ",i=" + c.iterations
-				if _, err := fmt.Fprintf(theirs, "<%[1]s xmlns='%[2]s'>%[3]s</%[1]s>", c.answer, nsSASL, base64.StdEncoding.EncodeToString([]byte(message))); err != nil {
+				if _, err := fmt.Fprintf(theirs, "<%[1]s xmlns='%[2]s'>%[3]s</%[1]s>",
+					c.answer, nsSASL, base64.StdEncoding.EncodeToString([]byte(message))); err != nil {
 					return
 				}
 				_, _ = io.Copy(io.Discard, theirs)
@@ -73,7 +74,8 @@ func TestPasswordIsNotShownToAnybody(t *testing.T) {
 }
 
 func passwordSession(conn net.Conn) *xmppSession {
-	return inStream(newXMPPSession(&XMPP{User: "check", Password: config.NewSecret("sesame"), Iterations: 100_000}, newLink(context.Background(), conn), deaf{}))
+	return inStream(newXMPPSession(&XMPP{User: "check", Password: config.NewSecret("sesame"), Iterations: 100_000},
+		newLink(context.Background(), conn), deaf{}))
 }
 
 // inStream puts a session where the server has opened its stream.
@@ -104,7 +106,9 @@ func withBindings(features *element, types ...string) *element {
 
 // scramServer is a server's side of SCRAM, for the user check with a password.
 func scramServer(mechanism, password string, bound xdg.ChannelBinding) *xdg.ServerConversation {
-	function := map[string]xdg.HashGeneratorFcn{"SCRAM-SHA-512": xdg.SHA512, "SCRAM-SHA-256": xdg.SHA256, "SCRAM-SHA-1": xdg.SHA1}[strings.TrimSuffix(mechanism, "-PLUS")]
+	function := map[string]xdg.HashGeneratorFcn{
+		"SCRAM-SHA-512": xdg.SHA512, "SCRAM-SHA-256": xdg.SHA256, "SCRAM-SHA-1": xdg.SHA1,
+	}[strings.TrimSuffix(mechanism, "-PLUS")]
 	client, err := function.NewClient("check", password, "")
 	if err != nil {
 		panic(err)
@@ -125,28 +129,83 @@ func scramServer(mechanism, password string, bound xdg.ChannelBinding) *xdg.Serv
 // binding with what it knows of its own connection, and refuses the flag y.
 func TestLoginIsBoundWhereBothCan(t *testing.T) {
 	certificate := exchangetest.Certificate{Names: []string{"chat.test"}}.Make(t)
-	all := []string{"PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-512-PLUS"}
+	all := []string{
+		"PLAIN", "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", "SCRAM-SHA-1-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-512-PLUS",
+	}
 	for name, tt := range map[string]struct {
 		version  uint16
 		offered  []string
 		bindings []string
 		want     string // mechanism and header
 	}{
-		"1.3 exporter":            {tls.VersionTLS13, all, []string{"tls-unique", "tls-server-end-point", "tls-exporter"}, "SCRAM-SHA-512-PLUS p=tls-exporter,,"},
-		"1.3 end point":           {tls.VersionTLS13, all, []string{"tls-unique", "tls-server-end-point"}, "SCRAM-SHA-512-PLUS p=tls-server-end-point,,"},
-		"1.3 unique is not bound": {tls.VersionTLS13, all, []string{"tls-unique"}, "SCRAM-SHA-512 n,,"},
-		"1.2 unique":              {tls.VersionTLS12, all, []string{"tls-unique"}, "SCRAM-SHA-512-PLUS p=tls-unique,,"},
-		"1.2 exporter":            {tls.VersionTLS12, all, []string{"tls-exporter"}, "SCRAM-SHA-512-PLUS p=tls-exporter,,"},
-		"no list":                 {tls.VersionTLS12, all, nil, "SCRAM-SHA-512 n,,"},
-		"an unknown binding":      {tls.VersionTLS13, all, []string{"tls-tomorrow"}, "SCRAM-SHA-512 n,,"},
-		"a list, nothing to bind": {tls.VersionTLS13, all[:4], []string{"tls-exporter"}, "SCRAM-SHA-512 n,,"},
-		"the strong one is bound": {tls.VersionTLS13, []string{"SCRAM-SHA-1-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1"}, []string{"tls-exporter"}, "SCRAM-SHA-256-PLUS p=tls-exporter,,"},
-		"as of old":               {tls.VersionTLS13, all[:2], nil, "SCRAM-SHA-1 n,,"},
+		"1.3 exporter": {
+			tls.VersionTLS13,
+			all,
+			[]string{"tls-unique", "tls-server-end-point", "tls-exporter"},
+			"SCRAM-SHA-512-PLUS p=tls-exporter,,",
+		},
+		"1.3 end point": {
+			tls.VersionTLS13,
+			all,
+			[]string{"tls-unique", "tls-server-end-point"},
+			"SCRAM-SHA-512-PLUS p=tls-server-end-point,,",
+		},
+		"1.3 unique is not bound": {
+			tls.VersionTLS13,
+			all,
+			[]string{"tls-unique"},
+			"SCRAM-SHA-512 n,,",
+		},
+		"1.2 unique": {
+			tls.VersionTLS12,
+			all,
+			[]string{"tls-unique"},
+			"SCRAM-SHA-512-PLUS p=tls-unique,,",
+		},
+		"1.2 exporter": {
+			tls.VersionTLS12,
+			all,
+			[]string{"tls-exporter"},
+			"SCRAM-SHA-512-PLUS p=tls-exporter,,",
+		},
+		"no list": {
+			tls.VersionTLS12,
+			all,
+			nil,
+			"SCRAM-SHA-512 n,,",
+		},
+		"an unknown binding": {
+			tls.VersionTLS13,
+			all,
+			[]string{"tls-tomorrow"},
+			"SCRAM-SHA-512 n,,",
+		},
+		"a list, nothing to bind": {
+			tls.VersionTLS13,
+			all[:4],
+			[]string{"tls-exporter"},
+			"SCRAM-SHA-512 n,,",
+		},
+		"the strong one is bound": {
+			tls.VersionTLS13,
+			[]string{"SCRAM-SHA-1-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1"},
+			[]string{"tls-exporter"},
+			"SCRAM-SHA-256-PLUS p=tls-exporter,,",
+		},
+		"as of old": {
+			tls.VersionTLS13,
+			all[:2],
+			nil,
+			"SCRAM-SHA-1 n,,",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
-			server := tls.Server(theirs, &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(certificate)}, MaxVersion: tt.version}) //nolint:gosec // a test's
-			client := tls.Client(ours, &tls.Config{InsecureSkipVerify: true})                                                                   //nolint:gosec // a test's
+			//nolint:gosec // a test's
+			server := tls.Server(theirs,
+				&tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(certificate)}, MaxVersion: tt.version})
+			//nolint:gosec // a test's
+			client := tls.Client(ours, &tls.Config{InsecureSkipVerify: true})
 			got := make(chan string, 1)
 			go func() {
 				defer theirs.Close() //nolint:errcheck // a test
@@ -223,13 +282,55 @@ func TestRefusedLoginSaysWhatTheServerOffers(t *testing.T) {
 		want, hint string
 		sent       bool // a credential
 	}{
-		"nothing":           {offer(), "", "the server offers no mechanism", "enable SCRAM", false},
-		"nothing of ours":   {offer("EXTERNAL", "X-OAUTH2"), "", "the server offers EXTERNAL, X-OAUTH2, none that", "enable SCRAM", false},
-		"only with -PLUS":   {offer("SCRAM-SHA-256-PLUS"), "", "the server offers SCRAM-SHA-256-PLUS, none that", "(XEP-0440)", false},
-		"wrong password":    {offer("PLAIN", "SCRAM-SHA-512"), refusal("not-authorized"), "by SCRAM-SHA-512: not-authorized; the server offers PLAIN, SCRAM-SHA-512", "correct user and password", true},
-		"no account":        {offer("PLAIN"), refusal("account-disabled"), "by PLAIN: account-disabled; the server offers PLAIN", "has disabled the account", true},
-		"SCRAM's own words": {offer("SCRAM-SHA-1"), "<challenge xmlns='" + nsSASL + "'>" + encode("e=unknown-user") + "</challenge>", "the server refuses it: unknown-user", "correct user and password", true},
-		"expired password":  {offer("PLAIN"), refusal("credentials-expired"), "by PLAIN: credentials-expired", "has expired", true},
+		"nothing": {
+			offer(),
+			"",
+			"the server offers no mechanism",
+			"enable SCRAM",
+			false,
+		},
+		"nothing of ours": {
+			offer("EXTERNAL", "X-OAUTH2"),
+			"",
+			"the server offers EXTERNAL, X-OAUTH2, none that",
+			"enable SCRAM",
+			false,
+		},
+		"only with -PLUS": {
+			offer("SCRAM-SHA-256-PLUS"),
+			"",
+			"the server offers SCRAM-SHA-256-PLUS, none that",
+			"(XEP-0440)",
+			false,
+		},
+		"wrong password": {
+			offer("PLAIN", "SCRAM-SHA-512"),
+			refusal("not-authorized"),
+			"by SCRAM-SHA-512: not-authorized; the server offers PLAIN, SCRAM-SHA-512",
+			"correct user and password",
+			true,
+		},
+		"no account": {
+			offer("PLAIN"),
+			refusal("account-disabled"),
+			"by PLAIN: account-disabled; the server offers PLAIN",
+			"has disabled the account",
+			true,
+		},
+		"SCRAM's own words": {
+			offer("SCRAM-SHA-1"),
+			"<challenge xmlns='" + nsSASL + "'>" + encode("e=unknown-user") + "</challenge>",
+			"the server refuses it: unknown-user",
+			"correct user and password",
+			true,
+		},
+		"expired password": {
+			offer("PLAIN"),
+			refusal("credentials-expired"),
+			"by PLAIN: credentials-expired",
+			"has expired",
+			true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours, theirs := net.Pipe()
@@ -240,7 +341,8 @@ func TestRefusedLoginSaysWhatTheServerOffers(t *testing.T) {
 				io.WriteString(theirs, tt.answer) //nolint:errcheck // the client may be gone
 			}()
 			err := passwordSession(ours).authenticate(tt.offered)
-			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(failure.HintOf(err), tt.hint) || failure.RefusesCredential(err) != tt.sent {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(failure.HintOf(err), tt.hint) ||
+				failure.RefusesCredential(err) != tt.sent {
 				t.Errorf("got %v, with the hint %q; want %q and %q", err, failure.HintOf(err), tt.want, tt.hint)
 			}
 		})
@@ -252,8 +354,18 @@ func TestBrokenBindingIsNotAWrongPassword(t *testing.T) {
 	login := &saslLogin{mechanism: "SCRAM-SHA-1-PLUS", scram: &scram{binding: xdg.NewTLSUniqueBinding([]byte("x"))}}
 	for _, tt := range []struct{ condition, text, want string }{
 		{"malformed-request", "Invalid channel binding value.", "has another channel binding (tls-unique) than this TLS connection"},
-		{"malformed-request", "", "not for the account or its password: read its log; if user and password are right, something that ends TLS before the XMPP server may break"},
-		{"not-authorized", "", "correct user and password of the XMPP account; if user and password are right, something that ends TLS before the XMPP server may break"},
+		{
+			"malformed-request",
+			"",
+			"not for the account or its password: read its log; if user and password are right, " +
+				"something that ends TLS before the XMPP server may break",
+		},
+		{
+			"not-authorized",
+			"",
+			"correct user and password of the XMPP account; if user and password are right, " +
+				"something that ends TLS before the XMPP server may break",
+		},
 	} {
 		if got := failure.HintOf(refusedLogin(refusalOf(tt.condition, tt.text), &xmppOffer{}, login)); !strings.Contains(got, tt.want) {
 			t.Errorf("%s %q: the hint is %q, want %q", tt.condition, tt.text, got, tt.want)
@@ -268,7 +380,8 @@ func refusalOf(condition, text string) *element {
 // TestOnlyARefusedPasswordIsToBeCorrected has conditions of RFC 6120, section 6.5, that are not about it.
 func TestOnlyARefusedPasswordIsToBeCorrected(t *testing.T) {
 	for condition, want := range map[string]bool{
-		"not-authorized": true, "": true, "encryption-required": false, "mechanism-too-weak": false, "invalid-mechanism": false, "aborted": false,
+		"not-authorized": true, "": true, "encryption-required": false, "mechanism-too-weak": false,
+		"invalid-mechanism": false, "aborted": false,
 		"account-disabled": false, "credentials-expired": false, "temporary-auth-failure": false,
 	} {
 		got := failure.HintOf(refusedLogin(refusalOf(condition, ""), &xmppOffer{}, &saslLogin{mechanism: plainText}))

@@ -50,7 +50,12 @@ func newSCRAM(newHash func() hash.Hash, user, password string, iterations int, b
 		return nil, errors.New("the password has characters that are not allowed") // the error would quote it
 	}
 	return &scram{
-		hash: newHash, name: strings.NewReplacer("=", "=3D", ",", "=2C").Replace(name), password: prepared, iterations: iterations, nonce: rand.Text(), binding: binding,
+		hash:       newHash,
+		name:       strings.NewReplacer("=", "=3D", ",", "=2C").Replace(name),
+		password:   prepared,
+		iterations: iterations,
+		nonce:      rand.Text(),
+		binding:    binding,
 	}, nil
 }
 

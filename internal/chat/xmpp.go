@@ -60,7 +60,14 @@ func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 }
 
 func newXMPPSession(a *XMPP, conn *link, l Listener) *xmppSession {
-	return &xmppSession{account: a, conn: conn, in: newPruner(conn), nick: a.Nick, listener: l, asked: map[string]chan *element{}}
+	return &xmppSession{
+		account:  a,
+		conn:     conn,
+		in:       newPruner(conn),
+		nick:     a.Nick,
+		listener: l,
+		asked:    map[string]chan *element{},
+	}
 }
 
 // xmppSession is a conversation over XMPP.
@@ -138,7 +145,9 @@ func (e *element) condition() (name, text string) {
 
 // open begins a stream on the connection and reads its features.
 func (s *xmppSession) open() (*element, error) {
-	header := fmt.Sprintf("<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='jabber:client' xmlns:stream='%s'>", escape(s.account.Domain), nsStream)
+	header := fmt.Sprintf(
+		"<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='jabber:client' xmlns:stream='%s'>",
+		escape(s.account.Domain), nsStream)
 	if err := s.write(header); err != nil {
 		return nil, fmt.Errorf("open the stream: %w", err)
 	}
@@ -151,7 +160,8 @@ func (s *xmppSession) open() (*element, error) {
 		}
 		if start, ok := token.(xml.StartElement); ok {
 			if start.Name != (xml.Name{Space: nsStream, Local: "stream"}) {
-				return nil, failure.Errorf(failure.Malformed, "the server opens a %q instead of a stream", failure.OneLine(start.Name.Local))
+				return nil, failure.Errorf(failure.Malformed, "the server opens a %q instead of a stream",
+					failure.OneLine(start.Name.Local))
 			}
 			break
 		}
@@ -295,7 +305,8 @@ func (s *xmppSession) join() error {
 			return stanzaError("join "+s.account.Room, e)
 		case e.status("201"):
 			// Joining has created the room, which only its owner may do. Leaving ends it.
-			s.write("<presence type='unavailable' to='" + escape(s.account.Room+"/"+s.nick) + "'/>") //nolint:errcheck // the session ends anyway
+			//nolint:errcheck // the session ends anyway
+			s.write("<presence type='unavailable' to='" + escape(s.account.Room+"/"+s.nick) + "'/>")
 			return failure.Errorf(failure.NotFound, "join %s: the room does not exist", s.account.Room).
 				WithHint("create the room, make it persistent, and map it in the bridge; or correct xmpp.room")
 		case e.status("110"):
@@ -306,7 +317,8 @@ func (s *xmppSession) join() error {
 }
 
 func (s *xmppSession) enter() error {
-	return s.write("<presence to='" + escape(s.account.Room+"/"+s.nick) + "'><x xmlns='" + nsRoom + "'><history maxstanzas='0'/></x></presence>")
+	return s.write("<presence to='" + escape(s.account.Room+"/"+s.nick) + "'><x xmlns='" + nsRoom +
+		"'><history maxstanzas='0'/></x></presence>")
 }
 
 // stanzaError returns the failure of a request that the server or the room refuses.
@@ -326,7 +338,8 @@ func stanzaError(what string, e *element) *failure.Error {
 	case "not-acceptable":
 		reason, hint = failure.Forbidden, "the exporter is not in the room any more, or may not speak there: give it voice"
 	case "not-authorized":
-		reason, hint = failure.Forbidden, "the room has a password, which the exporter cannot send: remove the password, and make the room members-only if it must be closed"
+		reason, hint = failure.Forbidden, "the room has a password, which the exporter cannot send: remove the password, "+
+			"and make the room members-only if it must be closed"
 	case "item-not-found", "service-unavailable", "gone", "jid-malformed":
 		reason, hint = failure.NotFound, "set xmpp.room to the address of the room that the bridge maps, such as check@rooms.example.org"
 	case "policy-violation":
@@ -414,7 +427,8 @@ func (s *xmppSession) left(e *element) error {
 	case e.status("332"):
 		return failure.Errorf(failure.NotDelivered, "%s: %w", s.account.Room, ErrRoomSilent).WithHint(silentHint)
 	case x != nil && x.child(nsRoomFor, "destroy") != nil:
-		reason, what, hint = failure.NotFound, "the room was destroyed", "create the room again, make it persistent, and map it in the bridge"
+		reason, what, hint = failure.NotFound, "the room was destroyed",
+			"create the room again, make it persistent, and map it in the bridge"
 	}
 	return failure.Errorf(reason, "%s: %s", s.account.Room, what).WithHint(hint)
 }
@@ -424,7 +438,8 @@ func (s *xmppSession) handleIQ(e *element) error {
 	id, from := e.attr("id"), e.attr("from")
 	switch e.attr("type") {
 	case "get", "set":
-		answer := fmt.Sprintf("<iq type='error' id='%s' to='%s'><error type='cancel'><service-unavailable xmlns='%s'/></error></iq>", escape(id), escape(from), nsStanzas)
+		answer := fmt.Sprintf("<iq type='error' id='%s' to='%s'><error type='cancel'><service-unavailable xmlns='%s'/></error></iq>",
+			escape(id), escape(from), nsStanzas)
 		if e.child(nsPing, "ping") != nil {
 			answer = fmt.Sprintf("<iq type='result' id='%s' to='%s'/>", escape(id), escape(from))
 		}
@@ -444,14 +459,16 @@ func (s *xmppSession) handleIQ(e *element) error {
 	return nil
 }
 
-const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; if it is the bridge, restart it"
+const silentHint = "the component that serves the room hangs or is not connected: read its log and that of the XMPP server; " +
+	"if it is the bridge, restart it"
 
 // silence returns the error of a server that cannot reach the room's service; nil for other errors.
 func silence(fault *element) error {
 	switch {
 	case fault.child(nsStanzas, "remote-server-not-found") != nil:
 		return ErrNoRoomService
-	case fault.child(nsStanzas, "remote-server-timeout") != nil, fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil:
+	case fault.child(nsStanzas, "remote-server-timeout") != nil,
+		fault.attr("type") == "wait" && fault.child(nsStanzas, "service-unavailable") != nil:
 		return ErrRoomSilent
 	}
 	return nil
@@ -462,7 +479,8 @@ func (s *xmppSession) Say(ctx context.Context, text string) error {
 	s.mu.Lock()
 	s.said = append(s.said[max(0, len(s.said)-maxSaid+1):], text)
 	s.mu.Unlock()
-	return s.conn.write(ctx, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
+	return s.conn.write(ctx, fmt.Sprintf("<message type='groupchat' id='%s' to='%s'><body>%s</body><no-store "+
+		"xmlns='urn:xmpp:hints'/><no-permanent-store xmlns='urn:xmpp:hints'/></message>",
 		escape(text), escape(s.account.Room), escape(text)))
 }
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestServerThatRefusesPingsIsAlive has a server without mod_ping refuse the ping of itself. In a room, a refusal means that the session has
-// left.
+// TestServerThatRefusesPingsIsAlive has a server without mod_ping refuse the ping of itself. In a room,
+// a refusal means that the session has left.
 func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 	for room, want := range map[string]string{"": "", "a@rooms.test": "ping: not-acceptable"} {
 		ours, theirs := net.Pipe()
@@ -27,7 +27,9 @@ func TestServerThatRefusesPingsIsAlive(t *testing.T) {
 				if strings.Contains(request.attr("to"), "/") {
 					condition = "not-acceptable"
 				}
-				fmt.Fprintf(theirs, "<iq xmlns='jabber:client' type='error' id='%s'><error type='cancel'><%s xmlns='%s'/></error></iq>", request.attr("id"), condition, nsStanzas) //nolint:errcheck // a pipe
+				//nolint:errcheck // a pipe
+				fmt.Fprintf(theirs, "<iq xmlns='jabber:client' type='error' id='%s'><error type='cancel'><%s xmlns='%s'/></error></iq>",
+					request.attr("id"), condition, nsStanzas)
 			}
 		}()
 		err := s.Ping(t.Context())

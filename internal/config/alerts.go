@@ -360,7 +360,12 @@ var (
 
 func (l *loader) checkAlerts() {
 	a := &l.cfg.Alerts
-	r := &Report{faults: &l.faults, origins: l.origins, path: "alerts", where: "default"}
+	r := &Report{
+		faults:  &l.faults,
+		origins: l.origins,
+		path:    "alerts",
+		where:   "default",
+	}
 	if !jobName.MatchString(a.Job) {
 		r.Faultf("job", "is %q, must be a job name: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
 	}
@@ -393,14 +398,17 @@ func (l *loader) checkAlerts() {
 		}
 	}
 	if least := a.ExporterDown.Critical.For + a.Lookback; a.ExporterDown.Remember < least {
-		r.Faultf("exporter_down.remember", "is %s, must be at least %s: exporter_down.critical.for and alerts.lookback, or the alert could never fire",
+		r.Faultf("exporter_down.remember",
+			"is %s, must be at least %s: exporter_down.critical.for and alerts.lookback, or the alert could never fire",
 			a.ExporterDown.Remember.Std(), least.Std())
 	}
 	if hold := a.ConfigReloadFailed.For; hold != 0 && hold < a.Lookback {
-		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", hold.Std(), a.Lookback.Std())
+		r.Faultf("config_reload_failed.for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing",
+			hold.Std(), a.Lookback.Std())
 	}
 	if least := FewestScrapes * a.Lookback; a.ScrapedTooSeldom.For < least {
-		r.Faultf("scraped_too_seldom.for", "is %s, must be at least %s: %d times alerts.lookback, so that the alert ignores newly discovered exporters",
+		r.Faultf("scraped_too_seldom.for",
+			"is %s, must be at least %s: %d times alerts.lookback, so that the alert ignores newly discovered exporters",
 			a.ScrapedTooSeldom.For.Std(), least.Std(), FewestScrapes)
 	}
 	if a.ClockSkew.Over.Std() < time.Second {
@@ -422,7 +430,8 @@ func (l *loader) checkAlerts() {
 		}
 	}
 	if least := a.Lookback.Std() + oldestHeartbeat; a.PollStalled.After.Std() < least {
-		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback + %s, the maximum age of a heartbeat", a.PollStalled.After.Std(), least, oldestHeartbeat)
+		r.Faultf("poll_stalled.after", "is %s, must be at least %s: alerts.lookback + %s, the maximum age of a heartbeat",
+			a.PollStalled.After.Std(), least, oldestHeartbeat)
 	}
 	l.checkLevels(r)
 	if i := slices.IndexFunc(a.MonitoringGap.Roles, func(role string) bool { return !roleName.MatchString(role) }); i >= 0 {
@@ -463,7 +472,8 @@ func (l *loader) checkHistory(r *Report) {
 		r.Faultf("data_volume_filling.within", "is %s, must be at least the window's %s", f.Within.Std(), f.Window.Std())
 	}
 	if s, least := a.XMPPAuthFailuresSustained.Window, 2*a.XMPPAuthFailureRate.Window; s < least {
-		r.Faultf("xmpp_auth_failures_sustained.window", "is %s, must be at least %s: twice xmpp_auth_failure_rate.window", s.Std(), least.Std())
+		r.Faultf("xmpp_auth_failures_sustained.window", "is %s, must be at least %s: twice xmpp_auth_failure_rate.window",
+			s.Std(), least.Std())
 	}
 }
 
@@ -475,12 +485,42 @@ func (l *loader) checkLevels(r *Report) {
 		warning, critical int64
 		most              int64
 	}{
-		{"xmpp_auth_failure_rate", a.XMPPAuthFailureRate.Warning.Over, a.XMPPAuthFailureRate.Critical.Over, 1 << 53},
-		{"data_volume_usage", a.DataVolumeUsage.Warning.Over, a.DataVolumeUsage.Critical.Over, 99},
-		{"data_volume_inodes", a.DataVolumeInodes.Warning.Over, a.DataVolumeInodes.Critical.Over, 99},
-		{"container_restarts", a.ContainerRestarts.Warning.Over, a.ContainerRestarts.Critical.Over, 1 << 53},
-		{"target_unstable", a.TargetUnstable.Warning.Over, a.TargetUnstable.Critical.Over, 99},
-		{"container_memory", a.ContainerMemory.Warning.Over, a.ContainerMemory.Critical.Over, 1 << 53},
+		{
+			"xmpp_auth_failure_rate",
+			a.XMPPAuthFailureRate.Warning.Over,
+			a.XMPPAuthFailureRate.Critical.Over,
+			1 << 53,
+		},
+		{
+			"data_volume_usage",
+			a.DataVolumeUsage.Warning.Over,
+			a.DataVolumeUsage.Critical.Over,
+			99,
+		},
+		{
+			"data_volume_inodes",
+			a.DataVolumeInodes.Warning.Over,
+			a.DataVolumeInodes.Critical.Over,
+			99,
+		},
+		{
+			"container_restarts",
+			a.ContainerRestarts.Warning.Over,
+			a.ContainerRestarts.Critical.Over,
+			1 << 53,
+		},
+		{
+			"target_unstable",
+			a.TargetUnstable.Warning.Over,
+			a.TargetUnstable.Critical.Over,
+			99,
+		},
+		{
+			"container_memory",
+			a.ContainerMemory.Warning.Over,
+			a.ContainerMemory.Critical.Over,
+			1 << 53,
+		},
 	} {
 		warning, critical := level.key+".warning.over", level.key+".critical.over"
 		switch {
@@ -503,14 +543,20 @@ func (l *loader) checkLevels(r *Report) {
 		r.Faultf("most_targets_down.over", "is %d, must be 1 to 99", over)
 	}
 	if e := a.TLSCertificateExpiry; e.Critical.Under > e.Warning.Under {
-		r.Faultf("tls_certificate_expiry.critical.under", "is %s, must be at most the warning's %s", e.Critical.Under.Std(), e.Warning.Under.Std())
+		r.Faultf("tls_certificate_expiry.critical.under", "is %s, must be at most the warning's %s",
+			e.Critical.Under.Std(), e.Warning.Under.Std())
 	}
 	for _, level := range []struct {
 		key               string
 		warning, critical Hold
-	}{{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical}, {"target_down", a.TargetDown.Warning, a.TargetDown.Critical}, {"most_targets_down", a.MostTargetsDown.Warning, a.MostTargetsDown.Critical}} {
+	}{
+		{"container_down", a.ContainerDown.Warning, a.ContainerDown.Critical},
+		{"target_down", a.TargetDown.Warning, a.TargetDown.Critical},
+		{"most_targets_down", a.MostTargetsDown.Warning, a.MostTargetsDown.Critical},
+	} {
 		if level.critical.For < level.warning.For {
-			r.Faultf(level.key+".critical.for", "is %s, must be at least the warning's %s", level.critical.For.Std(), level.warning.For.Std())
+			r.Faultf(level.key+".critical.for", "is %s, must be at least the warning's %s",
+				level.critical.For.Std(), level.warning.For.Std())
 		}
 	}
 }

@@ -85,8 +85,15 @@ func describe(cfg, bare *config.Config) []string {
 		common := s.Common()
 		kind, _ := collectors.KindOf(common.Kind)
 		usual := kind.Defaults()
-		*usual.Common() = config.Target{Kind: kind.Name, Name: kind.Name, Schedule: "@every 30s", Timeout: config.Duration(10 * time.Second), Page: usual.Common().Page}
-		lines = append(lines, strings.Join(append([]string{common.Kind + ":"}, changes("", reflect.ValueOf(s).Elem(), reflect.ValueOf(usual).Elem())...), " "))
+		*usual.Common() = config.Target{
+			Kind:     kind.Name,
+			Name:     kind.Name,
+			Schedule: "@every 30s",
+			Timeout:  config.Duration(10 * time.Second),
+			Page:     usual.Common().Page,
+		}
+		lines = append(lines, strings.Join(
+			append([]string{common.Kind + ":"}, changes("", reflect.ValueOf(s).Elem(), reflect.ValueOf(usual).Elem())...), " "))
 		if w, ok := s.(config.Warner); ok {
 			for _, warning := range w.Warnings() {
 				lines = append(lines, common.Name+" warns: "+warning)

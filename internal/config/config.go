@@ -176,10 +176,17 @@ func Load(src Source) (*Config, error) {
 		Poll:   Poll{Interval: Duration(30 * time.Second)},
 		Web:    Web{Title: "chat stack"},
 		Public: Public{TrustedProxies: []string{"127.0.0.1", "::1"}},
-		Limits: Limits{MetricsBody: 16 << 20, Body: 1 << 20, Series: 200_000, Families: 20_000, LabelBytes: 4096},
+		Limits: Limits{
+			MetricsBody: 16 << 20,
+			Body:        1 << 20,
+			Series:      200_000,
+			Families:    20_000,
+			LabelBytes:  4096,
+		},
 		Alerts: DefaultAlerts(),
 
-		source: src, secretFiles: map[string]Secret{},
+		source:      src,
+		secretFiles: map[string]Secret{},
 	}
 	cfg.Alerts.RunbookURL = "" // the default depends on the build
 	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
@@ -310,7 +317,12 @@ func (l *loader) readFile() error {
 		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
 	d := &decoder{
-		file: filepath.Base(l.src.File), dir: filepath.Dir(l.src.File), secret: l.secret, faults: &l.faults, origins: l.origins, warnings: &l.warnings,
+		file:     filepath.Base(l.src.File),
+		dir:      filepath.Dir(l.src.File),
+		secret:   l.secret,
+		faults:   &l.faults,
+		origins:  l.origins,
+		warnings: &l.warnings,
 	}
 	root := doc.Content[0]
 	targets, others := splitTargets(root)
@@ -362,7 +374,10 @@ func notYAML(file string, err error) Fault {
 	case strings.HasPrefix(text, "could not find expected ':'"):
 		text += "; " + spaceAfterColon
 	}
-	return Fault{Where: where, Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters"}
+	return Fault{
+		Where:   where,
+		Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters",
+	}
 }
 
 // splitTargets separates the key targets from the root mapping: the keys of its entries depend on their kind.
@@ -419,7 +434,8 @@ func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings 
 			}
 		}
 		if !shownKey.MatchString(name) { // YAML may have added the next line to it
-			d.faultf(item.Content[i+1], path+".kind", "is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
+			d.faultf(item.Content[i+1], path+".kind",
+				"is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
 			return nil
 		}
 		d.faultf(item.Content[i+1], path+".kind", "is %q, which is not a kind; %s", name, kindSuggestion(name, l.src.Kinds))
@@ -493,7 +509,14 @@ func (l *loader) addFromEnvironment() {
 			}
 			return l.src.Lookup(name)
 		}
-		b.settings.Environ(&Env{lookup: lookup, secret: l.secret, faults: &l.faults, warnings: &l.warnings, origins: origins, path: b.path})
+		b.settings.Environ(&Env{
+			lookup:   lookup,
+			secret:   l.secret,
+			faults:   &l.faults,
+			warnings: &l.warnings,
+			origins:  origins,
+			path:     b.path,
+		})
 		// Variables that several kinds read may be meant for the others.
 		own := strings.ToUpper(kind.Name) + "_"
 		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
@@ -501,7 +524,8 @@ func (l *loader) addFromEnvironment() {
 		})
 		if affected == "" && len(names) > 0 {
 			l.faults = append(l.faults, Fault{Where: names[0], Message: fmt.Sprintf(
-				"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable", kind.Name, kind.Name)})
+				"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable",
+				kind.Name, kind.Name)})
 		}
 	}
 	l.warnAboutUnusedVariables(read)
@@ -554,7 +578,12 @@ func (l *loader) check() {
 func (l *loader) checkWeb() {
 	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
 	l.cfg.Alerts.ExternalURL = external
-	r := &Report{faults: &l.faults, origins: l.origins, path: "web", where: "default"}
+	r := &Report{
+		faults:  &l.faults,
+		origins: l.origins,
+		path:    "web",
+		where:   "default",
+	}
 	if fault := checkText(l.cfg.Web.Title, maxTitle); fault != "" {
 		r.Faultf("title", "%s", fault)
 	}
@@ -605,7 +634,12 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	if t.Name == "" {
 		t.Name = t.Kind
 	}
-	r := &Report{faults: &l.faults, origins: l.origins, path: b.path, where: b.where}
+	r := &Report{
+		faults:  &l.faults,
+		origins: l.origins,
+		path:    b.path,
+		where:   b.where,
+	}
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
 		l.warnAboutNoAddress(b)

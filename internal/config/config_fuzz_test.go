@@ -43,28 +43,46 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte("targets:\n" + block))
 	}
 	for _, kind := range collectors.Kinds {
-		f.Add(fmt.Appendf(nil, "targets:\n  - kind: %s\n    url: http://%s@127.0.0.1:1/\n    address: 127.0.0.1:1\n    host: unix:///s\n    path: /\n    token: %s\n    domain: a\n", kind.Name, secretOfFile, secretOfFile))
-		f.Add(fmt.Appendf(nil, "targets:\n  - {kind: %s, name: x, url: \"http://127.0.0.1:1/\", schedule: \"0 3 * * *\", timeout: 1s}\n  - {kind: %s, name: x}\n", kind.Name, kind.Name))
+		f.Add(fmt.Appendf(nil, "targets:\n  - kind: %s\n    url: http://%s@127.0.0.1:1/\n    address: 127.0.0.1:1\n    host: unix:///s\n"+
+			"    path: /\n    token: %s\n    domain: a\n",
+			kind.Name, secretOfFile, secretOfFile))
+		f.Add(fmt.Appendf(nil, "targets:\n  - {kind: %s, name: x, url: \"http://127.0.0.1:1/\", schedule: \"0 3 * * *\", timeout: 1s}\n"+
+			"  - {kind: %s, name: x}\n",
+			kind.Name, kind.Name))
 	}
 	for _, seed := range []string{
-		"", "poll: {interval: 1s, timeout: 1s}\n", "poll: &a {interval: *a}\n", "a: &a [*a, *a]\n", "targets: &t\n  - *t\n", "targets:\n  - &t {kind: http, name: a, url: \"http://x/\", headers: {" + secretOfFile + ": x}}\n  - <<: *t\n",
-		"limits: {body: 9223372036854775807, metrics_body: 16EiB, series: -1}\n", "alerts: {lookback: 1y, " + secretOfFile + ": 1}\n", "maintenance:\n  - {kind: target, name: x, from: 2026-05-01T22:00:00Z, until: 2026-05-02T00:00:00Z}\n  - {kind: container, name: y, schedule: \"CRON_TZ=x 0 3 * * 0\", duration: 30m}\n",
-		"peers:\n  - {targets: [a:1], labels: {" + secretOfFile + ": x}}\n", "state_file: " + secretOfFile + "\n", "token: *" + secretOfFile + "\n", "--- a\n--- b\n", "\t\n", "!!binary x", "? [a]\n: b\n", "\xff\xfe", secretOfFile + ": 1\n" + secretOfFile + ": 2\n",
+		"", "poll: {interval: 1s, timeout: 1s}\n", "poll: &a {interval: *a}\n", "a: &a [*a, *a]\n", "targets: &t\n  - *t\n",
+		"targets:\n  - &t {kind: http, name: a, url: \"http://x/\", headers: {" + secretOfFile + ": x}}\n  - <<: *t\n",
+		"limits: {body: 9223372036854775807, metrics_body: 16EiB, series: -1}\n", "alerts: {lookback: 1y, " + secretOfFile + ": 1}\n",
+		"maintenance:\n  - {kind: target, name: x, from: 2026-05-01T22:00:00Z, until: 2026-05-02T00:00:00Z}\n" +
+			"  - {kind: container, name: y, schedule: \"CRON_TZ=x 0 3 * * 0\", duration: 30m}\n",
+		"peers:\n  - {targets: [a:1], labels: {" + secretOfFile + ": x}}\n", "state_file: " + secretOfFile + "\n",
+		"token: *" + secretOfFile + "\n", "--- a\n--- b\n", "\t\n", "!!binary x", "? [a]\n: b\n", "\xff\xfe",
+		secretOfFile + ": 1\n" + secretOfFile + ": 2\n",
 	} {
 		f.Add([]byte(seed))
 	}
-	environment := map[string]string{"XMPP_REST_TOKEN": secretOfEnvironment, "XMPP_REST_URL": "http://127.0.0.1:1", "IRC_RPC_PASSWORD": secretOfEnvironment, "PLANT_STORE_TOKEN": secretOfEnvironment}
+	environment := map[string]string{
+		"XMPP_REST_TOKEN":   secretOfEnvironment,
+		"XMPP_REST_URL":     "http://127.0.0.1:1",
+		"IRC_RPC_PASSWORD":  secretOfEnvironment,
+		"PLANT_STORE_TOKEN": secretOfEnvironment,
+	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		source := config.Source{
-			File: "exporter.yaml", Content: content, Kinds: collectors.ConfigKinds(), WithoutSecrets: true,
-			Lookup: func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
+			File:           "exporter.yaml",
+			Content:        content,
+			Kinds:          collectors.ConfigKinds(),
+			WithoutSecrets: true,
+			Lookup:         func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 		}
 		cfg, err := config.Load(source)
 		if err != nil {
 			judgeFaults(t, err, content)
 			return
 		}
-		if again, err := config.Load(source); err != nil || fmt.Sprintf("%+v", again.Poll) != fmt.Sprintf("%+v", cfg.Poll) || !reflect.DeepEqual(again.Targets, cfg.Targets) {
+		if again, err := config.Load(source); err != nil || fmt.Sprintf("%+v", again.Poll) != fmt.Sprintf("%+v", cfg.Poll) ||
+			!reflect.DeepEqual(again.Targets, cfg.Targets) {
 			t.Errorf("read again, the file says something else: %v", err)
 		}
 		judgeConfig(t, cfg)
@@ -84,10 +102,13 @@ func judgeFaults(t *testing.T, err error, content []byte) {
 	if strings.Contains(faults.Places(), secretOfFile) {
 		t.Errorf("the places tell what stands in the file: %.500s", faults.Places())
 	}
-	lines := 1 + strings.Count(strings.ReplaceAll(strings.ReplaceAll(string(content), "\r\n", "\n"), "\r", "\n"), "\n") + strings.Count(string(content), "\u0085") + strings.Count(string(content), "\u2028") + strings.Count(string(content), "\u2029")
+	lines := 1 + strings.Count(strings.ReplaceAll(strings.ReplaceAll(string(content), "\r\n", "\n"), "\r", "\n"), "\n") +
+		strings.Count(string(content), "\u0085") + strings.Count(string(content), "\u2028") + strings.Count(string(content), "\u2029")
 	for _, fault := range faults {
-		whole := fault.Where == "exporter.yaml" && (strings.HasPrefix(fault.Message, "not valid YAML") || strings.HasPrefix(fault.Message, "contains more than one"))
-		variable := strings.HasPrefix(fault.Where, "XMPP_") || strings.HasPrefix(fault.Where, "IRC_") || strings.HasPrefix(fault.Where, "PLANT_STORE_")
+		whole := fault.Where == "exporter.yaml" &&
+			(strings.HasPrefix(fault.Message, "not valid YAML") || strings.HasPrefix(fault.Message, "contains more than one"))
+		variable := strings.HasPrefix(fault.Where, "XMPP_") || strings.HasPrefix(fault.Where, "IRC_") ||
+			strings.HasPrefix(fault.Where, "PLANT_STORE_")
 		if m := atLine.FindStringSubmatch(fault.Where); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > lines+1 {
 				t.Errorf("line %s of %d: %s", m[1], lines, fault)
@@ -104,7 +125,8 @@ func judgeFaults(t *testing.T, err error, content []byte) {
 // judgeConfig holds what is true of every configuration that is taken.
 func judgeConfig(t *testing.T, cfg *config.Config) {
 	t.Helper()
-	if cfg.Poll.Interval.Std() < time.Second || cfg.Poll.Timeout.Std() < time.Second || cfg.Poll.Timeout > cfg.Poll.Interval || cfg.Limits.Series <= 0 {
+	if cfg.Poll.Interval.Std() < time.Second || cfg.Poll.Timeout.Std() < time.Second || cfg.Poll.Timeout > cfg.Poll.Interval ||
+		cfg.Limits.Series <= 0 {
 		t.Errorf("out of bounds: %+v, %+v", cfg.Poll, cfg.Limits)
 	}
 	names := map[string]bool{}
@@ -128,7 +150,8 @@ func judgeConfig(t *testing.T, cfg *config.Config) {
 			t.Errorf("there is no kind %q", common.Kind)
 			continue
 		}
-		if _, err := kind.New(settings, collectors.Deps{Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: forgetful{}}); err != nil {
+		if _, err := kind.New(settings,
+			collectors.Deps{Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: forgetful{}}); err != nil {
 			t.Errorf("settings that were found valid make no collector of kind %s: %v", common.Kind, err)
 		}
 	}

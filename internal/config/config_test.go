@@ -110,8 +110,11 @@ func TestMinimalExampleIsValid(t *testing.T) {
 		t.Errorf("the example has %d lines, want about 15", lines)
 	}
 	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte(example), Kinds: collectors.ConfigKinds(), WithoutSecrets: true,
-		Lookup: func(string) (string, bool) { return "", false },
+		File:           "exporter.yaml",
+		Content:        []byte(example),
+		Kinds:          collectors.ConfigKinds(),
+		WithoutSecrets: true,
+		Lookup:         func(string) (string, bool) { return "", false },
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, example)
@@ -174,7 +177,8 @@ func TestSecretFilesThatCannotBe(t *testing.T) {
 		"the secret itself": secret, "a long secret": strings.Repeat(secret, 500),
 	} {
 		_, err := load(t, "", map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": path})
-		if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: ") || !strings.Contains(err.Error(), "name a file that the exporter's user can read") || strings.Contains(err.Error(), "hunter2") {
+		if err == nil || !strings.Contains(err.Error(), "PLANT_STORE_TOKEN_FILE: ") ||
+			!strings.Contains(err.Error(), "name a file that the exporter's user can read") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if path == mounted && (err == nil || !strings.Contains(err.Error(), mounted)) {
@@ -188,7 +192,9 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	load := func(content string) error {
 		file := write(t, filepath.Join(t.TempDir(), "exporter.yaml"), content)
 		_, err := config.Load(config.Source{
-			File: file, Kinds: collectors.ConfigKinds(), WithoutSecrets: true,
+			File:           file,
+			Kinds:          collectors.ConfigKinds(),
+			WithoutSecrets: true,
 			Lookup: func(name string) (string, bool) {
 				v, ok := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": "/dev/zero"}[name]
 				return v, ok
@@ -199,7 +205,8 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 	if err := load(content); err != nil {
 		t.Error(err)
 	}
-	if err := load(content + "    nonsense: 1\n"); err == nil || !strings.Contains(err.Error(), "exporter.yaml:6: targets[0].nonsense: unknown key") {
+	if err := load(content + "    nonsense: 1\n"); err == nil ||
+		!strings.Contains(err.Error(), "exporter.yaml:6: targets[0].nonsense: unknown key") {
 		t.Errorf("a file that is not valid: got %v", err)
 	}
 }
@@ -221,7 +228,8 @@ func TestSecretIsNeverPrinted(t *testing.T) {
 	var log strings.Builder
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "secret", s.Password, "all", s)
 	for _, shown := range []string{
-		fmt.Sprint(s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s), fmt.Sprintf("%v %s %q %x", s.Password, s.Password, s.Password, s.Password),
+		fmt.Sprint(s), fmt.Sprintf("%+v", s), fmt.Sprintf("%#v", s),
+		fmt.Sprintf("%v %s %q %x", s.Password, s.Password, s.Password, s.Password),
 		fmt.Sprintf("%v", &s), fmt.Sprintf("%d", s), string(asJSON), string(asYAML), log.String(),
 	} {
 		if strings.Contains(shown, value) || strings.Contains(shown, "68756e74657232") {
@@ -260,7 +268,9 @@ func TestRedactorMasksEveryFormOfEverySecret(t *testing.T) {
 
 // TestRedactorMasksASecretHoweverItIsWritten has servers and programs repeat secrets in the spellings of their formats.
 func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
-	for _, secret := range []string{`se"same`, `se\same`, `se'/same`, "se\u200bsa\u00a0me", "se\xffsame", "se<&>same", "se same%", "sé:@sàme", "se\U0001f511same"} {
+	for _, secret := range []string{
+		`se"same`, `se\same`, `se'/same`, "se\u200bsa\u00a0me", "se\xffsame", "se<&>same", "se same%", "sé:@sàme", "se\U0001f511same",
+	} {
 		settings := &collectors.Web{Headers: map[string]config.Secret{"A": config.NewSecret(secret)}}
 		asJSON, err := json.Marshal(secret)
 		if err != nil {
@@ -274,7 +284,8 @@ func TestRedactorMasksASecretHoweverItIsWritten(t *testing.T) {
 			"printable": failure.Printable(secret, 100), "as the name of a header": http.CanonicalHeaderKey("x-" + secret),
 		} {
 			got := config.Redactor(settings)("before " + text + " after")
-			if left := strings.ToLower(strings.ReplaceAll(got, "<secret>", "")); strings.Contains(left, "se") || strings.Contains(left, "me") {
+			if left := strings.ToLower(strings.ReplaceAll(got, "<secret>", "")); strings.Contains(left, "se") ||
+				strings.Contains(left, "me") {
 				t.Errorf("%q %s: %q became %q", secret, format, text, got)
 			}
 			if !strings.HasPrefix(got, "before ") || !strings.HasSuffix(got, " after") {
@@ -298,14 +309,19 @@ func TestRedactorMasksTheSpellingsOfOtherPrograms(t *testing.T) {
 	emoji := "\U0001f511\U0001f511key"
 	for spelling, secretOf := range map[string]string{
 		`pass\'word\/ho\"rse battery`: secret, `pass''word/ho""rse battery`: secret, `pass'\''word/ho"rse battery`: secret,
-		`pass&#x27;word/ho&quot;rse battery`: secret, `pass&apos;word&#x2F;ho&#34;rse&#32;battery`: secret, `pass&amp;#39;word/ho&amp;quot;rse battery`: secret,
-		`pass\u0027word\u002Fho\u0022rse\u0020battery`: secret, `pass\\u0027word/ho\\u0022rse battery`: secret, `pass\x27word/ho\x22rse battery`: secret,
+		`pass&#x27;word/ho&quot;rse battery`: secret, `pass&apos;word&#x2F;ho&#34;rse&#32;battery`: secret,
+		`pass&amp;#39;word/ho&amp;quot;rse battery`:    secret,
+		`pass\u0027word\u002Fho\u0022rse\u0020battery`: secret, `pass\\u0027word/ho\\u0022rse battery`: secret,
+		`pass\x27word/ho\x22rse battery`: secret,
 		`pass\047word/ho\042rse battery`: secret, `pass\u{27}word/ho\u{22}rse battery`: secret,
 		each("%%%02x", secret): secret, each("%%%02X", secret): secret, each("%%25%02x", secret): secret, each("&#%d;", secret): secret,
 		each("&#x%x;", secret): secret, each("&#x%04X;", secret): secret, each(`\u%04x`, secret): secret, each(`\x%02x`, secret): secret,
-		base64.RawStdEncoding.EncodeToString([]byte(secret)): secret, strings.TrimRight(credentials, "="): secret, url.QueryEscape(strings.TrimRight(credentials, "=")): secret,
-		base64.RawStdEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>", base64.RawURLEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>",
-		`\ud83d\udd11\ud83d\udd11key`: emoji, `\U0001F511\U0001F511key`: emoji, each("&#x%x;", emoji): emoji, `\xf0\x9f\x94\x91\xf0\x9f\x94\x91key`: emoji,
+		base64.RawStdEncoding.EncodeToString([]byte(secret)): secret, strings.TrimRight(credentials, "="): secret,
+		url.QueryEscape(strings.TrimRight(credentials, "=")):     secret,
+		base64.RawStdEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>",
+		base64.RawURLEncoding.EncodeToString([]byte("~~~?>>>>")): "~~~?>>>>",
+		`\ud83d\udd11\ud83d\udd11key`:                            emoji, `\U0001F511\U0001F511key`: emoji, each("&#x%x;", emoji): emoji,
+		`\xf0\x9f\x94\x91\xf0\x9f\x94\x91key`: emoji,
 	} {
 		s := &collectors.IRCRPC{User: "user", Password: config.NewSecret(secretOf)}
 		if got := config.Redactor(s)("before " + spelling + " after"); got != "before <secret> after" {
@@ -322,12 +338,25 @@ func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "exporter.yml"), "poll: {}\n")
 	for name, c := range map[string]struct{ file, want, not string }{
-		"another ending":   {filepath.Join(dir, "exporter.yaml"), "did you mean --config.file=" + filepath.Join(dir, "exporter.yml") + "?", "mount the file"},
-		"nothing like it":  {filepath.Join(dir, "other.json"), "correct the path in --config.file; in a container, mount the file there", "did you mean"},
-		"made a directory": {dir, "--config.file must name a file; Docker creates a directory of that name if the mounted file does not exist", "did you mean"},
+		"another ending": {
+			filepath.Join(dir, "exporter.yaml"),
+			"did you mean --config.file=" + filepath.Join(dir, "exporter.yml") + "?",
+			"mount the file",
+		},
+		"nothing like it": {
+			filepath.Join(dir, "other.json"),
+			"correct the path in --config.file; in a container, mount the file there",
+			"did you mean",
+		},
+		"made a directory": {
+			dir,
+			"--config.file must name a file; Docker creates a directory of that name if the mounted file does not exist",
+			"did you mean",
+		},
 	} {
 		_, err := config.Load(config.Source{File: c.file, Kinds: collectors.ConfigKinds()})
-		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) || !strings.Contains(err.Error(), c.file) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) ||
+			!strings.Contains(err.Error(), c.file) {
 			t.Errorf("%s: got %v\nwant %s", name, err, c.want)
 		}
 	}
@@ -335,7 +364,8 @@ func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
 
 func TestDurationsAreReadInBothSpellings(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "720h": 720 * time.Hour, "1.5h": 90 * time.Minute, "500ms": 500 * time.Millisecond, "0": 0,
+		"30d": 720 * time.Hour, "1d12h": 36 * time.Hour, "720h": 720 * time.Hour, "1.5h": 90 * time.Minute,
+		"500ms": 500 * time.Millisecond, "0": 0,
 	} {
 		if got, err := config.ParseDuration(text); err != nil || got.Std() != want {
 			t.Errorf("%s: got %s, %v; want %s", text, got.Std(), err, want)
@@ -357,7 +387,9 @@ func TestUnconfiguredTargetsAreNamed(t *testing.T) {
 		if slices.Contains(cfg.Unconfigured, "xmpp_status") != (env == nil) {
 			t.Errorf("with %v: unconfigured are %v", env, cfg.Unconfigured)
 		}
-		for _, name := range []string{"xmpp_rest", "identity", "docs_search", "web_irc", "web_panel", "log_viewer", "http", "tcp", "openmetrics", "irc_rpc"} {
+		for _, name := range []string{
+			"xmpp_rest", "identity", "docs_search", "web_irc", "web_panel", "log_viewer", "http", "tcp", "openmetrics", "irc_rpc",
+		} {
 			if !slices.Contains(cfg.Unconfigured, name) {
 				t.Errorf("with %v: %s is not told to be unconfigured", env, name)
 			}
@@ -396,7 +428,8 @@ targets:
 		t.Chdir(from)
 		named, err := filepath.Rel(from, file)
 		must(err)
-		cfg, err := config.Load(config.Source{File: named, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+		cfg, err := config.Load(
+			config.Source{File: named, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
 		if err != nil {
 			t.Fatalf("from %s: %v", from, err)
 		}
@@ -434,11 +467,14 @@ targets:
   - {kind: irc_rpc, url: "https://irc", user: u, password_file: secret, ca_file: ca.pem}
   - {kind: http, url: "https://x", certificate_file: "*.pem"}
 `)
-	_, err := config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+	_, err := config.Load(
+		config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
 	for key, name := range map[string]string{
-		":2: state_file": "state.json", ":4: targets[0].password_file": "secret", ":4: targets[0].ca_file": "ca.pem", ":5: targets[1].certificate_file": "*.pem",
+		":2: state_file": "state.json", ":4: targets[0].password_file": "secret", ":4: targets[0].ca_file": "ca.pem",
+		":5: targets[1].certificate_file": "*.pem",
 	} {
-		want := fmt.Sprintf("%s: leads to %s, because paths are relative to this file, and nothing is there; but %s exists", key, filepath.Join(dir, name), filepath.Join(elsewhere, name))
+		want := fmt.Sprintf("%s: leads to %s, because paths are relative to this file, and nothing is there; but %s exists",
+			key, filepath.Join(dir, name), filepath.Join(elsewhere, name))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v\nwant %s", err, want)
 		}
@@ -451,7 +487,11 @@ func TestFileOfAVariableLeadsFromTheWorkingDirectory(t *testing.T) {
 	write(t, filepath.Join(elsewhere, "token"), "sesame")
 	file := write(t, filepath.Join(dir, "exporter.yaml"), "poll: {}\n")
 	env := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": "token"}
-	cfg, err := config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok }})
+	cfg, err := config.Load(config.Source{
+		File:   file,
+		Kinds:  collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -465,12 +505,15 @@ func TestSecretFileThatIsMissingOrEmptyIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "empty"), "\n")
 	loadToken := func(name string) (*config.Config, error) {
-		file := write(t, filepath.Join(dir, "exporter.yaml"), fmt.Sprintf("targets:\n  - {kind: plant_store, url: 'http://p', token_file: %q}\n", name))
-		return config.Load(config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+		file := write(t, filepath.Join(dir, "exporter.yaml"),
+			fmt.Sprintf("targets:\n  - {kind: plant_store, url: 'http://p', token_file: %q}\n", name))
+		return config.Load(
+			config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
 	}
 	for name, want := range map[string]string{
-		"/run/secrets/plant_token": "/run/secrets/plant_token", "plant_token": filepath.Join(dir, "plant_token"), "secrets/token1": filepath.Join(dir, "secrets/token1"),
-		"token": filepath.Join(dir, "token"), "/etc/Chat/TOKEN": "/etc/Chat/TOKEN", dir + "/aB3": dir + "/aB3",
+		"/run/secrets/plant_token": "/run/secrets/plant_token", "plant_token": filepath.Join(dir, "plant_token"),
+		"secrets/token1": filepath.Join(dir, "secrets/token1"),
+		"token":          filepath.Join(dir, "token"), "/etc/Chat/TOKEN": "/etc/Chat/TOKEN", dir + "/aB3": dir + "/aB3",
 		"hunter2": "not the secret itself", "hunter2/Xy+==": "not the secret itself", "aB3xY9kQ2mN7pL5": "not the secret itself",
 		"q83/xYz07Lm": "not the secret itself", "/hunter2Xy/A": "not the secret itself", strings.Repeat("abc", 20): "not the secret itself",
 	} {
@@ -490,10 +533,13 @@ func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) string { return filepath.Join(dir, name) }
 	first, second, empty := write(t, file("first"), "old-first\n"), write(t, file("second"), "old-second"), write(t, file("empty"), "")
-	const web = "targets:\n  - {kind: http, name: a, url: 'http://a/', token_file: first}\n  - {kind: http, name: b, url: 'http://b/', token_file: empty}\n"
+	const web = "targets:\n  - {kind: http, name: a, url: 'http://a/', token_file: first}\n" +
+		"  - {kind: http, name: b, url: 'http://b/', token_file: empty}\n"
 	env := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": second}
 	cfg, err := config.Load(config.Source{
-		File: write(t, file("exporter.yaml"), web), Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		File:   write(t, file("exporter.yaml"), web),
+		Kinds:  collectors.ConfigKinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -501,14 +547,78 @@ func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
 	write(t, file("exporter.yaml"), "somebody is about to edit this")
 	write(t, first, "old-first\r\n") // the same secret
 	for _, step := range []struct{ file, content, changed, wrong, first, second, empty string }{
-		{"", "", "[]", "<nil>", "old-first", "old-second", ""},
-		{"first", "new-first\n", "[" + first + "]", "<nil>", "new-first", "old-second", ""},
-		{"second", "\n", "[]", "second is empty", "new-first", "old-second", ""},
-		{"first", "newer-first", "[" + first + "]", "second is empty", "newer-first", "old-second", ""},
-		{"second", "two\nlines", "[]", "second contains a control character", "newer-first", "old-second", ""},
-		{"second", strings.Repeat("x", 1<<20), "[]", "must be at most", "newer-first", "old-second", ""},
-		{"second", "new-second", "[" + second + "]", "<nil>", "newer-first", "new-second", ""},
-		{"empty", "filled", "[" + empty + "]", "<nil>", "newer-first", "new-second", "filled"},
+		{
+			"",
+			"",
+			"[]",
+			"<nil>",
+			"old-first",
+			"old-second",
+			"",
+		},
+		{
+			"first",
+			"new-first\n",
+			"[" + first + "]",
+			"<nil>",
+			"new-first",
+			"old-second",
+			"",
+		},
+		{
+			"second",
+			"\n",
+			"[]",
+			"second is empty",
+			"new-first",
+			"old-second",
+			"",
+		},
+		{
+			"first",
+			"newer-first",
+			"[" + first + "]",
+			"second is empty",
+			"newer-first",
+			"old-second",
+			"",
+		},
+		{
+			"second",
+			"two\nlines",
+			"[]",
+			"second contains a control character",
+			"newer-first",
+			"old-second",
+			"",
+		},
+		{
+			"second",
+			strings.Repeat("x", 1<<20),
+			"[]",
+			"must be at most",
+			"newer-first",
+			"old-second",
+			"",
+		},
+		{
+			"second",
+			"new-second",
+			"[" + second + "]",
+			"<nil>",
+			"newer-first",
+			"new-second",
+			"",
+		},
+		{
+			"empty",
+			"filled",
+			"[" + empty + "]",
+			"<nil>",
+			"newer-first",
+			"new-second",
+			"filled",
+		},
 	} {
 		if step.file != "" {
 			write(t, file(step.file), step.content)

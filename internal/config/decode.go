@@ -258,7 +258,9 @@ func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
 		return "", false
 	}
 	if found := reference.FindStringSubmatch(n.Value); found != nil {
-		d.faultf(n, path, "is ${%s}, but variables are not expanded in this file; write the value, or for a secret set KEY%s to a file's path", found[1], fileSuffix)
+		d.faultf(n, path,
+			"is ${%s}, but variables are not expanded in this file; write the value, or for a secret set KEY%s to a file's path",
+			found[1], fileSuffix)
 		return "", false
 	}
 	return n.Value, n.Tag != "!!null"
@@ -331,8 +333,12 @@ func (d *decoder) fromFile(n *yaml.Node, key, name string) (string, bool) {
 	if n != nil {
 		where = d.where(n)
 	}
-	*d.faults = append(*d.faults, Fault{where, key, fmt.Sprintf("leads to %s, because paths are relative to this file, and nothing is there; but %s exists, "+
-		"where it led from the working directory in earlier versions: write that path, or move it", absolute(resolved), absolute(name))})
+	*d.faults = append(*d.faults, Fault{
+		where,
+		key,
+		fmt.Sprintf("leads to %s, because paths are relative to this file, and nothing is there; but %s exists, "+
+			"where it led from the working directory in earlier versions: write that path, or move it", absolute(resolved), absolute(name)),
+	})
 	return "", false
 }
 
@@ -415,7 +421,9 @@ func numberHint(text string) string {
 	if found == nil {
 		return ""
 	}
-	power := map[string]float64{"%": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "kib": 1, "mib": 2, "gib": 3, "tib": 4}
+	power := map[string]float64{
+		"%": 0, "b": 0, "k": 1, "kb": 1, "m": 2, "mb": 2, "g": 3, "gb": 3, "t": 4, "tb": 4, "kib": 1, "mib": 2, "gib": 3, "tib": 4,
+	}
 	n, known := power[strings.ToLower(found[2])]
 	number, err := strconv.ParseInt(found[1], 10, 64)
 	if !known || err != nil {
@@ -438,7 +446,10 @@ func durationHint(text string, standard time.Duration) string {
 	if number := found[1]; found[2] == "" && (standard <= 0 || standard >= time.Minute) {
 		return fmt.Sprintf("; add a unit: %[1]ss, %[1]sm, %[1]sh or %[1]sd", number)
 	}
-	units := map[string]string{"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d", "day": "d", "w": "w", "week": "w"}
+	units := map[string]string{
+		"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d",
+		"day": "d", "w": "w", "week": "w",
+	}
 	unit, known := units[strings.ToLower(found[2])]
 	if !known {
 		unit, known = units[strings.TrimSuffix(strings.ToLower(found[2]), "s")]

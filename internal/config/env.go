@@ -131,7 +131,12 @@ func (e *Env) warn(w pathWarning) {
 // come from that are set already.
 func ReadEnvironment(lookup func(string) (string, bool), origins map[string]string, apply func(*Env, *Report)) error {
 	var faults Faults
-	apply(&Env{lookup: lookup, secret: readSecret, faults: &faults, origins: origins}, &Report{faults: &faults, origins: origins, where: "environment"})
+	apply(&Env{
+		lookup:  lookup,
+		secret:  readSecret,
+		faults:  &faults,
+		origins: origins,
+	}, &Report{faults: &faults, origins: origins, where: "environment"})
 	if len(faults) > 0 {
 		return faults
 	}

@@ -37,7 +37,9 @@ func TestSecretsOfAllTargetsAreFoundInTheFormsThatAreSent(t *testing.T) {
 }
 
 func TestTokenInAURLIsMasked(t *testing.T) {
-	for _, query := range []string{"token=sesame", "a=1&api_key=sesame&b=2", "X-Amz-Signature=sesame", "PASSWORD=" + url.QueryEscape("sesame"), "auth=s%65same"} {
+	for _, query := range []string{
+		"token=sesame", "a=1&api_key=sesame&b=2", "X-Amz-Signature=sesame", "PASSWORD=" + url.QueryEscape("sesame"), "auth=s%65same",
+	} {
 		s := &collectors.Web{HTTP: config.HTTP{URL: "http://x.test/?" + query}}
 		redact := config.Redactor(s)
 		if redact == nil {

@@ -103,7 +103,12 @@ func (l *loader) checkMaintenance() {
 	for i := range l.cfg.Maintenance {
 		m := &l.cfg.Maintenance[i]
 		path := fmt.Sprintf("maintenance[%d]", i)
-		r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+		r := &Report{
+			faults:  &l.faults,
+			origins: l.origins,
+			path:    path,
+			where:   l.origins[path],
+		}
 		if key, fault := CheckMaintenance(m.Kind, m.Name, m.Reason); fault != "" {
 			r.Faultf(key, "%s", fault)
 		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
@@ -136,7 +141,9 @@ func (m *Maintenance) checkOnce(r *Report) {
 	case !until.After(from):
 		r.Faultf("until", "is not after from")
 	case until.Sub(from) > MaxMaintenance:
-		r.Faultf("until", "is %s after from, must be at most %s (30 days); to stop watching for longer, remove the target or exclude the container", until.Sub(from), MaxMaintenance)
+		r.Faultf("until",
+			"is %s after from, must be at most %s (30 days); to stop watching for longer, remove the target or exclude the container",
+			until.Sub(from), MaxMaintenance)
 	}
 }
 

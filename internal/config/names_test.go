@@ -7,8 +7,10 @@ import (
 
 func TestHostHasOneSpelling(t *testing.T) {
 	for want, spellings := range map[string][]string{
-		"chat.example.org":      {"chat.example.org", "Chat.Example.ORG", "chat.example.org."},
-		"xn--mller-kva.example": {"müller.example", "MÜLLER.example", "mu\u0308ller.example", "xn--mller-kva.example", "XN--Mller-KVA.example", "müller。example"},
+		"chat.example.org": {"chat.example.org", "Chat.Example.ORG", "chat.example.org."},
+		"xn--mller-kva.example": {
+			"müller.example", "MÜLLER.example", "mu\u0308ller.example", "xn--mller-kva.example", "XN--Mller-KVA.example", "müller。example",
+		},
 		"chat_irc_1":            {"chat_irc_1", "Chat_IRC_1"}, // a container's name, no host name by the rules
 		"xn--strae-oqa.example": {"straße.example"},
 		"2001:db8::1":           {"2001:db8::1", "2001:DB8:0:0::1"},
@@ -43,7 +45,9 @@ func TestServerOfAURLHasItsPort(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", raw, got, want)
 		}
 	}
-	for address, want := range map[string]string{"MÜLLER.test:5223": "xn--mller-kva.test:5223", "[::1]:1": "[::1]:1", "Chat.test": "chat.test"} {
+	for address, want := range map[string]string{
+		"MÜLLER.test:5223": "xn--mller-kva.test:5223", "[::1]:1": "[::1]:1", "Chat.test": "chat.test",
+	} {
 		if got := CanonicalAddress(address); got != want {
 			t.Errorf("%s: got %s, want %s", address, got, want)
 		}
@@ -51,7 +55,11 @@ func TestServerOfAURLHasItsPort(t *testing.T) {
 }
 
 func TestCertificatesAreComparedByALabels(t *testing.T) {
-	for want, trust := range map[string]TLS{"xn--mller-kva.test": {}, "xn--grn-ioa.test": {ServerName: "grün.test"}, "chat.test": {ServerName: "chat.test"}} {
+	for want, trust := range map[string]TLS{
+		"xn--mller-kva.test": {},
+		"xn--grn-ioa.test":   {ServerName: "grün.test"},
+		"chat.test":          {ServerName: "chat.test"},
+	} {
 		if got := trust.NameFor("müller.test"); got != want {
 			t.Errorf("server_name %q: got %s, want %s", trust.ServerName, got, want)
 		}

@@ -58,13 +58,19 @@ func (l *loader) checkPublic() {
 	if p.Title == "" {
 		p.Title = l.cfg.Web.Title
 	}
-	r := &Report{faults: &l.faults, origins: l.origins, path: "public", where: "default"}
+	r := &Report{
+		faults:  &l.faults,
+		origins: l.origins,
+		path:    "public",
+		where:   "default",
+	}
 	if fault := checkText(p.Title, maxTitle); fault != "" {
 		r.Faultf("title", "%s", fault)
 	}
 	if p.ListenAddress == "" {
 		if len(p.Services) > 0 {
-			r.Faultf("listen_address", "is not set, so nobody sees public.services; write an address such as 127.0.0.1:9657, or remove public")
+			r.Faultf("listen_address",
+				"is not set, so nobody sees public.services; write an address such as 127.0.0.1:9657, or remove public")
 		}
 		return
 	}
@@ -92,7 +98,12 @@ func (l *loader) checkPublic() {
 	}
 	for i := range p.Announcements {
 		a, path := &p.Announcements[i], fmt.Sprintf("public.announcements[%d]", i)
-		r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+		r := &Report{
+			faults:  &l.faults,
+			origins: l.origins,
+			path:    path,
+			where:   l.origins[path],
+		}
 		if fault := checkText(a.Text, maxAnnouncement); fault != "" {
 			r.Faultf("text", "%s", fault)
 		}
@@ -117,7 +128,12 @@ func parseNetwork(text string) (netip.Prefix, error) {
 
 func (l *loader) checkPublicService(i int, names map[string]bool) {
 	s, path := &l.cfg.Public.Services[i], fmt.Sprintf("public.services[%d]", i)
-	r := &Report{faults: &l.faults, origins: l.origins, path: path, where: l.origins[path]}
+	r := &Report{
+		faults:  &l.faults,
+		origins: l.origins,
+		path:    path,
+		where:   l.origins[path],
+	}
 	if fault := checkText(s.Name, maxTitle); fault != "" {
 		r.Faultf("name", "%s", fault)
 	} else if names[s.Name] {

@@ -6,7 +6,8 @@ import (
 )
 
 func TestPublicPageIsChecked(t *testing.T) {
-	const good = "targets: [{kind: docs_search, url: \"http://127.0.0.1:1/\"}]\npublic:\n  listen_address: 127.0.0.1:9657\n  services: [{name: Docs, targets: [docs_search]}]\n"
+	const good = "targets: [{kind: docs_search, url: \"http://127.0.0.1:1/\"}]\npublic:\n  listen_address: 127.0.0.1:9657\n" +
+		"  services: [{name: Docs, targets: [docs_search]}]\n"
 	cfg, err := load(t, good, nil)
 	if err != nil || cfg.Public.Title != "chat stack" {
 		t.Fatalf("%v, title %q", err, cfg.Public.Title)
@@ -19,10 +20,26 @@ func TestPublicPageIsChecked(t *testing.T) {
 		{"name: Docs", "name: \"a\\nb\"", "public.services[0].name: has control characters"},
 		{"targets: [docs_search]}", "targets: []}", "public.services[0].targets: is empty"},
 		{"[docs_search]}", "[docs]}", `public.services[0].targets: has "docs", but there is no such target`},
-		{"}]\n", "}, {name: Docs, targets: [docs_search]}]\n", `public.services[1].name: is "Docs", already used by another public service`},
-		{"  services:", "  announcements: [{text: x, from: 2026-01-02T00:00:00Z}]\n  services:", "public.announcements[0].until: or from is missing"},
-		{"  services:", "  announcements: [{text: \"\", from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]\n  services:", "public.announcements[0].until: is not after from"},
-		{"  services:", "  trusted_proxies: [proxy]\n  services:", `public.trusted_proxies: has "proxy", must be an address or a network such as 10.0.0.0/8`},
+		{
+			"}]\n",
+			"}, {name: Docs, targets: [docs_search]}]\n",
+			`public.services[1].name: is "Docs", already used by another public service`,
+		},
+		{
+			"  services:",
+			"  announcements: [{text: x, from: 2026-01-02T00:00:00Z}]\n  services:",
+			"public.announcements[0].until: or from is missing",
+		},
+		{
+			"  services:",
+			"  announcements: [{text: \"\", from: 2026-01-02T00:00:00Z, until: 2026-01-01T00:00:00Z}]\n  services:",
+			"public.announcements[0].until: is not after from",
+		},
+		{
+			"  services:",
+			"  trusted_proxies: [proxy]\n  services:",
+			`public.trusted_proxies: has "proxy", must be an address or a network such as 10.0.0.0/8`,
+		},
 		{"public:", "web: {title: \"\"}\npublic:", "web.title: is empty"},
 	} {
 		at := strings.LastIndex(good, test.from)

@@ -65,7 +65,8 @@ func (c *clockTimes) Next(t time.Time) time.Time {
 			return next
 		}
 		_, offset := now.Zone()
-		due := latest(next.Add(-time.Duration(offset)*time.Second), now) // not before now: a skipped time of day is due right after the change
+		// not before now: a skipped time of day is due right after the change
+		due := latest(next.Add(-time.Duration(offset)*time.Second), now)
 		if changes.IsZero() || due.Before(changes) {
 			return due.In(t.Location())
 		}

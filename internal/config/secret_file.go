@@ -87,8 +87,8 @@ func unusable(path string, s Secret) error {
 	return nil
 }
 
-// ChangedSecretFiles returns which files of secrets have other secrets now than the configuration, in alphabetical order. The error is about
-// those that cannot be used now.
+// ChangedSecretFiles returns which files of secrets have other secrets now than the configuration, in alphabetical order.
+// The error is about those that cannot be used now.
 func (c *Config) ChangedSecretFiles() (changed []string, err error) {
 	for _, path := range slices.Sorted(maps.Keys(c.secretFiles)) {
 		now, readErr := readSecret(path, path)
@@ -104,7 +104,8 @@ func (c *Config) ChangedSecretFiles() (changed []string, err error) {
 	return changed, err
 }
 
-// WithSecretsOfNow returns the same configuration with what the files of its secrets contain now. A file that cannot be used keeps its secret.
+// WithSecretsOfNow returns the same configuration with what the files of its secrets contain now.
+// A file that cannot be used keeps its secret.
 func (c *Config) WithSecretsOfNow() (*Config, error) {
 	src := c.source
 	src.former = c.secretFiles
@@ -126,7 +127,8 @@ func doubtAbout(s Secret, path string) string {
 	case isQuoted(value), hasTypographicQuotes(value):
 		return "begins and ends with a quote, which counts as part of the secret; unless the secret has them, remove both"
 	case authScheme.MatchString(value):
-		return fmt.Sprintf("begins with %q, which counts as part of the secret; remove it: the exporter adds the scheme itself", authScheme.FindString(value))
+		return fmt.Sprintf("begins with %q, which counts as part of the secret; remove it: the exporter adds the scheme itself",
+			authScheme.FindString(value))
 	case trimmed != value:
 		return "begins or ends with white space, which counts as part of the secret; unless the secret has it, remove it"
 	}

@@ -63,7 +63,8 @@ func (t *Target) check(r *Report) {
 		return
 	}
 	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
-		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then", t.Timeout.Std(), gap)
+		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then",
+			t.Timeout.Std(), gap)
 	}
 }
 
@@ -85,7 +86,8 @@ func (t *Target) checkAddresses(r *Report, host string, each bool) {
 	case t.Addresses != AllAddresses:
 		r.Faultf("addresses", "is %q, must be %s, or empty for the first address that answers", t.Addresses, AllAddresses)
 	case !each || host == "":
-		r.Faultf("addresses", "is set, but only a target of a kind that checks whether a port answers can be probed at each address; remove it")
+		r.Faultf("addresses",
+			"is set, but only a target of a kind that checks whether a port answers can be probed at each address; remove it")
 	}
 }
 
@@ -151,7 +153,9 @@ func (l ExpiryLimits) check(r *Report) {
 	switch {
 	case l == ExpiryLimits{}:
 	case l.Warning.Std() < time.Second || l.Critical.Std() < time.Second:
-		r.Faultf("certificate_expiry", "has warning %s and critical %s, both must be at least 1s; set both, such as {warning: 2d, critical: 1d}", l.Warning.Std(), l.Critical.Std())
+		r.Faultf("certificate_expiry",
+			"has warning %s and critical %s, both must be at least 1s; set both, such as {warning: 2d, critical: 1d}",
+			l.Warning.Std(), l.Critical.Std())
 	case l.Critical > l.Warning:
 		r.Faultf("certificate_expiry.critical", "is %s, must be at most the warning's %s", l.Critical.Std(), l.Warning.Std())
 	}
@@ -160,7 +164,8 @@ func (l ExpiryLimits) check(r *Report) {
 // Check reports errors in the TLS keys.
 func (t *TLS) Check(r *Report) {
 	if t.Fingerprint != "" && t.PinnedSHA256() == nil {
-		r.Faultf("fingerprint", "must be a SHA-256 digest of 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256` prints it")
+		r.Faultf("fingerprint",
+			"must be a SHA-256 digest of 64 hexadecimal digits, as `openssl x509 -noout -fingerprint -sha256` prints it")
 	}
 	if t.InsecureSkipVerify && (t.CAFile != "" || t.Fingerprint != "") {
 		r.Faultf("insecure_skip_verify", "is true, which disables ca_file and fingerprint; keep one of them")
@@ -291,7 +296,8 @@ func isAddressKey(path string) bool {
 	if len(parts) > 1 && slices.Contains([]string{"labels", "headers"}, parts[len(parts)-2]) {
 		return false // keys that people choose
 	}
-	return strings.HasSuffix(key, "url") || strings.HasSuffix(key, "address") || slices.Contains([]string{"host", "domain", "server_name"}, key)
+	return strings.HasSuffix(key, "url") || strings.HasSuffix(key, "address") ||
+		slices.Contains([]string{"host", "domain", "server_name"}, key)
 }
 
 // spaceAround returns what is wrong with an address if there is white space around it, else "".

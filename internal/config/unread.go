@@ -33,7 +33,10 @@ func (l *loader) warnAboutUnusedVariables(read map[string]string) {
 			continue
 		}
 		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
-			l.warnings = append(l.warnings, pathWarning{path: read[meant], fault: Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)}})
+			l.warnings = append(l.warnings, pathWarning{
+				path:  read[meant],
+				fault: Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)},
+			})
 		}
 	}
 }

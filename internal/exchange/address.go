@@ -28,7 +28,8 @@ func CheckAddress(r *config.Report, address, usualPort string) {
 		if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 			rest = rest[:end]
 		}
-		r.Faultf("address", "is %q, must be host:port without a scheme; write %s", address, cmp.Or(WithPort(rest, cmp.Or(usualPort, "PORT")), "host:port"))
+		r.Faultf("address", "is %q, must be host:port without a scheme; write %s",
+			address, cmp.Or(WithPort(rest, cmp.Or(usualPort, "PORT")), "host:port"))
 		return
 	}
 	if usualPort != "" {

@@ -114,12 +114,14 @@ func (w *CertificateWatch) recordFile(r *Record, served []*x509.Certificate) {
 func (w *CertificateWatch) recordUnserved(r *Record, f certificateFile, served []*x509.Certificate, anyLoaded bool) {
 	switch file := fmt.Sprintf("the %s certificate in %s", algorithmOf(f.leaf), f.path); {
 	case w.other.state == otherNone:
-		r.NoteOnce(fmt.Sprintf("the server does not serve %s, only one with %s: let the server load it too, or correct certificate_file", file, algorithmOf(served[0])))
+		r.NoteOnce(fmt.Sprintf("the server does not serve %s, only one with %s: let the server load it too, or correct certificate_file",
+			file, algorithmOf(served[0])))
 		if !anyLoaded {
 			r.Certificate.MatchesFile, r.Certificate.Stale = new(false), validityOf(served[0])
 		}
 	case !anyLoaded:
-		r.NoteOnce(fmt.Sprintf("the server serves a certificate with %s; whether it also serves %s cannot be seen", algorithmOf(served[0]), file))
+		r.NoteOnce(fmt.Sprintf("the server serves a certificate with %s; whether it also serves %s cannot be seen",
+			algorithmOf(served[0]), file))
 	}
 }
 

@@ -39,7 +39,8 @@ func loadableFiles(pattern, name string, served []*x509.Certificate) ([]certific
 		return files, nil
 	}
 	fitting := slices.DeleteFunc(files, func(f certificateFile) bool {
-		return f.leaf.VerifyHostname(name) != nil && !slices.ContainsFunc(served, func(s *x509.Certificate) bool { return s.Equal(f.leaf) || sharesName(f.leaf, s) })
+		return f.leaf.VerifyHostname(name) != nil &&
+			!slices.ContainsFunc(served, func(s *x509.Certificate) bool { return s.Equal(f.leaf) || sharesName(f.leaf, s) })
 	})
 	switch {
 	case len(fitting) > 0:
@@ -140,7 +141,8 @@ func glob(pattern string) ([]string, error) {
 	case err != nil:
 		return nil, failure.Errorf(failure.Internal, "certificate_file %s: %w", pattern, err)
 	case len(paths) > maxCertificateFiles:
-		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: matches %d files, more than %d", pattern, len(paths), maxCertificateFiles).
+		return nil, failure.Errorf(failure.TooLarge, "certificate_file %s: matches %d files, more than %d",
+			pattern, len(paths), maxCertificateFiles).
 			WithHint("match fewer files; leave out archives of old certificates")
 	case len(paths) > 0:
 		return paths, nil

@@ -50,7 +50,10 @@ func TestServedCertificateGoesBeforeANewerOne(t *testing.T) {
 	old := exchangetest.Certificate{Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.FirstDay}.Make(t)
 	renewed := exchangetest.Certificate{Names: []string{"chat.test"}, End: exchangetest.SecondDay}.Make(t)
 	other := exchangetest.Certificate{Names: []string{"chat.test"}, Begins: exchangetest.LongAgo, End: exchangetest.ThirdDay}.Make(t)
-	files := map[*exchangetest.Certified]string{old: exchangetest.Write(t, filepath.Join(dir, "a.pem"), old), renewed: exchangetest.Write(t, filepath.Join(dir, "b.pem"), renewed)}
+	files := map[*exchangetest.Certified]string{
+		old:     exchangetest.Write(t, filepath.Join(dir, "a.pem"), old),
+		renewed: exchangetest.Write(t, filepath.Join(dir, "b.pem"), renewed),
+	}
 	for served, want := range map[*exchangetest.Certified]string{old: files[old], renewed: files[renewed], other: files[renewed]} {
 		shown := []*x509.Certificate{served.Cert}
 		found, err := loadableFiles(filepath.Join(dir, "*.pem"), "chat.test", shown)

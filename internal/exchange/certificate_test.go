@@ -25,15 +25,36 @@ func TestChainEnd(t *testing.T) {
 		chains [][]*x509.Certificate
 		want   time.Time
 	}{
-		"leaf ends first":               {[][]*x509.Certificate{at(exchangetest.FirstDay, exchangetest.SecondDay, exchangetest.ThirdDay)}, exchangetest.FirstDay},
-		"root ends first":               {[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.SecondDay, exchangetest.FirstDay)}, exchangetest.FirstDay},
-		"in between ends first":         {[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.FirstDay, exchangetest.SecondDay)}, exchangetest.FirstDay},
-		"leaf alone":                    {[][]*x509.Certificate{at(exchangetest.SecondDay)}, exchangetest.SecondDay},
-		"shorter chain first":           {[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.FirstDay), at(exchangetest.ThirdDay, exchangetest.SecondDay)}, exchangetest.SecondDay},
-		"shorter chain last":            {[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.SecondDay), at(exchangetest.ThirdDay, exchangetest.FirstDay)}, exchangetest.SecondDay},
-		"not the latest of all":         {[][]*x509.Certificate{at(exchangetest.SecondDay, exchangetest.ThirdDay), at(exchangetest.FirstDay, exchangetest.ThirdDay)}, exchangetest.SecondDay},
-		"three, the best in the middle": {[][]*x509.Certificate{at(exchangetest.SecondDay, exchangetest.FirstDay), at(exchangetest.ThirdDay, exchangetest.ThirdDay), at(exchangetest.ThirdDay, exchangetest.SecondDay)}, exchangetest.ThirdDay},
-		"before 1970":                   {[][]*x509.Certificate{at(time.Unix(-10, 0))}, time.Unix(-10, 0)},
+		"leaf ends first": {
+			[][]*x509.Certificate{at(exchangetest.FirstDay, exchangetest.SecondDay, exchangetest.ThirdDay)},
+			exchangetest.FirstDay,
+		},
+		"root ends first": {
+			[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.SecondDay, exchangetest.FirstDay)},
+			exchangetest.FirstDay,
+		},
+		"in between ends first": {
+			[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.FirstDay, exchangetest.SecondDay)},
+			exchangetest.FirstDay,
+		},
+		"leaf alone": {[][]*x509.Certificate{at(exchangetest.SecondDay)}, exchangetest.SecondDay},
+		"shorter chain first": {
+			[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.FirstDay), at(exchangetest.ThirdDay, exchangetest.SecondDay)},
+			exchangetest.SecondDay,
+		},
+		"shorter chain last": {
+			[][]*x509.Certificate{at(exchangetest.ThirdDay, exchangetest.SecondDay), at(exchangetest.ThirdDay, exchangetest.FirstDay)},
+			exchangetest.SecondDay,
+		},
+		"not the latest of all": {
+			[][]*x509.Certificate{at(exchangetest.SecondDay, exchangetest.ThirdDay), at(exchangetest.FirstDay, exchangetest.ThirdDay)},
+			exchangetest.SecondDay,
+		},
+		"three, the best in the middle": {[][]*x509.Certificate{
+			at(exchangetest.SecondDay, exchangetest.FirstDay), at(exchangetest.ThirdDay, exchangetest.ThirdDay),
+			at(exchangetest.ThirdDay, exchangetest.SecondDay),
+		}, exchangetest.ThirdDay},
+		"before 1970": {[][]*x509.Certificate{at(time.Unix(-10, 0))}, time.Unix(-10, 0)},
 	} {
 		if got := chainEnd(c.chains).Ends; !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)

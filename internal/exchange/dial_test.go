@@ -55,12 +55,42 @@ func TestRouteLeadsToItsHostAlone(t *testing.T) {
 		address         string
 		wantNet, wantTo string
 	}{
-		{Route{}, "chat.test:1", "tcp", "chat.test:1"},
-		{Route{Host: "chat.test", Version: 6}, "chat.test:1", "tcp6", "chat.test:1"},
-		{Route{Host: "chat.test", Version: 4}, "CHAT.test.:1", "tcp4", "CHAT.test.:1"},
-		{Route{Host: "chat.test", Version: 4}, "proxy.test:1", "tcp", "proxy.test:1"},
-		{Route{Host: "müller.test", Address: one}, "xn--mller-kva.test:1", "tcp", "[2001:db8::1]:1"},
-		{Route{Host: "chat.test", Address: one}, "proxy.test:1", "tcp", "proxy.test:1"},
+		{
+			Route{},
+			"chat.test:1",
+			"tcp",
+			"chat.test:1",
+		},
+		{
+			Route{Host: "chat.test", Version: 6},
+			"chat.test:1",
+			"tcp6",
+			"chat.test:1",
+		},
+		{
+			Route{Host: "chat.test", Version: 4},
+			"CHAT.test.:1",
+			"tcp4",
+			"CHAT.test.:1",
+		},
+		{
+			Route{Host: "chat.test", Version: 4},
+			"proxy.test:1",
+			"tcp",
+			"proxy.test:1",
+		},
+		{
+			Route{Host: "müller.test", Address: one},
+			"xn--mller-kva.test:1",
+			"tcp",
+			"[2001:db8::1]:1",
+		},
+		{
+			Route{Host: "chat.test", Address: one},
+			"proxy.test:1",
+			"tcp",
+			"proxy.test:1",
+		},
 	} {
 		if network, to := dialed(t, tt.route, tt.address); network != tt.wantNet || to != tt.wantTo {
 			t.Errorf("%+v: %s: got %s %s, want %s %s", tt.route, tt.address, network, to, tt.wantNet, tt.wantTo)
@@ -85,7 +115,8 @@ func TestNameWithoutTheWantedFamilyIsNoWrongName(t *testing.T) {
 		{"mail.test", 6, "the host name does not resolve: "},
 		{"gone.test", 4, "the host name does not resolve: "},
 	} {
-		_, err := Dial(WithRoute(t.Context(), Route{Host: tt.host, Version: tt.version}), config.Connection{}, "tcp", net.JoinHostPort(tt.host, "1"))
+		_, err := Dial(WithRoute(t.Context(), Route{Host: tt.host, Version: tt.version}), config.Connection{},
+			"tcp", net.JoinHostPort(tt.host, "1"))
 		wantReason(t, err, failure.DNS)
 		if got := failure.HintOf(err); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("IPv%d of %s: %v: hint %q, want %q", tt.version, tt.host, err, got, tt.want)
@@ -94,7 +125,8 @@ func TestNameWithoutTheWantedFamilyIsNoWrongName(t *testing.T) {
 			t.Errorf("look up IPv%d of %s: got %v, want hint %q", tt.version, tt.host, err, tt.want)
 		}
 	}
-	if found, err := LookUp(t.Context(), "four.test", 4); err != nil || !slices.Equal(found, []netip.Addr{netip.MustParseAddr("127.0.0.1")}) {
+	if found, err := LookUp(t.Context(), "four.test", 4); err != nil ||
+		!slices.Equal(found, []netip.Addr{netip.MustParseAddr("127.0.0.1")}) {
 		t.Errorf("got %v, error %v, want the address", found, err)
 	}
 }
@@ -103,7 +135,12 @@ func TestNameWithoutTheWantedFamilyIsNoWrongName(t *testing.T) {
 func TestMachineWithoutIPv6IsTheExporters(t *testing.T) {
 	for _, cause := range []error{syscall.ENETUNREACH, syscall.EADDRNOTAVAIL} {
 		for address, want := range map[string]bool{"2001:db8::1": true, "192.0.2.1": false} {
-			err := &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1}, Err: cause}
+			err := &net.OpError{
+				Op:   "dial",
+				Net:  "tcp",
+				Addr: &net.TCPAddr{IP: net.ParseIP(address), Port: 1},
+				Err:  cause,
+			}
 			if got := failure.HintOf(err); strings.Contains(got, "give it IPv6") != want || failure.ReasonOf(err) != failure.Refused {
 				t.Errorf("%v: reason %s, hint %q, want advice about IPv6: %t", err, failure.ReasonOf(err), got, want)
 			}
@@ -128,12 +165,27 @@ func TestAddressThatCostsUsersSecondsIsNoted(t *testing.T) {
 		events []func(*httptrace.ClientTrace)
 		want   []string
 	}{
-		"the first answers":         {[]func(*httptrace.ClientTrace){start(four), done(four, nil)}, []string{answered}},
-		"the first is silent":       {[]func(*httptrace.ClientTrace){start(six), start(four), done(four, nil), done(six, context.Canceled)}, []string{answered, dead("no answer")}},
-		"the first refuses":         {[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ECONNREFUSED), start(four), done(four, nil)}, []string{answered, dead("connection refused")}},
-		"this machine has no IPv6":  {[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ENETUNREACH), start(four), done(four, nil)}, []string{answered}},
-		"the second comes too late": {[]func(*httptrace.ClientTrace){start(four), start(six), done(four, nil), done(six, context.Canceled)}, []string{answered}},
-		"none answers":              {[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ECONNREFUSED), start(four), done(four, syscall.ECONNREFUSED)}, nil},
+		"the first answers": {[]func(*httptrace.ClientTrace){start(four), done(four, nil)}, []string{answered}},
+		"the first is silent": {
+			[]func(*httptrace.ClientTrace){start(six), start(four), done(four, nil), done(six, context.Canceled)},
+			[]string{answered, dead("no answer")},
+		},
+		"the first refuses": {
+			[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ECONNREFUSED), start(four), done(four, nil)},
+			[]string{answered, dead("connection refused")},
+		},
+		"this machine has no IPv6": {
+			[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ENETUNREACH), start(four), done(four, nil)},
+			[]string{answered},
+		},
+		"the second comes too late": {
+			[]func(*httptrace.ClientTrace){start(four), start(six), done(four, nil), done(six, context.Canceled)},
+			[]string{answered},
+		},
+		"none answers": {
+			[]func(*httptrace.ClientTrace){start(six), done(six, syscall.ECONNREFUSED), start(four), done(four, syscall.ECONNREFUSED)},
+			nil,
+		},
 	} {
 		r := &Record{}
 		ctx, timing := r.Begin(t.Context(), "connect")
@@ -181,17 +233,55 @@ func TestPROXYHeaderNamesBothEnds(t *testing.T) {
 		from, to net.Addr
 		want     string
 	}{
-		{config.ProxyV1, tcp("192.0.2.1:40000"), tcp("198.51.100.2:443"), "PROXY TCP4 192.0.2.1 198.51.100.2 40000 443\r\n"},
-		{config.ProxyV1, tcp("[2001:db8::1]:40000"), tcp("[2001:db8::2]:443"), "PROXY TCP6 2001:db8::1 2001:db8::2 40000 443\r\n"},
-		{config.ProxyV1, tcp("[::ffff:192.0.2.1]:1"), tcp("[::ffff:198.51.100.2]:2"), "PROXY TCP4 192.0.2.1 198.51.100.2 1 2\r\n"},
-		{config.ProxyV1, &net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 1, Zone: "eth0"}, &net.TCPAddr{IP: net.ParseIP("fe80::2"), Port: 2, Zone: "eth0"}, "PROXY TCP6 fe80::1 fe80::2 1 2\r\n"},
-		{config.ProxyV1, &net.UnixAddr{Name: "@"}, &net.UnixAddr{Name: "/run/s"}, "PROXY UNKNOWN\r\n"},
-		{config.ProxyV2, tcp("192.0.2.1:258"), tcp("198.51.100.2:443"), signature + "\x21\x11\x00\x0c\xc0\x00\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb"},
 		{
-			config.ProxyV2, tcp("[2001:db8::1]:258"), tcp("[2001:db8::2]:443"), signature + "\x21\x21\x00\x24" +
+			config.ProxyV1,
+			tcp("192.0.2.1:40000"),
+			tcp("198.51.100.2:443"),
+			"PROXY TCP4 192.0.2.1 198.51.100.2 40000 443\r\n",
+		},
+		{
+			config.ProxyV1,
+			tcp("[2001:db8::1]:40000"),
+			tcp("[2001:db8::2]:443"),
+			"PROXY TCP6 2001:db8::1 2001:db8::2 40000 443\r\n",
+		},
+		{
+			config.ProxyV1,
+			tcp("[::ffff:192.0.2.1]:1"),
+			tcp("[::ffff:198.51.100.2]:2"),
+			"PROXY TCP4 192.0.2.1 198.51.100.2 1 2\r\n",
+		},
+		{
+			config.ProxyV1,
+			&net.TCPAddr{IP: net.ParseIP("fe80::1"), Port: 1, Zone: "eth0"},
+			&net.TCPAddr{IP: net.ParseIP("fe80::2"), Port: 2, Zone: "eth0"},
+			"PROXY TCP6 fe80::1 fe80::2 1 2\r\n",
+		},
+		{
+			config.ProxyV1,
+			&net.UnixAddr{Name: "@"},
+			&net.UnixAddr{Name: "/run/s"},
+			"PROXY UNKNOWN\r\n",
+		},
+		{
+			config.ProxyV2,
+			tcp("192.0.2.1:258"),
+			tcp("198.51.100.2:443"),
+			signature + "\x21\x11\x00\x0c\xc0\x00\x02\x01\xc6\x33\x64\x02\x01\x02\x01\xbb",
+		},
+		{
+			config.ProxyV2,
+			tcp("[2001:db8::1]:258"),
+			tcp("[2001:db8::2]:443"),
+			signature + "\x21\x21\x00\x24" +
 				"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x01\x02\x01\xbb",
 		},
-		{config.ProxyV2, &net.UnixAddr{Name: "@"}, &net.UnixAddr{Name: "/run/s"}, signature + "\x20\x00\x00\x00"},
+		{
+			config.ProxyV2,
+			&net.UnixAddr{Name: "@"},
+			&net.UnixAddr{Name: "/run/s"},
+			signature + "\x20\x00\x00\x00",
+		},
 	} {
 		if got := string(proxyHeader(tt.version, tt.from, tt.to)); got != tt.want {
 			t.Errorf("%s from %s to %s: got %q, want %q", tt.version, tt.from, tt.to, got, tt.want)

@@ -113,10 +113,12 @@ func (h *Heard) explainHandshake(err error) error {
 			WithHint("set address to a TLS port; this is an HTTP port, such as that of a web server or of XMPP over HTTP (5280)")
 	case speaksXMPP:
 		return failure.Errorf(failure.TLS, "the server speaks XMPP, where TLS begins later: %w", err).
-			WithHint("on this port TLS begins with STARTTLS: to log in there, remove direct_tls; to check the port, use kind xmpp_c2s, or starttls: xmpp-client or xmpp-server of kind tls")
+			WithHint("on this port TLS begins with STARTTLS: to log in there, remove direct_tls; to check the port, use kind xmpp_c2s, " +
+				"or starttls: xmpp-client or xmpp-server of kind tls")
 	case speaksIRC:
 		return failure.Errorf(failure.TLS, "the server speaks IRC without TLS (%s): %w", failure.OneLine(line), err).
-			WithHint("set address to the IRC server's TLS port, 6697 by default, or set plain: true to log in without TLS; if this is the TLS port, the server refuses this address before TLS")
+			WithHint("set address to the IRC server's TLS port, 6697 by default, or set plain: true to log in without TLS; " +
+				"if this is the TLS port, the server refuses this address before TLS")
 	default:
 		return err
 	}

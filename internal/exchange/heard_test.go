@@ -87,7 +87,8 @@ func TestWriteThatTakesTooLongFails(t *testing.T) {
 }
 
 func TestLastWordsDecideInEveryProtocol(t *testing.T) {
-	const stream = "<?xml version='1.0'?><stream:stream version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
+	const stream = "<?xml version='1.0'?><stream:stream version='1.0' xmlns='jabber:client' " +
+		"xmlns:stream='http://etherx.jabber.org/streams'>"
 	const ban = "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>"
 	ask := func(method, url string) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -107,17 +108,41 @@ func TestLastWordsDecideInEveryProtocol(t *testing.T) {
 		talk  func(context.Context) error
 		want  failure.Reason
 	}{
-		"IRC refusal on a TLS port":        {ngIRCdRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
-		"without a line end":               {unrealRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
-		"IRC refusal for HTTPS":            {unrealRefusal + "\r\n", ask(http.MethodPost, "https://irc.test:8600/api"), failure.Throttled},
-		"IRC refusal for HTTP":             {ngIRCdRefusal, ask(http.MethodGet, "http://irc.test:8600/api"), failure.Throttled},
-		"stream error before STARTTLS":     {stream + ban, connect(TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test"}), failure.Throttled},
-		"another service on a TLS port":    {"SSH-2.0-OpenSSH_9.2\r\n", connect(TLSServer{Address: "irc.test:6697"}), failure.TLS},
-		"401 before the body is sent":      {"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n", ask(http.MethodPost, "http://web.test/"), failure.Unauthorized},
-		"413 without a length":             {"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\ntoo large", ask(http.MethodPost, "http://web.test/"), failure.HTTPStatus},
-		"429 with less than its length":    {"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\nslow", ask(http.MethodPost, "http://web.test/"), failure.Throttled},
-		"200 with less than its length":    {"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", ask(http.MethodPost, "http://web.test/"), failure.Closed},
-		"403 for a request without a body": {"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", ask(http.MethodGet, "http://web.test/"), failure.Forbidden},
+		"IRC refusal on a TLS port": {ngIRCdRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
+		"without a line end":        {unrealRefusal, connect(TLSServer{Address: "irc.test:6697"}), failure.Throttled},
+		"IRC refusal for HTTPS":     {unrealRefusal + "\r\n", ask(http.MethodPost, "https://irc.test:8600/api"), failure.Throttled},
+		"IRC refusal for HTTP":      {ngIRCdRefusal, ask(http.MethodGet, "http://irc.test:8600/api"), failure.Throttled},
+		"stream error before STARTTLS": {
+			stream + ban,
+			connect(TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test"}),
+			failure.Throttled,
+		},
+		"another service on a TLS port": {"SSH-2.0-OpenSSH_9.2\r\n", connect(TLSServer{Address: "irc.test:6697"}), failure.TLS},
+		"401 before the body is sent": {
+			"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
+			ask(http.MethodPost, "http://web.test/"),
+			failure.Unauthorized,
+		},
+		"413 without a length": {
+			"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\ntoo large",
+			ask(http.MethodPost, "http://web.test/"),
+			failure.HTTPStatus,
+		},
+		"429 with less than its length": {
+			"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\nslow",
+			ask(http.MethodPost, "http://web.test/"),
+			failure.Throttled,
+		},
+		"200 with less than its length": {
+			"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+			ask(http.MethodPost, "http://web.test/"),
+			failure.Closed,
+		},
+		"403 for a request without a body": {
+			"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n",
+			ask(http.MethodGet, "http://web.test/"),
+			failure.Forbidden,
+		},
 	} {
 		for _, broken := range brokenWrites {
 			for _, end := range []error{io.EOF, syscall.ECONNRESET} {
@@ -173,15 +198,60 @@ func TestDeliberateEndOfTLSIsTold(t *testing.T) {
 		says  string
 		other bool // no IRC server is expected there
 	}{
-		"a ban, which only TLS 1.2 shows":        {served(banned + zLined), failure.Throttled, "Z-lined", false},
-		"a ban behind kind tls":                  {served(banned + zLined), failure.Throttled, "Z-lined", true},
-		"an end in another handshake":            {exchangetest.Say(closeNotify), failure.Closed, "handshake", true},
-		"a proxy without its server":             {served(""), failure.Closed, "CAP LS", false},
-		"another end of the session":             {served("ERROR :Closing Link (Server shutdown)\r\n"), failure.Closed, "CAP LS", false},
-		"an end in the handshake":                {exchangetest.Say(closeNotify), failure.Throttled, "on purpose", false},
-		"an end after the server's first record": {exchangetest.Say("\x16\x03\x03\x00\x01\x00" + closeNotify), failure.Throttled, "on purpose", false},
-		"a crash in the handshake":               {exchangetest.Say("\x16\x03\x03"), failure.Closed, "handshake", false},
-		"a refusal of the handshake":             {exchangetest.Say("\x15\x03\x03\x00\x02\x02\x28"), failure.TLS, "handshake", false},
+		"a ban, which only TLS 1.2 shows": {
+			served(banned + zLined),
+			failure.Throttled,
+			"Z-lined",
+			false,
+		},
+		"a ban behind kind tls": {
+			served(banned + zLined),
+			failure.Throttled,
+			"Z-lined",
+			true,
+		},
+		"an end in another handshake": {
+			exchangetest.Say(closeNotify),
+			failure.Closed,
+			"handshake",
+			true,
+		},
+		"a proxy without its server": {
+			served(""),
+			failure.Closed,
+			"CAP LS",
+			false,
+		},
+		"another end of the session": {
+			served("ERROR :Closing Link (Server shutdown)\r\n"),
+			failure.Closed,
+			"CAP LS",
+			false,
+		},
+		"an end in the handshake": {
+			exchangetest.Say(closeNotify),
+			failure.Throttled,
+			"on purpose",
+			false,
+		},
+		"an end after the server's first record": {
+			exchangetest.Say("\x16\x03\x03\x00\x01\x00" + closeNotify),
+			failure.Throttled,
+			"on purpose",
+			false,
+		},
+		"a crash in the handshake": {
+			exchangetest.Say("\x16\x03\x03"),
+			failure.Closed,
+			"handshake",
+			false,
+		},
+		"a refusal of the handshake": {
+			exchangetest.Say("\x15\x03\x03\x00\x02\x02\x28"),
+			failure.TLS,
+			"handshake",
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // ends with the test

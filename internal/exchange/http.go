@@ -76,13 +76,16 @@ func (h *HTTP) Do(ctx context.Context, r *Record, method, rawURL string, header 
 	}
 	a, err := h.converse(timed, r, timing.exchange, watch, method, rawURL, header, body)
 	if secure && h.Settings.ProxyURL == "" && !r.certificateSeen {
-		h.tries.seeOther(ctx, watch, err != nil, false, func(ctx context.Context, c *tls.Config) error { return h.handshakeAgain(ctx, addressOf(rawURL), c) })
+		h.tries.seeOther(ctx, watch, err != nil, false,
+			func(ctx context.Context, c *tls.Config) error { return h.handshakeAgain(ctx, addressOf(rawURL), c) })
 	}
 	timing.End("body", err)
 	return a, err
 }
 
-func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *CertificateWatch, method, rawURL string, header http.Header, body io.Reader) (*Answer, error) {
+func (h *HTTP) converse(
+	ctx context.Context, r *Record, e *Exchange, watch *CertificateWatch, method, rawURL string, header http.Header, body io.Reader,
+) (*Answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, rawURL, body)
 	if err != nil {
 		return nil, fmt.Errorf("make request: %w", err)
@@ -108,7 +111,8 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 	if err != nil {
 		if resp != nil && (errors.Is(err, ErrRedirect) || errors.Is(err, errRedirects)) {
 			r.HTTPStatus, e.Status = resp.StatusCode, resp.StatusCode
-			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
+			return nil, failure.Errorf(failure.HTTPStatus, "%s %s: status %d: %w",
+				method, PrintableURL(rawURL), resp.StatusCode, withoutURL(err)).WithHint(redirectHint(resp))
 		}
 		err = watch.withHint(fmt.Errorf("%s %s: %w", method, PrintableURL(rawURL), seen.Explain(withoutURL(err))))
 		if heard := seen.heard.Load(); heard != nil && h.Settings.ProxyURL == "" && watch.last() == nil {
@@ -127,9 +131,15 @@ func (h *HTTP) converse(ctx context.Context, r *Record, e *Exchange, watch *Cert
 		return nil, fmt.Errorf("%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, seen.wantsTLS())
 	}
 	if isChallenge(resp.Header) {
-		return nil, failure.OfStatus(resp.StatusCode, resp.Header, "%s %s: status %d: %w", method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
+		return nil, failure.OfStatus(resp.StatusCode, resp.Header, "%s %s: status %d: %w",
+			method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
 	}
-	a := &Answer{Host: config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())), Status: resp.StatusCode, Header: resp.Header, Body: content}
+	a := &Answer{
+		Host:   config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
+		Status: resp.StatusCode,
+		Header: resp.Header,
+		Body:   content,
+	}
 	switch {
 	case resp.StatusCode != http.StatusBadRequest:
 	case refusesCertificate.Match(content):
@@ -192,7 +202,8 @@ func (h *HTTP) dialTLS(dial DialFunc, tlsConfig *tls.Config) DialFunc {
 		}
 		conn := tls.Client(raw, tlsConfig)
 		again := func(ctx context.Context) error { return h.handshakeAgain(ctx, address, shortHello(tlsConfig)) }
-		if err := h.tries.handshake(ctx, conn, raw.(*watchedConn).Heard, again); err != nil { //nolint:forcetypeassert // Wire.Watch makes it
+		//nolint:forcetypeassert // Wire.Watch makes it
+		if err := h.tries.handshake(ctx, conn, raw.(*watchedConn).Heard, again); err != nil {
 			raw.Close() //nolint:errcheck,gosec // the error is that of the handshake
 			return nil, err
 		}
@@ -267,8 +278,8 @@ func isChallenge(h http.Header) bool {
 	return h.Get("Cf-Mitigated") == "challenge" || action == "challenge" || action == "captcha"
 }
 
-const challengeHint = "the answer is not from the service, but from a front that lets only browsers pass: exempt the exporter's address from its challenges, " +
-	"or set the url to the service behind it"
+const challengeHint = "the answer is not from the service, but from a front that lets only browsers pass: " +
+	"exempt the exporter's address from its challenges, or set the url to the service behind it"
 
 // readLimited reads r to its end, up to limit bytes. After an error it returns what came before.
 func readLimited(r io.Reader, limit int64) ([]byte, error) {
@@ -278,7 +289,8 @@ func readLimited(r io.Reader, limit int64) ([]byte, error) {
 	}
 	if int64(len(content)) > limit {
 		return nil, failure.Errorf(failure.TooLarge, "more than %d bytes", limit).
-			WithHint("if the answer is meant to be this large, raise limits.body or limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
+			WithHint("if the answer is meant to be this large, raise limits.body or limits.metrics_body in exporter.yaml (or the memory " +
+				"limit, if the startup log says that it is too small)")
 	}
 	return content, nil
 }
@@ -343,7 +355,8 @@ func (a *Answer) Refusal(method, rawURL string) *failure.Error {
 		return failed.WithHint(a.hint)
 	}
 	if a.Status == http.StatusNotFound {
-		return failed.WithHint(cmp.Or(a.HostHint(), "the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
+		return failed.WithHint(cmp.Or(a.HostHint(),
+			"the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
 	}
 	return failed
 }
@@ -356,7 +369,8 @@ func (a *Answer) UnknownHost() bool {
 // HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
 func (a *Answer) HostHint() string {
 	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
-		return fmt.Sprintf("the server answers \"Unknown host\" to the name that HTTP clients ask for: set http_host = %q in its VirtualHost", host)
+		return fmt.Sprintf(
+			"the server answers \"Unknown host\" to the name that HTTP clients ask for: set http_host = %q in its VirtualHost", host)
 	}
 	return ""
 }

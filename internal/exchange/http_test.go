@@ -47,7 +47,8 @@ func TestRedirectKeepsSchemeAndHost(t *testing.T) {
 	for to, follows := range map[string]bool{
 		"https://chat.test/other": true, "http://chat.test/": false, "https://chat.test:8443/": false, "https://other.test/": false,
 		"https://chat.test:443/": true, "https://Chat.TEST/": true, "HTTPS://chat.test./": true, "http://chat.test:443/": false,
-		"https://named.test/": true, "https://Named.test:443/": true, "https://named.test:8443/": false, "https://chat.test.evil.test/": false,
+		"https://named.test/": true, "https://Named.test:443/": true, "https://named.test:8443/": false,
+		"https://chat.test.evil.test/": false,
 	} {
 		first, next := request("https://chat.test/"), request(to)
 		first.Host = "named.test"
@@ -119,11 +120,36 @@ func TestChallengeIsNotTheService(t *testing.T) {
 		status       int
 		want         bool
 	}{
-		{"Cf-Mitigated", "challenge", http.StatusForbidden, true},
-		{"Cf-Mitigated", "challenge", http.StatusServiceUnavailable, true},
-		{"X-Amzn-Waf-Action", "challenge", http.StatusAccepted, true},
-		{"X-Amzn-Waf-Action", "captcha", http.StatusMethodNotAllowed, true},
-		{"Server", "cloudflare", http.StatusForbidden, false}, // the service's own answer
+		{
+			"Cf-Mitigated",
+			"challenge",
+			http.StatusForbidden,
+			true,
+		},
+		{
+			"Cf-Mitigated",
+			"challenge",
+			http.StatusServiceUnavailable,
+			true,
+		},
+		{
+			"X-Amzn-Waf-Action",
+			"challenge",
+			http.StatusAccepted,
+			true,
+		},
+		{
+			"X-Amzn-Waf-Action",
+			"captcha",
+			http.StatusMethodNotAllowed,
+			true,
+		},
+		{
+			"Server",
+			"cloudflare",
+			http.StatusForbidden,
+			false,
+		}, // the service's own answer
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set(tt.field, tt.value)
@@ -133,7 +159,8 @@ func TestChallengeIsNotTheService(t *testing.T) {
 		r, err := visit(t, h, "/")
 		server.Close()
 		if errors.Is(err, ErrChallenge) != tt.want || r.HTTPStatus != tt.status {
-			t.Errorf("%s: %s with status %d: got %v and status %d, want a challenge: %t", tt.field, tt.value, tt.status, err, r.HTTPStatus, tt.want)
+			t.Errorf("%s: %s with status %d: got %v and status %d, want a challenge: %t",
+				tt.field, tt.value, tt.status, err, r.HTTPStatus, tt.want)
 		}
 	}
 }

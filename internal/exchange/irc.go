@@ -118,7 +118,8 @@ func notIRC(first []byte, err error) error {
 		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks HTTP").
 			WithHint(port + "; this is the port of a web server or of the IRC server's RPC (8600)")
 	case speaksXMPP:
-		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks XMPP").WithHint(port + "; this is a port of an XMPP server")
+		return failure.Errorf(failure.Malformed, "await the answer to CAP LS: the server speaks XMPP").
+			WithHint(port + "; this is a port of an XMPP server")
 	default:
 		err = fmt.Errorf("await the answer to CAP LS: %w", err)
 		reason := failure.ReasonOf(err)
@@ -126,6 +127,7 @@ func notIRC(first []byte, err error) error {
 			return err
 		}
 		return failure.Errorf(reason, "%w", err).
-			WithHint("TLS works, but no answer comes: if this is the port of the IRC server's RPC (8600) or of something else, " + port + "; else the server hangs or restarts: read its log")
+			WithHint("TLS works, but no answer comes: if this is the port of the IRC server's RPC (8600) or of something else, " + port +
+				"; else the server hangs or restarts: read its log")
 	}
 }

@@ -40,7 +40,9 @@ const seldom = 55 * time.Second
 
 // seeOther tells the watch of the server's other certificate. After a successful probe it asks for it, if that is due, by a handshake
 // through again. counts says that the server may count connections.
-func (t *secondTries) seeOther(ctx context.Context, w *CertificateWatch, failed, counts bool, again func(context.Context, *tls.Config) error) {
+func (t *secondTries) seeOther(
+	ctx context.Context, w *CertificateWatch, failed, counts bool, again func(context.Context, *tls.Config) error,
+) {
 	peer := w.last()
 	if peer == nil {
 		return
@@ -63,7 +65,9 @@ func (o *otherCertificate) due(served *x509.Certificate) bool {
 	return o.asked.IsZero() || time.Since(o.asked) >= otherEvery || o.beside != nil && served.NotBefore.After(o.beside.NotBefore)
 }
 
-func (o *otherCertificate) ask(ctx context.Context, w *CertificateWatch, served *x509.Certificate, again func(context.Context, *tls.Config) error) {
+func (o *otherCertificate) ask(
+	ctx context.Context, w *CertificateWatch, served *x509.Certificate, again func(context.Context, *tls.Config) error,
+) {
 	o.asked, o.beside = time.Now(), served
 	var seen *config.Peer
 	tlsConfig, err := w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) { seen = &p })

@@ -53,7 +53,12 @@ func certificates(t *testing.T) (ec, rsa *exchangetest.Certified, trust config.T
 	t.Helper()
 	root := exchangetest.Certificate{Name: "root", Authority: true, End: exchangetest.ThirdDay}.Make(t)
 	ec = exchangetest.Certificate{By: root, Names: []string{"chat.test"}, End: exchangetest.FirstDay}.Make(t)
-	rsa = exchangetest.Certificate{By: root, Names: []string{"chat.test"}, RSA: true, End: exchangetest.SecondDay}.Make(t)
+	rsa = exchangetest.Certificate{
+		By:    root,
+		Names: []string{"chat.test"},
+		RSA:   true,
+		End:   exchangetest.SecondDay,
+	}.Make(t)
 	return ec, rsa, config.TLS{CAFile: exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root), ServerName: "chat.test"}
 }
 
@@ -79,17 +84,58 @@ func TestBothCertificatesOfAServerAreSeen(t *testing.T) {
 		other time.Time
 		note  string
 	}{
-		"ECDSA first":          {[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)}, tls.VersionTLS12, exchangetest.FirstDay, exchangetest.SecondDay, "also has an RSA certificate, valid until 2190-02-01 00:00 UTC"},
-		"RSA first":            {[]tls.Certificate{exchangetest.Chain(rsa), exchangetest.Chain(ec)}, tls.VersionTLS12, exchangetest.SecondDay, exchangetest.FirstDay, "also has an ECDSA certificate"},
-		"ECDSA alone":          {[]tls.Certificate{exchangetest.Chain(ec)}, tls.VersionTLS12, exchangetest.FirstDay, time.Time{}, ""},
-		"RSA alone":            {[]tls.Certificate{exchangetest.Chain(rsa)}, tls.VersionTLS12, exchangetest.SecondDay, time.Time{}, ""},
-		"only TLS 1.3":         {[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)}, tls.VersionTLS13, exchangetest.FirstDay, time.Time{}, "only TLS 1.3"},
-		"one that is not good": {[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(foreign)}, tls.VersionTLS12, exchangetest.FirstDay, exchangetest.ThirdDay, "the RSA certificate does not verify: x509: "},
+		"ECDSA first": {
+			[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)},
+			tls.VersionTLS12,
+			exchangetest.FirstDay,
+			exchangetest.SecondDay,
+			"also has an RSA certificate, valid until 2190-02-01 00:00 UTC",
+		},
+		"RSA first": {
+			[]tls.Certificate{exchangetest.Chain(rsa), exchangetest.Chain(ec)},
+			tls.VersionTLS12,
+			exchangetest.SecondDay,
+			exchangetest.FirstDay,
+			"also has an ECDSA certificate",
+		},
+		"ECDSA alone": {
+			[]tls.Certificate{exchangetest.Chain(ec)},
+			tls.VersionTLS12,
+			exchangetest.FirstDay,
+			time.Time{},
+			"",
+		},
+		"RSA alone": {
+			[]tls.Certificate{exchangetest.Chain(rsa)},
+			tls.VersionTLS12,
+			exchangetest.SecondDay,
+			time.Time{},
+			"",
+		},
+		"only TLS 1.3": {
+			[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(rsa)},
+			tls.VersionTLS13,
+			exchangetest.FirstDay,
+			time.Time{},
+			"only TLS 1.3",
+		},
+		"one that is not good": {
+			[]tls.Certificate{exchangetest.Chain(ec), exchangetest.Chain(foreign)},
+			tls.VersionTLS12,
+			exchangetest.FirstDay,
+			exchangetest.ThirdDay,
+			"the RSA certificate does not verify: x509: ",
+		},
 	} {
 		for kind, probe := range map[string]func(*doubly) Record{
 			"tls": func(d *doubly) Record { return d.probe(&TLSServer{Address: "chat.test:5223", Trust: trust}, nil) },
 			"starttls": func(d *doubly) Record {
-				return d.probe(&TLSServer{Address: "chat.test:5222", StartTLS: XMPPClient, Domain: "chat.test", Trust: trust}, nil)
+				return d.probe(&TLSServer{
+					Address:  "chat.test:5222",
+					StartTLS: XMPPClient,
+					Domain:   "chat.test",
+					Trust:    trust,
+				}, nil)
 			},
 			"http": func(d *doubly) Record {
 				return d.probe(nil, &HTTP{Settings: config.HTTP{URL: "https://chat.test/", TLS: trust}, Limit: 100})
@@ -99,7 +145,8 @@ func TestBothCertificatesOfAServerAreSeen(t *testing.T) {
 			r := probe(d)
 			wantOther(t, name+", "+kind, &r, c.other, c.note)
 			if !r.Certificate.Leaf.Ends.Equal(c.leaf) || d.connections != 2 {
-				t.Errorf("%s, %s: leaf until %s after %d connections, want until %s after 2", name, kind, r.Certificate.Leaf.Ends, d.connections, c.leaf)
+				t.Errorf("%s, %s: leaf until %s after %d connections, want until %s after 2",
+					name, kind, r.Certificate.Leaf.Ends, d.connections, c.leaf)
 			}
 		}
 	}
@@ -122,7 +169,8 @@ func TestOtherCertificateIsAskedForHourly(t *testing.T) {
 			time.Sleep(wait)
 			r := d.probe(s, nil)
 			if !r.Certificate.Other.Ends.Equal(end) || d.connections != connections {
-				t.Errorf("%s: the other until %s, %d connections; want until %s, %d", what, r.Certificate.Other.Ends, d.connections, end, connections)
+				t.Errorf("%s: the other until %s, %d connections; want until %s, %d",
+					what, r.Certificate.Other.Ends, d.connections, end, connections)
 			}
 		}
 		step("at start", 0, 2, exchangetest.SecondDay)
@@ -163,7 +211,8 @@ func TestFileOfAnyServedCertificateMatches(t *testing.T) {
 		c.Names = []string{"chat.test"}
 		return exchangetest.Write(t, filepath.Join(dir, name), c.Make(t))
 	}
-	ecFile, rsaFile := exchangetest.Write(t, filepath.Join(dir, "both", "ec.pem"), ec), exchangetest.Write(t, filepath.Join(dir, "both", "rsa.pem"), rsa)
+	ecFile, rsaFile := exchangetest.Write(t, filepath.Join(dir, "both", "ec.pem"), ec),
+		exchangetest.Write(t, filepath.Join(dir, "both", "rsa.pem"), rsa)
 	newRSA := write("new-rsa.pem", exchangetest.Certificate{RSA: true, End: exchangetest.ThirdDay})
 	newEC := write("new-ec.pem", exchangetest.Certificate{End: exchangetest.ThirdDay})
 	exchangetest.Write(t, filepath.Join(dir, "renewed", "ec.pem"), ec)
@@ -179,21 +228,141 @@ func TestFileOfAnyServedCertificateMatches(t *testing.T) {
 		end     time.Time
 		note    string
 	}{
-		"the usual one":                   {both, 0, ecFile, yes, time.Time{}, exchangetest.FirstDay, "also has"},
-		"the other one":                   {both, 0, rsaFile, yes, time.Time{}, exchangetest.SecondDay, "also has"},
-		"a glob of both":                  {both, 0, filepath.Join(dir, "both", "*.pem"), yes, time.Time{}, exchangetest.FirstDay, "also has"},
-		"the usual one is renewed":        {both, 0, newEC, no, exchangetest.FirstDay, exchangetest.ThirdDay, "another certificate than the one in " + newEC + ": reload"},
-		"the other one is renewed":        {both, 0, newRSA, no, exchangetest.SecondDay, exchangetest.ThirdDay, "another certificate than the one in " + newRSA + ": reload"},
-		"one of a glob is renewed":        {both, 0, filepath.Join(dir, "renewed", "*.pem"), no, exchangetest.SecondDay, exchangetest.FirstDay, "rsa.pem: reload"},
-		"one that is not served":          {ecOnly, 0, rsaFile, no, exchangetest.FirstDay, exchangetest.SecondDay, "does not serve the RSA certificate in " + rsaFile + ", only one with ECDSA"},
-		"another one that is not":         {rsaOnly, 0, ecFile, no, exchangetest.SecondDay, exchangetest.FirstDay, "does not serve the ECDSA certificate in " + ecFile + ", only one with RSA"},
-		"one of a glob is not":            {ecOnly, 0, filepath.Join(dir, "both", "*.pem"), yes, time.Time{}, exchangetest.FirstDay, "does not serve the RSA certificate"},
-		"one of a glob is not, renewed":   {rsaOnly, 0, filepath.Join(dir, "renewed", "*.pem"), no, exchangetest.SecondDay, exchangetest.ThirdDay, "rsa.pem: reload"},
-		"one that cannot be seen":         {both, tls.VersionTLS13, rsaFile, nil, time.Time{}, exchangetest.SecondDay, "whether it also serves the RSA certificate in " + rsaFile + " cannot be seen"},
-		"one in TLS 1.3":                  {both, tls.VersionTLS13, ecFile, yes, time.Time{}, exchangetest.FirstDay, "only TLS 1.3"},
-		"a glob in TLS 1.3":               {both, tls.VersionTLS13, filepath.Join(dir, "both", "*.pem"), yes, time.Time{}, exchangetest.FirstDay, "only TLS 1.3"},
-		"a renewed one in TLS 1.3":        {both, tls.VersionTLS13, newEC, no, exchangetest.FirstDay, exchangetest.ThirdDay, "reload"},
-		"a renewed other one, in TLS 1.3": {both, tls.VersionTLS13, newRSA, nil, time.Time{}, exchangetest.ThirdDay, "cannot be seen"},
+		"the usual one": {
+			both,
+			0,
+			ecFile,
+			yes,
+			time.Time{},
+			exchangetest.FirstDay,
+			"also has",
+		},
+		"the other one": {
+			both,
+			0,
+			rsaFile,
+			yes,
+			time.Time{},
+			exchangetest.SecondDay,
+			"also has",
+		},
+		"a glob of both": {
+			both,
+			0,
+			filepath.Join(dir, "both", "*.pem"),
+			yes,
+			time.Time{},
+			exchangetest.FirstDay,
+			"also has",
+		},
+		"the usual one is renewed": {
+			both,
+			0,
+			newEC,
+			no,
+			exchangetest.FirstDay,
+			exchangetest.ThirdDay,
+			"another certificate than the one in " + newEC + ": reload",
+		},
+		"the other one is renewed": {
+			both,
+			0,
+			newRSA,
+			no,
+			exchangetest.SecondDay,
+			exchangetest.ThirdDay,
+			"another certificate than the one in " + newRSA + ": reload",
+		},
+		"one of a glob is renewed": {
+			both,
+			0,
+			filepath.Join(dir, "renewed", "*.pem"),
+			no,
+			exchangetest.SecondDay,
+			exchangetest.FirstDay,
+			"rsa.pem: reload",
+		},
+		"one that is not served": {
+			ecOnly,
+			0,
+			rsaFile,
+			no,
+			exchangetest.FirstDay,
+			exchangetest.SecondDay,
+			"does not serve the RSA certificate in " + rsaFile + ", only one with ECDSA",
+		},
+		"another one that is not": {
+			rsaOnly,
+			0,
+			ecFile,
+			no,
+			exchangetest.SecondDay,
+			exchangetest.FirstDay,
+			"does not serve the ECDSA certificate in " + ecFile + ", only one with RSA",
+		},
+		"one of a glob is not": {
+			ecOnly,
+			0,
+			filepath.Join(dir, "both", "*.pem"),
+			yes,
+			time.Time{},
+			exchangetest.FirstDay,
+			"does not serve the RSA certificate",
+		},
+		"one of a glob is not, renewed": {
+			rsaOnly,
+			0,
+			filepath.Join(dir, "renewed", "*.pem"),
+			no,
+			exchangetest.SecondDay,
+			exchangetest.ThirdDay,
+			"rsa.pem: reload",
+		},
+		"one that cannot be seen": {
+			both,
+			tls.VersionTLS13,
+			rsaFile,
+			nil,
+			time.Time{},
+			exchangetest.SecondDay,
+			"whether it also serves the RSA certificate in " + rsaFile + " cannot be seen",
+		},
+		"one in TLS 1.3": {
+			both,
+			tls.VersionTLS13,
+			ecFile,
+			yes,
+			time.Time{},
+			exchangetest.FirstDay,
+			"only TLS 1.3",
+		},
+		"a glob in TLS 1.3": {
+			both,
+			tls.VersionTLS13,
+			filepath.Join(dir, "both", "*.pem"),
+			yes,
+			time.Time{},
+			exchangetest.FirstDay,
+			"only TLS 1.3",
+		},
+		"a renewed one in TLS 1.3": {
+			both,
+			tls.VersionTLS13,
+			newEC,
+			no,
+			exchangetest.FirstDay,
+			exchangetest.ThirdDay,
+			"reload",
+		},
+		"a renewed other one, in TLS 1.3": {
+			both,
+			tls.VersionTLS13,
+			newRSA,
+			nil,
+			time.Time{},
+			exchangetest.ThirdDay,
+			"cannot be seen",
+		},
 	} {
 		d := &doubly{min: c.min}
 		for _, s := range c.served {

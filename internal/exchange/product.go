@@ -49,10 +49,12 @@ func (a *Answer) IfFrom(p Product, advice string) string {
 
 // exemptions say how each product exempts an address. TARGETS.md explains them.
 var exemptions = map[Product]string{
-	UnrealIRCd: "UnrealIRCd allows 3 connections of one address in 60 s by default: exempt the exporter's address with except ban { mask IP; type { connect-flood; } } (it needs the type)",
-	InspIRCd: `InspIRCd's connectban may allow 10 connections of one address in an hour: exempt the exporter's address with <connect allow="IP" parent="main" useconnectban="no">, ` +
-		`and with <exception host="*@IP" reason="exporter"> from bans that are in force`,
-	NgIRCd:  "ngIRCd limits the connections of one address at the same time: raise MaxConnectionsIP in its section [Limits]; it exempts no address",
+	UnrealIRCd: "UnrealIRCd allows 3 connections of one address in 60 s by default: " +
+		"exempt the exporter's address with except ban { mask IP; type { connect-flood; } } (it needs the type)",
+	InspIRCd: `InspIRCd's connectban may allow 10 connections of one address in an hour: exempt the exporter's address with <connect ` +
+		`allow="IP" parent="main" useconnectban="no">, and with <exception host="*@IP" reason="exporter"> from bans that are in force`,
+	NgIRCd: "ngIRCd limits the connections of one address at the same time: raise MaxConnectionsIP in its section [Limits]; " +
+		"it exempts no address",
 	Ergo:    "exempt the exporter's address with server.ip-limits.exempted in Ergo's configuration",
 	Solanum: `exempt the exporter's address with exempt { ip = "IP"; }; in Solanum's configuration`,
 }
@@ -61,7 +63,8 @@ var exemptions = map[Product]string{
 func LimitHint(p Product) string {
 	hint, ok := exemptions[p]
 	if !ok {
-		hint = "the server limits how often one address may connect or fail to log in, or bans it: exempt the exporter's address there; TARGETS.md has the syntax of several servers under Connection limits"
+		hint = "the server limits how often one address may connect or fail to log in, or bans it: exempt the exporter's address there; " +
+			"TARGETS.md has the syntax of several servers under Connection limits"
 	}
 	return hint + ". Check that nothing else behind that address connects, such as a second exporter"
 }
@@ -79,8 +82,9 @@ var ircProducts = []struct {
 }
 
 // inspIRCdNote tells people what connectban does before it bans anybody. The module is optional, so it only may.
-const inspIRCdNote = "the IRC server is InspIRCd, whose module connectban may allow an address 10 connections an hour, and then ban it for " +
-	"6 hours: targets there without a schedule share 6 an hour, so an outage may be noticed only after 10 minutes for each of them. Exempt the exporter's address by <connect ... useconnectban=\"no\">, and set schedule"
+const inspIRCdNote = "the IRC server is InspIRCd, whose module connectban may allow an address 10 connections an hour, " +
+	"and then ban it for 6 hours: targets there without a schedule share 6 an hour, so an outage may be noticed only after 10 minutes " +
+	"for each of them. Exempt the exporter's address by <connect ... useconnectban=\"no\">, and set schedule"
 
 // inspIRCdPerHour is how many connections an hour InspIRCd may allow.
 const inspIRCdPerHour = 10

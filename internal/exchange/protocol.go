@@ -64,7 +64,8 @@ func (p protocol) insteadOfXMPP(err error) error {
 const (
 	xmppPorts     = "set address to the XMPP server's port for STARTTLS: 5222 for clients, 5269 for servers"
 	webPortHint   = xmppPorts + "; this is the port of a web server, such as 5280 or 5281"
-	directTLSHint = xmppPorts + "; on this port TLS begins at once, as on 5223 and 5270: to log in there, set direct_tls: true; to check the port, use kind tls and leave starttls empty"
+	directTLSHint = xmppPorts + "; on this port TLS begins at once, as on 5223 and 5270: to log in there, set direct_tls: true; " +
+		"to check the port, use kind tls and leave starttls empty"
 )
 
 // identify finds out whether the server speaks TLS or HTTP. It opens up to two connections.

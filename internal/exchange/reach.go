@@ -50,7 +50,8 @@ func (r *reach) note(record *Record) {
 		if a.err != nil {
 			why = reasonOfAttempt(a.err)
 		}
-		record.NoteOnce(fmt.Sprintf("the %s address %s does not work (%s): clients that try it first lose time before they reach %s", familyOf(a.address), hostOf(a.address), why, answered))
+		record.NoteOnce(fmt.Sprintf("the %s address %s does not work (%s): clients that try it first lose time before they reach %s",
+			familyOf(a.address), hostOf(a.address), why, answered))
 	}
 }
 

@@ -28,9 +28,11 @@ func (c clientCertificate) refusal() string {
 	case clientMissing:
 		return "the server requires a client certificate: set cert_file and key_file"
 	case clientForeign:
-		return "the server requires a client certificate, but names no authority that signed the one in cert_file: change cert_file and key_file to one that it accepts"
+		return "the server requires a client certificate, but names no authority that signed the one in cert_file: " +
+			"change cert_file and key_file to one that it accepts"
 	case clientSent:
-		return "the server refuses the certificate in cert_file: use one that has not expired and that an authority of the server has signed"
+		return "the server refuses the certificate in cert_file: use one that has not expired and that an authority of the server has " +
+			"signed"
 	case clientUnasked:
 	}
 	return ""
@@ -79,9 +81,11 @@ func (w *CertificateWatch) untrusted(err error) string {
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {
 		if wrong.Certificate != nil && !hasNames(wrong.Certificate) {
-			return "the certificate has its name only as the common name (CN), which clients ignore, so server_name does not help: install a certificate with the name as subject alternative name, or pin this one with fingerprint"
+			return "the certificate has its name only as the common name (CN), which clients ignore, so server_name does not help: " +
+				"install a certificate with the name as subject alternative name, or pin this one with fingerprint"
 		}
-		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, %s server_name to a name that its certificate has; otherwise install the right certificate",
+		return fmt.Sprintf("the certificate is not for %s: if the server is the right one, "+
+			"%s server_name to a name that its certificate has; otherwise install the right certificate",
 			failure.OneLine(wrong.Host), setOrChange(w.Trust.ServerName))
 	}
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
@@ -90,16 +94,20 @@ func (w *CertificateWatch) untrusted(err error) string {
 	if unknown, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		switch {
 		case strings.Contains(unknown.Error(), "insecure algorithm"):
-			return "the certificate or one of its authorities is signed with SHA-1 or MD5, which clients refuse: install a certificate signed with SHA-256, or pin this one with fingerprint"
+			return "the certificate or one of its authorities is signed with SHA-1 or MD5, which clients refuse: " +
+				"install a certificate signed with SHA-256, or pin this one with fingerprint"
 		case unknown.Cert != nil && signsItself(unknown.Cert):
-			return "the certificate or its authority is self-signed and not trusted" + w.besideCAFile() + ": if it is your own, " + setOrChange(w.Trust.CAFile) +
+			return "the certificate or its authority is self-signed and not trusted" + w.besideCAFile() + ": if it is your own, " +
+				setOrChange(w.Trust.CAFile) +
 				" ca_file to it or pin the certificate with fingerprint; if not, another server may be answering"
 		}
-		return "no trusted authority signed the certificate" + w.besideCAFile() + ": let the server send the whole chain (fullchain.pem, not cert.pem), or " +
+		return "no trusted authority signed the certificate" + w.besideCAFile() +
+			": let the server send the whole chain (fullchain.pem, not cert.pem), or " +
 			setOrChange(w.Trust.CAFile) + " ca_file to the authority's certificate"
 	}
 	if failure.HasType[x509.SystemRootsError](err) {
-		return "this machine has no readable certificate authorities: install the package ca-certificates, or set ca_file to the authority's certificate"
+		return "this machine has no readable certificate authorities: install the package ca-certificates, " +
+			"or set ca_file to the authority's certificate"
 	}
 	return ""
 }
@@ -128,7 +136,8 @@ func invalidHint(invalid *x509.CertificateInvalidError) string {
 	case invalid.Reason == x509.Expired && invalid.Cert != nil:
 		return fmt.Sprintf("the certificate expired at %s: renew it, and reload the server", stamp(invalid.Cert.NotAfter))
 	case invalid.Reason == x509.IncompatibleUsage:
-		return "the certificate is not for servers (extended key usage): install one with the usage serverAuth, or pin this one with fingerprint"
+		return "the certificate is not for servers (extended key usage): install one with the usage serverAuth, " +
+			"or pin this one with fingerprint"
 	}
 	return ""
 }
@@ -146,15 +155,18 @@ var handshakeRefusals = []struct {
 }{
 	{
 		regexp.MustCompile(`crypto/rsa: \d+-bit keys are insecure`),
-		"the RSA key of the certificate is too short, and clients refuse it: install a certificate with an RSA key of 2048 bits or more, or an ECDSA key",
+		"the RSA key of the certificate is too short, and clients refuse it: install a certificate with an RSA key of 2048 bits or more, " +
+			"or an ECDSA key",
 	},
 	{
 		regexp.MustCompile(`RSA key larger than \d+ bits`),
-		"the RSA key of the certificate is longer than clients accept: install a certificate with an RSA key of 2048 to 4096 bits, or an ECDSA key",
+		"the RSA key of the certificate is longer than clients accept: install a certificate with an RSA key of 2048 to 4096 bits, " +
+			"or an ECDSA key",
 	},
 	{
 		regexp.MustCompile(`negative serial number`),
-		"the serial number of the certificate is negative, and clients refuse it: install a new certificate; neither ca_file nor fingerprint helps",
+		"the serial number of the certificate is negative, and clients refuse it: install a new certificate; " +
+			"neither ca_file nor fingerprint helps",
 	},
 	{
 		regexp.MustCompile(`failed to parse certificate from server`),
@@ -162,11 +174,13 @@ var handshakeRefusals = []struct {
 	},
 	{
 		regexp.MustCompile(`unsupported type of public key`),
-		"the certificate has a key of a kind that clients do not support: install a certificate with an ECDSA key, or an RSA key of 2048 bits or more",
+		"the certificate has a key of a kind that clients do not support: install a certificate with an ECDSA key, " +
+			"or an RSA key of 2048 bits or more",
 	},
 	{
 		regexp.MustCompile(`invalid signature by the server certificate`),
-		"the server signs with another key than that of its certificate: install a certificate and key that belong together, and reload the server",
+		"the server signs with another key than that of its certificate: install a certificate and key that belong together, " +
+			"and reload the server",
 	},
 	{
 		regexp.MustCompile(`protocol version not supported|unsupported protocol version`),
@@ -174,7 +188,8 @@ var handshakeRefusals = []struct {
 	},
 	{
 		regexp.MustCompile(`unconfigured cipher suite|remote error: tls: insufficient security level`),
-		"the server and the exporter have no cipher in common, since clients refuse old ciphers: enable the ciphers of TLS 1.3, or ECDHE with AES-GCM for TLS 1.2, in the server",
+		"the server and the exporter have no cipher in common, since clients refuse old ciphers: enable the ciphers of TLS 1.3, " +
+			"or ECDHE with AES-GCM for TLS 1.2, in the server",
 	},
 	{
 		regexp.MustCompile(`remote error: tls: handshake failure`),
@@ -183,7 +198,8 @@ var handshakeRefusals = []struct {
 	},
 	{
 		regexp.MustCompile(`remote error: tls: no application protocol`),
-		"the server serves none of the application protocols that the exporter offers: change alpn to one that it serves, or to [] to offer none",
+		"the server serves none of the application protocols that the exporter offers: change alpn to one that it serves, " +
+			"or to [] to offer none",
 	},
 	{
 		regexp.MustCompile(`remote error: tls: unrecognized name`),

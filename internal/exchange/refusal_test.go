@@ -39,7 +39,8 @@ func (bits rsaOf) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
 // issue makes a certificate for irc.test of a template.
 func issue(t *testing.T, by *x509.Certificate, signer crypto.Signer, template *x509.Certificate, key crypto.Signer) tls.Certificate {
 	t.Helper()
-	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(0x4142434445464748), time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	template.SerialNumber, template.NotBefore, template.NotAfter = big.NewInt(0x4142434445464748), time.Now().Add(-time.Hour),
+		time.Now().Add(time.Hour)
 	der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), signer)
 	if err != nil {
 		t.Fatal(err)
@@ -110,15 +111,26 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 	key := exchangetest.Certificate{}.Make(t).Key
 	pool := x509.NewCertPool()
 	pool.AddCert(root.Cert)
-	client, foreign := exchangetest.Certificate{By: root, Name: "client"}.Make(t), exchangetest.Certificate{By: other, Name: "client"}.Make(t)
-	old := exchangetest.Certificate{By: root, Name: "client", Begins: time.Now().Add(-2 * time.Hour), End: time.Now().Add(-time.Hour)}.Make(t)
+	client, foreign := exchangetest.Certificate{By: root, Name: "client"}.Make(t),
+		exchangetest.Certificate{By: other, Name: "client"}.Make(t)
+	old := exchangetest.Certificate{
+		By:     root,
+		Name:   "client",
+		Begins: time.Now().Add(-2 * time.Hour),
+		End:    time.Now().Add(-time.Hour),
+	}.Make(t)
 	shows := func(c tls.Certificate) *tls.Config { return &tls.Config{Certificates: []tls.Certificate{c}} }
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const sha256RSA, sha1RSA = "\x2a\x86\x48\x86\xf7\x0d\x01\x01\x0b", "\x2a\x86\x48\x86\xf7\x0d\x01\x01\x05"
-	authority := &x509.Certificate{Subject: pkix.Name{CommonName: "RSA root"}, BasicConstraintsValid: true, IsCA: true, KeyUsage: x509.KeyUsageCertSign}
+	authority := &x509.Certificate{
+		Subject:               pkix.Name{CommonName: "RSA root"},
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		KeyUsage:              x509.KeyUsageCertSign,
+	}
 	rsaRoot, err := x509.ParseCertificate(issue(t, authority, rsaKey, authority, rsaKey).Certificate[0])
 	if err != nil {
 		t.Fatal(err)
@@ -126,42 +138,102 @@ func TestEachRefusalOfAHandshakeHasItsOwnWords(t *testing.T) {
 	sha1 := issue(t, rsaRoot, rsaKey, named(), key)
 	sha1.Certificate[0] = bytes.ReplaceAll(sha1.Certificate[0], []byte(sha256RSA), []byte(sha1RSA))
 	asks := func(version uint16) *tls.Config {
-		return &tls.Config{Certificates: []tls.Certificate{good}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool, MaxVersion: version}
+		return &tls.Config{
+			Certificates: []tls.Certificate{good},
+			ClientAuth:   tls.RequireAndVerifyClientCert,
+			ClientCAs:    pool,
+			MaxVersion:   version,
+		}
 	}
 	for name, tt := range map[string]struct {
 		server *tls.Config
 		client config.TLS
 		hint   string // "" for success
 	}{
-		"nothing":                     {server: shows(good)},
-		"a common name alone":         {server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{Subject: pkix.Name{CommonName: "irc.test"}}, key)), hint: "common name (CN)"},
-		"another name":                {server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{DNSNames: []string{"mail.test"}}, key)), hint: "change server_name"},
-		"another authority":           {server: shows(exchangetest.Chain(exchangetest.Certificate{By: other, Names: []string{"irc.test"}}.Make(t))), hint: "change ca_file"},
-		"self-signed":                 {server: shows(issue(t, named(), key, named(), key)), hint: "change ca_file"},
-		"only for clients":            {server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{DNSNames: []string{"irc.test"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key)), hint: "serverAuth"},
-		"a short RSA key":             {server: shows(issue(t, root.Cert, root.Key, named(), rsaOf(1016))), hint: "too short"},
-		"a long RSA key":              {server: shows(issue(t, root.Cert, root.Key, named(), rsaOf(8200))), hint: "longer than clients accept"},
-		"a negative serial number":    {server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "ABCDEFGH", "\x81BCDEFGH")), hint: "serial number"},
-		"a malformed certificate":     {server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "irc.test", "irc.\xffest")), hint: "malformed"},
-		"an unknown kind of key":      {server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "\x2a\x86\x48\xce\x3d\x02\x01", "\x2a\x86\x48\xce\x3d\x02\x7f")), hint: "kind that clients do not support"},
-		"signed with SHA-1":           {server: shows(sha1), hint: "SHA-1"},
-		"the key of another":          {server: shows(tls.Certificate{Certificate: good.Certificate, PrivateKey: key}), hint: "belong together"},
-		"an old version":              {server: &tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, hint: "neither TLS 1.2 nor TLS 1.3"},
-		"an old cipher":               {server: &tls.Config{Certificates: []tls.Certificate{good}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}, hint: "no cipher or signature"},
-		"another protocol":            {server: &tls.Config{Certificates: []tls.Certificate{good}, NextProtos: []string{"h3"}}, client: config.TLS{ALPN: []string{"irc"}}, hint: "change alpn"},
-		"a fault of the server":       {server: &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no key") }}, hint: "fails by itself"},
-		"no client certificate, 1.3":  {server: asks(tls.VersionTLS13), hint: "set cert_file and key_file"},
-		"no client certificate, 1.2":  {server: asks(tls.VersionTLS12), hint: "set cert_file and key_file"},
-		"a foreign one, 1.3":          {server: asks(tls.VersionTLS13), client: writePair(t, foreign), hint: "change cert_file"},
-		"a foreign one, 1.2":          {server: asks(tls.VersionTLS12), client: writePair(t, foreign), hint: "change cert_file"},
-		"an expired one, 1.3":         {server: asks(tls.VersionTLS13), client: writePair(t, old), hint: "refuses the certificate in cert_file"},
-		"an expired one, 1.2":         {server: asks(tls.VersionTLS12), client: writePair(t, old), hint: "refuses the certificate in cert_file"},
+		"nothing": {server: shows(good)},
+		"a common name alone": {
+			server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{Subject: pkix.Name{CommonName: "irc.test"}}, key)),
+			hint:   "common name (CN)",
+		},
+		"another name": {
+			server: shows(issue(t, root.Cert, root.Key, &x509.Certificate{DNSNames: []string{"mail.test"}}, key)),
+			hint:   "change server_name",
+		},
+		"another authority": {
+			server: shows(exchangetest.Chain(exchangetest.Certificate{By: other, Names: []string{"irc.test"}}.Make(t))),
+			hint:   "change ca_file",
+		},
+		"self-signed": {server: shows(issue(t, named(), key, named(), key)), hint: "change ca_file"},
+		"only for clients": {
+			server: shows(issue(t, root.Cert, root.Key,
+				&x509.Certificate{DNSNames: []string{"irc.test"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, key)),
+			hint: "serverAuth",
+		},
+		"a short RSA key": {server: shows(issue(t, root.Cert, root.Key, named(), rsaOf(1016))), hint: "too short"},
+		"a long RSA key": {
+			server: shows(issue(t, root.Cert, root.Key, named(), rsaOf(8200))),
+			hint:   "longer than clients accept",
+		},
+		"a negative serial number": {
+			server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "ABCDEFGH", "\x81BCDEFGH")),
+			hint:   "serial number",
+		},
+		"a malformed certificate": {
+			server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "irc.test", "irc.\xffest")),
+			hint:   "malformed",
+		},
+		"an unknown kind of key": {
+			server: shows(with(t, issue(t, root.Cert, root.Key, named(), key), "\x2a\x86\x48\xce\x3d\x02\x01",
+				"\x2a\x86\x48\xce\x3d\x02\x7f")),
+			hint: "kind that clients do not support",
+		},
+		"signed with SHA-1": {server: shows(sha1), hint: "SHA-1"},
+		"the key of another": {
+			server: shows(tls.Certificate{Certificate: good.Certificate, PrivateKey: key}),
+			hint:   "belong together",
+		},
+		"an old version": {
+			server: &tls.Config{Certificates: []tls.Certificate{good}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+			hint:   "neither TLS 1.2 nor TLS 1.3",
+		},
+		"an old cipher": {
+			server: &tls.Config{
+				Certificates: []tls.Certificate{good},
+				MaxVersion:   tls.VersionTLS12,
+				CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA},
+			},
+			hint: "no cipher or signature",
+		},
+		"another protocol": {
+			server: &tls.Config{Certificates: []tls.Certificate{good}, NextProtos: []string{"h3"}},
+			client: config.TLS{ALPN: []string{"irc"}},
+			hint:   "change alpn",
+		},
+		"a fault of the server": {
+			server: &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no key") }},
+			hint:   "fails by itself",
+		},
+		"no client certificate, 1.3": {server: asks(tls.VersionTLS13), hint: "set cert_file and key_file"},
+		"no client certificate, 1.2": {server: asks(tls.VersionTLS12), hint: "set cert_file and key_file"},
+		"a foreign one, 1.3":         {server: asks(tls.VersionTLS13), client: writePair(t, foreign), hint: "change cert_file"},
+		"a foreign one, 1.2":         {server: asks(tls.VersionTLS12), client: writePair(t, foreign), hint: "change cert_file"},
+		"an expired one, 1.3": {
+			server: asks(tls.VersionTLS13),
+			client: writePair(t, old),
+			hint:   "refuses the certificate in cert_file",
+		},
+		"an expired one, 1.2": {
+			server: asks(tls.VersionTLS12),
+			client: writePair(t, old),
+			hint:   "refuses the certificate in cert_file",
+		},
 		"the client certificate, 1.3": {server: asks(tls.VersionTLS13), client: writePair(t, client)},
 		"the client certificate, 1.2": {server: asks(tls.VersionTLS12), client: writePair(t, client)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := servingTLS(t, tt.server)
-			tt.client.CAFile, tt.client.ServerName = exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root, &exchangetest.Certified{Cert: rsaRoot}), "irc.test"
+			tt.client.CAFile, tt.client.ServerName = exchangetest.Write(t, filepath.Join(t.TempDir(), "ca.pem"), root,
+				&exchangetest.Certified{Cert: rsaRoot}), "irc.test"
 			port := &TLSServer{Address: address, IRC: true, Trust: tt.client}
 			web := &HTTP{Settings: config.HTTP{URL: "https://" + address, TLS: tt.client}, Limit: 100}
 			_, webErr := web.Get(t.Context(), &Record{}, nil)

@@ -85,7 +85,9 @@ func (t *secondTries) forget(q question, slow bool) {
 
 // whileSilent calls talk, which speaks over heard. If the server stays silent, or ends the connection without an answer, look may find
 // out why. A finding ends talk, and is returned instead of its error.
-func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard, answered func() bool, talk func() error, look func(context.Context) error) error {
+func (t *secondTries) whileSilent(
+	ctx context.Context, q question, heard *Heard, answered func() bool, talk func() error, look func(context.Context) error,
+) error {
 	result := make(chan error, 1)
 	looking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -120,14 +122,16 @@ func (t *secondTries) whileSilent(ctx context.Context, q question, heard *Heard,
 
 // handshake makes the handshake of conn, which is over heard. A server that does not answer is tried again with a shorter ClientHello.
 func (t *secondTries) handshake(ctx context.Context, conn *tls.Conn, heard *Heard, again func(context.Context) error) error {
-	return t.whileSilent(ctx, whichHello, heard, heard.answeredHello, func() error { return conn.HandshakeContext(ctx) }, func(ctx context.Context) error {
-		if err := again(ctx); err == nil {
-			return failure.Errorf(failure.TLS, "the server answers a ClientHello without X25519MLKEM768, but not one with it").
-				WithHint("current browsers and other clients send X25519MLKEM768, with which a ClientHello needs two packets, so they may not get in: " +
-					"update what is in front of the server, such as a proxy or firewall, or the server's TLS library")
-		}
-		return nil
-	})
+	return t.whileSilent(ctx, whichHello, heard, heard.answeredHello, func() error { return conn.HandshakeContext(ctx) },
+		func(ctx context.Context) error {
+			if err := again(ctx); err == nil {
+				return failure.Errorf(failure.TLS, "the server answers a ClientHello without X25519MLKEM768, but not one with it").
+					WithHint("current browsers and other clients send X25519MLKEM768, with which a ClientHello needs two packets, " +
+						"so they may not get in: update what is in front of the server, such as a proxy or firewall, " +
+						"or the server's TLS library")
+			}
+			return nil
+		})
 }
 
 // shortHello returns a configuration for nothing but a handshake, without X25519MLKEM768.

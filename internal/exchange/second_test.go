@@ -40,7 +40,8 @@ func (f *front) serve(conn net.Conn) {
 	if header[0] == '<' {
 		rest := make([]byte, 4096)
 		conn.Read(rest) //nolint:errcheck,gosec // the header of the client's stream
-		exchangetest.Say("<stream:stream xmlns='jabber:client' xmlns:stream='" + nsStreams + "'><stream:features><starttls xmlns='" + nsStartTLS + "'/></stream:features>")(conn)
+		exchangetest.Say("<stream:stream xmlns='jabber:client' xmlns:stream='" + nsStreams + "'><stream:features><starttls xmlns='" +
+			nsStartTLS + "'/></stream:features>")(conn)
 		conn.Read(rest) //nolint:errcheck,gosec // <starttls/>
 		exchangetest.Say("<proceed xmlns='" + nsStartTLS + "'/>")(conn)
 		if _, err := io.ReadFull(conn, header); err != nil {
@@ -60,7 +61,8 @@ func (f *front) serve(conn net.Conn) {
 		f.long(conn)
 		return
 	}
-	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)}, cmp.Or(f.config, &tls.Config{Certificates: []tls.Certificate{f.shown}}))
+	server := tls.Server(&readAhead{conn, slices.Concat(header, hello)},
+		cmp.Or(f.config, &tls.Config{Certificates: []tls.Certificate{f.shown}}))
 	buf := make([]byte, 512)
 	if n, _ := server.Read(buf); n > 0 && strings.HasPrefix(string(buf), "GET") {
 		io.WriteString(server, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n") //nolint:errcheck // the client may be gone
@@ -94,7 +96,13 @@ func (f *front) probes() map[string]func() error {
 	// The question for another certificate is a connection of its own.
 	asked := func() *secondTries { return &secondTries{other: otherCertificate{asked: time.Now()}} }
 	atOnce := &TLSServer{Address: "xmpp.test:5223", Trust: trust, tries: asked()}
-	stream := &TLSServer{Address: "xmpp.test:5222", StartTLS: XMPPClient, Domain: "xmpp.test", Trust: trust, tries: asked()}
+	stream := &TLSServer{
+		Address:  "xmpp.test:5222",
+		StartTLS: XMPPClient,
+		Domain:   "xmpp.test",
+		Trust:    trust,
+		tries:    asked(),
+	}
 	web := &HTTP{Settings: config.HTTP{URL: "https://web.test/", TLS: trust}, Limit: 100, tries: asked()}
 	within := func(probe func(context.Context) error) func() error {
 		return func() error {
@@ -132,7 +140,8 @@ func TestClientHelloOfTwoPacketsIsTheReason(t *testing.T) {
 					f.connections = 0
 					err := probe()
 					wantReason(t, err, failure.TLS)
-					if err != nil && (!strings.Contains(err.Error(), "not one with it") || !strings.Contains(failure.HintOf(err), "two packets")) {
+					if err != nil &&
+						(!strings.Contains(err.Error(), "not one with it") || !strings.Contains(failure.HintOf(err), "two packets")) {
 						t.Errorf("%s, %s: %v, hint %q", way, kind, err, failure.HintOf(err))
 					}
 					if f.connections != want {
@@ -159,13 +168,19 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 			{long: ended, connections: 2, reason: failure.TLS}, {connections: 1}, {long: ended, connections: 2, reason: failure.TLS},
 		},
 		"a server that ends every connection": {
-			{every: ended, connections: 2, reason: failure.Closed}, {every: ended, connections: 1, reason: failure.Closed}, {connections: 1},
+			{every: ended, connections: 2, reason: failure.Closed},
+			{every: ended, connections: 1, reason: failure.Closed},
+			{connections: 1},
 		},
 		"a server that ends every handshake in order": {
-			{every: inOrder, connections: 2, reason: failure.Closed}, {every: inOrder, connections: 1, reason: failure.Closed}, {connections: 1},
+			{every: inOrder, connections: 2, reason: failure.Closed},
+			{every: inOrder, connections: 1, reason: failure.Closed},
+			{connections: 1},
 		},
 		"a server that hangs": {
-			{every: dropped, connections: 2, reason: failure.Timeout}, {every: dropped, connections: 1, reason: failure.Timeout}, {connections: 1},
+			{every: dropped, connections: 2, reason: failure.Timeout},
+			{every: dropped, connections: 1, reason: failure.Timeout},
+			{connections: 1},
 		},
 		"a slow server": {{delay: 3 * time.Second, connections: 2}, {delay: 3 * time.Second, connections: 1}, {connections: 1}},
 		"a slow server and a front": {
@@ -193,7 +208,8 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 						reason = failure.ReasonOf(err)
 					}
 					if reason != s.reason || f.connections != s.connections {
-						t.Errorf("%s, %s, probe %d: %v, %d connections; want %q, %d", name, kind, i+1, err, f.connections, s.reason, s.connections)
+						t.Errorf("%s, %s, probe %d: %v, %d connections; want %q, %d",
+							name, kind, i+1, err, f.connections, s.reason, s.connections)
 					}
 					time.Sleep(20 * time.Second) // what the front still does has ended
 				}

@@ -60,7 +60,8 @@ func openStream(w io.Writer, content, domain string) error {
 	if err := xml.EscapeText(&to, []byte(domain)); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='%s' xmlns:stream='%s'>", to.Bytes(), content, nsStreams)
+	_, err := fmt.Fprintf(w, "<?xml version='1.0'?><stream:stream to='%s' version='1.0' xml:lang='en' xmlns='%s' xmlns:stream='%s'>",
+		to.Bytes(), content, nsStreams)
 	return err
 }
 
@@ -93,7 +94,8 @@ func negotiateTLS(w io.Writer, in *bufio.Reader, content string) error {
 	}
 	if !offered {
 		return failure.Errorf(failure.TLS, "stream: the server offers no STARTTLS").
-			WithHint("STARTTLS may be off in the XMPP server, or it may have no certificate that it can use for this virtual host: read its log of the last start")
+			WithHint("STARTTLS may be off in the XMPP server, or it may have no certificate that it can use for this virtual host: " +
+				"read its log of the last start")
 	}
 	if _, err := fmt.Fprintf(w, "<starttls xmlns='%s'/>", nsStartTLS); err != nil {
 		return fmt.Errorf("ask for TLS: %w", err)
@@ -124,7 +126,8 @@ func expectXML(in *bufio.Reader) error {
 	case first[0] != '<':
 		// What arrived with the first byte is enough to tell what it is.
 		start, _ := in.Peek(in.Buffered())
-		return protocolOf(start).insteadOfXMPP(failure.Errorf(failure.Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
+		return protocolOf(start).
+			insteadOfXMPP(failure.Errorf(failure.Malformed, "stream: the server does not answer in XML").WithHint(xmppPorts))
 	}
 	return nil
 }
@@ -193,7 +196,8 @@ func serverError(d *xml.Decoder, start *xml.StartElement) error {
 		return failure.Errorf(failure.Throttled, "stream: the server says %s", message).WithHint(LimitHint(""))
 	case condition == "host-unknown", condition == "host-gone":
 		return failure.Errorf(failure.NotFound, "stream: the server says %s", message).
-			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), or the part after the @ of the account, to one that it serves")
+			WithHint("the XMPP server does not serve this virtual host: set domain (XMPP_DOMAIN), " +
+				"or the part after the @ of the account, to one that it serves")
 	case condition == "system-shutdown":
 		return failure.Errorf(failure.Closed, "stream: the server says %s", message)
 	default:

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	serverStart    = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' from='chat.test' version='1.0'>"
+	serverStart = "<?xml version='1.0'?><stream:stream id='1' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' " +
+		"from='chat.test' version='1.0'>"
 	serverFeatures = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
 	serverProceed  = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
 )
@@ -59,13 +60,18 @@ func (s *said) Write(p []byte) (int, error) { return s.told.Write(p) }
 // FuzzXMPPStream negotiates TLS with a made-up server. Nothing that it says before TLS may pass as said in TLS, and only
 // one that offers TLS and goes on with it is believed.
 func FuzzXMPPStream(f *testing.F) {
-	const open = "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='jabber:client' from='chat.test' id='1' version='1.0'>"
+	const open = "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='jabber:client' " +
+		"from='chat.test' id='1' version='1.0'>"
 	const offer = "<stream:features><starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'><required/></starttls></stream:features>"
 	const proceed = "<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
 	for _, seed := range []string{
-		open + offer + proceed, open + offer + proceed + "injected", open + offer + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>",
-		open + "<stream:features/>", open + "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/><text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>no\x00</text></stream:error>",
-		strings.ReplaceAll(open, "jabber:client", "jabber:server") + offer, "\x15\x03\x01\x00\x02\x02\x46", "220 smtp\r\n", "", "<", "<!DOCTYPE x [<!ENTITY y 'z'>]><x>&y;</x>",
+		open + offer + proceed, open + offer + proceed + "injected",
+		open + offer + "<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/></stream:stream>",
+		open + "<stream:features/>",
+		open + "<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/><text " +
+			"xmlns='urn:ietf:params:xml:ns:xmpp-streams'>no\x00</text></stream:error>",
+		strings.ReplaceAll(open, "jabber:client", "jabber:server") + offer, "\x15\x03\x01\x00\x02\x02\x46", "220 smtp\r\n", "", "<",
+		"<!DOCTYPE x [<!ENTITY y 'z'>]><x>&y;</x>",
 		open + strings.Repeat("<a>", 1000), open + "<stream:features>" + strings.Repeat(" ", maxStream),
 	} {
 		f.Add([]byte(seed), false)

@@ -51,7 +51,8 @@ func TestNothingIsHeardAfterTheEnd(t *testing.T) {
 	clientTrace := httptrace.ContextClientTrace(ctx)
 	clientTrace.DNSDone(httptrace.DNSDoneInfo{})
 	timing.End("body", errors.New("broken"))
-	if got, want := phaseNames(r.Exchanges[0].Phases), []string{"dns", "failed"}; !slices.Equal(got, want) || r.Exchanges[0].Err != "broken" {
+	if got, want := phaseNames(r.Exchanges[0].Phases), []string{"dns", "failed"}; !slices.Equal(got, want) ||
+		r.Exchanges[0].Err != "broken" {
 		t.Errorf("phases: got %q and error %q, want %q", got, r.Exchanges[0].Err, want)
 	}
 	clientTrace.GotFirstResponseByte()
@@ -67,13 +68,15 @@ func TestNothingIsHeardAfterTheEnd(t *testing.T) {
 func TestOnlyHarmlessFieldsOfAHeaderAreShown(t *testing.T) {
 	got := maskedHeader(http.Header{
 		"Content-Type": {"text/plain"}, "Content-Length": {"2"}, "Content-Encoding": {"gzip"}, "Date": {"today"}, "Server": {"nginx\x00"},
-		"Transfer-Encoding": {"chunked"}, "Connection": {"close"}, "Api-Version": {"1.41"}, "Docker-Experimental": {"false"}, "Retry-After": {"1"},
-		"Set-Cookie": {"a=1", "b=2"}, "X-User": {"alice"}, "Location": {"/?token=1"}, "Www-Authenticate": {"Basic"},
+		"Transfer-Encoding": {"chunked"}, "Connection": {"close"}, "Api-Version": {"1.41"}, "Docker-Experimental": {"false"},
+		"Retry-After": {"1"},
+		"Set-Cookie":  {"a=1", "b=2"}, "X-User": {"alice"}, "Location": {"/?token=1"}, "Www-Authenticate": {"Basic"},
 	})
 	want := http.Header{
 		"Content-Type": {"text/plain"}, "Content-Length": {"2"}, "Content-Encoding": {"gzip"}, "Date": {"today"}, "Server": {"nginx "},
-		"Transfer-Encoding": {"chunked"}, "Connection": {"close"}, "Api-Version": {"1.41"}, "Docker-Experimental": {"false"}, "Retry-After": {"1"},
-		"Set-Cookie": {"<masked>", "<masked>"}, "X-User": {"<masked>"}, "Location": {"<masked>"}, "Www-Authenticate": {"<masked>"},
+		"Transfer-Encoding": {"chunked"}, "Connection": {"close"}, "Api-Version": {"1.41"}, "Docker-Experimental": {"false"},
+		"Retry-After": {"1"},
+		"Set-Cookie":  {"<masked>", "<masked>"}, "X-User": {"<masked>"}, "Location": {"<masked>"}, "Www-Authenticate": {"<masked>"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("header (-want +got):\n%s", diff)

@@ -117,8 +117,12 @@ func (s *TLSServer) withoutAnswer(heard *Heard, err error) error {
 	if !fits || s.StartTLS != "" || heard.Answered() || failure.HasHint(err) {
 		return err
 	}
-	return &failure.Error{Reason: reason, Err: err, Guess: "the port accepts connections but does not answer in TLS: if TLS does not begin at once there, as on 6667 of IRC and 5222 of XMPP, " +
-		"set the port that begins with TLS; else the server hangs or restarts: read its log"}
+	return &failure.Error{
+		Reason: reason,
+		Err:    err,
+		Guess: "the port accepts connections but does not answer in TLS: if TLS does not begin at once there, " +
+			"as on 6667 of IRC and 5222 of XMPP, set the port that begins with TLS; else the server hangs or restarts: read its log",
+	}
 }
 
 // handshakeAgain makes another connection as far as its handshake.
@@ -145,7 +149,8 @@ func (s *TLSServer) explainEnd(ctx context.Context, tlsConfig *tls.Config, heard
 		old := withoutTrust(tlsConfig)
 		old.MaxVersion = tls.VersionTLS12
 		refused = s.tries.find(ctx, whichRefusal, func(ctx context.Context) (found error) {
-			attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // only a refusal counts
+			//nolint:errcheck // only a refusal counts
+			attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error {
 				found = s.refusalIn(ctx, Hear(conn), old)
 				return nil
 			})
@@ -161,7 +166,8 @@ func (s *TLSServer) endedTLS(heard *Heard) error {
 	if !s.IRC || !heard.closedNotify() {
 		return nil
 	}
-	return failure.Errorf(failure.Throttled, "the server ends the TLS handshake on purpose, as IRC servers do for an address that they ban").WithHint(LimitHint(""))
+	return failure.Errorf(failure.Throttled,
+		"the server ends the TLS handshake on purpose, as IRC servers do for an address that they ban").WithHint(LimitHint(""))
 }
 
 // refusalIn returns the failure of a server that refuses this address in such a handshake or right after it; nil if it says nothing of

@@ -84,9 +84,11 @@ func (w *Wire) Explain(err error) error {
 	case reason == failure.Malformed && w.MetTLS():
 		return w.wantsTLS()
 	case errors.Is(err, http.ErrSchemeMismatch) || answersHTTP.MatchString(plainAnswer(err)):
-		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or set the port that speaks TLS")
+		return failure.Errorf(failure.TLS, "%w", err).
+			WithHint("this port speaks plain HTTP: " + w.toPlain() + ", or set the port that speaks TLS")
 	case plainAnswer(err) != "":
-		return failure.Errorf(failure.TLS, "%w", err).WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
+		return failure.Errorf(failure.TLS, "%w", err).
+			WithHint("this port speaks neither TLS nor HTTP: correct the port in the " + w.where())
 	case (reason == failure.Timeout || reason == failure.Closed) && w.silent():
 		return &failure.Error{Reason: reason, Err: err, Guess: w.otherScheme()}
 	case reason == failure.Malformed && w.ended.Load():
@@ -140,7 +142,8 @@ func (w *Wire) where() string { return cmp.Or(w.AddressKey, "url") }
 
 // wantsTLS is the failure of plain HTTP on a port for TLS.
 func (w *Wire) wantsTLS() *failure.Error {
-	return failure.Errorf(failure.TLS, "the port expects TLS and got plain HTTP").WithHint("this port speaks TLS: write https:// in the " + w.where())
+	return failure.Errorf(failure.TLS, "the port expects TLS and got plain HTTP").
+		WithHint("this port speaks TLS: write https:// in the " + w.where())
 }
 
 // refusesPlain matches the answers of TLS servers to plain HTTP, with status 400: nginx, Go and Docker, Apache, Tomcat.

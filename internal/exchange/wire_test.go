@@ -39,7 +39,8 @@ func exchangeOver(ctx context.Context, t *testing.T, w *Wire, dialer *net.Dialer
 func TestAnswerCutAnywhereIsClosed(t *testing.T) {
 	const whole = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
 	for n := range len(whole) {
-		address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, whole[:n]) }) //nolint:errcheck // the reader tells
+		//nolint:errcheck // the reader tells
+		address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, whole[:n]) })
 		err := exchangeOver(t.Context(), t, &Wire{}, &net.Dialer{}, "http://"+address)
 		if err == nil {
 			t.Errorf("cut to %q: no error", whole[:n])
@@ -47,8 +48,10 @@ func TestAnswerCutAnywhereIsClosed(t *testing.T) {
 			t.Errorf("cut to %q: reason %q, want %q: %v", whole[:n], got, failure.Closed, err)
 		}
 	}
-	address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") }) //nolint:errcheck // the reader tells
-	if err := exchangeOver(t.Context(), t, &Wire{}, &net.Dialer{}, "http://"+address); err == nil || failure.ReasonOf(err) != failure.Malformed {
+	//nolint:errcheck // the reader tells
+	address := exchangetest.RawServer(t, "tcp", func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 200 OK\r\nno field\r\n\r\n") })
+	if err := exchangeOver(t.Context(), t, &Wire{}, &net.Dialer{}, "http://"+address); err == nil ||
+		failure.ReasonOf(err) != failure.Malformed {
 		t.Errorf("a whole header that is none: %v, want %q", err, failure.Malformed)
 	}
 }
@@ -76,9 +79,24 @@ func TestConnectionThatTheClientClosedItselfIsRefusedTLS(t *testing.T) {
 		ended      bool
 		want       failure.Reason
 	}{
-		{"TLS", clientHello, false, failure.TLS},
-		{"TLS, and the server hung up", clientHello, true, failure.Closed},
-		{"no TLS", get, false, failure.Closed},
+		{
+			"TLS",
+			clientHello,
+			false,
+			failure.TLS,
+		},
+		{
+			"TLS, and the server hung up",
+			clientHello,
+			true,
+			failure.Closed,
+		},
+		{
+			"no TLS",
+			get,
+			false,
+			failure.Closed,
+		},
 	} {
 		seen := &Wire{}
 		var server net.Conn
@@ -154,7 +172,8 @@ func TestNothingGoesOnAfterTheReading(t *testing.T) {
 			t.Errorf("%s: %v, want reason %q", url, err, failure.Timeout)
 		}
 	}
-	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction("github.com/chatstack-exporter/chatstack_exporter/internal/exchange.TestNothingGoesOnAfterTheReading.func1")); err != nil {
+	if err := goleak.Find(ignore, goleak.IgnoreAnyFunction(
+		"github.com/chatstack-exporter/chatstack_exporter/internal/exchange.TestNothingGoesOnAfterTheReading.func1")); err != nil {
 		t.Error(err)
 	}
 }

@@ -21,7 +21,14 @@ func lines(name string, n, value int) Family {
 	for i := range n {
 		fmt.Fprintf(&b, "%s{number=\"%d\"} %d\n", name, i, value)
 	}
-	return Family{Name: name, Type: model.MetricTypeGauge, Help: "Help of " + name + ".", Series: n, Text: b.Bytes(), OpenMetrics: b.Bytes()}
+	return Family{
+		Name:        name,
+		Type:        model.MetricTypeGauge,
+		Help:        "Help of " + name + ".",
+		Series:      n,
+		Text:        b.Bytes(),
+		OpenMetrics: b.Bytes(),
+	}
 }
 
 // unpack returns what a scraper reads from a body. A reader that knows nothing of further gzip members must get it all.
@@ -79,7 +86,8 @@ func TestPageIsTheSameInEveryEncoding(t *testing.T) {
 			for _, encoding := range []string{"gzip", "zstd"} {
 				body := page.Negotiate(http.Header{"Accept": {accept}, "Accept-Encoding": {encoding}})
 				if got := unpack(t, encoding, body.Bytes); body.ContentEncoding != encoding || !bytes.Equal(got, want) {
-					t.Errorf("%s, %s: got %d bytes as %q, want the %d bytes of the page", accept, encoding, len(got), body.ContentEncoding, len(want))
+					t.Errorf("%s, %s: got %d bytes as %q, want the %d bytes of the page",
+						accept, encoding, len(got), body.ContentEncoding, len(want))
 				}
 			}
 		}
@@ -117,7 +125,13 @@ func TestFamiliesThatShareANameClash(t *testing.T) {
 		model.MetricTypeSummary:        "x_count x_sum x_created",
 	} {
 		for _, name := range []string{"x", "x_total", "x_created", "x_info", "x_bucket", "x_count", "x_sum", "x_gcount", "x_gsum"} {
-			first := Family{Name: "x", Type: kind, Series: 1, Text: []byte("first 1\n"), OpenMetrics: []byte("first 1\n")}
+			first := Family{
+				Name:        "x",
+				Type:        kind,
+				Series:      1,
+				Text:        []byte("first 1\n"),
+				OpenMetrics: []byte("first 1\n"),
+			}
 			second := lines(name, 1, 1)
 			want := slices.Contains(strings.Fields(names), name) || name == "x" && kind != second.Type
 			for _, order := range [][]Family{{first, second}, {second, first}} {
@@ -126,11 +140,14 @@ func TestFamiliesThatShareANameClash(t *testing.T) {
 					t.Errorf("clashes alone: %v, with the page %v", only, clashes)
 				}
 				text := page.Negotiate(nil).Bytes
-				if got := slices.Equal(clashes, []Clash{{Source: 1, Family: order[1].Name, Series: 1}}); got != want || !got && len(clashes) > 0 {
-					t.Errorf("%s %s before %s %s: clashes %v, want one: %t", order[0].Type, order[0].Name, order[1].Type, order[1].Name, clashes, want)
+				if got := slices.Equal(clashes, []Clash{{Source: 1, Family: order[1].Name, Series: 1}}); got != want ||
+					!got && len(clashes) > 0 {
+					t.Errorf("%s %s before %s %s: clashes %v, want one: %t",
+						order[0].Type, order[0].Name, order[1].Type, order[1].Name, clashes, want)
 				}
 				if !bytes.Contains(text, order[0].Text) || want == bytes.Contains(text, order[1].Text) || want != (page.Series == 1) {
-					t.Errorf("%s and %s: the page of %d series has not the first alone\n%s", order[0].Name, order[1].Name, page.Series, text)
+					t.Errorf("%s and %s: the page of %d series has not the first alone\n%s",
+						order[0].Name, order[1].Name, page.Series, text)
 				}
 			}
 		}

@@ -27,7 +27,13 @@ func FromGathered(gathered []*dto.MetricFamily) ([]Family, error) {
 			return nil, fmt.Errorf("write family %s as text: %w", mf.GetName(), err)
 		}
 		lines := withoutMetadata(text.Bytes())
-		f := Family{Name: mf.GetName(), Type: typeOf(mf), Help: mf.GetHelp(), Text: lines, OpenMetrics: lines}
+		f := Family{
+			Name:        mf.GetName(),
+			Type:        typeOf(mf),
+			Help:        mf.GetHelp(),
+			Text:        lines,
+			OpenMetrics: lines,
+		}
 		if f.Type == model.MetricTypeCounter {
 			base, ok := strings.CutSuffix(f.Name, suffixes[Total])
 			if !ok {

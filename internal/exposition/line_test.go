@@ -27,7 +27,8 @@ func TestLinesReadBackWhatWasWritten(t *testing.T) {
 
 func TestLineThatIsNotWholeIsNoSample(t *testing.T) {
 	for _, line := range []string{
-		"", "\n", " 1", `{a="b"} 1`, "a", "a ", `a{b} 1`, `a{ 1`, `a{b 1`, `a{b=c} 1`, `a{b="c`, `a{b="c\"`, `a{b="c"`, `a{b="c",`, `a{b="c"}`, `a{b="c"} `, `a{} `, "a many", "a{b=\"\\\x00\"} 1",
+		"", "\n", " 1", `{a="b"} 1`, "a", "a ", `a{b} 1`, `a{ 1`, `a{b 1`, `a{b=c} 1`, `a{b="c`, `a{b="c\"`, `a{b="c"`, `a{b="c",`,
+		`a{b="c"}`, `a{b="c"} `, `a{} `, "a many", "a{b=\"\\\x00\"} 1",
 	} {
 		for s := range Lines([]byte(line)) {
 			t.Errorf("%q passes for the sample %+v", line, s)
@@ -61,7 +62,8 @@ func TestValuesReadBackAsTheSame(t *testing.T) {
 		{0.10, "0.1", "0.1"},
 		{math.Copysign(0, -1), "0", "-0"},
 	} {
-		if text, plain := string(AppendValue(nil, tt.value)), string(AppendPlainValue(nil, tt.value)); text != tt.text || plain != tt.plain {
+		if text, plain := string(AppendValue(nil, tt.value)), string(AppendPlainValue(nil, tt.value)); text != tt.text ||
+			plain != tt.plain {
 			t.Errorf("%g: got %s and %s, want %s and %s", tt.value, text, plain, tt.text, tt.plain)
 		}
 	}

@@ -23,7 +23,8 @@ import (
 func gathered(t *testing.T) []Family {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "plants_total", Help: "Plants \"planted\"\nso far, \\o/."}, []string{"kind"})
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "plants_total", Help: "Plants \"planted\"\nso far, \\o/."},
+		[]string{"kind"})
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "soil_temperature_seconds", Help: "A unit."})
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "growth_bytes", Help: "Growth.", Buckets: []float64{1, 2}})
 	summary := prometheus.NewSummary(prometheus.SummaryOpts{Name: "rain", Help: "Rain.", Objectives: map[float64]float64{0.5: 0.1}})
@@ -108,28 +109,110 @@ func TestNegotiation(t *testing.T) {
 		"application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;q=0.4," +
 		"text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,/;q=0.1"
 	for name, c := range map[string]struct{ accept, encoding, wantType, wantEncoding string }{
-		"nothing":             {"", "", "text/plain; version=0.0.4; charset=utf-8", ""},
-		"a browser":           {"text/html,application/xhtml+xml,*/*;q=0.8", "gzip, deflate, br", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
-		"prometheus 2":        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", "gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "gzip"},
-		"prometheus 3":        {prom3, "gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "gzip"},
-		"protobuf only":       {"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "", "text/plain; version=0.0.4; charset=utf-8", ""},
-		"old openmetrics":     {"application/openmetrics-text;version=0.0.1", "", "application/openmetrics-text; version=0.0.1; charset=utf-8", ""},
-		"text preferred":      {"application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9", "", "text/plain; version=0.0.4; charset=utf-8", ""},
-		"prometheus, zstd":    {prom3, "zstd,gzip", "application/openmetrics-text; version=1.0.0; charset=utf-8", "zstd"},
-		"today's browser":     {"text/html,*/*;q=0.8", "gzip, deflate, br, zstd", "text/plain; version=0.0.4; charset=utf-8", "zstd"},
-		"gzip before zstd":    {"", "zstd;q=0.5, gzip", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
-		"zstd refused":        {"", "zstd;q=0, *", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
-		"zstd by other names": {"", "dcz-zstd, x-zstd, *", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
-		"gzip refused":        {"", "gzip;q=0, *", "text/plain; version=0.0.4; charset=utf-8", ""},
-		"refused oddly":       {"", "gzip; level=1 ;Q = 0", "text/plain; version=0.0.4; charset=utf-8", ""},
-		"everything but":      {"", "identity;q=0.5, *;q=0.1", "text/plain; version=0.0.4; charset=utf-8", "gzip"},
-		"weight is no weight": {"", "gzip;q=much", "text/plain; version=0.0.4; charset=utf-8", ""},
+		"nothing": {
+			"",
+			"",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
+		"a browser": {
+			"text/html,application/xhtml+xml,*/*;q=0.8",
+			"gzip, deflate, br",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"gzip",
+		},
+		"prometheus 2": {
+			"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+			"gzip",
+			"application/openmetrics-text; version=1.0.0; charset=utf-8",
+			"gzip",
+		},
+		"prometheus 3": {
+			prom3,
+			"gzip",
+			"application/openmetrics-text; version=1.0.0; charset=utf-8",
+			"gzip",
+		},
+		"protobuf only": {
+			"application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
+			"",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
+		"old openmetrics": {
+			"application/openmetrics-text;version=0.0.1",
+			"",
+			"application/openmetrics-text; version=0.0.1; charset=utf-8",
+			"",
+		},
+		"text preferred": {
+			"application/openmetrics-text;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.9",
+			"",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
+		"prometheus, zstd": {
+			prom3,
+			"zstd,gzip",
+			"application/openmetrics-text; version=1.0.0; charset=utf-8",
+			"zstd",
+		},
+		"today's browser": {
+			"text/html,*/*;q=0.8",
+			"gzip, deflate, br, zstd",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"zstd",
+		},
+		"gzip before zstd": {
+			"",
+			"zstd;q=0.5, gzip",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"gzip",
+		},
+		"zstd refused": {
+			"",
+			"zstd;q=0, *",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"gzip",
+		},
+		"zstd by other names": {
+			"",
+			"dcz-zstd, x-zstd, *",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"gzip",
+		},
+		"gzip refused": {
+			"",
+			"gzip;q=0, *",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
+		"refused oddly": {
+			"",
+			"gzip; level=1 ;Q = 0",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
+		"everything but": {
+			"",
+			"identity;q=0.5, *;q=0.1",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"gzip",
+		},
+		"weight is no weight": {
+			"",
+			"gzip;q=much",
+			"text/plain; version=0.0.4; charset=utf-8",
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := http.Header{"Accept": {c.accept}, "Accept-Encoding": {c.encoding}}
 			got := p.Negotiate(h)
-			if again := p.Negotiate(h); again.ContentType != got.ContentType || again.ContentEncoding != got.ContentEncoding || !bytes.Equal(again.Bytes, got.Bytes) {
-				t.Errorf("asked again: got %q, %q; want %q, %q", again.ContentType, again.ContentEncoding, got.ContentType, got.ContentEncoding)
+			if again := p.Negotiate(h); again.ContentType != got.ContentType || again.ContentEncoding != got.ContentEncoding ||
+				!bytes.Equal(again.Bytes, got.Bytes) {
+				t.Errorf("asked again: got %q, %q; want %q, %q",
+					again.ContentType, again.ContentEncoding, got.ContentType, got.ContentEncoding)
 			}
 			if got.ContentType != c.wantType || got.ContentEncoding != c.wantEncoding {
 				t.Errorf("got %q, %q; want %q, %q", got.ContentType, got.ContentEncoding, c.wantType, c.wantEncoding)
@@ -171,8 +254,22 @@ func TestRequestsAreRememberedWithinBounds(t *testing.T) {
 }
 
 func TestFamiliesOfOneNameBecomeOne(t *testing.T) {
-	own := Family{Name: "up", Type: model.MetricTypeGauge, Help: "First.", Series: 1, Text: []byte("up{a=\"1\"} 1\n"), OpenMetrics: []byte("up{a=\"1\"} 1\n")}
-	other := Family{Name: "up", Type: model.MetricTypeGauge, Help: "Second.", Series: 1, Text: []byte("up{a=\"2\"} 1\n"), OpenMetrics: []byte("up{a=\"2\"} 1\n")}
+	own := Family{
+		Name:        "up",
+		Type:        model.MetricTypeGauge,
+		Help:        "First.",
+		Series:      1,
+		Text:        []byte("up{a=\"1\"} 1\n"),
+		OpenMetrics: []byte("up{a=\"1\"} 1\n"),
+	}
+	other := Family{
+		Name:        "up",
+		Type:        model.MetricTypeGauge,
+		Help:        "Second.",
+		Series:      1,
+		Text:        []byte("up{a=\"2\"} 1\n"),
+		OpenMetrics: []byte("up{a=\"2\"} 1\n"),
+	}
 	p := compose(t, []Family{own}, []Family{other})
 	want := "# HELP up First.\n# TYPE up gauge\nup{a=\"1\"} 1\nup{a=\"2\"} 1\n"
 	if got := string(p.Negotiate(http.Header{}).Bytes); got != want {
@@ -195,11 +292,23 @@ func TestCounterWithoutTotalIsAnError(t *testing.T) {
 
 // TestLastLinesAreThoseOfTheirPage adds lines to pages in every encoding: what comes out is the page with those lines before its end.
 func TestLastLinesAreThoseOfTheirPage(t *testing.T) {
-	late := Family{Name: Late, Type: model.MetricTypeGauge, Unit: "seconds", Help: "The time."}
-	foreign := Family{Name: Late, Type: model.MetricTypeGauge, Series: 1, Text: []byte(Late + "{target=\"b\"} 1\n"), OpenMetrics: []byte(Late + "{target=\"b\"} 1\n")}
+	late := Family{
+		Name: Late,
+		Type: model.MetricTypeGauge,
+		Unit: "seconds",
+		Help: "The time.",
+	}
+	foreign := Family{
+		Name:        Late,
+		Type:        model.MetricTypeGauge,
+		Series:      1,
+		Text:        []byte(Late + "{target=\"b\"} 1\n"),
+		OpenMetrics: []byte(Late + "{target=\"b\"} 1\n"),
+	}
 	const line = Late + " 1700000000.123\n"
 	for name, p := range map[string]*Page{
-		"alone": compose(t, []Family{late}), "others": compose(t, append(gathered(t), late)), "a foreign one": compose(t, append(gathered(t), late), []Family{foreign}),
+		"alone": compose(t, []Family{late}), "others": compose(t, append(gathered(t), late)),
+		"a foreign one": compose(t, append(gathered(t), late), []Family{foreign}),
 	} {
 		for _, accept := range []string{"", "application/openmetrics-text;version=1.0.0"} {
 			whole := string(p.Negotiate(http.Header{"Accept": {accept}}).Bytes)

@@ -18,7 +18,12 @@ type Sample struct {
 
 // NewSample makes a sample with values of the descriptor's variable labels, in their order. It keeps labels.
 func NewSample(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels ...string) *Sample {
-	return &Sample{desc: desc, kind: kind, value: value, labels: labels}
+	return &Sample{
+		desc:   desc,
+		kind:   kind,
+		value:  value,
+		labels: labels,
+	}
 }
 
 // Desc implements prometheus.Metric.
@@ -50,7 +55,12 @@ func (s *Samples) Add(desc *prometheus.Desc, kind prometheus.ValueType, value fl
 	}
 	from := len(s.labels)
 	s.labels = append(s.labels, labels...)
-	s.all = append(s.all, Sample{desc: desc, kind: kind, value: value, labels: s.labels[from:len(s.labels):len(s.labels)]})
+	s.all = append(s.all, Sample{
+		desc:   desc,
+		kind:   kind,
+		value:  value,
+		labels: s.labels[from:len(s.labels):len(s.labels)],
+	})
 }
 
 // AppendTo appends the samples, which stay as they are when more are added.

@@ -46,7 +46,9 @@ func pick[T any](r *rand.Rand, of []T) T { return of[r.IntN(len(of))] }
 // randomBatch makes samples of which one now and then breaks a rule, unless sound.
 func randomBatch(r *rand.Rand, sound bool, good, bad []*prometheus.Desc) []prometheus.Metric {
 	words := []string{"", "a", "b", "ab", "ä", `\`, `"`, "line\nfeed", "z{}", "0", "1"}
-	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.1, 1e21, 12345678, -2.5e-9, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64}
+	values := []float64{
+		0, math.Copysign(0, -1), 1, -1, 0.1, 1e21, 12345678, -2.5e-9, math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64,
+	}
 	var samples Samples
 	taken := map[string]bool{}
 	for range r.IntN(60) {

@@ -50,11 +50,12 @@ var Reasons = []Reason{
 
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
-	DNS:          unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",
-	Refused:      "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
-	Closed:       "the connection broke before the answer was complete: the service crashed or is restarting",
-	Timeout:      "no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
-	TLS:          "the TLS handshake failed: the certificate has expired, is for another name or is not trusted, or the port does not speak TLS",
+	DNS:     unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",
+	Refused: "nothing listens there: the service is stopped, still starting, or the port or socket path is wrong",
+	Closed:  "the connection broke before the answer was complete: the service crashed or is restarting",
+	Timeout: "no complete answer within the deadline: the service hangs or is overloaded, or a firewall drops packets",
+	TLS: "the TLS handshake failed: the certificate has expired, is for another name or is not trusted, " +
+		"or the port does not speak TLS",
 	Unauthorized: "401, the credentials are missing or wrong",
 	Forbidden:    "403, or no permission for the socket: this address or user is not allowed",
 	NotFound:     "404, the path does not exist, or the module that serves it is not loaded",
@@ -155,7 +156,8 @@ func hintOf(err error, container string) string {
 		return "the exporter is out of file descriptors: raise its limit (ulimit -n, LimitNOFILE=, ulimits: in compose)"
 	}
 	if lacksIPv6(err) {
-		return "the address is an IPv6 one, and the exporter's machine or container has no way there: give it IPv6, or set ip_version: 4 if the name has an IPv4 address too"
+		return "the address is an IPv6 one, and the exporter's machine or container has no way there: give it IPv6, or set ip_version: " +
+			"4 if the name has an IPv4 address too"
 	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		return lookupAdvice(lookup, container)
@@ -188,7 +190,8 @@ func WhereToLook(r Reason, target, container string) string {
 	case r == Panic, r == Internal:
 		return ""
 	case r == DNS && container != "":
-		return "; run docker ps --all --filter name=" + container + "; if the container runs, correct the name in the target's configuration"
+		return "; run docker ps --all --filter name=" + container +
+			"; if the container runs, correct the name in the target's configuration"
 	case r == DNS:
 		return "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"
 	case container != "":
@@ -214,7 +217,8 @@ func ReasonOf(err error) Reason {
 	if isTLS(err) {
 		return TLS
 	}
-	if netErr, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || (ok && netErr.Timeout()) {
+	if netErr, ok := errors.AsType[net.Error](err); errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) ||
+		(ok && netErr.Timeout()) {
 		return Timeout
 	}
 	for _, row := range []struct {

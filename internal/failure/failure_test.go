@@ -51,20 +51,57 @@ func TestPrintableCutsAtWholeCharacters(t *testing.T) {
 }
 
 func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
-	const unknownName = "the host name does not resolve: the name server knows no address for it, so the name is wrong, or the service's container is stopped"
+	const unknownName = "the host name does not resolve: the name server knows no address for it, so the name is wrong, " +
+		"or the service's container is stopped"
 	noSuchHost := &net.DNSError{Err: "no such host", Name: "irc", IsNotFound: true}
 	for _, tt := range []struct {
 		name, container string
 		err             error
 		want            string
 	}{
-		{"a container", "irc-1", syscall.ECONNREFUSED, Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1"},
-		{"no container", "", syscall.ECONNREFUSED, Explain(Refused) + "; read the service's log; the last probes are at /debug/targets/irc"},
-		{"a name of a container", "irc-1", noSuchHost, unknownName + "; run docker ps --all --filter name=irc-1; if the container runs, correct the name in the target's configuration"},
-		{"a name", "", noSuchHost, unknownName + "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration"},
-		{"error of the exporter", "irc-1", Errorf(Internal, "x"), Explain(Internal)},
-		{"panic of the exporter", "irc-1", Errorf(Panic, "x"), Explain(Panic)},
-		{"a hint", "irc-1", Errorf(Refused, "x").WithHint("start it"), "start it"},
+		{
+			"a container",
+			"irc-1",
+			syscall.ECONNREFUSED,
+			Explain(Refused) + "; read the log of its container: docker logs --tail 50 irc-1",
+		},
+		{
+			"no container",
+			"",
+			syscall.ECONNREFUSED,
+			Explain(Refused) + "; read the service's log; the last probes are at /debug/targets/irc",
+		},
+		{
+			"a name of a container",
+			"irc-1",
+			noSuchHost,
+			unknownName +
+				"; run docker ps --all --filter name=irc-1; if the container runs, correct the name in the target's configuration",
+		},
+		{
+			"a name",
+			"",
+			noSuchHost,
+			unknownName + "; resolve the name where the exporter runs (getent hosts NAME), and correct it in the target's configuration",
+		},
+		{
+			"error of the exporter",
+			"irc-1",
+			Errorf(Internal, "x"),
+			Explain(Internal),
+		},
+		{
+			"panic of the exporter",
+			"irc-1",
+			Errorf(Panic, "x"),
+			Explain(Panic),
+		},
+		{
+			"a hint",
+			"irc-1",
+			Errorf(Refused, "x").WithHint("start it"),
+			"start it",
+		},
 	} {
 		if got := AdviceOf(tt.err, "irc", tt.container); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
@@ -131,7 +168,11 @@ func TestAdviceAddsAnotherPossibleCause(t *testing.T) {
 	}{
 		{OrElse(hinted, "or this"), "read its log; or this", ""},
 		{OrElse(io.EOF, "or this"), Explain(Closed) + "; read the log of its container: docker logs --tail 50 chat-1; or this", ""},
-		{OrElse(&Error{Reason: Closed, Guess: "another port", Err: io.EOF}, "or this"), Explain(Closed) + "; read the log of its container: docker logs --tail 50 chat-1; or this", "another port; or this"},
+		{
+			OrElse(&Error{Reason: Closed, Guess: "another port", Err: io.EOF}, "or this"),
+			Explain(Closed) + "; read the log of its container: docker logs --tail 50 chat-1; or this",
+			"another port; or this",
+		},
 		{hinted, "read its log", ""},
 	} {
 		if got, guess := AdviceOf(tt.err, "it", "chat-1"), GuessOf(tt.err); got != tt.want || guess != tt.guess {

@@ -12,7 +12,9 @@ func TestLimitsAddressKnowsTheWordsOfServers(t *testing.T) {
 		"Closing Link: [198.51.100.7] (Too many unknown connections from your IP)",
 		"Closing Link: c[198.51.100.7] (You are not welcome on this server: K-Lined)",
 		"You are banned from this server (k-line)",
-		"Closing link: (unknown@198.51.100.7) [Z-lined: Your IP range has been attempting to connect too many times in too short a duration.]", // InspIRCd
+		// InspIRCd
+		"Closing link: (unknown@198.51.100.7) [Z-lined: Your IP range has been attempting to connect too many times in too short a " +
+			"duration.]",
 		"You're banned!",
 		"Closing link: (unknown@198.51.100.7) [No more connections allowed from your host via this connect class (local)]",
 		"Connection refused, too many connections from your IP address", // ngIRCd
@@ -26,7 +28,9 @@ func TestLimitsAddressKnowsTheWordsOfServers(t *testing.T) {
 		"Your host is trying to (re)connect too fast -- throttled",
 		"Closing Link: a.example.org (AKILLed: drones)", // services
 		"Closing Link: a.example.org (Session limit exceeded)",
-		"Too many (20) failed authentications from this IP address (198.51.100.7). The address will be unblocked at 06:14:03 27.11.2026 UTC", // ejabberd
+		// ejabberd
+		"Too many (20) failed authentications from this IP address (198.51.100.7). The address will be unblocked at 06:14:03 27.11.2026 " +
+			"UTC",
 		"Too many failed login attempts",
 	} {
 		if !LimitsAddress(text) {
@@ -38,8 +42,10 @@ func TestLimitsAddressKnowsTheWordsOfServers(t *testing.T) {
 // What keeps users out as well must page.
 func TestLimitsAddressLeavesFaultsAlone(t *testing.T) {
 	for _, text := range []string{
-		"", "Closing Link: x (Ping timeout)", "Closing link: (x) [Server shutdown]", "Sorry, server is full - try later", "Access denied: Bad password?",
-		"Access denied: server is online but too many users are connected", "resource-constraint", "Too many open files", "Closing Link: x (Excess Flood)",
+		"", "Closing Link: x (Ping timeout)", "Closing link: (x) [Server shutdown]", "Sorry, server is full - try later",
+		"Access denied: Bad password?",
+		"Access denied: server is online but too many users are connected", "resource-constraint", "Too many open files",
+		"Closing Link: x (Excess Flood)",
 		"Registration timed out", "the link is online", "unthrottledness", "Use of STARTTLS required",
 		"Your account is banned", "Nickname banned", "Sorry, too many clients already",
 	} {
@@ -54,15 +60,60 @@ func TestStreamErrorsLimitTheAddress(t *testing.T) {
 		condition, text string
 		loggedIn, want  bool
 	}{
-		{"policy-violation", "Too many (20) failed authentications from this IP address (::1)", false, true},
-		{"policy-violation", "", false, true},
-		{"policy-violation", "Use of STARTTLS required", false, false},
-		{"policy-violation", "Encrypted connections only", false, false},
-		{"policy-violation", "XML stanza is too big", true, false},
-		{"policy-violation", "Too many connections", true, true},
-		{"resource-constraint", "Too many connections", false, false},
-		{"resource-constraint", "", true, false},
-		{"system-shutdown", "", false, false},
+		{
+			"policy-violation",
+			"Too many (20) failed authentications from this IP address (::1)",
+			false,
+			true,
+		},
+		{
+			"policy-violation",
+			"",
+			false,
+			true,
+		},
+		{
+			"policy-violation",
+			"Use of STARTTLS required",
+			false,
+			false,
+		},
+		{
+			"policy-violation",
+			"Encrypted connections only",
+			false,
+			false,
+		},
+		{
+			"policy-violation",
+			"XML stanza is too big",
+			true,
+			false,
+		},
+		{
+			"policy-violation",
+			"Too many connections",
+			true,
+			true,
+		},
+		{
+			"resource-constraint",
+			"Too many connections",
+			false,
+			false,
+		},
+		{
+			"resource-constraint",
+			"",
+			true,
+			false,
+		},
+		{
+			"system-shutdown",
+			"",
+			false,
+			false,
+		},
 	} {
 		if got := LimitsStream(tt.condition, tt.text, tt.loggedIn); got != tt.want {
 			t.Errorf("%s %q, logged in %v: got %v, want %v", tt.condition, tt.text, tt.loggedIn, got, tt.want)

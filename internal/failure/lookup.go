@@ -13,11 +13,14 @@ import (
 func lookupAdvice(e *net.DNSError, container string) string {
 	switch {
 	case e.IsNotFound:
-		return unresolved + ": the name server knows no address for it, so the name is wrong, or the service's container is stopped" + WhereToLook(DNS, "", container)
+		return unresolved + ": the name server knows no address for it, so the name is wrong, or the service's container is stopped" +
+			WhereToLook(DNS, "", container)
 	case isUnanswered(e):
-		return "the name server does not answer: check the network of the exporter or of its container, and the name server in its /etc/resolv.conf"
+		return "the name server does not answer: check the network of the exporter or of its container, " +
+			"and the name server in its /etc/resolv.conf"
 	case container != "": // Docker's name server answers so for a stopped container, if no other name server knows the name
-		return failingServer + "it is broken, or the container is stopped; run docker ps --all --filter name=" + container + ", and read the name server's log"
+		return failingServer + "it is broken, or the container is stopped; run docker ps --all --filter name=" + container +
+			", and read the name server's log"
 	default:
 		return failingServer + "it is broken, or a server that it asks is; read its log"
 	}
@@ -28,7 +31,8 @@ const (
 	failingServer = "the name server answers with an error such as SERVFAIL: "
 )
 
-// isUnanswered reports whether no answer came before the lookup was given up. The net package tells an answer with an error only by its text.
+// isUnanswered reports whether no answer came before the lookup was given up.
+// The net package tells an answer with an error only by its text.
 func isUnanswered(e *net.DNSError) bool {
 	return e.IsTimeout || errors.Is(e, context.Canceled) || e.IsTemporary && e.Err != "server misbehaving"
 }

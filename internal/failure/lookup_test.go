@@ -10,14 +10,18 @@ import (
 
 // TestAdviceSaysHowALookupFailed has the errors as package net returns them, within those of a dial.
 func TestAdviceSaysHowALookupFailed(t *testing.T) {
-	const unanswered, failing, unknown = "the name server does not answer: ", "the name server answers with an error such as SERVFAIL: ", "the host name does not resolve: "
+	const unanswered, failing, unknown = "the name server does not answer: ", "the name server answers with an error such as SERVFAIL: ",
+		"the host name does not resolve: "
 	for name, tt := range map[string]struct {
 		err  net.DNSError
 		want string
 	}{
 		"no answer":            {net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}, unanswered},
 		"nobody waited longer": {net.DNSError{Err: "operation was canceled", UnwrapErr: context.Canceled}, unanswered},
-		"refused":              {net.DNSError{Err: "read udp 127.0.0.1:4->127.0.0.1:53: read: connection refused", IsTemporary: true}, unanswered},
+		"refused": {
+			net.DNSError{Err: "read udp 127.0.0.1:4->127.0.0.1:53: read: connection refused", IsTemporary: true},
+			unanswered,
+		},
 		"no route":             {net.DNSError{Err: "dial udp 10.0.0.1:53: connect: network is unreachable", IsTemporary: true}, unanswered},
 		"SERVFAIL":             {net.DNSError{Err: "server misbehaving", IsTemporary: true}, failing},
 		"REFUSED":              {net.DNSError{Err: "server misbehaving"}, failing},

@@ -62,7 +62,10 @@ func TestDeadBridgePagesOnce(t *testing.T) {
 }
 
 func TestBridgeThatDoesNotPageExcusesNoComponentThatDoes(t *testing.T) {
-	for both, want := range map[bool]string{false: "status XMPPComponentDisconnected critical 6m0s", true: "status XMPPComponentDisconnected pending 6m0s dependency(bridge)"} {
+	for both, want := range map[bool]string{
+		false: "status XMPPComponentDisconnected critical 6m0s",
+		true:  "status XMPPComponentDisconnected pending 6m0s dependency(bridge)",
+	} {
 		w := bridged(t)
 		w.target("bridge").WarnOnly, w.target("status").WarnOnly = true, both
 		w.relays(false)

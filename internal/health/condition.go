@@ -81,14 +81,16 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	var list []seenCondition
 	if t.Read {
 		for _, c := range t.Conditions {
-			known := slices.ContainsFunc(j.conditions[t.Name], func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
+			known := slices.ContainsFunc(j.conditions[t.Name],
+				func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
 			list = append(list, seenCondition{Condition: c, at: now, first: !known})
 		}
 	}
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
-		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || t.Kind != kindRelay) })
+		checked := slices.ContainsFunc(fresh,
+			func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || t.Kind != kindRelay) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
@@ -105,7 +107,8 @@ func (r *round) judgeConditions(t *Target) {
 		case AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate:
 			r.judgeTargetValue(t, &c)
 		case AlertModuleProblem:
-			c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(j.alerts.XMPPModuleProblem.Ignore, name) })
+			c.Holds = c.Holds ||
+				slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(j.alerts.XMPPModuleProblem.Ignore, name) })
 			r.judgeCondition(t, &c, Warning)
 		case AlertServedNotRenewed:
 			r.judgeCondition(t, &c, Warning)
@@ -113,7 +116,12 @@ func (r *round) judgeConditions(t *Target) {
 				continue
 			}
 			if c.saved {
-				c.Holds = j.problems[problemKey{TargetSubject(t.Name), c.Alert, c.Of, Critical}] != nil
+				c.Holds = j.problems[problemKey{
+					TargetSubject(t.Name),
+					c.Alert,
+					c.Of,
+					Critical,
+				}] != nil
 			} else {
 				c.Holds = c.Holds && slices.ContainsFunc(c.Certificates, r.expiresBeforeRenewal)
 			}
@@ -136,12 +144,22 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	if unknown && !c.Holds {
 		return // an outdated "well" says nothing about now
 	}
-	v := &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
+	v := &ConditionVerdict{
+		Target:   t.Name,
+		Alert:    c.Alert,
+		Of:       c.Of,
+		Severity: severity,
+	}
 	r.conditions = append(r.conditions, v)
 	if !c.Holds {
 		return
 	}
-	p := r.beginProblem(problemKey{TargetSubject(t.Name), c.Alert, c.Of, severity}, r.now, c.first)
+	p := r.beginProblem(problemKey{
+		TargetSubject(t.Name),
+		c.Alert,
+		c.Of,
+		severity,
+	}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
 	joins := slices.Contains([]string{AlertRelaySessionDown, AlertRelayUnwatched, AlertComponentDisconnected}, c.Alert)
@@ -318,7 +336,8 @@ func (r *round) conditionVerdicts() []ConditionVerdict {
 		list[i] = *v
 	}
 	slices.SortFunc(list, func(a, b ConditionVerdict) int {
-		return cmp.Or(strings.Compare(a.Alert, b.Alert), strings.Compare(a.Target, b.Target), strings.Compare(a.Of, b.Of), cmp.Compare(a.Severity, b.Severity))
+		return cmp.Or(strings.Compare(a.Alert, b.Alert), strings.Compare(a.Target, b.Target), strings.Compare(a.Of, b.Of),
+			cmp.Compare(a.Severity, b.Severity))
 	})
 	return list
 }

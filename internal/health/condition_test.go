@@ -21,7 +21,8 @@ func TestFailedReadingEndsNoCondition(t *testing.T) {
 		return w
 	}
 	want := []string{
-		"x XMPPComponentDisconnected critical 30m0s unknown", "x XMPPComponentDisconnected critical 30m0s unknown", "x TLSChainInvalid warning 30m0s unknown",
+		"x XMPPComponentDisconnected critical 30m0s unknown", "x XMPPComponentDisconnected critical 30m0s unknown",
+		"x TLSChainInvalid warning 30m0s unknown",
 	}
 	w := begin()
 	if got := len(w.last.Conditions); got != 4 {
@@ -53,7 +54,9 @@ func TestConditionThatIsNewMayBeOlder(t *testing.T) {
 	w.target("x").Conditions = []Condition{{Alert: AlertChainInvalid, Of: "a"}, {Alert: AlertSeriesDropped, Of: "c"}}
 	w.look()
 	w.target("x").Conditions = []Condition{
-		{Alert: AlertChainInvalid, Of: "a", Holds: true}, {Alert: AlertChainInvalid, Of: "b", Holds: true}, {Alert: AlertOrphans, Of: "c", Holds: true},
+		{Alert: AlertChainInvalid, Of: "a", Holds: true},
+		{Alert: AlertChainInvalid, Of: "b", Holds: true},
+		{Alert: AlertOrphans, Of: "c", Holds: true},
 	}
 	w.look()
 	got := map[string]bool{}

@@ -86,24 +86,132 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		maintained  string
 		want        bool
 	}{
-		{"the bridge runs", AlertComponentDisconnected, []role{{"b", "bridge", Running}}, "", false},
-		{"the bridge is down", AlertComponentDisconnected, []role{{"b", "bridge", "exited"}}, "", true},
-		{"one of two bridges runs", AlertComponentDisconnected, []role{{"a", "bridge", "exited"}, {"b", "bridge", Running}}, "", false},
-		{"both bridges are down", AlertComponentDisconnected, []role{{"a", "bridge", "exited"}, {"b", "bridge", "exited"}}, "", true},
-		{"another is down", AlertComponentDisconnected, []role{{"a", "irc", "exited"}, {"b", "bridge", Running}}, "", false},
-		{"no bridge is known", AlertComponentDisconnected, []role{{"a", "irc", "exited"}}, "", false},
-		{"the services are down", AlertServicesUnlinked, []role{{"s", "irc_services", "exited"}}, "", true},
-		{"its own container, for the services", AlertServicesUnlinked, []role{{"own", "", "exited"}}, "", true},
-		{"maintenance of the bridge", AlertComponentDisconnected, []role{{"b", "bridge", Running}}, "b", true},
-		{"maintenance of one of two bridges", AlertComponentDisconnected, []role{{"a", "bridge", Running}, {"b", "bridge", Running}}, "b", false},
-		{"a store without its container", AlertOrphans, []role{{"own", "", "exited"}}, "", true},
-		{"a chain without its container", AlertChainInvalid, []role{{"own", "", "exited"}}, "", true},
-		{"the bridge, for the services", AlertServicesUnlinked, []role{{"s", "irc_services", Running}, {"b", "bridge", "exited"}}, "", false},
-		{"its own container, for dropped series", AlertSeriesDropped, []role{{"own", "", "exited"}}, "", false},
-		{"its own container, for a module", AlertModuleProblem, []role{{"own", "", "exited"}}, "", true},
-		{"maintenance, for dropped series", AlertSeriesDropped, nil, "x", true},
-		{"maintenance of another, for dropped series", AlertSeriesDropped, nil, "y", false},
-		{"maintenance, for a placeholder", AlertPlaceholder, nil, "x", false},
+		{
+			"the bridge runs",
+			AlertComponentDisconnected,
+			[]role{{"b", "bridge", Running}},
+			"",
+			false,
+		},
+		{
+			"the bridge is down",
+			AlertComponentDisconnected,
+			[]role{{"b", "bridge", "exited"}},
+			"",
+			true,
+		},
+		{
+			"one of two bridges runs",
+			AlertComponentDisconnected,
+			[]role{{"a", "bridge", "exited"}, {"b", "bridge", Running}},
+			"",
+			false,
+		},
+		{
+			"both bridges are down",
+			AlertComponentDisconnected,
+			[]role{{"a", "bridge", "exited"}, {"b", "bridge", "exited"}},
+			"",
+			true,
+		},
+		{
+			"another is down",
+			AlertComponentDisconnected,
+			[]role{{"a", "irc", "exited"}, {"b", "bridge", Running}},
+			"",
+			false,
+		},
+		{
+			"no bridge is known",
+			AlertComponentDisconnected,
+			[]role{{"a", "irc", "exited"}},
+			"",
+			false,
+		},
+		{
+			"the services are down",
+			AlertServicesUnlinked,
+			[]role{{"s", "irc_services", "exited"}},
+			"",
+			true,
+		},
+		{
+			"its own container, for the services",
+			AlertServicesUnlinked,
+			[]role{{"own", "", "exited"}},
+			"",
+			true,
+		},
+		{
+			"maintenance of the bridge",
+			AlertComponentDisconnected,
+			[]role{{"b", "bridge", Running}},
+			"b",
+			true,
+		},
+		{
+			"maintenance of one of two bridges",
+			AlertComponentDisconnected,
+			[]role{{"a", "bridge", Running}, {"b", "bridge", Running}},
+			"b",
+			false,
+		},
+		{
+			"a store without its container",
+			AlertOrphans,
+			[]role{{"own", "", "exited"}},
+			"",
+			true,
+		},
+		{
+			"a chain without its container",
+			AlertChainInvalid,
+			[]role{{"own", "", "exited"}},
+			"",
+			true,
+		},
+		{
+			"the bridge, for the services",
+			AlertServicesUnlinked,
+			[]role{{"s", "irc_services", Running}, {"b", "bridge", "exited"}},
+			"",
+			false,
+		},
+		{
+			"its own container, for dropped series",
+			AlertSeriesDropped,
+			[]role{{"own", "", "exited"}},
+			"",
+			false,
+		},
+		{
+			"its own container, for a module",
+			AlertModuleProblem,
+			[]role{{"own", "", "exited"}},
+			"",
+			true,
+		},
+		{
+			"maintenance, for dropped series",
+			AlertSeriesDropped,
+			nil,
+			"x",
+			true,
+		},
+		{
+			"maintenance of another, for dropped series",
+			AlertSeriesDropped,
+			nil,
+			"y",
+			false,
+		},
+		{
+			"maintenance, for a placeholder",
+			AlertPlaceholder,
+			nil,
+			"x",
+			false,
+		},
 	} {
 		w := newWorld(t)
 		a, at := &w.judge.alerts, config.Duration(5*time.Second)
@@ -150,7 +258,9 @@ func TestOldCertificateIsCriticalShortlyBeforeItEnds(t *testing.T) {
 		want  bool
 	}{{true, 3 * day, false}, {true, 3*day - time.Second, true}, {false, 3*day - time.Second, false}} {
 		w := newWorld(t)
-		w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: c.holds, Certificates: []Validity{{Ends: w.now.Add(c.left)}}}}
+		w.target("x").Conditions = []Condition{
+			{Alert: AlertServedNotRenewed, Holds: c.holds, Certificates: []Validity{{Ends: w.now.Add(c.left)}}},
+		}
 		w.look()
 		for _, v := range w.last.Conditions {
 			if v.Severity == Critical && (v.Lasted > 0) != c.want {

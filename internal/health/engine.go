@@ -25,7 +25,12 @@ func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 	}
 	switch {
 	case s.Host != "":
-		seen := home{t.HostName, t.Container, s.Container, s.Host}
+		seen := home{
+			t.HostName,
+			t.Container,
+			s.Container,
+			s.Host,
+		}
 		j.homes[t.Name], j.changed = seen, j.changed || seen != known
 	case t.Container != "" && len(engines) == 1 && unread == 1: // it has to be on this engine
 		s.Host = engines[0].Host

@@ -44,13 +44,16 @@ func TestLostEngineExcusesItsTargets(t *testing.T) {
 		w.look()
 		w.want("docker TargetDown pending 0s", "elsewhere TargetDown pending 0s", "irc TargetDown pending 0s dependency(docker)")
 		w.pass(time.Hour)
-		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
-		if got, want := w.last.Servers["irc"], (Server{Container: "irc", Host: "local", Inferred: configure == nil}); !reflect.DeepEqual(got, want) {
+		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s",
+			"irc TargetDown pending 1h0m0s dependency(docker)")
+		if got, want := w.last.Servers["irc"],
+			(Server{Container: "irc", Host: "local", Inferred: configure == nil}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: its container is %+v, want %+v", name, got, want)
 		}
 		w.restart(true)
 		w.look()
-		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s", "irc TargetDown pending 1h0m0s dependency(docker)")
+		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s",
+			"irc TargetDown pending 1h0m0s dependency(docker)")
 
 		w.loseEngine(false)
 		w.target("elsewhere").Up = true
@@ -74,7 +77,9 @@ func TestWhatALostEngineDoesNotExcuse(t *testing.T) {
 		"it was up for longer":            {nil, 2*time.Minute + time.Second, "irc TargetDown critical 7m59s"},
 		"an engine that does not page":    {func(w *world) { w.target("docker").WarnOnly = true }, 0, "irc TargetDown critical 10m0s"},
 		"nor does the target": {
-			func(w *world) { w.target("docker").WarnOnly, w.target("irc").WarnOnly = true, true }, 0, "irc TargetDown pending 10m0s dependency(docker)",
+			func(w *world) { w.target("docker").WarnOnly, w.target("irc").WarnOnly = true, true },
+			0,
+			"irc TargetDown pending 10m0s dependency(docker)",
 		},
 		"a container on another engine": {
 			func(w *world) { w.target("irc").Container, w.target("irc").ContainerHost = "irc", "far" }, 0, "irc TargetDown critical 10m0s",
@@ -155,7 +160,12 @@ func TestContainerIsWhereItWasSeenLast(t *testing.T) {
 		"its container is told": {func(w *world) { w.target("irc").Container = "other" }, Server{Container: "other"}},
 		"it moved": {
 			func(w *world) {
-				w.Engines[1].Containers = []Container{{Host: "far", Name: "irc", State: Running, HostNames: []string{"irc"}}}
+				w.Engines[1].Containers = []Container{{
+					Host:      "far",
+					Name:      "irc",
+					State:     Running,
+					HostNames: []string{"irc"},
+				}}
 			},
 			Server{Container: "irc", Host: "far", Inferred: true},
 		},

@@ -10,10 +10,25 @@ import (
 // unless something explains them.
 func TestContainersOfSeveralEngines(t *testing.T) {
 	dead := func(host, name string) Container {
-		return Container{Host: host, Name: name, Role: "bridge", State: "exited", Health: "none", Expected: true}
+		return Container{
+			Host:     host,
+			Name:     name,
+			Role:     "bridge",
+			State:    "exited",
+			Health:   "none",
+			Expected: true,
+		}
 	}
 	well := func(host, name string, needs ...string) Container {
-		return Container{Host: host, Name: name, Role: "bridge", State: Running, Health: "none", Expected: true, DependsOn: needs}
+		return Container{
+			Host:      host,
+			Name:      name,
+			Role:      "bridge",
+			State:     Running,
+			Health:    "none",
+			Expected:  true,
+			DependsOn: needs,
+		}
 	}
 	needing := func(c Container, needs ...string) Container {
 		c.DependsOn = needs
@@ -34,7 +49,11 @@ func TestContainersOfSeveralEngines(t *testing.T) {
 	}{
 		{"one runs", []Container{well("local", "irc")}, []string{"irc TargetDown", "irc XMPPComponentDisconnected"}},
 		{"it is down", []Container{dead("local", "irc")}, []string{"irc ContainerDown"}},
-		{"one of two is down", []Container{dead("local", "irc"), well("second", "irc")}, []string{"irc ContainerDown", "irc TargetDown", "irc XMPPComponentDisconnected"}},
+		{
+			"one of two is down",
+			[]Container{dead("local", "irc"), well("second", "irc")},
+			[]string{"irc ContainerDown", "irc TargetDown", "irc XMPPComponentDisconnected"},
+		},
 		{"both are down", []Container{dead("local", "irc"), dead("second", "irc")}, []string{"irc ContainerDown", "irc ContainerDown"}},
 		{
 			"one is down, and the other one has lost its dependency",

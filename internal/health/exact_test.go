@@ -77,7 +77,9 @@ func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	w.want("x TLSServedNotRenewed pending 9m0s")
 	w.pass(time.Second)
 	w.want("x TLSServedNotRenewed critical 9m1s")
-	w.target("y").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(3*day + 30*time.Second)}}}}
+	w.target("y").Conditions = []Condition{
+		{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(3*day + 30*time.Second)}}},
+	}
 	w.look()
 	w.target("y").Read = false // it gets worse while nobody can look
 	w.pass(time.Minute)
@@ -169,7 +171,12 @@ func TestCauseThatWasNeverToldHoldsBackNothingForLong(t *testing.T) {
 func TestWaitForWhatNobodyKnowsIsHeldBackNoLonger(t *testing.T) {
 	w := stack(t)
 	w.judge.alerts.ContainerRestarts.Critical.Over = 0
-	*w.container("api") = Container{Host: "local", Name: "api", State: "created", WaitsFor: "nobody"}
+	*w.container("api") = Container{
+		Host:     "local",
+		Name:     "api",
+		State:    "created",
+		WaitsFor: "nobody",
+	}
 	w.target("api").Up = false
 	w.pass(3 * time.Minute)
 	w.want("api ContainerDown pending 3m0s starting(nobody)", "api TargetDown pending 3m0s starting(api)")
@@ -298,12 +305,22 @@ func TestContainersThatWereWrongAtFirst(t *testing.T) {
 		{Name: "stopped-since", State: "exited", DownFor: 3 * time.Minute},
 		{Name: "stopped-later", State: "exited", DownFor: -time.Minute},
 		{Name: "unhealthy", State: Running, Health: Unhealthy},
-		{Name: "unhealthy-since", State: Running, Health: Unhealthy, UnhealthyFor: 3 * time.Minute},
+		{
+			Name:         "unhealthy-since",
+			State:        Running,
+			Health:       Unhealthy,
+			UnhealthyFor: 3 * time.Minute,
+		},
 	} {
 		c.Host, c.Expected = "local", true
 		*w.container(c.Name) = c
 	}
-	*w.container("done") = Container{Host: "local", Name: "done", State: "exited", Health: Unhealthy}
+	*w.container("done") = Container{
+		Host:   "local",
+		Name:   "done",
+		State:  "exited",
+		Health: Unhealthy,
+	}
 	w.look()
 	w.want("missing ContainerMissing pending 0s", "missing-since ContainerMissing pending 3m0s", "stopped ContainerDown pending 0s",
 		"stopped-since ContainerDown warning 3m0s", "stopped-later ContainerDown pending 0s", "unhealthy ContainerUnhealthy warning 0s",
@@ -392,12 +409,17 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w.Maintenance = []Subject{TargetSubject("web")}
 	w.target("web").Kind = "xmpp_metrics"
 	w.look()
-	if want := []HeldBack{{AlertCertificateExpiry, TargetSubject("web")}, {AlertAuthFailureRate, TargetSubject("web")}, {AlertSessionsGone, TargetSubject("web")}}; !slices.Equal(w.last.HeldBack, want) {
+	if want := []HeldBack{
+		{AlertCertificateExpiry, TargetSubject("web")},
+		{AlertAuthFailureRate, TargetSubject("web")},
+		{AlertSessionsGone, TargetSubject("web")},
+	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 	w.target("web").Kind = "irc_rpc"
 	w.look()
-	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(w.last.HeldBack, want) {
+	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(
+		w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 }
@@ -427,7 +449,10 @@ func TestEngineThatCannotBeReadCountsForAQuarterOfAnHour(t *testing.T) {
 }
 
 func TestContainerMadeAnewAtTheEndOfTheLookback(t *testing.T) {
-	for away, want := range map[time.Duration]string{2 * time.Minute: "db ContainerDown warning 4m0s", 2*time.Minute + time.Second: "db ContainerDown pending 0s"} {
+	for away, want := range map[time.Duration]string{
+		2 * time.Minute:             "db ContainerDown warning 4m0s",
+		2*time.Minute + time.Second: "db ContainerDown pending 0s",
+	} {
 		w := stack(t)
 		w.container("db").State = "exited"
 		w.pass(2 * time.Minute)
@@ -516,7 +541,8 @@ func TestRestartOfTheExporterBesideTwoEngines(t *testing.T) {
 	w.Engines[0].Read = false
 	w.look()
 	want := []string{
-		"db ContainerDown warning 3m0s unknown", "web ContainerRestarts warning 3m0s unknown", "far ContainerDown warning 3m0s", "far ContainerRestarts warning 3m0s",
+		"db ContainerDown warning 3m0s unknown", "web ContainerRestarts warning 3m0s unknown", "far ContainerDown warning 3m0s",
+		"far ContainerRestarts warning 3m0s",
 		"api TargetDown pending 3m0s dependency(db)",
 	}
 	w.want(want...)
@@ -558,7 +584,8 @@ func TestSeveralConditionsOutliveARestart(t *testing.T) {
 	w.restart(true)
 	w.target("data").Read = false
 	w.look()
-	w.want("data TLSChainInvalid warning 20m0s unknown", "data PlantStoreOrphans warning 20m0s unknown", "data DataVolumeUsage warning 20m0s unknown")
+	w.want("data TLSChainInvalid warning 20m0s unknown",
+		"data PlantStoreOrphans warning 20m0s unknown", "data DataVolumeUsage warning 20m0s unknown")
 	if len(w.last.Values) != 0 || len(w.judge.problems) != 3 {
 		t.Errorf("%d problems and the values %v, want 3 and none", len(w.judge.problems), w.last.Values)
 	}

@@ -28,7 +28,14 @@ type causes struct {
 }
 
 func newCauses(j *Judge, f *Facts) causes {
-	x := causes{judge: j, now: f.Now, containers: make(map[Subject]*Container, len(j.restarts)), maintained: map[Subject]bool{}, engines: map[string]*Target{}, blamed: map[*Container]cause{}}
+	x := causes{
+		judge:      j,
+		now:        f.Now,
+		containers: make(map[Subject]*Container, len(j.restarts)),
+		maintained: map[Subject]bool{},
+		engines:    map[string]*Target{},
+		blamed:     map[*Container]cause{},
+	}
 	for _, s := range f.Maintenance {
 		x.maintained[s] = true
 	}

@@ -12,7 +12,13 @@ import (
 func TestContainerThatWaitsForEverIsTold(t *testing.T) {
 	w := stack(t)
 	w.container("db").Health = Starting
-	*w.container("api") = Container{Host: "local", Name: "api", State: "created", WaitsFor: "db", DependsOn: []string{"db"}}
+	*w.container("api") = Container{
+		Host:      "local",
+		Name:      "api",
+		State:     "created",
+		WaitsFor:  "db",
+		DependsOn: []string{"db"},
+	}
 	w.pass(5 * time.Minute)
 	w.want("api ContainerDown pending 5m0s starting(db)")
 	w.pass(time.Second)
@@ -32,7 +38,10 @@ func TestContainerThatStartsForEverAfterItWasToldHidesNothing(t *testing.T) {
 }
 
 func TestRestartThatIsAWarningHoldsBackNoCriticalProblem(t *testing.T) {
-	for restarts, want := range map[uint64]string{3: "web TargetDown critical 5m1s also(web)", 4: "web TargetDown pending 5m1s starting(web)"} {
+	for restarts, want := range map[uint64]string{
+		3: "web TargetDown critical 5m1s also(web)",
+		4: "web TargetDown pending 5m1s starting(web)",
+	} {
 		w := stack(t)
 		w.container("web").Health = Starting
 		w.container("web").Restarts = restarts
@@ -132,8 +141,10 @@ func TestMaintenanceOfADependencyReachesToTheEndOfTheChain(t *testing.T) {
 	w.container("api").State = "exited"
 	w.target("web").Up = false
 	w.pass(time.Hour)
-	w.want("db ContainerDown pending 1h0m0s maintenance()", "api ContainerDown pending 1h0m0s maintenance(db)", "web TargetDown pending 1h0m0s maintenance(api)")
-	if got, want := w.last.Problems[1].Consequences, []Subject{ContainerSubject("local", "api"), TargetSubject("web")}; !slices.Equal(got, want) {
+	w.want("db ContainerDown pending 1h0m0s maintenance()",
+		"api ContainerDown pending 1h0m0s maintenance(db)", "web TargetDown pending 1h0m0s maintenance(api)")
+	if got, want := w.last.Problems[1].Consequences, []Subject{ContainerSubject("local", "api"), TargetSubject("web")}; !slices.Equal(got,
+		want) {
 		t.Errorf("consequences of db: %v, want %v", got, want)
 	}
 }
@@ -142,14 +153,26 @@ func TestMaintenanceOfADependencyReachesToTheEndOfTheChain(t *testing.T) {
 func mesh(n, width int) *Facts {
 	f := &Facts{Engines: []Engine{{Host: "local", Read: true}}}
 	for i := range n {
-		c := Container{Host: "local", Name: fmt.Sprintf("c%04d", i), Role: "xmpp", State: Running, Health: "healthy", Expected: true}
+		c := Container{
+			Host:     "local",
+			Name:     fmt.Sprintf("c%04d", i),
+			Role:     "xmpp",
+			State:    Running,
+			Health:   "healthy",
+			Expected: true,
+		}
 		for k := range width {
 			if below := i/width*width + width + k; below < n {
 				c.DependsOn = append(c.DependsOn, fmt.Sprintf("c%04d", below))
 			}
 		}
 		f.Engines[0].Containers = append(f.Engines[0].Containers, c)
-		f.Targets = append(f.Targets, Target{Name: "t" + c.Name, Container: c.Name, Read: true, Up: true})
+		f.Targets = append(f.Targets, Target{
+			Name:      "t" + c.Name,
+			Container: c.Name,
+			Read:      true,
+			Up:        true,
+		})
 	}
 	return f
 }
@@ -185,7 +208,8 @@ func BenchmarkJudge(b *testing.B) {
 				j.Judge(f)
 				for i := range f.Targets {
 					f.Targets[i].Up = down != "all down"
-					f.Engines[0].Containers[i].State = map[bool]string{true: "exited", false: Running}[down == "all down" || down == "one down" && i == n-1]
+					f.Engines[0].Containers[i].State = map[bool]string{true: "exited", false: Running}[down == "all down" ||
+						down == "one down" && i == n-1]
 				}
 				b.ReportAllocs()
 				for b.Loop() {

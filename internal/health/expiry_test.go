@@ -32,21 +32,71 @@ func TestCertificatesHaveTheOperatorsLimitsOrThoseOfTheirLives(t *testing.T) {
 		own               config.ExpiryLimits
 		warning, critical time.Duration
 	}{
-		{90 * day, config.ExpiryLimits{}, 14 * day, 3 * day},
-		{15 * day, config.ExpiryLimits{}, 14 * day, 3 * day},
-		{14*day + time.Second, config.ExpiryLimits{}, 14 * day, 3 * day},
-		{14 * day, config.ExpiryLimits{}, 112 * time.Hour, 56 * time.Hour},
-		{6 * day, config.ExpiryLimits{}, 2 * day, day},
-		{160 * time.Hour, config.ExpiryLimits{}, 160 * time.Hour / 3, 160 * time.Hour / 6},
-		{time.Hour, config.ExpiryLimits{}, 20 * time.Minute, 10 * time.Minute},
-		{90 * day, own, 5 * day, 4 * day},
-		{6 * day, own, 5 * day, 4 * day},
+		{
+			90 * day,
+			config.ExpiryLimits{},
+			14 * day,
+			3 * day,
+		},
+		{
+			15 * day,
+			config.ExpiryLimits{},
+			14 * day,
+			3 * day,
+		},
+		{
+			14*day + time.Second,
+			config.ExpiryLimits{},
+			14 * day,
+			3 * day,
+		},
+		{
+			14 * day,
+			config.ExpiryLimits{},
+			112 * time.Hour,
+			56 * time.Hour,
+		},
+		{
+			6 * day,
+			config.ExpiryLimits{},
+			2 * day,
+			day,
+		},
+		{
+			160 * time.Hour,
+			config.ExpiryLimits{},
+			160 * time.Hour / 3,
+			160 * time.Hour / 6,
+		},
+		{
+			time.Hour,
+			config.ExpiryLimits{},
+			20 * time.Minute,
+			10 * time.Minute,
+		},
+		{
+			90 * day,
+			own,
+			5 * day,
+			4 * day,
+		},
+		{
+			6 * day,
+			own,
+			5 * day,
+			4 * day,
+		},
 	} {
 		for _, side := range []struct {
 			left time.Duration
 			want string
 		}{
-			{c.life, "none"}, {c.warning, "none"}, {c.warning - time.Second, "warning"}, {c.critical, "warning"}, {c.critical - time.Second, "critical"}, {-time.Hour, "critical"},
+			{c.life, "none"},
+			{c.warning, "none"},
+			{c.warning - time.Second, "warning"},
+			{c.critical, "warning"},
+			{c.critical - time.Second, "critical"},
+			{-time.Hour, "critical"},
 		} {
 			w := newWorld(t)
 			if got, _ := w.worstExpiry(c.own, w.lives(c.life, side.left)); got != side.want {
@@ -62,7 +112,10 @@ func TestCertificatesHaveTheOperatorsLimitsOrThoseOfTheirLives(t *testing.T) {
 
 func TestShortLifeNeverRaisesAnOperatorsLimit(t *testing.T) {
 	w := newWorld(t)
-	w.judge.alerts.TLSCertificateExpiry = config.ExpiryAlert{Warning: config.Expiry{Under: config.Duration(60 * day)}, Critical: config.Expiry{Under: config.Duration(10 * time.Minute)}}
+	w.judge.alerts.TLSCertificateExpiry = config.ExpiryAlert{
+		Warning:  config.Expiry{Under: config.Duration(60 * day)},
+		Critical: config.Expiry{Under: config.Duration(10 * time.Minute)},
+	}
 	if got, _ := w.worstExpiry(config.ExpiryLimits{}, w.lives(30*day, 11*time.Minute)); got != "warning" {
 		t.Errorf("11 minutes left of 30 days: %s, want a warning", got)
 	}
@@ -79,13 +132,48 @@ func TestEachCertificateHasItsOwnLimit(t *testing.T) {
 		want                string
 		lasted              time.Duration
 	}{
-		{5 * day, 14 * day, "none", 0},
-		{5 * day, 14*day - time.Hour, "warning", time.Hour},
-		{5 * day, 3 * day, "warning", 11 * day},
-		{5 * day, 3*day - time.Hour, "critical", time.Hour},
-		{2*day - time.Hour, 20 * day, "warning", time.Hour},
-		{2*day - 2*time.Hour, 14*day - time.Hour, "warning", 2 * time.Hour},
-		{day - time.Hour, 14*day - 50*time.Hour, "critical", time.Hour},
+		{
+			5 * day,
+			14 * day,
+			"none",
+			0,
+		},
+		{
+			5 * day,
+			14*day - time.Hour,
+			"warning",
+			time.Hour,
+		},
+		{
+			5 * day,
+			3 * day,
+			"warning",
+			11 * day,
+		},
+		{
+			5 * day,
+			3*day - time.Hour,
+			"critical",
+			time.Hour,
+		},
+		{
+			2*day - time.Hour,
+			20 * day,
+			"warning",
+			time.Hour,
+		},
+		{
+			2*day - 2*time.Hour,
+			14*day - time.Hour,
+			"warning",
+			2 * time.Hour,
+		},
+		{
+			day - time.Hour,
+			14*day - 50*time.Hour,
+			"critical",
+			time.Hour,
+		},
 	} {
 		for _, reversed := range []bool{false, true} {
 			w := newWorld(t)
@@ -98,7 +186,8 @@ func TestEachCertificateHasItsOwnLimit(t *testing.T) {
 				t.Errorf("%s and %s left: %s for %s, want %s for %s", c.briefLeft, c.longLeft, got, lasted, c.want, c.lasted)
 			}
 			v := w.last.Values[0]
-			if v.Number != min(c.briefLeft, c.longLeft).Seconds() || (v.Number < v.Warning) != (c.want != "none") || (v.Number < v.Critical) != (c.want == "critical") {
+			if v.Number != min(c.briefLeft, c.longLeft).Seconds() || (v.Number < v.Warning) != (c.want != "none") ||
+				(v.Number < v.Critical) != (c.want == "critical") {
 				t.Errorf("%s and %s left: the rules would compare %+v, want %s", c.briefLeft, c.longLeft, v, c.want)
 			}
 		}
@@ -111,11 +200,36 @@ func TestNoProblemBeginsBeforeItsCertificate(t *testing.T) {
 		life, left, want time.Duration
 		own              config.ExpiryLimits
 	}{
-		{6 * day, 5 * day, day, month},
-		{6 * day, 5 * day, 0, config.ExpiryLimits{}},
-		{15 * day, 13 * day, day, config.ExpiryLimits{}},
-		{90 * day, 18 * day, 2 * day, month},
-		{2 * day, 3 * day, minDuration, month}, // it is valid from tomorrow
+		{
+			6 * day,
+			5 * day,
+			day,
+			month,
+		},
+		{
+			6 * day,
+			5 * day,
+			0,
+			config.ExpiryLimits{},
+		},
+		{
+			15 * day,
+			13 * day,
+			day,
+			config.ExpiryLimits{},
+		},
+		{
+			90 * day,
+			18 * day,
+			2 * day,
+			month,
+		},
+		{
+			2 * day,
+			3 * day,
+			minDuration,
+			month,
+		}, // it is valid from tomorrow
 	} {
 		w := newWorld(t)
 		if _, lasted := w.worstExpiry(c.own, w.lives(c.life, c.left)); lasted != c.want {
@@ -134,11 +248,36 @@ func TestOddCertificatesAreDatedToo(t *testing.T) {
 		lasted       time.Duration
 		want         string
 	}{
-		"no life":             {config.ExpiryLimits{}, []Validity{w.lives(0, -time.Hour)}, time.Hour, "critical"},
-		"no life left":        {config.ExpiryLimits{}, []Validity{w.lives(0, time.Hour)}, 0, "none"},
-		"both at one time":    {own, []Validity{w.lives(90*day, 20*day), w.lives(23*day, 20*day)}, 10 * day, "warning"},
-		"an unknown begin":    {config.ExpiryLimits{}, []Validity{{Ends: w.now.Add(13 * day)}}, day, "warning"},
-		"an unknown begin, 2": {config.ExpiryLimits{}, []Validity{{Ends: w.now.Add(14 * day)}}, 0, "none"},
+		"no life": {
+			config.ExpiryLimits{},
+			[]Validity{w.lives(0, -time.Hour)},
+			time.Hour,
+			"critical",
+		},
+		"no life left": {
+			config.ExpiryLimits{},
+			[]Validity{w.lives(0, time.Hour)},
+			0,
+			"none",
+		},
+		"both at one time": {
+			own,
+			[]Validity{w.lives(90*day, 20*day), w.lives(23*day, 20*day)},
+			10 * day,
+			"warning",
+		},
+		"an unknown begin": {
+			config.ExpiryLimits{},
+			[]Validity{{Ends: w.now.Add(13 * day)}},
+			day,
+			"warning",
+		},
+		"an unknown begin, 2": {
+			config.ExpiryLimits{},
+			[]Validity{{Ends: w.now.Add(14 * day)}},
+			0,
+			"none",
+		},
 	} {
 		if got, lasted := newWorld(t).worstExpiry(c.own, c.certificates...); got != c.want || lasted != c.lasted {
 			t.Errorf("%s: %s for %s, want %s for %s", name, got, lasted, c.want, c.lasted)
@@ -182,7 +321,9 @@ func TestOldCertificateOfAShortLifeIsCriticalAtItsOwnLimit(t *testing.T) {
 		{6 * day, day, false}, {6 * day, day - time.Second, true}, {15 * day, 3 * day, false}, {15 * day, 3*day - time.Second, true},
 	} {
 		w := newWorld(t)
-		w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{w.lives(c.life, c.left)}}}
+		w.target("x").Conditions = []Condition{
+			{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{w.lives(c.life, c.left)}},
+		}
 		w.look()
 		for _, v := range w.last.Conditions {
 			if v.Severity == Critical && (v.Lasted > 0) != c.want {

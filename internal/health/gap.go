@@ -16,9 +16,15 @@ func (r *round) judgeGaps(allRead bool) {
 	for i := range r.targets {
 		t := &r.targets[i]
 		gap := func(of string, holds, known bool) {
-			key := problemKey{TargetSubject(t.Name), AlertMonitoringGap, of, Warning}
+			key := problemKey{
+				TargetSubject(t.Name),
+				AlertMonitoringGap,
+				of,
+				Warning,
+			}
 			if known && holds || !known && r.judge.problems[key] != nil {
-				r.judgeCondition(t, &seenCondition{Condition: Condition{Alert: AlertMonitoringGap, Of: of, Holds: true}, at: r.now, saved: !known}, Warning)
+				r.judgeCondition(t,
+					&seenCondition{Condition: Condition{Alert: AlertMonitoringGap, Of: of, Holds: true}, at: r.now, saved: !known}, Warning)
 			}
 		}
 		gap("its probes are overdue", t.Overdue, true)
@@ -46,7 +52,8 @@ func (r *round) unknownXMPPServer() string {
 		default:
 			return false
 		}
-		return len(roles) > 0 && slices.ContainsFunc(r.servers.candidates(&t), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() })
+		return len(roles) > 0 &&
+			slices.ContainsFunc(r.servers.candidates(&t), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() })
 	})
 	if i < 0 {
 		return ""

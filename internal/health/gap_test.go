@@ -48,18 +48,42 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 		"a server beside Docker":           {func(w *world) { w.container("chat").HostNames = nil }, ""},
 		"an address that another one fits": {func(w *world) { w.container("db").HostNames = []string{"chat"} }, ""},
 		"behind something, by HTTP":        {func(w *world) { w.target("xmpp_c2s").HostName = "" }, ""},
-		"named, by HTTP":                   {func(w *world) { w.target("xmpp_c2s").HostName, w.target("xmpp_status").Container = "", "chat" }, "xmpp_status"},
+		"named, by HTTP": {
+			func(w *world) { w.target("xmpp_c2s").HostName, w.target("xmpp_status").Container = "", "chat" },
+			"xmpp_status",
+		},
 		"named, by metrics": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Kind: "xmpp_metrics", Read: true, Container: "chat"}
+			*w.target("xmpp_c2s") = Target{
+				Name:      "xmpp_c2s",
+				Kind:      "xmpp_metrics",
+				Read:      true,
+				Container: "chat",
+			}
 		}, "xmpp_c2s"},
 		"named, by REST": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Kind: "xmpp_rest", Read: true, Container: "chat"}
+			*w.target("xmpp_c2s") = Target{
+				Name:      "xmpp_c2s",
+				Kind:      "xmpp_rest",
+				Read:      true,
+				Container: "chat",
+			}
 		}, "xmpp_c2s"},
 		"named, but by its proxy's target": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Kind: "xmpp_proxy", Read: true, Container: "chat"}
+			*w.target("xmpp_c2s") = Target{
+				Name:      "xmpp_c2s",
+				Kind:      "xmpp_proxy",
+				Read:      true,
+				Container: "chat",
+			}
 		}, ""},
-		"named, on another exporter's":      {func(w *world) { w.target("xmpp_c2s").Container, w.target("xmpp_c2s").ContainerHost = "chat", "far" }, ""},
-		"named, and there is none":          {func(w *world) { w.container("chat").State, w.target("xmpp_c2s").Container = Missing, "chat" }, ""},
+		"named, on another exporter's": {
+			func(w *world) { w.target("xmpp_c2s").Container, w.target("xmpp_c2s").ContainerHost = "chat", "far" },
+			"",
+		},
+		"named, and there is none": {
+			func(w *world) { w.container("chat").State, w.target("xmpp_c2s").Container = Missing, "chat" },
+			"",
+		},
 		"an engine is unread":               {func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far"}) }, ""},
 		"no engine":                         {func(w *world) { w.Engines[0].Containers = nil }, ""},
 		"no XMPP target":                    {func(w *world) { w.target("xmpp_c2s").Kind = "http" }, ""},
@@ -117,7 +141,8 @@ func TestMaintenanceExcusesGaps(t *testing.T) {
 	w.target("late").Overdue = true
 	w.Maintenance = []Subject{TargetSubject("web"), TargetSubject("xmpp_c2s"), TargetSubject("late")}
 	w.pass(20 * time.Minute)
-	w.want("web MonitoringGap pending 20m0s maintenance()", "xmpp_c2s MonitoringGap pending 20m0s maintenance()", "late MonitoringGap pending 20m0s maintenance()")
+	w.want("web MonitoringGap pending 20m0s maintenance()",
+		"xmpp_c2s MonitoringGap pending 20m0s maintenance()", "late MonitoringGap pending 20m0s maintenance()")
 	w.Maintenance = nil
 	w.look()
 	w.want("web MonitoringGap warning 20m0s", "xmpp_c2s MonitoringGap warning 20m0s", "late MonitoringGap warning 20m0s")

@@ -10,8 +10,9 @@ const sameOutage = 5 * time.Minute
 
 // servingRoles are the roles of the servers behind each kind of target.
 var servingRoles = map[string]string{
-	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_login": "xmpp", "xmpp_proxy": "xmpp_proxy",
-	"irc_rpc": "irc", "irc_tls": "irc", "irc_login": "irc", "irc_services": "irc_services", "relay": "bridge",
+	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_login": "xmpp",
+	"xmpp_proxy": "xmpp_proxy",
+	"irc_rpc":    "irc", "irc_tls": "irc", "irc_login": "irc", "irc_services": "irc_services", "relay": "bridge",
 	"plant_store": "plant_store", "identity": "identity", "docs_search": "docs",
 	"web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",
 }

@@ -30,7 +30,17 @@ func (w *world) wantCauses(want map[string]string) {
 func server(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	for _, t := range [][2]string{{"metrics", "xmpp_metrics"}, {"status", "xmpp_status"}, {"port", "xmpp_c2s"}, {"irc", "irc_rpc"}, {"web", "http"}, {"site", "http"}, {"a", "tcp"}, {"b", "tcp"}, {"c", "tcp"}} {
+	for _, t := range [][2]string{
+		{"metrics", "xmpp_metrics"},
+		{"status", "xmpp_status"},
+		{"port", "xmpp_c2s"},
+		{"irc", "irc_rpc"},
+		{"web", "http"},
+		{"site", "http"},
+		{"a", "tcp"},
+		{"b", "tcp"},
+		{"c", "tcp"},
+	} {
 		w.target(t[0]).Kind = t[1]
 	}
 	w.pass(time.Minute)

@@ -52,9 +52,17 @@ type engine struct {
 // NewJudge makes a judge that knows nothing yet.
 func NewJudge(alerts *config.Alerts) *Judge {
 	return &Judge{
-		alerts: *alerts, problems: map[problemKey]*record{}, unavailable: map[Subject]*span{}, restarts: map[Subject]*restarts{},
-		engines: map[string]*engine{}, lastUp: map[string]time.Time{}, unread: map[string]bool{}, conditions: map[string][]seenCondition{},
-		logins: map[string]*rate{}, failures: map[string]*failures{}, homes: map[string]home{},
+		alerts:      *alerts,
+		problems:    map[problemKey]*record{},
+		unavailable: map[Subject]*span{},
+		restarts:    map[Subject]*restarts{},
+		engines:     map[string]*engine{},
+		lastUp:      map[string]time.Time{},
+		unread:      map[string]bool{},
+		conditions:  map[string][]seenCondition{},
+		logins:      map[string]*rate{},
+		failures:    map[string]*failures{},
+		homes:       map[string]home{},
 	}
 }
 
@@ -108,8 +116,14 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 		r.next = 0
 	}
 	return &Judgement{
-		Time: f.Now, Next: r.next, Problems: r.sorted(), Verdicts: r.verdicts, Servers: r.found, Conditions: r.conditionVerdicts(),
-		Values: r.values, HeldBack: r.heldBack(),
+		Time:       f.Now,
+		Next:       r.next,
+		Problems:   r.sorted(),
+		Verdicts:   r.verdicts,
+		Servers:    r.found,
+		Conditions: r.conditionVerdicts(),
+		Values:     r.values,
+		HeldBack:   r.heldBack(),
 	}
 }
 
@@ -292,7 +306,12 @@ type candidate struct {
 func (r *round) judgeContainer(c *Container) {
 	s := c.subject()
 	restarted, excused := r.countRestarts(c)
-	v := Verdict{Known: true, RecentRestarts: restarted, RecentKills: r.countKills(c), Unknown: !r.judge.engines[c.Host].read.Equal(r.now)}
+	v := Verdict{
+		Known:          true,
+		RecentRestarts: restarted,
+		RecentKills:    r.countKills(c),
+		Unknown:        !r.judge.engines[c.Host].read.Equal(r.now),
+	}
 	first := r.judge.engines[c.Host].previousRead.IsZero()
 	var p *candidate
 	switch {
@@ -362,7 +381,12 @@ func (r *round) keepUnread() {
 		if !j.unread[s.Host] {
 			continue
 		}
-		v := Verdict{Known: true, Unknown: true, RecentRestarts: j.recentRestarts(s, r.now), RecentKills: j.recentKills(s, r.now)}
+		v := Verdict{
+			Known:          true,
+			Unknown:        true,
+			RecentRestarts: j.recentRestarts(s, r.now),
+			RecentKills:    j.recentKills(s, r.now),
+		}
 		if v.RecentRestarts > 0 || v.RecentKills > 0 {
 			r.verdicts[s] = v
 			r.judgeRestarts(s, &v)
@@ -399,7 +423,12 @@ func (p *candidate) freeze(j *Judge) {
 // judgeTarget decides whether a target is down. Without a recent reading, the target keeps its last state.
 func (r *round) judgeTarget(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
-	v := Verdict{Known: true, Unknown: !t.Read, TargetKind: t.Kind, WarnOnly: t.WarnOnly}
+	v := Verdict{
+		Known:      true,
+		Unknown:    !t.Read,
+		TargetKind: t.Kind,
+		WarnOnly:   t.WarnOnly,
+	}
 	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
 	_, seen := j.lastUp[t.Name]
 	switch {
@@ -440,9 +469,19 @@ func (r *round) beginProblem(key problemKey, since time.Time, atLeast bool) *can
 		known = &record{Since: since, AtLeast: atLeast}
 		r.judge.problems[key], r.judge.changed = known, true
 	}
-	p := &candidate{key: key, record: known, before: *known, Problem: Problem{
-		Subject: key.Subject, Alert: key.alert, Of: key.of, Since: known.Since, AtLeast: known.AtLeast, Lasted: max(r.now.Sub(known.Since), minDuration),
-	}}
+	p := &candidate{
+		key:    key,
+		record: known,
+		before: *known,
+		Problem: Problem{
+			Subject: key.Subject,
+			Alert:   key.alert,
+			Of:      key.of,
+			Since:   known.Since,
+			AtLeast: known.AtLeast,
+			Lasted:  max(r.now.Sub(known.Since), minDuration),
+		},
+	}
 	r.problems = append(r.problems, p)
 	return p
 }
@@ -516,7 +555,8 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	}
 	if s := j.unavailable[c.Root]; s != nil {
 		engine := c.Root.Kind == config.MaintenanceTarget
-		if s.Alerted && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() || engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
+		if s.Alerted && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() ||
+			engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
 			return true
 		}
 	}
@@ -582,7 +622,8 @@ func (r *round) sorted() []Problem {
 		list = append(list, p.Problem)
 	}
 	slices.SortStableFunc(list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert))
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject),
+			strings.Compare(a.Alert, b.Alert))
 	})
 	seen := map[problemKey]bool{}
 	list = slices.DeleteFunc(list, func(p Problem) bool {

@@ -33,7 +33,13 @@ func (w *world) container(name string) *Container {
 	list := &w.Engines[0].Containers
 	i := slices.IndexFunc(*list, func(c Container) bool { return c.Name == name })
 	if i < 0 {
-		*list = append(*list, Container{Host: "local", Name: name, State: Running, Health: "none", Expected: true})
+		*list = append(*list, Container{
+			Host:     "local",
+			Name:     name,
+			State:    Running,
+			Health:   "none",
+			Expected: true,
+		})
 		i = len(*list) - 1
 	}
 	return &(*list)[i]
@@ -128,7 +134,8 @@ func (w *world) want(lines ...string) {
 	slices.Sort(got)
 	slices.Sort(lines)
 	if !slices.Equal(got, lines) {
-		w.t.Errorf("after %s, problems (-want +got):\n-%s\n+%s", w.now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), strings.Join(lines, "\n-"), strings.Join(got, "\n+"))
+		w.t.Errorf("after %s, problems (-want +got):\n-%s\n+%s",
+			w.now.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)), strings.Join(lines, "\n-"), strings.Join(got, "\n+"))
 	}
 }
 
@@ -276,10 +283,12 @@ func TestMaintenanceHoldsBackAsLongAsItLasts(t *testing.T) {
 	w.container("api").State = "exited"
 	w.target("api").Up, w.target("web").Up = false, false
 	w.pass(time.Hour)
-	w.want("api ContainerDown pending 1h0m0s maintenance()", "api TargetDown pending 1h0m0s maintenance(api)", "web TargetDown pending 1h0m0s maintenance(api)")
+	w.want("api ContainerDown pending 1h0m0s maintenance()",
+		"api TargetDown pending 1h0m0s maintenance(api)", "web TargetDown pending 1h0m0s maintenance(api)")
 	w.Maintenance = nil
 	w.look()
-	w.want("api ContainerDown critical 1h0m0s", "api TargetDown pending 1h0m0s container(api)", "web TargetDown pending 1h0m0s dependency(api)")
+	w.want("api ContainerDown critical 1h0m0s", "api TargetDown pending 1h0m0s container(api)",
+		"web TargetDown pending 1h0m0s dependency(api)")
 }
 
 func TestCircleExcusesNobodyInIt(t *testing.T) {
@@ -341,9 +350,18 @@ func TestContainerStaysInferredWhileItsEngineCannotBeRead(t *testing.T) {
 }
 
 func TestContainerHostChoosesAmongContainersOfOneName(t *testing.T) {
-	for host, want := range map[string]string{"": "web TargetDown warning 3m0s", "local": "web TargetDown pending 3m0s container(web)", "far": "web TargetDown warning 3m0s"} {
+	for host, want := range map[string]string{
+		"":      "web TargetDown warning 3m0s",
+		"local": "web TargetDown pending 3m0s container(web)",
+		"far":   "web TargetDown warning 3m0s",
+	} {
 		w := stack(t)
-		w.Engines = append(w.Engines, Engine{Host: "far", Read: true, Containers: []Container{{Host: "far", Name: "web", State: Running, Expected: true}}})
+		w.Engines = append(w.Engines, Engine{Host: "far", Read: true, Containers: []Container{{
+			Host:     "far",
+			Name:     "web",
+			State:    Running,
+			Expected: true,
+		}}})
 		w.target("web").ContainerHost = host
 		w.container("web").State = "exited"
 		w.target("web").Up = false
@@ -407,7 +425,8 @@ func TestRestartOfTheExporter(t *testing.T) {
 			w.target("api").Read, w.target("web").Read = false, false
 			w.look()
 			if saved {
-				w.want("db ContainerDown warning 3m10s unknown", "api TargetDown pending 3m10s dependency(db) unknown", "web TargetDown warning 3m10s unknown",
+				w.want("db ContainerDown warning 3m10s unknown", "api TargetDown pending 3m10s dependency(db) unknown",
+					"web TargetDown warning 3m10s unknown",
 					"other ContainerRestarts warning 3m10s unknown")
 			} else {
 				w.want()
@@ -418,7 +437,8 @@ func TestRestartOfTheExporter(t *testing.T) {
 			w.look()
 			v := w.last.Verdicts
 			if saved {
-				w.want("db ContainerDown warning 3m10s", "api TargetDown pending 3m10s dependency(db)", "web TargetDown warning 3m10s", "other ContainerRestarts warning 3m10s")
+				w.want("db ContainerDown warning 3m10s", "api TargetDown pending 3m10s dependency(db)",
+					"web TargetDown warning 3m10s", "other ContainerRestarts warning 3m10s")
 			} else {
 				w.want("db ContainerDown warning 3m10s", "api TargetDown pending 0s dependency(db)", "web TargetDown pending 0s")
 			}
@@ -447,7 +467,8 @@ func TestExcusedRestartsDoNotCount(t *testing.T) {
 	w.container("web").DependsOn = nil
 	w.look()
 	v := w.last.Verdicts
-	if api, web := v[ContainerSubject("local", "api")].RecentRestarts, v[ContainerSubject("local", "web")].RecentRestarts; api != 0 || web != 4 {
+	if api, web := v[ContainerSubject("local", "api")].RecentRestarts, v[ContainerSubject("local", "web")].RecentRestarts; api != 0 ||
+		web != 4 {
 		t.Errorf("recent restarts: api %d, web %d, want 0 and 4", api, web)
 	}
 	w.pass(10*time.Minute + time.Second)

@@ -25,7 +25,8 @@ func (r *round) countKills(c *Container) uint64 {
 // recentKills returns how many kills the container has survived within the alert's window.
 func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 	known := j.restarts[s]
-	known.Killed = slices.DeleteFunc(known.Killed, func(one eventCount) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
+	known.Killed = slices.DeleteFunc(known.Killed,
+		func(one eventCount) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
 	for _, one := range known.Killed {
 		if j.survived(s, one) {
 			total += one.Times
@@ -49,7 +50,13 @@ func (r *round) judgeKills(s Subject, v *Verdict) {
 		return
 	}
 	killed := r.judge.restarts[s].Killed
-	p := Problem{Subject: s, Alert: AlertContainerOOMKill, Severity: Warning, Unknown: v.Unknown, Since: killed[0].At}
+	p := Problem{
+		Subject:  s,
+		Alert:    AlertContainerOOMKill,
+		Severity: Warning,
+		Unknown:  v.Unknown,
+		Since:    killed[0].At,
+	}
 	p.Lasted = r.now.Sub(p.Since)
 	for _, one := range slices.Backward(killed) {
 		if r.judge.survived(s, one) {

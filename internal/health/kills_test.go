@@ -46,13 +46,48 @@ func TestKillThatEndsTheContainerIsNoKillOfAnAlert(t *testing.T) {
 		end           func(c *Container)
 		want          uint64
 	}{
-		"at once":                     {0, 0, func(c *Container) { c.State = "exited" }, 0},
-		"soon":                        {0, 30 * time.Second, func(c *Container) { c.State = Restarting }, 0},
-		"restarted":                   {0, 10 * time.Second, func(c *Container) { c.Restarts++ }, 0},
-		"told after the restart":      {30 * time.Second, 0, func(c *Container) { c.Restarts++ }, 0},
-		"long after the restart":      {31 * time.Second, 0, func(c *Container) { c.Restarts++ }, 1},
-		"the end comes a while later": {0, 31 * time.Second, func(c *Container) { c.State = "exited" }, 1},
-		"paused":                      {0, 10 * time.Second, func(c *Container) { c.State = Paused }, 1},
+		"at once": {
+			0,
+			0,
+			func(c *Container) { c.State = "exited" },
+			0,
+		},
+		"soon": {
+			0,
+			30 * time.Second,
+			func(c *Container) { c.State = Restarting },
+			0,
+		},
+		"restarted": {
+			0,
+			10 * time.Second,
+			func(c *Container) { c.Restarts++ },
+			0,
+		},
+		"told after the restart": {
+			30 * time.Second,
+			0,
+			func(c *Container) { c.Restarts++ },
+			0,
+		},
+		"long after the restart": {
+			31 * time.Second,
+			0,
+			func(c *Container) { c.Restarts++ },
+			1,
+		},
+		"the end comes a while later": {
+			0,
+			31 * time.Second,
+			func(c *Container) { c.State = "exited" },
+			1,
+		},
+		"paused": {
+			0,
+			10 * time.Second,
+			func(c *Container) { c.State = Paused },
+			1,
+		},
 	} {
 		w := newWorld(t)
 		w.container("x")
@@ -191,7 +226,12 @@ func TestInodesOfWhichNobodyKnows(t *testing.T) {
 	data.Up, data.Conditions = false, nil
 	w.now = w.now.Add(time.Minute)
 	w.look()
-	want := []ConditionVerdict{{Target: "data", Alert: AlertVolumeInodes, Severity: Warning, Lasted: 11 * time.Minute}}
+	want := []ConditionVerdict{{
+		Target:   "data",
+		Alert:    AlertVolumeInodes,
+		Severity: Warning,
+		Lasted:   11 * time.Minute,
+	}}
 	if !slices.Equal(w.last.Conditions, want) { // that it is not critical is no opinion
 		t.Errorf("while it cannot be read: %v, want %v", w.last.Conditions, want)
 	}

@@ -147,7 +147,13 @@ func (j *Judge) Memory(now time.Time) Memory {
 		m.LastUp[name] = wall(at)
 	}
 	for key, known := range j.problems {
-		saved := SavedProblem{key.Subject, key.alert, key.of, key.severity, *known}
+		saved := SavedProblem{
+			key.Subject,
+			key.alert,
+			key.of,
+			key.severity,
+			*known,
+		}
 		saved.Since, saved.Broken = wall(saved.Since), wall(saved.Broken)
 		m.Problems = append(m.Problems, saved)
 	}
@@ -162,11 +168,20 @@ func (j *Judge) Memory(now time.Time) Memory {
 		m.Restarts = append(m.Restarts, saved)
 	}
 	for s, known := range j.unavailable {
-		m.Unavailable = append(m.Unavailable, SavedSpan{s, span{wall(known.Began), wall(known.Ended), wall(known.Down), known.Alerted}})
+		m.Unavailable = append(m.Unavailable, SavedSpan{
+			s,
+			span{
+				wall(known.Began),
+				wall(known.Ended),
+				wall(known.Down),
+				known.Alerted,
+			},
+		})
 	}
 	m.Failures = j.savedFailures(wall)
 	slices.SortFunc(m.Problems, func(a, b SavedProblem) int {
-		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of), cmp.Compare(a.Severity, b.Severity))
+		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of),
+			cmp.Compare(a.Severity, b.Severity))
 	})
 	slices.SortFunc(m.Restarts, func(a, b SavedRestarts) int { return compareSubjects(a.Subject, b.Subject) })
 	slices.SortFunc(m.Unavailable, func(a, b SavedSpan) int { return compareSubjects(a.Subject, b.Subject) })
@@ -185,7 +200,12 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	j.saved, j.resumed = past(m.Saved), now
 	for _, p := range m.Problems {
 		p.Since, p.Broken = past(p.Since), past(p.Broken)
-		j.problems[problemKey{p.Subject, p.Alert, p.Of, p.Severity}] = &p.record
+		j.problems[problemKey{
+			p.Subject,
+			p.Alert,
+			p.Of,
+			p.Severity,
+		}] = &p.record
 		if p.Kind == config.MaintenanceTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
 			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}

@@ -36,7 +36,8 @@ func (r *round) judgeMost() {
 	for _, severity := range []Severity{Warning, Critical} {
 		v := &ConditionVerdict{Alert: AlertMostTargetsDown, Severity: severity}
 		if holds && (pages || severity == Warning) {
-			p := r.beginProblem(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity}, since, !most(down-unsure))
+			p := r.beginProblem(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity},
+				since, !most(down-unsure))
 			p.condition, p.Consequences = v, unexplained
 			r.decideOn(p)
 			v.Lasted = p.Lasted
@@ -54,7 +55,8 @@ func (r *round) judgeMost() {
 func (r *round) unexplained() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
-		if !p.Excuse.Holds() && !p.Throttled && slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
+		if !p.Excuse.Holds() && !p.Throttled &&
+			slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && r.now.Sub(p.Since) <= excuseTolerance {

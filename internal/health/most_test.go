@@ -69,23 +69,84 @@ func TestMostTargetsAreDown(t *testing.T) {
 		targets, containers, down, stopped int
 		want                               string
 	}{
-		{8, 0, 5, 0, "critical"},
-		{8, 0, 4, 0, "well"}, // not over half
-		{9, 0, 5, 0, "critical"},
-		{10, 0, 5, 0, "well"},
-		{51, 0, 26, 0, "critical"},
-		{4, 0, 3, 0, "well"}, // they are few enough to be told one by one
-		{4, 0, 4, 0, "critical"},
-		{4, 1, 3, 1, "critical"},
-		{3, 5, 3, 5, "no opinion"}, // too few targets
-		{8, 8, 0, 8, "well"},       // no target is down
+		{
+			8,
+			0,
+			5,
+			0,
+			"critical",
+		},
+		{
+			8,
+			0,
+			4,
+			0,
+			"well",
+		}, // not over half
+		{
+			9,
+			0,
+			5,
+			0,
+			"critical",
+		},
+		{
+			10,
+			0,
+			5,
+			0,
+			"well",
+		},
+		{
+			51,
+			0,
+			26,
+			0,
+			"critical",
+		},
+		{
+			4,
+			0,
+			3,
+			0,
+			"well",
+		}, // they are few enough to be told one by one
+		{
+			4,
+			0,
+			4,
+			0,
+			"critical",
+		},
+		{
+			4,
+			1,
+			3,
+			1,
+			"critical",
+		},
+		{
+			3,
+			5,
+			3,
+			5,
+			"no opinion",
+		}, // too few targets
+		{
+			8,
+			8,
+			0,
+			8,
+			"well",
+		}, // no target is down
 	} {
 		w := many(t, c.targets, c.containers)
 		w.wantMost(map[bool]string{true: "no opinion", false: "well"}[c.targets < 4])
 		w.loseFirst(c.down, c.stopped)
 		w.pass(10 * time.Minute)
 		if got := w.most(); got != c.want {
-			t.Errorf("%d of %d targets and %d of %d containers are down: %s, want %s", c.down, c.targets, c.stopped, c.containers, got, c.want)
+			t.Errorf("%d of %d targets and %d of %d containers are down: %s, want %s",
+				c.down, c.targets, c.stopped, c.containers, got, c.want)
 		}
 	}
 }
@@ -107,7 +168,8 @@ func TestMostTargetsDownByOneCause(t *testing.T) {
 	w.wantMost("pending")
 	for _, p := range w.last.Problems {
 		if p.Alert == AlertMostTargetsDown && !slices.Equal(p.Consequences, []Subject{
-			ContainerSubject("local", "c0"), ContainerSubject("local", "c1"), ContainerSubject("local", "c2"), ContainerSubject("local", "c3"),
+			ContainerSubject("local", "c0"), ContainerSubject("local", "c1"), ContainerSubject("local", "c2"),
+			ContainerSubject("local", "c3"),
 		}) {
 			t.Errorf("the single problems are %v", p.Consequences)
 		}
@@ -187,7 +249,8 @@ func TestMostTargetsDownLeavesOutMaintenance(t *testing.T) {
 	w.loseFirst(10, 1)
 	w.pass(10 * time.Minute)
 	w.wantMost("critical")
-	w.Maintenance = append(w.Maintenance, TargetSubject("t9"), TargetSubject("t10"), TargetSubject("t11"), TargetSubject("t12"), TargetSubject("t8"))
+	w.Maintenance = append(w.Maintenance, TargetSubject("t9"), TargetSubject("t10"), TargetSubject("t11"), TargetSubject("t12"),
+		TargetSubject("t8"))
 	w.look()
 	w.wantMost("no opinion")
 }

@@ -83,7 +83,8 @@ func (r *round) ofAlertedBridge(t *Target, since time.Time) (cause, bool) {
 // bridgeAlerted reports whether an alert says that messages do not cross that target, since about then.
 func (r *round) bridgeAlerted(s Subject, since time.Time) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending && known.Since.Sub(since).Abs() <= sameOutage {
+		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending &&
+			known.Since.Sub(since).Abs() <= sameOutage {
 			return true
 		}
 	}

@@ -29,8 +29,9 @@ func (w *world) relay(holds ...string) {
 	x := w.target("x")
 	x.Conditions, x.Up = nil, true
 	for alert, parts := range map[string][]string{
-		AlertBridgeNotRelaying: {"irc to xmpp", "xmpp to irc"}, AlertBridgeSlow: {"irc to xmpp", "xmpp to irc"}, AlertRelaySessionDown: {"irc", "xmpp"},
-		AlertRelayUnwatched: {""},
+		AlertBridgeNotRelaying: {"irc to xmpp", "xmpp to irc"}, AlertBridgeSlow: {"irc to xmpp", "xmpp to irc"},
+		AlertRelaySessionDown: {"irc", "xmpp"},
+		AlertRelayUnwatched:   {""},
 	} {
 		for _, of := range parts {
 			c := Condition{Alert: alert, Of: of}
@@ -191,12 +192,21 @@ func TestRelayIsExcused(t *testing.T) {
 		"bridge under maintenance": {func(w *world) {
 			w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "bridge"}}
 		}, AlertRelaySessionDown + " irc", []string{"x RelaySessionDown pending 1m50s maintenance(bridge)"}},
-		"session down, and the bridge too": {func(w *world) { w.container("bridge").State = "exited" }, AlertRelaySessionDown + " irc", []string{
-			"bridge ContainerDown warning 2m0s", "x RelaySessionDown pending 1m50s",
-		}},
-		"IRC server down": {func(w *world) { w.target("irc_tls").Up, w.target("irc_rpc").Up = false, false }, AlertRelaySessionDown + " irc", []string{
-			"irc_rpc TargetDown pending 2m0s", "irc_tls TargetDown pending 2m0s", "x RelaySessionDown pending 1m50s dependency(irc_rpc)",
-		}},
+		"session down, and the bridge too": {
+			func(w *world) { w.container("bridge").State = "exited" },
+			AlertRelaySessionDown + " irc",
+			[]string{
+				"bridge ContainerDown warning 2m0s", "x RelaySessionDown pending 1m50s",
+			},
+		},
+		"IRC server down": {
+			func(w *world) { w.target("irc_tls").Up, w.target("irc_rpc").Up = false, false },
+			AlertRelaySessionDown + " irc",
+			[]string{
+				"irc_rpc TargetDown pending 2m0s", "irc_tls TargetDown pending 2m0s",
+				"x RelaySessionDown pending 1m50s dependency(irc_rpc)",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := relayWorld(t)
@@ -214,7 +224,8 @@ func TestRelayIsExcused(t *testing.T) {
 	}
 }
 
-// TestOnePortIsEnoughForARelaySession: if one target of the side works, or it is the other side's, a session that is down is the check's own problem.
+// TestOnePortIsEnoughForARelaySession: if one target of the side works, or it is the other side's,
+// a session that is down is the check's own problem.
 func TestOnePortIsEnoughForARelaySession(t *testing.T) {
 	for side, down := range map[string][]string{"irc": {"irc_rpc", "xmpp_c2s", "xmpp_status"}, "xmpp": {"xmpp_c2s", "irc_tls", "irc_rpc"}} {
 		w := relayWorld(t)

@@ -77,7 +77,12 @@ func TestConditionOutlivesARestart(t *testing.T) {
 			{Alert: AlertComponentDisconnected, Of: "bridge", Holds: true},
 			{Alert: AlertModuleProblem, Of: "x", Modules: []string{"mam"}},
 			{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(24 * time.Hour)}}},
-			{Alert: AlertServedNotRenewed, Of: "later", Holds: true, Certificates: []Validity{{Ends: w.now.Add(240 * time.Hour)}}},
+			{
+				Alert:        AlertServedNotRenewed,
+				Of:           "later",
+				Holds:        true,
+				Certificates: []Validity{{Ends: w.now.Add(240 * time.Hour)}},
+			},
 		}
 		w.pass(61 * time.Minute)
 		w.restart(true)
@@ -87,7 +92,8 @@ func TestConditionOutlivesARestart(t *testing.T) {
 		return w
 	}
 	all := []string{
-		"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown", "web TLSServedNotRenewed warning 1h1m0s unknown",
+		"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown",
+		"web TLSServedNotRenewed warning 1h1m0s unknown",
 		"web TLSServedNotRenewed critical 1h1m0s unknown",
 	}
 	w := begin()
@@ -160,7 +166,13 @@ func TestNothingGrowsWithNamesThatAreNeverUsedTwice(t *testing.T) {
 		w.Engines[0].Containers = w.Engines[0].Containers[:3]
 		w.Targets = w.Targets[:2]
 		name := fmt.Sprintf("job-%d", i)
-		*w.container(name) = Container{Host: "local", Name: name, State: "exited", Expected: true, Restarts: uint64(i)}
+		*w.container(name) = Container{
+			Host:     "local",
+			Name:     name,
+			State:    "exited",
+			Expected: true,
+			Restarts: uint64(i),
+		}
 		w.target(name).Up = false
 		w.target(name).Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
 		w.pass(time.Minute)
@@ -275,10 +287,34 @@ func TestStartThatEndsAToldAlertIsNoRestart(t *testing.T) {
 		starts uint64
 		want   uint64
 	}{
-		{"it was down for a moment", time.Minute, Running, 1, 1},
-		{"it was told as down", 61 * time.Second, Running, 1, 0},
-		{"it was told as down, and ended again at once", 61 * time.Second, Running, 3, 2},
-		{"it was told as down, and is started again and again", 61 * time.Second, Restarting, 1, 1},
+		{
+			"it was down for a moment",
+			time.Minute,
+			Running,
+			1,
+			1,
+		},
+		{
+			"it was told as down",
+			61 * time.Second,
+			Running,
+			1,
+			0,
+		},
+		{
+			"it was told as down, and ended again at once",
+			61 * time.Second,
+			Running,
+			3,
+			2,
+		},
+		{
+			"it was told as down, and is started again and again",
+			61 * time.Second,
+			Restarting,
+			1,
+			1,
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := stack(t)

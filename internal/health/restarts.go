@@ -8,7 +8,12 @@ import (
 // judgeRestarts adds a problem if a container has restarted too often.
 func (r *round) judgeRestarts(s Subject, v *Verdict) {
 	limits := &r.judge.alerts.ContainerRestarts
-	p := Problem{Subject: s, Alert: AlertContainerRestarts, Severity: Warning, Unknown: v.Unknown}
+	p := Problem{
+		Subject:  s,
+		Alert:    AlertContainerRestarts,
+		Severity: Warning,
+		Unknown:  v.Unknown,
+	}
 	if p.Ends = r.judge.restartsOver(s, limits.Warning.Over); p.Ends.IsZero() {
 		return
 	}
@@ -54,7 +59,8 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 	blind := r.now.Sub(j.engines[c.Host].previousRead) > j.alerts.ContainerRestarts.Window.Std()
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
-		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Alerted > Pending && c.State == Running {
+		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Alerted > Pending &&
+			c.State == Running {
 			times-- // the end of that alert already reports this restart
 		}
 		if times > 0 {

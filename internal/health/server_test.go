@@ -10,7 +10,12 @@ import (
 
 // TestContainerIsUnseenOnceAllEnginesWereRead has names that no engine has, and engines that were not read.
 func TestContainerIsUnseenOnceAllEnginesWereRead(t *testing.T) {
-	local := Engine{Host: "local", Read: true, Containers: []Container{{Host: "local", Name: "docs", State: Running, Expected: true}}}
+	local := Engine{Host: "local", Read: true, Containers: []Container{{
+		Host:     "local",
+		Name:     "docs",
+		State:    Running,
+		Expected: true,
+	}}}
 	for name, c := range map[string]struct {
 		engines []Engine
 		target  Target
@@ -36,15 +41,61 @@ func TestContainerIsUnseenOnceAllEnginesWereRead(t *testing.T) {
 
 func TestTargetFindsItsContainer(t *testing.T) {
 	containers := []*Container{
-		{Host: "local", Name: "chat-irc-1", State: Running, HostNames: []string{"chat-irc-1", "irc", "IRC.example.org"}},
-		{Host: "local", Name: "chat-web-1", State: Running, HostNames: []string{"chat-web-1", "web"}},
-		{Host: "local", Name: "chat-web-2", State: "exited", HostNames: []string{"chat-web-2", "web"}},
-		{Host: "local", Name: "old-docs", State: Missing, HostNames: []string{"old-docs", "docs"}},
-		{Host: "local", Name: "chat-docs-1", State: "exited", HostNames: []string{"chat-docs-1", "docs"}},
-		{Host: "local", Name: "former", State: Running, HostNames: []string{"files"}, vanished: true},
-		{Host: "local", Name: "latter", State: Running, HostNames: []string{"files"}},
-		{Host: "local", Name: "gone", State: Missing, HostNames: []string{"gone"}},
-		{Host: "local", Name: "localhost", State: Running, HostNames: []string{"localhost", "127.0.0.1", "::1"}},
+		{
+			Host:      "local",
+			Name:      "chat-irc-1",
+			State:     Running,
+			HostNames: []string{"chat-irc-1", "irc", "IRC.example.org"},
+		},
+		{
+			Host:      "local",
+			Name:      "chat-web-1",
+			State:     Running,
+			HostNames: []string{"chat-web-1", "web"},
+		},
+		{
+			Host:      "local",
+			Name:      "chat-web-2",
+			State:     "exited",
+			HostNames: []string{"chat-web-2", "web"},
+		},
+		{
+			Host:      "local",
+			Name:      "old-docs",
+			State:     Missing,
+			HostNames: []string{"old-docs", "docs"},
+		},
+		{
+			Host:      "local",
+			Name:      "chat-docs-1",
+			State:     "exited",
+			HostNames: []string{"chat-docs-1", "docs"},
+		},
+		{
+			Host:      "local",
+			Name:      "former",
+			State:     Running,
+			HostNames: []string{"files"},
+			vanished:  true,
+		},
+		{
+			Host:      "local",
+			Name:      "latter",
+			State:     Running,
+			HostNames: []string{"files"},
+		},
+		{
+			Host:      "local",
+			Name:      "gone",
+			State:     Missing,
+			HostNames: []string{"gone"},
+		},
+		{
+			Host:      "local",
+			Name:      "localhost",
+			State:     Running,
+			HostNames: []string{"localhost", "127.0.0.1", "::1"},
+		},
 		{Host: "local", Name: "elsewhere", State: Running}, // on no network of the exporter
 		{Host: "far", Name: "twin", State: Running},
 		{Host: "local", Name: "twin", State: Running},
@@ -56,7 +107,11 @@ func TestTargetFindsItsContainer(t *testing.T) {
 	}{
 		{"compose service", Target{HostName: "irc"}, Server{Container: "chat-irc-1", Host: "local", Inferred: true}},
 		{"container name", Target{HostName: "chat-irc-1"}, Server{Container: "chat-irc-1", Host: "local", Inferred: true}},
-		{"alias with dots, other letters", Target{HostName: "irc.Example.org"}, Server{Container: "chat-irc-1", Host: "local", Inferred: true}},
+		{
+			"alias with dots, other letters",
+			Target{HostName: "irc.Example.org"},
+			Server{Container: "chat-irc-1", Host: "local", Inferred: true},
+		},
 		{"part of a name", Target{HostName: "chat-irc"}, Server{}},
 		{"public name", Target{HostName: "irc.example.com"}, Server{}},
 		{"no name", Target{}, Server{}},
@@ -72,12 +127,21 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		{"configured, on an unknown host", Target{Container: "other"}, Server{Container: "other"}},
 		{"configured, on two hosts", Target{Container: "twin"}, Server{Container: "twin"}},
 		{"configured with its host", Target{Container: "twin", ContainerHost: "far"}, Server{Container: "twin", Host: "far"}},
-		{"configured with another host than the only one", Target{Container: "chat-web-1", ContainerHost: "docker-b"}, Server{Container: "chat-web-1", Host: "docker-b"}},
-		{"configured with a host of another exporter", Target{Container: "twin", ContainerHost: "docker-b"}, Server{Container: "twin", Host: "docker-b"}},
+		{
+			"configured with another host than the only one",
+			Target{Container: "chat-web-1", ContainerHost: "docker-b"},
+			Server{Container: "chat-web-1", Host: "docker-b"},
+		},
+		{
+			"configured with a host of another exporter",
+			Target{Container: "twin", ContainerHost: "docker-b"},
+			Server{Container: "twin", Host: "docker-b"},
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := NewDirectory(containers).Server(&tt.Target)
-			if got.Container != tt.want.Container || got.Host != tt.want.Host || got.Inferred != tt.want.Inferred || !slices.Equal(got.Candidates, tt.want.Candidates) {
+			if got.Container != tt.want.Container || got.Host != tt.want.Host || got.Inferred != tt.want.Inferred ||
+				!slices.Equal(got.Candidates, tt.want.Candidates) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})

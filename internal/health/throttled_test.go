@@ -246,13 +246,48 @@ func TestThrottledFailuresOnlyWarnOfInstability(t *testing.T) {
 		name, readings, want string
 		throttled            bool
 	}{
-		{"each second reading", again("LG", 120), "unstable/well", true},
-		{"two of three", again("LLG", 80), "unstable/well", true},
-		{"down for 3 minutes of 4, as TargetDown warns", again("LLLLLLGG", 30), "well/well", true},
-		{"refused as often", again("LGFG", 60), "unstable/well", false},
-		{"refused now and then", again("LG", 110) + again("LG", 8) + "FG", "unstable/well", true},
-		{"refused three times of five", again("FFFLG", 50), "unstable/unstable", false},
-		{"refused three times of five, after a limit", again("LFFFG", 50), "unstable/unstable", false},
+		{
+			"each second reading",
+			again("LG", 120),
+			"unstable/well",
+			true,
+		},
+		{
+			"two of three",
+			again("LLG", 80),
+			"unstable/well",
+			true,
+		},
+		{
+			"down for 3 minutes of 4, as TargetDown warns",
+			again("LLLLLLGG", 30),
+			"well/well",
+			true,
+		},
+		{
+			"refused as often",
+			again("LGFG", 60),
+			"unstable/well",
+			false,
+		},
+		{
+			"refused now and then",
+			again("LG", 110) + again("LG", 8) + "FG",
+			"unstable/well",
+			true,
+		},
+		{
+			"refused three times of five",
+			again("FFFLG", 50),
+			"unstable/unstable",
+			false,
+		},
+		{
+			"refused three times of five, after a limit",
+			again("LFFFG", 50),
+			"unstable/unstable",
+			false,
+		},
 	} {
 		w := unsteady(t, 30*time.Second)
 		w.limited(c.readings)

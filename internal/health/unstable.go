@@ -219,7 +219,12 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 		_, part := f.within(window, failedOf, r.now)
 		return part > limit
 	}
-	key := problemKey{TargetSubject(t.Name), AlertTargetUnstable, "", severity}
+	key := problemKey{
+		TargetSubject(t.Name),
+		AlertTargetUnstable,
+		"",
+		severity,
+	}
 	part, holds := f.tooMany(failedOf, limit, r.now)
 	holds = holds && over(max(shortWindow, t.Every*5/4))
 	watched := r.now.Sub(f.since)

@@ -80,24 +80,114 @@ func TestUnstableTargets(t *testing.T) {
 		readings string
 		want     string
 	}{
-		{"exactly 10 % of an hour", 30 * time.Second, again(again("G", 9)+"F", 12), "well/well"},
-		{"over 10 % of an hour and exactly 10 % of 5 minutes", 30 * time.Second, again("G", 85) + again("FG", 12) + again("G", 9) + "F", "well/well"},
-		{"over 10 % of both", 30 * time.Second, again("G", 20) + again("FG", 13), "unstable/well"},
-		{"one failure less", 30 * time.Second, again("G", 20) + again("FG", 12), "well/well"},
-		{"exactly 50 % of an hour", 30 * time.Second, again("FFG", 30), "unstable/well"},
-		{"over 50 % of an hour", 30 * time.Second, again("FFG", 30) + "F", "unstable/unstable"},
-		{"over 50 % of an hour and exactly 50 % of 5 minutes", 30 * time.Second, again("FFG", 32) + again("GF", 5), "unstable/well"},
-		{"three readings of four", 30 * time.Second, again("FFFG", 40), "unstable/unstable"},
-		{"three readings of four, once a minute", time.Minute, again("FG", 40), "unstable/well"},
-		{"3 failures of 12 are too few", 5 * time.Minute, again("G", 9) + "FGFGF", "well/well"},
-		{"4 failures of 12", 5 * time.Minute, again("G", 9) + "FGFGFGF", "unstable/well"},
-		{"4 failures of 12, and the last reading is good", 5 * time.Minute, again("G", 9) + "FGFGFGFG", "unstable/well"},
-		{"4 failures of 12, and two good ones", 5 * time.Minute, again("G", 9) + "FGFGFGFGG", "well/well"},
-		{"two failures in a row are warned of as TargetDown", 5 * time.Minute, again("FFG", 10), "well/unstable"},
-		{"4 failures of 7", 9 * time.Minute, "FGFGFGF", "unstable/unstable"},
-		{"3 failures of 6", 10 * time.Minute, again("FG", 10), "well/well"},
-		{"fewer than 4 readings an hour", 20 * time.Minute, again("FG", 20), "well/well"},
-		{"no schedule", 0, again("FG", 20), "-/-"},
+		{
+			"exactly 10 % of an hour",
+			30 * time.Second,
+			again(again("G", 9)+"F", 12),
+			"well/well",
+		},
+		{
+			"over 10 % of an hour and exactly 10 % of 5 minutes",
+			30 * time.Second,
+			again("G", 85) + again("FG", 12) + again("G", 9) + "F",
+			"well/well",
+		},
+		{
+			"over 10 % of both",
+			30 * time.Second,
+			again("G", 20) + again("FG", 13),
+			"unstable/well",
+		},
+		{
+			"one failure less",
+			30 * time.Second,
+			again("G", 20) + again("FG", 12),
+			"well/well",
+		},
+		{
+			"exactly 50 % of an hour",
+			30 * time.Second,
+			again("FFG", 30),
+			"unstable/well",
+		},
+		{
+			"over 50 % of an hour",
+			30 * time.Second,
+			again("FFG", 30) + "F",
+			"unstable/unstable",
+		},
+		{
+			"over 50 % of an hour and exactly 50 % of 5 minutes",
+			30 * time.Second,
+			again("FFG", 32) + again("GF", 5),
+			"unstable/well",
+		},
+		{
+			"three readings of four",
+			30 * time.Second,
+			again("FFFG", 40),
+			"unstable/unstable",
+		},
+		{
+			"three readings of four, once a minute",
+			time.Minute,
+			again("FG", 40),
+			"unstable/well",
+		},
+		{
+			"3 failures of 12 are too few",
+			5 * time.Minute,
+			again("G", 9) + "FGFGF",
+			"well/well",
+		},
+		{
+			"4 failures of 12",
+			5 * time.Minute,
+			again("G", 9) + "FGFGFGF",
+			"unstable/well",
+		},
+		{
+			"4 failures of 12, and the last reading is good",
+			5 * time.Minute,
+			again("G", 9) + "FGFGFGFG",
+			"unstable/well",
+		},
+		{
+			"4 failures of 12, and two good ones",
+			5 * time.Minute,
+			again("G", 9) + "FGFGFGFGG",
+			"well/well",
+		},
+		{
+			"two failures in a row are warned of as TargetDown",
+			5 * time.Minute,
+			again("FFG", 10),
+			"well/unstable",
+		},
+		{
+			"4 failures of 7",
+			9 * time.Minute,
+			"FGFGFGF",
+			"unstable/unstable",
+		},
+		{
+			"3 failures of 6",
+			10 * time.Minute,
+			again("FG", 10),
+			"well/well",
+		},
+		{
+			"fewer than 4 readings an hour",
+			20 * time.Minute,
+			again("FG", 20),
+			"well/well",
+		},
+		{
+			"no schedule",
+			0,
+			again("FG", 20),
+			"-/-",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := unsteady(t, c.every)
@@ -193,122 +283,212 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 		want    string
 		excused uint64
 	}{
-		{"maintenance of the target", func(w *world) {
-			maintained(w, TargetSubject("x"))
-			w.readings(again("FFFG", 30))
-		}, "well/well", 90},
-		{"maintenance that has ended", func(w *world) {
-			maintained(w, TargetSubject("x"))
-			w.readings(again("FFFG", 30))
-			maintained(w)
-			w.readings(again("FFFG", 4))
-		}, "well/well", 90},
-		{"maintenance that has ended for long", func(w *world) {
-			maintained(w, TargetSubject("x"))
-			w.readings(again("FFFG", 30))
-			maintained(w)
-			w.readings(again("FFFG", 5))
-		}, "unstable/well", 90},
-		{"maintenance of what serves it", func(w *world) {
-			w.container("c")
-			w.target("x").Container = "c"
-			maintained(w, Subject{Kind: config.MaintenanceContainer, Name: "c"})
-			w.readings(again("FFFG", 30))
-		}, "well/well", 90},
-		{"maintenance that begins in a spell", func(w *world) {
-			w.readings(again("FFFG", 3) + "FFF")
-			maintained(w, TargetSubject("x"))
-			w.readings("F")
-		}, "well/well", 4},
-		{"maintenance does not end what was told", func(w *world) {
-			w.readings(again("FFFG", 5))
-			maintained(w, TargetSubject("x"))
-			w.readings("FFFG")
-		}, "unstable/well", 3},
-		{"a container that is down", func(w *world) {
-			w.container("c")
-			w.target("x").Container = "c"
-			for range 20 {
-				w.container("c").State = "exited"
-				w.readings("FFF")
-				w.container("c").State = Running
-				w.readings("GGGGGG")
-			}
-		}, "well/well", 60},
-		{"a container of which only the warning is told, each time", func(w *world) {
-			w.container("c")
-			w.target("x").Container = "c"
-			for range 13 {
-				w.container("c").State = "exited"
-				w.readings(again("F", 9))
-				w.container("c").State = Running
-				w.readings("G")
-			}
-			w.readings("G")
-		}, "well/unstable", 117},
-		{"a container of which the critical alert is told, each time", func(w *world) {
-			w.container("c")
-			w.target("x").Container = "c"
-			for range 9 {
-				w.container("c").State = "exited"
-				w.readings(again("F", 12))
-				w.container("c").State = Running
-				w.readings("G")
-			}
-			w.readings("G")
-		}, "well/well", 108},
-		{"a container of which the engine tells later", func(w *world) {
-			w.container("c")
-			w.target("x").Container = "c"
-			for range 20 {
-				w.readings("F")
-				w.container("c").State = "exited"
-				w.readings("F")
-				w.container("c").State = Running
-				w.readings("GGGGGG")
-			}
-		}, "well/well", 40},
-		{"a dependency", func(w *world) {
-			w.container("c").DependsOn = []string{"d"}
-			w.container("d")
-			w.target("x").Container = "c"
-			for range 20 {
-				w.container("d").State = "exited"
-				w.readings("FFF")
-				w.container("d").State = Running
-				w.readings("GGGGGG")
-			}
-		}, "well/well", 60},
-		{"outages of which TargetDown has warned, half of the time", func(w *world) {
-			w.readings(again("FFFFFFGGGGGG", 10))
-		}, "well/well", 60},
-		{"outages of which TargetDown has warned, more than half", func(w *world) {
-			w.readings(again("FFFFFFGGG", 12) + "G")
-		}, "well/unstable", 72},
-		{"while one of them lasts", func(w *world) {
-			w.readings(again("FFFFFFGGG", 12) + "FFFFFF")
-		}, "-/-", 78},
-		{"outages of which TargetDown was critical", func(w *world) {
-			w.readings(again(again("F", 12)+"GGG", 8) + "G")
-		}, "well/well", 96},
-		{"outages of which TargetDown has warned under maintenance", func(w *world) {
-			for range 12 {
-				w.readings("FFFF")
+		{
+			"maintenance of the target",
+			func(w *world) {
 				maintained(w, TargetSubject("x"))
-				w.readings("FF")
+				w.readings(again("FFFG", 30))
+			},
+			"well/well",
+			90,
+		},
+		{
+			"maintenance that has ended",
+			func(w *world) {
+				maintained(w, TargetSubject("x"))
+				w.readings(again("FFFG", 30))
 				maintained(w)
-				w.readings("GGG")
-			}
-		}, "well/well", 72},
-		{"spells that it has not", func(w *world) {
-			w.readings(again("FFFFGG", 20))
-		}, "unstable/unstable", 0},
-		{"a failure just before the end of an outage that was told", func(w *world) {
-			w.readings("FFFFFF")
-			w.target("x").Failed++
-			w.target("x").Up = true
-			w.look()
-		}, "well/well", 7},
+				w.readings(again("FFFG", 4))
+			},
+			"well/well",
+			90,
+		},
+		{
+			"maintenance that has ended for long",
+			func(w *world) {
+				maintained(w, TargetSubject("x"))
+				w.readings(again("FFFG", 30))
+				maintained(w)
+				w.readings(again("FFFG", 5))
+			},
+			"unstable/well",
+			90,
+		},
+		{
+			"maintenance of what serves it",
+			func(w *world) {
+				w.container("c")
+				w.target("x").Container = "c"
+				maintained(w, Subject{Kind: config.MaintenanceContainer, Name: "c"})
+				w.readings(again("FFFG", 30))
+			},
+			"well/well",
+			90,
+		},
+		{
+			"maintenance that begins in a spell",
+			func(w *world) {
+				w.readings(again("FFFG", 3) + "FFF")
+				maintained(w, TargetSubject("x"))
+				w.readings("F")
+			},
+			"well/well",
+			4,
+		},
+		{
+			"maintenance does not end what was told",
+			func(w *world) {
+				w.readings(again("FFFG", 5))
+				maintained(w, TargetSubject("x"))
+				w.readings("FFFG")
+			},
+			"unstable/well",
+			3,
+		},
+		{
+			"a container that is down",
+			func(w *world) {
+				w.container("c")
+				w.target("x").Container = "c"
+				for range 20 {
+					w.container("c").State = "exited"
+					w.readings("FFF")
+					w.container("c").State = Running
+					w.readings("GGGGGG")
+				}
+			},
+			"well/well",
+			60,
+		},
+		{
+			"a container of which only the warning is told, each time",
+			func(w *world) {
+				w.container("c")
+				w.target("x").Container = "c"
+				for range 13 {
+					w.container("c").State = "exited"
+					w.readings(again("F", 9))
+					w.container("c").State = Running
+					w.readings("G")
+				}
+				w.readings("G")
+			},
+			"well/unstable",
+			117,
+		},
+		{
+			"a container of which the critical alert is told, each time",
+			func(w *world) {
+				w.container("c")
+				w.target("x").Container = "c"
+				for range 9 {
+					w.container("c").State = "exited"
+					w.readings(again("F", 12))
+					w.container("c").State = Running
+					w.readings("G")
+				}
+				w.readings("G")
+			},
+			"well/well",
+			108,
+		},
+		{
+			"a container of which the engine tells later",
+			func(w *world) {
+				w.container("c")
+				w.target("x").Container = "c"
+				for range 20 {
+					w.readings("F")
+					w.container("c").State = "exited"
+					w.readings("F")
+					w.container("c").State = Running
+					w.readings("GGGGGG")
+				}
+			},
+			"well/well",
+			40,
+		},
+		{
+			"a dependency",
+			func(w *world) {
+				w.container("c").DependsOn = []string{"d"}
+				w.container("d")
+				w.target("x").Container = "c"
+				for range 20 {
+					w.container("d").State = "exited"
+					w.readings("FFF")
+					w.container("d").State = Running
+					w.readings("GGGGGG")
+				}
+			},
+			"well/well",
+			60,
+		},
+		{
+			"outages of which TargetDown has warned, half of the time",
+			func(w *world) {
+				w.readings(again("FFFFFFGGGGGG", 10))
+			},
+			"well/well",
+			60,
+		},
+		{
+			"outages of which TargetDown has warned, more than half",
+			func(w *world) {
+				w.readings(again("FFFFFFGGG", 12) + "G")
+			},
+			"well/unstable",
+			72,
+		},
+		{
+			"while one of them lasts",
+			func(w *world) {
+				w.readings(again("FFFFFFGGG", 12) + "FFFFFF")
+			},
+			"-/-",
+			78,
+		},
+		{
+			"outages of which TargetDown was critical",
+			func(w *world) {
+				w.readings(again(again("F", 12)+"GGG", 8) + "G")
+			},
+			"well/well",
+			96,
+		},
+		{
+			"outages of which TargetDown has warned under maintenance",
+			func(w *world) {
+				for range 12 {
+					w.readings("FFFF")
+					maintained(w, TargetSubject("x"))
+					w.readings("FF")
+					maintained(w)
+					w.readings("GGG")
+				}
+			},
+			"well/well",
+			72,
+		},
+		{
+			"spells that it has not",
+			func(w *world) {
+				w.readings(again("FFFFGG", 20))
+			},
+			"unstable/unstable",
+			0,
+		},
+		{
+			"a failure just before the end of an outage that was told",
+			func(w *world) {
+				w.readings("FFFFFF")
+				w.target("x").Failed++
+				w.target("x").Up = true
+				w.look()
+			},
+			"well/well",
+			7,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := unsteady(t, every)

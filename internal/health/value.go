@@ -110,7 +110,17 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 		r.values = append(r.values, v)
 	}
 	exceed := func(severity Severity, limit limit) {
-		key, verdict := problemKey{v.Subject, c.Alert, c.Of, severity}, &ConditionVerdict{Target: t.Name, Alert: c.Alert, Of: c.Of, Severity: severity}
+		key, verdict := problemKey{
+			v.Subject,
+			c.Alert,
+			c.Of,
+			severity,
+		}, &ConditionVerdict{
+			Target:   t.Name,
+			Alert:    c.Alert,
+			Of:       c.Of,
+			Severity: severity,
+		}
 		holds := exceeds > limit.over
 		if lost {
 			holds = r.judge.problems[key] != nil

@@ -23,14 +23,54 @@ func TestMemoryIsJudgedByTheRole(t *testing.T) {
 		lasts  time.Duration
 		want   string
 	}{
-		{"xmpp", 5e8, time.Hour, ""},
-		{"xmpp", 5e8 + 1, 5 * time.Minute, "x ContainerMemory pending 5m0s"},
-		{"xmpp", 5e8 + 1, 5*time.Minute + time.Second, "x ContainerMemory warning 5m1s"},
-		{"xmpp", 1e9, time.Hour, "x ContainerMemory warning 1h0m0s"},
-		{"xmpp", 1e9 + 1, 2 * time.Minute, "x ContainerMemory pending 2m0s"},
-		{"xmpp", 1e9 + 1, 2*time.Minute + time.Second, "x ContainerMemory critical 2m1s"},
-		{"irc", 1e9, time.Hour, ""},
-		{"irc", 1e9 + 1, time.Hour, "x ContainerMemory critical 1h0m0s"},
+		{
+			"xmpp",
+			5e8,
+			time.Hour,
+			"",
+		},
+		{
+			"xmpp",
+			5e8 + 1,
+			5 * time.Minute,
+			"x ContainerMemory pending 5m0s",
+		},
+		{
+			"xmpp",
+			5e8 + 1,
+			5*time.Minute + time.Second,
+			"x ContainerMemory warning 5m1s",
+		},
+		{
+			"xmpp",
+			1e9,
+			time.Hour,
+			"x ContainerMemory warning 1h0m0s",
+		},
+		{
+			"xmpp",
+			1e9 + 1,
+			2 * time.Minute,
+			"x ContainerMemory pending 2m0s",
+		},
+		{
+			"xmpp",
+			1e9 + 1,
+			2*time.Minute + time.Second,
+			"x ContainerMemory critical 2m1s",
+		},
+		{
+			"irc",
+			1e9,
+			time.Hour,
+			"",
+		},
+		{
+			"irc",
+			1e9 + 1,
+			time.Hour,
+			"x ContainerMemory critical 1h0m0s",
+		},
 	} {
 		w := newWorld(t)
 		w.container("x").Role = c.role
@@ -124,12 +164,42 @@ func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
 		lasts time.Duration
 		want  string
 	}{
-		{14 * day, 0.80, 0, "pending"},
-		{14 * day, 0.801, 5 * time.Minute, "pending"},
-		{14*day - time.Second, 0.801, 5*time.Minute + time.Second, "warning"},
-		{3 * day, 0.95, time.Hour, "warning"},
-		{3*day - time.Second, 0.951, time.Minute + time.Second, "critical"},
-		{-time.Hour, 1, time.Hour, "critical"},
+		{
+			14 * day,
+			0.80,
+			0,
+			"pending",
+		},
+		{
+			14 * day,
+			0.801,
+			5 * time.Minute,
+			"pending",
+		},
+		{
+			14*day - time.Second,
+			0.801,
+			5*time.Minute + time.Second,
+			"warning",
+		},
+		{
+			3 * day,
+			0.95,
+			time.Hour,
+			"warning",
+		},
+		{
+			3*day - time.Second,
+			0.951,
+			time.Minute + time.Second,
+			"critical",
+		},
+		{
+			-time.Hour,
+			1,
+			time.Hour,
+			"critical",
+		},
 	} {
 		w := newWorld(t)
 		end := w.now.Add(c.lasts + c.left)
@@ -199,11 +269,36 @@ func TestFailedLoginsCountWhenTheyLast(t *testing.T) {
 		perMinute, minutes float64
 		want               []Severity // those that it ever had
 	}{
-		{"exactly the limit", 10, 20, nil},
-		{"a burst of 180", 120, 1.5, []Severity{Pending}},
-		{"over the warning", 11, 10, []Severity{Pending, Warning}},
-		{"exactly critical", 50, 10, []Severity{Pending, Warning}},
-		{"over critical", 51, 10, []Severity{Pending, Warning, Critical}},
+		{
+			"exactly the limit",
+			10,
+			20,
+			nil,
+		},
+		{
+			"a burst of 180",
+			120,
+			1.5,
+			[]Severity{Pending},
+		},
+		{
+			"over the warning",
+			11,
+			10,
+			[]Severity{Pending, Warning},
+		},
+		{
+			"exactly critical",
+			50,
+			10,
+			[]Severity{Pending, Warning},
+		},
+		{
+			"over critical",
+			51,
+			10,
+			[]Severity{Pending, Warning, Critical},
+		},
 	} {
 		w, total := newWorld(t), 1000.0
 		w.target("xmpp").Kind = "xmpp_metrics"
@@ -280,13 +375,55 @@ func TestRestartsHaveExactLimits(t *testing.T) {
 		want        string
 		ends, eases time.Duration // since the beginning
 	}{
-		{8, time.Minute, "irc ContainerRestarts warning 0s", 11 * time.Minute, 0},
-		{10, time.Minute, "irc ContainerRestarts warning 1m0s", 12 * time.Minute, 0},
-		{11, time.Minute, "irc ContainerRestarts critical 2m0s", 13 * time.Minute, 11 * time.Minute},
-		{11, 8 * time.Minute, "irc ContainerRestarts critical 10m0s", 13 * time.Minute, 11 * time.Minute},
-		{11, time.Second, "irc ContainerRestarts warning 9m1s", 13 * time.Minute, 0},
-		{11, time.Minute, "irc ContainerRestarts warning 9m1s", 13 * time.Minute, 0},
-		{11, time.Minute, "", 0, 0},
+		{
+			8,
+			time.Minute,
+			"irc ContainerRestarts warning 0s",
+			11 * time.Minute,
+			0,
+		},
+		{
+			10,
+			time.Minute,
+			"irc ContainerRestarts warning 1m0s",
+			12 * time.Minute,
+			0,
+		},
+		{
+			11,
+			time.Minute,
+			"irc ContainerRestarts critical 2m0s",
+			13 * time.Minute,
+			11 * time.Minute,
+		},
+		{
+			11,
+			8 * time.Minute,
+			"irc ContainerRestarts critical 10m0s",
+			13 * time.Minute,
+			11 * time.Minute,
+		},
+		{
+			11,
+			time.Second,
+			"irc ContainerRestarts warning 9m1s",
+			13 * time.Minute,
+			0,
+		},
+		{
+			11,
+			time.Minute,
+			"irc ContainerRestarts warning 9m1s",
+			13 * time.Minute,
+			0,
+		},
+		{
+			11,
+			time.Minute,
+			"",
+			0,
+			0,
+		},
 	} {
 		w.container("irc").Restarts = c.restarts
 		w.now = w.now.Add(c.later)

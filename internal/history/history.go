@@ -87,13 +87,23 @@ func (l *latency) add(o latency) {
 	case l.count == 0:
 		*l = o
 	default:
-		*l = latency{l.count + o.count, min(l.min, o.min), max(l.max, o.max), l.sum + o.sum}
+		*l = latency{
+			l.count + o.count,
+			min(l.min, o.min),
+			max(l.max, o.max),
+			l.sum + o.sum,
+		}
 	}
 }
 
 func latencyOf(took time.Duration) latency {
 	micro := int32(min(max(took.Microseconds(), 0), math.MaxInt32))
-	return latency{1, micro, micro, int64(micro)}
+	return latency{
+		1,
+		micro,
+		micro,
+		int64(micro),
+	}
 }
 
 // bucket is one hour or day, counted since 1970.
@@ -196,7 +206,12 @@ func (h *History) Observe(f *health.Facts, j *health.Judgement, put func(any)) {
 		from = min(h.wall, wall)
 	}
 	h.now, h.wall, h.round = f.Now, wall, h.round+1
-	h.current = span{From: from, To: wall, Changes: h.current.Changes[:0], Reset: h.acceptsClock(f.Now, wall)}
+	h.current = span{
+		From:    from,
+		To:      wall,
+		Changes: h.current.Changes[:0],
+		Reset:   h.acceptsClock(f.Now, wall),
+	}
 	if !watched || h.current.Reset || h.pending.To/hour != wall/hour {
 		h.record(put) // records show gaps, and the latency in one is of one hour
 		h.pending.From, h.pending.To = from, from

@@ -14,10 +14,21 @@ import (
 func large() *situation {
 	s := &situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true}}}}
 	for i := range 50 {
-		s.Targets = append(s.Targets, health.Target{Name: fmt.Sprint("target-", i), Read: true, Up: true, Took: 12 * time.Millisecond, Every: 30 * time.Second})
+		s.Targets = append(s.Targets, health.Target{
+			Name:  fmt.Sprint("target-", i),
+			Read:  true,
+			Up:    true,
+			Took:  12 * time.Millisecond,
+			Every: 30 * time.Second,
+		})
 	}
 	for i := range 200 {
-		s.Engines[0].Containers = append(s.Engines[0].Containers, health.Container{Host: "local", Name: fmt.Sprint("container-", i), Expected: true, State: health.Running})
+		s.Engines[0].Containers = append(s.Engines[0].Containers, health.Container{
+			Host:     "local",
+			Name:     fmt.Sprint("container-", i),
+			Expected: true,
+			State:    health.Running,
+		})
 	}
 	return s
 }

@@ -79,7 +79,12 @@ func (r *recorder) watch(d, step time.Duration, s *situation) {
 
 // web is a situation with one target.
 func web(up bool) *situation {
-	return &situation{Facts: health.Facts{Targets: []health.Target{{Name: "web", Read: true, Up: up, Every: 30 * time.Second}}}}
+	return &situation{Facts: health.Facts{Targets: []health.Target{{
+		Name:  "web",
+		Read:  true,
+		Up:    up,
+		Every: 30 * time.Second,
+	}}}}
 }
 
 // of returns a subject's times in a window, without NotWatched.
@@ -129,7 +134,8 @@ func TestStates(t *testing.T) {
 	alert := func(severity health.Severity) func(*situation) {
 		return func(s *situation) {
 			s.Problems = []health.Problem{
-				{Subject: health.TargetSubject("web"), Severity: severity}, {Subject: health.ContainerSubject("local", "irc"), Severity: severity},
+				{Subject: health.TargetSubject("web"), Severity: severity},
+				{Subject: health.ContainerSubject("local", "irc"), Severity: severity},
 			}
 		}
 	}
@@ -143,22 +149,28 @@ func TestStates(t *testing.T) {
 		s    *situation
 		want State
 	}{
-		"up":                     {target(func(*health.Target, *situation) {}), Up},
-		"pending":                {target(func(_ *health.Target, s *situation) { alert(health.Pending)(s) }), Up},
-		"warning":                {target(func(_ *health.Target, s *situation) { alert(health.Warning)(s) }), Degraded},
-		"critical":               {target(func(_ *health.Target, s *situation) { alert(health.Critical)(s) }), Degraded},
-		"down":                   {target(func(t *health.Target, s *situation) { t.Up = false; alert(health.Critical)(s) }), Down},
-		"overdue":                {target(func(t *health.Target, s *situation) { t.Read = false; alert(health.Critical)(s) }), NotWatched},
-		"maintenance":            {target(func(t *health.Target, s *situation) { t.Up = false; maintenance(config.MaintenanceTarget, "web")(s) }), Maintenance},
+		"up":       {target(func(*health.Target, *situation) {}), Up},
+		"pending":  {target(func(_ *health.Target, s *situation) { alert(health.Pending)(s) }), Up},
+		"warning":  {target(func(_ *health.Target, s *situation) { alert(health.Warning)(s) }), Degraded},
+		"critical": {target(func(_ *health.Target, s *situation) { alert(health.Critical)(s) }), Degraded},
+		"down":     {target(func(t *health.Target, s *situation) { t.Up = false; alert(health.Critical)(s) }), Down},
+		"overdue":  {target(func(t *health.Target, s *situation) { t.Read = false; alert(health.Critical)(s) }), NotWatched},
+		"maintenance": {
+			target(func(t *health.Target, s *situation) { t.Up = false; maintenance(config.MaintenanceTarget, "web")(s) }),
+			Maintenance,
+		},
 		"maintenance of another": {target(func(_ *health.Target, s *situation) { maintenance(config.MaintenanceTarget, "irc")(s) }), Up},
 		"maintenance of its server": {target(func(_ *health.Target, s *situation) {
 			s.Servers = map[string]health.Server{"web": {Container: "irc"}}
 			maintenance(config.MaintenanceContainer, "irc")(s)
 		}), Maintenance},
-		"running":               {container(running, as), Up},
-		"unhealthy":             {container(running, alert(health.Warning)), Degraded},
-		"exited":                {container(exited, as), Down},
-		"in maintenance":        {container(exited, both(alert(health.Critical), maintenance(config.MaintenanceContainer, "irc"))), Maintenance},
+		"running":   {container(running, as), Up},
+		"unhealthy": {container(running, alert(health.Warning)), Degraded},
+		"exited":    {container(exited, as), Down},
+		"in maintenance": {
+			container(exited, both(alert(health.Critical), maintenance(config.MaintenanceContainer, "irc"))),
+			Maintenance,
+		},
 		"stopped on purpose":    {container(health.Container{State: "exited"}, as), NotWatched},
 		"waits for another":     {container(health.Container{State: "created", WaitsFor: "xmpp"}, as), Down},
 		"missing":               {container(health.Container{Expected: true, State: health.Missing}, as), Down},
@@ -170,7 +182,12 @@ func TestStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorder(noon)
 			r.see(web(true))
-			r.see(&situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{{Host: "local", Name: "irc", Expected: true, State: health.Running}}}}}})
+			r.see(&situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{{
+				Host:     "local",
+				Name:     "irc",
+				Expected: true,
+				State:    health.Running,
+			}}}}}})
 			r.see(c.s)
 			r.watch(10*time.Minute, 10*time.Second, c.s)
 			subject := "service/web"
@@ -360,7 +377,12 @@ func TestLatency(t *testing.T) {
 	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
 		for _, window := range []string{"24h", "90d"} {
 			w := windowOf(t, h.Report(r.now), "service/web", window)
-			want := Latency{wantSum.Seconds() / 9, 0.010, 0.019, 9}
+			want := Latency{
+				wantSum.Seconds() / 9,
+				0.010,
+				0.019,
+				9,
+			}
 			if w.Latency == nil || *w.Latency != want {
 				t.Errorf("%s, %s: %+v, want %+v", name, window, w.Latency, want)
 			}
@@ -485,7 +507,13 @@ func situationOf(is map[string]State) *situation {
 			s.Maintenance = append(s.Maintenance, health.Subject{Kind: k.Kind, Name: k.Name})
 		}
 		if k.Kind == config.MaintenanceTarget {
-			s.Targets = append(s.Targets, health.Target{Name: k.Name, Read: true, Up: state != Down, ReadAt: time.Unix(1<<40, 0), Every: 30 * time.Second})
+			s.Targets = append(s.Targets, health.Target{
+				Name:   k.Name,
+				Read:   true,
+				Up:     state != Down,
+				ReadAt: time.Unix(1<<40, 0),
+				Every:  30 * time.Second,
+			})
 			continue
 		}
 		e := engines[k.Host]
@@ -493,7 +521,12 @@ func situationOf(is map[string]State) *situation {
 			e = &health.Engine{Host: k.Host, Read: true}
 			engines[k.Host] = e
 		}
-		c := health.Container{Host: k.Host, Name: k.Name, Expected: true, State: health.Running}
+		c := health.Container{
+			Host:     k.Host,
+			Name:     k.Name,
+			Expected: true,
+			State:    health.Running,
+		}
 		if state == Down || state == Maintenance {
 			c.State = "exited"
 		}
@@ -514,7 +547,11 @@ func restoreWithoutFirst(t *testing.T, r *recorder) {
 
 // TestDamagedSpanCountsNothingTwice loses the record of until when time is counted, and then has an earlier time.
 func TestDamagedSpanCountsNothingTwice(t *testing.T) {
-	for name, step := range map[string]time.Duration{"clock set back": -3 * time.Hour, "clock set back by days": -50 * time.Hour, "same hour": -10 * time.Minute} {
+	for name, step := range map[string]time.Duration{
+		"clock set back":         -3 * time.Hour,
+		"clock set back by days": -50 * time.Hour,
+		"same hour":              -10 * time.Minute,
+	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRecorder(noon)
 			s := web(true)
@@ -540,7 +577,9 @@ func TestRecordOfAnEarlierTimeIsNotCounted(t *testing.T) {
 	want := of(t, r.History, r.now, "service/web", "90d")
 	restoreWithoutFirst(t, r)
 	from := noon.Add(-24 * time.Hour).UnixMilli()
-	record := fmt.Sprintf(`{"span":{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],"latency":{"service/web":[1,5,5,5]}}}`, from, from+1000, from)
+	record := fmt.Sprintf(
+		`{"span":{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],"latency":{"service/web":[1,5,5,5]}}}`,
+		from, from+1000, from)
 	if err := r.Read([]byte(record)); err != nil {
 		t.Error(err)
 	}
@@ -551,7 +590,8 @@ func TestRecordOfAnEarlierTimeIsNotCounted(t *testing.T) {
 func TestContradictingBucketsDoNotPanic(t *testing.T) {
 	h := New()
 	day := noon.Unix()/86400 + 1
-	record := fmt.Sprintf(`{"subject":{"of":"service/web","state":"up","hours":[],"days":[[%d,1000,0,0,0]],"day_latency":[[%d,1,5,5,5]]}}`, day, day)
+	record := fmt.Sprintf(`{"subject":{"of":"service/web","state":"up","hours":[],"days":[[%d,1000,0,0,0]],"day_latency":[[%d,1,5,5,5]]}}`,
+		day, day)
 	if err := h.Read([]byte(record)); err != nil {
 		t.Fatal(err)
 	}
@@ -566,8 +606,16 @@ func TestContradictingBucketsDoNotPanic(t *testing.T) {
 func TestMostlyUnwatchedTimeIsNotUp(t *testing.T) {
 	const day = 24 * time.Hour
 	for want, all := range map[State][]Times{
-		NotWatched:  {{}, {Up: time.Second, NotWatched: day - time.Second}, {Maintenance: 5 * time.Hour, Up: 5 * time.Hour, NotWatched: 14 * time.Hour}},
-		Up:          {{Up: day}, {Up: 13 * time.Hour, NotWatched: 11 * time.Hour}, {Up: 7 * time.Hour, Maintenance: 6 * time.Hour, NotWatched: 11 * time.Hour}},
+		NotWatched: {
+			{},
+			{Up: time.Second, NotWatched: day - time.Second},
+			{Maintenance: 5 * time.Hour, Up: 5 * time.Hour, NotWatched: 14 * time.Hour},
+		},
+		Up: {
+			{Up: day},
+			{Up: 13 * time.Hour, NotWatched: 11 * time.Hour},
+			{Up: 7 * time.Hour, Maintenance: 6 * time.Hour, NotWatched: 11 * time.Hour},
+		},
 		Maintenance: {{Maintenance: 13 * time.Hour, NotWatched: 11 * time.Hour}},
 		Degraded:    {{Degraded: time.Second, NotWatched: day - time.Second}},
 		Down:        {{Down: time.Second, NotWatched: day - time.Second}, {Down: time.Second, Degraded: time.Hour, Up: 10 * time.Hour}},

@@ -114,8 +114,12 @@ func (h *History) Records() iter.Seq[any] {
 	copies := make([]subject, len(h.order))
 	for i, s := range h.order {
 		copies[i] = subject{
-			Subject: s.Subject, state: s.state, hours: slices.Clone(s.hours), days: slices.Clone(s.days),
-			hourLatency: slices.Clone(s.hourLatency), dayLatency: slices.Clone(s.dayLatency),
+			Subject:     s.Subject,
+			state:       s.state,
+			hours:       slices.Clone(s.hours),
+			days:        slices.Clone(s.days),
+			hourLatency: slices.Clone(s.hourLatency),
+			dayLatency:  slices.Clone(s.dayLatency),
 		}
 	}
 	last := h.last
@@ -132,7 +136,14 @@ func (h *History) Records() iter.Seq[any] {
 }
 
 func (s *subject) content() *content {
-	return &content{key(s.Subject), s.state, savedTimes(s.hours), savedTimes(s.days), savedLatency(s.hourLatency), savedLatency(s.dayLatency)}
+	return &content{
+		key(s.Subject),
+		s.state,
+		savedTimes(s.hours),
+		savedTimes(s.days),
+		savedLatency(s.hourLatency),
+		savedLatency(s.dayLatency),
+	}
 }
 
 func savedTimes(b buckets[spent]) [][1 + NotWatched]int {
@@ -196,7 +207,12 @@ func (h *History) readSpan(p *span) error {
 }
 
 func latencyFrom(l [4]int64) (latency, bool) {
-	read := latency{uint32(l[0]), int32(l[1]), int32(l[2]), l[3]}
+	read := latency{
+		uint32(l[0]),
+		int32(l[1]),
+		int32(l[2]),
+		l[3],
+	}
 	return read, l[0] > 0 && int64(read.count) == l[0] && l[1] >= 0 && l[1] <= l[2] && int64(read.max) == l[2] && l[3] >= l[2]
 }
 
@@ -207,7 +223,20 @@ func (h *History) readContent(c *content) error {
 		into   *buckets[spent]
 		length int64
 		limit  int
-	}{{c.Hours, &read.hours, hour, keptHours}, {c.Days, &read.days, day, keptDays}} {
+	}{
+		{
+			c.Hours,
+			&read.hours,
+			hour,
+			keptHours,
+		},
+		{
+			c.Days,
+			&read.days,
+			day,
+			keptDays,
+		},
+	} {
 		for _, saved := range list.saved {
 			in, sum := list.into.next(int64(saved[0]), list.limit), int64(0)
 			if in == nil {

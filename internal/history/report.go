@@ -125,7 +125,12 @@ func (l *latency) seconds() *Latency {
 		return nil
 	}
 	const micro = 1e6
-	return &Latency{float64(l.sum) / float64(l.count) / micro, float64(l.min) / micro, float64(l.max) / micro, l.count}
+	return &Latency{
+		float64(l.sum) / float64(l.count) / micro,
+		float64(l.min) / micro,
+		float64(l.max) / micro,
+		l.count,
+	}
 }
 
 // windows are those of a report. Steps of whole hours come from the hours, longer windows from the days.
@@ -150,14 +155,26 @@ func (h *History) Report(now time.Time) *Report {
 	for _, s := range h.order {
 		name := Key(s.Subject)
 		kind, _, _ := strings.Cut(name, "/")
-		subject := Subject{Key: name, Kind: kind, Name: s.Name, DockerHost: s.Host, State: s.state, Windows: make([]Window, 0, len(windows))}
+		subject := Subject{
+			Key:        name,
+			Kind:       kind,
+			Name:       s.Name,
+			DockerHost: s.Host,
+			State:      s.state,
+			Windows:    make([]Window, 0, len(windows)),
+		}
 		if !watched {
 			subject.State = NotWatched
 		}
 		all := make([]Bucket, steps)
 		for _, w := range windows {
 			first := wall/w.step - w.steps + 1
-			of := Window{Name: w.name, Start: time.UnixMilli(first * w.step).UTC(), Step: float64(w.step) / 1000, Buckets: all[:w.steps:w.steps]}
+			of := Window{
+				Name:    w.name,
+				Start:   time.UnixMilli(first * w.step).UTC(),
+				Step:    float64(w.step) / 1000,
+				Buckets: all[:w.steps:w.steps],
+			}
 			all = all[w.steps:]
 			s.fill(&of, first, w.step, wall)
 			subject.Windows = append(subject.Windows, of)

@@ -185,7 +185,8 @@ func (i *Incident) clone() *Incident {
 // note adds an event to the timeline, in the order of time. A repetition only counts.
 func (i *Incident) note(e Event) {
 	for k := range i.Timeline {
-		if old := &i.Timeline[k]; old.Kind == e.Kind && old.Subject == e.Subject && old.Alert == e.Alert && old.Of == e.Of && old.Severity == e.Severity && old.Text == e.Text {
+		if old := &i.Timeline[k]; old.Kind == e.Kind && old.Subject == e.Subject && old.Alert == e.Alert && old.Of == e.Of &&
+			old.Severity == e.Severity && old.Text == e.Text {
 			old.Count = max(old.Count, 1) + max(e.Count, 1)
 			old.Until = latest(latest(old.Until, old.Time), latest(e.Until, e.Time))
 			if e.Time.Before(old.Time) {
@@ -274,7 +275,8 @@ func countsEvents(alert string) bool {
 
 // outage reports whether the readings of the problem's target fail because of it.
 func (p *Problem) outage() bool {
-	return slices.Contains([]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert)
+	return slices.Contains(
+		[]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert)
 }
 
 // checkNote returns a note without spaces around it.

@@ -39,11 +39,22 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	alerts := config.DefaultAlerts()
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	w := &world{T: t, began: began, judge: health.NewJudge(&alerts), log: &Log{}, saved: map[string][]byte{}}
+	w := &world{
+		T:     t,
+		began: began,
+		judge: health.NewJudge(&alerts),
+		log:   &Log{},
+		saved: map[string][]byte{},
+	}
 	w.Now = began
 	w.Engines = []health.Engine{{Host: "local", Read: true}}
 	for _, name := range []string{"db", "api", "web", "other"} {
-		w.Engines[0].Containers = append(w.Engines[0].Containers, health.Container{Host: "local", Name: name, State: health.Running, Expected: true})
+		w.Engines[0].Containers = append(w.Engines[0].Containers, health.Container{
+			Host:     "local",
+			Name:     name,
+			State:    health.Running,
+			Expected: true,
+		})
 	}
 	w.container("api").DependsOn, w.container("web").DependsOn = []string{"db"}, []string{"api"}
 	for _, name := range []string{"api", "web", "web2", "other", "lone"} {
@@ -52,7 +63,15 @@ func newWorld(t *testing.T) *world {
 		if !moved {
 			container = name
 		}
-		w.Targets = append(w.Targets, health.Target{Name: name, Kind: "http", Container: container, ContainerHost: "local", Read: true, Up: true, Every: step})
+		w.Targets = append(w.Targets, health.Target{
+			Name:          name,
+			Kind:          "http",
+			Container:     container,
+			ContainerHost: "local",
+			Read:          true,
+			Up:            true,
+			Every:         step,
+		})
 	}
 	w.look()
 	return w
@@ -154,7 +173,8 @@ func (w *world) want(want ...string) {
 			problems = append(problems, i.Problems[n].Text)
 		}
 		slices.Sort(problems)
-		got = append(got, fmt.Sprintf("%s, %s, %s to %s, %s: %s", i.Title, i.Severity, w.since(i.Began), end, i.State, strings.Join(problems, "; ")))
+		got = append(got,
+			fmt.Sprintf("%s, %s, %s to %s, %s: %s", i.Title, i.Severity, w.since(i.Began), end, i.State, strings.Join(problems, "; ")))
 	}
 	if !slices.Equal(got, want) {
 		w.Errorf("after %s (-want +got):\n-%s\n+%s", w.since(w.Now), strings.Join(want, "\n-"), strings.Join(got, "\n+"))
@@ -251,8 +271,10 @@ func TestCauseAndConsequencesAreOneIncident(t *testing.T) {
 		told = append(told, fmt.Sprint(w.since(e.Time), " ", e.Text))
 	}
 	for _, want := range []string{
-		"1m30s db ContainerDown", "3m0s alert ContainerDown (warning): db ContainerDown", "7m0s alert ContainerDown (critical): db ContainerDown",
-		"2m30s no alert for api: it needs db", "12m30s over: db ContainerDown", "13m30s over: web TargetDown", "23m30s the incident was closed: its problems stayed away for 10 minutes",
+		"1m30s db ContainerDown", "3m0s alert ContainerDown (warning): db ContainerDown",
+		"7m0s alert ContainerDown (critical): db ContainerDown",
+		"2m30s no alert for api: it needs db", "12m30s over: db ContainerDown", "13m30s over: web TargetDown",
+		"23m30s the incident was closed: its problems stayed away for 10 minutes",
 	} {
 		if !slices.Contains(told, want) {
 			t.Errorf("the timeline lacks %q:\n%s", want, strings.Join(told, "\n"))
@@ -268,7 +290,8 @@ func TestTargetsOfOneContainerAreOneIncident(t *testing.T) {
 	w.pass(time.Minute)
 	w.target("lone").Up = false
 	w.pass(6 * time.Minute)
-	w.want("lone TargetDown, critical, 7m30s to now, open: lone TargetDown", "web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
+	w.want("lone TargetDown, critical, 7m30s to now, open: lone TargetDown",
+		"web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
 }
 
 // TestIncidentsOfOneCauseAreMerged has the container that serves two targets become known while both are down.
@@ -288,7 +311,8 @@ func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	}
 	w.target("web2").Container = "web"
 	w.pass(time.Minute)
-	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown", "web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
+	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown",
+		"web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
 	if got := w.log.All(); got[0].MergedInto != older.ID || len(got[1].Outages) != 2 || len(got[1].Notes) != 1 {
 		t.Errorf("got %+v, %+v", got[0], got[1])
 	}
@@ -297,7 +321,8 @@ func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	}
 	w.target("web").Up, w.target("web2").Up = true, true
 	w.pass(time.Hour)
-	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown", "web TargetDown, critical, 30s to 8m30s, closed: web TargetDown; web2 TargetDown")
+	w.want("web2 TargetDown, critical, 1m30s to now, merged: web2 TargetDown",
+		"web TargetDown, critical, 30s to 8m30s, closed: web TargetDown; web2 TargetDown")
 }
 
 // TestOldWarningTakesInNoOutage has a certificate that warns for days, and an outage of its target.
@@ -310,7 +335,8 @@ func TestOldWarningTakesInNoOutage(t *testing.T) {
 	w.pass(10 * time.Minute)
 	w.target("lone").Conditions, w.target("lone").Up = []health.Condition{{Alert: health.AlertChainInvalid, Holds: true}}, true
 	w.pass(time.Hour)
-	w.want("lone TargetDown, critical, 3h0m30s to 3h10m30s, closed: lone TargetDown", "lone TLSChainInvalid, warning, 30s to now, open: lone TLSChainInvalid")
+	w.want("lone TargetDown, critical, 3h0m30s to 3h10m30s, closed: lone TargetDown",
+		"lone TLSChainInvalid, warning, 30s to now, open: lone TLSChainInvalid")
 }
 
 func TestProblemThatComesAndGoesIsOneIncident(t *testing.T) {
@@ -461,16 +487,66 @@ func TestNotesAreChecked(t *testing.T) {
 		id, author, text string
 		want             error
 	}{
-		"good":            {id, "Ann", "line one\n\tline two ✓", nil},
-		"longest":         {id, "", strings.Repeat("é", 2000), nil},
-		"too long":        {id, "", strings.Repeat("é", 2001), ErrInvalid},
-		"empty":           {id, "Ann", " \n ", ErrInvalid},
-		"control":         {id, "", "a\x1b[31mb", ErrInvalid},
-		"invalid UTF-8":   {id, "", "a\xff", ErrInvalid},
-		"direction":       {id, "", "a\u202eb", ErrInvalid},
-		"author of lines": {id, "a\nb", "x", ErrInvalid},
-		"long author":     {id, strings.Repeat("a", 101), "x", ErrInvalid},
-		"unknown":         {"20260501-00000000", "", "x", ErrUnknown},
+		"good": {
+			id,
+			"Ann",
+			"line one\n\tline two ✓",
+			nil,
+		},
+		"longest": {
+			id,
+			"",
+			strings.Repeat("é", 2000),
+			nil,
+		},
+		"too long": {
+			id,
+			"",
+			strings.Repeat("é", 2001),
+			ErrInvalid,
+		},
+		"empty": {
+			id,
+			"Ann",
+			" \n ",
+			ErrInvalid,
+		},
+		"control": {
+			id,
+			"",
+			"a\x1b[31mb",
+			ErrInvalid,
+		},
+		"invalid UTF-8": {
+			id,
+			"",
+			"a\xff",
+			ErrInvalid,
+		},
+		"direction": {
+			id,
+			"",
+			"a\u202eb",
+			ErrInvalid,
+		},
+		"author of lines": {
+			id,
+			"a\nb",
+			"x",
+			ErrInvalid,
+		},
+		"long author": {
+			id,
+			strings.Repeat("a", 101),
+			"x",
+			ErrInvalid,
+		},
+		"unknown": {
+			"20260501-00000000",
+			"",
+			"x",
+			ErrUnknown,
+		},
 	} {
 		before := len(w.newest().Notes)
 		_, err := w.log.AddNote(w.Now, c.id, c.author, c.text)
@@ -494,7 +570,14 @@ func TestLogIsBounded(t *testing.T) {
 		if n == 650 {
 			state = Watching
 		}
-		raw, err := json.Marshal(&Incident{ID: fmt.Sprint(n), State: state, Began: at, Opened: at, Ended: at, Updated: at})
+		raw, err := json.Marshal(&Incident{
+			ID:      fmt.Sprint(n),
+			State:   state,
+			Began:   at,
+			Opened:  at,
+			Ended:   at,
+			Updated: at,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -530,14 +613,17 @@ func TestTimelineIsBounded(t *testing.T) {
 // TestCriticalCertificateTakesInNoLaterOutage has a certificate that is critical for days, and an outage of ten minutes.
 func TestCriticalCertificateTakesInNoLaterOutage(t *testing.T) {
 	w := newWorld(t)
-	w.target("lone").Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{{Ends: w.began.Add(24 * time.Hour)}}}}
+	w.target("lone").Conditions = []health.Condition{
+		{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{{Ends: w.began.Add(24 * time.Hour)}}},
+	}
 	w.pass(12 * time.Hour)
 	w.target("lone").Up = false
 	w.pass(10 * time.Minute)
 	w.target("lone").Up = true
 	w.pass(time.Hour)
 	list := w.log.All()
-	if len(list) != 2 || list[0].Title != "lone TargetDown" || list[0].State != Closed || list[1].State != Open || len(list[1].Outages) != 0 {
+	if len(list) != 2 || list[0].Title != "lone TargetDown" || list[0].State != Closed || list[1].State != Open ||
+		len(list[1].Outages) != 0 {
 		t.Errorf("got %s", w.json())
 	}
 }
@@ -557,7 +643,8 @@ func TestClockSetBackKeepsTimesInOrder(t *testing.T) {
 		w.target("lone").Up = true
 		w.pass(2 * time.Hour)
 		i := w.newest()
-		if i.State != Closed || i.Ended.Before(i.Began) || i.Closed.Before(i.Ended) || i.Closed.After(w.Now) || len(i.Outages) != 1 || i.Outages[0].Seconds < 0 {
+		if i.State != Closed || i.Ended.Before(i.Began) || i.Closed.Before(i.Ended) || i.Closed.After(w.Now) || len(i.Outages) != 1 ||
+			i.Outages[0].Seconds < 0 {
 			t.Errorf("lasts %t: got %s", lasts, w.json())
 		}
 		for _, e := range i.Timeline {
@@ -581,7 +668,8 @@ func TestClockThatIsSoonCorrectedChangesNothing(t *testing.T) {
 	w.pass(5 * time.Minute)
 	w.target("lone").Up = true
 	w.pass(time.Hour)
-	if i := w.newest(); len(w.log.All()) != 1 || !i.Began.Equal(began) || i.State != Closed || i.Outages[0].Seconds != i.Ended.Sub(began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
+	if i := w.newest(); len(w.log.All()) != 1 || !i.Began.Equal(began) || i.State != Closed ||
+		i.Outages[0].Seconds != i.Ended.Sub(began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
 		t.Errorf("began %s: got %s", began, w.json())
 	}
 }
@@ -606,7 +694,8 @@ func TestMergedEventsAreAllCounted(t *testing.T) {
 	}
 	older.note(Event{Kind: EventBegan, Text: "x", Time: at.Add(-time.Hour)})
 	older.note(younger.Timeline[0])
-	if e := older.Timeline[0]; len(older.Timeline) != 1 || e.Count != 6 || !e.Time.Equal(at.Add(-time.Hour)) || !e.Until.Equal(at.Add(4*time.Hour)) {
+	if e := older.Timeline[0]; len(older.Timeline) != 1 || e.Count != 6 || !e.Time.Equal(at.Add(-time.Hour)) ||
+		!e.Until.Equal(at.Add(4*time.Hour)) {
 		t.Errorf("got %+v", older.Timeline)
 	}
 }

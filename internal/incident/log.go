@@ -117,7 +117,14 @@ func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 		return nil
 	}
 	l.notice(j)
-	o := &observation{Judgement: j, words: words, now: j.Time, problems: map[key]*health.Problem{}, noticed: l.noticed, causes: map[health.Subject]health.Subject{}}
+	o := &observation{
+		Judgement: j,
+		words:     words,
+		now:       j.Time,
+		problems:  map[key]*health.Problem{},
+		noticed:   l.noticed,
+		causes:    map[health.Subject]health.Subject{},
+	}
 	if l.resumed.IsZero() {
 		l.resumed = j.Time
 	}
@@ -307,7 +314,15 @@ func (o *observation) began(p *Problem) Event {
 }
 
 func (o *observation) about(p *Problem, kind string, at time.Time, text string) Event {
-	return Event{Time: at, Kind: kind, Subject: p.Subject, Alert: p.Alert, Of: p.Of, Severity: p.Severity, Text: text}
+	return Event{
+		Time:     at,
+		Kind:     kind,
+		Subject:  p.Subject,
+		Alert:    p.Alert,
+		Of:       p.Of,
+		Severity: p.Severity,
+		Text:     text,
+	}
 }
 
 // excuse says why an alert is held back.
@@ -378,7 +393,14 @@ func (o *observation) linked(d *draft, p *health.Problem) bool {
 
 // add adds a problem to an incident.
 func (o *observation) add(d *draft, given *health.Problem) {
-	p := Problem{Subject: given.Subject, Alert: given.Alert, Of: given.Of, Text: o.words.Headline(given), Since: given.Since, AtLeast: given.AtLeast}
+	p := Problem{
+		Subject: given.Subject,
+		Alert:   given.Alert,
+		Of:      given.Of,
+		Text:    o.words.Headline(given),
+		Since:   given.Since,
+		AtLeast: given.AtLeast,
+	}
 	d.link(o.links(given)...)
 	d.event(o.began(&p))
 	o.update(d, &p, given)
@@ -399,12 +421,23 @@ func (o *observation) openNew(l *Log, free map[health.Subject][]*health.Problem)
 		}
 		first := problems[at]
 		d := &draft{Incident: &Incident{
-			ID: l.newID(first, o.open), State: Open, Severity: first.Severity, Began: first.Since, Opened: o.now, Notes: []Note{}, Outages: []Outage{},
+			ID:       l.newID(first, o.open),
+			State:    Open,
+			Severity: first.Severity,
+			Began:    first.Since,
+			Opened:   o.now,
+			Notes:    []Note{},
+			Outages:  []Outage{},
 		}}
 		for _, p := range problems {
 			o.add(d, p)
 		}
-		d.event(Event{Time: o.now, Kind: EventOpened, Severity: first.Severity, Text: "the incident was opened"})
+		d.event(Event{
+			Time:     o.now,
+			Kind:     EventOpened,
+			Severity: first.Severity,
+			Text:     "the incident was opened",
+		})
 		o.open = append(o.open, d)
 	}
 	slices.SortStableFunc(o.open, func(a, b *draft) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
@@ -414,7 +447,8 @@ func (o *observation) openNew(l *Log, free map[health.Subject][]*health.Problem)
 func (l *Log) newID(p *health.Problem, open []*draft) string {
 	for n := 0; ; n++ {
 		h := fnv.New32a()
-		fmt.Fprintf(h, "%d %q %q %q %q %q %d", p.Since.UnixNano(), p.Kind, p.Host, p.Name, p.Alert, p.Of, n) //nolint:errcheck // a hash takes everything
+		//nolint:errcheck // a hash takes everything
+		fmt.Fprintf(h, "%d %q %q %q %q %q %d", p.Since.UnixNano(), p.Kind, p.Host, p.Name, p.Alert, p.Of, n)
 		id := fmt.Sprintf("%s-%08x", p.Since.UTC().Format("20060102"), h.Sum32())
 		if l.index(id) < 0 && !slices.ContainsFunc(open, func(d *draft) bool { return d.ID == id }) {
 			return id
@@ -588,7 +622,8 @@ func (d *draft) setCause() {
 	for n := range d.Problems {
 		p := &d.Problems[n]
 		if best == nil || cmp.Or(
-			cmp.Compare(wide(best), wide(p)), cmp.Compare(explained[best.Subject], explained[p.Subject]), cmp.Compare(best.Severity, p.Severity), p.Since.Compare(best.Since),
+			cmp.Compare(wide(best), wide(p)), cmp.Compare(explained[best.Subject], explained[p.Subject]),
+			cmp.Compare(best.Severity, p.Severity), p.Since.Compare(best.Since),
 		) < 0 {
 			best = p
 		}

@@ -85,7 +85,13 @@ var maintenanceDesc = prometheus.NewDesc("chatstack_maintenance",
 
 // New returns a register with the saved switches that have not expired. If it returns an error too, the register has none.
 func New(store Store, log *slog.Logger) (*Register, error) {
-	r := &Register{store: store, log: log, wake: make(chan struct{}, 1), switches: map[subject]Entry{}, logged: map[subject]bool{}}
+	r := &Register{
+		store:    store,
+		log:      log,
+		wake:     make(chan struct{}, 1),
+		switches: map[subject]Entry{},
+		logged:   map[subject]bool{},
+	}
 	var saved []Entry
 	if err := store.Load(&saved); err != nil {
 		return r, err
@@ -93,7 +99,8 @@ func New(store Store, log *slog.Logger) (*Register, error) {
 	now := time.Now()
 	for _, e := range saved {
 		// Somebody may have edited the file, so the same rules apply.
-		if _, fault := config.CheckMaintenance(e.Kind, e.Name, e.Reason); fault == "" && e.Until.After(now) && e.Until.Sub(now) <= config.MaxMaintenance && len(r.switches) < maxSwitches {
+		if _, fault := config.CheckMaintenance(e.Kind, e.Name, e.Reason); fault == "" && e.Until.After(now) &&
+			e.Until.Sub(now) <= config.MaxMaintenance && len(r.switches) < maxSwitches {
 			e.Source = FromAPI
 			r.switches[subject{e.Kind, e.Name}] = e
 		}
@@ -122,9 +129,18 @@ func (r *Register) Set(kind, name, reason string, until time.Time) (set Entry, r
 	case !until.After(now):
 		return Entry{}, false, fmt.Errorf("%w: it would end at %s, but it is already %s", ErrInvalid, clock(until), clock(now))
 	case until.Sub(now) > config.MaxMaintenance:
-		return Entry{}, false, fmt.Errorf("%w: it would last %s, the maximum is %s (30 days)", ErrInvalid, until.Sub(now), config.MaxMaintenance)
+		return Entry{}, false, fmt.Errorf("%w: it would last %s, the maximum is %s (30 days)",
+			ErrInvalid, until.Sub(now), config.MaxMaintenance)
 	}
-	set = Entry{Kind: kind, Name: name, From: now, Until: until, Reason: reason, Source: FromAPI, Active: true}
+	set = Entry{
+		Kind:   kind,
+		Name:   name,
+		From:   now,
+		Until:  until,
+		Reason: reason,
+		Source: FromAPI,
+		Active: true,
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.prune(now)
@@ -193,7 +209,13 @@ func (r *Register) entries(now time.Time) []Entry {
 		w := &r.windows[i]
 		if from, until, ok := w.At(now); ok {
 			entries = append(entries, Entry{
-				Kind: w.Kind, Name: w.Name, From: from, Until: until, Reason: w.Reason, Source: FromConfig, Active: !from.After(now),
+				Kind:   w.Kind,
+				Name:   w.Name,
+				From:   from,
+				Until:  until,
+				Reason: w.Reason,
+				Source: FromConfig,
+				Active: !from.After(now),
 			})
 		}
 	}
@@ -282,7 +304,8 @@ func (r *Register) logChanges() (next time.Time) {
 			change = e.Until
 			s := subject{e.Kind, e.Name}
 			if active[s] = true; !r.logged[s] {
-				r.log.Info("maintenance has begun", "kind", e.Kind, "name", e.Name, "until", clock(e.Until), "reason", e.Reason, "source", e.Source)
+				r.log.Info("maintenance has begun", "kind", e.Kind, "name", e.Name, "until", clock(e.Until), "reason", e.Reason,
+					"source", e.Source)
 			}
 		}
 		if change.Before(next) {

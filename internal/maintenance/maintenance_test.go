@@ -151,7 +151,12 @@ func TestDamagedOrForgedStateIsNotBelieved(t *testing.T) {
 			{Kind: "target", Name: "for_ever", Until: time.Now().AddDate(10, 0, 0)},
 			{Kind: "stack", Name: "all", Until: time.Now().Add(time.Hour)},
 			{Kind: "target", Name: "over", Until: time.Now()},
-			{Kind: "target", Name: "good", Until: time.Now().Add(time.Hour), Source: FromConfig},
+			{
+				Kind:   "target",
+				Name:   "good",
+				Until:  time.Now().Add(time.Hour),
+				Source: FromConfig,
+			},
 		}
 		kept := &memory{}
 		if err := kept.Save(forged); err != nil {
@@ -260,18 +265,79 @@ func TestWhatIsWrongIsRefused(t *testing.T) {
 			until              time.Time
 			want               string
 		}{
-			{"stack", "all", "", now.Add(time.Hour), `kind is "stack"`},
-			{"target", "", "", now.Add(time.Hour), "name is empty"},
-			{"container", "a b", "", now.Add(time.Hour), `name is "a b"`},
-			{"target", `x"}`, "", now.Add(time.Hour), "which is not a valid name of a target"},
-			{"target", "x", strings.Repeat("x", 201), now.Add(time.Hour), "reason has 201 bytes"},
-			{"target", "x", "two\nlines", now.Add(time.Hour), "one line"},
-			{"target", "x", "", now, "it would end at"},
-			{"target", "x", "", now.Add(-time.Hour), "it would end at"},
-			{"target", "x", "", time.Time{}, "it would end at"},
-			{"target", "x", "", now.Add(30*24*time.Hour + time.Second), "the maximum is 720h"},
+			{
+				"stack",
+				"all",
+				"",
+				now.Add(time.Hour),
+				`kind is "stack"`,
+			},
+			{
+				"target",
+				"",
+				"",
+				now.Add(time.Hour),
+				"name is empty",
+			},
+			{
+				"container",
+				"a b",
+				"",
+				now.Add(time.Hour),
+				`name is "a b"`,
+			},
+			{
+				"target",
+				`x"}`,
+				"",
+				now.Add(time.Hour),
+				"which is not a valid name of a target",
+			},
+			{
+				"target",
+				"x",
+				strings.Repeat("x", 201),
+				now.Add(time.Hour),
+				"reason has 201 bytes",
+			},
+			{
+				"target",
+				"x",
+				"two\nlines",
+				now.Add(time.Hour),
+				"one line",
+			},
+			{
+				"target",
+				"x",
+				"",
+				now,
+				"it would end at",
+			},
+			{
+				"target",
+				"x",
+				"",
+				now.Add(-time.Hour),
+				"it would end at",
+			},
+			{
+				"target",
+				"x",
+				"",
+				time.Time{},
+				"it would end at",
+			},
+			{
+				"target",
+				"x",
+				"",
+				now.Add(30*24*time.Hour + time.Second),
+				"the maximum is 720h",
+			},
 		} {
-			if _, _, err := r.Set(c.kind, c.name, c.reason, c.until); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := r.Set(c.kind, c.name, c.reason, c.until); !errors.Is(err, ErrInvalid) ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v: error = %v, want %q", c, err, c.want)
 			}
 		}

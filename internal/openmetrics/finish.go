@@ -35,7 +35,8 @@ func (r *reader) finish() *Page {
 			}
 		}
 		for _, f := range r.order {
-			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter && !r.claim(claims, f.name, exposition.Bare) {
+			if len(f.samples) > 0 && f.renamed == renamed && f.kind == model.MetricTypeCounter &&
+				!r.claim(claims, f.name, exposition.Bare) {
 				f.count(exposition.Total, exposition.Bare)
 				f.name += exposition.Total.Suffix()
 				r.makeUnknown(f)

@@ -110,15 +110,25 @@ func (r *reader) missing(metric []sample) (extra *sample, whole bool) {
 		return nil, false
 	case inf == nil:
 		return &sample{
-			labels: r.withBound(number.labels), group: number.group, bound: math.Inf(1), value: number.value,
-			family: number.family, role: exposition.Bucket,
+			labels: r.withBound(number.labels),
+			group:  number.group,
+			bound:  math.Inf(1),
+			value:  number.value,
+			family: number.family,
+			role:   exposition.Bucket,
 		}, true
 	case number == nil && amount != nil:
 		kind := exposition.Count
 		if amount.role == exposition.GSum {
 			kind = exposition.GCount
 		}
-		return &sample{labels: amount.labels, group: amount.group, value: inf.value, family: amount.family, role: kind}, true
+		return &sample{
+			labels: amount.labels,
+			group:  amount.group,
+			value:  inf.value,
+			family: amount.family,
+			role:   kind,
+		}, true
 	default:
 		return nil, true
 	}

@@ -235,7 +235,9 @@ func TestHostilePages(t *testing.T) {
 
 // hostileOptions is tight where the corpus tries the limits.
 var hostileOptions = Options{
-	Series: 40, Families: 20, LabelBytes: 200,
+	Series:     40,
+	Families:   20,
+	LabelBytes: 200,
 	Name: func(name string) (string, bool) {
 		if strings.HasPrefix(name, "process_") {
 			return "xmpp_" + name, true
@@ -313,7 +315,8 @@ func TestContentTypeNamesTheGrammar(t *testing.T) {
 	} {
 		p := Read([]byte(tc.page), tc.contentType, Options{})
 		if p.Complete != tc.complete || len(p.Families) != 1 || p.Families[0].Type != model.MetricTypeCounter || p.Families[0].Name != "x" {
-			t.Errorf("%q, %q: got complete %t, families %v; want %t and counter x", tc.contentType, tc.page, p.Complete, p.Families, tc.complete)
+			t.Errorf("%q, %q: got complete %t, families %v; want %t and counter x",
+				tc.contentType, tc.page, p.Complete, p.Families, tc.complete)
 		}
 	}
 }
@@ -339,10 +342,30 @@ func TestLimitsBoundWhatIsKept(t *testing.T) {
 		o                    Options
 		series, families, to int
 	}{
-		{Options{}, 1000, 100, 0},
-		{Options{Series: 95}, 95, 10, 905},
-		{Options{Families: 7}, 70, 7, 930},
-		{Options{LabelBytes: 8}, 100, 10, 900},
+		{
+			Options{},
+			1000,
+			100,
+			0,
+		},
+		{
+			Options{Series: 95},
+			95,
+			10,
+			905,
+		},
+		{
+			Options{Families: 7},
+			70,
+			7,
+			930,
+		},
+		{
+			Options{LabelBytes: 8},
+			100,
+			10,
+			900,
+		},
 	} {
 		p := Read(page.Bytes(), textType, tc.o)
 		if p.Series != tc.series || len(p.Families) != tc.families || p.Dropped[Limit] != tc.to {

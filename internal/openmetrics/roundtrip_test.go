@@ -18,14 +18,19 @@ import (
 func ownFamilies() []exposition.Family {
 	own := func(name string, kind model.MetricType, lines string) exposition.Family {
 		return exposition.Family{
-			Name: name, Type: kind, Help: "Our own \"help\".", Series: bytes.Count([]byte(lines), []byte("\n")),
-			Text: []byte(lines), OpenMetrics: []byte(lines),
+			Name:        name,
+			Type:        kind,
+			Help:        "Our own \"help\".",
+			Series:      bytes.Count([]byte(lines), []byte("\n")),
+			Text:        []byte(lines),
+			OpenMetrics: []byte(lines),
 		}
 	}
 	return []exposition.Family{
 		own("chatstack_probe_success", model.MetricTypeGauge, "chatstack_probe_success{target=\"own\"} 1\n"),
 		own("process_cpu_seconds", model.MetricTypeCounter, "process_cpu_seconds_total 1\n"),
-		own("go_gc_duration_seconds", model.MetricTypeSummary, "go_gc_duration_seconds{quantile=\"0.5\"} 1\ngo_gc_duration_seconds_sum 1\ngo_gc_duration_seconds_count 1\n"),
+		own("go_gc_duration_seconds", model.MetricTypeSummary,
+			"go_gc_duration_seconds{quantile=\"0.5\"} 1\ngo_gc_duration_seconds_sum 1\ngo_gc_duration_seconds_count 1\n"),
 	}
 }
 
@@ -55,7 +60,8 @@ func checkRoundTrip(t *testing.T, page *exposition.Page) {
 	}
 	read := Read(om, openMetricsType, Options{})
 	if len(read.Drops) > 0 || read.Series != page.Series || !read.Complete {
-		t.Errorf("reading the page: got %d series, complete %t, drops %v; want %d, true, none", read.Series, read.Complete, read.Drops, page.Series)
+		t.Errorf("reading the page: got %d series, complete %t, drops %v; want %d, true, none",
+			read.Series, read.Complete, read.Drops, page.Series)
 	}
 	again, clashes := exposition.Compose(read.Families)
 	if len(clashes) > 0 {

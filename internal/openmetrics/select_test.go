@@ -32,7 +32,8 @@ refused 10
 func TestUnwantedFamiliesCountAsNothing(t *testing.T) {
 	var asked []string
 	page := Read([]byte(selection), "application/openmetrics-text", Options{
-		Series: 4, LabelBytes: 20,
+		Series:     4,
+		LabelBytes: 20,
 		Keep: func(family string, kind model.MetricType) bool {
 			asked = append(asked, family+" "+string(kind))
 			return family != "unwanted"

@@ -67,7 +67,12 @@ func (r *reader) sample(line []byte) {
 	if f.kind == "" {
 		f.setKind(model.MetricTypeUnknown)
 	}
-	s := sample{labels: set, value: value, role: role, family: f.index}
+	s := sample{
+		labels: set,
+		value:  value,
+		role:   role,
+		family: f.index,
+	}
 	hash, fault := r.identify(&s, f)
 	if fault != "" {
 		r.drop(Malformed, r.line, 1, fault, name)
@@ -84,7 +89,8 @@ func (r *reader) sample(line []byte) {
 		r.drop(Clash, r.line, seriesOf(role), "duplicate series", name)
 		return
 	}
-	if r.openMetrics && (role == exposition.Total || role == exposition.Bucket || role == exposition.Bare && f.kind == model.MetricTypeCounter) {
+	if r.openMetrics &&
+		(role == exposition.Total || role == exposition.Bucket || role == exposition.Bare && f.kind == model.MetricTypeCounter) {
 		s.exemplar = r.exemplar(rest)
 	}
 	r.keep(f, s)

@@ -34,7 +34,11 @@ func (r *reader) write() {
 		ends = append(ends, len(out))
 		series := f.series()
 		r.page.Families = append(r.page.Families, exposition.Family{
-			Name: f.name, Type: f.kind, Help: f.help, Unit: f.unit, Series: series,
+			Name:   f.name,
+			Type:   f.kind,
+			Help:   f.help,
+			Unit:   f.unit,
+			Series: series,
 		})
 		r.page.Names = append(r.page.Names, f.own)
 		r.page.Series += series

@@ -57,7 +57,10 @@ func refuseAll(int, time.Time) failure.Reason { return failure.Unauthorized }
 
 func TestRefusedLoginWaitsTwiceAsLongEachTime(t *testing.T) {
 	refused := probing(NewLogins(), true, []int{0}, 8*time.Hour, refuseAll)
-	want := []time.Duration{30 * time.Second, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute, 90 * time.Minute, 90 * time.Minute}
+	want := []time.Duration{
+		30 * time.Second, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute,
+		90 * time.Minute, 90 * time.Minute,
+	}
 	for i, wait := range want {
 		if got := refused[i+1].Sub(refused[i]); got < wait || got > wait+time.Minute {
 			t.Errorf("attempt %d came %s after the one before, want %s", i+2, got, wait)

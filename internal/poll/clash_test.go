@@ -49,7 +49,13 @@ func (u *upstream) Collect(_ context.Context, b *collectors.Batch) error {
 
 func upstreamTarget(t *testing.T, name string, c collectors.Collector) Target {
 	t.Helper()
-	return Target{Name: name, Kind: "openmetrics", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: c}
+	return Target{
+		Name:      name,
+		Kind:      "openmetrics",
+		Schedule:  every(t, "30s"),
+		Timeout:   10 * time.Second,
+		Collector: c,
+	}
 }
 
 // droppedLines are the lines of the page that tell what a target lost.
@@ -225,7 +231,8 @@ func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 // TestTargetIsNotChargedWithWhatOthersLost has our own families clash with each other, and a target with them.
 func TestTargetIsNotChargedWithWhatOthersLost(t *testing.T) {
 	own := prometheus.NewRegistry()
-	own.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "ours"}), prometheus.NewCounter(prometheus.CounterOpts{Name: "ours_total"}))
+	own.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "ours"}),
+		prometheus.NewCounter(prometheus.CounterOpts{Name: "ours_total"}))
 	var names []string
 	for i := range 10 {
 		names = append(names, fmt.Sprintf("theirs_%d", i))

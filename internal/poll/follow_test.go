@@ -65,7 +65,13 @@ func (l *listener) says(plants int64) {
 
 func followed(t *testing.T, log io.Writer, l *listener) (*Poller, func()) {
 	t.Helper()
-	p, stop := start(t, log, Target{Name: "engine", Kind: "docker", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: l})
+	p, stop := start(t, log, Target{
+		Name:      "engine",
+		Kind:      "docker",
+		Schedule:  every(t, "30s"),
+		Timeout:   10 * time.Second,
+		Collector: l,
+	})
 	time.Sleep(time.Second)
 	return p, stop
 }
@@ -113,7 +119,8 @@ func TestPanicOfAPresentationIsContained(t *testing.T) {
 		l.panics.Store(true)
 		l.says(1)
 		time.Sleep(time.Second)
-		if page := textOf(p); strings.Contains(page, "chatstack_test_plants ") || !strings.Contains(page, `chatstack_probe_success{target="engine"} 1`) {
+		if page := textOf(p); strings.Contains(page, "chatstack_test_plants ") ||
+			!strings.Contains(page, `chatstack_probe_success{target="engine"} 1`) {
 			t.Errorf("want the page without the stale number:\n%s", page)
 		}
 		l.panics.Store(false)
@@ -141,7 +148,10 @@ func TestListenerThatPanicsAgainAndAgainIsStartedLessOften(t *testing.T) {
 		_, stop := followed(t, &log, l)
 		time.Sleep(5 * time.Hour)
 		stop()
-		want := []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second, 10 * time.Minute, time.Hour + 10*time.Second, 20 * time.Second}
+		want := []time.Duration{
+			10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 320 * time.Second, 10 * time.Minute,
+			time.Hour + 10*time.Second, 20 * time.Second,
+		}
 		var got []time.Duration
 		for i := range began[1:] {
 			got = append(got, began[i+1].Sub(began[i]))

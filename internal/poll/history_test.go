@@ -35,7 +35,12 @@ func TestEqualFailuresInARowAreOneEntry(t *testing.T) {
 	start := time.Date(2026, 3, 14, 3, 0, 0, 0, time.UTC)
 	at := func(i int) time.Time { return start.Add(time.Duration(i) * time.Minute) }
 	failed := func(i int, text string) Reading {
-		return Reading{Time: at(i), Reason: failure.Closed, Error: text, Exchanges: []*exchange.Exchange{{Request: text}}}
+		return Reading{
+			Time:      at(i),
+			Reason:    failure.Closed,
+			Error:     text,
+			Exchanges: []*exchange.Exchange{{Request: text}},
+		}
 	}
 	var h History
 	h = h.with(failed(0, "status 503"))

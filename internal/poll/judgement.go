@@ -16,37 +16,50 @@ import (
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.", []string{"target", "kind"}, nil)
+		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
+		[]string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
-		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, and while the server only limits this address.", []string{"target"}, nil)
+		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, "+
+			"and while the server only limits this address.",
+		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
-		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown reports them.", []string{"target"}, nil)
+		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown "+
+			"reports them.",
+		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run; 0 while it runs. Absent while the engine of a container that was well cannot be read.", []string{"container", "docker_host"}, nil)
+		"Seconds that the container has existed without running although it should run; 0 while it runs. "+
+			"Absent while the engine of a container that was well cannot be read.",
+		[]string{"container", "docker_host"}, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
 		"Seconds that the container has not existed although it should; 0 while it exists.", []string{"container", "docker_host"}, nil)
 	containerRemovedDesc = prometheus.NewDesc("chatstack_container_removed_seconds",
 		"Seconds since somebody removed the container; absent for all other containers.", []string{"container", "docker_host"}, nil)
 	containerUnhealthyDesc = prometheus.NewDesc("chatstack_container_unhealthy_seconds",
-		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.", []string{"container", "docker_host"}, nil)
+		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.",
+		[]string{"container", "docker_host"}, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
-		"Whether the exporter holds back alerts on the container; chatstack_excuse_info says why.", []string{"container", "docker_host"}, nil)
+		"Whether the exporter holds back alerts on the container; chatstack_excuse_info says why.",
+		[]string{"container", "docker_host"}, nil)
 	memoryExcusedDesc = prometheus.NewDesc("chatstack_container_memory_excused",
-		"Whether the exporter holds back the alert on the container's memory; 0 once that alert fires.", []string{"container", "docker_host"}, nil)
+		"Whether the exporter holds back the alert on the container's memory; 0 once that alert fires.",
+		[]string{"container", "docker_host"}, nil)
 	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
 		"Unexplained restarts of the container within the window of ContainerRestarts.", []string{"container", "docker_host"}, nil)
 	recentKillsDesc = prometheus.NewDesc("chatstack_container_recent_oom_kills",
 		"Out-of-memory kills that the container survived within the window of ContainerOOMKill.", []string{"container", "docker_host"}, nil)
 	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
-		"Seconds that a problem other than an outage has lasted, by alert; 0 while there is none. An empty target means all targets of the exporter.", []string{"alert", "severity", "target", "of"}, nil)
+		"Seconds that a problem other than an outage has lasted, by alert; 0 while there is none. "+
+			"An empty target means all targets of the exporter.",
+		[]string{"alert", "severity", "target", "of"}, nil)
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
 		"Whether the exporter holds back the alert on the problem.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
 		"1 while maintenance holds back alerts on the certificate's expiry.", []string{"endpoint"}, nil)
 	certificateLimitDesc = prometheus.NewDesc("chatstack_tls_certificate_expiry_limit_seconds",
-		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.", []string{"endpoint", "severity"}, nil)
+		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.",
+		[]string{"endpoint", "severity"}, nil)
 	volumeExcusedDesc = prometheus.NewDesc("chatstack_volume_excused",
 		"1 while maintenance holds back alerts on the volume's usage.", []string{"volume"}, nil)
 	authExcusedDesc = prometheus.NewDesc("chatstack_xmpp_auth_failures_excused",
@@ -56,7 +69,8 @@ var (
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
-		"1 while the exporter holds back alerts on the target or container, by reason: maintenance, dependency, container or starting. The cause is the container that explains the problem, or the target of an engine that cannot be read.",
+		"1 while the exporter holds back alerts on the target or container, by reason: maintenance, dependency, container or starting. "+
+			"The cause is the container that explains the problem, or the target of an engine that cannot be read.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
 

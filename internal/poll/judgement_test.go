@@ -25,12 +25,17 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alerts := config.DefaultAlerts()
 		var down atomic.Bool
-		target := Target{Name: "web", Schedule: every(t, "4m"), Timeout: time.Second, Collector: reader(func(context.Context, *collectors.Batch) error {
-			if down.Load() {
-				return failure.Errorf(failure.Refused, "it is down")
-			}
-			return nil
-		})}
+		target := Target{
+			Name:     "web",
+			Schedule: every(t, "4m"),
+			Timeout:  time.Second,
+			Collector: reader(func(context.Context, *collectors.Batch) error {
+				if down.Load() {
+					return failure.Errorf(failure.Refused, "it is down")
+				}
+				return nil
+			}),
+		}
 		p, err := New([]Target{target}, prometheus.NewRegistry(), health.NewJudge(&alerts), slog.New(slog.DiscardHandler), nil)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -57,7 +62,12 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 		for _, c := range []struct {
 			after time.Duration
 			want  health.Severity
-		}{{2 * time.Minute, health.Pending}, {2*time.Minute + publishInterval, health.Warning}, {5 * time.Minute, health.Warning}, {5*time.Minute + publishInterval, health.Critical}} {
+		}{
+			{2 * time.Minute, health.Pending},
+			{2*time.Minute + publishInterval, health.Warning},
+			{5 * time.Minute, health.Warning},
+			{5*time.Minute + publishInterval, health.Critical},
+		} {
 			time.Sleep(time.Until(began.Add(c.after)))
 			synctest.Wait()
 			if got := problem().Severity; got != c.want {
@@ -111,8 +121,20 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 
 func TestLimitsOfCertificatesAreExported(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
-		{Subject: health.TargetSubject("xmpp"), Alert: health.AlertCertificateExpiry, Number: 1e6, Warning: 1209600, Critical: 259200},
-		{Subject: health.TargetSubject("irc"), Alert: health.AlertCertificateExpiry, Number: -1, Warning: 172800, Critical: 86400},
+		{
+			Subject:  health.TargetSubject("xmpp"),
+			Alert:    health.AlertCertificateExpiry,
+			Number:   1e6,
+			Warning:  1209600,
+			Critical: 259200,
+		},
+		{
+			Subject:  health.TargetSubject("irc"),
+			Alert:    health.AlertCertificateExpiry,
+			Number:   -1,
+			Warning:  172800,
+			Critical: 86400,
+		},
 		{Subject: health.TargetSubject("data"), Alert: health.AlertVolumeUsage, Number: 0.5},
 	}}))
 	must(t, err)
@@ -123,7 +145,9 @@ func TestLimitsOfCertificatesAreExported(t *testing.T) {
 		}
 	}
 	const name = "chatstack_tls_certificate_expiry_limit_seconds"
-	want := []string{name + " irc critical 86400", name + " irc warning 172800", name + " xmpp critical 259200", name + " xmpp warning 1.2096e+06"}
+	want := []string{
+		name + " irc critical 86400", name + " irc warning 172800", name + " xmpp critical 259200", name + " xmpp warning 1.2096e+06",
+	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -192,7 +192,10 @@ func (p *pages) clashes(s *Snapshot) []exposition.Clash {
 
 // timeFamily is the exporter's clock. Its sample is made when the page is served.
 var timeFamily = exposition.Family{
-	Name: "chatstack_exporter_time_seconds", Type: model.MetricTypeGauge, Unit: "seconds", Help: "Unix time when the exporter served this page, by its own clock.",
+	Name: "chatstack_exporter_time_seconds",
+	Type: model.MetricTypeGauge,
+	Unit: "seconds",
+	Help: "Unix time when the exporter served this page, by its own clock.",
 }
 
 // served is the page as it is served now. The clock is the snapshot's time plus its age by the monotonic clock, so a step of the wall

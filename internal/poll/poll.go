@@ -68,7 +68,14 @@ type Judge interface {
 // targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
 // other target of the same name and kind keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
-	p := &Poller{log: log, judge: judge, pages: newPages(own, log), dirty: make(chan struct{}, 1), asked: make(chan *target, maxAsked), loggedClashes: map[string]map[string]bool{}}
+	p := &Poller{
+		log:           log,
+		judge:         judge,
+		pages:         newPages(own, log),
+		dirty:         make(chan struct{}, 1),
+		asked:         make(chan *target, maxAsked),
+		loggedClashes: map[string]map[string]bool{},
+	}
 	if previous == nil {
 		p.rhythm, p.connections = newRhythm(log), pacing.NewConnections()
 	} else {
@@ -95,10 +102,16 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 
 // successor makes the target of a new poller from what the previous one, which may be nil, knows of it.
 func (p *Poller) successor(given Target, log *slog.Logger) *target {
-	t := &target{Target: given, log: log, status: Status{
-		Target: given.Name, Kind: given.Kind, Server: health.Server{Container: given.Container, Host: given.ContainerHost},
-		Counters: Counters{Failures: map[failure.Reason]uint64{}},
-	}}
+	t := &target{
+		Target: given,
+		log:    log,
+		status: Status{
+			Target:   given.Name,
+			Kind:     given.Kind,
+			Server:   health.Server{Container: given.Container, Host: given.ContainerHost},
+			Counters: Counters{Failures: map[failure.Reason]uint64{}},
+		},
+	}
 	if given.DockerHost != "" {
 		t.engine = &health.Engine{Host: given.DockerHost}
 	}
@@ -315,7 +328,8 @@ const (
 // slowest recent good reading, a snapshot that is being made, the pause after that, making the next snapshot, and a margin.
 func (p *Poller) ahead(t *target) time.Duration {
 	spread := max(burst, time.Duration(len(p.targets))*firstStep)
-	return time.Duration(t.slowest.Load()) + p.publishPause() + 2*time.Duration(p.publishDuration.Load()) + spare + time.Duration(hash(t.Name)%uint64(spread))
+	return time.Duration(t.slowest.Load()) + p.publishPause() + 2*time.Duration(p.publishDuration.Load()) + spare +
+		time.Duration(hash(t.Name)%uint64(spread))
 }
 
 // pause waits, and returns false if ctx is done first.

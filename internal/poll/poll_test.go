@@ -42,13 +42,23 @@ func every(t *testing.T, interval string) cron.Schedule {
 // halfMinutely is a target that is read every 30 s, with a deadline of 10 s.
 func halfMinutely(t *testing.T, name string, read reader) Target {
 	t.Helper()
-	return Target{Name: name, Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: read}
+	return Target{
+		Name:      name,
+		Schedule:  every(t, "30s"),
+		Timeout:   10 * time.Second,
+		Collector: read,
+	}
 }
 
 // idle is a target that is up and says nothing, with a deadline of a second.
 func idle(t *testing.T, name, interval string) Target {
 	t.Helper()
-	return Target{Name: name, Schedule: every(t, interval), Timeout: time.Second, Collector: reader(func(context.Context, *collectors.Batch) error { return nil })}
+	return Target{
+		Name:      name,
+		Schedule:  every(t, interval),
+		Timeout:   time.Second,
+		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
+	}
 }
 
 // newPoller makes a poller that logs nothing; previous is nil but after a reload.
@@ -96,7 +106,10 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		p, stop := start(t, io.Discard, Target{
-			Name: "store", Kind: "plant_store", Schedule: every(t, "30s"), Timeout: 10 * time.Second,
+			Name:     "store",
+			Kind:     "plant_store",
+			Schedule: every(t, "30s"),
+			Timeout:  10 * time.Second,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.HTTPStatus = http.StatusOK
 				b.Gauge(plantsDesc, 7)
@@ -141,7 +154,12 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 // TestReasonsOfOneKindAreNoSeriesOfOthers: only what calls a method can get a call's error.
 func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 	for kind, want := range map[string]bool{"irc_rpc": true, "irc_services": true, "irc_tls": false, "docker": false} {
-		p := newPoller(t, nil, Target{Name: "it", Kind: kind, Schedule: every(t, "30s"), Timeout: time.Second})
+		p := newPoller(t, nil, Target{
+			Name:     "it",
+			Kind:     kind,
+			Schedule: every(t, "30s"),
+			Timeout:  time.Second,
+		})
 		page := textOf(p)
 		wantLines(t, page, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
 		if got := strings.Contains(page, `chatstack_probe_failures_total{reason="rpc_error",target="it"} 0`+"\n"); got != want {
@@ -154,7 +172,10 @@ func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stop := start(t, io.Discard, Target{
-			Name: "it", Kind: "irc_tls", Schedule: every(t, "30s"), Timeout: time.Second,
+			Name:      "it",
+			Kind:      "irc_tls",
+			Schedule:  every(t, "30s"),
+			Timeout:   time.Second,
 			Collector: reader(func(context.Context, *collectors.Batch) error { return failure.Errorf(failure.RPCError, "refused") }),
 		})
 		defer stop()
@@ -162,7 +183,8 @@ func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 			t.Errorf("the reason is there before it was seen:\n%s", page)
 		}
 		time.Sleep(time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_failures_total{reason="rpc_error",target="it"} 1`, `chatstack_probe_failures_total{reason="closed",target="it"} 0`)
+		wantLines(t, textOf(p), `chatstack_probe_failures_total{reason="rpc_error",target="it"} 1`,
+			`chatstack_probe_failures_total{reason="closed",target="it"} 0`)
 	})
 }
 
@@ -237,28 +259,50 @@ func TestReadingThatGoesWrongFailsAloneAndLeavesNothing(t *testing.T) {
 		reason failure.Reason
 		logged []string
 	}{
-		"a panic": {func(context.Context, *collectors.Batch) error { panic("boom") }, time.Second, failure.Panic, []string{"boom", "poll_test.go"}},
-		"a series that is there twice": {func(_ context.Context, b *collectors.Batch) error {
-			b.Gauge(plantsDesc, 1)
-			b.Gauge(plantsDesc, 2)
-			return nil
-		}, time.Second, failure.Internal, nil},
-		"a connection that the deadline closed": {func(ctx context.Context, _ *collectors.Batch) error {
-			<-ctx.Done()
-			return io.ErrUnexpectedEOF
-		}, 11 * time.Second, failure.Timeout, nil},
-		"a result long after the deadline": {func(_ context.Context, b *collectors.Batch) error {
-			time.Sleep(14 * time.Second) // ignores its context
-			b.Gauge(plantsDesc, 1)
-			return nil
-		}, 14500 * time.Millisecond, failure.Timeout, nil},
+		"a panic": {
+			func(context.Context, *collectors.Batch) error { panic("boom") },
+			time.Second,
+			failure.Panic,
+			[]string{"boom", "poll_test.go"},
+		},
+		"a series that is there twice": {
+			func(_ context.Context, b *collectors.Batch) error {
+				b.Gauge(plantsDesc, 1)
+				b.Gauge(plantsDesc, 2)
+				return nil
+			},
+			time.Second,
+			failure.Internal,
+			nil,
+		},
+		"a connection that the deadline closed": {
+			func(ctx context.Context, _ *collectors.Batch) error {
+				<-ctx.Done()
+				return io.ErrUnexpectedEOF
+			},
+			11 * time.Second,
+			failure.Timeout,
+			nil,
+		},
+		"a result long after the deadline": {
+			func(_ context.Context, b *collectors.Batch) error {
+				time.Sleep(14 * time.Second) // ignores its context
+				b.Gauge(plantsDesc, 1)
+				return nil
+			},
+			14500 * time.Millisecond,
+			failure.Timeout,
+			nil,
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
-			p, stop := start(t, &log, halfMinutely(t, "wrong", c.read), halfMinutely(t, "fine", func(context.Context, *collectors.Batch) error { return nil }))
+			p, stop := start(t, &log, halfMinutely(t, "wrong", c.read),
+				halfMinutely(t, "fine", func(context.Context, *collectors.Batch) error { return nil }))
 			time.Sleep(c.after)
 			page := textOf(p)
-			wantLines(t, page, fmt.Sprintf(`chatstack_probe_failing{reason=%q,target="wrong"} 1`, c.reason), `chatstack_probe_success{target="wrong"} 0`, `chatstack_probe_success{target="fine"} 1`)
+			wantLines(t, page, fmt.Sprintf(`chatstack_probe_failing{reason=%q,target="wrong"} 1`, c.reason),
+				`chatstack_probe_success{target="wrong"} 0`, `chatstack_probe_success{target="fine"} 1`)
 			if strings.Contains(page, "chatstack_test_plants") {
 				t.Errorf("%s: a number is shown:\n%s", name, page)
 			}
@@ -299,7 +343,9 @@ func TestReadingsStartAtOnceAndThenSpread(t *testing.T) {
 		times := make(chan time.Time, 1000)
 		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 			targets = append(targets, Target{
-				Name: name, Schedule: every(t, "30s"), Timeout: time.Second,
+				Name:      name,
+				Schedule:  every(t, "30s"),
+				Timeout:   time.Second,
 				Collector: reader(func(context.Context, *collectors.Batch) error { times <- time.Now(); return nil }),
 			})
 		}
@@ -329,7 +375,9 @@ func TestNoGapAfterTheFirstReadingIsLongerThanTheInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		readings := &readingsOf{times: map[string][]time.Time{}}
 		var targets []Target
-		for _, name := range []string{"docker", "xmpp_status", "xmpp_metrics", "irc_rpc", "irc_services", "identity", "plant_store", "web_irc"} {
+		for _, name := range []string{
+			"docker", "xmpp_status", "xmpp_metrics", "irc_rpc", "irc_services", "identity", "plant_store", "web_irc",
+		} {
 			targets = append(targets, readings.target(t, name, "30s", always(time.Millisecond)))
 		}
 		_, stop := start(t, io.Discard, targets...)
@@ -372,9 +420,12 @@ func TestStopEndsWhatWasBegunInTimeAndIsNoFailure(t *testing.T) {
 		end      func(ctx context.Context, release <-chan struct{}) // of what was begun
 		finishes bool
 	}{
-		"a deletion of what was created": {func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done(); time.Sleep(3 * time.Second) }, true},
-		"at once":                        {func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done() }, true},
-		"never":                          {func(_ context.Context, release <-chan struct{}) { <-release }, false},
+		"a deletion of what was created": {
+			func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done(); time.Sleep(3 * time.Second) },
+			true,
+		},
+		"at once": {func(ctx context.Context, _ <-chan struct{}) { <-ctx.Done() }, true},
+		"never":   {func(_ context.Context, release <-chan struct{}) { <-release }, false},
 	} {
 		for _, follows := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -610,7 +661,9 @@ func TestTargetWithATimeOfDayIsProbedOnceADay(t *testing.T) {
 			if after.Sub(before) == 24*time.Hour {
 				t.Errorf("%s: the clock is not changed on %s", zone, day)
 			}
-			for _, fields := range []string{"30 2 * * *", "15 2 * * *", "0 0 * * *", "45 0 * * *", "30 1 * * *", "30 23 * * *", "0 3 * * *"} {
+			for _, fields := range []string{
+				"30 2 * * *", "15 2 * * *", "0 0 * * *", "45 0 * * *", "30 1 * * *", "30 23 * * *", "0 3 * * *",
+			} {
 				schedule, err := config.ParseSchedule("CRON_TZ=" + zone + " " + fields)
 				must(t, err)
 				j, probes := &job{schedule: schedule}, 0
@@ -632,7 +685,9 @@ func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
 	line, err := cron.ParseStandard("*/5 * * * *")
 	must(t, err)
 	tg := (*Poller)(nil).successor(Target{
-		Name: "a", Schedule: line, Timeout: time.Second,
+		Name:      "a",
+		Schedule:  line,
+		Timeout:   time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
 	}, slog.New(slog.DiscardHandler))
 	tg.read(t.Context(), unscheduled)
@@ -649,12 +704,16 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		p, stop := start(t, &log, Target{
-			Name: "store", Schedule: every(t, "30s"), Timeout: time.Second,
-			Redact: strings.NewReplacer("sesame", "<secret>").Replace,
+			Name:     "store",
+			Schedule: every(t, "30s"),
+			Timeout:  time.Second,
+			Redact:   strings.NewReplacer("sesame", "<secret>").Replace,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
 				b.Note("said sesame")
-				b.Exchanges = append(b.Exchanges, &exchange.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
-				return failure.Errorf(failure.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).WithHint("take another than sesame")
+				b.Exchanges = append(b.Exchanges,
+					&exchange.Exchange{Err: "sesame", Header: http.Header{"Server": {"sesame"}, "X-sesame": {"<masked>"}}})
+				return failure.Errorf(failure.Unauthorized, "status 401: token sesame\x1b is not valid%s", strings.Repeat("!", 5000)).
+					WithHint("take another than sesame")
 			}),
 		})
 		time.Sleep(time.Second)
@@ -669,7 +728,8 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 
 // TestSecretAtTheCutIsMasked has a server whose text is so long that a secret lies across its end.
 func TestSecretAtTheCutIsMasked(t *testing.T) {
-	tg := (*Poller)(nil).successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, slog.New(slog.DiscardHandler))
+	tg := (*Poller)(nil).
+		successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, slog.New(slog.DiscardHandler))
 	for at := maxText - 15; at <= maxText+1; at++ {
 		if got := tg.clean(strings.Repeat("x", at) + "sesame-token"); strings.Contains(got, "ses") {
 			t.Fatalf("a secret after %d characters: %q", at, got[max(0, len(got)-30):])
@@ -690,10 +750,15 @@ func TestReloadReadsATargetAtOnceThatPutSomethingOff(t *testing.T) {
 	for putOff, want := range map[bool]int32{true: 2, false: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			var readings atomic.Int32
-			target := Target{Name: "irc_rpc", Schedule: every(t, "30s"), Timeout: time.Second, Collector: reloadedReader{func(context.Context, *collectors.Batch) error {
-				readings.Add(1)
-				return nil
-			}, putOff}}
+			target := Target{
+				Name:     "irc_rpc",
+				Schedule: every(t, "30s"),
+				Timeout:  time.Second,
+				Collector: reloadedReader{func(context.Context, *collectors.Batch) error {
+					readings.Add(1)
+					return nil
+				}, putOff},
+			}
 			before, stop := start(t, io.Discard, target)
 			time.Sleep(time.Second)
 			stop()

@@ -88,8 +88,10 @@ func (p *Poller) publish() {
 // collect makes a snapshot of the current state of the targets.
 func (p *Poller) collect() *Snapshot {
 	s := &Snapshot{
-		Time: time.Now(), heartbeat: *p.heartbeat.Load(),
-		Statuses: make([]Status, len(p.targets)), Families: make([][]exposition.Family, len(p.targets)),
+		Time:      time.Now(),
+		heartbeat: *p.heartbeat.Load(),
+		Statuses:  make([]Status, len(p.targets)),
+		Families:  make([][]exposition.Family, len(p.targets)),
 	}
 	facts := health.Facts{Now: s.Time, Targets: make([]health.Target, len(p.targets))}
 	for i, t := range p.targets {
@@ -132,7 +134,8 @@ func (p *Poller) recordClashes(statuses []Status, clashes []exposition.Clash) (c
 		}
 		if !logged[c.Family] && len(logged) < maxLoggedClashes {
 			logged[c.Family] = true
-			p.log.Warn("family dropped: an earlier family has the same name and another type", "target", name, "family", c.Family, "series", c.Series)
+			p.log.Warn("family dropped: an earlier family has the same name and another type",
+				"target", name, "family", c.Family, "series", c.Series)
 			if len(logged) == maxLoggedClashes {
 				p.log.Warn("further dropped families are not logged; see the notes of the target's last probe", "target", name)
 			}

@@ -29,7 +29,10 @@ type connections struct {
 func (c *connections) target(t *testing.T, interval string, takes time.Duration) Target {
 	t.Helper()
 	return Target{
-		Name: "irc", Kind: "irc_tls", Schedule: every(t, interval), Timeout: 10 * time.Second,
+		Name:     "irc",
+		Kind:     "irc_tls",
+		Schedule: every(t, interval),
+		Timeout:  10 * time.Second,
 		Collector: rateLimitedReader{func(context.Context, *collectors.Batch) error {
 			c.mu.Lock()
 			c.times = append(c.times, time.Now())
@@ -78,13 +81,30 @@ func TestRateLimitedTargetKeepsItsDistance(t *testing.T) {
 		scrapers []visitor
 		reload   time.Duration
 	}{
-		"alone":             {interval: "30s"},
-		"one scraper":       {interval: "30s", scrapers: []visitor{{name: "a", period: 30 * time.Second, offset: 7 * time.Second, jitter: 20 * time.Millisecond}}},
-		"several scrapers":  {interval: "30s", scrapers: []visitor{{name: "a", period: 15 * time.Second, offset: 3 * time.Second}, {name: "b", period: 30 * time.Second, offset: 11 * time.Second, missed: 20}, {name: "c", period: 60 * time.Second, offset: 50 * time.Second}}},
-		"a scraper's drift": {interval: "30s", scrapers: []visitor{{name: "a", period: 30*time.Second - 2*time.Millisecond, offset: time.Second}}},
-		"slow readings":     {interval: "30s", takes: 8 * time.Second},
-		"reloads":           {interval: "30s", reload: 47 * time.Second},
-		"many reloads":      {interval: "30s", reload: 4 * time.Second, scrapers: []visitor{{name: "a", period: 30 * time.Second}}},
+		"alone": {interval: "30s"},
+		"one scraper": {interval: "30s", scrapers: []visitor{{
+			name:   "a",
+			period: 30 * time.Second,
+			offset: 7 * time.Second,
+			jitter: 20 * time.Millisecond,
+		}}},
+		"several scrapers": {interval: "30s", scrapers: []visitor{
+			{name: "a", period: 15 * time.Second, offset: 3 * time.Second},
+			{
+				name:   "b",
+				period: 30 * time.Second,
+				offset: 11 * time.Second,
+				missed: 20,
+			},
+			{name: "c", period: 60 * time.Second, offset: 50 * time.Second},
+		}},
+		"a scraper's drift": {
+			interval: "30s",
+			scrapers: []visitor{{name: "a", period: 30*time.Second - 2*time.Millisecond, offset: time.Second}},
+		},
+		"slow readings": {interval: "30s", takes: 8 * time.Second},
+		"reloads":       {interval: "30s", reload: 47 * time.Second},
+		"many reloads":  {interval: "30s", reload: 4 * time.Second, scrapers: []visitor{{name: "a", period: 30 * time.Second}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -90,7 +90,8 @@ type target struct {
 type waits struct {
 	connections *pacing.Connections
 	slow        pacing.Slowdown
-	// began is when the last reading began, asked when somebody last asked for one; waitLogged is why the target waited at the last log line.
+	// began is when the last reading began, asked when somebody last asked for one;
+	// waitLogged is why the target waited at the last log line.
 	began, asked time.Time
 	waitLogged   failure.Reason
 }
@@ -253,7 +254,14 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		err = asTimeout(err)
 	}
-	o = outcome{httpStatus: b.HTTPStatus, notes: b.Notes, impaired: b.Impairments, exchanges: b.Exchanges, perHour: b.ConnectionsPerHour, err: err}
+	o = outcome{
+		httpStatus: b.HTTPStatus,
+		notes:      b.Notes,
+		impaired:   b.Impairments,
+		exchanges:  b.Exchanges,
+		perHour:    b.ConnectionsPerHour,
+		err:        err,
+	}
 	o.conditions = b.Conditions(err)
 	families, encodeErr := t.readingEncoder.Encode(b.Metrics(err == nil))
 	if encodeErr != nil {
@@ -314,8 +322,16 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 	t.updatePresent()
 	t.countSeries()
 	t.history = t.history.with(Reading{
-		Time: now, Duration: s.Duration, Up: s.Up, Reason: s.Reason, Error: s.Error, Hint: s.Hint,
-		HTTPStatus: s.HTTPStatus, Series: s.Series, Notes: s.Notes, Exchanges: o.exchanges,
+		Time:       now,
+		Duration:   s.Duration,
+		Up:         s.Up,
+		Reason:     s.Reason,
+		Error:      s.Error,
+		Hint:       s.Hint,
+		HTTPStatus: s.HTTPStatus,
+		Series:     s.Series,
+		Notes:      s.Notes,
+		Exchanges:  o.exchanges,
 	})
 	t.slowest.Store(int64(t.history.slowest()))
 	switch {
@@ -338,8 +354,14 @@ func (t *target) recordUncounted(start, now time.Time, o *outcome) {
 	t.families = o.families // the last values are not those of this reading
 	t.countSeries()
 	t.history = t.history.with(Reading{
-		Time: now, Duration: now.Sub(start), Reason: reason, Error: t.clean(o.err.Error()), Hint: t.clean(t.advice(o.err)),
-		HTTPStatus: o.httpStatus, Notes: o.notes, Exchanges: o.exchanges,
+		Time:       now,
+		Duration:   now.Sub(start),
+		Reason:     reason,
+		Error:      t.clean(o.err.Error()),
+		Hint:       t.clean(t.advice(o.err)),
+		HTTPStatus: o.httpStatus,
+		Notes:      o.notes,
+		Exchanges:  o.exchanges,
 	})
 }
 
@@ -397,7 +419,8 @@ func (t *target) interval(now time.Time) time.Duration {
 		return s.Delay
 	}
 	n := time.Duration(0)
-	for due := t.Schedule.Next(now.Round(0).Add(-time.Hour)); !due.IsZero() && !due.After(now) && n < maxHourlyReadings; due = t.Schedule.Next(due) {
+	for due := t.Schedule.Next(now.Round(0).
+		Add(-time.Hour)); !due.IsZero() && !due.After(now) && n < maxHourlyReadings; due = t.Schedule.Next(due) {
 		n++
 	}
 	if n == 0 {
@@ -476,7 +499,8 @@ func (t *target) follow(ctx context.Context, f collectors.Follower, changed func
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			t.log.Error("collector panicked while listening for events", "target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
+			t.log.Error("collector panicked while listening for events",
+				"target", t.Name, "panic", t.clean(fmt.Sprint(r)), "stack", string(debug.Stack()))
 			noteChange()
 		}
 	}()
@@ -523,10 +547,22 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 func (t *target) facts() health.Target {
 	s := &t.status
 	f := health.Target{
-		Name: s.Target, Kind: s.Kind, HostName: t.HostName, Container: t.Container, ContainerHost: t.ContainerHost,
-		Engine: t.DockerHost, WarnOnly: t.WarnOnly, Read: s.Known, Up: s.Up, ReadAt: s.LastAttempt, Took: s.Duration, Overdue: t.overdue, Failed: s.Missed, Every: t.meanInterval,
-		Throttled:  s.Known && !s.Up && s.Reason == failure.Throttled,
-		Conditions: t.conditions,
+		Name:          s.Target,
+		Kind:          s.Kind,
+		HostName:      t.HostName,
+		Container:     t.Container,
+		ContainerHost: t.ContainerHost,
+		Engine:        t.DockerHost,
+		WarnOnly:      t.WarnOnly,
+		Read:          s.Known,
+		Up:            s.Up,
+		ReadAt:        s.LastAttempt,
+		Took:          s.Duration,
+		Overdue:       t.overdue,
+		Failed:        s.Missed,
+		Every:         t.meanInterval,
+		Throttled:     s.Known && !s.Up && s.Reason == failure.Throttled,
+		Conditions:    t.conditions,
 	}
 	if s.Dropped != nil {
 		dropped := 0

@@ -46,7 +46,12 @@ func (c *impatient) Collect(context.Context, *collectors.Batch) error {
 func TestFailureIsReadAgainSoonerOncePerOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &impatient{readings: make(chan time.Time, 1000)}
-		p, stop := start(t, io.Discard, Target{Name: "identity", Schedule: every(t, "60s"), Timeout: 10 * time.Second, Collector: c})
+		p, stop := start(t, io.Discard, Target{
+			Name:      "identity",
+			Schedule:  every(t, "60s"),
+			Timeout:   10 * time.Second,
+			Collector: c,
+		})
 		defer stop()
 		time.Sleep(time.Second)
 		drain := func() int {
@@ -76,13 +81,19 @@ func TestPassingFaultIsOverInSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &impatient{readings: make(chan time.Time, 1000)}
 		c.down.Store(true)
-		p, stop := start(t, io.Discard, Target{Name: "identity", Schedule: every(t, "1h"), Timeout: 10 * time.Second, Collector: c})
+		p, stop := start(t, io.Discard, Target{
+			Name:      "identity",
+			Schedule:  every(t, "1h"),
+			Timeout:   10 * time.Second,
+			Collector: c,
+		})
 		defer stop()
 		time.Sleep(500 * time.Millisecond)
 		wantLines(t, textOf(p), `chatstack_probe_success{target="identity"} 0`)
 		c.down.Store(false)
 		time.Sleep(2 * time.Second)
-		wantLines(t, textOf(p), `chatstack_probe_success{target="identity"} 1`, `chatstack_probe_failures_total{reason="http_status",target="identity"} 1`)
+		wantLines(t, textOf(p), `chatstack_probe_success{target="identity"} 1`,
+			`chatstack_probe_failures_total{reason="http_status",target="identity"} 1`)
 	})
 }
 
@@ -91,7 +102,11 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 		calls := map[string]*atomic.Int32{"same": {}, "changed": {}, "gone": {}}
 		target := func(name string, same bool) Target {
 			return Target{
-				Name: name, Kind: "k", Schedule: every(t, "30s"), Timeout: time.Second, Same: same,
+				Name:      name,
+				Kind:      "k",
+				Schedule:  every(t, "30s"),
+				Timeout:   time.Second,
+				Same:      same,
 				Collector: reader(func(context.Context, *collectors.Batch) error { calls[name].Add(1); return nil }),
 			}
 		}
@@ -136,7 +151,12 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 // TestRetryThatMeetsTheScheduleIsNoOverrun has a target that hangs until its deadline, so that both meet.
 func TestRetryThatMeetsTheScheduleIsNoOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, stop := start(t, io.Discard, Target{Name: "identity", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: &hanging{}})
+		p, stop := start(t, io.Discard, Target{
+			Name:      "identity",
+			Schedule:  every(t, "30s"),
+			Timeout:   10 * time.Second,
+			Collector: &hanging{},
+		})
 		defer stop()
 		time.Sleep(time.Minute)
 		wantLines(t, textOf(p), `chatstack_poll_overruns_total{target="identity"} 0`)

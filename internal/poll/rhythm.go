@@ -266,11 +266,13 @@ func (r *rhythm) next(interval time.Duration) (beat, bool) {
 	}
 	slices.SortFunc(candidates, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.age, b.age), cmp.Compare(a.who, b.who)) })
 	best := candidates[0]
-	if i := slices.IndexFunc(candidates, func(c candidate) bool { return c.who == leader }); i >= 0 && candidates[i].age-best.age < best.every/10 {
+	if i := slices.IndexFunc(candidates, func(c candidate) bool { return c.who == leader }); i >= 0 &&
+		candidates[i].age-best.age < best.every/10 {
 		best = candidates[i]
 	}
 	if best.who != leader {
-		r.log.Info("probes now run just before the scrapes of one scraper", "scraper", best.who, "period", r.scrapers[best.who].period.Round(time.Millisecond), "interval", interval)
+		r.log.Info("probes now run just before the scrapes of one scraper",
+			"scraper", best.who, "period", r.scrapers[best.who].period.Round(time.Millisecond), "interval", interval)
 		r.leaders[interval] = best.who
 	}
 	return best.beat, true

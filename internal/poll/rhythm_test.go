@@ -73,7 +73,9 @@ type readingsOf struct {
 func (r *readingsOf) target(t *testing.T, name, interval string, takes func(n int) time.Duration) Target {
 	t.Helper()
 	return Target{
-		Name: name, Schedule: every(t, interval), Timeout: 10 * time.Second,
+		Name:     name,
+		Schedule: every(t, interval),
+		Timeout:  10 * time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error {
 			r.mu.Lock()
 			r.times[name] = append(r.times[name], time.Now())
@@ -157,32 +159,106 @@ func TestReadingsEndJustBeforeTheScrape(t *testing.T) {
 		visitors []visitor
 		ages     [][]bound // of each visitor
 	}{
-		"the same rhythm":             {"30s", always(10 * ms), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{fresh}},
-		"another interval":            {"1m", quick, []visitor{{period: 60 * s, offset: 50 * s}}, [][]bound{fresh}},
-		"slow readings":               {"30s", always(5 * s), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{fresh}},
-		"a slightly faster clock":     {"30s", quick, []visitor{{period: 30*s - 10*ms}}, [][]bound{fresh}},
-		"a slightly slower clock":     {"30s", quick, []visitor{{period: 30*s + 10*ms}}, [][]bound{fresh}},
-		"late by up to half a second": {"30s", quick, []visitor{{period: 30 * s, jitter: 500 * ms}}, [][]bound{median(2*s, 3*s)}},
-		"scrapes missed":              {"30s", quick, []visitor{{period: 30 * s, missed: 10}}, [][]bound{fresh}},
-		"every second reading":        {"30s", quick, []visitor{{period: 60 * s}}, [][]bound{fresh}},
-		"every sixth reading":         {"30s", quick, []visitor{{period: 180 * s}}, [][]bound{fresh}},
+		"the same rhythm": {
+			"30s",
+			always(10 * ms),
+			[]visitor{{period: 30 * s, offset: 7 * s}},
+			[][]bound{fresh},
+		},
+		"another interval": {
+			"1m",
+			quick,
+			[]visitor{{period: 60 * s, offset: 50 * s}},
+			[][]bound{fresh},
+		},
+		"slow readings": {
+			"30s",
+			always(5 * s),
+			[]visitor{{period: 30 * s, offset: 7 * s}},
+			[][]bound{fresh},
+		},
+		"a slightly faster clock": {
+			"30s",
+			quick,
+			[]visitor{{period: 30*s - 10*ms}},
+			[][]bound{fresh},
+		},
+		"a slightly slower clock": {
+			"30s",
+			quick,
+			[]visitor{{period: 30*s + 10*ms}},
+			[][]bound{fresh},
+		},
+		"late by up to half a second": {
+			"30s",
+			quick,
+			[]visitor{{period: 30 * s, jitter: 500 * ms}},
+			[][]bound{median(2*s, 3*s)},
+		},
+		"scrapes missed": {
+			"30s",
+			quick,
+			[]visitor{{period: 30 * s, missed: 10}},
+			[][]bound{fresh},
+		},
+		"every second reading": {
+			"30s",
+			quick,
+			[]visitor{{period: 60 * s}},
+			[][]bound{fresh},
+		},
+		"every sixth reading": {
+			"30s",
+			quick,
+			[]visitor{{period: 180 * s}},
+			[][]bound{fresh},
+		},
 		// One reading for two scrapes: the second one finds it older by what lies between them.
-		"twice a reading": {"30s", quick, []visitor{{period: 15 * s}}, [][]bound{median(16*s, 17*s)}},
+		"twice a reading": {
+			"30s",
+			quick,
+			[]visitor{{period: 15 * s}},
+			[][]bound{median(16*s, 17*s)},
+		},
 		// Readings and scrapes meet at every second scrape, and miss by half an interval at the others.
-		"in common a half": {"30s", quick, []visitor{{period: 45 * s}}, [][]bound{median(16*s, 17*s)}},
-		"one slow reading, which alone comes too late": {"30s", slow(40, 1, 5*s, ms), []visitor{{period: 30 * s, offset: 7 * s}}, [][]bound{{{0.95, 2 * s}}}},
-		"slow readings, two in a row":                  {"30s", slow(20, 2, 1300*ms, 100*ms), []visitor{{period: 30 * s}}, [][]bound{{{0.5, 2 * s}, {0.85, 3 * s}}}},
+		"in common a half": {
+			"30s",
+			quick,
+			[]visitor{{period: 45 * s}},
+			[][]bound{median(16*s, 17*s)},
+		},
+		"one slow reading, which alone comes too late": {
+			"30s",
+			slow(40, 1, 5*s, ms),
+			[]visitor{{period: 30 * s, offset: 7 * s}},
+			[][]bound{{{0.95, 2 * s}}},
+		},
+		"slow readings, two in a row": {
+			"30s",
+			slow(20, 2, 1300*ms, 100*ms),
+			[]visitor{{period: 30 * s}},
+			[][]bound{{{0.5, 2 * s}, {0.85, 3 * s}}},
+		},
 		"two scrapers, of which none sees older data than it must": {
-			"30s", quick,
-			[]visitor{{name: "a", period: 30 * s, offset: 9 * s}, {name: "b", period: 30 * s, offset: 3 * s}, {name: "curl", period: 3 * time.Hour, offset: 60 * s}},
+			"30s",
+			quick,
+			[]visitor{
+				{name: "a", period: 30 * s, offset: 9 * s},
+				{name: "b", period: 30 * s, offset: 3 * s},
+				{name: "curl", period: 3 * time.Hour, offset: 60 * s},
+			},
 			[][]bound{{{0.99, 8 * s}}, {{0.99, 2 * s}}},
 		},
 		"a pair behind one address": {
-			"30s", quick, []visitor{{period: 30 * s, offset: 7 * s}, {period: 30 * s, offset: 18 * s}}, [][]bound{{{0.99, 2 * s}}, {{0.99, 13 * s}}},
+			"30s",
+			quick,
+			[]visitor{{period: 30 * s, offset: 7 * s}, {period: 30 * s, offset: 18 * s}},
+			[][]bound{{{0.99, 2 * s}}, {{0.99, 13 * s}}},
 		},
 		// The first one finds one reading at three scrapes, whenever that is made.
 		"a scraper that gains more than the first": {
-			"30s", quick,
+			"30s",
+			quick,
 			[]visitor{{name: "often", period: 10 * s, offset: 3 * s}, {name: "seldom", period: 30 * s, offset: 7 * s}},
 			[][]bound{{{0.5, 20 * s}}, {{0.99, 2 * s}}},
 		},
@@ -238,7 +314,8 @@ func TestReadingsFollowAScraperThatMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		readings := &readingsOf{times: map[string][]time.Time{}}
-		p, stop := start(t, &log, readings.target(t, "a", "30s", always(time.Millisecond)), readings.target(t, "b", "30s", always(time.Millisecond)))
+		p, stop := start(t, &log, readings.target(t, "a", "30s", always(time.Millisecond)),
+			readings.target(t, "b", "30s", always(time.Millisecond)))
 		scrape := func(period, d time.Duration) (ages []time.Duration) {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			defer cancel()
@@ -261,7 +338,9 @@ func TestReadingsFollowAScraperThatMoves(t *testing.T) {
 			}
 		}
 		readings.check(t, 30*time.Second)
-		for _, want := range []string{"just before the scrapes of one scraper", "scraper=prometheus", "period=30s", "probes are spread evenly"} {
+		for _, want := range []string{
+			"just before the scrapes of one scraper", "scraper=prometheus", "period=30s", "probes are spread evenly",
+		} {
 			if !strings.Contains(log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, &log)
 			}

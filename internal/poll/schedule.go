@@ -90,7 +90,13 @@ func pace(s cron.Schedule, name string, start time.Time, r *rhythm, ahead func()
 	}
 	half := constant.Delay / 2
 	offset := half + time.Duration(hash(name)%uint64(constant.Delay))/2
-	return &paced{every: constant.Delay, start: start, offset: offset, rhythm: r, ahead: ahead}
+	return &paced{
+		every:  constant.Delay,
+		start:  start,
+		offset: offset,
+		rhythm: r,
+		ahead:  ahead,
+	}
 }
 
 func hash(name string) uint64 {

@@ -72,7 +72,8 @@ type Counters struct {
 
 var (
 	successDesc = prometheus.NewDesc("chatstack_probe_success",
-		"Whether the last probe of the target succeeded; absent before the first one, and while probes are overdue.", []string{"target"}, nil)
+		"Whether the last probe of the target succeeded; absent before the first one, and while probes are overdue.",
+		[]string{"target"}, nil)
 	durationDesc = prometheus.NewDesc("chatstack_probe_duration_seconds",
 		"Seconds that the last probe of the target took.", []string{"target"}, nil)
 	attemptsDesc = prometheus.NewDesc("chatstack_probe_attempts_total",
@@ -86,7 +87,9 @@ var (
 	failingDesc = prometheus.NewDesc("chatstack_probe_failing",
 		"1 while the last probe of the target has failed, with the reason; absent otherwise.", []string{"target", "reason"}, nil)
 	retryDesc = prometheus.NewDesc("chatstack_target_retry_timestamp_seconds",
-		"Unix time of the next probe of a target that waits on purpose, so that its server does not ban this address; absent for any other target.", []string{"target"}, nil)
+		"Unix time of the next probe of a target that waits on purpose, so that its server does not ban this address; "+
+			"absent for any other target.",
+		[]string{"target"}, nil)
 	httpStatusDesc = prometheus.NewDesc("chatstack_probe_http_status_code",
 		"HTTP status code of the target's last response; absent if the last probe got none.", []string{"target"}, nil)
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
@@ -95,7 +98,8 @@ var (
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 	abandonedDesc = prometheus.NewDesc("chatstack_probe_abandoned",
-		"Whether a probe of the target still runs that was given up after its deadline; no other one starts meanwhile.", []string{"target"}, nil)
+		"Whether a probe of the target still runs that was given up after its deadline; no other one starts meanwhile.",
+		[]string{"target"}, nil)
 )
 
 // statusFamily is a family that has samples of every target's status.

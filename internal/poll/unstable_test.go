@@ -23,7 +23,12 @@ func TestOnlyScheduledReadingsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &impatient{readings: make(chan time.Time, 1000)}
 		c.down.Store(true)
-		target := Target{Name: "identity", Schedule: every(t, "60s"), Timeout: 10 * time.Second, Collector: c}
+		target := Target{
+			Name:      "identity",
+			Schedule:  every(t, "60s"),
+			Timeout:   10 * time.Second,
+			Collector: c,
+		}
 		p, stop := start(t, io.Discard, target)
 		time.Sleep(10 * time.Second)
 		if n, _ := missed(p); n != 0 || len(c.readings) != 3 {

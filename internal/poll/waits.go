@@ -165,7 +165,8 @@ func (t *target) ask(now time.Time) error {
 	case t.busy:
 		return fmt.Errorf("%w: a probe is running; see its result at /debug/targets/%s", ErrTooSoon, t.Name)
 	case t.slow.Until().After(now):
-		return fmt.Errorf(again, ErrTooSoon, "the server limits this address, and another probe would prolong that", seconds(t.slow.Until()))
+		return fmt.Errorf(again, ErrTooSoon, "the server limits this address, and another probe would prolong that",
+			seconds(t.slow.Until()))
 	case next.After(now):
 		return fmt.Errorf(again, ErrTooSoon, "the server may allow 10 connections an hour and ban the address after that", seconds(next))
 	case !t.began.IsZero() && now.Sub(t.began) < least:

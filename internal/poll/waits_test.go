@@ -56,8 +56,12 @@ func (a *answering) count() int {
 func loggingIn(t *testing.T, name string, logins *pacing.Logins, a *answering) Target {
 	t.Helper()
 	return Target{
-		Name: name, Kind: "xmpp_login", Schedule: every(t, "30s"), Timeout: 10 * time.Second, Collector: a,
-		Pace: Pace{Gate: logins.Gate(pacing.Credential{Server: "xmpp chat", Account: "check", Login: true})},
+		Name:      name,
+		Kind:      "xmpp_login",
+		Schedule:  every(t, "30s"),
+		Timeout:   10 * time.Second,
+		Collector: a,
+		Pace:      Pace{Gate: logins.Gate(pacing.Credential{Server: "xmpp chat", Account: "check", Login: true})},
 	}
 }
 
@@ -110,7 +114,8 @@ func TestRefusedLoginIsTriedLessOften(t *testing.T) {
 // TestTargetThatWaitsIsNotOverdue holds for each reason to wait, over three hours.
 func TestTargetThatWaitsIsNotOverdue(t *testing.T) {
 	for name, a := range map[string]*answering{
-		"unauthorized": {reason: failure.Unauthorized}, "throttled": {reason: failure.Throttled, retryAfter: time.Hour}, "connections": {perHour: 10},
+		"unauthorized": {reason: failure.Unauthorized}, "throttled": {reason: failure.Throttled, retryAfter: time.Hour},
+		"connections": {perHour: 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -126,7 +131,8 @@ func TestTargetThatWaitsIsNotOverdue(t *testing.T) {
 					}
 					s, facts := statusOf(p, "login")
 					if !s.Known || facts.Overdue || !facts.Read || !p.Ready() {
-						t.Fatalf("%s after the last probe: known %t, overdue %t, ready %t", time.Since(s.LastAttempt), s.Known, facts.Overdue, p.Ready())
+						t.Fatalf("%s after the last probe: known %t, overdue %t, ready %t",
+							time.Since(s.LastAttempt), s.Known, facts.Overdue, p.Ready())
 					}
 					if want := name == "throttled"; facts.Throttled != want {
 						t.Fatalf("throttled %t, want %t", facts.Throttled, want)

@@ -304,10 +304,22 @@ type entry struct {
 
 // feedOf is the feed of a page's incidents.
 func feedOf(p *Page) ([]byte, error) {
-	f := feed{ID: atom.URN("public feed " + p.Title), Title: p.Title, Updated: time.Unix(0, 0).UTC(), Author: p.Title, Links: []link{{"self", "incidents.atom"}, {"alternate", "./"}}}
+	f := feed{
+		ID:      atom.URN("public feed " + p.Title),
+		Title:   p.Title,
+		Updated: time.Unix(0, 0).UTC(),
+		Author:  p.Title,
+		Links:   []link{{"self", "incidents.atom"}, {"alternate", "./"}},
+	}
 	for k := range p.Incidents {
 		i := &p.Incidents[k]
-		e := entry{atom.URN("public incident " + i.ID), i.Title(), i.Updated, link{"alternate", "./"}, i.Span()}
+		e := entry{
+			atom.URN("public incident " + i.ID),
+			i.Title(),
+			i.Updated,
+			link{"alternate", "./"},
+			i.Span(),
+		}
 		if e.Updated.After(f.Updated) {
 			f.Updated = e.Updated
 		}

@@ -18,7 +18,13 @@ import (
 
 // outage is an incident of targets that did not work.
 func outage(id string, began, ended time.Time, targets ...string) *incident.Incident {
-	i := &incident.Incident{ID: id, State: incident.Open, Began: began, Ended: ended, Updated: began}
+	i := &incident.Incident{
+		ID:      id,
+		State:   incident.Open,
+		Began:   began,
+		Ended:   ended,
+		Updated: began,
+	}
 	if !ended.IsZero() {
 		i.State, i.Updated = incident.Watching, ended
 	}
@@ -28,7 +34,13 @@ func outage(id string, began, ended time.Time, targets ...string) *incident.Inci
 			o.Seconds, o.Since, o.Until = ended.Sub(began).Seconds(), time.Time{}, ended
 		}
 		i.Outages = append(i.Outages, o)
-		i.Problems = append(i.Problems, incident.Problem{Subject: o.Subject, Alert: health.AlertTargetDown, Severity: health.Critical, Since: began, Cleared: ended})
+		i.Problems = append(i.Problems, incident.Problem{
+			Subject:  o.Subject,
+			Alert:    health.AlertTargetDown,
+			Severity: health.Critical,
+			Since:    began,
+			Cleared:  ended,
+		})
 	}
 	return i
 }
@@ -52,7 +64,9 @@ func wantIncidents(t *testing.T, c *config.Public, all []*incident.Incident, now
 
 func TestIncidentsOfPublicServices(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
-	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}}}}
+	c := &config.Public{
+		Services: []config.PublicService{{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}}},
+	}
 	warned := outage("6", now.Add(-time.Hour), time.Time{})
 	warned.Problems = []incident.Problem{
 		{Subject: health.TargetSubject("store"), Severity: health.Warning, Since: now.Add(-time.Hour)},
@@ -79,7 +93,12 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(time.Hour), began.Add(61*time.Minute), "chat")
 	i.State, i.Began, i.Ended = incident.Open, began, time.Time{}
-	i.Problems = append(i.Problems, incident.Problem{Subject: health.ContainerSubject("local", "db"), Alert: "ContainerDown", Since: began, Severity: health.Critical})
+	i.Problems = append(i.Problems, incident.Problem{
+		Subject:  health.ContainerSubject("local", "db"),
+		Alert:    "ContainerDown",
+		Since:    began,
+		Severity: health.Critical,
+	})
 	const want = "Chat: did not work 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min operational"
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(3*time.Hour), want)
 	closed := *i
@@ -92,7 +111,8 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 	store := outage("", began, time.Time{}, "store")
 	i.Outages, i.Problems = append(i.Outages, store.Outages...), append(i.Problems, store.Problems...)
 	wantIncidents(t, both, []*incident.Incident{i}, began.Add(3*time.Hour),
-		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: since 1 May 2026 12:00 UTC outage")
+		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: "+
+			"since 1 May 2026 12:00 UTC outage")
 }
 
 // TestOutageIsHeardOfWithItsAlert has a probe fail without an alert, and one whose alert is held back.
@@ -109,7 +129,13 @@ func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
 func TestRelapseHasItsOwnTime(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(time.Hour), time.Time{}, "chat")
-	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: health.TargetSubject("chat"), Alert: health.AlertTargetDown}}
+	i.Timeline = []incident.Event{{
+		Time:    began,
+		Count:   2,
+		Kind:    incident.EventBegan,
+		Subject: health.TargetSubject("chat"),
+		Alert:   health.AlertTargetDown,
+	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: not working since 1 May 2026 13:00 UTC outage")
 }
 
@@ -117,19 +143,42 @@ func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(170*time.Minute), began.Add(3*time.Hour), "chat")
 	i.Outages[0].Seconds = 1201
-	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: health.TargetSubject("chat"), Alert: health.AlertTargetDown}}
+	i.Timeline = []incident.Event{{
+		Time:    began,
+		Count:   2,
+		Kind:    incident.EventBegan,
+		Subject: health.TargetSubject("chat"),
+		Alert:   health.AlertTargetDown,
+	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
 		"Chat: did not work 1 May 2026 12:00 to 1 May 2026 15:00 UTC, 3 h, not working for 21 min operational")
 }
 
 func TestReturningProblemStaysOnThePage(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	problem := incident.Problem{Subject: health.TargetSubject("chat"), Alert: "XMPPAuthFailureRate", Severity: health.Pending, Since: began.Add(time.Hour)}
+	problem := incident.Problem{
+		Subject:  health.TargetSubject("chat"),
+		Alert:    "XMPPAuthFailureRate",
+		Severity: health.Pending,
+		Since:    began.Add(time.Hour),
+	}
 	i := outage("a", began, time.Time{})
 	i.Problems = []incident.Problem{problem}
-	i.Timeline = []incident.Event{{Time: began, Count: 2, Kind: incident.EventBegan, Subject: problem.Subject, Alert: problem.Alert}}
+	i.Timeline = []incident.Event{{
+		Time:    began,
+		Count:   2,
+		Kind:    incident.EventBegan,
+		Subject: problem.Subject,
+		Alert:   problem.Alert,
+	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour))
-	i.Timeline = append(i.Timeline, incident.Event{Time: began.Add(time.Minute), Kind: incident.EventAlert, Subject: problem.Subject, Alert: problem.Alert, Severity: health.Warning})
+	i.Timeline = append(i.Timeline, incident.Event{
+		Time:     began.Add(time.Minute),
+		Kind:     incident.EventAlert,
+		Subject:  problem.Subject,
+		Alert:    problem.Alert,
+		Severity: health.Warning,
+	})
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: with problems since 1 May 2026 12:00 UTC degraded")
 }
 
@@ -164,7 +213,8 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 	f := planted()
 	read := func() (got feed) {
 		t.Helper()
-		if err := xml.Unmarshal(get(t, New(f, slog.New(slog.DiscardHandler)), http.MethodGet, "/incidents.atom").Body.Bytes(), &got); err != nil {
+		if err := xml.Unmarshal(get(t, New(f, slog.New(slog.DiscardHandler)), http.MethodGet, "/incidents.atom").Body.Bytes(),
+			&got); err != nil {
 			t.Fatal(err)
 		}
 		return got
@@ -177,7 +227,8 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 		t.Fatalf("%d and %d entries, want 1", len(before.Entries), len(after.Entries))
 	}
 	a, b := before.Entries[0], after.Entries[0]
-	if a.ID != b.ID || !b.Updated.After(a.Updated) || a.Title != "Plants: not working" || b.Title != "Plants: did not work" || !after.Updated.Equal(b.Updated) {
+	if a.ID != b.ID || !b.Updated.After(a.Updated) || a.Title != "Plants: not working" || b.Title != "Plants: did not work" ||
+		!after.Updated.Equal(b.Updated) {
 		t.Errorf("got %+v, then %+v", before, after)
 	}
 }

@@ -111,7 +111,8 @@ func New(source Source, log *slog.Logger) http.Handler {
 // ServeHTTP implements http.Handler. It has no http.ServeMux, whose redirects and errors would repeat the request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+	header.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -171,7 +172,12 @@ func newAnswer(contentType string, body []byte) *answer {
 	w := gzip.NewWriter(&b)
 	w.Write(body) //nolint:errcheck // a buffer never fails
 	w.Close()     //nolint:errcheck,gosec // as above
-	return &answer{contentType, hex.EncodeToString(sum[:8]), body, b.Bytes()}
+	return &answer{
+		contentType,
+		hex.EncodeToString(sum[:8]),
+		body,
+		b.Bytes(),
+	}
 }
 
 func (a *answer) write(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +202,12 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 
 // makePage copies what the configuration names.
 func makePage(c *config.Public, r *status.Report, past *history.Report, now time.Time) *Page {
-	p := &Page{Title: c.Title, State: Operational, Services: make([]Service, 0, len(c.Services)), Announcements: []string{}}
+	p := &Page{
+		Title:         c.Title,
+		State:         Operational,
+		Services:      make([]Service, 0, len(c.Services)),
+		Announcements: []string{},
+	}
 	targets := make(map[string]*status.Service, len(r.Services))
 	for i := range r.Services {
 		targets[r.Services[i].Name] = &r.Services[i]

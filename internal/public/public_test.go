@@ -111,33 +111,105 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 func planted() *fixed {
 	begin := time.Now().Add(-time.Hour)
 	f := &fixed{public: config.Public{
-		Title: "Our chat", ListenAddress: token, WebConfigFile: token,
-		Services:      []config.PublicService{{Name: "Chat", Targets: []string{token + "-up"}}, {Name: "Plants", Targets: []string{token + "-down"}}},
-		Announcements: []config.Announcement{{From: config.Time(begin), Until: config.Time(begin.Add(2 * time.Hour)), Text: "New rooms"}, {From: config.Time(begin.Add(2 * time.Hour)), Until: config.Time(begin.Add(3 * time.Hour)), Text: token}},
+		Title:         "Our chat",
+		ListenAddress: token,
+		WebConfigFile: token,
+		Services: []config.PublicService{
+			{Name: "Chat", Targets: []string{token + "-up"}}, {Name: "Plants", Targets: []string{token + "-down"}},
+		},
+		Announcements: []config.Announcement{
+			{From: config.Time(begin), Until: config.Time(begin.Add(2 * time.Hour)), Text: "New rooms"},
+			{From: config.Time(begin.Add(2 * time.Hour)), Until: config.Time(begin.Add(3 * time.Hour)), Text: token},
+		},
 	}}
 	f.report = &status.Report{
-		Edition: status.Edition{Version: token, Made: begin, Time: begin}, Verdict: status.Verdict{Headline: token, Summary: token}, PageTitle: token, ConfigError: token, Stale: token,
-		Problems:      []status.Problem{{Problem: health.Problem{Subject: health.TargetSubject(token), Alert: token, Of: token}, Text: token, Hint: token}},
-		Causes:        []status.Cause{{Title: token, Text: token, Loss: token, Hint: token, Affected: []string{token}}},
-		Containers:    []status.Container{{Name: token, DockerHost: token, Text: token, Hint: token}},
+		Edition:     status.Edition{Version: token, Made: begin, Time: begin},
+		Verdict:     status.Verdict{Headline: token, Summary: token},
+		PageTitle:   token,
+		ConfigError: token,
+		Stale:       token,
+		Problems: []status.Problem{
+			{Problem: health.Problem{Subject: health.TargetSubject(token), Alert: token, Of: token}, Text: token, Hint: token},
+		},
+		Causes: []status.Cause{{
+			Title:    token,
+			Text:     token,
+			Loss:     token,
+			Hint:     token,
+			Affected: []string{token},
+		}},
+		Containers: []status.Container{{
+			Name:       token,
+			DockerHost: token,
+			Text:       token,
+			Hint:       token,
+		}},
 		Thresholds:    []status.Threshold{{Subject: token, Text: token}},
 		Transitions:   []status.Transition{{Name: token, Text: token}},
 		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
-		NotConfigured: []string{token}, LeftToFirst: []string{token},
+		NotConfigured: []string{token},
+		LeftToFirst:   []string{token},
 	}
 	subject := health.Subject{Kind: "service", Host: token, Name: token}
 	f.incidents = []*incident.Incident{{
-		ID: token, Title: token, State: incident.Open, Cause: subject, Began: begin, Updated: begin, MergedInto: token,
-		Problems: []incident.Problem{{Subject: subject, Alert: token, Of: token, Text: token, Excuse: health.Excuse{Reason: token, Cause: token, Root: subject}}, {
-			Subject: health.TargetSubject(token + "-down"), Alert: token, Text: token, Severity: health.Critical, Since: begin,
+		ID:         token,
+		Title:      token,
+		State:      incident.Open,
+		Cause:      subject,
+		Began:      begin,
+		Updated:    begin,
+		MergedInto: token,
+		Problems: []incident.Problem{
+			{
+				Subject: subject,
+				Alert:   token,
+				Of:      token,
+				Text:    token,
+				Excuse:  health.Excuse{Reason: token, Cause: token, Root: subject},
+			},
+			{
+				Subject:  health.TargetSubject(token + "-down"),
+				Alert:    token,
+				Text:     token,
+				Severity: health.Critical,
+				Since:    begin,
+			},
+		},
+		Outages: []incident.Outage{
+			{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin},
+			{Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin},
+		},
+		Timeline: []incident.Event{{
+			Kind:    token,
+			Subject: subject,
+			Alert:   token,
+			Of:      token,
+			Text:    token,
 		}},
-		Outages:  []incident.Outage{{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin}, {Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin}},
-		Timeline: []incident.Event{{Kind: token, Subject: subject, Alert: token, Of: token, Text: token}},
-		Notes:    []incident.Note{{Author: token, Text: token}}, Links: []health.Subject{subject},
+		Notes: []incident.Note{{Author: token, Text: token}},
+		Links: []health.Subject{subject},
 	}}
-	f.past.Subjects = []history.Subject{past(token+"-up", history.Up), past(token+"-down", history.Down), past(token+"-other", history.Down), {Key: token, Kind: "container", Name: token, DockerHost: token}}
+	f.past.Subjects = []history.Subject{
+		past(token+"-up", history.Up),
+		past(token+"-down", history.Down),
+		past(token+"-other", history.Down),
+		{
+			Key:        token,
+			Kind:       "container",
+			Name:       token,
+			DockerHost: token,
+		},
+	}
 	for name, state := range map[string]string{"-up": "up", "-down": "down", "-other": "down"} {
-		s := status.Service{Name: token + name, Kind: token, Container: token, ContainerOrigin: token, State: state, Maintenance: token, Notes: []string{token}}
+		s := status.Service{
+			Name:            token + name,
+			Kind:            token,
+			Container:       token,
+			ContainerOrigin: token,
+			State:           state,
+			Maintenance:     token,
+			Notes:           []string{token},
+		}
 		s.Text, s.Error, s.Hint, s.Reason = token, token, token, token
 		s.Values, s.LastAttempt, s.Since = []status.Value{{Name: token, Text: token}}, begin, begin
 		if state == "down" {
@@ -205,9 +277,15 @@ func TestTargetThatCameLaterHidesNoDayBefore(t *testing.T) {
 }
 
 func TestShareIsOmittedIfMostWasUnwatched(t *testing.T) {
-	for watched, want := range map[time.Duration]string{time.Minute: "not watched long enough", 11 * time.Hour: "not watched long enough", 12 * time.Hour: "available 100 % in 24 h"} {
+	for watched, want := range map[time.Duration]string{
+		time.Minute:    "not watched long enough",
+		11 * time.Hour: "not watched long enough",
+		12 * time.Hour: "available 100 % in 24 h",
+	} {
 		all := 100.0
-		h := history.Subject{Windows: []history.Window{{Name: "24h", Available: &all, Spent: history.Times{history.Up: watched, history.NotWatched: 24*time.Hour - watched}}}}
+		h := history.Subject{Windows: []history.Window{
+			{Name: "24h", Available: &all, Spent: history.Times{history.Up: watched, history.NotWatched: 24*time.Hour - watched}},
+		}}
 		var s Service
 		s.addHistory([]string{"a"}, map[string]*history.Subject{"a": &h})
 		if got := s.Shares(); got != want {
@@ -241,7 +319,12 @@ func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
 
 func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 	h := New(planted(), slog.New(slog.DiscardHandler))
-	for path, want := range map[string]string{"/": "Some services do not work", "/status.json": `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`, "/incidents.atom": "<title>Plants: not working</title>", "/public.css": "--good"} {
+	for path, want := range map[string]string{
+		"/":               "Some services do not work",
+		"/status.json":    `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`,
+		"/incidents.atom": "<title>Plants: not working</title>",
+		"/public.css":     "--good",
+	} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
 			t.Errorf("%s: status %d, %s", path, w.Code, w.Body)
@@ -257,12 +340,17 @@ func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 		}
 	}
 	page := get(t, h, http.MethodGet, "/").Body.String()
-	for _, want := range []string{"Our chat", "New rooms", "Chat</span> <b class=\"state\">operational", "Plants</span> <b class=\"state\">outage", "Plants: not working</span>"} {
+	for _, want := range []string{
+		"Our chat", "New rooms", "Chat</span> <b class=\"state\">operational", "Plants</span> <b class=\"state\">outage",
+		"Plants: not working</span>",
+	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q: %s", want, page)
 		}
 	}
-	for _, path := range []string{"/metrics", "/api/v1/status", "/debug/targets/" + token, "/-/healthy", "/" + token, "//", "/index.html", "", "/..", "/status.json/"} {
+	for _, path := range []string{
+		"/metrics", "/api/v1/status", "/debug/targets/" + token, "/-/healthy", "/" + token, "//", "/index.html", "", "/..", "/status.json/",
+	} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusNotFound {
 			t.Errorf("%q: status %d", path, w.Code)

@@ -50,7 +50,12 @@ func chartLibrary() (module, error) {
 	if version == nil {
 		return module{}, fmt.Errorf("%s: the script does not begin with its version", dir)
 	}
-	return module{Path: "uplot", Version: string(version[1]), NPM: true, dir: dir}, nil
+	return module{
+		Path:    "uplot",
+		Version: string(version[1]),
+		NPM:     true,
+		dir:     dir,
+	}, nil
 }
 
 // readLicence reads the licence of a module, and fails for one that is unknown or not allowed.

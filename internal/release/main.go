@@ -55,7 +55,8 @@ func modules(info *buildinfo.BuildInfo) ([]module, error) {
 	ask := []string{"list", "-m", "-f", "{{.Dir}}"}
 	for _, d := range info.Deps {
 		if d.Replace != nil {
-			return nil, fmt.Errorf("module %s is replaced by %s: remove the replace directive, since others cannot build it", d.Path, d.Replace.Path)
+			return nil, fmt.Errorf("module %s is replaced by %s: remove the replace directive, since others cannot build it",
+				d.Path, d.Replace.Path)
 		}
 		ask = append(ask, d.Path+"@"+d.Version)
 		parts = append(parts, module{Path: d.Path, Version: d.Version})

@@ -156,9 +156,13 @@ func describe(d *container.InspectResponse, all map[string]*container.InspectRes
 	}
 	labels := d.Config.Labels
 	c := Container{
-		Name: strings.TrimPrefix(d.Name, "/"), Image: d.Config.Image, State: d.State.Status,
-		Project: labels[fleet.ComposeProject], Service: labels[fleet.ComposeService],
-		Directory: labels["com.docker.compose.project.working_dir"], EnvFile: labels["com.docker.compose.project.environment_file"],
+		Name:      strings.TrimPrefix(d.Name, "/"),
+		Image:     d.Config.Image,
+		State:     d.State.Status,
+		Project:   labels[fleet.ComposeProject],
+		Service:   labels[fleet.ComposeService],
+		Directory: labels["com.docker.compose.project.working_dir"],
+		EnvFile:   labels["com.docker.compose.project.environment_file"],
 		Published: map[int]string{},
 	}
 	for _, m := range d.Mounts {
@@ -272,7 +276,9 @@ func (f *Facts) knock(ctx context.Context, all []door, dial func(context.Context
 }
 
 // open reports whether the address accepts a connection, and a name on its certificate if the host of the address is not on it.
-func (f *Facts) open(ctx context.Context, address string, secure bool, dial func(context.Context, string, string) (net.Conn, error)) (answers bool, name string) {
+func (f *Facts) open(
+	ctx context.Context, address string, secure bool, dial func(context.Context, string, string) (net.Conn, error),
+) (answers bool, name string) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	conn, err := dial(ctx, "tcp", address)
@@ -284,7 +290,8 @@ func (f *Facts) open(ctx context.Context, address string, secure bool, dial func
 	if err != nil || !secure {
 		return true, ""
 	}
-	client := tls.Client(conn, &tls.Config{ServerName: cmp.Or(f.Domain, host), InsecureSkipVerify: true}) //nolint:gosec // nothing but the names is used
+	//nolint:gosec // nothing but the names is used
+	client := tls.Client(conn, &tls.Config{ServerName: cmp.Or(f.Domain, host), InsecureSkipVerify: true})
 	if client.HandshakeContext(ctx) != nil {
 		return true, ""
 	}

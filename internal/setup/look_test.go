@@ -25,7 +25,10 @@ import (
 func inspected(id, name, mode string, n *container.NetworkSettings) *container.InspectResponse {
 	return &container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{
-			ID: id, Name: "/" + name, State: &container.State{Status: "running"}, HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(mode)},
+			ID:         id,
+			Name:       "/" + name,
+			State:      &container.State{Status: "running"},
+			HostConfig: &container.HostConfig{NetworkMode: container.NetworkMode(mode)},
 		},
 		Config: &container.Config{Image: "local", Labels: map[string]string{
 			"com.docker.compose.project": "chat", "com.docker.compose.service": name, "com.docker.compose.project.working_dir": "/srv/chat",
@@ -51,20 +54,38 @@ func TestDescriptionsGiveAddresses(t *testing.T) {
 	all := map[string]*container.InspectResponse{irc.ID: irc}
 	loopback := netip.MustParseAddr("127.0.0.1")
 	reached := Container{
-		Name: "irc", Service: "irc", Role: "irc", Ports: []int{113, 6697, 8600}, Published: map[int]string{6697: "127.0.0.1:16697", 8600: "10.1.2.3:8600"},
-		Hosts: []string{"irc", "chat"}, Networks: []string{"chat_default"}, Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.2")},
+		Name:      "irc",
+		Service:   "irc",
+		Role:      "irc",
+		Ports:     []int{113, 6697, 8600},
+		Published: map[int]string{6697: "127.0.0.1:16697", 8600: "10.1.2.3:8600"},
+		Hosts:     []string{"irc", "chat"},
+		Networks:  []string{"chat_default"},
+		Addresses: []netip.Addr{netip.MustParseAddr("172.18.0.2")},
 	}
 	shared := reached
-	shared.Name, shared.Service, shared.Role, shared.Hosts = "irc-services", "irc-services", "irc_services", []string{"irc-services", "irc", "chat"}
+	shared.Name, shared.Service, shared.Role, shared.Hosts = "irc-services", "irc-services", "irc_services",
+		[]string{"irc-services", "irc", "chat"}
 	for name, c := range map[string]struct {
 		from *container.InspectResponse
 		want Container
 	}{
 		"a network of Compose":  {irc, reached},
 		"the network of a peer": {services, shared},
-		"the host's network":    {host, Container{Name: "xmpp", Service: "xmpp", Role: "xmpp", EngineSocket: true, Published: map[int]string{}, Addresses: []netip.Addr{loopback}}},
+		"the host's network": {
+			host,
+			Container{
+				Name:         "xmpp",
+				Service:      "xmpp",
+				Role:         "xmpp",
+				EngineSocket: true,
+				Published:    map[int]string{},
+				Addresses:    []netip.Addr{loopback},
+			},
+		},
 	} {
-		c.want.Project, c.want.Image, c.want.State, c.want.Directory, c.want.EnvFile = "chat", "local", "running", "/srv/chat", "/srv/chat/prod.env"
+		c.want.Project, c.want.Image, c.want.State, c.want.Directory, c.want.EnvFile = "chat", "local", "running", "/srv/chat",
+			"/srv/chat/prod.env"
 		got, ok := describe(c.from, all)
 		if diff := gocmp.Diff(c.want, got, cmpopts.EquateComparable(netip.Addr{})); !ok || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -95,7 +116,12 @@ func TestOnlyWhatAcceptsAConnectionAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Facts{NoEngine: "none", Answers: map[string]bool{"127.0.0.1:5222": true}, ServerNames: map[string]string{}, Environment: []string{"IRC_RPC_PASSWORD"}}
+	want := &Facts{
+		NoEngine:    "none",
+		Answers:     map[string]bool{"127.0.0.1:5222": true},
+		ServerNames: map[string]string{},
+		Environment: []string{"IRC_RPC_PASSWORD"},
+	}
 	if diff := gocmp.Diff(want, f); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -135,7 +161,8 @@ func TestCertificatesGiveServerNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made := exchangetest.Certificate{Names: c.names}.Make(t)
-			server, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{made.Cert.Raw}, PrivateKey: made.Key}}})
+			server, err := tls.Listen("tcp", "127.0.0.1:0",
+				&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{made.Cert.Raw}, PrivateKey: made.Key}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +195,8 @@ func TestLookEndsWhenItIsCancelled(t *testing.T) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if _, err := Look(ctx, Options{Dial: dial, Lookup: func(string) (string, bool) { return "", false }}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Look(ctx, Options{Dial: dial, Lookup: func(string) (string, bool) { return "", false }}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("error %v, want a deadline", err)
 	}
 }

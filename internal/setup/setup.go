@@ -84,25 +84,71 @@ var endpoints = map[string][]endpoint{
 		{port: 5280, kind: "xmpp_metrics", url: "http://%s/metrics"},
 		{port: 5222, kind: "xmpp_c2s"},
 	},
-	"xmpp_proxy": {{port: 5281, kind: "xmpp_proxy", url: "https://%s/health", anyPort: true}},
+	"xmpp_proxy": {{
+		port:    5281,
+		kind:    "xmpp_proxy",
+		url:     "https://%s/health",
+		anyPort: true,
+	}},
 	"irc": {
 		{port: 8600, kind: "irc_rpc", url: "https://%s/api"},
 		{port: 6697, kind: "irc_tls"},
-		{port: 8081, kind: "irc_services", url: "http://%s/", optional: true},
+		{
+			port:     8081,
+			kind:     "irc_services",
+			url:      "http://%s/",
+			optional: true,
+		},
 	},
 	"irc_services": {{port: 8081, kind: "irc_services", url: "http://%s/"}},
-	"web_irc":      {{port: 9000, kind: "web_irc", url: "http://%s/", anyPort: true}},
-	"web_panel":    {{port: 8080, kind: "web_panel", url: "http://%s/", anyPort: true}},
-	"log_viewer":   {{port: 8082, kind: "log_viewer", url: "http://%s/", anyPort: true}},
-	"docs":         {{port: 3000, kind: "docs_search", url: "http://%s/api/search", anyPort: true}},
-	"identity":     {{port: 3000, kind: "identity", url: "http://%s", anyPort: true}},
-	"plant_store":  {{port: 8000, kind: "plant_store", url: "http://%s", anyPort: true}},
-	webServer:      {{port: 80, kind: "http", url: "http://%s/", anyPort: true}},
+	"web_irc": {{
+		port:    9000,
+		kind:    "web_irc",
+		url:     "http://%s/",
+		anyPort: true,
+	}},
+	"web_panel": {{
+		port:    8080,
+		kind:    "web_panel",
+		url:     "http://%s/",
+		anyPort: true,
+	}},
+	"log_viewer": {{
+		port:    8082,
+		kind:    "log_viewer",
+		url:     "http://%s/",
+		anyPort: true,
+	}},
+	"docs": {{
+		port:    3000,
+		kind:    "docs_search",
+		url:     "http://%s/api/search",
+		anyPort: true,
+	}},
+	"identity": {{
+		port:    3000,
+		kind:    "identity",
+		url:     "http://%s",
+		anyPort: true,
+	}},
+	"plant_store": {{
+		port:    8000,
+		kind:    "plant_store",
+		url:     "http://%s",
+		anyPort: true,
+	}},
+	webServer: {{
+		port:    80,
+		kind:    "http",
+		url:     "http://%s/",
+		anyPort: true,
+	}},
 }
 
 // roleOrder is the order of the roles in the file.
 var roleOrder = []string{
-	"xmpp", "xmpp_proxy", "irc", "irc_services", "bridge", "identity", "web_irc", "web_panel", "docs", "plant_store", "log_viewer", webServer,
+	"xmpp", "xmpp_proxy", "irc", "irc_services", "bridge", "identity", "web_irc", "web_panel", "docs", "plant_store",
+	"log_viewer", webServer,
 }
 
 // webServer is a web server of an unknown role, often the web client. The metrics do not have this role.

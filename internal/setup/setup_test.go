@@ -19,12 +19,45 @@ import (
 // stack is a small stack as containers of one Compose project, seen from one of their networks.
 func stack() *Facts {
 	return &Facts{
-		Engine: "unix:///var/run/docker.sock", Project: "chat", StateFile: "/var/lib/chatstack_exporter/state.json", Volume: "/",
+		Engine:    "unix:///var/run/docker.sock",
+		Project:   "chat",
+		StateFile: "/var/lib/chatstack_exporter/state.json",
+		Volume:    "/",
 		Containers: []Container{
-			{Name: "chat-bridge-1", Service: "bridge", Role: "bridge", State: "running", Image: "bridge:1"},
-			{Name: "chat-irc-1", Service: "irc", Role: "irc", State: "running", Image: "unrealircd:6", Ports: []int{6697, 8600}, Resolved: []string{"irc"}},
-			{Name: "chat-web-1", Service: "web", Role: webServer, State: "running", Image: "nginx", Ports: []int{443}, Published: map[int]string{443: "127.0.0.1:8443"}},
-			{Name: "chat-xmpp-1", Service: "xmpp", Role: "xmpp", State: "running", Image: "prosody:13", Ports: []int{5222, 5280}, Resolved: []string{"xmpp"}},
+			{
+				Name:    "chat-bridge-1",
+				Service: "bridge",
+				Role:    "bridge",
+				State:   "running",
+				Image:   "bridge:1",
+			},
+			{
+				Name:     "chat-irc-1",
+				Service:  "irc",
+				Role:     "irc",
+				State:    "running",
+				Image:    "unrealircd:6",
+				Ports:    []int{6697, 8600},
+				Resolved: []string{"irc"},
+			},
+			{
+				Name:      "chat-web-1",
+				Service:   "web",
+				Role:      webServer,
+				State:     "running",
+				Image:     "nginx",
+				Ports:     []int{443},
+				Published: map[int]string{443: "127.0.0.1:8443"},
+			},
+			{
+				Name:     "chat-xmpp-1",
+				Service:  "xmpp",
+				Role:     "xmpp",
+				State:    "running",
+				Image:    "prosody:13",
+				Ports:    []int{5222, 5280},
+				Resolved: []string{"xmpp"},
+			},
 		},
 		Answers:     map[string]bool{"irc:8600": true, "irc:6697": true, "127.0.0.1:8443": true, "xmpp:5280": true},
 		ServerNames: map[string]string{"irc:6697": "irc.example.org"},
@@ -95,7 +128,8 @@ func TestStackBecomesAConfiguration(t *testing.T) {
 	}
 	want := []string{
 		"Docker: unix:///var/run/docker.sock, Compose project chat, 4 containers",
-		"xmpp: container chat-xmpp-1: xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics; xmpp_c2s: port 5222 does not answer",
+		"xmpp: container chat-xmpp-1: xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics; xmpp_c2s: " +
+			"port 5222 does not answer",
 		"irc: container chat-irc-1: irc_rpc at https://irc:8600/api; irc_tls at irc:6697, whose certificate is for irc.example.org",
 		"bridge: container chat-bridge-1; whether it relays is checked with two accounts, see the comment",
 		"web server: container chat-web-1: http at https://127.0.0.1:8443/",
@@ -112,8 +146,10 @@ func TestStackBecomesAConfiguration(t *testing.T) {
 func targetsOf(t *testing.T, file []byte, env map[string]string) []string {
 	t.Helper()
 	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: file, Kinds: collectors.ConfigKinds(),
-		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		File:    "exporter.yaml",
+		Content: file,
+		Kinds:   collectors.ConfigKinds(),
+		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, file)
@@ -128,15 +164,27 @@ func targetsOf(t *testing.T, file []byte, env map[string]string) []string {
 // everything is a stack of every role twice, where all ports answer, with a text wherever somebody else chooses one.
 func everything(text string) *Facts {
 	f := &Facts{
-		Engine: "unix:///run/docker.sock", Project: text, Others: []string{text}, Domain: "", Volume: "/",
-		EnvFiles: []EnvFile{{Path: text, Names: []string{"XMPP_DOMAIN"}}, {Path: "/" + text, Problem: text}},
-		Answers:  map[string]bool{}, ServerNames: map[string]string{},
+		Engine:      "unix:///run/docker.sock",
+		Project:     text,
+		Others:      []string{text},
+		Domain:      "",
+		Volume:      "/",
+		EnvFiles:    []EnvFile{{Path: text, Names: []string{"XMPP_DOMAIN"}}, {Path: "/" + text, Problem: text}},
+		Answers:     map[string]bool{},
+		ServerNames: map[string]string{},
 	}
 	for _, role := range append(slices.Clone(roleOrder), "", text) {
 		for _, suffix := range []string{"-1", "-2"} {
 			c := Container{
-				Name: "chat-" + strings.ReplaceAll(cmp.Or(role, "other"), " ", "-") + suffix, Project: text, Service: text, Image: text, Role: role, RoleByPort: suffix == "-1",
-				State: text, Networks: []string{text}, Addresses: []netip.Addr{netip.MustParseAddr("172.17.0.2")},
+				Name:       "chat-" + strings.ReplaceAll(cmp.Or(role, "other"), " ", "-") + suffix,
+				Project:    text,
+				Service:    text,
+				Image:      text,
+				Role:       role,
+				RoleByPort: suffix == "-1",
+				State:      text,
+				Networks:   []string{text},
+				Addresses:  []netip.Addr{netip.MustParseAddr("172.17.0.2")},
 			}
 			if role == text {
 				c.Name = "chat-foreign" + suffix
@@ -155,8 +203,10 @@ func everything(text string) *Facts {
 }
 
 var nastyTexts = []string{
-	"plain", `a"b`, "a'b", "a\nb: c", "a\n  - kind: docker\n    host: tcp://evil:1", "a\r- kind: tcp", "#", ": ", "&a *b !c", "{a: [", "\x00\x1b[31m", "\u2028x\u0085y\ufeff", "\xff\xfe",
-	"null", "1.5", "yes", "%s%d%!", "${HOME}", "`id`", strings.Repeat("long ", 2000), "${{", "\\", "\U0001f600", "-", "a#b", " # x", "tcp", "data",
+	"plain", `a"b`, "a'b", "a\nb: c", "a\n  - kind: docker\n    host: tcp://evil:1", "a\r- kind: tcp", "#", ": ", "&a *b !c", "{a: [",
+	"\x00\x1b[31m", "\u2028x\u0085y\ufeff", "\xff\xfe",
+	"null", "1.5", "yes", "%s%d%!", "${HOME}", "`id`", strings.Repeat("long ", 2000), "${{", "\\", "\U0001f600", "-", "a#b", " # x",
+	"tcp", "data",
 }
 
 // TestForeignTextAddsNothing holds that names, labels and errors of others stay texts.
@@ -174,7 +224,8 @@ func TestForeignTextAddsNothing(t *testing.T) {
 		if err := yaml.Unmarshal(r.YAML, &file); err != nil {
 			t.Fatal(err)
 		}
-		if p := file.Targets[0].Projects; len(p) > 0 && p[0] != text || slices.Contains([]string{"plain", "null", "1.5", "yes"}, text) && len(p) != 1 {
+		if p := file.Targets[0].Projects; len(p) > 0 && p[0] != text ||
+			slices.Contains([]string{"plain", "null", "1.5", "yes"}, text) && len(p) != 1 {
 			t.Errorf("%q: projects are %q", text, p)
 		}
 		for _, line := range r.Found {
@@ -213,7 +264,8 @@ var targetsOfPlain = func() (kinds []string) {
 
 func TestEveryRoleHasItsTargetsOnce(t *testing.T) {
 	want := []string{
-		"docker", "xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_tls", "irc_services", "identity", "web_irc", "web_panel", "docs_search",
+		"docker", "xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_tls", "irc_services", "identity", "web_irc",
+		"web_panel", "docs_search",
 		"plant_store", "log_viewer", "http", "http", "volume",
 	}
 	if diff := gocmp.Diff(want, targetsOfPlain); diff != "" {
@@ -222,7 +274,15 @@ func TestEveryRoleHasItsTargetsOnce(t *testing.T) {
 }
 
 func TestLastingAddressIsPreferred(t *testing.T) {
-	c := Container{Resolved: []string{"xmpp"}, Published: map[int]string{5280: "127.0.0.1:15280"}, Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")}, Networks: []string{"n"}, Role: "xmpp", Name: "x", State: "running"}
+	c := Container{
+		Resolved:  []string{"xmpp"},
+		Published: map[int]string{5280: "127.0.0.1:15280"},
+		Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.2")},
+		Networks:  []string{"n"},
+		Role:      "xmpp",
+		Name:      "x",
+		State:     "running",
+	}
 	if diff := gocmp.Diff([]string{"xmpp:5280", "127.0.0.1:15280", "10.0.0.2:5280"}, c.candidates(5280)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -242,7 +302,8 @@ func TestContainerThatRunsIsPreferred(t *testing.T) {
 	left := f.Containers[3]
 	left.Name, left.State = "a-xmpp-of-before", "exited"
 	f.Containers = append([]Container{left}, f.Containers...)
-	if got := string(Write(f).YAML); !strings.Contains(got, "# xmpp: container chat-xmpp-1,") || !strings.Contains(got, "# Container a-xmpp-of-before is another xmpp.") {
+	if got := string(Write(f).YAML); !strings.Contains(got, "# xmpp: container chat-xmpp-1,") ||
+		!strings.Contains(got, "# Container a-xmpp-of-before is another xmpp.") {
 		t.Errorf("the one that has ended is chosen:\n%s", got)
 	}
 }
@@ -253,9 +314,13 @@ func TestVirtualHostIsNotGuessed(t *testing.T) {
 		env    map[string]string
 		want   bool
 	}{
-		"unknown":         {func(*Facts) {}, nil, false},
-		"a flag":          {func(f *Facts) { f.Domain = "chat.example.org" }, nil, true},
-		"the environment": {func(f *Facts) { f.Environment = []string{"XMPP_DOMAIN"} }, map[string]string{"XMPP_DOMAIN": "chat.example.org"}, true},
+		"unknown": {func(*Facts) {}, nil, false},
+		"a flag":  {func(f *Facts) { f.Domain = "chat.example.org" }, nil, true},
+		"the environment": {
+			func(f *Facts) { f.Environment = []string{"XMPP_DOMAIN"} },
+			map[string]string{"XMPP_DOMAIN": "chat.example.org"},
+			true,
+		},
 	} {
 		f := stack()
 		f.Answers["xmpp:5222"] = true
@@ -276,7 +341,9 @@ func TestWithoutDockerOnlySurePortsAreTargets(t *testing.T) {
 	if diff := gocmp.Diff(want, targetsOf(t, r.YAML, nil)); diff != "" {
 		t.Errorf("targets (-want +got):\n%s", diff)
 	}
-	for _, kind := range []string{"docker", "xmpp_c2s", "irc_services", "web_panel", "docs_search", "identity", "plant_store", "web_irc", "log_viewer"} {
+	for _, kind := range []string{
+		"docker", "xmpp_c2s", "irc_services", "web_panel", "docs_search", "identity", "plant_store", "web_irc", "log_viewer",
+	} {
 		if !strings.Contains(string(r.YAML), "\n  # - kind: "+kind+"\n") {
 			t.Errorf("%s is no comment:\n%s", kind, r.YAML)
 		}
@@ -305,7 +372,8 @@ func TestRecognition(t *testing.T) {
 			t.Errorf("%+v is %q, by port %v, want %q, %v", c.container, got, byPort, c.want, c.byPort)
 		}
 	}
-	if got, _ := recognize(&Container{Image: "local"}, map[string]string{"com.docker.compose.service": "irc-services"}); got != "irc_services" {
+	if got, _ := recognize(&Container{Image: "local"},
+		map[string]string{"com.docker.compose.service": "irc-services"}); got != "irc_services" {
 		t.Errorf("the service irc-services is %q", got)
 	}
 	f := stack()
@@ -316,12 +384,20 @@ func TestRecognition(t *testing.T) {
 }
 
 func TestProjectWithTheMostChatServicesIsChosen(t *testing.T) {
-	all := []Container{{Project: "a", Role: "irc"}, {Project: "a", Role: "irc"}, {Project: "b", Role: "irc"}, {Project: "b", Role: "xmpp"}, {Project: "web", Role: "docs"}, {Name: "alone"}}
+	all := []Container{
+		{Project: "a", Role: "irc"},
+		{Project: "a", Role: "irc"},
+		{Project: "b", Role: "irc"},
+		{Project: "b", Role: "xmpp"},
+		{Project: "web", Role: "docs"},
+		{Name: "alone"},
+	}
 	if project, others := chooseProject(all); project != "b" || !slices.Equal(others, []string{"a"}) {
 		t.Errorf("project %q, others %q, want b and [a]", project, others)
 	}
 	var f Facts
-	if err := f.choose(all, "web"); err != nil || f.Project != "web" || len(f.Containers) != 1 || !slices.Equal(f.Others, []string{"a", "b"}) {
+	if err := f.choose(all, "web"); err != nil || f.Project != "web" || len(f.Containers) != 1 ||
+		!slices.Equal(f.Others, []string{"a", "b"}) {
 		t.Errorf("with --project=web: %+v, %v", f, err)
 	}
 	if err := f.choose(all, "wbe"); err == nil || !strings.Contains(err.Error(), `"wbe"`) {
@@ -331,12 +407,15 @@ func TestProjectWithTheMostChatServicesIsChosen(t *testing.T) {
 
 func TestOnlyNamesOfVariablesAreRead(t *testing.T) {
 	dir := t.TempDir()
-	content := "# IRC_RPC_USER=commented\nexport IRC_RPC_PASSWORD='hunter2'\nXMPP_DOMAIN=\nPLANT_STORE_TOKEN_FILE=/run/s\r\nMULTI=\"a\nBRIDGE=x\"\nbroken line\nOTHER=hunter2\n" +
+	content := "# IRC_RPC_USER=commented\nexport IRC_RPC_PASSWORD='hunter2'\nXMPP_DOMAIN=\nPLANT_STORE_TOKEN_FILE=/run/s\r\nMULTI=\"a\n" +
+		"BRIDGE=x\"\nbroken line\nOTHER=hunter2\n" +
 		"XMPP_REST_URL=http://hunter2\nIRC_TLS_CA_FILE=/hunter2\nDOCKER_HOST=tcp://hunter2\n"
 	if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	want := []EnvFile{{Path: filepath.Join(dir, ".env"), Names: []string{"XMPP_REST_URL", "IRC_RPC_PASSWORD", "IRC_TLS_CA_FILE", "PLANT_STORE_TOKEN"}}}
+	want := []EnvFile{
+		{Path: filepath.Join(dir, ".env"), Names: []string{"XMPP_REST_URL", "IRC_RPC_PASSWORD", "IRC_TLS_CA_FILE", "PLANT_STORE_TOKEN"}},
+	}
 	containers := []Container{{Directory: dir, EnvFile: dir + "/.env," + dir + "/absent,relative"}, {Directory: dir + "/absent"}}
 	if diff := gocmp.Diff(want, envFiles(containers, "")); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

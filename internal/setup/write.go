@@ -32,7 +32,8 @@ func Write(f *Facts) Result {
 	w.unknown()
 	w.variables()
 	if len(w.transient) > 0 {
-		fmt.Fprintf(&w.top, "\n# Addresses marked with (!) change when their container is recreated. Publish these ports on 127.0.0.1, or run the exporter on the\n"+
+		fmt.Fprintf(&w.top, "\n# Addresses marked with (!) change when their container is recreated. Publish these ports on 127.0.0.1, "+
+			"or run the exporter on the\n"+
 			"# stack's network (%s) and use the names of the services.\n", plain(list(w.transient)))
 	}
 	text := w.top.String() + "\ntargets:\n" + w.targets.String()
@@ -88,7 +89,8 @@ func (w *writer) head() {
 		fmt.Fprintf(&w.top, "\nstate_file: %s\n", quote(w.facts.StateFile))
 		return
 	}
-	w.top.WriteString("\n# For counters and the age of problems to survive a restart, name a file in a directory that the exporter can write to:\n" +
+	w.top.WriteString("\n# For counters and the age of problems to survive a restart, " +
+		"name a file in a directory that the exporter can write to:\n" +
 		"# state_file: /var/lib/chatstack_exporter/state.json\n")
 }
 
@@ -116,7 +118,8 @@ func (w *writer) docker() {
 		fmt.Fprintf(&w.targets, "    projects: %s\n", list([]string{f.Project}))
 	}
 	if len(f.Others) > 0 {
-		fmt.Fprintf(&w.targets, "    # Other Compose projects have chat services, too: %s. Add those that belong to the stack.\n", plain(list(f.Others)))
+		fmt.Fprintf(&w.targets, "    # Other Compose projects have chat services, too: %s. Add those that belong to the stack.\n",
+			plain(list(f.Others)))
 		w.found("Docker: other projects with chat services: %s; choose with --project", plain(list(f.Others)))
 	}
 	named := false
@@ -174,7 +177,8 @@ func (w *writer) role(role string) {
 func (w *writer) bridge(c *Container) {
 	w.found("bridge: container %s%s; whether it relays is checked with two accounts, see the comment", plain(c.Name), notRunning(c))
 	w.targets.WriteString("\n")
-	w.comment("bridge: container %s. The relay check needs an account on both sides, and a channel that the bridge maps to a room:", plain(c.Name))
+	w.comment("bridge: container %s. The relay check needs an account on both sides, and a channel that the bridge maps to a room:",
+		plain(c.Name))
 	fmt.Fprintf(&w.targets, `  # - kind: relay
   #   container: %s
   #   irc: {address: "irc:6697", nick: irccheck, channel: "#bridge-check"}
@@ -381,14 +385,16 @@ func (w *writer) unknown() {
 	}
 	w.found("not recognised, watched as containers only: %s", plain(strings.Join(names, ", ")))
 	w.targets.WriteString("\n")
-	w.comment("Not recognised, so only their containers are watched: %s. For others, use kind: http or tcp.", plain(strings.Join(names, ", ")))
+	w.comment("Not recognised, so only their containers are watched: %s. For others, use kind: http or tcp.",
+		plain(strings.Join(names, ", ")))
 }
 
 // variables names what is set, so that nobody has to write a secret twice.
 func (w *writer) variables() {
 	if names := w.facts.Environment; len(names) > 0 {
 		w.found("environment: sets %s", strings.Join(names, ", "))
-		fmt.Fprintf(&w.top, "\n# The environment of init sets %s.\n# The exporter needs the same variables. They override this file.\n", strings.Join(names, ", "))
+		fmt.Fprintf(&w.top, "\n# The environment of init sets %s.\n# The exporter needs the same variables. They override this file.\n",
+			strings.Join(names, ", "))
 	}
 	for _, file := range w.facts.EnvFiles {
 		switch path := plain(file.Path); {
@@ -399,7 +405,9 @@ func (w *writer) variables() {
 			w.found("%s: sets no variable of a target", path)
 		default:
 			w.found("%s: sets %s", path, strings.Join(file.Names, ", "))
-			fmt.Fprintf(&w.top, "\n# %s sets %s.\n# The exporter does not read that file: set the same variables where it runs, or the keys of the targets below.\n", path, strings.Join(file.Names, ", "))
+			fmt.Fprintf(&w.top, "\n# %s sets %s.\n# The exporter does not read that file: set the same variables where it runs, "+
+				"or the keys of the targets below.\n",
+				path, strings.Join(file.Names, ", "))
 		}
 	}
 }

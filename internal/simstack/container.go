@@ -379,7 +379,8 @@ func (c *Container) failChecks() {
 	c.health.FailingStreak = checkRetries
 	apart := min(checkInterval, now.Sub(c.started)/(checkRetries+1))
 	first := now.Add(-(checkRetries - 1) * apart)
-	c.health.Log = slices.DeleteFunc(slices.Clone(c.health.Log), func(old *container.HealthcheckResult) bool { return !old.Start.Before(first) })
+	c.health.Log = slices.DeleteFunc(slices.Clone(c.health.Log),
+		func(old *container.HealthcheckResult) bool { return !old.Start.Before(first) })
 	for i := range checkRetries {
 		c.recordCheck(first.Add(time.Duration(i)*apart), false)
 	}

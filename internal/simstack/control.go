@@ -112,7 +112,8 @@ func (k *Stack) switchboard() http.Handler {
 func position(h func(w http.ResponseWriter, r *http.Request, on bool)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if p := r.PathValue("position"); p != "on" && p != "off" {
-			writeJSON(w, http.StatusNotFound, map[string]string{"error": fmt.Sprintf("the last part of the path is %q, must be on or off", p)})
+			writeJSON(w, http.StatusNotFound,
+				map[string]string{"error": fmt.Sprintf("the last part of the path is %q, must be on or off", p)})
 			return
 		}
 		h(w, r, r.PathValue("position") == "on")
@@ -156,7 +157,8 @@ func (k *Stack) serveSwitchboard(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; img-src data:; form-action 'self'")
 	_ = switchboardPage.Execute(w, map[string]any{
-		"Stories": k.storyStates(), "Services": groups, "Active": active, "All": len(all), "Environ": k.Environ(), "StatusPage": k.statusPage.Load(),
+		"Stories": k.storyStates(), "Services": groups, "Active": active, "All": len(all), "Environ": k.Environ(),
+		"StatusPage": k.statusPage.Load(),
 	})
 }
 

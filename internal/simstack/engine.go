@@ -16,17 +16,91 @@ import (
 
 // containerSpecs are the stack's containers, in starting order. Containers that a fault stops have no restart policy.
 var containerSpecs = []ContainerSpec{
-	{Name: "irc", Image: "chat/unrealircd:6.1.10", Restart: "always", Health: true, WorkingSet: 48e6},
-	{Name: "irc-services", Image: "chat/atheme:7.2.12", Restart: "unless-stopped", NetworkOf: "irc", DependsOn: "irc:service_healthy:false", Health: true, WorkingSet: 21e6},
-	{Name: "xmpp", Image: "chat/prosody:0.12.3", Restart: "unless-stopped", MemoryLimit: 2 << 30, Health: true, WorkingSet: 96e6},
-	{Name: "xmpp-proxy", Image: "chat/nginx:1.22.1", Restart: "unless-stopped", DependsOn: "xmpp:service_started:false", Health: true, WorkingSet: 9e6},
-	{Name: "bridge", Image: "chat/bridge:1.4.0", Restart: "unless-stopped", DependsOn: "irc:service_healthy:false,xmpp:service_healthy:true", MemoryLimit: 512 << 20, Health: true, WorkingSet: 130e6},
-	{Name: "web-irc", Image: "chat/web-irc:4.4.3", Restart: "no", DependsOn: "irc:service_started:false", MemoryLimit: 256 << 20, Health: true, WorkingSet: 85e6},
-	{Name: "web-panel", Image: "chat/web-panel:1.0.7", Restart: "on-failure:5", DependsOn: "irc:service_started:false", Health: true, WorkingSet: 44e6},
-	{Name: "docs", Image: "chat/docs:2026.11", Restart: "no", WorkingSet: 150e6},
-	{Name: "plant-store", Image: "chat/plant-store:1.0.0", Restart: "unless-stopped", MemoryLimit: 128 << 20, Health: true, WorkingSet: 31e6},
-	{Name: "identity", Image: "chat/identity:2.3.1", Restart: "unless-stopped", Health: true, WorkingSet: 58e6},
-	{Name: "log-viewer", Image: "chat/dozzle:8.5", Restart: "unless-stopped", WorkingSet: 18e6},
+	{
+		Name:       "irc",
+		Image:      "chat/unrealircd:6.1.10",
+		Restart:    "always",
+		Health:     true,
+		WorkingSet: 48e6,
+	},
+	{
+		Name:       "irc-services",
+		Image:      "chat/atheme:7.2.12",
+		Restart:    "unless-stopped",
+		NetworkOf:  "irc",
+		DependsOn:  "irc:service_healthy:false",
+		Health:     true,
+		WorkingSet: 21e6,
+	},
+	{
+		Name:        "xmpp",
+		Image:       "chat/prosody:0.12.3",
+		Restart:     "unless-stopped",
+		MemoryLimit: 2 << 30,
+		Health:      true,
+		WorkingSet:  96e6,
+	},
+	{
+		Name:       "xmpp-proxy",
+		Image:      "chat/nginx:1.22.1",
+		Restart:    "unless-stopped",
+		DependsOn:  "xmpp:service_started:false",
+		Health:     true,
+		WorkingSet: 9e6,
+	},
+	{
+		Name:        "bridge",
+		Image:       "chat/bridge:1.4.0",
+		Restart:     "unless-stopped",
+		DependsOn:   "irc:service_healthy:false,xmpp:service_healthy:true",
+		MemoryLimit: 512 << 20,
+		Health:      true,
+		WorkingSet:  130e6,
+	},
+	{
+		Name:        "web-irc",
+		Image:       "chat/web-irc:4.4.3",
+		Restart:     "no",
+		DependsOn:   "irc:service_started:false",
+		MemoryLimit: 256 << 20,
+		Health:      true,
+		WorkingSet:  85e6,
+	},
+	{
+		Name:       "web-panel",
+		Image:      "chat/web-panel:1.0.7",
+		Restart:    "on-failure:5",
+		DependsOn:  "irc:service_started:false",
+		Health:     true,
+		WorkingSet: 44e6,
+	},
+	{
+		Name:       "docs",
+		Image:      "chat/docs:2026.11",
+		Restart:    "no",
+		WorkingSet: 150e6,
+	},
+	{
+		Name:        "plant-store",
+		Image:       "chat/plant-store:1.0.0",
+		Restart:     "unless-stopped",
+		MemoryLimit: 128 << 20,
+		Health:      true,
+		WorkingSet:  31e6,
+	},
+	{
+		Name:       "identity",
+		Image:      "chat/identity:2.3.1",
+		Restart:    "unless-stopped",
+		Health:     true,
+		WorkingSet: 58e6,
+	},
+	{
+		Name:       "log-viewer",
+		Image:      "chat/dozzle:8.5",
+		Restart:    "unless-stopped",
+		WorkingSet: 18e6,
+	},
 }
 
 // Engine is a simulated Docker Engine. A test starts, stops and breaks its containers,
@@ -66,8 +140,10 @@ func NewEngine(network *Network) (*Engine, error) {
 
 func newEngine(crashEvery time.Duration) *Engine {
 	return &Engine{
-		crashEvery: crashEvery, seed: rand.Text(), known: map[string]*Container{},
-		log: eventLog{streams: map[*subscription]struct{}{}, changed: make(chan struct{})},
+		crashEvery: crashEvery,
+		seed:       rand.Text(),
+		known:      map[string]*Container{},
+		log:        eventLog{streams: map[*subscription]struct{}{}, changed: make(chan struct{})},
 	}
 }
 
@@ -140,7 +216,14 @@ func (e *Engine) make(spec ContainerSpec) *Container {
 		panic(fmt.Sprintf("the name %s is in use", spec.Name))
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", e.seed, e.next()))
-	c := &Container{engine: e, id: hex.EncodeToString(sum[:]), name: spec.Name, spec: spec, labels: spec.labels(), workingSet: spec.WorkingSet}
+	c := &Container{
+		engine:     e,
+		id:         hex.EncodeToString(sum[:]),
+		name:       spec.Name,
+		spec:       spec,
+		labels:     spec.labels(),
+		workingSet: spec.WorkingSet,
+	}
 	c.state, c.network = "created", "default"
 	if spec.Service != "" {
 		c.network = composeProject + "_default"
@@ -270,17 +353,72 @@ type containerFault struct {
 
 // containerFaults use a different container each, except one-time faults, so that all can be on together.
 var containerFaults = []containerFault{
-	{"unhealthy", "bridge", func(_ *Engine, c *Container) { c.failChecks() }, func(_ *Engine, c *Container) { c.passCheck() }},
-	{"starting", "xmpp-proxy", (*Engine).restartContainer, func(_ *Engine, c *Container) { c.passCheck() }},
-	{"crash_loop", crashing, (*Engine).beginCrashLoop, (*Engine).endCrashLoop},
-	{"exited", "docs", func(e *Engine, c *Container) { e.exit(c, 1) }, (*Engine).startWell},
-	{"paused", "web-panel", (*Engine).pause, func(e *Engine, c *Container) { e.unpause(c); c.passCheck() }},
-	{"missing", "plant-store", (*Engine).removeContainer, nil}, // see bringBack
-	{"oom_killed", "web-irc", (*Engine).oom, (*Engine).startWell},
-	{"oom_child", "xmpp", (*Engine).oomChild, nil},
-	{"restarted", "irc", func(e *Engine, c *Container) { e.restartContainer(c); c.passCheck() }, nil},
-	{"deployed", "docs", func(e *Engine, c *Container) { e.recreate(c, nil).passCheck() }, nil},
-	{"memory_high", "xmpp", func(_ *Engine, c *Container) { c.workingSet = 600e6 }, func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet }},
+	{
+		"unhealthy",
+		"bridge",
+		func(_ *Engine, c *Container) { c.failChecks() },
+		func(_ *Engine, c *Container) { c.passCheck() },
+	},
+	{
+		"starting",
+		"xmpp-proxy",
+		(*Engine).restartContainer,
+		func(_ *Engine, c *Container) { c.passCheck() },
+	},
+	{
+		"crash_loop",
+		crashing,
+		(*Engine).beginCrashLoop,
+		(*Engine).endCrashLoop,
+	},
+	{
+		"exited",
+		"docs",
+		func(e *Engine, c *Container) { e.exit(c, 1) },
+		(*Engine).startWell,
+	},
+	{
+		"paused",
+		"web-panel",
+		(*Engine).pause,
+		func(e *Engine, c *Container) { e.unpause(c); c.passCheck() },
+	},
+	{
+		"missing",
+		"plant-store",
+		(*Engine).removeContainer,
+		nil,
+	}, // see bringBack
+	{
+		"oom_killed",
+		"web-irc",
+		(*Engine).oom,
+		(*Engine).startWell,
+	},
+	{
+		"oom_child",
+		"xmpp",
+		(*Engine).oomChild,
+		nil,
+	},
+	{
+		"restarted",
+		"irc",
+		func(e *Engine, c *Container) { e.restartContainer(c); c.passCheck() },
+		nil,
+	},
+	{
+		"deployed",
+		"docs",
+		func(e *Engine, c *Container) { e.recreate(c, nil).passCheck() },
+		nil,
+	},
+	{
+		"memory_high",
+		"xmpp",
+		func(_ *Engine, c *Container) { c.workingSet = 600e6 },
+		func(_ *Engine, c *Container) { c.workingSet = c.spec.WorkingSet },
+	},
 }
 
 // switchContainer carries out a fault of a container.

@@ -20,7 +20,9 @@ import (
 const hostMemory = 16 << 30
 
 // dockerHeader begins the header of every answer of the engine, which is Debian 12's.
-var dockerHeader = []string{"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/20.10.24+dfsg1 (linux)", "Date"}
+var dockerHeader = []string{
+	"Api-Version: 1.41", "Docker-Experimental: false", "Ostype: linux", "Server: Docker/20.10.24+dfsg1 (linux)", "Date",
+}
 
 // newDocker serves the read-only part of the Docker Engine API on a Unix socket.
 func newDocker(e *Engine, socket string) *service {
@@ -53,7 +55,14 @@ func (e *Engine) handle(x *exchange) *answer {
 	case x.req.Method != http.MethodGet && x.req.Method != http.MethodHead:
 		return dockerError(http.StatusMethodNotAllowed, "the simulated engine can only be read")
 	case path[1] == "/_ping":
-		return &answer{status: http.StatusOK, body: []byte("OK"), header: slices.Concat(dockerHeader, []string{"Cache-Control: no-cache, no-store, must-revalidate", "Pragma: no-cache", "Content-Length", "Content-Type: text/plain; charset=utf-8"})}
+		return &answer{
+			status: http.StatusOK,
+			body:   []byte("OK"),
+			header: slices.Concat(dockerHeader, []string{
+				"Cache-Control: no-cache, no-store, must-revalidate", "Pragma: no-cache",
+				"Content-Length", "Content-Type: text/plain; charset=utf-8",
+			}),
+		}
 	case path[1] == "/events":
 		return e.eventStream(x)
 	case path[1] == "/containers/json":
@@ -86,7 +95,8 @@ func (e *Engine) handle(x *exchange) *answer {
 
 // refusedByProxy is the refusal of a proxy in front of the engine.
 func refusedByProxy() *answer {
-	return reply(http.StatusForbidden, "text/html", "<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n")
+	return reply(http.StatusForbidden, "text/html",
+		"<html><body><h1>403 Forbidden</h1>\nRequest forbidden by administrative rules.\n</body></html>\n")
 }
 
 // hang stops an answer in the middle while a fault is on. The answer continues when the fault ends, unless the client has left.
@@ -110,7 +120,11 @@ func (e *Engine) hang(x *exchange, fault string, a *answer) *answer {
 }
 
 func dockerReply(v any) *answer {
-	return &answer{status: http.StatusOK, body: append(mustJSON(v), '\n'), header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Content-Length"})}
+	return &answer{
+		status: http.StatusOK,
+		body:   append(mustJSON(v), '\n'),
+		header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Content-Length"}),
+	}
 }
 
 func dockerError(status int, message string) *answer {
@@ -170,7 +184,8 @@ func (c *Container) appendRow(to []byte, now time.Time) []byte {
 	to = append(to, c.listed...)
 	to = append(to, `,"Names":[`...)
 	to = append(to, mustJSON("/"+c.name)...)
-	to = fmt.Appendf(to, `],"Created":%d,"State":"%s","Status":"%s"}`, c.created.Unix(), c.state, c.statusText(now)) // words of the engine, without quotes
+	// words of the engine, without quotes
+	to = fmt.Appendf(to, `],"Created":%d,"State":"%s","Status":"%s"}`, c.created.Unix(), c.state, c.statusText(now))
 	return to
 }
 
@@ -202,12 +217,30 @@ func (c *Container) statusText(now time.Time) string {
 // inspect returns the details of one container.
 func (c *Container) inspect() container.InspectResponse {
 	state := &container.State{
-		Status: c.state, Running: c.alive() || c.state == "restarting", Paused: c.state == "paused", Restarting: c.state == "restarting",
-		OOMKilled: c.oomKilled, Pid: c.pid, ExitCode: c.exitCode, StartedAt: stamp(c.started), FinishedAt: stamp(c.finished),
+		Status:     c.state,
+		Running:    c.alive() || c.state == "restarting",
+		Paused:     c.state == "paused",
+		Restarting: c.state == "restarting",
+		OOMKilled:  c.oomKilled,
+		Pid:        c.pid,
+		ExitCode:   c.exitCode,
+		StartedAt:  stamp(c.started),
+		FinishedAt: stamp(c.finished),
 	}
-	config := &container.Config{Hostname: c.id[:12], Image: c.spec.Image, Labels: c.labels, Env: []string{"PATH=/usr/bin:/bin"}, Cmd: []string{"/" + c.spec.Name}}
+	config := &container.Config{
+		Hostname: c.id[:12],
+		Image:    c.spec.Image,
+		Labels:   c.labels,
+		Env:      []string{"PATH=/usr/bin:/bin"},
+		Cmd:      []string{"/" + c.spec.Name},
+	}
 	if c.spec.Health {
-		config.Healthcheck = &container.HealthConfig{Test: []string{"CMD-SHELL", "/check"}, Interval: checkInterval, Timeout: checkTimeout, Retries: checkRetries}
+		config.Healthcheck = &container.HealthConfig{
+			Test:     []string{"CMD-SHELL", "/check"},
+			Interval: checkInterval,
+			Timeout:  checkTimeout,
+			Retries:  checkRetries,
+		}
 		if !c.started.IsZero() {
 			state.Health = &c.health
 		}
@@ -215,14 +248,26 @@ func (c *Container) inspect() container.InspectResponse {
 	policy, retries := c.spec.policy()
 	return container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{
-			ID: c.id, Created: stamp(c.created), Path: "/" + c.spec.Name, Args: []string{}, State: state, Image: imageID, Name: "/" + c.name,
-			RestartCount: c.restarts, Driver: "overlay2", Platform: "linux",
+			ID:           c.id,
+			Created:      stamp(c.created),
+			Path:         "/" + c.spec.Name,
+			Args:         []string{},
+			State:        state,
+			Image:        imageID,
+			Name:         "/" + c.name,
+			RestartCount: c.restarts,
+			Driver:       "overlay2",
+			Platform:     "linux",
 			HostConfig: &container.HostConfig{
-				NetworkMode: container.NetworkMode(c.network), Resources: container.Resources{Memory: c.spec.MemoryLimit}, LogConfig: container.LogConfig{Type: "json-file"},
+				NetworkMode:   container.NetworkMode(c.network),
+				Resources:     container.Resources{Memory: c.spec.MemoryLimit},
+				LogConfig:     container.LogConfig{Type: "json-file"},
 				RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(cmp.Or(policy, "no")), MaximumRetryCount: retries},
 			},
 		},
-		Mounts: []container.MountPoint{}, Config: config, NetworkSettings: &container.NetworkSettings{Networks: c.networks()},
+		Mounts:          []container.MountPoint{},
+		Config:          config,
+		NetworkSettings: &container.NetworkSettings{Networks: c.networks()},
 	}
 }
 
@@ -253,12 +298,22 @@ func (e *Engine) stats(c *Container) container.StatsResponse {
 	busy := uint64(now.Sub(c.started)/50 + c.extraCPU)
 	out.Read, out.PidsStats.Current = now.UTC(), 4
 	out.CPUStats = container.CPUStats{
-		CPUUsage:    container.CPUUsage{TotalUsage: busy, UsageInKernelmode: busy / 4, UsageInUsermode: busy - busy/4, PercpuUsage: []uint64{busy / 2, busy - busy/2}},
+		CPUUsage: container.CPUUsage{
+			TotalUsage:        busy,
+			UsageInKernelmode: busy / 4,
+			UsageInUsermode:   busy - busy/4,
+			PercpuUsage:       []uint64{busy / 2, busy - busy/2},
+		},
 		SystemUsage: uint64(now.UnixNano()), OnlineCPUs: 2,
 	}
 	out.MemoryStats = container.MemoryStats{
-		Usage: used + cache, MaxUsage: used + 2*cache, Limit: limit,
-		Stats: map[string]uint64{"cache": cache, "rss": used, "inactive_file": cache, "total_inactive_file": cache, "total_rss": used, "total_cache": cache, "hierarchical_memory_limit": limit},
+		Usage:    used + cache,
+		MaxUsage: used + 2*cache,
+		Limit:    limit,
+		Stats: map[string]uint64{
+			"cache": cache, "rss": used, "inactive_file": cache, "total_inactive_file": cache, "total_rss": used, "total_cache": cache,
+			"hierarchical_memory_limit": limit,
+		},
 	}
 	owner, found := *c, true
 	if id, shared := strings.CutPrefix(c.network, sharedNetwork); shared {
@@ -266,7 +321,12 @@ func (e *Engine) stats(c *Container) container.StatsResponse {
 	}
 	if found && owner.alive() {
 		bytes := uint64(now.Sub(owner.started).Seconds() * 1000)
-		out.Networks = map[string]container.NetworkStats{"eth0": {RxBytes: bytes, RxPackets: bytes / 500, TxBytes: 2 * bytes, TxPackets: bytes / 250}}
+		out.Networks = map[string]container.NetworkStats{"eth0": {
+			RxBytes:   bytes,
+			RxPackets: bytes / 500,
+			TxBytes:   2 * bytes,
+			TxPackets: bytes / 250,
+		}}
 	}
 	return out
 }

@@ -59,8 +59,12 @@ func (e *Engine) emit(c *Container, action string, attributes ...string) {
 	l := &e.log
 	l.last = l.before(0)
 	m := &events.Message{
-		Type: events.ContainerEventType, Action: events.Action(action), Actor: events.Actor{ID: c.id, Attributes: all},
-		Scope: "local", Time: l.last.Unix(), TimeNano: l.last.UnixNano(),
+		Type:     events.ContainerEventType,
+		Action:   events.Action(action),
+		Actor:    events.Actor{ID: c.id, Attributes: all},
+		Scope:    "local",
+		Time:     l.last.Unix(),
+		TimeNano: l.last.UnixNano(),
 	}
 	l.events = append(l.events[max(0, len(l.events)-maxEvents+1):], m)
 	if e.service.on("events_deaf") {
@@ -107,7 +111,12 @@ func (s *subscription) wakeUp() {
 func (e *Engine) subscribe(since time.Time, f filters.Args, conn net.Conn) *subscription {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := &subscription{conn: conn, filters: f, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	s := &subscription{
+		conn:    conn,
+		filters: f,
+		wake:    make(chan struct{}, 1),
+		done:    make(chan struct{}),
+	}
 	s.cut = e.down || e.service.on("events_cut")
 	for _, m := range e.log.events {
 		if !since.IsZero() && m.TimeNano >= since.UnixNano() && wanted(m, f) {
@@ -199,7 +208,11 @@ func (e *Engine) eventStream(x *exchange) *answer {
 		}
 		since = time.Unix(seconds, nanos)
 	}
-	a := &answer{status: http.StatusOK, end: endClose, header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Transfer-Encoding: chunked"})}
+	a := &answer{
+		status: http.StatusOK,
+		end:    endClose,
+		header: slices.Concat(dockerHeader, []string{"Content-Type: application/json", "Transfer-Encoding: chunked"}),
+	}
 	a.tail = func(w io.Writer) error {
 		s := e.subscribe(since, f, x.conn)
 		defer e.unsubscribe(s)

@@ -74,7 +74,13 @@ func actions(all []*events.Message) string {
 	return strings.Join(names, " ")
 }
 
-var web = ContainerSpec{Name: "chat-web-1", Service: "web", Image: "web:1", Restart: "unless-stopped", Health: true}
+var web = ContainerSpec{
+	Name:    "chat-web-1",
+	Service: "web",
+	Image:   "web:1",
+	Restart: "unless-stopped",
+	Health:  true,
+}
 
 // TestContainersBehaveAsRealOnes holds what engine 20.10 was seen to do: the state, the list's words, the health's
 // status and streak, the restart count and the events after each deed.
@@ -84,7 +90,8 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 	e.mu.Lock()
 	c := e.create(web)
 	e.mu.Unlock()
-	if got, words := described(t, e, web.Name); got.State.Health != nil || got.State.StartedAt != stamp(time.Time{}) || words != "created: Created" {
+	if got, words := described(t, e, web.Name); got.State.Health != nil || got.State.StartedAt != stamp(time.Time{}) ||
+		words != "created: Created" {
 		t.Errorf("created: got %+v, %s", *got.State, words)
 	}
 	for _, step := range []struct {
@@ -96,24 +103,186 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 		exit         int
 		events       string
 	}{
-		{"start", c.Start, "running: Up (health: starting)", "starting", 0, 0, 0, "create start"},
-		{"passes", func() { c.SetHealth("healthy") }, "running: Up (healthy)", "healthy", 0, 0, 0, "health_status: healthy"},
-		{"fails", func() { c.SetHealth("unhealthy") }, "running: Up (unhealthy)", "unhealthy", 3, 0, 0, "health_status: unhealthy"},
-		{"pause", c.Pause, "paused: Up (Paused)", "unhealthy", 3, 0, 0, "pause"},
-		{"unpause", c.Unpause, "running: Up (unhealthy)", "unhealthy", 3, 0, 0, "unpause"},
-		{"restart", c.Restart, "running: Up (health: starting)", "starting", 0, 0, 0, "kill die stop start restart"},
-		{"recover", func() { c.SetHealth("healthy") }, "running: Up (healthy)", "healthy", 0, 0, 0, "health_status: healthy"},
-		{"pause a healthy one", c.Pause, "paused: Up (Paused)", "unhealthy", 0, 0, 0, "pause"},
-		{"unpause a healthy one", c.Unpause, "running: Up (unhealthy)", "unhealthy", 0, 0, 0, "unpause"},
-		{"die", func() { c.Die(3) }, "restarting: Restarting (3)", "unhealthy", 0, 1, 3, "die"},
-		{"come back", func() { c.do((*Engine).revive) }, "running: Up (health: starting)", "starting", 0, 1, 0, "start"},
-		{"crash", func() { c.Crash(3) }, "running: Up (health: starting)", "starting", 0, 2, 0, "die start"},
-		{"oom", c.OOM, "restarting: Restarting (137)", "unhealthy", 0, 3, 137, "oom die"},
-		{"stop in backoff", c.Stop, "exited: Exited (137)", "unhealthy", 0, 3, 137, "stop"},
-		{"start by hand", c.Start, "running: Up (health: starting)", "starting", 0, 0, 0, "start"},
-		{"stop", c.Stop, "exited: Exited (0)", "unhealthy", 0, 0, 0, "kill die stop"},
-		{"stop again", c.Stop, "exited: Exited (0)", "unhealthy", 0, 0, 0, ""},
-		{"restart a stopped one", c.Restart, "running: Up (health: starting)", "starting", 0, 0, 0, "start restart"},
+		{
+			"start",
+			c.Start,
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			0,
+			0,
+			"create start",
+		},
+		{
+			"passes",
+			func() { c.SetHealth("healthy") },
+			"running: Up (healthy)",
+			"healthy",
+			0,
+			0,
+			0,
+			"health_status: healthy",
+		},
+		{
+			"fails",
+			func() { c.SetHealth("unhealthy") },
+			"running: Up (unhealthy)",
+			"unhealthy",
+			3,
+			0,
+			0,
+			"health_status: unhealthy",
+		},
+		{
+			"pause",
+			c.Pause,
+			"paused: Up (Paused)",
+			"unhealthy",
+			3,
+			0,
+			0,
+			"pause",
+		},
+		{
+			"unpause",
+			c.Unpause,
+			"running: Up (unhealthy)",
+			"unhealthy",
+			3,
+			0,
+			0,
+			"unpause",
+		},
+		{
+			"restart",
+			c.Restart,
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			0,
+			0,
+			"kill die stop start restart",
+		},
+		{
+			"recover",
+			func() { c.SetHealth("healthy") },
+			"running: Up (healthy)",
+			"healthy",
+			0,
+			0,
+			0,
+			"health_status: healthy",
+		},
+		{
+			"pause a healthy one",
+			c.Pause,
+			"paused: Up (Paused)",
+			"unhealthy",
+			0,
+			0,
+			0,
+			"pause",
+		},
+		{
+			"unpause a healthy one",
+			c.Unpause,
+			"running: Up (unhealthy)",
+			"unhealthy",
+			0,
+			0,
+			0,
+			"unpause",
+		},
+		{
+			"die",
+			func() { c.Die(3) },
+			"restarting: Restarting (3)",
+			"unhealthy",
+			0,
+			1,
+			3,
+			"die",
+		},
+		{
+			"come back",
+			func() { c.do((*Engine).revive) },
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			1,
+			0,
+			"start",
+		},
+		{
+			"crash",
+			func() { c.Crash(3) },
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			2,
+			0,
+			"die start",
+		},
+		{
+			"oom",
+			c.OOM,
+			"restarting: Restarting (137)",
+			"unhealthy",
+			0,
+			3,
+			137,
+			"oom die",
+		},
+		{
+			"stop in backoff",
+			c.Stop,
+			"exited: Exited (137)",
+			"unhealthy",
+			0,
+			3,
+			137,
+			"stop",
+		},
+		{
+			"start by hand",
+			c.Start,
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			0,
+			0,
+			"start",
+		},
+		{
+			"stop",
+			c.Stop,
+			"exited: Exited (0)",
+			"unhealthy",
+			0,
+			0,
+			0,
+			"kill die stop",
+		},
+		{
+			"stop again",
+			c.Stop,
+			"exited: Exited (0)",
+			"unhealthy",
+			0,
+			0,
+			0,
+			"",
+		},
+		{
+			"restart a stopped one",
+			c.Restart,
+			"running: Up (health: starting)",
+			"starting",
+			0,
+			0,
+			0,
+			"start restart",
+		},
 	} {
 		step.do()
 		got, words := described(t, e, web.Name)
@@ -124,7 +293,8 @@ func TestContainersBehaveAsRealOnes(t *testing.T) {
 			t.Errorf("%s: got %s with a streak of %d, want %s, %d", step.name, h.Status, h.FailingStreak, step.health, step.streak)
 		}
 		if got.RestartCount != step.restarts || got.State.ExitCode != step.exit || c.RestartCount() != step.restarts {
-			t.Errorf("%s: got %d restarts, exit code %d; want %d, %d", step.name, got.RestartCount, got.State.ExitCode, step.restarts, step.exit)
+			t.Errorf("%s: got %d restarts, exit code %d; want %d, %d",
+				step.name, got.RestartCount, got.State.ExitCode, step.restarts, step.exit)
 		}
 		if got.State.Running == (got.State.Pid == 0 && !got.State.Restarting) {
 			t.Errorf("%s: got running %v with pid %d", step.name, got.State.Running, got.State.Pid)
@@ -168,14 +338,54 @@ func TestRestartPolicyIsKept(t *testing.T) {
 		code, crashes int
 		want          string
 	}{
-		{"", 1, 0, "exited"},
-		{"no", 1, 0, "exited"},
-		{"always", 0, 0, "restarting"},
-		{"unless-stopped", 0, 0, "restarting"},
-		{"on-failure", 0, 0, "exited"},
-		{"on-failure", 1, 0, "restarting"},
-		{"on-failure:2", 1, 1, "restarting"},
-		{"on-failure:2", 1, 2, "exited"},
+		{
+			"",
+			1,
+			0,
+			"exited",
+		},
+		{
+			"no",
+			1,
+			0,
+			"exited",
+		},
+		{
+			"always",
+			0,
+			0,
+			"restarting",
+		},
+		{
+			"unless-stopped",
+			0,
+			0,
+			"restarting",
+		},
+		{
+			"on-failure",
+			0,
+			0,
+			"exited",
+		},
+		{
+			"on-failure",
+			1,
+			0,
+			"restarting",
+		},
+		{
+			"on-failure:2",
+			1,
+			1,
+			"restarting",
+		},
+		{
+			"on-failure:2",
+			1,
+			2,
+			"exited",
+		},
 	} {
 		c := e.Run(ContainerSpec{Name: "x", Image: "x:1", Restart: row.policy})
 		for range row.crashes {
@@ -223,7 +433,8 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 	if hashes[0] != hashes[1] || hashes[1] == hashes[2] || hashes[2] == hashes[3] {
 		t.Errorf("got hashes %v; want another after a change only", hashes)
 	}
-	if c, _ := described(t, e, web.Name); c.ID != last.ID() || c.Config.Image != "web:2" || c.Config.Labels["com.docker.compose.replace"] != web.Name || c.State.Status != "running" {
+	if c, _ := described(t, e, web.Name); c.ID != last.ID() || c.Config.Image != "web:2" ||
+		c.Config.Labels["com.docker.compose.replace"] != web.Name || c.State.Status != "running" {
 		t.Errorf("got %s of %s, %v", c.ID, c.Config.Image, c.Config.Labels)
 	}
 }
@@ -231,9 +442,15 @@ func TestRecreationGoesComposesWay(t *testing.T) {
 func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
 	e := lone(t)
 	run := func(name, policy string) *Container {
-		return e.Add(ContainerSpec{Name: name, Image: "x:1", Restart: policy, Health: true})
+		return e.Add(ContainerSpec{
+			Name:    name,
+			Image:   "x:1",
+			Restart: policy,
+			Health:  true,
+		})
 	}
-	always, unless, failing, never := run("always", "always"), run("unless", "unless-stopped"), run("failing", "on-failure"), run("never", "no")
+	always, unless, failing, never := run("always", "always"), run("unless", "unless-stopped"),
+		run("failing", "on-failure"), run("never", "no")
 	stopped, alwaysStopped := run("stopped", "unless-stopped"), run("always-stopped", "always")
 	stopped.Stop()
 	alwaysStopped.Stop()
@@ -254,7 +471,9 @@ func TestEngineRestartMovesStartsAndForgetsEvents(t *testing.T) {
 	if err := <-errs; !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("end of the stream: got %v, want it cut", err)
 	}
-	for c, want := range map[*Container]string{always: "running", unless: "running", alwaysStopped: "running", failing: "exited", never: "exited", stopped: "exited"} {
+	for c, want := range map[*Container]string{
+		always: "running", unless: "running", alwaysStopped: "running", failing: "exited", never: "exited", stopped: "exited",
+	} {
 		if got := c.now().state; got != want {
 			t.Errorf("%s: got %s, want %s", c.name, got, want)
 		}
@@ -390,7 +609,8 @@ func TestHealthLogTellsSinceWhen(t *testing.T) {
 	}
 	c.SetHealth("unhealthy")
 	h := health()
-	if h.Status != "unhealthy" || h.FailingStreak != 3 || len(h.Log) != 5 || h.Log[1].ExitCode != 0 || h.Log[2].ExitCode != 1 || h.Log[4].Start.Sub(h.Log[2].Start) != 2*checkInterval {
+	if h.Status != "unhealthy" || h.FailingStreak != 3 || len(h.Log) != 5 || h.Log[1].ExitCode != 0 || h.Log[2].ExitCode != 1 ||
+		h.Log[4].Start.Sub(h.Log[2].Start) != 2*checkInterval {
 		t.Errorf("unhealthy: got %+v", h)
 	}
 	c.Restart()
@@ -404,10 +624,17 @@ func TestHealthLogTellsSinceWhen(t *testing.T) {
 func TestSharedNetworkIsCountedOnceForAll(t *testing.T) {
 	e := lone(t)
 	irc := e.Add(ContainerSpec{Name: "chat-irc-1", Service: "irc", Image: "irc:1"})
-	services := e.Run(ContainerSpec{Name: "chat-services-1", Service: "services", Image: "services:1", NetworkOf: "irc", MemoryLimit: 1 << 20})
+	services := e.Run(ContainerSpec{
+		Name:        "chat-services-1",
+		Service:     "services",
+		Image:       "services:1",
+		NetworkOf:   "irc",
+		MemoryLimit: 1 << 20,
+	})
 	irc.SetUsage(3e6, time.Second)
 	s := e.stats(irc)
-	if s.MemoryStats.Usage-s.MemoryStats.Stats["total_inactive_file"] != 3e6 || s.CPUStats.CPUUsage.TotalUsage < 1e9 || s.Networks["eth0"].TxBytes < 1e7 || s.MemoryStats.Limit != hostMemory {
+	if s.MemoryStats.Usage-s.MemoryStats.Stats["total_inactive_file"] != 3e6 || s.CPUStats.CPUUsage.TotalUsage < 1e9 ||
+		s.Networks["eth0"].TxBytes < 1e7 || s.MemoryStats.Limit != hostMemory {
 		t.Errorf("got %+v", s)
 	}
 	if s := e.stats(services); s.Networks["eth0"].RxBytes < 1e7 || s.MemoryStats.Limit != 1<<20 {
@@ -439,7 +666,8 @@ var dockerEffects = map[string]effect{
 		t.Helper()
 		before := inspected(t, k, "irc-services")
 		for { // until the test's own deadline
-			if c := inspected(t, k, "irc-services"); c.RestartCount > before.RestartCount && c.State.StartedAt > before.State.StartedAt && c.State.Restarting {
+			if c := inspected(t, k, "irc-services"); c.RestartCount > before.RestartCount && c.State.StartedAt > before.State.StartedAt &&
+				c.State.Restarting {
 				return
 			}
 		}
@@ -456,7 +684,8 @@ var dockerEffects = map[string]effect{
 		before := inspected(t, k, "xmpp")
 		switchFault(t, k, "docker", "oom_child", false)
 		all := eventsSince(k.engine, time.Time{})
-		if got := actions(all[len(all)-1:]); got != "oom" || before.State.Status != "running" || inspected(t, k, "xmpp").State.StartedAt != before.State.StartedAt {
+		if got := actions(all[len(all)-1:]); got != "oom" || before.State.Status != "running" ||
+			inspected(t, k, "xmpp").State.StartedAt != before.State.StartedAt {
 			t.Errorf("the last event is %s, and the container is %s; want oom of one that runs on", got, before.State.Status)
 		}
 	},
@@ -546,10 +775,12 @@ func TestEngineSpeaksWithTheRealClient(t *testing.T) {
 		t.Fatalf("got %+v, error %v", irc, err)
 	}
 	services, err := c.ContainerInspect(t.Context(), "irc-services")
-	if err != nil || string(services.HostConfig.NetworkMode) != "container:"+irc.ID || services.HostConfig.RestartPolicy.Name != "unless-stopped" {
+	if err != nil || string(services.HostConfig.NetworkMode) != "container:"+irc.ID ||
+		services.HostConfig.RestartPolicy.Name != "unless-stopped" {
 		t.Errorf("got %+v, error %v; want irc's network", services.HostConfig, err)
 	}
-	if services.State.Health.Status != "healthy" || services.Config.Healthcheck.Interval != 30*time.Second || services.Config.Labels["com.docker.compose.project"] != "chat" {
+	if services.State.Health.Status != "healthy" || services.Config.Healthcheck.Interval != 30*time.Second ||
+		services.Config.Labels["com.docker.compose.project"] != "chat" {
 		t.Errorf("got %+v, %+v", services.State.Health, services.Config)
 	}
 	stats, err := c.ContainerStatsOneShot(t.Context(), irc.ID)
@@ -558,7 +789,8 @@ func TestEngineSpeaksWithTheRealClient(t *testing.T) {
 	}
 	defer stats.Body.Close() //nolint:errcheck // only read
 	var s container.StatsResponse
-	if err := json.NewDecoder(stats.Body).Decode(&s); err != nil || s.CPUStats.CPUUsage.TotalUsage == 0 || s.Networks["eth0"].RxBytes == 0 || s.MemoryStats.Usage == 0 || s.Name != "/irc" {
+	if err := json.NewDecoder(stats.Body).Decode(&s); err != nil || s.CPUStats.CPUUsage.TotalUsage == 0 ||
+		s.Networks["eth0"].RxBytes == 0 || s.MemoryStats.Usage == 0 || s.Name != "/irc" {
 		t.Errorf("got %+v, error %v", s, err)
 	}
 }

@@ -78,7 +78,12 @@ var answerFaults = []struct {
 		return reply(http.StatusFound, "text/plain", "").set("Location", "http://elsewhere.invalid/")
 	}},
 	{name: "header_flood", instead: func(s *service) *answer {
-		return &answer{status: http.StatusOK, headerOpen: true, end: endCut, tail: s.flood("header_flood", "X-Flood: 1\r\n")}
+		return &answer{
+			status:     http.StatusOK,
+			headerOpen: true,
+			end:        endCut,
+			tail:       s.flood("header_flood", "X-Flood: 1\r\n"),
+		}
 	}},
 	{name: "truncated", spoil: func(_ *service, a *answer) {
 		half := len(a.body) / 2

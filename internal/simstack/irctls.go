@@ -31,7 +31,13 @@ const (
 // newIRCPort is the TLS port of the IRC server's clients.
 func newIRCPort(r *relayed) *service {
 	i := &ircPort{relayed: r}
-	i.service = &service{name: "irc_tls", secure: true, speak: i.speak, refuse: i.refuse, switched: map[string]func(bool){"connect_flood": i.forget}}
+	i.service = &service{
+		name:     "irc_tls",
+		secure:   true,
+		speak:    i.speak,
+		refuse:   i.refuse,
+		switched: map[string]func(bool){"connect_flood": i.forget},
+	}
 	return i.service
 }
 
@@ -40,7 +46,8 @@ func (i *ircPort) refuse(conn net.Conn) bool {
 	if !i.service.on("throttled") && (!i.service.on("connect_flood") || i.admit(time.Now())) {
 		return false
 	}
-	_, _ = io.WriteString(conn, "ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@"+ircName+" for more information.)\r\n")
+	_, _ = io.WriteString(conn,
+		"ERROR :Closing Link: [127.0.0.1] (Throttled: Reconnecting too fast - Email admin@"+ircName+" for more information.)\r\n")
 	return true
 }
 
@@ -63,7 +70,8 @@ func (i *ircPort) forget(bool) {
 }
 
 // ircCapabilities are the capabilities of the real server.
-const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify account-notify sasl=PLAIN tls echo-message"
+const ircCapabilities = "unrealircd.org/link-security=2 extended-join chghost cap-notify userhost-in-names multi-prefix away-notify " +
+	"account-notify sasl=PLAIN tls echo-message"
 
 // speak serves one client. The server is silent until the client speaks.
 func (i *ircPort) speak(ctx context.Context, conn net.Conn) {

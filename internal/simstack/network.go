@@ -30,7 +30,12 @@ const backlog = 256
 func (n *Network) Listen(network, address string) (net.Listener, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	l := &memoryListener{network: n, address: &net.UnixAddr{Name: address, Net: network}, conns: make(chan *memoryConn, backlog), closed: make(chan struct{})}
+	l := &memoryListener{
+		network: n,
+		address: &net.UnixAddr{Name: address, Net: network},
+		conns:   make(chan *memoryConn, backlog),
+		closed:  make(chan struct{}),
+	}
 	if network != "unix" {
 		tcp, err := net.ResolveTCPAddr(network, address)
 		if err != nil {
@@ -65,8 +70,18 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 		from = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstPort}
 	}
 	up, down := newStream(), newStream()
-	client := &memoryConn{in: down, out: up, local: from, remote: l.address}
-	server := &memoryConn{in: up, out: down, local: l.address, remote: from}
+	client := &memoryConn{
+		in:     down,
+		out:    up,
+		local:  from,
+		remote: l.address,
+	}
+	server := &memoryConn{
+		in:     up,
+		out:    down,
+		local:  l.address,
+		remote: from,
+	}
 	select {
 	case l.conns <- server:
 		return client, nil
@@ -78,7 +93,12 @@ func (n *Network) Dial(ctx context.Context, network, address string) (net.Conn, 
 }
 
 func failed(op string, address net.Addr, err error) error {
-	return &net.OpError{Op: op, Net: address.Network(), Addr: address, Err: err}
+	return &net.OpError{
+		Op:   op,
+		Net:  address.Network(),
+		Addr: address,
+		Err:  err,
+	}
 }
 
 type memoryListener struct {

@@ -131,7 +131,12 @@ type identity struct {
 	XMPPJID   string `json:"xmpp_jid"`
 }
 
-var knownIdentity = identity{"user-1", "100000000000000001", "alice", "alice@" + XMPPDomain}
+var knownIdentity = identity{
+	"user-1",
+	"100000000000000001",
+	"alice",
+	"alice@" + XMPPDomain,
+}
 
 func newIdentity(token string) *service {
 	return &service{
@@ -144,7 +149,11 @@ func newIdentity(token string) *service {
 				return jsonError(http.StatusUnauthorized, "a valid bearer token is needed").set("WWW-Authenticate", "Bearer")
 			}
 			query := x.req.URL.Query()
-			known := map[string]string{"discordId": knownIdentity.DiscordID, "ircNick": knownIdentity.IRCNick, "xmppJid": knownIdentity.XMPPJID}
+			known := map[string]string{
+				"discordId": knownIdentity.DiscordID,
+				"ircNick":   knownIdentity.IRCNick,
+				"xmppJid":   knownIdentity.XMPPJID,
+			}
 			for key, value := range known {
 				switch query.Get(key) {
 				case "":
@@ -172,7 +181,12 @@ func handleDocsSearch(x *exchange) *answer {
 	}
 	hits := []hit{}
 	if term := x.req.URL.Query().Get("query"); term != "" {
-		hits = append(hits, hit{"/docs", "page", "All about " + term, "/docs"})
+		hits = append(hits, hit{
+			"/docs",
+			"page",
+			"All about " + term,
+			"/docs",
+		})
 	}
 	return jsonReply(http.StatusOK, hits)
 }
@@ -183,6 +197,7 @@ func newFrontEnd(name, title string) *service {
 		if x.req.URL.Path != "/" {
 			return plainStatus(http.StatusNotFound)
 		}
-		return reply(http.StatusOK, "text/html; charset=utf-8", fmt.Sprintf("<!DOCTYPE html>\n<title>%s</title>\n<h1>%s</h1>\n", title, title))
+		return reply(http.StatusOK, "text/html; charset=utf-8",
+			fmt.Sprintf("<!DOCTYPE html>\n<title>%s</title>\n<h1>%s</h1>\n", title, title))
 	}}
 }

@@ -263,7 +263,13 @@ func (s *service) converse(ctx context.Context, raw, conn net.Conn, respond func
 		if !s.hold(ctx) || !s.delay(ctx) {
 			return
 		}
-		a := respond(&exchange{ctx: ctx, service: s, req: req, record: record, conn: conn})
+		a := respond(&exchange{
+			ctx:     ctx,
+			service: s,
+			req:     req,
+			record:  record,
+			conn:    conn,
+		})
 		again, err := a.write(conn, req)
 		if a.end == endCut {
 			_ = raw.Close() // without TLS's goodbye

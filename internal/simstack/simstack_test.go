@@ -89,7 +89,8 @@ func (k *Stack) base(service string) string {
 // request is the call as a request, with the service's own credential unless the call says otherwise.
 func (k *Stack) request(t *testing.T, c call) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), cmp.Or(c.method, http.MethodGet), k.base(c.service)+c.target, strings.NewReader(c.body))
+	req, err := http.NewRequestWithContext(t.Context(), cmp.Or(c.method, http.MethodGet), k.base(c.service)+c.target,
+		strings.NewReader(c.body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,12 @@ func (k *Stack) do(t *testing.T, c call) seen {
 	ctx, cancel := context.WithTimeout(t.Context(), cmp.Or(c.timeout, 30*time.Second))
 	defer cancel()
 	req := k.request(t, c).WithContext(ctx)
-	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: k.trust(t)}
+	transport := &http.Transport{
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+		TLSClientConfig:        k.trust(t),
+	}
 	if c.service == "docker" {
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", k.service("docker").address())
@@ -121,7 +127,12 @@ func (k *Stack) do(t *testing.T, c call) seen {
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxSeen))
-	return seen{resp.StatusCode, resp.Header, string(body), err}
+	return seen{
+		resp.StatusCode,
+		resp.Header,
+		string(body),
+		err,
+	}
 }
 
 func (k *Stack) trust(t *testing.T) *tls.Config {
@@ -210,7 +221,14 @@ func (c answerCase) try(t *testing.T, k *Stack) {
 		c.Ask, c.As, c.Send = "POST irc_rpc /api", "token", fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"params":{},"id":1}`, c.RPC)
 	}
 	words := strings.Fields(c.Ask)
-	ask := call{method: words[0], service: words[1], target: words[2], host: c.Host, body: c.Send, anonymous: c.As == ""}
+	ask := call{
+		method:    words[0],
+		service:   words[1],
+		target:    words[2],
+		host:      c.Host,
+		body:      c.Send,
+		anonymous: c.As == "",
+	}
 	if c.As == "wrong" {
 		ask.header = http.Header{"Authorization": {"Bearer wrong"}}
 	}
@@ -227,7 +245,8 @@ func (c answerCase) try(t *testing.T, k *Stack) {
 	whole, isWhole := strings.CutPrefix(c.Body, "=")
 	lacking, lacks := strings.CutPrefix(c.Body, "!")
 	switch {
-	case isWhole && got.body == whole, lacks && !strings.Contains(got.body, lacking), !isWhole && !lacks && strings.Contains(got.body, c.Body):
+	case isWhole && got.body == whole, lacks && !strings.Contains(got.body, lacking),
+		!isWhole && !lacks && strings.Contains(got.body, c.Body):
 	default:
 		t.Errorf("%s %s: got body %.300q, want %q", c.Ask, c.Send, got.body, c.Body)
 	}
@@ -389,7 +408,12 @@ func stores(see func(seen) bool) effect {
 		k.store.mu.Lock()
 		clear(k.store.plants)
 		k.store.mu.Unlock()
-		if got := k.do(t, call{service: "plant_store", method: http.MethodPost, target: "/plants", body: `{"id":1,"name":"fern"}`}); !see(got) || len(k.Plants()) != 1 {
+		if got := k.do(t, call{
+			service: "plant_store",
+			method:  http.MethodPost,
+			target:  "/plants",
+			body:    `{"id":1,"name":"fern"}`,
+		}); !see(got) || len(k.Plants()) != 1 {
 			t.Errorf("got status %d, %q, error %v, %d plants; want one plant", got.status, got.body, got.err, len(k.Plants()))
 		}
 	}
@@ -400,7 +424,8 @@ func deletes(want int, see func(seen) bool) effect {
 	return func(t *testing.T, k *Stack, service string) {
 		t.Helper()
 		stores(func(s seen) bool { return s.status == 200 })(t, k, service)
-		if got := k.do(t, call{service: "plant_store", method: http.MethodDelete, target: "/plants/1"}); !see(got) || len(k.Plants()) != want {
+		if got := k.do(t, call{service: "plant_store", method: http.MethodDelete, target: "/plants/1"}); !see(got) ||
+			len(k.Plants()) != want {
 			t.Errorf("got status %d, error %v, %d plants; want %d plants", got.status, got.err, len(k.Plants()), want)
 		}
 	}
@@ -546,7 +571,12 @@ func TestSilenceIsThatOfTheRealServers(t *testing.T) {
 	k := started(t, Options{})
 	request := func(service, method, target, body string) string {
 		var b bytes.Buffer
-		if err := k.request(t, call{service: service, method: method, target: target, body: body}).Write(&b); err != nil {
+		if err := k.request(t, call{
+			service: service,
+			method:  method,
+			target:  target,
+			body:    body,
+		}).Write(&b); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()
@@ -557,15 +587,69 @@ func TestSilenceIsThatOfTheRealServers(t *testing.T) {
 		secure        bool
 		send, want    string
 	}{
-		{"services, integer id", "irc_services", false, request("irc_services", "POST", "/jsonrpc", `{"method":"atheme.ison","params":["a"],"id":1}`), ""},
-		{"services, malformed", "irc_services", false, request("irc_services", "POST", "/jsonrpc", `{bad`), ""},
-		{"services, object params", "irc_services", false, request("irc_services", "POST", "/jsonrpc", `{"method":"atheme.ison","params":{},"id":"1"}`), ""},
-		{"services, POST /", "irc_services", false, request("irc_services", "POST", "/", `{}`), "HTTP/1.1 404 Not Found\r\nServer: Atheme/7.2.12\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n"},
-		{"rpc, empty body", "irc_rpc", true, request("irc_rpc", "POST", "/api", ""), unreal},
-		{"rpc, short body", "irc_rpc", true, strings.Replace(request("irc_rpc", "POST", "/api", rpcInfo), "Content-Length: ", "Content-Length: 1", 1), unreal},
-		{"rpc, plain HTTP", "irc_rpc", false, request("irc_rpc", "GET", "/api", ""), ""},
-		{"rpc, answer", "irc_rpc", true, request("irc_rpc", "POST", "/api", `{"jsonrpc":"2.0","method":"no.such","id":7}`), unreal + `{"jsonrpc": "2.0", "method": "no.such", "id": 7, "error": {"code": -32601, "message": "Unsupported method"}}` + "\n"},
-		{"xmpp, garbage", "xmpp", false, "garbage\r\n\r\n", ""},
+		{
+			"services, integer id",
+			"irc_services",
+			false,
+			request("irc_services", "POST", "/jsonrpc", `{"method":"atheme.ison","params":["a"],"id":1}`),
+			"",
+		},
+		{
+			"services, malformed",
+			"irc_services",
+			false,
+			request("irc_services", "POST", "/jsonrpc", `{bad`),
+			"",
+		},
+		{
+			"services, object params",
+			"irc_services",
+			false,
+			request("irc_services", "POST", "/jsonrpc", `{"method":"atheme.ison","params":{},"id":"1"}`),
+			"",
+		},
+		{
+			"services, POST /",
+			"irc_services",
+			false,
+			request("irc_services", "POST", "/", `{}`),
+			"HTTP/1.1 404 Not Found\r\nServer: Atheme/7.2.12\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\n",
+		},
+		{
+			"rpc, empty body",
+			"irc_rpc",
+			true,
+			request("irc_rpc", "POST", "/api", ""),
+			unreal,
+		},
+		{
+			"rpc, short body",
+			"irc_rpc",
+			true,
+			strings.Replace(request("irc_rpc", "POST", "/api", rpcInfo), "Content-Length: ", "Content-Length: 1", 1),
+			unreal,
+		},
+		{
+			"rpc, plain HTTP",
+			"irc_rpc",
+			false,
+			request("irc_rpc", "GET", "/api", ""),
+			"",
+		},
+		{
+			"rpc, answer",
+			"irc_rpc",
+			true,
+			request("irc_rpc", "POST", "/api", `{"jsonrpc":"2.0","method":"no.such","id":7}`),
+			unreal + `{"jsonrpc": "2.0", "method": "no.such", "id": 7, "error": {"code": -32601, "message": "Unsupported method"}}` + "\n",
+		},
+		{
+			"xmpp, garbage",
+			"xmpp",
+			false,
+			"garbage\r\n\r\n",
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := dial(t, "tcp", k.service(c.service).address())
@@ -579,7 +663,8 @@ func TestSilenceIsThatOfTheRealServers(t *testing.T) {
 			}
 		})
 	}
-	if got := conversation(t, dial(t, "tcp", k.service("proxy").address()), request("proxy", "GET", "/health", "")); !strings.Contains(got, "The plain HTTP request was sent to HTTPS port") {
+	if got := conversation(t, dial(t, "tcp", k.service("proxy").address()), request("proxy", "GET", "/health", "")); !strings.Contains(got,
+		"The plain HTTP request was sent to HTTPS port") {
 		t.Errorf("proxy, plain HTTP: got %q", got)
 	}
 }
@@ -589,9 +674,16 @@ func TestIRCSocketIsPersistent(t *testing.T) {
 	conn := dial(t, "unix", k.IRCSocket())
 	answers := bufio.NewReader(conn)
 	for _, c := range []struct{ send, want string }{
-		{`{"jsonrpc":"2.0","method":"no.such","params":{},"id":3}`, `{"jsonrpc": "2.0", "method": "no.such", "id": 3, "error": {"code": -32601, "message": "Unsupported method"}}`},
+		{
+			`{"jsonrpc":"2.0","method":"no.such","params":{},"id":3}`,
+			`{"jsonrpc": "2.0", "method": "no.such", "id": 3, "error": {"code": -32601, "message": "Unsupported method"}}`,
+		},
 		{`{bad`, `{"jsonrpc": "2.0", "error": {"code": -32700, "message": "Unparsable JSON data"}}`},
-		{`{"jsonrpc":"2.0","method":"channel.list","id":4}`, `{"jsonrpc": "2.0", "method": "channel.list", "id": 4, "result": {"list":[{"name":"#room2"},{"name":"#room1"},{"name":"#room0"},{"name":"#chan"}]}}`},
+		{
+			`{"jsonrpc":"2.0","method":"channel.list","id":4}`,
+			`{"jsonrpc": "2.0", "method": "channel.list", "id": 4, "result": ` +
+				`{"list":[{"name":"#room2"},{"name":"#room1"},{"name":"#room0"},{"name":"#chan"}]}}`,
+		},
 	} {
 		if _, err := io.WriteString(conn, c.send+"\n"); err != nil {
 			t.Fatal(err)
@@ -618,20 +710,109 @@ func TestPlantsAreKeptUntilDeleted(t *testing.T) {
 		want                 string
 		plants               []int64
 	}{
-		{"POST", "/plants", `{"id":7,"name":"fern","tag":"canary"}`, 200, `{"name":"fern","tag":"canary"}`, []int64{7}},
-		{"POST", "/plants", `{"id":9007199254740991,"name":"moss"}`, 200, `{"name":"moss"}`, []int64{7, big}},
-		{"POST", "/plants", `{"id":7,"name":"fern"}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `{"name":"fern"}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `{"id":"8","name":"fern"}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `{"id":8.5,"name":"fern"}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `{"id":8}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `{"id":8,"name":1}`, 400, "", []int64{7, big}},
-		{"POST", "/plants", `not JSON`, 400, "", []int64{7, big}},
-		{"DELETE", "/plants/7", "", 204, "", []int64{big}},
-		{"DELETE", "/plants/7", "", 404, "", []int64{big}},
-		{"DELETE", "/plants/fern", "", 400, "", []int64{big}},
+		{
+			"POST",
+			"/plants",
+			`{"id":7,"name":"fern","tag":"canary"}`,
+			200,
+			`{"name":"fern","tag":"canary"}`,
+			[]int64{7},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":9007199254740991,"name":"moss"}`,
+			200,
+			`{"name":"moss"}`,
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":7,"name":"fern"}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"name":"fern"}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":"8","name":"fern"}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":8.5,"name":"fern"}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":8}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`{"id":8,"name":1}`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"POST",
+			"/plants",
+			`not JSON`,
+			400,
+			"",
+			[]int64{7, big},
+		},
+		{
+			"DELETE",
+			"/plants/7",
+			"",
+			204,
+			"",
+			[]int64{big},
+		},
+		{
+			"DELETE",
+			"/plants/7",
+			"",
+			404,
+			"",
+			[]int64{big},
+		},
+		{
+			"DELETE",
+			"/plants/fern",
+			"",
+			400,
+			"",
+			[]int64{big},
+		},
 	} {
-		got := k.do(t, call{service: "plant_store", method: c.method, target: c.target, body: c.body})
+		got := k.do(t, call{
+			service: "plant_store",
+			method:  c.method,
+			target:  c.target,
+			body:    c.body,
+		})
 		if got.err != nil || got.status != c.status {
 			t.Errorf("%s %s %s: got status %d, error %v; want %d", c.method, c.target, c.body, got.status, got.err, c.status)
 		}
@@ -655,8 +836,18 @@ func TestPlantsAreKeptUntilDeleted(t *testing.T) {
 
 func TestRequestsAreRememberedWithoutSecrets(t *testing.T) {
 	k := started(t, Options{Password: "the-secret-itself"})
-	k.do(t, call{service: "irc_rpc", method: "POST", target: "/api", body: `{"jsonrpc":"2.0","method":"server.rehash","params":{},"id":1}`})
-	k.do(t, call{service: "irc_services", method: "POST", target: "/jsonrpc?a=b", body: `{"method":"atheme.ison","params":["x"],"id":"1"}`})
+	k.do(t, call{
+		service: "irc_rpc",
+		method:  "POST",
+		target:  "/api",
+		body:    `{"jsonrpc":"2.0","method":"server.rehash","params":{},"id":1}`,
+	})
+	k.do(t, call{
+		service: "irc_services",
+		method:  "POST",
+		target:  "/jsonrpc?a=b",
+		body:    `{"method":"atheme.ison","params":["x"],"id":"1"}`,
+	})
 	got := k.Requests("irc_rpc")
 	if len(got) != 1 || got[0].Method != "POST" || got[0].Path != "/api" || got[0].RPC != "server.rehash" {
 		t.Errorf("got %+v", got)
@@ -765,10 +956,12 @@ func TestSwitchboardWorksWithoutScripts(t *testing.T) {
 	if code, _, h := ask("POST", "/faults/xmpp/no_eof/on", browser); code != 303 || h.Get("Location") != back {
 		t.Errorf("browser: got %d to %q, want 303 to %s", code, h.Get("Location"), back)
 	}
-	if _, page, _ := ask("GET", "/?open=xmpp", browser); !strings.Contains(page, `data-service="xmpp" open>`) || strings.Count(page, " open>") != 1 {
+	if _, page, _ := ask("GET", "/?open=xmpp", browser); !strings.Contains(page, `data-service="xmpp" open>`) ||
+		strings.Count(page, " open>") != 1 {
 		t.Error("not only the group of the fault is open")
 	}
-	if _, page, _ := ask("GET", "/", browser); !strings.Contains(page, `formaction="/faults/xmpp/no_eof/off"`) || !strings.Contains(page, "1 of ") {
+	if _, page, _ := ask("GET", "/", browser); !strings.Contains(page, `formaction="/faults/xmpp/no_eof/off"`) ||
+		!strings.Contains(page, "1 of ") {
 		t.Error("the page does not show the fault that is on")
 	}
 	var states []switchState
@@ -784,17 +977,72 @@ func TestSwitchboardWorksWithoutScripts(t *testing.T) {
 		header       http.Header
 		want         int
 	}{
-		{"POST", "/faults/xmpp/no_eof/off", nil, 204},
-		{"POST", "/faults/xmpp/nothing/on", nil, 404},
-		{"POST", "/faults/xmpp/no_eof/maybe", nil, 404},
-		{"GET", "/faults/xmpp/no_eof/on", nil, 405},
-		{"POST", "/faults/xmpp/no_eof/on", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
-		{"POST", "/faults/docker/paused/on", nil, 204},
-		{"POST", "/stories/crash_loop/on", nil, 204},
-		{"POST", "/stories/crash_loop/maybe", nil, 404},
-		{"POST", "/stories/none/on", nil, 404},
-		{"POST", "/stories/crash_loop/off", http.Header{"Sec-Fetch-Site": {"cross-site"}}, 403},
-		{"POST", "/reset", nil, 204},
+		{
+			"POST",
+			"/faults/xmpp/no_eof/off",
+			nil,
+			204,
+		},
+		{
+			"POST",
+			"/faults/xmpp/nothing/on",
+			nil,
+			404,
+		},
+		{
+			"POST",
+			"/faults/xmpp/no_eof/maybe",
+			nil,
+			404,
+		},
+		{
+			"GET",
+			"/faults/xmpp/no_eof/on",
+			nil,
+			405,
+		},
+		{
+			"POST",
+			"/faults/xmpp/no_eof/on",
+			http.Header{"Sec-Fetch-Site": {"cross-site"}},
+			403,
+		},
+		{
+			"POST",
+			"/faults/docker/paused/on",
+			nil,
+			204,
+		},
+		{
+			"POST",
+			"/stories/crash_loop/on",
+			nil,
+			204,
+		},
+		{
+			"POST",
+			"/stories/crash_loop/maybe",
+			nil,
+			404,
+		},
+		{
+			"POST",
+			"/stories/none/on",
+			nil,
+			404,
+		},
+		{
+			"POST",
+			"/stories/crash_loop/off",
+			http.Header{"Sec-Fetch-Site": {"cross-site"}},
+			403,
+		},
+		{
+			"POST",
+			"/reset",
+			nil,
+			204,
+		},
 	} {
 		if got, body, _ := ask(c.method, c.path, c.header); got != c.want {
 			t.Errorf("%s %s: got %d %s, want %d", c.method, c.path, got, body, c.want)

@@ -47,7 +47,8 @@ func (k *Stack) speaking(t *testing.T, service string, timeout time.Duration) (e
 }
 
 func streamTo(host string) string {
-	return "<?xml version='1.0'?><stream:stream to='" + host + "' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
+	return "<?xml version='1.0'?><stream:stream to='" + host +
+		"' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>"
 }
 
 // bad are endings after which no valid answer follows.

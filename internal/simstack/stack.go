@@ -70,8 +70,12 @@ type Stack struct {
 	statusPage atomic.Value // the URL of the exporter's status page, a string
 }
 
-// Services are the names of a stack's services, in the order of their ports. The bridge has only faults. The engine listens on a Unix socket only.
-var Services = []string{"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls", "web_irc", "web_panel", "log_viewer"}
+// Services are the names of a stack's services, in the order of their ports. The bridge has only faults.
+// The engine listens on a Unix socket only.
+var Services = []string{
+	"xmpp", "proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker", "xmpp_c2s", "xmpp_s2s", "irc_tls",
+	"web_irc", "web_panel", "log_viewer",
+}
 
 // Start starts a stack. When it returns, every service answers.
 func Start(opts Options) (*Stack, error) {
@@ -111,7 +115,8 @@ func (k *Stack) start() error {
 		newIdentity(k.opts.Token + "-identity"),
 		{name: "docs_search", handle: handleDocsSearch},
 		newDocker(k.engine, filepath.Join(k.dir, "docker.sock")),
-		newXMPPStream("xmpp_c2s", "jabber:client", "<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>", k.relayed),
+		newXMPPStream("xmpp_c2s", "jabber:client",
+			"<limits xmlns='urn:xmpp:stream-limits:0'><max-bytes>10000</max-bytes><idle-seconds>840</idle-seconds></limits>", k.relayed),
 		newXMPPStream("xmpp_s2s", "jabber:server", "<dialback xmlns='urn:xmpp:features:dialback'/>", nil),
 		newIRCPort(k.relayed),
 		newFrontEnd("web_irc", "Web IRC"),

@@ -150,7 +150,8 @@ func TestStoryLeadsBackToItselfAndTheStatusPage(t *testing.T) {
 		return w
 	}
 	w := ask("POST", "/stories/bridge_freezes/on", url.Values{"open": {"xmpp", "identity"}})
-	if got, want := w.Header().Get("Location"), "/?open=identity&open=xmpp#story-bridge_freezes"; w.Code != http.StatusSeeOther || got != want {
+	if got, want := w.Header().Get("Location"), "/?open=identity&open=xmpp#story-bridge_freezes"; w.Code != http.StatusSeeOther ||
+		got != want {
 		t.Errorf("got %d to %q, want %s", w.Code, got, want)
 	}
 	page := ask("GET", "/?open=identity&open=xmpp", nil).Body.String()
@@ -162,7 +163,8 @@ func TestStoryLeadsBackToItselfAndTheStatusPage(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if w := ask("GET", "/stories", nil); !strings.Contains(w.Body.String(), `"story":"bridge_freezes"`) || !strings.Contains(w.Body.String(), `"active":true`) {
+	if w := ask("GET", "/stories", nil); !strings.Contains(w.Body.String(), `"story":"bridge_freezes"`) ||
+		!strings.Contains(w.Body.String(), `"active":true`) {
 		t.Errorf("the list of stories is %s", w.Body)
 	}
 }

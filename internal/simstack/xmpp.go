@@ -108,10 +108,12 @@ func (p *xmpp) statusPage() *answer {
 	}
 	now := time.Now().UTC().Format(time.RFC3339)
 	if p.service.on("module_error") {
-		a.body = setModule(a.body, XMPPDomain, "storage_sql", map[string]string{"type": "error", "message": "Could not connect to the database", "time": now})
+		a.body = setModule(a.body, XMPPDomain,
+			"storage_sql", map[string]string{"type": "error", "message": "Could not connect to the database", "time": now})
 	}
 	if p.service.on("component_disconnected") {
-		a.body = setModule(a.body, "bridge."+XMPPDomain, "component", map[string]string{"type": "warn", "message": "Disconnected", "time": now})
+		a.body = setModule(a.body, "bridge."+XMPPDomain,
+			"component", map[string]string{"type": "warn", "message": "Disconnected", "time": now})
 	}
 	return a
 }

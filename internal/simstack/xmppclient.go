@@ -46,13 +46,19 @@ func (e *xmlElement) has(local string) bool {
 }
 
 func newXMPPClient(x *xmppStream, conn net.Conn) *xmppClient {
-	u := &xmppClient{port: x, raw: conn, xml: xml.NewDecoder(conn), member: member{side: onXMPP, conn: conn, address: RelayUser + "@" + XMPPDomain + "/simulated"}}
+	u := &xmppClient{
+		port:   x,
+		raw:    conn,
+		xml:    xml.NewDecoder(conn),
+		member: member{side: onXMPP, conn: conn, address: RelayUser + "@" + XMPPDomain + "/simulated"},
+	}
 	u.hear = func(from, text string, delayed bool) {
 		delay := ""
 		if delayed {
 			delay = "<delay xmlns='urn:xmpp:delay' stamp='2026-01-01T00:00:00Z'/>"
 		}
-		u.say("<message type='groupchat' from='%s/%s' to='%s'><body>%s</body>%s</message>", RelayRoom, escape(from), u.address, escape(text), delay)
+		u.say("<message type='groupchat' from='%s/%s' to='%s'><body>%s</body>%s</message>",
+			RelayRoom, escape(from), u.address, escape(text), delay)
 	}
 	u.leave = func() {
 		u.out.Store(true)
@@ -62,7 +68,8 @@ func newXMPPClient(x *xmppStream, conn net.Conn) *xmppClient {
 		} else if fault == "banned" {
 			status = "<status code='301'/>"
 		}
-		u.say("<presence type='unavailable' from='%s/%s' to='%s'><x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' role='none'/><status code='110'/>%s</x></presence>",
+		u.say("<presence type='unavailable' from='%s/%s' to='%s'><x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' "+
+			"role='none'/><status code='110'/>%s</x></presence>",
 			RelayRoom, escape(u.nick), u.address, status)
 	}
 	return u
@@ -100,7 +107,9 @@ func (u *xmppClient) open(features string) bool {
 	if _, err := nextStart(u.xml); err != nil {
 		return false
 	}
-	u.say("<?xml version='1.0'?><stream:stream from='%s' id='1' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'><stream:features>%s</stream:features>", XMPPDomain, features)
+	u.say("<?xml version='1.0'?><stream:stream from='%s' id='1' version='1.0' xmlns='jabber:client' "+
+		"xmlns:stream='http://etherx.jabber.org/streams'><stream:features>%s</stream:features>",
+		XMPPDomain, features)
 	return true
 }
 
@@ -176,7 +185,9 @@ func (u *xmppClient) iq(e *xmlElement) {
 func (u *xmppClient) presence(e *xmlElement) {
 	room, nick, _ := strings.Cut(e.attr("to"), "/")
 	refuse := func(kind, condition string) {
-		u.say("<presence type='error' from='%s/%s' to='%s'><error type='%s'><%s xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>", room, nick, u.address, kind, condition)
+		u.say("<presence type='error' from='%s/%s' to='%s'><error type='%s'><%s "+
+			"xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></presence>",
+			room, nick, u.address, kind, condition)
 	}
 	r := u.port.relayed
 	switch fault := r.refusal(); {
@@ -188,7 +199,9 @@ func (u *xmppClient) presence(e *xmlElement) {
 		r.part(&u.member)
 	default:
 		u.nick = nick
-		u.say("<presence from='%s/%s' to='%s'><x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' role='participant'/><status code='110'/></x></presence>", room, nick, u.address)
+		u.say("<presence from='%s/%s' to='%s'><x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' "+
+			"role='participant'/><status code='110'/></x></presence>",
+			room, nick, u.address)
 		r.join(&u.member)
 	}
 }
@@ -196,7 +209,9 @@ func (u *xmppClient) presence(e *xmlElement) {
 func (u *xmppClient) message(e *xmlElement) {
 	r := u.port.relayed
 	refuse := func(kind, condition string) {
-		u.say("<message type='error' from='%s' to='%s' id='%s'><error type='%s'><%s xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>", RelayRoom, u.address, e.attr("id"), kind, condition)
+		u.say("<message type='error' from='%s' to='%s' id='%s'><error type='%s'><%s "+
+			"xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></error></message>",
+			RelayRoom, u.address, e.attr("id"), kind, condition)
 	}
 	switch {
 	case u.out.Load():

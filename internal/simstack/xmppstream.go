@@ -33,7 +33,8 @@ func (x *xmppStream) speak(ctx context.Context, conn net.Conn) {
 	d := xml.NewDecoder(in)
 	header, err := nextStart(d)
 	if _, broken := errors.AsType[*xml.SyntaxError](err); broken {
-		_, _ = io.WriteString(conn, "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='"+x.content+"' version='1.0'>"+
+		_, _ = io.WriteString(conn, "<?xml version='1.0'?><stream:stream xmlns:stream='http://etherx.jabber.org/streams' xmlns='"+
+			x.content+"' version='1.0'>"+
 			"<stream:error><not-well-formed xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>")
 		waitForClient(conn)
 		return
@@ -102,7 +103,8 @@ func (x *xmppStream) open(w io.Writer, host string) bool {
 	switch {
 	case host != XMPPDomain || s.on("unknown_host"):
 		say("<stream:error><host-unknown xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>" +
-			"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>This server does not serve " + escape(host) + "</text></stream:error></stream:stream>")
+			"<text xmlns='urn:ietf:params:xml:ns:xmpp-streams'>This server does not serve " + escape(host) +
+			"</text></stream:error></stream:stream>")
 	case s.on("stream_error"):
 		say("<stream:error><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error></stream:stream>")
 	case s.on("no_starttls"):

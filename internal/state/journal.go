@@ -79,7 +79,8 @@ func (j *Journal) open(read func(Record) error, notice *string) error {
 		}
 		var copied string
 		if copied, err = copyDamaged(j.path, raw); err == nil {
-			*notice = fmt.Sprintf("%d records of the history file %s were damaged and are left out; a copy of the file is %s", len(damaged), j.path, copied)
+			*notice = fmt.Sprintf("%d records of the history file %s were damaged and are left out; a copy of the file is %s",
+				len(damaged), j.path, copied)
 			good, err = rewriteWithout(file, raw, damaged)
 		}
 	case good == 0:

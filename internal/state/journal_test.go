@@ -147,8 +147,9 @@ func TestJournalThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		"":                                      "",
-		dir:                                     "history is lost at a restart: " + dir + " is a directory, must be a regular file or absent",
+		"": "",
+		dir: "history is lost at a restart: " + dir +
+			" is a directory, must be a regular file or absent",
 		filepath.Join(dir, "absent", "history"): "create its directory",
 		newer:                                   "newer version (2)",
 	} {
@@ -211,7 +212,8 @@ func TestDamagedHeaderLosesNoRecord(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, records, notice := openJournal(t, path); !slices.Equal(records, []string{"n1", "n2"}) || !strings.Contains(notice, "were damaged") {
+	if _, records, notice := openJournal(t, path); !slices.Equal(records, []string{"n1", "n2"}) ||
+		!strings.Contains(notice, "were damaged") {
 		t.Errorf("got %q, notice %q", records, notice)
 	}
 	if _, records, notice := openJournal(t, path); !slices.Equal(records, []string{"n1", "n2"}) || notice != "" {

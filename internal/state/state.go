@@ -81,7 +81,8 @@ func (f *File) problem(damaged bool, writeErr error) string {
 	var problems []string
 	switch {
 	case f.movedTo != "":
-		problems = append(problems, fmt.Sprintf("the state file %s was damaged and has been renamed to %s; its values are lost", f.path, f.movedTo))
+		problems = append(problems,
+			fmt.Sprintf("the state file %s was damaged and has been renamed to %s; its values are lost", f.path, f.movedTo))
 	case damaged:
 		problems = append(problems, fmt.Sprintf("the state file %s is damaged; its values are lost", f.path))
 	}
@@ -93,7 +94,9 @@ func (f *File) problem(damaged bool, writeErr error) string {
 
 // isDiskError reports whether an error is the disk's, which may pass while the exporter runs, rather than the configuration's.
 func isDiskError(err error) bool {
-	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE} {
+	for _, cause := range []error{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE,
+	} {
 		if errors.Is(err, cause) {
 			return true
 		}
@@ -109,7 +112,11 @@ func withAdvice(err error) error {
 	}{
 		{syscall.ENOSPC, "its file system is full: free space or inodes there"},
 		{syscall.EDQUOT, "the disk quota is used up: free space, or raise the quota of the exporter's user"},
-		{syscall.EROFS, "its file system is read-only: mount it for writing; in a container give the directory a volume, in a systemd unit StateDirectory="},
+		{
+			syscall.EROFS,
+			"its file system is read-only: mount it for writing; in a container give the directory a volume, " +
+				"in a systemd unit StateDirectory=",
+		},
 		{syscall.EIO, "the disk is failing: check the kernel's log"},
 		{syscall.EFBIG, "the file exceeds the size limit: raise it (ulimit -f, LimitFSIZE=)"},
 		{syscall.EMFILE, "raise the exporter's limit of open files (ulimit -n, LimitNOFILE=)"},
@@ -231,7 +238,8 @@ func requireRegular(path string) error {
 // typeOf names the type of a file that is not regular.
 func typeOf(mode fs.FileMode) string {
 	for bit, name := range map[fs.FileMode]string{
-		fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket", fs.ModeDevice: "a device",
+		fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket",
+		fs.ModeDevice: "a device",
 	} {
 		if mode&bit != 0 {
 			return name
@@ -291,7 +299,9 @@ func (f *File) decode(raw []byte) (c content, damaged bool, err error) {
 		return content{}, true, nil //nolint:nilerr // the kind of damage does not matter
 	}
 	if c.Version > version {
-		return content{}, false, fmt.Errorf("state file %s is of version %d, this program supports up to %d: run the newer program, or name another file with state_file", f.path, c.Version, version)
+		return content{}, false, fmt.Errorf("state file %s is of version %d, this program supports up to %d: run the newer program, "+
+			"or name another file with state_file",
+			f.path, c.Version, version)
 	}
 	return c, false, nil
 }

@@ -15,9 +15,12 @@ import (
 // byte for byte; what any other keeps comes out again, before and after it was written anew, beside what was added.
 func FuzzStateFile(f *testing.F) {
 	for _, seed := range []string{
-		`{"version":1,"values":{"plants":[1,2],"docker/docker":{"a":"\u2028<&>"},"":null}}`, `{"version":1}`, `{"version":1,"values":null}`, `{"version":2,"values":{}}`,
-		`{"version":0}`, `{"version":-1}`, `{"version":1e3}`, `{"version":"1"}`, ``, `null`, `[]`, `{`, "{\"version\":1}\n{}", "\xef\xbb\xbf{\"version\":1}",
-		`{"version":1,"values":{"a":1e999,"b":1.0,"c":"\ud800"}}`, `{"Version":1,"VALUES":{"a":1},"values":{"b":2}}`, `{"version":1,"values":{"a":1,"a":2}}`,
+		`{"version":1,"values":{"plants":[1,2],"docker/docker":{"a":"\u2028<&>"},"":null}}`, `{"version":1}`, `{"version":1,"values":null}`,
+		`{"version":2,"values":{}}`,
+		`{"version":0}`, `{"version":-1}`, `{"version":1e3}`, `{"version":"1"}`, ``, `null`, `[]`, `{`, "{\"version\":1}\n{}",
+		"\xef\xbb\xbf{\"version\":1}",
+		`{"version":1,"values":{"a":1e999,"b":1.0,"c":"\ud800"}}`, `{"Version":1,"VALUES":{"a":1},"values":{"b":2}}`,
+		`{"version":1,"values":{"a":1,"a":2}}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -13,8 +13,12 @@ import (
 // report makes the report from an input.
 func (m *memory) report(in Input, now time.Time) *Report {
 	r := &Report{
-		Edition: Edition{Made: now, Time: in.Snapshot.Time}, Maintenance: orEmpty(in.Maintenance), NotConfigured: orEmpty(in.Unconfigured), LeftToFirst: in.LeftToFirst, PageTitle: in.Title,
-		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
+		Edition:       Edition{Made: now, Time: in.Snapshot.Time},
+		Maintenance:   orEmpty(in.Maintenance),
+		NotConfigured: orEmpty(in.Unconfigured),
+		LeftToFirst:   in.LeftToFirst,
+		PageTitle:     in.Title,
+		Services:      make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	if in.ReloadError != nil {
 		r.ConfigError = in.ReloadError.Error()

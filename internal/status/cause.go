@@ -13,7 +13,8 @@ import (
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
 type Cause struct {
-	// Title is its human name; State says what it is: "is down", "is partly down", "refuses the exporter", "is not running", "has a problem".
+	// Title is its human name; State says what it is: "is down", "is partly down", "refuses the exporter", "is not running",
+	// "has a problem".
 	Title string `json:"title"`
 	State string `json:"state"`
 	// Level is the worst of its members; Since is when the first problem of that level began. SinceAtLeast says that it existed at the
@@ -106,7 +107,8 @@ func compareBool(a, b bool) int {
 
 // isOutage reports whether the alert is on something that does not work at all.
 func isOutage(alert string) bool {
-	return slices.Contains([]string{health.AlertTargetDown, health.AlertContainerDown, health.AlertContainerMissing, health.AlertMostTargetsDown}, alert)
+	return slices.Contains(
+		[]string{health.AlertTargetDown, health.AlertContainerDown, health.AlertContainerMissing, health.AlertMostTargetsDown}, alert)
 }
 
 // newCause describes a cause by its members.
@@ -128,7 +130,8 @@ func newCause(r *Report, members []member) Cause {
 		c.Alert = main.problem.Alert
 	}
 	switch {
-	case main.service != nil && role != "" && slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role() == role }):
+	case main.service != nil && role != "" &&
+		slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role() == role }):
 		c.Title, c.State = roleNames[role], serverState(r, role, members)
 		c.Affected = affected(members, role)
 	case main.service != nil && main.service.Kind == "relay":
@@ -182,7 +185,8 @@ func (m *member) began() (Level, beginning) {
 
 // refuses reports whether it is a target that answers, but not to the exporter. Users may not notice.
 func (m *member) refuses() bool {
-	return m.service != nil && m.service.State == down && slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, failure.Reason(m.service.Reason))
+	return m.service != nil && m.service.State == down &&
+		slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, failure.Reason(m.service.Reason))
 }
 
 // isDown reports whether it does not work at all.

@@ -35,9 +35,12 @@ func (w *world) fail(names ...string) {
 }
 
 func TestServerThatIsDownIsOneCause(t *testing.T) {
-	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"}, poll.Status{Target: "xmpp_metrics", Kind: "xmpp_metrics"}, poll.Status{Target: "xmpp_rest", Kind: "xmpp_rest"},
-		poll.Status{Target: "phones", Kind: "xmpp_c2s"}, poll.Status{Target: "web", Kind: "xmpp_c2s"}, poll.Status{Target: "guests", Kind: "xmpp_c2s"}, poll.Status{Target: "docs_search", Kind: "docs_search"},
-		poll.Status{Target: "a", Kind: "tcp"}, poll.Status{Target: "b", Kind: "tcp"}, poll.Status{Target: "c", Kind: "tcp"}, poll.Status{Target: "d", Kind: "tcp"}, poll.Status{Target: "e", Kind: "tcp"})
+	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"}, poll.Status{Target: "xmpp_metrics", Kind: "xmpp_metrics"},
+		poll.Status{Target: "xmpp_rest", Kind: "xmpp_rest"},
+		poll.Status{Target: "phones", Kind: "xmpp_c2s"}, poll.Status{Target: "web", Kind: "xmpp_c2s"},
+		poll.Status{Target: "guests", Kind: "xmpp_c2s"}, poll.Status{Target: "docs_search", Kind: "docs_search"},
+		poll.Status{Target: "a", Kind: "tcp"}, poll.Status{Target: "b", Kind: "tcp"}, poll.Status{Target: "c", Kind: "tcp"},
+		poll.Status{Target: "d", Kind: "tcp"}, poll.Status{Target: "e", Kind: "tcp"})
 	w.poll(0)
 	w.fail("xmpp_rest", "xmpp_metrics")
 	w.poll(0)
@@ -53,7 +56,8 @@ func TestServerThatIsDownIsOneCause(t *testing.T) {
 }
 
 func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}}, poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: health.Server{Container: "irc"}},
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}},
+		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "docs_search", Kind: "docs_search"})
 	irc := containerText{role: "irc"}
 	w.contain(named{"irc", irc}, named{"services", containerText{dependsOn: "irc"}})
@@ -65,7 +69,8 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	r := w.poll(10 * time.Minute)
 	wantCauses(t, r, "IRC server is not running critical: TLS port, RPC, container services")
 	c := &r.Causes[0]
-	if c.Loss != "IRC clients cannot connect over TLS." || c.Alert != health.AlertContainerDown || c.Members[0] != health.ContainerSubject("local", "irc") || len(c.Members) != 4 {
+	if c.Loss != "IRC clients cannot connect over TLS." || c.Alert != health.AlertContainerDown ||
+		c.Members[0] != health.ContainerSubject("local", "irc") || len(c.Members) != 4 {
 		t.Errorf("got %+v", c)
 	}
 	if r.Headline != "IRC server is not running" || r.Summary != r.Headline+": 2 of 4 targets and 2 of 2 containers." {
@@ -78,7 +83,8 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 
 // TestServerThatRefusesTheExporterIsNotCalledDown gives the exporter a wrong password: users may well be online.
 func TestServerThatRefusesTheExporterIsNotCalledDown(t *testing.T) {
-	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "irc_services", Kind: "irc_services"}, poll.Status{Target: "docs_search", Kind: "docs_search"})
+	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "irc_services", Kind: "irc_services"},
+		poll.Status{Target: "docs_search", Kind: "docs_search"})
 	w.poll(0)
 	w.fail("irc_services")
 	w.status("irc_services").Reason = failure.Unauthorized
@@ -96,7 +102,8 @@ func TestServerThatRefusesTheExporterIsNotCalledDown(t *testing.T) {
 }
 
 func TestWorstCauseIsFirst(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"}, poll.Status{Target: "old", Kind: "tls"}, poll.Status{Target: "plant_store", Kind: "plant_store"}, poll.Status{Target: "identity", Kind: "identity"})
+	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"}, poll.Status{Target: "old", Kind: "tls"},
+		poll.Status{Target: "plant_store", Kind: "plant_store"}, poll.Status{Target: "identity", Kind: "identity"})
 	w.contain(named{"irc", containerText{memory: 6e8}})
 	w.text["old"] = endedAt("old", w.now.Add(10*24*time.Hour))
 	w.poll(0)
@@ -106,7 +113,8 @@ func TestWorstCauseIsFirst(t *testing.T) {
 	w.fail("identity")
 	w.poll(0)
 	r := w.poll(time.Second)
-	wantCauses(t, r, "plant store is down critical: ", "documentation search is down critical: ", "old has a problem warning: ", "identity API is down pending: ")
+	wantCauses(t, r, "plant store is down critical: ", "documentation search is down critical: ",
+		"old has a problem warning: ", "identity API is down pending: ")
 	if r.Headline != "Plant store and documentation search are down" {
 		t.Errorf("got %q", r.Headline)
 	}
@@ -127,21 +135,30 @@ func TestManyCausesAreCounted(t *testing.T) {
 	w.fail("e", "f", "g", "h", "i", "j", "k")
 	w.poll(0)
 	r := w.poll(10 * time.Minute)
-	if len(r.Causes) != 1 || r.Headline != "Most targets are down" || len(r.Causes[0].Affected) != maxAffected+1 || r.Causes[0].Affected[maxAffected] != "3 more" {
+	if len(r.Causes) != 1 || r.Headline != "Most targets are down" || len(r.Causes[0].Affected) != maxAffected+1 ||
+		r.Causes[0].Affected[maxAffected] != "3 more" {
 		t.Errorf("got %q, %q", r.Headline, causeLines(r))
 	}
 }
 
 func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 	for alert, want := range map[string]string{
-		health.AlertRelaySessionDown:  "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
-		health.AlertRelayUnwatched:    "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
-		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss does not relay: 1 of 1 target.|Messages do not cross between IRC and XMPP.",
-		"":                            "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
+		health.AlertRelaySessionDown: "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
+		health.AlertRelayUnwatched:   "boss is not checked critical: |Boss is not checked: 1 of 1 target.|",
+		health.AlertBridgeNotRelaying: "boss does not relay critical: |Boss does not relay: " +
+			"1 of 1 target.|Messages do not cross between IRC and XMPP.",
+		"": "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
-		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{Name: "boss", Kind: "relay", State: down, Level: Critical}}}
+		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{
+			Name:  "boss",
+			Kind:  "relay",
+			State: down,
+			Level: Critical,
+		}}}
 		if alert != "" {
-			r.Problems = []Problem{{Problem: health.Problem{Subject: health.TargetSubject("boss"), Cause: health.TargetSubject("boss"), Alert: alert}}}
+			r.Problems = []Problem{
+				{Problem: health.Problem{Subject: health.TargetSubject("boss"), Cause: health.TargetSubject("boss"), Alert: alert}},
+			}
 		}
 		r.Summarize()
 		if len(r.Causes) != 1 || causeLines(r)[0]+"|"+r.Summary+"|"+r.Causes[0].Loss != want {

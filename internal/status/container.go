@@ -66,12 +66,21 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 	for s, v := range j.Verdicts {
 		p := place{s.Host, s.Name}
 		if s.Kind == config.MaintenanceContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
-			c := Container{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none", Text: "the engine has not answered yet", Values: []Value{}, Charts: []string{}}
+			c := Container{
+				Name:       p.name,
+				DockerHost: p.host,
+				State:      "unknown",
+				Health:     "none",
+				Text:       "the engine has not answered yet",
+				Values:     []Value{},
+				Charts:     []string{},
+			}
 			list = append(list, c.judge(j, Unknown))
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), strings.Compare(a.DockerHost, b.DockerHost),
+			strings.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left
@@ -110,7 +119,13 @@ func (c Container) judge(j *judged, least Level) Container {
 // reportContainer reports one container.
 func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContainer, j *judged, now time.Time) Container {
 	c := Container{
-		Name: p.name, DockerHost: p.host, Role: f.role, State: cmp.Or(f.state, "unknown"), Health: f.health, Values: []Value{}, Charts: []string{},
+		Name:       p.name,
+		DockerHost: p.host,
+		Role:       f.role,
+		State:      cmp.Or(f.state, "unknown"),
+		Health:     f.health,
+		Values:     []Value{},
+		Charts:     []string{},
 	}
 	restarted := past.restarts.observe(f.restarts)
 	if past.kills.observe(f.oom) > 0 {
@@ -189,7 +204,12 @@ func (m *memory) addContainerValues(c *Container, in *Input, f *facts, past *pas
 		if c.Role != "xmpp" {
 			l.warning = nil
 		}
-		c.Charts = m.chart(c.Charts, charted{name: prefix + "memory", title: c.Name + ": memory", unit: "bytes", limits: l}, now, f.memory)
+		c.Charts = m.chart(c.Charts, charted{
+			name:   prefix + "memory",
+			title:  c.Name + ": memory",
+			unit:   "bytes",
+			limits: l,
+		}, now, f.memory)
 	}
 	if rate, ok := past.cpu.observe(f.usage, now); ok {
 		c.Values = append(c.Values, newValue("CPU", rate, "ratio"))
@@ -203,7 +223,16 @@ func (m *memory) addContainerValues(c *Container, in *Input, f *facts, past *pas
 // recordContainerState records a transition if the container's state has changed.
 func (m *memory) recordContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
 	state := c.stateText()
-	t := Transition{Time: now, Kind: "container", Name: c.Name, DockerHost: c.DockerHost, From: past.state, To: state, Level: c.Level, Text: c.Text}
+	t := Transition{
+		Time:       now,
+		Kind:       "container",
+		Name:       c.Name,
+		DockerHost: c.DockerHost,
+		From:       past.state,
+		To:         state,
+		Level:      c.Level,
+		Text:       c.Text,
+	}
 	switch {
 	case past.state == "": // seen for the first time
 	case restarted > 0:

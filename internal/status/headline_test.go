@@ -17,7 +17,8 @@ func endedAt(target string, end time.Time) string {
 
 // Outages begin while a certificate has been expired for days.
 func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
-	w := begin(poll.Status{Target: "pinned", Kind: "tls"}, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "xmpp_proxy", Kind: "xmpp_proxy"})
+	w := begin(poll.Status{Target: "pinned", Kind: "tls"}, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"},
+		poll.Status{Target: "xmpp_proxy", Kind: "xmpp_proxy"})
 	w.text["pinned"] = endedAt("pinned", w.now.Add(-24*time.Hour))
 	critical := w.now.Add(-4 * 24 * time.Hour)
 	w.poll(0)
@@ -26,7 +27,8 @@ func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 		t.Errorf("the figure says %+v", got)
 	}
 	if r.Level != Critical || !r.Since.Equal(critical) || r.service("pinned").Text != "a certificate expired 1 d ago" {
-		t.Errorf("a certificate alone: got %s %q since %s, want critical since %s: %s", r.Level, r.Summary, r.Since, critical, r.service("pinned").Text)
+		t.Errorf("a certificate alone: got %s %q since %s, want critical since %s: %s",
+			r.Level, r.Summary, r.Since, critical, r.service("pinned").Text)
 	}
 	outage := w.now
 	for _, name := range []string{"irc_rpc", "xmpp_proxy"} {
@@ -62,17 +64,41 @@ func headlineOf(now time.Time, causes ...Cause) (text string, age time.Duration)
 func TestHeadlineSaysDownOnlyOfWhatIsDown(t *testing.T) {
 	now := time.Now()
 	cause := func(title, state string, level Level) Cause {
-		return Cause{Title: title, State: state, Level: level, Since: now, down: strings.Contains(state, "down") || strings.Contains(state, "not")}
+		return Cause{
+			Title: title,
+			State: state,
+			Level: level,
+			Since: now,
+			down:  strings.Contains(state, "down") || strings.Contains(state, "not"),
+		}
 	}
 	for want, causes := range map[string][]Cause{
-		"XMPP server and bridge have problems":                          {cause("XMPP server", "is partly down", Critical), cause("bridge", "does not relay", Critical)},
-		"XMPP server and backup have problems":                          {cause("XMPP server", "is partly down", Critical), cause("backup", "is down", Critical)},
-		"Web IRC client and backup have problems, no alert yet":         {cause("web IRC client", "is down", Pending), cause("backup", "has a problem", Pending)},
-		"Web IRC client, container x and IRC services are down":         {cause("web IRC client", "is down", Critical), cause("container x", "is not running", Critical), cause("IRC services", "are down", Warning)},
-		"Web IRC client and 3 more are down":                            {cause("web IRC client", "is down", Critical), cause("b", "is down", Critical), cause("c", "is down", Critical), cause("d", "is down", Critical)},
-		"Web IRC client and 3 more have problems":                       {cause("web IRC client", "is down", Critical), cause("b", "is down", Critical), cause("c", "is down", Critical), cause("bridge", "does not relay", Critical)},
-		"Backup has a problem, web IRC client and bridge have problems": {cause("backup", "has a problem", Critical), cause("web IRC client", "is down", Warning), cause("bridge", "does not relay", Warning)},
-		"xmpp_s2s and irc-2 are down":                                   {cause("xmpp_s2s", "is down", Critical), cause("irc-2", "is down", Critical)},
+		"XMPP server and bridge have problems": {
+			cause("XMPP server", "is partly down", Critical), cause("bridge", "does not relay", Critical),
+		},
+		"XMPP server and backup have problems": {
+			cause("XMPP server", "is partly down", Critical), cause("backup", "is down", Critical),
+		},
+		"Web IRC client and backup have problems, no alert yet": {
+			cause("web IRC client", "is down", Pending), cause("backup", "has a problem", Pending),
+		},
+		"Web IRC client, container x and IRC services are down": {
+			cause("web IRC client", "is down", Critical), cause("container x", "is not running", Critical),
+			cause("IRC services", "are down", Warning),
+		},
+		"Web IRC client and 3 more are down": {
+			cause("web IRC client", "is down", Critical), cause("b", "is down", Critical), cause("c", "is down", Critical),
+			cause("d", "is down", Critical),
+		},
+		"Web IRC client and 3 more have problems": {
+			cause("web IRC client", "is down", Critical), cause("b", "is down", Critical), cause("c", "is down", Critical),
+			cause("bridge", "does not relay", Critical),
+		},
+		"Backup has a problem, web IRC client and bridge have problems": {
+			cause("backup", "has a problem", Critical), cause("web IRC client", "is down", Warning),
+			cause("bridge", "does not relay", Warning),
+		},
+		"xmpp_s2s and irc-2 are down": {cause("xmpp_s2s", "is down", Critical), cause("irc-2", "is down", Critical)},
 	} {
 		if got, _ := headlineOf(now, causes...); got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -84,12 +110,23 @@ func TestHeadlineSaysDownOnlyOfWhatIsDown(t *testing.T) {
 func TestHeadlineTimeIsOfTheOldestCriticalProblemItNames(t *testing.T) {
 	now := time.Now()
 	cause := func(title, state string, level Level, age time.Duration) Cause {
-		return Cause{Title: title, State: state, Level: level, Since: now.Add(-age), down: state == "is down"}
+		return Cause{
+			Title: title,
+			State: state,
+			Level: level,
+			Since: now.Add(-age),
+			down:  state == "is down",
+		}
 	}
 	irc, xmpp := cause("IRC server", "is down", Critical, 5*time.Minute), cause("XMPP server", "is down", Critical, 9*time.Minute)
 	early := cause("backup", "is down", Warning, time.Hour)
 	certificate, older := cause("website", "has a problem", Critical, 72*time.Hour), cause("mail", "has a problem", Critical, 96*time.Hour)
-	unknown := Cause{Title: "plant store", State: "is down", Level: Critical, down: true}
+	unknown := Cause{
+		Title: "plant store",
+		State: "is down",
+		Level: Critical,
+		down:  true,
+	}
 	for name, c := range map[string]struct {
 		causes []Cause
 		text   string

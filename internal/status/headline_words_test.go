@@ -12,15 +12,36 @@ func TestHeadlineNamesItsSubject(t *testing.T) {
 		health.Problem
 		kind string
 	}{
-		"IRC server is down":                            {health.Problem{Subject: target("irc_rpc"), Alert: health.AlertTargetDown}, "irc_rpc"},
-		"IRC services are down":                         {health.Problem{Subject: target("irc_services"), Alert: health.AlertTargetDown}, "irc_services"},
-		"Backup is down":                                {health.Problem{Subject: target("backup"), Alert: health.AlertTargetDown}, "irc_rpc"},
-		"Container a b is not running":                  {health.Problem{Subject: container("local", "a\nb"), Alert: health.AlertContainerDown}, ""},
-		"Most targets are down, without a common cause": {health.Problem{Subject: health.ExporterSubject, Alert: health.AlertMostTargetsDown}, ""},
-		"xmpp_s2s is down":                              {health.Problem{Subject: target("xmpp_s2s"), Alert: health.AlertTargetDown}, "tls"},
-		"IRC server TLS port: a certificate expires soon or has expired": {health.Problem{Subject: target("irc_tls"), Alert: health.AlertCertificateExpiry}, "irc_tls"},
-		"XMPP server: the component x is not connected":                  {health.Problem{Subject: target("xmpp_status"), Alert: health.AlertComponentDisconnected, Of: "x"}, "xmpp_status"},
-		"XMPP server: SomethingNew":                                      {health.Problem{Subject: target("xmpp_status"), Alert: "SomethingNew"}, "xmpp_status"},
+		"IRC server is down": {
+			health.Problem{Subject: target("irc_rpc"), Alert: health.AlertTargetDown},
+			"irc_rpc",
+		},
+		"IRC services are down": {
+			health.Problem{Subject: target("irc_services"), Alert: health.AlertTargetDown},
+			"irc_services",
+		},
+		"Backup is down": {
+			health.Problem{Subject: target("backup"), Alert: health.AlertTargetDown},
+			"irc_rpc",
+		},
+		"Container a b is not running": {
+			health.Problem{Subject: container("local", "a\nb"), Alert: health.AlertContainerDown},
+			"",
+		},
+		"Most targets are down, without a common cause": {
+			health.Problem{Subject: health.ExporterSubject, Alert: health.AlertMostTargetsDown},
+			"",
+		},
+		"xmpp_s2s is down": {health.Problem{Subject: target("xmpp_s2s"), Alert: health.AlertTargetDown}, "tls"},
+		"IRC server TLS port: a certificate expires soon or has expired": {
+			health.Problem{Subject: target("irc_tls"), Alert: health.AlertCertificateExpiry},
+			"irc_tls",
+		},
+		"XMPP server: the component x is not connected": {
+			health.Problem{Subject: target("xmpp_status"), Alert: health.AlertComponentDisconnected, Of: "x"},
+			"xmpp_status",
+		},
+		"XMPP server: SomethingNew": {health.Problem{Subject: target("xmpp_status"), Alert: "SomethingNew"}, "xmpp_status"},
 	} {
 		if got := Headline(&p.Problem, p.kind); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -51,7 +51,12 @@ func (n *numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
 func newSeries(title, unit string, a aggregation, now time.Time) *series {
-	s := &series{title: title, unit: unit, aggregation: a, at: stepOf(now)}
+	s := &series{
+		title:       title,
+		unit:        unit,
+		aggregation: a,
+		at:          stepOf(now),
+	}
 	for i := range s.values {
 		s.values[i] = unknownValue
 	}
@@ -131,8 +136,13 @@ func (s *series) empty(now time.Time) bool {
 func (s *series) history(name string, now time.Time) History {
 	s.advance(now)
 	h := History{
-		Name: name, Title: s.title, Unit: s.unit, Step: step.Seconds(), Values: s.copyOf(&s.values),
-		Start: time.UnixMilli(s.first() * step.Milliseconds()).UTC(), Keeps: [...]string{mean: "mean", least: "least"}[s.aggregation],
+		Name:   name,
+		Title:  s.title,
+		Unit:   s.unit,
+		Step:   step.Seconds(),
+		Values: s.copyOf(&s.values),
+		Start:  time.UnixMilli(s.first() * step.Milliseconds()).UTC(),
+		Keeps:  [...]string{mean: "mean", least: "least"}[s.aggregation],
 	}
 	switch {
 	case s.extremes != nil:

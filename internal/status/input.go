@@ -38,7 +38,8 @@ func (in *Input) hasNews(before *Input) bool {
 
 // sameProbe reports whether two statuses come from the same probe.
 func sameProbe(a, b poll.Status) bool {
-	return a.Target == b.Target && a.Kind == b.Kind && a.Known == b.Known && a.Attempts == b.Attempts && a.LastAttempt.Equal(b.LastAttempt) && a.RetryAt.Equal(b.RetryAt)
+	return a.Target == b.Target && a.Kind == b.Kind && a.Known == b.Known && a.Attempts == b.Attempts &&
+		a.LastAttempt.Equal(b.LastAttempt) && a.RetryAt.Equal(b.RetryAt)
 }
 
 // sameLines reports whether a target's families are unchanged; unchanged ones share memory.

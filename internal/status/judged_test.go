@@ -31,8 +31,14 @@ func (w *world) contain(list ...named) {
 }
 
 func TestReportLevelFollowsJudgement(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}, Reason: failure.DNS}, poll.Status{Target: "web", Kind: "http"})
-	w.contain(named{"irc", containerText{state: "exited"}}, named{"services", containerText{health: "unhealthy", dependsOn: "irc"}}, named{"db", containerText{memory: 2e9}})
+	w := begin(engine, poll.Status{
+		Target: "irc_rpc",
+		Kind:   "irc_rpc",
+		Server: health.Server{Container: "irc"},
+		Reason: failure.DNS,
+	}, poll.Status{Target: "web", Kind: "http"})
+	w.contain(named{"irc", containerText{state: "exited"}}, named{"services", containerText{health: "unhealthy", dependsOn: "irc"}},
+		named{"db", containerText{memory: 2e9}})
 	seen := map[Level]bool{}
 	w.poll(0)
 	for range 40 {
@@ -40,7 +46,8 @@ func TestReportLevelFollowsJudgement(t *testing.T) {
 		worst := map[string]Level{}
 		for i, p := range w.in.Snapshot.Judgement.Problems {
 			got := r.Problems[i]
-			if got.Subject != p.Subject || got.Alert != p.Alert || got.Severity != p.Severity || got.Excuse != p.Excuse || got.Lasted != p.Lasted.Seconds() || got.Text == "" {
+			if got.Subject != p.Subject || got.Alert != p.Alert || got.Severity != p.Severity || got.Excuse != p.Excuse ||
+				got.Lasted != p.Lasted.Seconds() || got.Text == "" {
 				t.Errorf("got %+v, want %+v", got, p)
 			}
 			worst[p.Name] = max(worst[p.Name], levelOf(&p))
@@ -79,14 +86,56 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 		text, json  string
 		level       Level
 	}{
-		"its container":                {irc: containerText{state: "exited"}, text: "; no alert: its container irc is not running", json: `"excuse":{"reason":"container","cause":"irc"`, level: Pending},
-		"its container needs":          {irc: containerText{state: "exited", dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs irc, which is not available because of db", json: `"excuse":{"reason":"dependency","cause":"irc"`, level: Pending},
-		"a dependency":                 {irc: containerText{dependsOn: "db"}, db: containerText{state: "exited"}, text: "; no alert: it needs db, which is not available", json: `"excuse":{"reason":"dependency","cause":"db"`, level: Pending},
-		"starting":                     {irc: containerText{health: "starting"}, text: "; no alert: its container irc is starting", json: `"excuse":{"reason":"starting","cause":"irc"`, level: Pending},
-		"maintenance":                  {maintenance: "target", text: "; no alert: it is under maintenance", json: `"excuse":{"reason":"maintenance"}`, level: Maintenance},
-		"maintenance of its container": {maintenance: "container", text: "; no alert: irc is under maintenance", json: `"excuse":{"reason":"maintenance","cause":"irc"}`, level: Maintenance},
-		"also":                         {irc: containerText{state: "exited"}, later: true, text: "; also: irc is down", level: Warning},
-		"also starting":                {irc: containerText{health: "starting"}, later: true, text: "; also: irc is not available", level: Warning},
+		"its container": {
+			irc:   containerText{state: "exited"},
+			text:  "; no alert: its container irc is not running",
+			json:  `"excuse":{"reason":"container","cause":"irc"`,
+			level: Pending,
+		},
+		"its container needs": {
+			irc:   containerText{state: "exited", dependsOn: "db"},
+			db:    containerText{state: "exited"},
+			text:  "; no alert: it needs irc, which is not available because of db",
+			json:  `"excuse":{"reason":"dependency","cause":"irc"`,
+			level: Pending,
+		},
+		"a dependency": {
+			irc:   containerText{dependsOn: "db"},
+			db:    containerText{state: "exited"},
+			text:  "; no alert: it needs db, which is not available",
+			json:  `"excuse":{"reason":"dependency","cause":"db"`,
+			level: Pending,
+		},
+		"starting": {
+			irc:   containerText{health: "starting"},
+			text:  "; no alert: its container irc is starting",
+			json:  `"excuse":{"reason":"starting","cause":"irc"`,
+			level: Pending,
+		},
+		"maintenance": {
+			maintenance: "target",
+			text:        "; no alert: it is under maintenance",
+			json:        `"excuse":{"reason":"maintenance"}`,
+			level:       Maintenance,
+		},
+		"maintenance of its container": {
+			maintenance: "container",
+			text:        "; no alert: irc is under maintenance",
+			json:        `"excuse":{"reason":"maintenance","cause":"irc"}`,
+			level:       Maintenance,
+		},
+		"also": {
+			irc:   containerText{state: "exited"},
+			later: true,
+			text:  "; also: irc is down",
+			level: Warning,
+		},
+		"also starting": {
+			irc:   containerText{health: "starting"},
+			later: true,
+			text:  "; also: irc is not available",
+			level: Warning,
+		},
 	} {
 		w := begin(engine, poll.Status{Target: "target", Kind: "irc_rpc", Server: health.Server{Container: "irc"}})
 		w.contain(named{"irc", containerText{dependsOn: c.irc.dependsOn}}, named{"db", containerText{}})
@@ -101,7 +150,9 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 			w.poll(2*time.Minute + time.Second)
 		}
 		if c.maintenance != "" {
-			w.in.Maintenance = []maintenance.Entry{{Kind: c.maintenance, Name: map[string]string{"target": "target", "container": "irc"}[c.maintenance], Active: true}}
+			w.in.Maintenance = []maintenance.Entry{
+				{Kind: c.maintenance, Name: map[string]string{"target": "target", "container": "irc"}[c.maintenance], Active: true},
+			}
 		}
 		w.contain(named{"irc", c.irc}, named{"db", c.db})
 		w.poll(0)
@@ -121,7 +172,8 @@ func TestRestartingContainerIsPending(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", containerText{state: "exited"}}, named{"irc", containerText{state: "restarting", dependsOn: "db"}})
 	w.poll(0)
-	if got := w.poll(time.Minute).container("irc"); got.Level != Pending || got.Text != "keeps exiting and restarting; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
+	if got := w.poll(time.Minute).container("irc"); got.Level != Pending ||
+		got.Text != "keeps exiting and restarting; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -144,7 +196,8 @@ func TestRestartsSayHowLongTheyCount(t *testing.T) {
 		if got := r.container("irc"); got.Level != c.want || got.Text != c.text {
 			t.Errorf("%g restarts: got %s, %q; want %s, %q", c.n, got.Level, got.Text, c.want, c.text)
 		}
-		if got := r.threshold("ContainerRestarts"); got.Level != c.want || got.Present == nil || *got.Present != c.n-7 || got.Subject != "irc" {
+		if got := r.threshold("ContainerRestarts"); got.Level != c.want || got.Present == nil || *got.Present != c.n-7 ||
+			got.Subject != "irc" {
 			t.Errorf("%g restarts: row is %+v", c.n, got)
 		}
 	}
@@ -172,13 +225,15 @@ func TestSilentEngineKeepsContainerStates(t *testing.T) {
 	w.text["docker"] = ""
 	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
 	r := w.poll(5 * time.Minute)
-	if got := r.container("irc"); got.Level != Unknown || got.State != "running" || got.Text != "the engine has not answered for 5 min; last known state: running" || len(got.Values) > 0 {
+	if got := r.container("irc"); got.Level != Unknown || got.State != "running" ||
+		got.Text != "the engine has not answered for 5 min; last known state: running" || len(got.Values) > 0 {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; is not running (last known state)") || !r.Problems[0].Unknown {
+	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; is not running (last known state)") ||
+		!r.Problems[0].Unknown {
 		t.Errorf("got %+v", got)
 	}
 	r = w.poll(15 * time.Minute)
@@ -209,13 +264,19 @@ func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	again.judge.Resume(&saved, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
 	got := again.poll(time.Minute).container("db")
-	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" || !got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
+	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" ||
+		!got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestTextListsAllProblemsOnce(t *testing.T) {
-	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Notes: []string{"stats.get is not allowed"}, Impairments: []string{"server.list is refused"}})
+	w := begin(poll.Status{
+		Target:      "irc_rpc",
+		Kind:        "irc_rpc",
+		Notes:       []string{"stats.get is not allowed"},
+		Impairments: []string{"server.list is refused"},
+	})
 	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\nchatstack_placeholder_credential 1\n"
 	w.poll(0)
 	s := w.poll(time.Hour).service("irc_rpc")
@@ -252,7 +313,8 @@ func TestEveryAlertHasWords(t *testing.T) {
 }
 
 func TestThresholdLevelsFollowAlerts(t *testing.T) {
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"}, poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"},
+		poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
 		health, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
@@ -260,7 +322,8 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			health, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
 			total += 45
 		}
-		w.contain(named{"a", containerText{health: health, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}}, named{"b", containerText{role: "xmpp", memory: 6e8}})
+		w.contain(named{"a", containerText{health: health, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
+			named{"b", containerText{role: "xmpp", memory: 6e8}})
 		w.text["data"] = fmt.Sprintf("chatstack_volume_used_ratio %g\n", used)
 		w.text["cert"] = endedAt("cert", end)
 		w.text["xmpp"] = fmt.Sprintf("xmpp_c2s_auth_failure_total %g\n", total)
@@ -306,7 +369,8 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	if len(seen[OK]) < 4 || len(seen[Critical]) != 6 {
 		t.Errorf("seen %v", seen)
 	}
-	if got := r.threshold("ContainerUnhealthy"); !got.Since.Equal(began) || got.Text != "14 min 30 s, over the critical 5 min" || *got.Present != 870 || *got.Distance != -570 {
+	if got := r.threshold("ContainerUnhealthy"); !got.Since.Equal(began) || got.Text != "14 min 30 s, over the critical 5 min" ||
+		*got.Present != 870 || *got.Distance != -570 {
 		t.Errorf("got %+v", got)
 	}
 	if got := r.threshold("TLSCertificateExpiry"); got.Text != "23 h 59 min left, under the critical 3 d" {
@@ -323,17 +387,46 @@ func TestThresholdOfACertificateIsItsOwn(t *testing.T) {
 		subject, text     string
 		warning, critical time.Duration
 	}{
-		{5 * day, 15 * day, "long", "15 d left, 1 d from warning", 14 * day, 3 * day},
-		{5 * day, 60 * day, "brief", "5 d left, 3 d from warning", 2 * day, day},
-		{36 * time.Hour, 15 * day, "brief", "1 d 12 h left, 12 h from critical", 2 * day, day},
-		{12 * time.Hour, 10 * day, "brief", "12 h left, under the critical 1 d", 2 * day, day},
+		{
+			5 * day,
+			15 * day,
+			"long",
+			"15 d left, 1 d from warning",
+			14 * day,
+			3 * day,
+		},
+		{
+			5 * day,
+			60 * day,
+			"brief",
+			"5 d left, 3 d from warning",
+			2 * day,
+			day,
+		},
+		{
+			36 * time.Hour,
+			15 * day,
+			"brief",
+			"1 d 12 h left, 12 h from critical",
+			2 * day,
+			day,
+		},
+		{
+			12 * time.Hour,
+			10 * day,
+			"brief",
+			"12 h left, under the critical 1 d",
+			2 * day,
+			day,
+		},
 	} {
 		w.text["brief"] = strings.Replace(endedAt("brief", w.now.Add(c.brief)), "{", `{life="144h",`, 1)
 		w.text["long"] = endedAt("long", w.now.Add(c.long))
 		r := w.poll(0)
 		got := r.threshold("TLSCertificateExpiry")
 		if got.Subject != c.subject || got.Text != c.text || *got.Warning != c.warning.Seconds() || *got.Critical != c.critical.Seconds() {
-			t.Errorf("%s and %s left: %s %q, limits %g and %g; want %s %q", c.brief, c.long, got.Subject, got.Text, *got.Warning, *got.Critical, c.subject, c.text)
+			t.Errorf("%s and %s left: %s %q, limits %g and %g; want %s %q",
+				c.brief, c.long, got.Subject, got.Text, *got.Warning, *got.Critical, c.subject, c.text)
 		}
 	}
 }
@@ -343,7 +436,8 @@ func TestTargetNeverUpAlertsLater(t *testing.T) {
 	w.poll(0)
 	const why = "since it was never seen up"
 	r := w.poll(3 * time.Minute)
-	if got, want := r.threshold("TargetDown"), "3 min, no alert yet; it alerts after 5 min, "+why; got.Text != want || *got.Distance != 120 || !got.Pending {
+	if got, want := r.threshold("TargetDown"), "3 min, no alert yet; it alerts after 5 min, "+why; got.Text != want ||
+		*got.Distance != 120 || !got.Pending {
 		t.Errorf("got %+v, want %s", got, want)
 	}
 	for _, text := range []string{r.Services[0].Text, r.Problems[0].Text} {
@@ -371,14 +465,24 @@ func TestMaintenanceMentionsFiredAlert(t *testing.T) {
 	}{{0, false}, {10 * time.Minute, true}} {
 		w.in.Maintenance = nil
 		w.poll(c.after)
-		w.in.Maintenance = []maintenance.Entry{{Kind: "target", Name: "web", Active: true, Reason: "upgrade"}, {Kind: "container", Name: "irc", Active: true}}
+		w.in.Maintenance = []maintenance.Entry{
+			{
+				Kind:   "target",
+				Name:   "web",
+				Active: true,
+				Reason: "upgrade",
+			},
+			{Kind: "container", Name: "irc", Active: true},
+		}
 		r := w.poll(time.Second)
 		for _, s := range r.Services {
-			if is := s.Name == "web" && c.want; strings.HasSuffix(s.Maintenance, ": upgrade; its alert fired before: silence it in Alertmanager") != is {
+			if is := s.Name == "web" &&
+				c.want; strings.HasSuffix(s.Maintenance, ": upgrade; its alert fired before: silence it in Alertmanager") != is {
 				t.Errorf("after %s: %s: %q, want it: %t", c.after, s.Name, s.Maintenance, is)
 			}
 		}
-		if got := r.Containers[0].Maintenance; strings.HasSuffix(got, "; its alert fired before: silence it in Alertmanager") != c.want || got == "" {
+		if got := r.Containers[0].Maintenance; strings.HasSuffix(got, "; its alert fired before: silence it in Alertmanager") != c.want ||
+			got == "" {
 			t.Errorf("after %s: %q, want it: %t", c.after, got, c.want)
 		}
 	}

@@ -13,7 +13,8 @@ var kindNames = map[string]string{
 // roleNames are the human names of the roles of containers.
 var roleNames = map[string]string{
 	"xmpp": "XMPP server", "xmpp_proxy": "XMPP over HTTPS", "irc": "IRC server", "irc_services": "IRC services", "bridge": "bridge",
-	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel", "log_viewer": "log viewer", "docs": "documentation",
+	"identity": "identity API", "plant_store": "plant store", "web_irc": "web IRC client", "web_panel": "web panel",
+	"log_viewer": "log viewer", "docs": "documentation",
 }
 
 // RoleName returns the human name of a container's role, "" for an unknown role.

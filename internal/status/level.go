@@ -21,7 +21,9 @@ const (
 	Critical
 )
 
-var levelNames = [...]string{OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Pending: "pending", Warning: "warning", Critical: "critical"}
+var levelNames = [...]string{
+	OK: "ok", Maintenance: "maintenance", Unknown: "unknown", Pending: "pending", Warning: "warning", Critical: "critical",
+}
 
 // String returns the level's name, as in JSON.
 func (l Level) String() string {

@@ -51,7 +51,8 @@ func loss(members []member) string {
 	least := len(losses)
 	for i := range members {
 		m := &members[i]
-		if m.service == nil || !m.isDown() || m.service.Kind == "relay" && (m.problem == nil || m.problem.Alert != health.AlertBridgeNotRelaying) {
+		if m.service == nil || !m.isDown() ||
+			m.service.Kind == "relay" && (m.problem == nil || m.problem.Alert != health.AlertBridgeNotRelaying) {
 			continue
 		}
 		if k := lossOf(m.service.Kind); k >= 0 && losses[k].text != "" {

@@ -11,8 +11,10 @@ import (
 
 func TestOrderFollowsWhatUsersLose(t *testing.T) {
 	w := begin(engine,
-		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: failure.Refused}, poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: failure.Refused})
-	w.text["docker"] = containerText{state: "exited", role: "docs"}.lines("a-docs") + containerText{state: "exited", role: "irc"}.lines("z-irc")
+		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: failure.Refused},
+		poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: failure.Refused})
+	w.text["docker"] = containerText{state: "exited", role: "docs"}.lines("a-docs") +
+		containerText{state: "exited", role: "irc"}.lines("z-irc")
 	w.poll(0)
 	r := w.poll(time.Hour)
 	if r.Services[0].Name != "z_logins" || r.Containers[0].Name != "z-irc" {

@@ -24,8 +24,11 @@ type memory struct {
 
 func newMemory() memory {
 	return memory{
-		families: map[string]*families{}, services: map[string]*pastService{}, containers: map[place]*pastContainer{},
-		series: map[string]*series{}, level: -1,
+		families:   map[string]*families{},
+		services:   map[string]*pastService{},
+		containers: map[place]*pastContainer{},
+		series:     map[string]*series{},
+		level:      -1,
 	}
 }
 

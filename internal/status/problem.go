@@ -44,7 +44,11 @@ func Describe(given *health.Judgement) []Problem { return newJudged(given).probl
 
 func newJudged(given *health.Judgement) *judged {
 	j := &judged{
-		Judgement: printable(given), problems: []Problem{}, bySubject: map[health.Subject][]int{}, measured: map[health.HeldBack]float64{}, down: map[string]bool{},
+		Judgement: printable(given),
+		problems:  []Problem{},
+		bySubject: map[health.Subject][]int{},
+		measured:  map[health.HeldBack]float64{},
+		down:      map[string]bool{},
 	}
 	for _, v := range j.Values {
 		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
@@ -102,10 +106,12 @@ func printable(given *health.Judgement) *health.Judgement {
 		return health.Subject{Kind: s.Kind, Host: text(s.Host), Name: text(s.Name)}
 	}
 	j := *given
-	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values), make(map[health.Subject]health.Verdict, len(j.Verdicts))
+	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
+		make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also), text(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also),
+			text(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])
@@ -180,36 +186,73 @@ type words struct{ text, hint string }
 
 // plainWords describe a problem by the name of its alert, for lack of details.
 var plainWords = map[string]words{
-	health.AlertTargetDown:            {"is down", ""},
-	health.AlertTargetUnstable:        {"many of its probes fail", "Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name."},
-	health.AlertMostTargetsDown:       {"most targets are down, without a common cause", "Check the host, its network, and whether the exporter can reach anything."},
-	health.AlertContainerDown:         {"is not running", "Find out why it exited, then start it."},
-	health.AlertContainerMissing:      {"does not exist", "Create it again."},
-	health.AlertContainerUnhealthy:    {"its health check fails", ""},
-	health.AlertContainerRestarts:     {"was restarted", "Find out why it exited."},
-	health.AlertContainerMemory:       {"uses too much memory", "Find out what uses it, or give the container a limit."},
-	health.AlertCertificateExpiry:     {"a certificate expires soon or has expired", "Renew it, then reload the server."},
-	health.AlertVolumeUsage:           {"is nearly full", "Free space, or enlarge the volume."},
-	health.AlertVolumeInodes:          {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
-	health.AlertVolumeReadOnly:        {"its file system is read-only, so nothing can be written", "Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only."},
-	health.AlertBackupOld:             {"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
-	health.AlertContainerOOMKill:      {"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
-	health.AlertAuthFailureRate:       {"too many logins fail", "The XMPP server's log shows where they come from."},
-	health.AlertPlaceholder:           {"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
-	health.AlertComponentDisconnected: {"the component %s is not connected", "Read the component's log. If it is the bridge, messages no longer pass between the networks."},
-	health.AlertModuleProblem:         {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
-	health.AlertServicesUnlinked:      {"IRC services are not linked", "Nobody can log in to an account. Read the services' log, and check the IRC server's link block."},
-	health.AlertOrphans:               {"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
-	health.AlertServedNotRenewed:      {"does not serve the certificate in its file", "Make the server reload its certificate."},
-	health.AlertChainInvalid:          {"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
-	health.AlertSeriesDropped:         {"some of its series are dropped", "Its last probes list them."},
-	health.AlertAuthSourceMissing:     {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
-	health.AlertMonitoringGap:         {"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml. For overdue probes, see the exporter's log."},
-	health.AlertBridgeNotRelaying:     {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
-	health.AlertBridgeSlow:            {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
-	health.AlertRelaySessionDown:      {"the check has no session on %s", "The error says why. Nobody notices meanwhile if the bridge stops relaying."},
-	health.AlertRelayUnwatched:        {"the check cannot tell whether messages cross the bridge", "The error says why. Nobody notices meanwhile if the bridge stops relaying."},
-	health.AlertCacheExhausted:        {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
+	health.AlertTargetDown: {"is down", ""},
+	health.AlertTargetUnstable: {
+		"many of its probes fail",
+		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
+	},
+	health.AlertMostTargetsDown: {
+		"most targets are down, without a common cause",
+		"Check the host, its network, and whether the exporter can reach anything.",
+	},
+	health.AlertContainerDown:      {"is not running", "Find out why it exited, then start it."},
+	health.AlertContainerMissing:   {"does not exist", "Create it again."},
+	health.AlertContainerUnhealthy: {"its health check fails", ""},
+	health.AlertContainerRestarts:  {"was restarted", "Find out why it exited."},
+	health.AlertContainerMemory:    {"uses too much memory", "Find out what uses it, or give the container a limit."},
+	health.AlertCertificateExpiry:  {"a certificate expires soon or has expired", "Renew it, then reload the server."},
+	health.AlertVolumeUsage:        {"is nearly full", "Free space, or enlarge the volume."},
+	health.AlertVolumeInodes:       {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
+	health.AlertVolumeReadOnly: {
+		"its file system is read-only, so nothing can be written",
+		"Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only.",
+	},
+	health.AlertBackupOld: {
+		"the newest backup is missing, too old or too small",
+		"Its notes say which. Read the log of the backup job.",
+	},
+	health.AlertContainerOOMKill: {
+		"the kernel killed one of its processes because memory ran out",
+		"Give it more memory, or find out what uses it.",
+	},
+	health.AlertAuthFailureRate: {"too many logins fail", "The XMPP server's log shows where they come from."},
+	health.AlertPlaceholder: {
+		"a secret is a publicly known placeholder",
+		"Change it in the service and in the exporter's configuration.",
+	},
+	health.AlertComponentDisconnected: {
+		"the component %s is not connected",
+		"Read the component's log. If it is the bridge, messages no longer pass between the networks.",
+	},
+	health.AlertModuleProblem: {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
+	health.AlertServicesUnlinked: {
+		"IRC services are not linked",
+		"Nobody can log in to an account. Read the services' log, and check the IRC server's link block.",
+	},
+	health.AlertOrphans: {
+		"test records were not deleted",
+		"Every probe tries again to delete them. Find out why the store refuses.",
+	},
+	health.AlertServedNotRenewed: {"does not serve the certificate in its file", "Make the server reload its certificate."},
+	health.AlertChainInvalid: {
+		"its certificate does not verify",
+		"Its authority, name or date is wrong. Clients refuse it too, unless they pin it.",
+	},
+	health.AlertSeriesDropped:     {"some of its series are dropped", "Its last probes list them."},
+	health.AlertAuthSourceMissing: {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
+	health.AlertMonitoringGap: {"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: " +
+		"in exporter.yaml. For overdue probes, see the exporter's log."},
+	health.AlertBridgeNotRelaying: {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
+	health.AlertBridgeSlow:        {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
+	health.AlertRelaySessionDown: {
+		"the check has no session on %s",
+		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
+	},
+	health.AlertRelayUnwatched: {
+		"the check cannot tell whether messages cross the bridge",
+		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
+	},
+	health.AlertCacheExhausted: {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 }
 
 // describeTarget says what is wrong with a target, with measured values, and what to do.
@@ -222,7 +265,8 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 			text += "; " + retry
 		}
 		return text, targetHint(t, all)
-	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) && t.Known && !t.Up:
+	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) &&
+		t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
 		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
@@ -246,14 +290,17 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 // describeContainer says what is wrong with a container, and what to do.
 func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past *pastContainer) (text, todo string) {
 	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
-	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)", url.PathEscape(p.Host), url.PathEscape(p.Name))
+	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
+		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
 	case health.AlertContainerMissing:
 		if f.state == health.Missing && !f.expected {
-			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " + forget + ". Otherwise, create it again."
+			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " +
+				forget + ". Otherwise, create it again."
 		}
-		return "does not exist", "Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
-			". A deployment that takes longer than missing_after looks the same."
+		return "does not exist",
+			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
+				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
 		switch f.state {
 		case health.Restarting:
@@ -263,7 +310,8 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			}
 			return text + exitText(f, past, now), "Find out why it exited: " + logs
 		case created:
-			return "was created but never started", "Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
+			return "was created but never started",
+				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
 		case "":
 			return "is not running", "Find out why it exited, then start it: " + logs
 		}
@@ -274,19 +322,22 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
 		}
-		text = fmt.Sprintf("restarted %s within %s, %s", times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
+		text = fmt.Sprintf("restarted %s within %s, %s",
+			times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
 		if f.state == health.Restarting {
 			text += "; keeps exiting and restarting" + exitText(f, past, now)
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
-		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; this counts until %s",
+		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
+				"this counts until %s",
 				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
 		if f.role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.ContainerMemory.Warning.Over, "Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
+			limit, todo = in.Alerts.ContainerMemory.Warning.Over,
+				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}
 		used, known := j.value(p)
 		if !known {

@@ -46,7 +46,12 @@ type update struct {
 
 // NewRecorder returns a recorder that reads source, which must have a snapshot already. Version is the exporter's.
 func NewRecorder(version string, source func() Input) *Recorder {
-	r := &Recorder{version: version, source: source, wake: make(chan struct{}, 1), memory: newMemory()}
+	r := &Recorder{
+		version: version,
+		source:  source,
+		wake:    make(chan struct{}, 1),
+		memory:  newMemory(),
+	}
 	r.renew(func(Input, time.Time) bool { return true })
 	return r
 }
@@ -128,7 +133,8 @@ func (r *Recorder) History(name string) (History, bool) {
 // observe makes the report from an input. The caller holds the lock.
 func (r *Recorder) observe(in Input, now time.Time) {
 	r.lastInput = in
-	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Families: in.Snapshot.Families} // without the metrics page, which is large
+	// without the metrics page, which is large
+	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Families: in.Snapshot.Families}
 	report := r.memory.report(in, now)
 	report.Version = r.version
 	last := r.current.Load()

@@ -23,9 +23,18 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	subject := health.TargetSubject(t.Target)
 	problems, worst := j.worstOf(subject)
 	s := Service{
-		Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin(), Since: t.Since, Excuse: j.Verdicts[subject].Excuse,
-		Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
-		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()}, Waiting: Waiting{t.RetryAt, string(t.RetryReason)}, Notes: orEmpty(t.Notes), Values: []Value{}, Charts: []string{},
+		Name:            t.Target,
+		Kind:            t.Kind,
+		Container:       t.Container,
+		ContainerOrigin: t.Origin(),
+		Since:           t.Since,
+		Excuse:          j.Verdicts[subject].Excuse,
+		Maintenance:     underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
+		LastReading:     LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
+		Waiting:         Waiting{t.RetryAt, string(t.RetryReason)},
+		Notes:           orEmpty(t.Notes),
+		Values:          []Value{},
+		Charts:          []string{},
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():
@@ -101,7 +110,15 @@ func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 			if !s.Since.IsZero() {
 				at = s.Since
 			}
-			m.transitions.add(Transition{Time: at, Kind: config.MaintenanceTarget, Name: s.Name, From: known.state, To: s.State, Level: s.Level, Text: s.Text})
+			m.transitions.add(Transition{
+				Time:  at,
+				Kind:  config.MaintenanceTarget,
+				Name:  s.Name,
+				From:  known.state,
+				To:    s.State,
+				Level: s.Level,
+				Text:  s.Text,
+			})
 		}
 		known.state, known.since = s.State, now
 	}
@@ -113,7 +130,8 @@ func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 			ok = 1
 		}
 		s.Charts = m.chart(s.Charts, charted{name: prefix + "up", title: s.Name + ": up", aggregation: least}, now, ok)
-		s.Charts = m.chart(s.Charts, charted{name: prefix + "duration", title: s.Name + ": probe duration", unit: "seconds"}, now, s.Duration)
+		s.Charts = m.chart(s.Charts,
+			charted{name: prefix + "duration", title: s.Name + ": probe duration", unit: "seconds"}, now, s.Duration)
 	}
 	known.failures = failures
 }
@@ -129,7 +147,15 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 		return
 	}
 	known.impaired = is
-	t := Transition{Time: now, Kind: config.MaintenanceTarget, Name: s.Name, From: up, To: wrong, Level: s.Level, Text: s.Text}
+	t := Transition{
+		Time:  now,
+		Kind:  config.MaintenanceTarget,
+		Name:  s.Name,
+		From:  up,
+		To:    wrong,
+		Level: s.Level,
+		Text:  s.Text,
+	}
 	if !is {
 		t.From, t.To = wrong, right
 	} else if !s.ProblemSince.IsZero() && !s.ProblemSinceAtLeast {
@@ -142,7 +168,10 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *judged, now time.Time) {
 	chart := func(name string, v float64, unit string, l limits) {
 		s.Charts = m.chart(s.Charts, charted{
-			name: "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"), title: s.Name + ": " + name, unit: unit, limits: l,
+			name:   "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"),
+			title:  s.Name + ": " + name,
+			unit:   unit,
+			limits: l,
 		}, now, v)
 	}
 	for i := range figures {

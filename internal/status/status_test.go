@@ -85,7 +85,14 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	}
 	hosts := map[string]*health.Engine{}
 	for _, t := range s.Statuses {
-		target := health.Target{Name: t.Target, Kind: t.Kind, Container: t.Container, Read: t.Known, Up: t.Up, ReadAt: t.LastAttempt}
+		target := health.Target{
+			Name:      t.Target,
+			Kind:      t.Kind,
+			Container: t.Container,
+			Read:      t.Known,
+			Up:        t.Up,
+			ReadAt:    t.LastAttempt,
+		}
 		target.Throttled = t.Known && t.Reason == failure.Throttled
 		target.Every, target.Failed = 30*time.Second, t.Missed
 		counts := map[string]float64{}
@@ -198,8 +205,10 @@ type containerText struct {
 
 func (c containerText) lines(name string) string {
 	labels := fmt.Sprintf("container=%q,docker_host=%q", name, cmp.Or(c.host, "local"))
-	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\nchatstack_container_info{%s,role=%q} 1\n"+
-		"chatstack_container_restarts_total{%s} %g\n", labels, cmp.Or(c.state, "running"), labels, cmp.Or(c.health, "none"), labels, c.role, labels, c.restarts)
+	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\n"+
+		"chatstack_container_info{%s,role=%q} 1\n"+
+		"chatstack_container_restarts_total{%s} %g\n", labels, cmp.Or(c.state, "running"), labels, cmp.Or(c.health, "none"), labels,
+		c.role, labels, c.restarts)
 	if !c.optional {
 		text += fmt.Sprintf("chatstack_container_expected{%s} 1\n", labels)
 	}
@@ -269,7 +278,8 @@ func TestDisappearedContainerIsUnknown(t *testing.T) {
 	w.text["docker"] = containerText{}.lines("irc")
 	w.poll(0)
 	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
-	if got := w.poll(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" || !strings.HasPrefix(got.Text, "has just disappeared") {
+	if got := w.poll(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" ||
+		!strings.HasPrefix(got.Text, "has just disappeared") {
 		t.Errorf("got %+v", got)
 	}
 	w.text["docker"] = containerText{state: "missing"}.lines("irc")
@@ -315,8 +325,10 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		w.text["docker"] = text.String()
 		r := w.poll(time.Minute)
-		if len(r.Containers) != maxContainers || r.ContainersLeftOut != 500 || len(r.Transitions) > maxTransitions || len(w.memory.series) > maxSeries {
-			t.Errorf("got %d containers, %d left out, %d transitions, %d series", len(r.Containers), r.ContainersLeftOut, len(r.Transitions), len(w.memory.series))
+		if len(r.Containers) != maxContainers || r.ContainersLeftOut != 500 || len(r.Transitions) > maxTransitions ||
+			len(w.memory.series) > maxSeries {
+			t.Errorf("got %d containers, %d left out, %d transitions, %d series",
+				len(r.Containers), r.ContainersLeftOut, len(r.Transitions), len(w.memory.series))
 		}
 	}
 	w.text["docker"] = ""
@@ -345,7 +357,8 @@ func TestProblemOfRunningServiceIsTransition(t *testing.T) {
 		}
 	}
 	list := w.poll(time.Minute).Transitions
-	if lost := list[1]; lost.From != up || lost.To != "up, with a problem" || lost.Level != Pending || !strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
+	if lost := list[1]; lost.From != up || lost.To != "up, with a problem" || lost.Level != Pending ||
+		!strings.Contains(lost.Text, "bridge") || !lost.Time.Equal(w.now.Add(-3*time.Minute)) {
 		t.Errorf("lost: got %+v", lost)
 	}
 	if back := list[0]; back.To != "up, without a problem" || back.Level != OK || !back.Time.Equal(w.now.Add(-time.Minute)) {
@@ -554,7 +567,11 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 		publish := func(severity health.Severity) {
 			next := w.in
 			problem := health.Problem{Subject: health.TargetSubject("irc_rpc"), Alert: health.AlertTargetDown, Severity: severity}
-			next.Snapshot = &poll.Snapshot{Time: time.Now(), Statuses: w.in.Snapshot.Statuses, Judgement: &health.Judgement{Problems: []health.Problem{problem}}}
+			next.Snapshot = &poll.Snapshot{
+				Time:      time.Now(),
+				Statuses:  w.in.Snapshot.Statuses,
+				Judgement: &health.Judgement{Problems: []health.Problem{problem}},
+			}
 			in.Store(&next)
 		}
 		publish(health.Warning)
@@ -593,11 +610,41 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 		values          []float64
 		mean, low, high float64
 	}{
-		"one value":                   {[]time.Duration{0}, []float64{7}, 7, 7, 7},
-		"each value for its time":     {[]time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second}, []float64{1, 9, 2}, 3.5, 1, 9},
-		"a viewer changes no mean":    {[]time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, 20 * time.Second}, []float64{1, 1, 1, 3}, 1.8, 1, 3},
-		"a gap counts as one reading": {[]time.Duration{30 * time.Second, 270 * time.Second}, []float64{0, 10}, 5, 0, 10},
-		"no number":                   {[]time.Duration{10 * time.Second, 20 * time.Second}, []float64{4, math.NaN()}, 4, 4, 4},
+		"one value": {
+			[]time.Duration{0},
+			[]float64{7},
+			7,
+			7,
+			7,
+		},
+		"each value for its time": {
+			[]time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second},
+			[]float64{1, 9, 2},
+			3.5,
+			1,
+			9,
+		},
+		"a viewer changes no mean": {
+			[]time.Duration{10 * time.Second, 11 * time.Second, 12 * time.Second, 20 * time.Second},
+			[]float64{1, 1, 1, 3},
+			1.8,
+			1,
+			3,
+		},
+		"a gap counts as one reading": {
+			[]time.Duration{30 * time.Second, 270 * time.Second},
+			[]float64{0, 10},
+			5,
+			0,
+			10,
+		},
+		"no number": {
+			[]time.Duration{10 * time.Second, 20 * time.Second},
+			[]float64{4, math.NaN()},
+			4,
+			4,
+			4,
+		},
 	} {
 		s := newSeries("CPU", "ratio", mean, start)
 		for i, v := range c.values {

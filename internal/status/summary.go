@@ -203,7 +203,10 @@ func operationalText(r *Report) string {
 
 // differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
 func (r *Report) differsFrom(before *Report) bool {
-	return r.Level != before.Level || r.Summary != before.Summary || !slices.EqualFunc(r.Causes, before.Causes, func(a, b Cause) bool { return a.Level == b.Level && slices.Equal(a.Members, b.Members) }) || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
+	return r.Level != before.Level || r.Summary != before.Summary || !slices.EqualFunc(r.Causes, before.Causes, func(a, b Cause) bool {
+		return a.Level == b.Level &&
+			slices.Equal(a.Members, b.Members)
+	}) || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
 		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
 		!slices.Equal(r.Transitions, before.Transitions) ||
@@ -215,5 +218,6 @@ func (r *Report) differsFrom(before *Report) bool {
 			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
 				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse
 		}) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds, func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
+		!slices.EqualFunc(r.Thresholds, before.Thresholds,
+			func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
 }

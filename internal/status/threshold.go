@@ -76,7 +76,12 @@ func (r *row) worst(j *judged) (w worst) {
 		if r.includes != nil && !r.includes(s) {
 			return
 		}
-		o := worst{name: s.Name, value: value, warning: warning, critical: critical}
+		o := worst{
+			name:     s.Name,
+			value:    value,
+			warning:  warning,
+			critical: critical,
+		}
 		for _, i := range j.bySubject[s] {
 			if p := &j.problems[i].Problem; p.Alert == r.alert {
 				o.level, o.problem = levelOf(p), p
@@ -121,7 +126,16 @@ func (r *row) threshold(j *judged) Threshold {
 	if w.name == "" {
 		w.warning, w.critical = r.warning, r.critical
 	}
-	t := Threshold{Alert: r.alert, Unit: r.unit, Critical: &w.critical, Below: r.below, Level: Unknown, Text: r.emptyText, Subject: w.name, Present: w.value}
+	t := Threshold{
+		Alert:    r.alert,
+		Unit:     r.unit,
+		Critical: &w.critical,
+		Below:    r.below,
+		Level:    Unknown,
+		Text:     r.emptyText,
+		Subject:  w.name,
+		Present:  w.value,
+	}
 	if !r.oneLevel {
 		t.Warning = &w.warning
 	}
@@ -204,38 +218,72 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	}
 	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
-		{alert: health.AlertContainerUnhealthy, unit: "seconds", critical: seconds(a.ContainerUnhealthy.Critical.After), duration: true, emptyText: "no container is unhealthy"},
 		{
-			alert: health.AlertAuthFailureRate, unit: "per_minute", warning: float64(a.XMPPAuthFailureRate.Warning.Over), critical: float64(a.XMPPAuthFailureRate.Critical.Over),
+			alert:     health.AlertContainerUnhealthy,
+			unit:      "seconds",
+			critical:  seconds(a.ContainerUnhealthy.Critical.After),
+			duration:  true,
+			emptyText: "no container is unhealthy",
+		},
+		{
+			alert:     health.AlertAuthFailureRate,
+			unit:      "per_minute",
+			warning:   float64(a.XMPPAuthFailureRate.Warning.Over),
+			critical:  float64(a.XMPPAuthFailureRate.Critical.Over),
 			emptyText: whyNoLogins(j, targets),
 		},
 		{
-			alert: health.AlertCertificateExpiry, unit: "seconds", below: true, emptyText: "no certificate is known",
-			warning: seconds(a.TLSCertificateExpiry.Warning.Under), critical: seconds(a.TLSCertificateExpiry.Critical.Under),
+			alert:     health.AlertCertificateExpiry,
+			unit:      "seconds",
+			below:     true,
+			emptyText: "no certificate is known",
+			warning:   seconds(a.TLSCertificateExpiry.Warning.Under),
+			critical:  seconds(a.TLSCertificateExpiry.Critical.Under),
 		},
 		{
-			alert: health.AlertVolumeUsage, unit: "ratio", emptyText: "no volume is configured or can be read",
-			warning: float64(a.DataVolumeUsage.Warning.Over) / 100, critical: float64(a.DataVolumeUsage.Critical.Over) / 100,
+			alert:     health.AlertVolumeUsage,
+			unit:      "ratio",
+			emptyText: "no volume is configured or can be read",
+			warning:   float64(a.DataVolumeUsage.Warning.Over) / 100,
+			critical:  float64(a.DataVolumeUsage.Critical.Over) / 100,
 		},
 		{
-			alert: health.AlertContainerRestarts, emptyText: ago(a.ContainerRestarts.Window.Std()),
-			warning: float64(a.ContainerRestarts.Warning.Over), critical: float64(a.ContainerRestarts.Critical.Over),
+			alert:     health.AlertContainerRestarts,
+			emptyText: ago(a.ContainerRestarts.Window.Std()),
+			warning:   float64(a.ContainerRestarts.Warning.Over),
+			critical:  float64(a.ContainerRestarts.Critical.Over),
 		},
 		{
-			alert: health.AlertContainerMemory, unit: "bytes", includes: func(s health.Subject) bool { return xmpp[s] }, emptyText: "the memory of a container with the role xmpp is unknown",
-			warning: float64(a.ContainerMemory.Warning.Over), critical: float64(a.ContainerMemory.Critical.Over),
+			alert:     health.AlertContainerMemory,
+			unit:      "bytes",
+			includes:  func(s health.Subject) bool { return xmpp[s] },
+			emptyText: "the memory of a container with the role xmpp is unknown",
+			warning:   float64(a.ContainerMemory.Warning.Over),
+			critical:  float64(a.ContainerMemory.Critical.Over),
 		},
 		{
-			alert: health.AlertContainerMemory, unit: "bytes", oneLevel: true, critical: float64(a.ContainerMemory.Critical.Over),
-			includes: func(s health.Subject) bool { return !xmpp[s] }, emptyText: "no container's memory is known",
+			alert:     health.AlertContainerMemory,
+			unit:      "bytes",
+			oneLevel:  true,
+			critical:  float64(a.ContainerMemory.Critical.Over),
+			includes:  func(s health.Subject) bool { return !xmpp[s] },
+			emptyText: "no container's memory is known",
 		},
 		{
-			alert: health.AlertContainerDown, unit: "seconds", warning: seconds(a.ContainerDown.Warning.For), critical: seconds(a.ContainerDown.Critical.For),
-			duration: true, emptyText: "every container that should run is running",
+			alert:     health.AlertContainerDown,
+			unit:      "seconds",
+			warning:   seconds(a.ContainerDown.Warning.For),
+			critical:  seconds(a.ContainerDown.Critical.For),
+			duration:  true,
+			emptyText: "every container that should run is running",
 		},
 		{
-			alert: health.AlertTargetDown, unit: "seconds", warning: seconds(a.TargetDown.Warning.For), critical: seconds(a.TargetDown.Critical.For),
-			duration: true, emptyText: "no target is down without an excuse",
+			alert:     health.AlertTargetDown,
+			unit:      "seconds",
+			warning:   seconds(a.TargetDown.Warning.For),
+			critical:  seconds(a.TargetDown.Critical.For),
+			duration:  true,
+			emptyText: "no target is down without an excuse",
 		},
 	}
 	list := make([]Threshold, len(rows))
@@ -252,7 +300,9 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	return list
 }
 
-var containerRows = []string{health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown}
+var containerRows = []string{
+	health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown,
+}
 
 // whyNoLogins says why the rate of failed logins is unknown.
 func whyNoLogins(j *judged, targets []observed) string {

@@ -49,15 +49,30 @@ func TestCrashLoopKeepsOlderTransitions(t *testing.T) {
 func TestTransitionsPerSubjectAreLimited(t *testing.T) {
 	c := transitions{}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	c.add(Transition{Time: start, Kind: "target", Name: "irc_rpc", To: "down"})
+	c.add(Transition{
+		Time: start,
+		Kind: "target",
+		Name: "irc_rpc",
+		To:   "down",
+	})
 	for i := range 50 {
-		c.add(Transition{Time: start.Add(time.Duration(i) * 2 * time.Hour), Kind: "container", Name: "nightly", To: "restarted"})
+		c.add(Transition{
+			Time: start.Add(time.Duration(i) * 2 * time.Hour),
+			Kind: "container",
+			Name: "nightly",
+			To:   "restarted",
+		})
 	}
 	if len(c.list) != 1+maxOfSubject || c.dropped != 50-maxOfSubject || c.list[maxOfSubject].Name != "irc_rpc" {
 		t.Errorf("got %d lines, %d left out: %+v", len(c.list), c.dropped, c.list)
 	}
 	for i := range 200 {
-		c.add(Transition{Time: start, Kind: "target", Name: fmt.Sprint(i), To: "down"})
+		c.add(Transition{
+			Time: start,
+			Kind: "target",
+			Name: fmt.Sprint(i),
+			To:   "down",
+		})
 	}
 	if len(c.list) != maxTransitions || c.dropped != 50+1+200-maxTransitions {
 		t.Errorf("got %d lines, %d left out", len(c.list), c.dropped)
@@ -68,10 +83,21 @@ func TestLateRepetitionIsASeparateLine(t *testing.T) {
 	c := transitions{}
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, later := range []time.Duration{0, 59 * time.Minute, 118 * time.Minute, 200 * time.Minute} {
-		c.add(Transition{Time: start.Add(later), Kind: "target", Name: "irc_rpc", To: "down"})
-		c.add(Transition{Time: start.Add(later), Kind: "container", Name: "irc_rpc", To: "down"})
+		c.add(Transition{
+			Time: start.Add(later),
+			Kind: "target",
+			Name: "irc_rpc",
+			To:   "down",
+		})
+		c.add(Transition{
+			Time: start.Add(later),
+			Kind: "container",
+			Name: "irc_rpc",
+			To:   "down",
+		})
 	}
-	if len(c.list) != 4 || c.list[2].Count != 3 || c.list[0].Count != 1 || !c.list[2].Time.Equal(start) || !c.list[2].Until.Equal(start.Add(118*time.Minute)) {
+	if len(c.list) != 4 || c.list[2].Count != 3 || c.list[0].Count != 1 || !c.list[2].Time.Equal(start) ||
+		!c.list[2].Until.Equal(start.Add(118*time.Minute)) {
 		t.Errorf("got %+v", c.list)
 	}
 }

@@ -28,7 +28,8 @@ func TestWorstOfSeveralServersCounts(t *testing.T) {
 	w := begin(poll.Status{Target: "calm", Kind: "xmpp_metrics"}, poll.Status{Target: "attacked", Kind: "xmpp_metrics"})
 	w.text["calm"] = "xmpp_c2s_auth_failure_total{host=\"a\"} 3\n"
 	total := 0.0
-	if got := w.failLogins("attacked", &total, 100, 8).threshold("XMPPAuthFailureRate"); got.Level != Critical || got.Subject != "attacked" {
+	if got := w.failLogins("attacked", &total, 100, 8).threshold("XMPPAuthFailureRate"); got.Level != Critical ||
+		got.Subject != "attacked" {
 		t.Errorf("got %s of %q: %s", got.Level, got.Subject, got.Text)
 	}
 }
@@ -56,7 +57,8 @@ func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	if r.Level != Critical {
 		t.Errorf("verdict: got %s, want critical", r.Level)
 	}
-	if r = begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).poll(0); r.Level != OK || r.threshold("XMPPAuthFailureRate").Level != Unknown {
+	if r = begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).poll(0); r.Level != OK ||
+		r.threshold("XMPPAuthFailureRate").Level != Unknown {
 		t.Errorf("what nobody measures: got %s, and the whole is %s", r.threshold("XMPPAuthFailureRate").Level, r.Level)
 	}
 }

@@ -32,7 +32,8 @@ func TestTargetThatWaitsSaysUntilWhen(t *testing.T) {
 		if len(r.Problems) != 1 || strings.Count(r.Problems[0].Text, want) != 1 {
 			t.Errorf("%s: the problem says %+v", reason, r.Problems)
 		}
-		if len(r.Causes) != 1 || strings.Count(r.Causes[0].Text, want) != 1 || r.Causes[0].State != "refuses the exporter" || r.Causes[0].Loss != "" {
+		if len(r.Causes) != 1 || strings.Count(r.Causes[0].Text, want) != 1 || r.Causes[0].State != "refuses the exporter" ||
+			r.Causes[0].Loss != "" {
 			t.Errorf("%s: the card says %+v", reason, r.Causes)
 		}
 		if mayBeWell := strings.Contains(row.Text, "users may be well"); mayBeWell != (reason == failure.Throttled) {

@@ -58,7 +58,12 @@ func times(n float64) string {
 
 // newValue returns a number with its text.
 func newValue(name string, v float64, unit string) Value {
-	return Value{Name: name, Value: v, Unit: unit, Text: valueText(v, unit)}
+	return Value{
+		Name:  name,
+		Value: v,
+		Unit:  unit,
+		Text:  valueText(v, unit),
+	}
 }
 
 // valueText formats a number with its unit, rounded for people.

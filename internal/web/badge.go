@@ -20,7 +20,8 @@ type badge struct {
 
 // badgeColours have enough contrast with white text.
 var badgeColours = map[status.Level]string{
-	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Pending: "#9a6700", status.Warning: "#9a6700", status.Critical: "#cf222e",
+	status.OK: "#1a7f37", status.Maintenance: "#0969da", status.Unknown: "#57606a", status.Pending: "#9a6700", status.Warning: "#9a6700",
+	status.Critical: "#cf222e",
 }
 
 var badgeImage = template.Must(template.New("badge").Parse(
@@ -41,9 +42,15 @@ const badgeLetter, badgePadding = 7, 12
 func newBadge(name, state string, level status.Level) badge {
 	nameLength, stateLength := badgeLetter*len([]rune(name)), badgeLetter*len([]rune(state))
 	return badge{
-		Name: name, State: state, Colour: badgeColours[level], NameLength: nameLength, StateLength: stateLength,
-		NameWidth: nameLength + badgePadding, StateWidth: stateLength + badgePadding, Width: nameLength + stateLength + 2*badgePadding,
-		StateX: nameLength + badgePadding + badgePadding/2,
+		Name:        name,
+		State:       state,
+		Colour:      badgeColours[level],
+		NameLength:  nameLength,
+		StateLength: stateLength,
+		NameWidth:   nameLength + badgePadding,
+		StateWidth:  stateLength + badgePadding,
+		Width:       nameLength + stateLength + 2*badgePadding,
+		StateX:      nameLength + badgePadding + badgePadding/2,
 	}
 }
 

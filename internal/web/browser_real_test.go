@@ -39,7 +39,8 @@ func chromium(t *testing.T) chrome {
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("no-proxy-server", true),
-		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"), chromedp.Flag("font-render-hinting", "none"), chromedp.Flag("force-color-profile", "srgb"))
+		chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1"), chromedp.Flag("font-render-hinting", "none"),
+		chromedp.Flag("force-color-profile", "srgb"))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(allocator)
@@ -65,14 +66,22 @@ var (
 	tablet      = look{width: 768, height: 1024}
 	tabletDark  = look{width: 768, height: 1024, dark: true}
 	phone       = look{width: 390, height: 844, phone: true}
-	phoneDark   = look{width: 390, height: 844, phone: true, dark: true}
-	smallPhone  = look{width: 360, height: 740, phone: true}
-	everyLook   = map[string]look{
-		"desktop": desktop, "desktop-dark": desktopDark, "tablet": tablet, "tablet-dark": tabletDark, "phone": phone, "phone-dark": phoneDark, "small-phone": smallPhone,
+	phoneDark   = look{
+		width:  390,
+		height: 844,
+		phone:  true,
+		dark:   true,
+	}
+	smallPhone = look{width: 360, height: 740, phone: true}
+	everyLook  = map[string]look{
+		"desktop": desktop, "desktop-dark": desktopDark, "tablet": tablet, "tablet-dark": tabletDark, "phone": phone,
+		"phone-dark": phoneDark, "small-phone": smallPhone,
 	}
 	everyReports = map[string]func() *status.Report{
-		"healthy": healthyReport, "fault": func() *status.Report { return faultyReport(1) }, "faults-5": func() *status.Report { return faultyReport(5) },
-		"faults-30": func() *status.Report { return faultyReport(30) }, "maintenance": maintenanceReport, "large": largeReport, "empty": emptyReport,
+		"healthy": healthyReport, "fault": func() *status.Report { return faultyReport(1) },
+		"faults-5":  func() *status.Report { return faultyReport(5) },
+		"faults-30": func() *status.Report { return faultyReport(30) }, "maintenance": maintenanceReport, "large": largeReport,
+		"empty": emptyReport,
 	}
 )
 
@@ -167,9 +176,12 @@ func (l look) emulate() chromedp.Action[chromedp.Void] {
 	}
 	options := []chromedp.EmulateViewportOption{chromedp.EmulateScale(1)}
 	if l.phone {
-		options = []chromedp.EmulateViewportOption{chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait}
+		options = []chromedp.EmulateViewportOption{
+			chromedp.EmulateScale(2), chromedp.EmulateMobile, chromedp.EmulateTouch, chromedp.EmulatePortrait,
+		}
 	}
-	return chromedp.Steps(chromedp.EmulateViewport(l.width, l.height, options...), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+	return chromedp.Steps(chromedp.EmulateViewport(l.width, l.height,
+		options...), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		if _, err := chromedp.Call(ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "UTC"}); err != nil {
 			return err
 		}

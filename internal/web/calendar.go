@@ -24,7 +24,10 @@ func newCalendar(title string, entries []maintenance.Entry) []byte {
 	c.line("PRODID", "-//chatstack_exporter//maintenance//EN")
 	c.text("X-WR-CALNAME", "Maintenance · "+title)
 	if len(entries) == 0 { // a calendar must have a component
-		for _, l := range []string{"BEGIN:VTIMEZONE", "TZID:Etc/UTC", "BEGIN:STANDARD", "DTSTART:19700101T000000", "TZOFFSETFROM:+0000", "TZOFFSETTO:+0000", "END:STANDARD", "END:VTIMEZONE"} {
+		for _, l := range []string{
+			"BEGIN:VTIMEZONE", "TZID:Etc/UTC", "BEGIN:STANDARD", "DTSTART:19700101T000000", "TZOFFSETFROM:+0000", "TZOFFSETTO:+0000",
+			"END:STANDARD", "END:VTIMEZONE",
+		} {
 			name, value, _ := strings.Cut(l, ":")
 			c.line(name, value)
 		}

@@ -35,7 +35,8 @@ const shownTime = `document.querySelector("details.row[open] .zoom output").text
 
 func pressButton(t *testing.T, b *tab, button string) {
 	t.Helper()
-	ask[bool](t, b, fmt.Sprintf(`[...document.querySelectorAll("details.row[open] .zoom button")].find((b) => b.textContent === %q).click(), true`, button))
+	ask[bool](t, b, fmt.Sprintf(
+		`[...document.querySelectorAll("details.row[open] .zoom button")].find((b) => b.textContent === %q).click(), true`, button))
 }
 
 func TestRealBrowserZoomsByMouse(t *testing.T) {
@@ -44,7 +45,8 @@ func TestRealBrowserZoomsByMouse(t *testing.T) {
 		t.Fatalf("at first the charts show %q", got)
 	}
 	ask[bool](t, b, `document.querySelector("details.row[open] .u-over").scrollIntoView({block: "center"}), true`)
-	box := ask[[]float64](t, b, `(() => { const r = document.querySelector("details.row[open] .u-over").getBoundingClientRect(); return [r.left, r.top, r.width, r.height]; })()`)
+	box := ask[[]float64](t, b, `(() => { const r = document.querySelector("details.row[open] .u-over").getBoundingClientRect(); return `+
+		`[r.left, r.top, r.width, r.height]; })()`)
 	x, y := func(part float64) float64 { return box[0] + part*box[2] }, box[1]+box[3]/2
 	drawn := func() []string {
 		return ask[[]string](t, b, `[...document.querySelectorAll("details.row[open] .plot canvas")].map((c) => c.toDataURL())`)
@@ -59,7 +61,8 @@ func TestRealBrowserZoomsByMouse(t *testing.T) {
 	)
 	b.waitFor(t, shownTime+`.includes(" to ")`)
 	part := ask[string](t, b, shownTime)
-	if minutes := ask[float64](t, b, fmt.Sprintf(`((of) => { const [a, b] = of.split(" to ").map((c) => 60 * c.slice(0, 2) + Number(c.slice(3))); return (b - a + 1440) %% 1440; })(%q)`, part)); minutes < 350 || minutes > 370 {
+	if minutes := ask[float64](t, b, fmt.Sprintf(`((of) => { const [a, b] = of.split(" to ").map((c) => 60 * c.slice(0, 2) + `+
+		`Number(c.slice(3))); return (b - a + 1440) %% 1440; })(%q)`, part)); minutes < 350 || minutes > 370 {
 		t.Errorf("a quarter of the day was dragged, %s are shown", part)
 	}
 	b.waitFor(t, `new Set([...document.querySelectorAll("details.row[open] .plot canvas")].map((c) => c.toDataURL())).size === 2`)
@@ -139,9 +142,27 @@ func TestRealBrowserDrawsThresholds(t *testing.T) {
 		warning, critical bool
 		notes             []string
 	}{
-		{"bytes:memory", desktop, true, true, nil},
-		{"bytes:memory", phoneDark, true, true, nil},
-		{"bytes:steady memory", desktop, false, false, []string{"The axis starts at 200 MB, not at 0.", "Not on the axis: warning over 320 MB.", "critical over 1 GB"}},
+		{
+			"bytes:memory",
+			desktop,
+			true,
+			true,
+			nil,
+		},
+		{
+			"bytes:memory",
+			phoneDark,
+			true,
+			true,
+			nil,
+		},
+		{
+			"bytes:steady memory",
+			desktop,
+			false,
+			false,
+			[]string{"The axis starts at 200 MB, not at 0.", "Not on the axis: warning over 320 MB.", "critical over 1 GB"},
+		},
 	} {
 		t.Run(fmt.Sprintf("%s/%d", c.chart, c.look.width), func(t *testing.T) {
 			b := openCharts(t, browser, c.look, c.chart)
@@ -160,7 +181,8 @@ func TestRealBrowserDrawsThresholds(t *testing.T) {
 			if len(c.notes) == 0 && got != "" {
 				t.Errorf("the note is %q", got)
 			}
-			if label := ask[string](t, b, `document.querySelector("details.row[open] .uplot").ariaLabel`); !strings.Contains(label, "warning over 320 MB; critical over 1 GB") {
+			if label := ask[string](t, b, `document.querySelector("details.row[open] .uplot").ariaLabel`); !strings.Contains(label,
+				"warning over 320 MB; critical over 1 GB") {
 				t.Errorf("the chart's label %q names no thresholds", label)
 			}
 			for _, want := range []string{"mean", "lowest", "highest"} {
@@ -176,7 +198,8 @@ func TestRealBrowserDrawsThresholds(t *testing.T) {
 // TestRealBrowserShowsStatesFromZeroToOne: an axis that fits would make a state that is always 1 look like any other.
 func TestRealBrowserShowsStatesFromZeroToOne(t *testing.T) {
 	b := openCharts(t, chromium(t), desktop, "ratio:up")
-	if legend := ask[string](t, b, `document.querySelector("details.row[open] .u-legend").textContent`); strings.Contains(legend, "mean") || !strings.Contains(legend, "lowest") {
+	if legend := ask[string](t, b, `document.querySelector("details.row[open] .u-legend").textContent`); strings.Contains(legend, "mean") ||
+		!strings.Contains(legend, "lowest") {
 		t.Errorf("a state has the legend %q", legend)
 	}
 	if got := ask[string](t, b, `document.querySelector("details.row[open] .plot .quiet").textContent`); got != "" {
@@ -193,7 +216,8 @@ func TestRealBrowserShowsChartsWithoutScript(t *testing.T) {
 		report.Services = slices.DeleteFunc(report.Services, func(s status.Service) bool { return s.Name != "irc_rpc" })
 		address := serve(t, report)
 		b := newTab(t, browser, phone)
-		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: !script}); err != nil {
+		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: !script}); err != nil {
 			t.Fatal(err)
 		}
 		b.open(t, address)

@@ -84,7 +84,8 @@ type reloader interface {
 }
 
 // serveTarget shows a target's last probes and, separately, its last failed probes: requests, responses and the duration of each
-// phase, never a body. Clients that do not accept HTML, such as curl, get plain text. With a token, the page has a form that requests a probe.
+// phase, never a body. Clients that do not accept HTML, such as curl, get plain text. With a token,
+// the page has a form that requests a probe.
 func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f frames, token string, log *slog.Logger) {
 	name := r.PathValue("target")
 	history, ok := src.History(name)
@@ -102,7 +103,13 @@ func serveTarget(w http.ResponseWriter, r *http.Request, src probeHistory, f fra
 	if token != "" {
 		allowForms(w.Header())
 	}
-	render(w, targetPage, probes{f.frame("../../", name, "icon-unknown.svg"), name, retryOf(f.reports.Report(), name), token, history}, log)
+	render(w, targetPage, probes{
+		f.frame("../../", name, "icon-unknown.svg"),
+		name,
+		retryOf(f.reports.Report(), name),
+		token,
+		history,
+	}, log)
 }
 
 // probes are the last probes of a target. Retry says that it waits, Token allows a form to probe it; both may be empty.

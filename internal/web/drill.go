@@ -55,7 +55,12 @@ type drillStarted struct {
 // usualDrill is how long a drill lasts unless the request says otherwise.
 const usualDrill = 2 * time.Minute
 
-var drillForm = bodyForm{what: "a drill", limit: maxMaintenanceBody, example: `{"severity": "none"}`, keys: "severity and duration"}
+var drillForm = bodyForm{
+	what:    "a drill",
+	limit:   maxMaintenanceBody,
+	example: `{"severity": "none"}`,
+	keys:    "severity and duration",
+}
 
 func serveStartDrill(w http.ResponseWriter, r *http.Request, src driller, log *slog.Logger) {
 	var request drillRequest

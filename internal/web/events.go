@@ -66,7 +66,12 @@ func maxStreamsFor(files uint64) int64 { return int64(min(maxStreams, files/4)) 
 
 // message returns the event that announces a report, the same for all clients.
 func message(r *status.Report) ([]byte, error) {
-	data, err := json.Marshal(event{Revision: r.Revision, Time: r.Time, Level: r.Level, Summary: r.Summary})
+	data, err := json.Marshal(event{
+		Revision: r.Revision,
+		Time:     r.Time,
+		Level:    r.Level,
+		Summary:  r.Summary,
+	})
 	if err != nil {
 		return nil, err
 	}

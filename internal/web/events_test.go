@@ -50,7 +50,10 @@ func (t *teller) Watch() (*status.Report, <-chan struct{}) {
 }
 
 func newReport(n uint64) *status.Report {
-	return &status.Report{Edition: status.Edition{Revision: n, Made: time.Now()}, Verdict: status.Verdict{Summary: fmt.Sprintf("report %d", n)}}
+	return &status.Report{
+		Edition: status.Edition{Revision: n, Made: time.Now()},
+		Verdict: status.Verdict{Summary: fmt.Sprintf("report %d", n)},
+	}
 }
 
 // tell publishes the next report.
@@ -66,7 +69,8 @@ func (t *teller) tellOf(service string) {
 	if service != "" {
 		next.Level, next.Summary = status.Critical, service+" is down"
 		next.Services = append(next.Services, status.Service{Name: service, State: "down", Level: status.Critical})
-		next.Causes = append(next.Causes, status.Cause{Title: service, Level: status.Critical, Members: []health.Subject{health.TargetSubject(service)}})
+		next.Causes = append(next.Causes,
+			status.Cause{Title: service, Level: status.Critical, Members: []health.Subject{health.TargetSubject(service)}})
 	}
 	t.told = next
 	close(t.next)

@@ -55,9 +55,12 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 	title := s.frames.reports.Report().PageTitle
 	feed := atomFeed{
 		// Not the request's host: a feed that readers reach by several names is one feed.
-		ID: atom.URN("feed " + cmp.Or(s.externalURL(), title)), Title: "Incidents · " + title, Author: "chatstack_exporter", Generator: "chatstack_exporter",
-		Updated: atomTime(time.Unix(0, 0)),
-		Links:   []atomLink{{"self", "application/atom+xml", "incidents.atom"}, {"alternate", "text/html", "incidents"}},
+		ID:        atom.URN("feed " + cmp.Or(s.externalURL(), title)),
+		Title:     "Incidents · " + title,
+		Author:    "chatstack_exporter",
+		Generator: "chatstack_exporter",
+		Updated:   atomTime(time.Unix(0, 0)),
+		Links:     []atomLink{{"self", "application/atom+xml", "incidents.atom"}, {"alternate", "text/html", "incidents"}},
 	}
 	for n, i := range all[:min(len(all), maxFeed)] {
 		if n == 0 {
@@ -85,8 +88,12 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 			target = i.MergedInto
 		}
 		feed.Entries = append(feed.Entries, atomEntry{
-			ID: atom.URN("incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano)), Title: title, Published: atomTime(i.Opened), Updated: atomTime(i.Updated),
-			Link: atomLink{"alternate", "text/html", "incidents/" + target}, Content: atomText{"html", content.String()},
+			ID:        atom.URN("incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano)),
+			Title:     title,
+			Published: atomTime(i.Opened),
+			Updated:   atomTime(i.Updated),
+			Link:      atomLink{"alternate", "text/html", "incidents/" + target},
+			Content:   atomText{"html", content.String()},
 		})
 	}
 	body, err := xml.MarshalIndent(feed, "", " ")

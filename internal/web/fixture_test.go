@@ -32,7 +32,12 @@ func (s shown) Report() *status.Report { return s.report }
 func (s shown) facts() *health.Facts {
 	f := &health.Facts{}
 	for i := range s.report.Services {
-		f.Targets = append(f.Targets, health.Target{Name: s.report.Services[i].Name, Read: true, Took: 12 * time.Millisecond, Every: time.Minute})
+		f.Targets = append(f.Targets, health.Target{
+			Name:  s.report.Services[i].Name,
+			Read:  true,
+			Took:  12 * time.Millisecond,
+			Every: time.Minute,
+		})
 	}
 	engines := map[string]int{}
 	for i := range s.report.Containers {
@@ -42,7 +47,12 @@ func (s shown) facts() *health.Facts {
 			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost, Read: true})
 		}
 		e := &f.Engines[engines[c.DockerHost]]
-		e.Containers = append(e.Containers, health.Container{Host: c.DockerHost, Name: c.Name, Expected: true, State: health.Running})
+		e.Containers = append(e.Containers, health.Container{
+			Host:     c.DockerHost,
+			Name:     c.Name,
+			Expected: true,
+			State:    health.Running,
+		})
 	}
 	return f
 }
@@ -79,8 +89,15 @@ func (s shown) Chart(name string) (status.History, bool) {
 		return status.History{}, false
 	}
 	h := status.History{
-		Name: name, Title: title, Unit: unit, Start: s.report.Time.Add(-24 * time.Hour).Truncate(time.Minute), Step: 300, Keeps: "mean",
-		Values: make([]*float64, 288), Min: make([]*float64, 288), Max: make([]*float64, 288),
+		Name:   name,
+		Title:  title,
+		Unit:   unit,
+		Start:  s.report.Time.Add(-24 * time.Hour).Truncate(time.Minute),
+		Step:   300,
+		Keeps:  "mean",
+		Values: make([]*float64, 288),
+		Min:    make([]*float64, 288),
+		Max:    make([]*float64, 288),
 	}
 	switch unit {
 	case "bytes":
@@ -158,9 +175,14 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			Name: s.name, Kind: s.kind, Level: status.OK, State: "up", Since: ago(53 * time.Hour),
+			Name:        s.name,
+			Kind:        s.kind,
+			Level:       status.OK,
+			State:       "up",
+			Since:       ago(53 * time.Hour),
 			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
-			Finding:     status.Finding{Text: "its last probe succeeded"}, Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
+			Finding:     status.Finding{Text: "its last probe succeeded"},
+			Charts:      []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
 			// A word without "=" continues the one before.
@@ -177,27 +199,110 @@ func healthyReport() *status.Report {
 		r.Containers = append(r.Containers, goodContainer("chat-"+strings.ReplaceAll(role, "_", "-")+"-1", role))
 	}
 	r.Thresholds = []status.Threshold{
-		{Alert: "ContainerUnhealthy", Present: ptr(0), Warning: ptr(0), Critical: ptr(300), Unit: "seconds", Text: "no container is unhealthy"},
-		{Alert: "XMPPAuthFailureRate", Present: ptr(0.4), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"},
-		{Alert: "TLSCertificateExpiry", Subject: "xmpp_proxy", Present: ptr(61 * 86400), Warning: ptr(14 * 86400), Critical: ptr(3 * 86400), Unit: "seconds", Below: true},
-		{Alert: "DataVolumeUsage", Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio", Text: "no volume is configured"},
-		{Alert: "ContainerRestarts", Subject: "chat-irc-1", Present: ptr(0), Warning: ptr(0), Critical: ptr(3)},
-		{Alert: "ContainerMemory", Subject: "chat-xmpp-1", Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"},
-		{Alert: "ContainerDown", Present: ptr(0), Warning: ptr(60), Critical: ptr(300), Unit: "seconds"},
-		{Alert: "TargetDown", Present: ptr(0), Warning: ptr(120), Critical: ptr(300), Unit: "seconds"},
+		{
+			Alert:    "ContainerUnhealthy",
+			Present:  ptr(0),
+			Warning:  ptr(0),
+			Critical: ptr(300),
+			Unit:     "seconds",
+			Text:     "no container is unhealthy",
+		},
+		{
+			Alert:    "XMPPAuthFailureRate",
+			Present:  ptr(0.4),
+			Warning:  ptr(10),
+			Critical: ptr(50),
+			Unit:     "per_minute",
+		},
+		{
+			Alert:    "TLSCertificateExpiry",
+			Subject:  "xmpp_proxy",
+			Present:  ptr(61 * 86400),
+			Warning:  ptr(14 * 86400),
+			Critical: ptr(3 * 86400),
+			Unit:     "seconds",
+			Below:    true,
+		},
+		{
+			Alert:    "DataVolumeUsage",
+			Warning:  ptr(0.8),
+			Critical: ptr(0.95),
+			Unit:     "ratio",
+			Text:     "no volume is configured",
+		},
+		{
+			Alert:    "ContainerRestarts",
+			Subject:  "chat-irc-1",
+			Present:  ptr(0),
+			Warning:  ptr(0),
+			Critical: ptr(3),
+		},
+		{
+			Alert:    "ContainerMemory",
+			Subject:  "chat-xmpp-1",
+			Present:  ptr(2.14e8),
+			Warning:  ptr(5e8),
+			Critical: ptr(1e9),
+			Unit:     "bytes",
+		},
+		{
+			Alert:    "ContainerDown",
+			Present:  ptr(0),
+			Warning:  ptr(60),
+			Critical: ptr(300),
+			Unit:     "seconds",
+		},
+		{
+			Alert:    "TargetDown",
+			Present:  ptr(0),
+			Warning:  ptr(120),
+			Critical: ptr(300),
+			Unit:     "seconds",
+		},
 	}
 	r.Transitions = []status.Transition{
-		{Time: ago(53 * time.Hour), Kind: "target", Name: "irc_rpc", From: "down", To: "up", Level: status.OK, Text: "its last probe succeeded"},
-		{Time: ago(53*time.Hour + 4*time.Minute), Kind: "target", Name: "irc_rpc", From: "up", To: "down", Level: status.Warning, Text: "nothing listens there"},
+		{
+			Time:  ago(53 * time.Hour),
+			Kind:  "target",
+			Name:  "irc_rpc",
+			From:  "down",
+			To:    "up",
+			Level: status.OK,
+			Text:  "its last probe succeeded",
+		},
+		{
+			Time:  ago(53*time.Hour + 4*time.Minute),
+			Kind:  "target",
+			Name:  "irc_rpc",
+			From:  "up",
+			To:    "down",
+			Level: status.Warning,
+			Text:  "nothing listens there",
+		},
 	}
 	return r
 }
 
 func goodContainer(name, role string) status.Container {
 	return status.Container{
-		Name: name, DockerHost: "local", Role: role, Level: status.OK, State: "running", Health: "healthy", Since: ago(53 * time.Hour),
-		Text:   "runs and is healthy",
-		Values: []status.Value{{Name: "restarts", Text: "0"}, {Name: "memory", Value: 2.1e8, Unit: "bytes", Text: "210 MB"}, {Name: "cpu", Text: "1.2 %"}},
+		Name:       name,
+		DockerHost: "local",
+		Role:       role,
+		Level:      status.OK,
+		State:      "running",
+		Health:     "healthy",
+		Since:      ago(53 * time.Hour),
+		Text:       "runs and is healthy",
+		Values: []status.Value{
+			{Name: "restarts", Text: "0"},
+			{
+				Name:  "memory",
+				Value: 2.1e8,
+				Unit:  "bytes",
+				Text:  "210 MB",
+			},
+			{Name: "cpu", Text: "1.2 %"},
+		},
 		Charts: []string{"bytes:memory of " + name},
 	}
 }
@@ -231,7 +336,8 @@ func faultyReport(faults int) *status.Report {
 		}
 		c := &r.Containers[i%len(r.Containers)]
 		c.Level, c.Health, c.ProblemSince = level, "unhealthy", ago(time.Duration(8+i)*time.Minute)
-		c.Text, c.Hint = "its health check has failed for 8 min: exit 1, curl: (7) Failed to connect to localhost port 8080", "docker inspect "+c.Name+" shows the last health checks"
+		c.Text, c.Hint = "its health check has failed for 8 min: exit 1, curl: (7) Failed to connect to localhost port 8080",
+			"docker inspect "+c.Name+" shows the last health checks"
 	}
 	slices.SortStableFunc(r.Services, func(a, b status.Service) int { return int(b.Level - a.Level) })
 	slices.SortStableFunc(r.Containers, func(a, b status.Container) int { return int(b.Level - a.Level) })
@@ -239,7 +345,13 @@ func faultyReport(faults int) *status.Report {
 	r.Thresholds[1].Present, r.Thresholds[1].Level = ptr(17), status.Warning
 	for i := range 12 {
 		r.Transitions = slices.Insert(r.Transitions, 0, status.Transition{
-			Time: ago(time.Duration(12-i) * time.Minute), Kind: "target", Name: "irc_rpc", From: "up", To: "down", Level: status.Critical, Text: texts[0],
+			Time:  ago(time.Duration(12-i) * time.Minute),
+			Kind:  "target",
+			Name:  "irc_rpc",
+			From:  "up",
+			To:    "down",
+			Level: status.Critical,
+			Text:  texts[0],
 		})
 	}
 	return r
@@ -249,9 +361,12 @@ func faultyReport(faults int) *status.Report {
 // a very long error.
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
-	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\nwhat is wrong there tell the log and chatstack_exporter check-config"
-	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " + strings.Repeat("x509 certificate signed by unknown authority ", 12)
-	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true, "17 /min, over the threshold for 2 min; it alerts after 5 min"
+	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\n" +
+		"what is wrong there tell the log and chatstack_exporter check-config"
+	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " +
+		strings.Repeat("x509 certificate signed by unknown authority ", 12)
+	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true,
+		"17 /min, over the threshold for 2 min; it alerts after 5 min"
 	c := &r.Containers[0]
 	c.Level, c.State, c.Health, c.ProblemSince, c.Values = status.Pending, "exited", "none", ago(time.Minute), nil
 	c.Text = "is not running: exited with exit code 1; no alert: it needs chat-irc-1, which is not available"
@@ -259,8 +374,23 @@ func maintenanceReport() *status.Report {
 	s.Level, s.State, s.Maintenance, s.Since = status.Maintenance, "down", "until 22:00 UTC: upgrade to 13.1", ago(time.Hour)
 	s.Text = "nothing listens there"
 	r.Maintenance = []maintenance.Entry{
-		{Kind: "target", Name: s.Name, From: ago(time.Hour), Until: ago(-time.Hour), Reason: "upgrade to 13.1", Source: maintenance.FromAPI, Active: true},
-		{Kind: "container", Name: "chat-irc-1", From: ago(-24 * time.Hour), Until: ago(-26 * time.Hour), Reason: "new certificate", Source: maintenance.FromConfig},
+		{
+			Kind:   "target",
+			Name:   s.Name,
+			From:   ago(time.Hour),
+			Until:  ago(-time.Hour),
+			Reason: "upgrade to 13.1",
+			Source: maintenance.FromAPI,
+			Active: true,
+		},
+		{
+			Kind:   "container",
+			Name:   "chat-irc-1",
+			From:   ago(-24 * time.Hour),
+			Until:  ago(-26 * time.Hour),
+			Reason: "new certificate",
+			Source: maintenance.FromConfig,
+		},
 	}
 	return r
 }
@@ -279,9 +409,11 @@ func largeReport() *status.Report {
 // emptyReport is the report of an exporter without targets.
 func emptyReport() *status.Report {
 	return &status.Report{
-		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
-		PageTitle:     "chat stack",
-		NotConfigured: []string{"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker"},
+		Edition:   status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
+		Verdict:   status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
+		PageTitle: "chat stack",
+		NotConfigured: []string{
+			"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker",
+		},
 	}
 }

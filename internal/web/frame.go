@@ -25,5 +25,11 @@ type frame struct{ Up, Title, Stack, Style, Icon string }
 
 // frame returns the frame of a page; icon is the file in assets.
 func (f frames) frame(up, title, icon string) frame {
-	return frame{up, title, f.reports.Report().PageTitle, up + f.assets.link("style.css"), up + f.assets.link(icon)}
+	return frame{
+		up,
+		title,
+		f.reports.Report().PageTitle,
+		up + f.assets.link("style.css"),
+		up + f.assets.link(icon),
+	}
 }

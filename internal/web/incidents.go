@@ -136,7 +136,8 @@ func (s *incidents) find(r *http.Request) (*incident.Incident, error) {
 
 // list serves the page with all incidents.
 func (s *incidents) list(w http.ResponseWriter, _ *http.Request) {
-	s.render(w, "incident list", s.frames.frame("./", "Incidents", "icon-unknown.svg"), listed(s.source.Incidents(), time.Time{}, time.Now()))
+	s.render(w, "incident list", s.frames.frame("./", "Incidents", "icon-unknown.svg"),
+		listed(s.source.Incidents(), time.Time{}, time.Now()))
 }
 
 // page serves the page of one incident. One that another continues leads there.
@@ -212,11 +213,13 @@ func (s *incidents) serveOne(w http.ResponseWriter, r *http.Request) {
 func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if o.Users == nil || len(o.Users()) == 0 {
-			writeError(w, http.StatusForbidden, errors.New("nobody may add a note, because this exporter has no password: set basic_auth_users in the file of --web.config.file"), o.Log)
+			writeError(w, http.StatusForbidden, errors.New("nobody may add a note, because this exporter has no password: "+
+				"set basic_auth_users in the file of --web.config.file"), o.Log)
 			return
 		}
 		if user, _, ok := r.BasicAuth(); !ok || !slices.Contains(o.Users(), user) { // the listener has checked the password
-			writeError(w, http.StatusForbidden, errors.New("only a user with a password of this exporter may add a note: send the name and password of one in basic_auth_users"), o.Log)
+			writeError(w, http.StatusForbidden, errors.New("only a user with a password of this exporter may add a note: "+
+				"send the name and password of one in basic_auth_users"), o.Log)
 			return
 		}
 		h(w, r)
@@ -228,7 +231,12 @@ func (s *incidents) serveAddNote(w http.ResponseWriter, r *http.Request) {
 	var note struct {
 		Text string `json:"text"`
 	}
-	form := bodyForm{what: "a note", limit: maxNoteBody, example: `{"text": "The disk was full."}`, keys: "text"}
+	form := bodyForm{
+		what:    "a note",
+		limit:   maxNoteBody,
+		example: `{"text": "The disk was full."}`,
+		keys:    "text",
+	}
 	if code, err := form.read(w, r, &note); err != nil {
 		writeError(w, code, err, s.log)
 		return

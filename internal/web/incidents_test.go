@@ -58,19 +58,54 @@ var fixedNoon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func newIncident(id, state, name string, began time.Time) *incident.Incident {
 	s := health.TargetSubject(name)
 	i := &incident.Incident{
-		ID: id, Title: name + " is down", State: state, Severity: health.Critical, Cause: s, Began: began, Opened: began.Add(5 * time.Minute), Updated: began.Add(5 * time.Minute),
-		Problems: []incident.Problem{{Subject: s, Alert: "TargetDown", Of: name, Text: name + " is down", Severity: health.Critical, Since: began}},
-		Outages:  []incident.Outage{{Subject: s, Title: name, Since: began}},
+		ID:       id,
+		Title:    name + " is down",
+		State:    state,
+		Severity: health.Critical,
+		Cause:    s,
+		Began:    began,
+		Opened:   began.Add(5 * time.Minute),
+		Updated:  began.Add(5 * time.Minute),
+		Problems: []incident.Problem{{
+			Subject:  s,
+			Alert:    "TargetDown",
+			Of:       name,
+			Text:     name + " is down",
+			Severity: health.Critical,
+			Since:    began,
+		}},
+		Outages: []incident.Outage{{Subject: s, Title: name, Since: began}},
 		Timeline: []incident.Event{
-			{Time: began, Kind: incident.EventBegan, Subject: s, Alert: "TargetDown", Text: name + " is down", Count: 2, Until: began.Add(time.Minute)},
-			{Time: began.Add(5 * time.Minute), Kind: incident.EventAlert, Subject: s, Alert: "TargetDown", Severity: health.Critical, Text: "alert TargetDown (critical): " + name},
+			{
+				Time:    began,
+				Kind:    incident.EventBegan,
+				Subject: s,
+				Alert:   "TargetDown",
+				Text:    name + " is down",
+				Count:   2,
+				Until:   began.Add(time.Minute),
+			},
+			{
+				Time:     began.Add(5 * time.Minute),
+				Kind:     incident.EventAlert,
+				Subject:  s,
+				Alert:    "TargetDown",
+				Severity: health.Critical,
+				Text:     "alert TargetDown (critical): " + name,
+			},
 		},
-		Notes: []incident.Note{{Time: began, Author: name, Text: name + "\nsecond line"}}, Links: []health.Subject{s},
+		Notes: []incident.Note{{Time: began, Author: name, Text: name + "\nsecond line"}},
+		Links: []health.Subject{s},
 	}
 	if state == incident.Closed || state == incident.Watching {
 		i.Ended, i.Updated = began.Add(20*time.Minute), began.Add(30*time.Minute)
 		i.Problems[0].Cleared = i.Ended
-		i.Outages[0] = incident.Outage{Subject: s, Title: name, Seconds: 1200, Until: i.Ended}
+		i.Outages[0] = incident.Outage{
+			Subject: s,
+			Title:   name,
+			Seconds: 1200,
+			Until:   i.Ended,
+		}
 	}
 	if state == incident.Closed {
 		i.Closed = i.Updated
@@ -82,7 +117,8 @@ func newChronicle() *chronicle {
 	merged := newIncident("20260501-00000003", incident.Merged, "third", fixedNoon)
 	merged.MergedInto = "20260501-00000002"
 	return &chronicle{incidents: []*incident.Incident{
-		newIncident("20260501-00000001", incident.Open, hostile, fixedNoon.Add(time.Hour)), newIncident("20260501-00000002", incident.Closed, "second", fixedNoon), merged,
+		newIncident("20260501-00000001", incident.Open, hostile, fixedNoon.Add(time.Hour)),
+		newIncident("20260501-00000002", incident.Closed, "second", fixedNoon), merged,
 	}}
 }
 
@@ -91,7 +127,8 @@ func TestIncidentPagesEscapeNames(t *testing.T) {
 	c := newChronicle()
 	for _, path := range []string{"/incidents", "/incidents/20260501-00000001", "/incidents.atom"} {
 		got := fetch(t, c.handler(false), path)
-		if got.StatusCode != http.StatusOK || strings.Contains(string(got.body), "<script") || !strings.Contains(string(got.body), "&lt;script&gt;") {
+		if got.StatusCode != http.StatusOK || strings.Contains(string(got.body), "<script") ||
+			!strings.Contains(string(got.body), "&lt;script&gt;") {
 			t.Errorf("%s: %d\n%s", path, got.StatusCode, got.body)
 		}
 		if strings.Contains(path, "atom") {
@@ -106,9 +143,12 @@ func TestIncidentPagesEscapeNames(t *testing.T) {
 func TestIncidentPagesSayWhatHappened(t *testing.T) {
 	h := newChronicle().handler(false)
 	for path, wants := range map[string][]string{
-		"/incidents": {`href="incidents/20260501-00000002">second is down</a>`, "over after 20 min", `href="incidents.atom"`, `href="maintenance.ics"`},
+		"/incidents": {
+			`href="incidents/20260501-00000002">second is down</a>`, "over after 20 min", `href="incidents.atom"`, `href="maintenance.ics"`,
+		},
 		"/incidents/20260501-00000002": {
-			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Outage of second: 20 min", "2 times", "second line",
+			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Outage of second: 20 min",
+			"2 times", "second line",
 			`href="../runbooks/TargetDown"`, `href="../incidents"`, `href="../assets/style.css`,
 		},
 	} {
@@ -122,7 +162,8 @@ func TestIncidentPagesSayWhatHappened(t *testing.T) {
 	if got := fetch(t, h, "/incidents"); strings.Contains(string(got.body), "third") {
 		t.Error("the list has a merged incident")
 	}
-	if got := fetch(t, h, "/incidents/20260501-00000003"); got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "20260501-00000002" {
+	if got := fetch(t, h, "/incidents/20260501-00000003"); got.StatusCode != http.StatusSeeOther ||
+		got.Header.Get("Location") != "20260501-00000002" {
 		t.Errorf("merged: %d, %s", got.StatusCode, got.Header.Get("Location"))
 	}
 	if got := fetch(t, h, "/incidents/"); got.StatusCode != http.StatusMovedPermanently || got.Header.Get("Location") != "../incidents" {
@@ -140,9 +181,15 @@ func TestStatusPageShowsIncidentsOfTheWeek(t *testing.T) {
 		began time.Duration
 		state string
 		shown bool
-	}{{time.Hour, incident.Open, true}, {100 * time.Hour, incident.Closed, true}, {200 * time.Hour, incident.Closed, false}, {200 * time.Hour, incident.Open, true}} {
+	}{
+		{time.Hour, incident.Open, true},
+		{100 * time.Hour, incident.Closed, true},
+		{200 * time.Hour, incident.Closed, false},
+		{200 * time.Hour, incident.Open, true},
+	} {
 		c.incidents = []*incident.Incident{newIncident("1", test.state, "web", time.Now().Add(-test.began))}
-		if page := string(fetch(t, c.handler(false), "/").body); strings.Contains(page, heading) != test.shown || strings.Contains(page, `href="incidents/1"`) != test.shown {
+		if page := string(fetch(t, c.handler(false), "/").body); strings.Contains(page, heading) != test.shown ||
+			strings.Contains(page, `href="incidents/1"`) != test.shown {
 			t.Errorf("began %s ago, %s: want it on the page: %t\n%s", test.began, test.state, test.shown, page)
 		}
 	}
@@ -152,11 +199,13 @@ func TestStatusPageShowsIncidentsOfTheWeek(t *testing.T) {
 func TestStatusPageShowsFewIncidents(t *testing.T) {
 	c := &chronicle{}
 	for n := range 20 {
-		c.incidents = append(c.incidents, newIncident(fmt.Sprint("over-", n), incident.Closed, "web", time.Now().Add(-time.Duration(n+1)*time.Hour)))
+		c.incidents = append(c.incidents,
+			newIncident(fmt.Sprint("over-", n), incident.Closed, "web", time.Now().Add(-time.Duration(n+1)*time.Hour)))
 	}
 	c.incidents = append(c.incidents, newIncident("lasts", incident.Open, "web", time.Now().Add(-100*time.Hour)))
 	page := string(fetch(t, c.handler(false), "/").body)
-	if n := strings.Count(page, `href="incidents/over-`); n != 8 || !strings.Contains(page, `href="incidents/over-7"`) || !strings.Contains(page, `href="incidents/lasts"`) {
+	if n := strings.Count(page, `href="incidents/over-`); n != 8 || !strings.Contains(page, `href="incidents/over-7"`) ||
+		!strings.Contains(page, `href="incidents/lasts"`) {
 		t.Errorf("the page has %d incidents that are over:\n%s", n, page)
 	}
 }
@@ -166,8 +215,12 @@ func TestNavigationLeadsToIncidents(t *testing.T) {
 	old := time.Now().Add(-200 * time.Hour)
 	incidentOf := func(state string) *incident.Incident { return newIncident("1", state, "web", old) }
 	for want, list := range map[string][]*incident.Incident{
-		`<li><a href="incidents">Incidents</a></li>`:                              {incidentOf(incident.Closed), incidentOf(incident.Watching), incidentOf(incident.Merged)},
-		`<li><a href="incidents">Incidents <span class="count">2</span></a></li>`: {incidentOf(incident.Open), incidentOf(incident.Closed), incidentOf(incident.Open)},
+		`<li><a href="incidents">Incidents</a></li>`: {
+			incidentOf(incident.Closed), incidentOf(incident.Watching), incidentOf(incident.Merged),
+		},
+		`<li><a href="incidents">Incidents <span class="count">2</span></a></li>`: {
+			incidentOf(incident.Open), incidentOf(incident.Closed), incidentOf(incident.Open),
+		},
 	} {
 		_, nav, _ := strings.Cut(string(fetch(t, (&chronicle{incidents: list}).handler(false), "/").body), `id="nav"`)
 		nav, _, _ = strings.Cut(nav, "</nav>")
@@ -203,7 +256,8 @@ func TestFeedEntryChangesOnlyWithItsIncident(t *testing.T) {
 	c.incidents[0] = newIncident(c.incidents[0].ID, incident.Closed, "first", fixedNoon.Add(time.Hour))
 	after, _ := read()
 	e, old := after.Entries[0], before.Entries[0]
-	if len(after.Entries) != 3 || e.ID != old.ID || e.Updated <= old.Updated || e.Title != "Fixed: first is down" || !strings.Contains(e.Content, "over after 20 min") || after.Updated != e.Updated {
+	if len(after.Entries) != 3 || e.ID != old.ID || e.Updated <= old.Updated || e.Title != "Fixed: first is down" ||
+		!strings.Contains(e.Content, "over after 20 min") || after.Updated != e.Updated {
 		t.Errorf("before: %+v\nafter: %+v", old, e)
 	}
 	c.incidents = nil
@@ -239,19 +293,83 @@ func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 		status       int
 		want         string
 	}{
-		"good":         {true, "ann", "", `{"text":"on it"}`, 201, `"text": "first`},
-		"no lifecycle": {false, "ann", "", `{"text":"x"}`, 403, "--web.enable-lifecycle"},
-		"browser":      {true, "ann", "Sec-Fetch-Site", `{"text":"x"}`, 403, "refused for web pages"},
-		"key":          {true, "ann", "", `{"txt":"x"}`, 400, `the body is not a note: unknown key \"txt\"; known keys: text`},
-		"author":       {true, "ann", "", `{"author":"Bob","text":"x"}`, 400, `unknown key \"author\"`},
-		"list":         {true, "ann", "", `[]`, 400, "must be an object such as"},
-		"long":         {true, "ann", "", `{"text":"` + strings.Repeat("x", 40_000) + `"}`, 413, "longer than 32768 bytes"},
-		"nobody":       {true, "", "", `{"text":"x"}`, 403, "only a user with a password of this exporter may add a note"},
-		"unknown user": {true, "bob", "", `{"text":"x"}`, 403, "only a user with a password of this exporter may add a note"},
+		"good": {
+			true,
+			"ann",
+			"",
+			`{"text":"on it"}`,
+			201,
+			`"text": "first`,
+		},
+		"no lifecycle": {
+			false,
+			"ann",
+			"",
+			`{"text":"x"}`,
+			403,
+			"--web.enable-lifecycle",
+		},
+		"browser": {
+			true,
+			"ann",
+			"Sec-Fetch-Site",
+			`{"text":"x"}`,
+			403,
+			"refused for web pages",
+		},
+		"key": {
+			true,
+			"ann",
+			"",
+			`{"txt":"x"}`,
+			400,
+			`the body is not a note: unknown key \"txt\"; known keys: text`,
+		},
+		"author": {
+			true,
+			"ann",
+			"",
+			`{"author":"Bob","text":"x"}`,
+			400,
+			`unknown key \"author\"`,
+		},
+		"list": {
+			true,
+			"ann",
+			"",
+			`[]`,
+			400,
+			"must be an object such as",
+		},
+		"long": {
+			true,
+			"ann",
+			"",
+			`{"text":"` + strings.Repeat("x", 40_000) + `"}`,
+			413,
+			"longer than 32768 bytes",
+		},
+		"nobody": {
+			true,
+			"",
+			"",
+			`{"text":"x"}`,
+			403,
+			"only a user with a password of this exporter may add a note",
+		},
+		"unknown user": {
+			true,
+			"bob",
+			"",
+			`{"text":"x"}`,
+			403,
+			"only a user with a password of this exporter may add a note",
+		},
 	} {
 		c := newChronicle()
 		c.incidents[0].Notes[0].Text = "first"
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(test.body))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes",
+			strings.NewReader(test.body))
 		r.Header.Set("Content-Type", "application/json")
 		if test.header != "" {
 			r.Header.Set(test.header, "same-origin")
@@ -273,12 +391,15 @@ func TestNoteIsRefusedByAnExporterWithoutPasswords(t *testing.T) {
 	for name, h := range map[string]http.Handler{
 		"no users": c.handler(true), "no web configuration": web.New(c, web.Options{Log: slog.New(slog.DiscardHandler), Lifecycle: true}),
 	} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes", strings.NewReader(`{"text":"on it"}`))
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/notes",
+			strings.NewReader(`{"text":"on it"}`))
 		r.Header.Set("Content-Type", "application/json")
 		r.SetBasicAuth("ann", "checked by nobody")
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "this exporter has no password: set basic_auth_users in the file of --web.config.file") || c.noted != "" {
+		if w.Code != http.StatusForbidden ||
+			!strings.Contains(w.Body.String(), "this exporter has no password: set basic_auth_users in the file of --web.config.file") ||
+			c.noted != "" {
 			t.Errorf("%s: %d, %q\n%s", name, w.Code, c.noted, w.Body)
 		}
 	}
@@ -305,7 +426,14 @@ func TestIncidentListLeavesOutDetails(t *testing.T) {
 // TestCalendarIsFoldedAndEscaped reads the calendar as RFC 5545 describes it; internal/e2e/feeds does so with a library.
 func TestCalendarIsFoldedAndEscaped(t *testing.T) {
 	c := &chronicle{maintenance: []maintenance.Entry{
-		{Kind: "target", Name: hostile, From: fixedNoon, Until: fixedNoon.Add(time.Hour), Reason: strings.Repeat("añ,b;c\\ ", 30) + hostile, Source: maintenance.FromConfig},
+		{
+			Kind:   "target",
+			Name:   hostile,
+			From:   fixedNoon,
+			Until:  fixedNoon.Add(time.Hour),
+			Reason: strings.Repeat("añ,b;c\\ ", 30) + hostile,
+			Source: maintenance.FromConfig,
+		},
 	}}
 	got := fetch(t, c.handler(false), "/maintenance.ics")
 	if got.Header.Get("Content-Type") != "text/calendar; charset=utf-8" {
@@ -320,7 +448,9 @@ func TestCalendarIsFoldedAndEscaped(t *testing.T) {
 	lines := strings.Split(strings.ReplaceAll(body, "\r\n ", ""), "\r\n")
 	plain := strings.ReplaceAll(hostile, "\x01", "")
 	escaped := strings.NewReplacer(`\`, `\\`, ";", `\;`, ",", `\,`).Replace(strings.Repeat("añ,b;c\\ ", 30) + plain)
-	for _, want := range []string{"BEGIN:VCALENDAR", "VERSION:2.0", "DTSTART:20260501T120000Z", "DTEND:20260501T130000Z", "DESCRIPTION:" + escaped, "END:VCALENDAR"} {
+	for _, want := range []string{
+		"BEGIN:VCALENDAR", "VERSION:2.0", "DTSTART:20260501T120000Z", "DTEND:20260501T130000Z", "DESCRIPTION:" + escaped, "END:VCALENDAR",
+	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("the calendar lacks %q:\n%s", want, body)
 		}

@@ -43,13 +43,16 @@ func startExporter(t *testing.T) exporter {
 	stack := simstacktest.Start(t, simstack.Options{})
 	file := filepath.Join(t.TempDir(), "exporter.yaml")
 	content := "poll:\n  interval: 1s\ntargets:\n  - kind: plant_store\n    mode: canary\n" +
-		"  - kind: xmpp_c2s\n    address: " + stack.XMPPClientAddress() + "\n  - kind: irc_tls\n    address: " + stack.IRCAddress() + "\nalerts:\n  target_down: {warning: {for: 0s}, critical: {for: 0s}}\n" +
+		"  - kind: xmpp_c2s\n    address: " + stack.XMPPClientAddress() + "\n  - kind: irc_tls\n    address: " + stack.IRCAddress() +
+		"\nalerts:\n  target_down: {warning: {for: 0s}, critical: {for: 0s}}\n" +
 		"  container_down: {warning: {for: 0s}, critical: {for: 0s}}\n"
 	must(t, os.WriteFile(file, []byte(content), 0o600))
 	env, address, none := stack.Environ(), []string{"127.0.0.1:0"}, ""
 	a, err := app.New(app.Options{
-		ConfigFile: file, Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler),
+		ConfigFile: file,
+		Lookup:     func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Web:        &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
+		Log:        slog.New(slog.DiscardHandler),
 	})
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -93,7 +96,8 @@ func TestRealBrowserShowsProblemWithoutReload(t *testing.T) {
 	b.open(t, e.url)
 	b.waitFor(t, `document.getElementById("page").dataset.level === "ok"`)
 	// Open details, the focus and the scroll position must stay.
-	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").focus(), document.activeElement.click(), scrollTo(0, 400), true`)
+	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").focus(), `+
+		`document.activeElement.click(), scrollTo(0, 400), true`)
 	b.waitFor(t, `document.getElementById("service:xmpp_rest").firstElementChild.open`)
 
 	// The next probe, within a second, finds the service down; an event reports the container.
@@ -103,7 +107,8 @@ func TestRealBrowserShowsProblemWithoutReload(t *testing.T) {
 		b.waitFor(t, `document.getElementById("page").dataset.level === "ok" && document.getElementById("problems") === null`)
 		begun := time.Now()
 		must(t, e.stack.Switch(fault.service, fault.name, true))
-		b.waitFor(t, `document.getElementById("page").dataset.level === "critical" && !document.title.startsWith("All systems operational")`)
+		b.waitFor(t,
+			`document.getElementById("page").dataset.level === "critical" && !document.title.startsWith("All systems operational")`)
 		took := time.Since(begun)
 		t.Logf("%s is %s: critical on the page after %s", fault.service, fault.name, took)
 		if took > 2*time.Second {
@@ -120,8 +125,10 @@ func TestRealBrowserShowsProblemWithoutReload(t *testing.T) {
 	if !ask[bool](t, b, `window.marker === true`) {
 		t.Error("the page was loaded anew")
 	}
-	if !ask[bool](t, b, `document.getElementById("service:xmpp_rest").firstElementChild.open && document.activeElement === document.getElementById("service:xmpp_rest").querySelector("summary")`) {
-		t.Errorf("what was open is shut, or the focus is elsewhere: on %s", ask[string](t, b, `document.activeElement.outerHTML.slice(0, 100)`))
+	if !ask[bool](t, b, `document.getElementById("service:xmpp_rest").firstElementChild.open && document.activeElement === `+
+		`document.getElementById("service:xmpp_rest").querySelector("summary")`) {
+		t.Errorf("what was open is shut, or the focus is elsewhere: on %s",
+			ask[string](t, b, `document.activeElement.outerHTML.slice(0, 100)`))
 	}
 	b.waitFor(t, `document.getElementById("say").textContent.includes("down")`) // announced at most every ten seconds
 }
@@ -195,7 +202,8 @@ func TestRealBrowserDrawsCharts(t *testing.T) {
 		ask[bool](t, b, `document.querySelector("details.row").open = true`)
 		b.waitFor(t, `document.querySelectorAll("details.row[open] .plot canvas").length === 2`)
 		// Something other than the ground is on the canvas.
-		if !ask[bool](t, b, `(() => { const c = document.querySelector(".plot canvas"); return c.getContext("2d").getImageData(0, 0, c.width, c.height).data.some((v) => v > 0); })()`) {
+		if !ask[bool](t, b, `(() => { const c = document.querySelector(".plot canvas"); return c.getContext("2d").getImageData(0, 0, `+
+			`c.width, c.height).data.some((v) => v > 0); })()`) {
 			t.Error("the canvas is empty")
 		}
 		if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > l.width {
@@ -214,7 +222,8 @@ func TestRealBrowserFollowsTheScheme(t *testing.T) {
 	for dark, l := range map[bool]look{false: desktop, true: desktopDark} {
 		b := newTab(t, browser, l)
 		b.open(t, address)
-		brightness[dark] = ask[int64](t, b, `getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((sum, v) => sum + Number(v), 0)`)
+		brightness[dark] = ask[int64](t, b,
+			`getComputedStyle(document.body).backgroundColor.match(/\d+/g).reduce((sum, v) => sum + Number(v), 0)`)
 	}
 	if brightness[true] > 100 || brightness[false] < 600 {
 		t.Errorf("the ground's brightness is %d when dark and %d when light", brightness[true], brightness[false])
@@ -237,7 +246,8 @@ func TestRealBrowserPrintsEverythingDarkOnWhite(t *testing.T) {
 	b := newTab(t, chromium(t), desktopDark)
 	b.open(t, address)
 	b.prefer(t, "print", "prefers-color-scheme", "dark")
-	const brightness = `getComputedStyle(document.querySelector(".problem")).%s.match(/\d+/g).slice(0, 3).reduce((sum, v) => sum + Number(v), 0)`
+	const brightness = `getComputedStyle(document.querySelector(".problem")).%s.match(/\d+/g).slice(0, 3).reduce((sum, ` +
+		`v) => sum + Number(v), 0)`
 	for property, good := range map[string]func(int64) bool{
 		"color": func(sum int64) bool { return sum < 200 }, "backgroundColor": func(sum int64) bool { return sum > 600 },
 	} {
@@ -245,7 +255,8 @@ func TestRealBrowserPrintsEverythingDarkOnWhite(t *testing.T) {
 			t.Errorf("the brightness of a problem's %s in print: %d", property, sum)
 		}
 	}
-	if hidden := ask[string](t, b, `[...document.querySelectorAll("details.fold > :not(summary)")].filter(e => !e.checkVisibility({contentVisibilityAuto: true})).map(e => e.outerHTML.slice(0, 80)).join("\n")`); hidden != "" {
+	if hidden := ask[string](t, b, `[...document.querySelectorAll("details.fold > :not(summary)")].filter(e => `+
+		`!e.checkVisibility({contentVisibilityAuto: true})).map(e => e.outerHTML.slice(0, 80)).join("\n")`); hidden != "" {
 		t.Errorf("not printed:\n%s", hidden)
 	}
 	if ask[bool](t, b, `document.querySelector("nav").checkVisibility()`) {
@@ -257,7 +268,8 @@ func TestRealBrowserRespectsReducedMotion(t *testing.T) {
 	address := serve(t, faultyReport(2)) // before the tab, which reports a server that stops first
 	b := newTab(t, chromium(t), desktop)
 	b.open(t, address)
-	const moving = `[...document.querySelectorAll("*")].filter(e => { const s = getComputedStyle(e); return s.transitionDuration !== "0s" || s.animationName !== "none" || s.scrollBehavior === "smooth" }).length`
+	const moving = `[...document.querySelectorAll("*")].filter(e => { const s = getComputedStyle(e); return s.transitionDuration !== ` +
+		`"0s" || s.animationName !== "none" || s.scrollBehavior === "smooth" }).length`
 	b.prefer(t, "screen", "prefers-reduced-motion", "no-preference")
 	if ask[int64](t, b, moving) == 0 {
 		t.Fatal("nothing moves at all: this test says nothing")
@@ -273,7 +285,8 @@ func TestRealBrowserShowsEverythingWithoutScript(t *testing.T) {
 	report := maintenanceReport()
 	address := serve(t, report)
 	b := newTab(t, browser, phone)
-	if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+	if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
 	b.open(t, address)
@@ -315,12 +328,14 @@ func TestRealBrowserWorksByKeyboard(t *testing.T) {
 	}
 	for range 40 {
 		press(kb.Tab)
-		if !ask[bool](t, b, `document.activeElement.matches(":focus-visible") && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`) {
+		if !ask[bool](t, b,
+			`document.activeElement.matches(":focus-visible") && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`) {
 			t.Fatalf("the focus is not to be seen on %s", ask[string](t, b, `document.activeElement.outerHTML.slice(0, 200)`))
 		}
 		if ask[bool](t, b, `document.activeElement.matches("details.row > summary")`) {
 			press(kb.Enter)
-			b.waitFor(t, `document.activeElement.parentElement.open && document.activeElement.parentElement.querySelectorAll(".plot canvas").length > 0`)
+			b.waitFor(t, `document.activeElement.parentElement.open && document.activeElement.parentElement.querySelectorAll(".plot `+
+				`canvas").length > 0`)
 			return
 		}
 	}
@@ -358,7 +373,8 @@ func TestRealBrowserFindsNoBarrier(t *testing.T) {
 			b := newTab(t, browser, test.look)
 			b.open(t, address)
 			// Unfold everything, and a few rows with their charts.
-			ask[bool](t, b, `document.querySelectorAll("details:not(.row), .rows > li:nth-child(-n+2) > .row").forEach((d) => { d.open = true; }), true`)
+			ask[bool](t, b, `document.querySelectorAll("details:not(.row), .rows > li:nth-child(-n+2) > .row").forEach((d) => `+
+				`{ d.open = true; }), true`)
 			b.waitFor(t, `document.querySelectorAll(".plot canvas").length === document.querySelectorAll("details[open] .plot").length`)
 			findNoBarrier(t, b, axe, test.state)
 		})

@@ -56,8 +56,10 @@ type bodyForm struct {
 }
 
 var maintenanceForm = bodyForm{
-	what: "a maintenance", limit: maxMaintenanceBody, example: `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`,
-	keys: "kind, name, duration or until, and reason",
+	what:    "a maintenance",
+	limit:   maxMaintenanceBody,
+	example: `{"kind": "target", "name": "irc_rpc", "duration": "1h"}`,
+	keys:    "kind, name, duration or until, and reason",
 }
 
 // read decodes the body of a request. It rejects unknown keys: a mistyped key must not start an unintended maintenance. With an error it

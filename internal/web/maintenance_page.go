@@ -50,7 +50,12 @@ type outcome struct {
 func newMaintenanceForms(source maintainer, f frames, o Options) *maintenanceForms {
 	key := make([]byte, sha256.Size)
 	rand.Read(key)
-	return &maintenanceForms{source: source, frames: f, options: o, key: key}
+	return &maintenanceForms{
+		source:  source,
+		frames:  f,
+		options: o,
+		key:     key,
+	}
 }
 
 // offersForms reports whether the pages have forms: lifecycle is enabled, and the exporter has passwords.
@@ -59,9 +64,11 @@ func (o *Options) offersForms() bool { return o.whyNoForms() == "" }
 func (o *Options) whyNoForms() string {
 	switch {
 	case !o.Lifecycle:
-		return "Maintenance over HTTP is not enabled. Start the exporter with --web.enable-lifecycle and a password, or set maintenance in exporter.yaml."
+		return "Maintenance over HTTP is not enabled. Start the exporter with --web.enable-lifecycle and a password, " +
+			"or set maintenance in exporter.yaml."
 	case o.Users == nil || len(o.Users()) == 0:
-		return "Web pages may not change maintenance, because this exporter has no password. Set basic_auth_users in the file of --web.config.file, or use a program such as curl."
+		return "Web pages may not change maintenance, because this exporter has no password. " +
+			"Set basic_auth_users in the file of --web.config.file, or use a program such as curl."
 	}
 	return ""
 }
@@ -180,7 +187,9 @@ func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
 	}
 	form := r.PostForm // without the query, which a link can set
 	if !hmac.Equal([]byte(form.Get("token")), []byte(f.token(user))) {
-		f.show(w, r, http.StatusForbidden, maintenanceView{Error: "The form is from another page, or the exporter has restarted since you loaded it. Send it again from here."})
+		f.show(w, r, http.StatusForbidden, maintenanceView{
+			Error: "The form is from another page, or the exporter has restarted since you loaded it. Send it again from here.",
+		})
 		return
 	}
 	change := f.set
@@ -194,7 +203,10 @@ func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
 			text += " Correct the form and send it again."
 		}
 		f.show(w, r, statusOf(err), maintenanceView{
-			Error: text, Subject: form.Get("subject"), Duration: form.Get("duration"), Reason: form.Get("reason"),
+			Error:    text,
+			Subject:  form.Get("subject"),
+			Duration: form.Get("duration"),
+			Reason:   form.Get("reason"),
 		})
 		return
 	}
@@ -223,7 +235,10 @@ func (f *maintenanceForms) set(form url.Values) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	return outcome{text: fmt.Sprintf("The %s %s is under maintenance until %s.", kind, name, entry.Until.UTC().Format("2 Jan 15:04 UTC")), warnings: warnings}, nil
+	return outcome{
+		text:     fmt.Sprintf("The %s %s is under maintenance until %s.", kind, name, entry.Until.UTC().Format("2 Jan 15:04 UTC")),
+		warnings: warnings,
+	}, nil
 }
 
 func (f *maintenanceForms) end(form url.Values) (outcome, error) {

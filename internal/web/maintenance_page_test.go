@@ -46,7 +46,12 @@ func newKept(t *testing.T, lifecycle bool, users ...string) (kept, http.Handler)
 	log := slog.New(slog.DiscardHandler)
 	register, err := maintenance.New(unsaved{}, log)
 	must(t, err)
-	register.Configure([]config.Maintenance{{Kind: "target", Name: "docker", From: config.Time(time.Now().Add(-time.Hour)), Until: config.Time(time.Now().Add(time.Hour))}})
+	register.Configure([]config.Maintenance{{
+		Kind:  "target",
+		Name:  "docker",
+		From:  config.Time(time.Now().Add(-time.Hour)),
+		Until: config.Time(time.Now().Add(time.Hour)),
+	}})
 	k := kept{shown{report: healthyReport()}, register}
 	return k, web.New(k, web.Options{Lifecycle: lifecycle, Users: func() []string { return users }, Log: log})
 }
@@ -65,7 +70,8 @@ func (v visit) send(t *testing.T, h http.Handler) reply {
 	if v.form != nil {
 		method = http.MethodPost
 	}
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://exporter.example/maintenance"+v.query, strings.NewReader(v.form.Encode()))
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://exporter.example/maintenance"+v.query,
+		strings.NewReader(v.form.Encode()))
 	if v.form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
@@ -114,19 +120,23 @@ func (k kept) set() (names []string) {
 func TestMaintenanceIsSetAndEndedOnThePage(t *testing.T) {
 	k, h := newKept(t, true, "alice")
 	form := visit{user: "alice", query: "?subject=target%2Firc_rpc"}.send(t, h)
-	holds(t, string(form.body), `<option value="target/irc_rpc" selected>`, `<option value="container/chat-irc-1">`, "(set in exporter.yaml)")
-	if policy := form.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") || !strings.Contains(policy, "frame-ancestors 'none'") || form.Header.Get("Cache-Control") != "no-store" {
+	holds(t, string(form.body), `<option value="target/irc_rpc" selected>`,
+		`<option value="container/chat-irc-1">`, "(set in exporter.yaml)")
+	if policy := form.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") ||
+		!strings.Contains(policy, "frame-ancestors 'none'") || form.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("headers %v", form.Header)
 	}
 	token := tokenOf(t, h)
 	answer := visit{user: "alice", form: wish(token), header: map[string]string{"Origin": "http://exporter.example"}}.send(t, h)
 	location := answer.Header.Get("Location")
-	if answer.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "maintenance?outcome=") || len(k.set()) != 1 || k.set()[0] != "target/irc_rpc upgrade" {
+	if answer.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "maintenance?outcome=") || len(k.set()) != 1 ||
+		k.set()[0] != "target/irc_rpc upgrade" {
 		t.Fatalf("status %d to %q, set %q", answer.StatusCode, location, k.set())
 	}
 	for range 2 { // a reload shows it again
 		page := visit{user: "alice", query: strings.TrimPrefix(location, "maintenance")}.send(t, h)
-		holds(t, string(page.body), "The target irc_rpc is under maintenance until", "an alert has already fired", `<button name="end" value="target/irc_rpc">`)
+		holds(t, string(page.body), "The target irc_rpc is under maintenance until",
+			"an alert has already fired", `<button name="end" value="target/irc_rpc">`)
 	}
 	if page := (visit{user: "alice", query: "?outcome=The+exporter+is+broken"}).send(t, h); strings.Contains(string(page.body), "broken") {
 		t.Error("a link chooses the text of the page")
@@ -135,7 +145,8 @@ func TestMaintenanceIsSetAndEndedOnThePage(t *testing.T) {
 	if answer.StatusCode != http.StatusSeeOther || len(k.set()) != 0 {
 		t.Errorf("status %d, set %q", answer.StatusCode, k.set())
 	}
-	holds(t, string(visit{user: "alice", query: strings.TrimPrefix(answer.Header.Get("Location"), "maintenance")}.send(t, h).body), "Maintenance of the target irc_rpc has ended.")
+	holds(t, string(visit{user: "alice", query: strings.TrimPrefix(answer.Header.Get("Location"), "maintenance")}.send(t, h).body),
+		"Maintenance of the target irc_rpc has ended.")
 	if strings.Contains(string(visit{user: "alice"}.send(t, h).body), `value="target/docker">End now`) {
 		t.Error("what exporter.yaml sets has a button to end it")
 	}
@@ -149,15 +160,41 @@ func TestMaintenancePageRefuses(t *testing.T) {
 		status       int
 		want         string
 	}{
-		"without lifecycle": {locked: true, visit: func(token string) visit { return visit{user: "alice", form: wish(token)} }, status: 403, want: "--web.enable-lifecycle"},
-		"without passwords": {open: true, visit: func(token string) visit { return visit{user: "alice", form: wish(token)} }, status: 403, want: "basic_auth_users"},
-		"a browser without passwords": {open: true, visit: func(token string) visit {
-			return visit{form: wish(token), header: map[string]string{"Origin": "http://exporter.example", "Sec-Fetch-Site": "same-origin"}}
-		}, status: 403, want: "use a program such as curl"},
+		"without lifecycle": {
+			locked: true,
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token)} },
+			status: 403,
+			want:   "--web.enable-lifecycle",
+		},
+		"without passwords": {
+			open:   true,
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token)} },
+			status: 403,
+			want:   "basic_auth_users",
+		},
+		"a browser without passwords": {
+			open: true,
+			visit: func(token string) visit {
+				return visit{
+					form:   wish(token),
+					header: map[string]string{"Origin": "http://exporter.example", "Sec-Fetch-Site": "same-origin"},
+				}
+			},
+			status: 403,
+			want:   "use a program such as curl",
+		},
 		"rebinding, where a browser sends no password": {visit: func(token string) visit {
-			return visit{host: "evil.example", form: wish(token), header: map[string]string{"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"}}
+			return visit{
+				host:   "evil.example",
+				form:   wish(token),
+				header: map[string]string{"Origin": "http://evil.example", "Sec-Fetch-Site": "same-origin"},
+			}
 		}, status: 403, want: "Only a user with a password"},
-		"an unknown user": {visit: func(token string) visit { return visit{user: "mallory", form: wish(token)} }, status: 403, want: "Only a user with a password"},
+		"an unknown user": {
+			visit:  func(token string) visit { return visit{user: "mallory", form: wish(token)} },
+			status: 403,
+			want:   "Only a user with a password",
+		},
 		"another origin": {visit: func(token string) visit {
 			return visit{user: "alice", form: wish(token), header: map[string]string{"Origin": "https://evil.example"}}
 		}, status: 403, want: "from another site"},
@@ -170,9 +207,21 @@ func TestMaintenancePageRefuses(t *testing.T) {
 		"an opaque origin": {visit: func(token string) visit {
 			return visit{user: "alice", form: wish(token), header: map[string]string{"Origin": "null"}}
 		}, status: 403, want: "from another site"},
-		"no token":             {visit: func(string) visit { return visit{user: "alice", form: wish("")} }, status: 403, want: "Send it again from here"},
-		"a wrong token":        {visit: func(string) visit { return visit{user: "alice", form: wish(strings.Repeat("0", 64))} }, status: 403, want: "Send it again from here"},
-		"another user's token": {visit: func(token string) visit { return visit{user: "bob", form: wish(token)} }, status: 403, want: "Send it again from here"},
+		"no token": {
+			visit:  func(string) visit { return visit{user: "alice", form: wish("")} },
+			status: 403,
+			want:   "Send it again from here",
+		},
+		"a wrong token": {
+			visit:  func(string) visit { return visit{user: "alice", form: wish(strings.Repeat("0", 64))} },
+			status: 403,
+			want:   "Send it again from here",
+		},
+		"another user's token": {
+			visit:  func(token string) visit { return visit{user: "bob", form: wish(token)} },
+			status: 403,
+			want:   "Send it again from here",
+		},
 		"a token in the query": {visit: func(token string) visit {
 			form := wish("")
 			form.Del("token")
@@ -181,18 +230,50 @@ func TestMaintenancePageRefuses(t *testing.T) {
 		"a long form": {visit: func(token string) visit {
 			return visit{user: "alice", form: wish(token, "reason", strings.Repeat("x", 5000))}
 		}, status: 413, want: "too long"},
-		"nothing selected": {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "subject", "")} }, status: 400, want: "no target or container is selected"},
-		"no duration":      {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "duration", " ")} }, status: 400, want: "the duration is empty"},
+		"nothing selected": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "subject", "")} },
+			status: 400,
+			want:   "no target or container is selected",
+		},
+		"no duration": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "duration", " ")} },
+			status: 400,
+			want:   "the duration is empty",
+		},
 		"an odd duration": {
 			visit: func(token string) visit { return visit{user: "alice", form: wish(token, "duration", "<soon>")} }, status: 400,
 			want: "must be one such as 30m, 2h or 1d12h. Correct the form and send it again.",
 		},
-		"too long":              {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "duration", "31d")} }, status: 400, want: "the maximum is"},
-		"an unknown kind":       {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "subject", "stack/x")} }, status: 400, want: "must be target or container"},
-		"an end of nothing":     {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "end", "target/irc_rpc")} }, status: 404, want: "not under maintenance"},
-		"an end of the file's":  {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "end", "target/docker")} }, status: 409, want: "by the configuration"},
-		"an end of nobody":      {visit: func(token string) visit { return visit{user: "alice", form: wish(token, "end", "x")} }, status: 400, want: "unknown what to end"},
-		"a GET changes nothing": {visit: func(token string) visit { return visit{user: "alice", query: "?" + wish(token).Encode()} }, status: 200, want: "Set maintenance"},
+		"too long": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "duration", "31d")} },
+			status: 400,
+			want:   "the maximum is",
+		},
+		"an unknown kind": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "subject", "stack/x")} },
+			status: 400,
+			want:   "must be target or container",
+		},
+		"an end of nothing": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "end", "target/irc_rpc")} },
+			status: 404,
+			want:   "not under maintenance",
+		},
+		"an end of the file's": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "end", "target/docker")} },
+			status: 409,
+			want:   "by the configuration",
+		},
+		"an end of nobody": {
+			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "end", "x")} },
+			status: 400,
+			want:   "unknown what to end",
+		},
+		"a GET changes nothing": {
+			visit:  func(token string) visit { return visit{user: "alice", query: "?" + wish(token).Encode()} },
+			status: 200,
+			want:   "Set maintenance",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, free := newKept(t, true, "alice", "bob")
@@ -244,7 +325,8 @@ func second(_ kept, h http.Handler) http.Handler { return h }
 // TestAPIRefusesBrowsersWithPasswords too: only the forms have a token.
 func TestAPIRefusesBrowsersWithPasswords(t *testing.T) {
 	k, h := newKept(t, true, "alice")
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://exporter.example/api/v1/maintenance", strings.NewReader(`{"kind":"target","name":"irc_rpc","duration":"1h"}`))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://exporter.example/api/v1/maintenance",
+		strings.NewReader(`{"kind":"target","name":"irc_rpc","duration":"1h"}`))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	r.SetBasicAuth("alice", "checked by the listener")

@@ -57,13 +57,20 @@ func TestRealBrowserSetsMaintenanceWithoutScript(t *testing.T) {
 	port := serveWithPassword(t, h)
 	b := newTab(t, browser, phone)
 	disableScripts := func(value bool) {
-		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: value}); err != nil {
+		if _, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: value}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	disableScripts(true)
 	address := "http://exporter.test:" + port + "/"
-	login := url.URL{Scheme: "http", User: url.UserPassword("alice", pagePassword), Host: "exporter.test:" + port, Path: "/maintenance", RawQuery: "subject=target/irc_rpc"}
+	login := url.URL{
+		Scheme:   "http",
+		User:     url.UserPassword("alice", pagePassword),
+		Host:     "exporter.test:" + port,
+		Path:     "/maintenance",
+		RawQuery: "subject=target/irc_rpc",
+	}
 	b.do(t, chromedp.Navigate(login.String()))
 	fits := func() {
 		t.Helper()
@@ -82,7 +89,8 @@ func TestRealBrowserSetsMaintenanceWithoutScript(t *testing.T) {
 	b.do(t, chromedp.KeyEvent("soon"), chromedp.KeyEvent(kb.Enter))
 	b.waitFor(t, `document.querySelector("[role=alert]") !== null`)
 	holds(t, ask[string](t, b, `document.body.innerText`), "Nothing was changed.", "must be one such as 30m, 2h or 1d12h")
-	if got := ask[string](t, b, `document.getElementById("subject").value + " " + document.getElementById("duration").value`); got != "target/irc_rpc soon" {
+	if got := ask[string](t, b,
+		`document.getElementById("subject").value + " " + document.getElementById("duration").value`); got != "target/irc_rpc soon" {
 		t.Errorf("after an error, the form has %q", got)
 	}
 	fits()
@@ -125,19 +133,27 @@ func TestRealBrowserKeepsPasswordFromForeignNames(t *testing.T) {
 	token := tokenOf(t, h) // the attacker would not even have it
 	evil := http.NewServeMux()
 	evil.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `<!DOCTYPE html><title>evil</title><form method="post" action="http://exporter.test:%s/maintenance">`+ //nolint:errcheck // the browser is gone
-			`<input name="token" value="%s"><input name="subject" value="target/irc_rpc"><input name="duration" value="2h"><button id="go">Win a prize</button></form>`, port, token)
+		//nolint:errcheck // the browser is gone
+		fmt.Fprintf(w, `<!DOCTYPE html><title>evil</title><form method="post" action="http://exporter.test:%s/maintenance">`+
+			`<input name="token" value="%s"><input name="subject" value="target/irc_rpc"><input name="duration" value="2h"><button `+
+			`id="go">Win a prize</button></form>`, port, token)
 	})
 	foreign := strings.Replace(serveHandler(t, evil), "127.0.0.1", "evil.test", 1)
 	b := newTab(t, browser, desktop)
-	login := url.URL{Scheme: "http", User: url.UserPassword("alice", pagePassword), Host: "exporter.test:" + port, Path: "/maintenance"}
+	login := url.URL{
+		Scheme: "http",
+		User:   url.UserPassword("alice", pagePassword),
+		Host:   "exporter.test:" + port,
+		Path:   "/maintenance",
+	}
 	// Without the password in its address, the page shows that the browser keeps it.
 	b.do(t, chromedp.Navigate(login.String()), chromedp.Navigate("http://exporter.test:"+port+"/maintenance"))
 	if !ask[bool](t, b, `document.querySelector("form") !== null`) {
 		t.Fatal("alice gets no form")
 	}
 	statusOf := func(address string) int64 {
-		return ask[int64](t, b, fmt.Sprintf(`fetch(%q, {method: "POST", body: new URLSearchParams({token: %q, subject: "target/irc_rpc", duration: "2h"}), credentials: "include"}).then((r) => r.status)`, address, token))
+		return ask[int64](t, b, fmt.Sprintf(`fetch(%q, {method: "POST", body: new URLSearchParams({token: %q, subject: "target/irc_rpc", `+
+			`duration: "2h"}), credentials: "include"}).then((r) => r.status)`, address, token))
 	}
 	if got := statusOf("maintenance"); got != http.StatusOK || len(k.set()) != 1 {
 		t.Fatalf("alice: status %d, set %q: this test says nothing", got, k.set())

@@ -153,7 +153,8 @@ func (m *markdown) table(lines []string) int {
 func (m *markdown) paragraph(lines []string, tight bool) int {
 	n := 1
 	for ; n < len(lines); n++ {
-		if line := lines[n]; strings.TrimSpace(line) == "" || fenceLine.MatchString(line) || headingLine.MatchString(line) || itemLine.MatchString(line) {
+		if line := lines[n]; strings.TrimSpace(line) == "" || fenceLine.MatchString(line) || headingLine.MatchString(line) ||
+			itemLine.MatchString(line) {
 			break
 		}
 	}

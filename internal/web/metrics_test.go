@@ -102,7 +102,8 @@ func TestMetricsHaveTimeOfScrape(t *testing.T) {
 					if want := float64(time.Now().UnixMilli()) / 1000; now != want {
 						t.Errorf("%s, %s: the page says %v, want %v", accept, encoding, now, want)
 					}
-					if want := "# TYPE chatstack_exporter_time_seconds gauge\nchatstack_exporter_time_seconds "; accept == "text/plain" && !strings.Contains(string(page), want) {
+					if want := "# TYPE chatstack_exporter_time_seconds gauge\nchatstack_exporter_time_seconds "; accept == "text/plain" &&
+						!strings.Contains(string(page), want) {
 						t.Errorf("the sample is not under its family's heading:\n%s", page)
 					}
 					age := now - value(string(page), "chatstack_poll_last_completed_timestamp_seconds")

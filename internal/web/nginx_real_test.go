@@ -109,7 +109,8 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 	if len(seen) < 20 {
 		t.Errorf("only these were found: %v", seen)
 	}
-	if resp := request(t, http.MethodPost, server+"/chat-status/api/v1/maintenance"); resp.StatusCode != http.StatusForbidden || strings.Contains(string(resp.body), "lifecycle") {
+	if resp := request(t, http.MethodPost, server+"/chat-status/api/v1/maintenance"); resp.StatusCode != http.StatusForbidden ||
+		strings.Contains(string(resp.body), "lifecycle") {
 		t.Errorf("POST: status %d, %s; want nginx to refuse it", resp.StatusCode, resp.body)
 	}
 
@@ -118,7 +119,8 @@ func TestRealNginxServesThePageBelowAPath(t *testing.T) {
 	b.waitFor(t, `document.getElementById("page").dataset.level === "ok"`)
 	ask[bool](t, b, `window.marker = true, document.getElementById("service:xmpp_rest").querySelector("summary").click(), true`)
 	// A chart needs ten minutes of data, but its script must load at once.
-	b.waitFor(t, `typeof uPlot === "function" && performance.getEntriesByType("resource").some((r) => r.responseStatus === 200 && r.name.includes("/chat-status/api/v1/history/service/xmpp_rest/"))`)
+	b.waitFor(t, `typeof uPlot === "function" && performance.getEntriesByType("resource").some((r) => r.responseStatus === 200 && `+
+		`r.name.includes("/chat-status/api/v1/history/service/xmpp_rest/"))`)
 	must(t, e.stack.Switch("irc_services", "stopped", true))
 	b.waitFor(t, `document.getElementById("page").dataset.level === "critical"`)
 	if !ask[bool](t, b, `window.marker === true`) {

@@ -72,7 +72,16 @@ type renderedPage struct {
 }
 
 func newPages(src Source, a *assets, o Options) *pages {
-	return &pages{reports: src, charts: src, history: src, incidents: src, assets: a, log: o.Log, now: time.Now, offersForms: o.offersForms}
+	return &pages{
+		reports:     src,
+		charts:      src,
+		history:     src,
+		incidents:   src,
+		assets:      a,
+		log:         o.Log,
+		now:         time.Now,
+		offersForms: o.offersForms,
+	}
 }
 
 // ServeHTTP implements http.Handler.
@@ -278,11 +287,19 @@ func (r row) Clock(t time.Time) string { return r.view.Clock(t) }
 // view prepares the report for the template.
 func (p *pages) view(r *status.Report, now time.Time) *view {
 	v := &view{
-		Report: r, Now: now, Switchboard: p.switchboard, Forms: p.offersForms(),
+		Report:          r,
+		Now:             now,
+		Switchboard:     p.switchboard,
+		Forms:           p.offersForms(),
 		RecentIncidents: recent(p.incidents.Incidents(), now),
 		links: links{
-			Script: p.assets.link("status.js"), ChartScript: p.assets.link("charts.js"), Style: p.assets.link("style.css"), Chart: p.assets.link("uPlot.iife.min.js"),
-			ChartStyle: p.assets.link("uPlot.min.css"), ChartLicense: p.assets.link("uPlot.LICENSE.txt"), Icon: p.assets.link("icon-" + r.Level.String() + ".svg"),
+			Script:       p.assets.link("status.js"),
+			ChartScript:  p.assets.link("charts.js"),
+			Style:        p.assets.link("style.css"),
+			Chart:        p.assets.link("uPlot.iife.min.js"),
+			ChartStyle:   p.assets.link("uPlot.min.css"),
+			ChartLicense: p.assets.link("uPlot.LICENSE.txt"),
+			Icon:         p.assets.link("icon-" + r.Level.String() + ".svg"),
 		},
 	}
 	if now.Sub(p.sparksAt) >= sparksAge {
@@ -329,10 +346,28 @@ func (l *rows) add(r row) {
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
 		entry: entry{
-			ID: "service:" + s.Name, Kind: "service", Name: s.Name, Words: status.KindName(s.Kind), HasDefaultName: s.HasDefaultName(), Text: s.Text, Error: s.Error, Hint: s.Hint,
-			Maintenance: s.Maintenance, Level: s.Level, AtLeast: s.ProblemSinceAtLeast, Probes: "debug/targets/" + s.Name, Since: s.Since, view: v,
+			ID:             "service:" + s.Name,
+			Kind:           "service",
+			Name:           s.Name,
+			Words:          status.KindName(s.Kind),
+			HasDefaultName: s.HasDefaultName(),
+			Text:           s.Text,
+			Error:          s.Error,
+			Hint:           s.Hint,
+			Maintenance:    s.Maintenance,
+			Level:          s.Level,
+			AtLeast:        s.ProblemSinceAtLeast,
+			Probes:         "debug/targets/" + s.Name,
+			Since:          s.Since,
+			view:           v,
 		},
-		State: s.State, Wrong: s.ProblemSince, LastAttempt: s.LastAttempt, LastSuccess: s.LastSuccess, Duration: s.Duration, Values: s.Values, Notes: s.Notes,
+		State:       s.State,
+		Wrong:       s.ProblemSince,
+		LastAttempt: s.LastAttempt,
+		LastSuccess: s.LastSuccess,
+		Duration:    s.Duration,
+		Values:      s.Values,
+		Notes:       s.Notes,
 	}
 	r.fact("Kind", s.Kind)
 	r.fact("Container", s.ContainerOrigin)
@@ -349,10 +384,21 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	}
 	r := row{
 		entry: entry{
-			ID: "container:" + c.DockerHost + "/" + c.Name, Kind: "container", Name: c.Name, Words: status.RoleName(c.Role), Text: c.Text, Hint: c.Hint,
-			Maintenance: c.Maintenance, Level: c.Level, AtLeast: c.ProblemSinceAtLeast, Since: c.Since, view: v,
+			ID:          "container:" + c.DockerHost + "/" + c.Name,
+			Kind:        "container",
+			Name:        c.Name,
+			Words:       status.RoleName(c.Role),
+			Text:        c.Text,
+			Hint:        c.Hint,
+			Maintenance: c.Maintenance,
+			Level:       c.Level,
+			AtLeast:     c.ProblemSinceAtLeast,
+			Since:       c.Since,
+			view:        v,
 		},
-		State: state, Wrong: c.ProblemSince, Values: c.Values,
+		State:  state,
+		Wrong:  c.ProblemSince,
+		Values: c.Values,
 	}
 	if several {
 		r.Words = strings.TrimPrefix(r.Words+" on "+c.DockerHost, " ")

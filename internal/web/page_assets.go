@@ -45,8 +45,10 @@ func newAssets() *assets {
 		}
 		sum := sha256.Sum256(content)
 		a.byName[entry.name] = &asset{
-			contentType: entry.contentType, hash: hex.EncodeToString(sum[:6]), plain: content,
-			gzipped: sync.OnceValue(func() []byte { return compress(content) }),
+			contentType: entry.contentType,
+			hash:        hex.EncodeToString(sum[:6]),
+			plain:       content,
+			gzipped:     sync.OnceValue(func() []byte { return compress(content) }),
 		}
 	}
 	return a

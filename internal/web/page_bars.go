@@ -22,7 +22,8 @@ type bars struct {
 	Name  string
 	Steps int
 	Paths []barPath
-	// Share is how much of the watched time it was available, Words that and what else is known, Label the same for who cannot see the bars.
+	// Share is how much of the watched time it was available, Words that and what else is known,
+	// Label the same for who cannot see the bars.
 	Share, Words, Label string
 }
 
@@ -35,7 +36,8 @@ var barHeights = map[history.State][]string{
 }
 
 var stateWords = map[history.State]string{
-	history.Up: "up", history.Degraded: "degraded", history.Down: "down", history.Maintenance: "maintenance", history.NotWatched: "not watched",
+	history.Up: "up", history.Degraded: "degraded", history.Down: "down", history.Maintenance: "maintenance",
+	history.NotWatched: "not watched",
 }
 
 var windowWords = map[string]string{"24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}

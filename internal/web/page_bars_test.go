@@ -22,7 +22,8 @@ func TestBarsHaveNumbers(t *testing.T) {
 	body := pageOf(t, r)
 	holds(t, body,
 		`role="img" aria-label="last 24 h: `, "available, down ", "not watched ", "probes took 12 ms (12 ms to 12 ms)",
-		"<b>7 d</b>", "<b>30 d</b>", "<b>90 d</b>", "Bars show the worst state of each hour", `<path class="b-down" d="M0 2h2M0 8h2"/>`, `class="b-degraded"`,
+		"<b>7 d</b>", "<b>30 d</b>", "<b>90 d</b>", "Bars show the worst state of each hour", `<path class="b-down" d="M0 2h2M0 8h2"/>`,
+		`class="b-degraded"`,
 	)
 	rows := len(r.Services) + len(r.Containers)
 	if n := strings.Count(body, `<span class="past"><svg class="bars" viewBox="0 0 24 10"`); n != rows {
@@ -100,8 +101,8 @@ func longReport(tb testing.TB, trouble float64) past {
 	return past{shown{report: r}, h.Report(r.Time)}
 }
 
-// TestPageOfLongHistoryIsSmall holds the goal for 50 services, 200 containers and 90 days, without charts: 150 kB compressed, even if one hour
-// and day in ten has trouble.
+// TestPageOfLongHistoryIsSmall holds the goal for 50 services, 200 containers and 90 days, without charts: 150 kB compressed,
+// even if one hour and day in ten has trouble.
 func TestPageOfLongHistoryIsSmall(t *testing.T) {
 	for _, trouble := range []float64{0, 0.02, 0.1} {
 		resp := fetch(t, newHandler(longReport(t, trouble)), "/", "Accept-Encoding", "gzip")
@@ -118,7 +119,8 @@ func TestAvailabilityIsCached(t *testing.T) {
 		t.Fatalf("status %d, %v", first.StatusCode, first.Header)
 	}
 	t.Logf("%d bytes", len(first.body))
-	if again := fetch(t, h, "/api/v1/availability", "Accept-Encoding", "gzip", "If-None-Match", first.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
+	if again := fetch(t, h, "/api/v1/availability", "Accept-Encoding", "gzip", "If-None-Match",
+		first.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
 		t.Errorf("asked again: status %d", again.StatusCode)
 	}
 }
@@ -136,7 +138,8 @@ func TestAvailabilityHasTheWordsOfTheAPI(t *testing.T) {
 	for _, s := range got.Subjects {
 		kinds[s.Kind]++
 	}
-	if want := map[string]int{"target": 50, "container": 200}; got.Schema != status.SchemaVersion || !got.Time.Equal(source.history.Time) || !maps.Equal(kinds, want) {
+	if want := map[string]int{"target": 50, "container": 200}; got.Schema != status.SchemaVersion || !got.Time.Equal(source.history.Time) ||
+		!maps.Equal(kinds, want) {
 		t.Errorf("schema %d of %s, with %v, want %v", got.Schema, got.Time, kinds, want)
 	}
 	if s := source.history.Subjects[0]; s.Kind != "service" || s.Key != "service/"+s.Name {

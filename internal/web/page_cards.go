@@ -46,9 +46,19 @@ func (v *view) cards() {
 	for i, t := range v.Thresholds {
 		if t.Level >= status.Pending && !listed[t.Subject] && !listed[lastPart(t.Subject)] {
 			r := newThresholdRow(t)
-			v.Cards = append(v.Cards, card{entry: entry{
-				ID: "problem:threshold:" + strconv.Itoa(i), Kind: "threshold", Name: r.Title, Words: t.Subject, Text: r.sentence(), Level: t.Level, Since: t.Since, view: v,
-			}, Alert: t.Alert})
+			v.Cards = append(v.Cards, card{
+				entry: entry{
+					ID:    "problem:threshold:" + strconv.Itoa(i),
+					Kind:  "threshold",
+					Name:  r.Title,
+					Words: t.Subject,
+					Text:  r.sentence(),
+					Level: t.Level,
+					Since: t.Since,
+					view:  v,
+				},
+				Alert: t.Alert,
+			})
 		}
 	}
 	for i := range v.Cards {
@@ -61,7 +71,13 @@ func (v *view) cards() {
 
 func (v *view) card(c *status.Cause, byID map[string]row) card {
 	first := byID[rowID(c.Members[0])]
-	k := card{entry: first.entry, State: c.State, Loss: c.Loss, Affected: c.Affected, Alert: c.Alert}
+	k := card{
+		entry:    first.entry,
+		State:    c.State,
+		Loss:     c.Loss,
+		Affected: c.Affected,
+		Alert:    c.Alert,
+	}
 	k.ID, k.Name, k.Words = "problem:"+rowID(c.Members[0]), c.Title, ""
 	if first.Name != c.Title && !strings.Contains(c.Title, first.Name) {
 		k.Words = first.Name

@@ -27,7 +27,12 @@ type spark struct {
 // newSpark draws a history. A column spans the lowest to the highest of its steps, so short peaks stay visible. Unknown steps leave
 // gaps.
 func newSpark(h status.History) *spark {
-	s := &spark{Name: h.Name, Title: h.Title, Unit: h.Unit, Label: h.Title + ": no data in the last 24 hours"}
+	s := &spark{
+		Name:  h.Name,
+		Title: h.Title,
+		Unit:  h.Unit,
+		Label: h.Title + ": no data in the last 24 hours",
+	}
 	lows, highs := h.Values, h.Values
 	if len(h.Min) == len(h.Values) && len(h.Max) == len(h.Values) {
 		lows, highs = h.Min, h.Max

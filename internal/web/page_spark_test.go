@@ -20,15 +20,24 @@ func TestSmallChartShowsShortPeaks(t *testing.T) {
 		values []*float64
 		want   string
 	}{
-		"nothing":                          {make([]*float64, 288), ""},
-		"no steps":                         {nil, ""},
-		"always the same":                  {series(288, func(int) (float64, bool) { return 1, true }), "M0 2L96 2"},
-		"always nothing":                   {series(288, func(int) (float64, bool) { return 0, true }), "M0 22L96 22"},
-		"one step of 288 down":             {series(288, func(i int) (float64, bool) { return float64(min(1, abs(i-145))), true }), "M0 2L48 2L48 2L48 22L48 2L96 2"},
-		"an hour unknown":                  {series(288, func(i int) (float64, bool) { return 1, i < 144 || i >= 156 }), "M0 2L48 2M52 2L96 2"},
+		"nothing":         {make([]*float64, 288), ""},
+		"no steps":        {nil, ""},
+		"always the same": {series(288, func(int) (float64, bool) { return 1, true }), "M0 2L96 2"},
+		"always nothing":  {series(288, func(int) (float64, bool) { return 0, true }), "M0 22L96 22"},
+		"one step of 288 down": {
+			series(288, func(i int) (float64, bool) { return float64(min(1, abs(i-145))), true }),
+			"M0 2L48 2L48 2L48 22L48 2L96 2",
+		},
+		"an hour unknown": {
+			series(288, func(i int) (float64, bool) { return 1, i < 144 || i >= 156 }),
+			"M0 2L48 2M52 2L96 2",
+		},
 		"one step known, which is no line": {series(288, func(i int) (float64, bool) { return 1, i == 144 }), ""},
-		"from half on":                     {series(288, func(i int) (float64, bool) { return float64(i / 144), true }), "M0 22L48 22L48 2L96 2"},
-		"fewer than columns":               {series(2, func(i int) (float64, bool) { return float64(i), true }), "M0 22L48 22L48 2L96 2"},
+		"from half on": {
+			series(288, func(i int) (float64, bool) { return float64(i / 144), true }),
+			"M0 22L48 22L48 2L96 2",
+		},
+		"fewer than columns": {series(2, func(i int) (float64, bool) { return float64(i), true }), "M0 22L48 22L48 2L96 2"},
 	} {
 		if got := newSpark(status.History{Title: "up", Values: test.values}).Path; got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
@@ -43,7 +52,12 @@ func TestChartNeedsTwoValues(t *testing.T) {
 	if got := newSpark(status.History{Title: "CPU", Values: []*float64{nil, &one}}); got.Path != "" || got.Last != "1" {
 		t.Errorf("got %+v", got)
 	}
-	got := newSpark(status.History{Title: "CPU", Keeps: "mean", Last: &now, Values: []*float64{&one, &three}})
+	got := newSpark(status.History{
+		Title:  "CPU",
+		Keeps:  "mean",
+		Last:   &now,
+		Values: []*float64{&one, &three},
+	})
 	if got.Path == "" || got.Last != "0.5" || got.High != "3" || got.Keeps != "mean, lowest and highest of each 5 min" {
 		t.Errorf("got %+v", got)
 	}
@@ -59,7 +73,13 @@ func TestChartNumbersAreConsistent(t *testing.T) {
 		{"mean", two, "x, last 24 hours, lowest 2 ms, highest 900 ms, last 300 ms"},
 		{"least", high, "x, last 24 hours, lowest 212 ms, last 900 ms"},
 	} {
-		h := status.History{Title: "x", Unit: "seconds", Keeps: c.keeps, Last: &c.last, Values: []*float64{&one, &two}}
+		h := status.History{
+			Title:  "x",
+			Unit:   "seconds",
+			Keeps:  c.keeps,
+			Last:   &c.last,
+			Values: []*float64{&one, &two},
+		}
 		if c.keeps == "mean" {
 			h.Min, h.Max = []*float64{&low, &two}, []*float64{&one, &high}
 		}
@@ -73,7 +93,12 @@ func TestChartNumbersAreConsistent(t *testing.T) {
 // TestSmallChartSpansLowestAndHighest: the mean alone would hide the peak of a step.
 func TestSmallChartSpansLowestAndHighest(t *testing.T) {
 	one, peak := 1.0, 2.0
-	h := status.History{Keeps: "mean", Values: []*float64{&one, &one}, Min: []*float64{&one, &one}, Max: []*float64{&one, &peak}}
+	h := status.History{
+		Keeps:  "mean",
+		Values: []*float64{&one, &one},
+		Min:    []*float64{&one, &one},
+		Max:    []*float64{&one, &peak},
+	}
 	if got, want := newSpark(h).Path, "M0 12L48 12L48 2L48 12L48 12L96 12"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -118,7 +118,10 @@ func TestPageObeysItsPolicy(t *testing.T) {
 		t.Run(state, func(t *testing.T) {
 			resp := fetch(t, pagesOf(report), "/")
 			policy := resp.Header.Get("Content-Security-Policy")
-			for _, want := range []string{"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
+			for _, want := range []string{
+				"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'", "base-uri 'none'",
+				"form-action 'none'",
+			} {
 				if !strings.Contains(policy, want) {
 					t.Errorf("the policy lacks %q: %s", want, policy)
 				}
@@ -195,8 +198,11 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 	body := pageOf(t, faultyReport(5))
 	last := -1
 	for _, want := range []string{
-		"<title>IRC server, IRC services and IRC server TLS port are down", "<h1>IRC server, IRC services and IRC server TLS port are down</h1>", "3 of 13 targets and 2 of 9 containers.", `id="problems"`, "irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
-		"<summary>Error</summary>", "connection refused", "debug/targets/irc_rpc", "Failed XMPP logins", `id="services"`, `id="containers"`, `id="thresholds"`, "33 /min to critical", `id="transitions"`, `id="unconfigured"`,
+		"<title>IRC server, IRC services and IRC server TLS port are down",
+		"<h1>IRC server, IRC services and IRC server TLS port are down</h1>", "3 of 13 targets and 2 of 9 containers.", `id="problems"`,
+		"irc_rpc", "nothing listens there", "What to do:", "docker compose ps",
+		"<summary>Error</summary>", "connection refused", "debug/targets/irc_rpc", "Failed XMPP logins", `id="services"`, `id="containers"`,
+		`id="thresholds"`, "33 /min to critical", `id="transitions"`, `id="unconfigured"`,
 	} {
 		at := strings.Index(body[last+1:], want)
 		if at < 0 {
@@ -209,7 +215,13 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 // TestPageBeginsWithTheBridge: whether messages cross is below the headline, unless they do not, which is a problem.
 func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
-	relay := status.Service{Name: "bridge", Kind: "relay", Level: status.OK, State: "up", Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}}}
+	relay := status.Service{
+		Name:   "bridge",
+		Kind:   "relay",
+		Level:  status.OK,
+		State:  "up",
+		Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}},
+	}
 	r.Services = append(r.Services, relay)
 	const want = "</p>\n<p class=\"summary\">Messages cross the bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"
 	if body := pageOf(t, r); !strings.Contains(body, want) {
@@ -282,7 +294,8 @@ func TestAssetsAreCachedByHash(t *testing.T) {
 	}
 	for _, link := range links {
 		resp := fetch(t, h, "/"+link)
-		if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") || resp.Header.Get("X-Content-Type-Options") != "nosniff" {
+		if resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Cache-Control"), "immutable") ||
+			resp.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: status %d, %v", link, resp.StatusCode, resp.Header)
 		}
 		if again := fetch(t, h, "/"+link, "If-None-Match", resp.Header.Get("ETag")); again.StatusCode != http.StatusNotModified {
@@ -322,15 +335,90 @@ func TestThresholdsShowDistance(t *testing.T) {
 		threshold status.Threshold
 		now, want string
 	}{
-		{status.Threshold{Present: ptr(0.4), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "0.4 /min", "9.6 /min to warning"},
-		{status.Threshold{Present: ptr(10), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "10 /min", "0 /min to warning"},
-		{status.Threshold{Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute"}, "17 /min", "33 /min to critical"},
-		{status.Threshold{Present: ptr(61 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "61 days left", "47 days to warning"},
-		{status.Threshold{Present: ptr(5 * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "5 d left", "2 d to critical"},
-		{status.Threshold{Present: ptr(-day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}, "expired 1 d ago", "4 d beyond critical"},
-		{status.Threshold{Present: ptr(2.14e8), Warning: ptr(5e8), Critical: ptr(1e9), Unit: "bytes"}, "214 MB", "286 MB to warning"},
+		{
+			status.Threshold{
+				Present:  ptr(0.4),
+				Warning:  ptr(10),
+				Critical: ptr(50),
+				Unit:     "per_minute",
+			},
+			"0.4 /min",
+			"9.6 /min to warning",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(10),
+				Warning:  ptr(10),
+				Critical: ptr(50),
+				Unit:     "per_minute",
+			},
+			"10 /min",
+			"0 /min to warning",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(17),
+				Warning:  ptr(10),
+				Critical: ptr(50),
+				Unit:     "per_minute",
+			},
+			"17 /min",
+			"33 /min to critical",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(61 * day),
+				Warning:  ptr(14 * day),
+				Critical: ptr(3 * day),
+				Unit:     "seconds",
+				Below:    true,
+			},
+			"61 days left",
+			"47 days to warning",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(5 * day),
+				Warning:  ptr(14 * day),
+				Critical: ptr(3 * day),
+				Unit:     "seconds",
+				Below:    true,
+			},
+			"5 d left",
+			"2 d to critical",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(-day),
+				Warning:  ptr(14 * day),
+				Critical: ptr(3 * day),
+				Unit:     "seconds",
+				Below:    true,
+			},
+			"expired 1 d ago",
+			"4 d beyond critical",
+		},
+		{
+			status.Threshold{
+				Present:  ptr(2.14e8),
+				Warning:  ptr(5e8),
+				Critical: ptr(1e9),
+				Unit:     "bytes",
+			},
+			"214 MB",
+			"286 MB to warning",
+		},
 		{status.Threshold{Present: ptr(1.26e9), Critical: ptr(1e9), Unit: "bytes"}, "1.3 GB", "260 MB beyond critical"},
-		{status.Threshold{Present: ptr(0.82), Warning: ptr(0.8), Critical: ptr(0.95), Unit: "ratio"}, "82 %", "13 % to critical"},
+		{
+			status.Threshold{
+				Present:  ptr(0.82),
+				Warning:  ptr(0.8),
+				Critical: ptr(0.95),
+				Unit:     "ratio",
+			},
+			"82 %",
+			"13 % to critical",
+		},
 		{status.Threshold{Present: ptr(3), Warning: ptr(0), Critical: ptr(3)}, "3", "1 to critical"},
 		{status.Threshold{Present: ptr(0), Warning: ptr(0), Critical: ptr(3)}, "0", "none"},
 		{status.Threshold{Warning: ptr(0), Critical: ptr(3), Text: "no engine is read"}, "not measured", "no engine is read"},
@@ -350,7 +438,14 @@ func TestBarsAreFullerTheWorse(t *testing.T) {
 	last := -1.0
 	for _, left := range []float64{61, 30, 14, 5, 3, 0, -2} {
 		report := emptyReport()
-		report.Thresholds = []status.Threshold{{Alert: "TLSCertificateExpiry", Present: ptr(left * day), Warning: ptr(14 * day), Critical: ptr(3 * day), Unit: "seconds", Below: true}}
+		report.Thresholds = []status.Threshold{{
+			Alert:    "TLSCertificateExpiry",
+			Present:  ptr(left * day),
+			Warning:  ptr(14 * day),
+			Critical: ptr(3 * day),
+			Unit:     "seconds",
+			Below:    true,
+		}}
 		m := regexp.MustCompile(`class="fill" width="([0-9.]+)".*?M([0-9.]+) 0V8.*?M([0-9.]+) 0V8`).FindStringSubmatch(pageOf(t, report))
 		if m == nil {
 			t.Fatal("the row has no bar with two marks")
@@ -369,7 +464,8 @@ func TestBarsAreFullerTheWorse(t *testing.T) {
 }
 
 func TestThresholdsFoldWhileAllIsWell(t *testing.T) {
-	holds(t, pageOf(t, healthyReport()), `<details class="fold" id="fold-thresholds"><summary>7 of 8 within limits, 1 not measured</summary>`)
+	holds(t, pageOf(t, healthyReport()),
+		`<details class="fold" id="fold-thresholds"><summary>7 of 8 within limits, 1 not measured</summary>`)
 	for name, change := range map[string]func(*status.Threshold){
 		"warning": func(r *status.Threshold) { r.Level = status.Warning },
 		"pending": func(r *status.Threshold) { r.Pending = true },
@@ -387,7 +483,14 @@ func TestThresholdsFoldWhileAllIsWell(t *testing.T) {
 
 func TestPendingThresholdIsNotOK(t *testing.T) {
 	const text = "17 /min, over the threshold for 2 min; it alerts after 5 min"
-	over := status.Threshold{Alert: "XMPPAuthFailureRate", Present: ptr(17), Warning: ptr(10), Critical: ptr(50), Unit: "per_minute", Text: text}
+	over := status.Threshold{
+		Alert:    "XMPPAuthFailureRate",
+		Present:  ptr(17),
+		Warning:  ptr(10),
+		Critical: ptr(50),
+		Unit:     "per_minute",
+		Text:     text,
+	}
 	rowOf := func(change func(*status.Threshold)) string {
 		row := over
 		change(&row)
@@ -430,11 +533,13 @@ func TestProblemShowsWhenItBegan(t *testing.T) {
 	c := &r.Containers[0]
 	c.Level, c.Text, c.Since, c.ProblemSince = status.Warning, "uses 600 MB of memory", ago(3*time.Hour), ago(2*time.Minute)
 	s := &r.Services[0]
-	s.Level, s.State, s.Text, s.ProblemSince, s.ProblemSinceAtLeast = status.Warning, "down", "nothing listens there", ago(7*time.Minute), true
+	s.Level, s.State, s.Text, s.ProblemSince, s.ProblemSinceAtLeast = status.Warning, "down", "nothing listens there",
+		ago(7*time.Minute), true
 	page := pageOf(t, r)
 	_, problems, _ := strings.Cut(page, `id="problems"`)
 	problems, _, _ = strings.Cut(problems, "</section>")
-	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`, "at least since <time", "watching began then")
+	holds(t, problems, `for <time class="age" datetime="`+c.ProblemSince.UTC().Format(time.RFC3339)+`">2 min</time>, since`,
+		"at least since <time", "watching began then")
 	if strings.Contains(problems, "3 h") {
 		t.Errorf("a card tells since when the container runs: %s", problems)
 	}
@@ -448,12 +553,21 @@ func TestPageSays(t *testing.T) {
 		change func(*status.Report)
 		want   []string
 	}{
-		"ages of when it is made": {faultyReport(1), func(r *status.Report) { r.Services[0].ProblemSince = time.Now().Add(-90 * time.Minute) }, []string{`>1 h 30 min</time>`}},
+		"ages of when it is made": {
+			faultyReport(1),
+			func(r *status.Report) { r.Services[0].ProblemSince = time.Now().Add(-90 * time.Minute) },
+			[]string{`>1 h 30 min</time>`},
+		},
 		"that nothing is watched, which is no good news": {
-			emptyReport(), healthy, []string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`},
+			emptyReport(),
+			healthy,
+			[]string{"<title>Nothing is watched · chat stack</title>", "<h1>Nothing is watched</h1>", `data-level="unknown"`},
 		},
 		"that it is loaded anew without script": {
-			healthyReport(), healthy, []string{`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "this page reloads every 30 seconds", `href="api/v1/openapi.yaml"`},
+			healthyReport(), healthy, []string{
+				`<noscript><meta http-equiv="refresh" content="30"></noscript>`, "this page reloads every 30 seconds",
+				`href="api/v1/openapi.yaml"`,
+			},
 		},
 		"where the probes are": {
 			faultyReport(1), func(r *status.Report) {
@@ -465,7 +579,9 @@ func TestPageSays(t *testing.T) {
 				change := &r.Transitions[0]
 				change.Name, change.To, change.Count, change.Until = "irc-services", "restarted", 38, began
 				r.TransitionsLeftOut = 7
-			}, []string{"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer shown"},
+			}, []string{
+				"38 times", ` to <time class="clock" datetime="` + began.UTC().Format(time.RFC3339), "7 older changes are no longer shown",
+			},
 		},
 	} {
 		c.change(c.report)

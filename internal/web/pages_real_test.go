@@ -25,9 +25,17 @@ func (p published) Incidents() []*incident.Incident { return p.incidents }
 
 func (published) Public() *config.Public {
 	return &config.Public{
-		Title:         "Example Chat",
-		Services:      []config.PublicService{{Name: "IRC", Targets: []string{"irc_rpc", "irc_tls"}}, {Name: "Service with a rather long name that has to wrap", Targets: []string{"docs_search"}}, {Name: "New service", Targets: []string{"none"}}},
-		Announcements: []config.Announcement{{From: config.Time(ago(time.Hour)), Until: config.Time(now().Add(time.Hour)), Text: "New rooms on Friday, see https://chat.example/a-rather-long-address-that-a-phone-cannot-hold/in-one-line"}},
+		Title: "Example Chat",
+		Services: []config.PublicService{
+			{Name: "IRC", Targets: []string{"irc_rpc", "irc_tls"}},
+			{Name: "Service with a rather long name that has to wrap", Targets: []string{"docs_search"}},
+			{Name: "New service", Targets: []string{"none"}},
+		},
+		Announcements: []config.Announcement{{
+			From:  config.Time(ago(time.Hour)),
+			Until: config.Time(now().Add(time.Hour)),
+			Text:  "New rooms on Friday, see https://chat.example/a-rather-long-address-that-a-phone-cannot-hold/in-one-line",
+		}},
 	}
 }
 
@@ -38,7 +46,8 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 	must(t, err)
 	const longName = "tenant-042-service-with-a-rather-long-name-that-never-ends-1"
 	events := &chronicle{incidents: []*incident.Incident{
-		newIncident("20260501-00000001", incident.Open, longName, ago(time.Hour)), newIncident("20260501-00000002", incident.Closed, "docs_search", ago(30*time.Hour)),
+		newIncident("20260501-00000001", incident.Open, longName, ago(time.Hour)),
+		newIncident("20260501-00000002", incident.Closed, "docs_search", ago(30*time.Hour)),
 	}}
 	_, forms := newKept(t, true)
 	report := faultyReport(3)
@@ -52,7 +61,14 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 		"incident":     {events.handler(false), "incidents/20260501-00000001"},
 		"closed":       {events.handler(false), "incidents/20260501-00000002"},
 		"maintenance":  {forms, "maintenance"},
-		"public":       {public.New(published{shown{report: report}, []*incident.Incident{newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))}}, slog.New(slog.DiscardHandler)), ""},
+		"public": {
+			public.New(published{
+				shown{report: report},
+				[]*incident.Incident{newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))},
+			},
+				slog.New(slog.DiscardHandler)),
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := serveHandler(t, page.handler)

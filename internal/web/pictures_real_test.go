@@ -126,7 +126,8 @@ func (p pictured) months() *history.Report {
 		var j health.Judgement
 		for i := range p.report.Containers {
 			if c := &p.report.Containers[i]; c.Level == status.Warning && !f.Now.Before(c.Since) {
-				j.Problems = append(j.Problems, health.Problem{Subject: health.ContainerSubject(c.DockerHost, c.Name), Severity: health.Warning})
+				j.Problems = append(j.Problems,
+					health.Problem{Subject: health.ContainerSubject(c.DockerHost, c.Name), Severity: health.Warning})
 			}
 		}
 		h.Observe(f, &j, func(any) {})
@@ -174,7 +175,9 @@ func TestRealBrowserTakesPictures(t *testing.T) {
 		return strings.Contains(page, `data-level="ok"`) && !strings.Contains(page, "a rate needs two probes")
 	})
 	take(t, browser, "healthy", look{width: 1280, height: 860}, picture(t, e))
-	for service, fault := range map[string]string{"irc_services": "stopped", "proxy": "other_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy"} {
+	for service, fault := range map[string]string{
+		"irc_services": "stopped", "proxy": "other_certificate", "irc_rpc": "wrong_credentials", "docker": "unhealthy",
+	} {
 		must(t, e.stack.Switch(service, fault, true))
 	}
 	until(t, "the faults are critical", func() bool { return strings.Count(e.get(t, ""), `<details class="row critical">`) >= 3 })

@@ -32,7 +32,8 @@ func agree(t *testing.T, name, page string) {
 	if last := len(cards) - 1; last >= 0 && unhealthy != cards[last][2] {
 		t.Errorf("%s: the threshold counts %s, and the container is unhealthy for %s", name, unhealthy, cards[last][2])
 	}
-	if all := find(`All systems operational: (\d+) (?:services|targets)`); len(cards) == 0 && (all == "" || all != find(`(?:Services|Targets)\s+(\d+)`)) {
+	if all := find(`All systems operational: (\d+) (?:services|targets)`); len(cards) == 0 &&
+		(all == "" || all != find(`(?:Services|Targets)\s+(\d+)`)) {
 		t.Errorf("%s: %q services are well of %s", name, all, find(`(?:Services|Targets)\s+(\d+)`))
 	}
 	for _, stamp := range regexp.MustCompile(`20\d\d-\d\d-\d\d`).FindAllString(page, -1) {

@@ -52,7 +52,9 @@ func (f *probeForm) post(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxMaintenanceBody)
 	token := f.token(r)
 	if err := r.ParseForm(); err != nil || token == "" || !hmac.Equal([]byte(r.PostForm.Get("token")), []byte(token)) {
-		http.Error(w, "the form is from another page, or too old, or this user may not request a probe: load the page of the target again and log in", http.StatusForbidden)
+		http.Error(w,
+			"the form is from another page, or too old, or this user may not request a probe: load the page of the target again and log in",
+			http.StatusForbidden)
 		return
 	}
 	if err := f.source.Probe(target); err != nil {

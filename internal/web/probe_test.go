@@ -37,7 +37,8 @@ func (waiting) Maintenance() []maintenance.Entry { return nil }
 
 func newWaiting(lifecycle bool) (*[]string, http.Handler) {
 	w := waiting{failing(), new([]string)}
-	return w.asked, web.New(w, web.Options{Lifecycle: lifecycle, Users: func() []string { return []string{"alice"} }, Log: slog.New(slog.DiscardHandler)})
+	return w.asked, web.New(w,
+		web.Options{Lifecycle: lifecycle, Users: func() []string { return []string{"alice"} }, Log: slog.New(slog.DiscardHandler)})
 }
 
 func TestProbeIsRequestedOverTheAPI(t *testing.T) {
@@ -65,7 +66,8 @@ func TestProbeIsRequestedOverTheAPI(t *testing.T) {
 // submit sends the form of a target's page as alice.
 func submit(t *testing.T, h http.Handler, user, target, token, origin string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://exporter.example/debug/targets/"+target, strings.NewReader(url.Values{"token": {token}}.Encode()))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://exporter.example/debug/targets/"+target,
+		strings.NewReader(url.Values{"token": {token}}.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	if user != "" {
 		r.SetBasicAuth(user, "checked by the listener")
@@ -92,11 +94,13 @@ func TestProbeIsRequestedOnThePageOfATarget(t *testing.T) {
 	}
 	form := page("alice")
 	holds(t, form.Body.String(), "<button>Probe now</button>")
-	if policy := form.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") || form.Header().Get("Referrer-Policy") != "same-origin" {
+	if policy := form.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") ||
+		form.Header().Get("Referrer-Policy") != "same-origin" {
 		t.Errorf("headers %v", form.Header())
 	}
 	stranger := page("")
-	if strings.Contains(stranger.Body.String(), "<button>") || !strings.Contains(stranger.Header().Get("Content-Security-Policy"), "form-action 'none'") {
+	if strings.Contains(stranger.Body.String(), "<button>") ||
+		!strings.Contains(stranger.Header().Get("Content-Security-Policy"), "form-action 'none'") {
 		t.Error("a reader without a password gets the form")
 	}
 	token := tokenOf(t, h)
@@ -104,13 +108,40 @@ func TestProbeIsRequestedOnThePageOfATarget(t *testing.T) {
 		user, target, token, origin string
 		status                      int
 	}{
-		"without a password":  {target: "irc_rpc", token: token, status: http.StatusForbidden},
-		"of another user":     {user: "bob", target: "irc_rpc", token: token, status: http.StatusForbidden},
-		"without the token":   {user: "alice", target: "irc_rpc", status: http.StatusForbidden},
-		"from another site":   {user: "alice", target: "irc_rpc", token: token, origin: "https://evil.example", status: http.StatusForbidden},
-		"too soon":            {user: "alice", target: "irc_tls", token: token, status: http.StatusTooManyRequests},
-		"of no target":        {user: "alice", target: "nobody", token: token, status: http.StatusNotFound},
-		"from its own origin": {user: "alice", target: "irc_rpc", token: token, origin: "http://exporter.example", status: http.StatusSeeOther},
+		"without a password": {target: "irc_rpc", token: token, status: http.StatusForbidden},
+		"of another user": {
+			user:   "bob",
+			target: "irc_rpc",
+			token:  token,
+			status: http.StatusForbidden,
+		},
+		"without the token": {user: "alice", target: "irc_rpc", status: http.StatusForbidden},
+		"from another site": {
+			user:   "alice",
+			target: "irc_rpc",
+			token:  token,
+			origin: "https://evil.example",
+			status: http.StatusForbidden,
+		},
+		"too soon": {
+			user:   "alice",
+			target: "irc_tls",
+			token:  token,
+			status: http.StatusTooManyRequests,
+		},
+		"of no target": {
+			user:   "alice",
+			target: "nobody",
+			token:  token,
+			status: http.StatusNotFound,
+		},
+		"from its own origin": {
+			user:   "alice",
+			target: "irc_rpc",
+			token:  token,
+			origin: "http://exporter.example",
+			status: http.StatusSeeOther,
+		},
 	} {
 		w := submit(t, h, c.user, c.target, c.token, c.origin)
 		if w.Code != c.status {

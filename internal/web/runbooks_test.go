@@ -160,14 +160,16 @@ func TestRunbookLinksResolve(t *testing.T) {
 				elsewhere++
 				file, anchor, _ := strings.Cut(file, "#")
 				text, err := os.ReadFile(filepath.Join("../..", file))
-				if err != nil || anchor != "" && !strings.Contains(web.RenderMarkdown(string(text), func(s string) string { return s }), `id="`+anchor+`"`) {
+				if err != nil || anchor != "" &&
+					!strings.Contains(web.RenderMarkdown(string(text), func(s string) string { return s }), `id="`+anchor+`"`) {
 					t.Errorf("%s: %s leads nowhere: %v", path, href, err)
 				}
 			case target.Host == page.Host && target.Path == "/chat/": // the status page has tests of its own
 			case target.Host == page.Host:
 				own++
 				reply := fetch(t, h, target.Path)
-				if reply.StatusCode != http.StatusOK || target.Fragment != "" && !strings.Contains(string(reply.body), `id="`+target.Fragment+`"`) {
+				if reply.StatusCode != http.StatusOK ||
+					target.Fragment != "" && !strings.Contains(string(reply.body), `id="`+target.Fragment+`"`) {
 					t.Errorf("%s: %s leads nowhere: status %d", path, href, reply.StatusCode)
 				}
 			}
@@ -183,16 +185,21 @@ func TestRunbooksAreServedAsHTMLAndMarkdown(t *testing.T) {
 	for path, source := range servedDocuments(t) {
 		page := fetch(t, h, path)
 		policy := page.Header.Get("Content-Security-Policy")
-		if page.StatusCode != http.StatusOK || !strings.Contains(policy, "default-src 'none'") || strings.Contains(string(page.body), "<script") {
+		if page.StatusCode != http.StatusOK || !strings.Contains(policy, "default-src 'none'") ||
+			strings.Contains(string(page.body), "<script") {
 			t.Errorf("%s: status %d, policy %q, or a script", path, page.StatusCode, policy)
 		}
 		raw := fetch(t, h, path+".md")
-		if raw.StatusCode != http.StatusOK || string(raw.body) != source || raw.Header.Get("Content-Type") != "text/markdown; charset=utf-8" {
+		if raw.StatusCode != http.StatusOK || string(raw.body) != source ||
+			raw.Header.Get("Content-Type") != "text/markdown; charset=utf-8" {
 			t.Errorf("%s.md: status %d, type %q, or not its source", path, raw.StatusCode, raw.Header.Get("Content-Type"))
 		}
 	}
-	for _, path := range []string{"/runbooks/Nothing", "/runbooks/Nothing.md", "/runbooks/..%2Findex.go", "/runbooks/.md", "/runbooks/README"} {
-		if got := fetch(t, h, path); got.StatusCode != http.StatusNotFound || !strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") {
+	for _, path := range []string{
+		"/runbooks/Nothing", "/runbooks/Nothing.md", "/runbooks/..%2Findex.go", "/runbooks/.md", "/runbooks/README",
+	} {
+		if got := fetch(t, h, path); got.StatusCode != http.StatusNotFound ||
+			!strings.HasPrefix(got.Header.Get("Content-Type"), "text/plain") {
 			t.Errorf("%s: status %d, type %q, want 404 and plain text", path, got.StatusCode, got.Header.Get("Content-Type"))
 		}
 	}
@@ -206,10 +213,13 @@ func TestMarkdown(t *testing.T) {
 		"# A `b` & c\n":      `<h1 id="a-b--c">A <code>b</code> &amp; c</h1>`,
 		"a\nb\n\nc **d**\n":  "<p>a\nb</p>\n<p>c <b>d</b></p>",
 		"- a\n  b\n- c\n\nd": "<ul>\n<li>a\nb\n</li>\n<li>c\n</li>\n</ul>\n<p>d</p>",
-		"1. a\n\n   ```sh\n   b <c>\n     d\n   ```\n2. e\n": "<ol>\n<li>a\n<pre><code>b &lt;c&gt;\n  d\n</code></pre>\n</li>\n<li>e\n</li>\n</ol>",
-		"- a\n1. b\n":                             "<ul>\n<li>a\n</li>\n</ul>\n<ol>\n<li>b\n</li>\n</ol>",
-		"| a | b |\n|---|---|\n| `c` | d |\n":     "<table>\n<thead><tr><th>a</th><th>b</th></tr>\n</thead>\n<tbody>\n<tr><td><code>c</code></td><td>d</td></tr>\n</tbody>\n</table>",
-		"[a `b`](c.md#d) <http://e/?f&g>":         `<p><a href="to c.md#d">a <code>b</code></a> <a href="http://e/?f&amp;g">http://e/?f&amp;g</a></p>`,
+		"1. a\n\n   ```sh\n   b <c>\n     d\n   ```\n2. e\n": "<ol>\n<li>a\n<pre><code>b &lt;c&gt;\n  " +
+			"d\n</code></pre>\n</li>\n<li>e\n</li>\n</ol>",
+		"- a\n1. b\n": "<ul>\n<li>a\n</li>\n</ul>\n<ol>\n<li>b\n</li>\n</ol>",
+		"| a | b |\n|---|---|\n| `c` | d |\n": "<table>\n<thead><tr><th>a</th><th>b</th></tr>\n</thead>\n<tbody>\n" +
+			"<tr><td><code>c</code></td><td>d</td></tr>\n</tbody>\n</table>",
+		"[a `b`](c.md#d) <http://e/?f&g>": `<p><a href="to c.md#d">a <code>b</code></a> <a ` +
+			`href="http://e/?f&amp;g">http://e/?f&amp;g</a></p>`,
 		"`**a** <b> [c](d)`":                      "<p><code>**a** &lt;b&gt; [c](d)</code></p>",
 		"<script>\"'</script>":                    "<p>&lt;script&gt;&#34;&#39;&lt;/script&gt;</p>",
 		"[x](javascript:alert(1)) <javascript:x>": "<p>x) &lt;javascript:x&gt;</p>",
@@ -232,7 +242,8 @@ func TestMarkdown(t *testing.T) {
 func FuzzMarkdown(f *testing.F) {
 	for _, text := range []string{
 		"# a\n\n- b\n  c\n\n  d\n1. e\n\n   ```sh\n   f\n   ```\n\n| g |\n|---|\n| `h` |\n", "[a](b) **c** <http://d> `e`",
-		"\"><script>alert(1)</script>", "[a](javascript:b)", "[\"onclick=x](\"onclick=y)", "<http://\"onclick=x>", "# \"><b id=c\n", "**`a**`", "- - 1. - a", "```\n</code></pre><script>",
+		"\"><script>alert(1)</script>", "[a](javascript:b)", "[\"onclick=x](\"onclick=y)", "<http://\"onclick=x>", "# \"><b id=c\n",
+		"**`a**`", "- - 1. - a", "```\n</code></pre><script>",
 	} {
 		f.Add(text)
 	}
@@ -254,7 +265,8 @@ func FuzzMarkdown(f *testing.F) {
 				t.Errorf("%q makes <%s>", text, n.Data)
 			}
 			for _, a := range n.Attr {
-				leads := n.Data == "a" && a.Key == "href" && (strings.HasPrefix(a.Val, "./") || strings.HasPrefix(a.Val, "http://") || strings.HasPrefix(a.Val, "https://"))
+				leads := n.Data == "a" && a.Key == "href" &&
+					(strings.HasPrefix(a.Val, "./") || strings.HasPrefix(a.Val, "http://") || strings.HasPrefix(a.Val, "https://"))
 				if !leads && (a.Key != "id" || !strings.HasPrefix(n.Data, "h")) {
 					t.Errorf("%q makes <%s %s=%q>", text, n.Data, a.Key, a.Val)
 				}

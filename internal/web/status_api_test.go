@@ -20,7 +20,8 @@ func TestRoutesMatchOpenAPI(t *testing.T) {
 	source, err := os.ReadFile("web.go")
 	must(t, err)
 	var routes []string
-	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]+)"`).FindAllStringSubmatch(string(source), -1) {
+	for _, found := range regexp.MustCompile(`mux\.Handle(?:Func)?\("([A-Z]+) (/(?:api|badge)/[^"]+)"`).
+		FindAllStringSubmatch(string(source), -1) {
 		routes = append(routes, found[1]+" "+strings.ReplaceAll(found[2], "...", ""))
 	}
 	content, err := os.ReadFile("openapi.yaml")
@@ -53,7 +54,8 @@ func TestKnownReportIsNotModified(t *testing.T) {
 		if first.StatusCode != http.StatusOK || etag == "" {
 			t.Fatalf("%s: got %d, ETag %q", encoding, first.StatusCode, etag)
 		}
-		if again := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x", W/`+etag); again.StatusCode != http.StatusNotModified || len(again.body) > 0 {
+		if again := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding,
+			"If-None-Match", `"x", W/`+etag); again.StatusCode != http.StatusNotModified || len(again.body) > 0 {
 			t.Errorf("%s: asked again: got %d", encoding, again.StatusCode)
 		}
 		if other := fetch(t, h, "/api/v1/status", "Accept-Encoding", encoding, "If-None-Match", `"x"`); other.StatusCode != http.StatusOK {
@@ -107,7 +109,8 @@ func TestBadgeShowsStateAndEscapes(t *testing.T) {
 	}
 	r.Stale = "no probe has ended for 5 min"
 	for _, s := range r.Services[:4] {
-		if body := string(fetch(t, pagesOf(r), "/badge/"+s.Name+".svg").body); !strings.Contains(body, "<title>"+s.Name+" | unknown</title>") {
+		if body := string(fetch(t, pagesOf(r), "/badge/"+s.Name+".svg").body); !strings.Contains(body,
+			"<title>"+s.Name+" | unknown</title>") {
 			t.Errorf("%s: got %s", s.Name, body)
 		}
 	}
@@ -121,32 +124,114 @@ func TestUnknownPathsAndMethodsAreJSONErrors(t *testing.T) {
 		code         int
 		allow        string
 	}{
-		{"GET", "/api/", 404, ""},
-		{"GET", "/api/v1/", 404, ""},
-		{"GET", "/api/v1/services", 404, ""},
-		{"GET", "/api/v2/status", 404, ""},
-		{"GET", "/api/v1/status/", 404, ""},
-		{"POST", "/api/v1/services", 404, ""},
-		{"OPTIONS", "/api/", 404, ""},
-		{"GET", "/api/v1/history/nobody", 404, ""},
-		{"POST", "/api/v1/status", 405, "GET, HEAD"},
-		{"OPTIONS", "/api/v1/status", 405, "GET, HEAD"},
-		{"DELETE", "/api/v1/history/service/irc_rpc/up", 405, "GET, HEAD"},
-		{"PUT", "/api/v1/events", 405, "GET, HEAD"},
-		{"PUT", "/api/v1/maintenance", 405, "GET, HEAD, POST"},
-		{"DELETE", "/api/v1/maintenance", 405, "GET, HEAD, POST"},
-		{"GET", "/api/v1/maintenance/target/irc_rpc", 405, "DELETE"},
-		{"HEAD", "/api/v1/maintenance/target/irc_rpc", 405, "DELETE"},
+		{
+			"GET",
+			"/api/",
+			404,
+			"",
+		},
+		{
+			"GET",
+			"/api/v1/",
+			404,
+			"",
+		},
+		{
+			"GET",
+			"/api/v1/services",
+			404,
+			"",
+		},
+		{
+			"GET",
+			"/api/v2/status",
+			404,
+			"",
+		},
+		{
+			"GET",
+			"/api/v1/status/",
+			404,
+			"",
+		},
+		{
+			"POST",
+			"/api/v1/services",
+			404,
+			"",
+		},
+		{
+			"OPTIONS",
+			"/api/",
+			404,
+			"",
+		},
+		{
+			"GET",
+			"/api/v1/history/nobody",
+			404,
+			"",
+		},
+		{
+			"POST",
+			"/api/v1/status",
+			405,
+			"GET, HEAD",
+		},
+		{
+			"OPTIONS",
+			"/api/v1/status",
+			405,
+			"GET, HEAD",
+		},
+		{
+			"DELETE",
+			"/api/v1/history/service/irc_rpc/up",
+			405,
+			"GET, HEAD",
+		},
+		{
+			"PUT",
+			"/api/v1/events",
+			405,
+			"GET, HEAD",
+		},
+		{
+			"PUT",
+			"/api/v1/maintenance",
+			405,
+			"GET, HEAD, POST",
+		},
+		{
+			"DELETE",
+			"/api/v1/maintenance",
+			405,
+			"GET, HEAD, POST",
+		},
+		{
+			"GET",
+			"/api/v1/maintenance/target/irc_rpc",
+			405,
+			"DELETE",
+		},
+		{
+			"HEAD",
+			"/api/v1/maintenance/target/irc_rpc",
+			405,
+			"DELETE",
+		},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody)
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if got := w.Header(); w.Code != c.code || got.Get("Allow") != c.allow || got.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s: got %d, Allow %q, %s; want %d, %q", c.method, c.path, w.Code, got.Get("Allow"), got.Get("Content-Type"), c.code, c.allow)
+			t.Errorf("%s %s: got %d, Allow %q, %s; want %d, %q",
+				c.method, c.path, w.Code, got.Get("Allow"), got.Get("Content-Type"), c.code, c.allow)
 		}
 		var answer map[string]any
 		err := json.Unmarshal(w.Body.Bytes(), &answer)
-		if text, _ := answer["error"].(string); err != nil || len(answer) != 2 || answer["schema"] != float64(status.SchemaVersion) || !strings.Contains(text, "/api/v1/") {
+		if text, _ := answer["error"].(string); err != nil || len(answer) != 2 || answer["schema"] != float64(status.SchemaVersion) ||
+			!strings.Contains(text, "/api/v1/") {
 			t.Errorf("%s %s: got %v, %s", c.method, c.path, err, w.Body)
 		}
 	}

@@ -21,7 +21,8 @@ func press(t *testing.T, b *tab, row string) (before, after float64) {
 	before = ask[float64](t, b, fmt.Sprintf("document.getElementById('%s').scrollIntoView({block: 'center'}), %s", row, top))
 	wasOn := ask[bool](t, b, fmt.Sprintf("document.getElementById('%s').classList.contains('active')", row))
 	b.do(t, chromedp.Click(fmt.Sprintf("#%s button", row)))
-	b.waitFor(t, fmt.Sprintf("document.readyState === 'complete' && document.getElementById('%s')?.classList.contains('active') === %t", row, !wasOn))
+	b.waitFor(t, fmt.Sprintf("document.readyState === 'complete' && document.getElementById('%s')?.classList.contains('active') === %t",
+		row, !wasOn))
 	b.waitFor(t, fmt.Sprintf("(y => y >= 0 && y < innerHeight)(%s)", top))
 	return before, ask[float64](t, b, top)
 }
@@ -33,7 +34,12 @@ func TestRealBrowserSwitchesStoriesAndFaultsOnAPhone(t *testing.T) {
 		t.Run(fmt.Sprintf("scripts %t", scripts), func(t *testing.T) {
 			stack := simstacktest.Start(t, simstack.Options{Coupled: true})
 			stack.LinkStatusPage("http://localhost:1/")
-			b := newTab(t, browser, look{width: 390, height: 844, phone: true, dark: !scripts})
+			b := newTab(t, browser, look{
+				width:  390,
+				height: 844,
+				phone:  true,
+				dark:   !scripts,
+			})
 			if !scripts {
 				_, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 				must(t, err)
@@ -69,7 +75,8 @@ func TestRealBrowserSwitchesStoriesAndFaultsOnAPhone(t *testing.T) {
 				t.Errorf("the filter is hidden: %t", filtered)
 			}
 			if scripts {
-				ask[bool](t, b, "document.getElementById('words').value = 'GZIP identity', document.getElementById('words').dispatchEvent(new Event('input'))")
+				ask[bool](t, b, "document.getElementById('words').value = 'GZIP identity', "+
+					"document.getElementById('words').dispatchEvent(new Event('input'))")
 				rows := "[...document.querySelectorAll('.faults li')].filter(row => row.checkVisibility()).map(row => row.id).join()"
 				if got := ask[string](t, b, rows); got != "fault-identity-gzip_bomb" {
 					t.Errorf("the filter shows %s", got)

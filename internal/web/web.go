@@ -72,18 +72,32 @@ func New(src Source, o Options) http.Handler {
 	mux.Handle("GET /assets/{file}", static)
 	forms := newMaintenanceForms(src, around, o)
 	probes := &probeForm{src, forms}
-	mux.HandleFunc("GET /debug/targets/{target}", func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, probes.token(r), o.Log) })
+	mux.HandleFunc("GET /debug/targets/{target}",
+		func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, probes.token(r), o.Log) })
 	mux.HandleFunc("POST /debug/targets/{target}", probes.post)
 	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, around, o.Log) })
-	mux.HandleFunc("GET /debug/targets", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
-	books := &runbooks{src, o.Documents, around, o.Log}
+	mux.HandleFunc("GET /debug/targets",
+		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "targets/") })
+	books := &runbooks{
+		src,
+		o.Documents,
+		around,
+		o.Log,
+	}
 	mux.HandleFunc("GET /runbooks", books.index)
 	mux.HandleFunc("GET /runbooks.md", books.index)
-	mux.HandleFunc("GET /runbooks/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
+	mux.HandleFunc("GET /runbooks/{$}",
+		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
-	events := &incidents{src, around, o.Log, o.ExternalURL}
+	events := &incidents{
+		src,
+		around,
+		o.Log,
+		o.ExternalURL,
+	}
 	mux.HandleFunc("GET /incidents", events.list)
-	mux.HandleFunc("GET /incidents/{$}", func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
+	mux.HandleFunc("GET /incidents/{$}",
+		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
 	mux.HandleFunc("GET /incidents/{id}", events.page)
 	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
 	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
@@ -95,12 +109,18 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
-	mux.HandleFunc("POST /api/v1/maintenance", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
-	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}", o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
-	mux.HandleFunc("POST /api/v1/targets/{target}/probe", o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
-	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}", o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
-	mux.HandleFunc("POST /api/v1/drill", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
-	mux.HandleFunc("DELETE /api/v1/drill/{id}", o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/maintenance",
+		o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
+	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}",
+		o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/targets/{target}/probe",
+		o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
+	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}",
+		o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/drill",
+		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
+	mux.HandleFunc("DELETE /api/v1/drill/{id}",
+		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
 	reports, streams := newReports(), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
@@ -115,7 +135,8 @@ func New(src Source, o Options) http.Handler {
 	// Another site's page must not change anything through an operator's browser.
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		o.refuse(w, r, "the request is from another site, so nothing was changed; if a reverse proxy is in front of the exporter, let it pass the header Host on")
+		o.refuse(w, r, "the request is from another site, so nothing was changed; if a reverse proxy is in front of the exporter, "+
+			"let it pass the header Host on")
 	}))
 	return protection.Handler(mux)
 }

@@ -13,7 +13,8 @@ import (
 
 // levelWords are the levels' names on the page.
 var levelWords = map[status.Level]string{
-	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning", status.Critical: "Critical",
+	status.OK: "OK", status.Maintenance: "Maintenance", status.Unknown: "Unknown", status.Pending: "Pending", status.Warning: "Warning",
+	status.Critical: "Critical",
 }
 
 // alertWords are the titles of the table of thresholds.

@@ -33,7 +33,8 @@ func TestAnyDowntimeIsLessThan100Percent(t *testing.T) {
 
 func TestDurationHasAtMostTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0 s", 59 * time.Second: "59 s", 90 * time.Second: "1 min", 4320 * time.Minute: "3 d", 200 * time.Minute: "3 h 20 min", 400 * time.Hour: "16 days",
+		-time.Second: "0 s", 59 * time.Second: "59 s", 90 * time.Second: "1 min", 4320 * time.Minute: "3 d",
+		200 * time.Minute: "3 h 20 min", 400 * time.Hour: "16 days",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)

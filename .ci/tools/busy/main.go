@@ -22,9 +22,12 @@ import (
 
 // environment points at servers that are not there, and at a home that cannot be made.
 var environment = []string{
-	"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1", "ALL_PROXY=http://127.0.0.1:1",
-	"NO_PROXY=", "DOCKER_HOST=tcp://127.0.0.1:1", "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=/proc/none", "NOTIFY_URL=http://127.0.0.1:1/", "XMPP_REST_URL=http://127.0.0.1:1",
-	"XMPP_REST_TOKEN=another", "XMPP_DOMAIN=another.test", "IRC_RPC_URL=https://127.0.0.1:1/api", "PLANT_STORE_URL=http://127.0.0.1:1", "DOCS_SEARCH_URL=http://127.0.0.1:1",
+	"HTTP_PROXY=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "http_proxy=http://127.0.0.1:1", "https_proxy=http://127.0.0.1:1",
+	"ALL_PROXY=http://127.0.0.1:1",
+	"NO_PROXY=", "DOCKER_HOST=tcp://127.0.0.1:1", "DOCKER_TLS_VERIFY=1", "DOCKER_CERT_PATH=/proc/none", "NOTIFY_URL=http://127.0.0.1:1/",
+	"XMPP_REST_URL=http://127.0.0.1:1",
+	"XMPP_REST_TOKEN=another", "XMPP_DOMAIN=another.test", "IRC_RPC_URL=https://127.0.0.1:1/api", "PLANT_STORE_URL=http://127.0.0.1:1",
+	"DOCS_SEARCH_URL=http://127.0.0.1:1",
 	"HOME=/proc/none", "XDG_CONFIG_HOME=/proc/none", "NO_COLOR=", "TZ=Pacific/Chatham", "COLUMNS=40",
 	"RUNTIME_DIRECTORY=/proc/none", "STATE_DIRECTORY=/proc/none", "NOTIFY_SOCKET=/proc/none/notify", "WATCHDOG_USEC=1000000",
 }
@@ -87,8 +90,13 @@ func serveNames(conn net.PacketConn) {
 		m.Response, m.RecursionAvailable, m.Additionals = true, true, nil
 		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
 			m.Answers = []dnsmessage.Resource{{
-				Header: dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class, TTL: 1},
-				Body:   &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+				Header: dnsmessage.ResourceHeader{
+					Name:  q.Name,
+					Type:  q.Type,
+					Class: q.Class,
+					TTL:   1,
+				},
+				Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
 			}}
 		}
 		if answer, err := m.Pack(); err == nil {

@@ -50,7 +50,8 @@ func main() {
 
 	// It reads the first of a list, and takes an empty text for none.
 	none := []string{""}
-	m, err := manager.New(memory.New(*kept, nil), sysfs.NewRealSysFs(), manager.HousekeepingConfigFlags, enabled, http.DefaultClient, none, none, "", 0)
+	m, err := manager.New(memory.New(*kept, nil), sysfs.NewRealSysFs(), manager.HousekeepingConfigFlags, enabled,
+		http.DefaultClient, none, none, "", 0)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -59,7 +60,8 @@ func main() {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(
-		metrics.NewPrometheusCollector(m, labels, enabled, clock.RealClock{}, v2.RequestOptions{IdType: v2.TypeName, Count: 1, Recursive: true}),
+		metrics.NewPrometheusCollector(m, labels, enabled, clock.RealClock{},
+			v2.RequestOptions{IdType: v2.TypeName, Count: 1, Recursive: true}),
 		metrics.NewPrometheusMachineCollector(m, enabled),
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),

@@ -52,7 +52,8 @@ func loadChart(t *testing.T) *chart.Chart {
 func tryRender(t *testing.T, values map[string]any) (contents [][]byte, err error) {
 	t.Helper()
 	c := loadChart(t)
-	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "any", Namespace: "chat", IsInstall: true}, chartutil.DefaultCapabilities)
+	all, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "any", Namespace: "chat", IsInstall: true},
+		chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -85,9 +86,11 @@ func TestChartMakesWhatTheManifestsMake(t *testing.T) {
 	chart.deployment.Spec.Template.Spec.Volumes[0].ConfigMap.Name = plain.config.Name
 	chart.deployment.Spec.Template.Spec.Containers[0].ImagePullPolicy = ""
 	for name, pair := range map[string][2]any{
-		"Deployment": {chart.deployment.Spec, plain.deployment.Spec}, "ConfigMap": {chart.config.Data, plain.config.Data}, "Service": {chart.service.Spec, plain.service.Spec},
-		"ServiceAccount": {chart.account, plain.account}, "ServiceMonitor": {chart.monitor.Spec, plain.monitor.Spec}, "PrometheusRule": {chart.rules.Spec, plain.rules.Spec},
-		"NetworkPolicy": {chart.network.Spec, plain.network.Spec},
+		"Deployment": {chart.deployment.Spec, plain.deployment.Spec}, "ConfigMap": {chart.config.Data, plain.config.Data},
+		"Service":        {chart.service.Spec, plain.service.Spec},
+		"ServiceAccount": {chart.account, plain.account}, "ServiceMonitor": {chart.monitor.Spec, plain.monitor.Spec},
+		"PrometheusRule": {chart.rules.Spec, plain.rules.Spec},
+		"NetworkPolicy":  {chart.network.Spec, plain.network.Spec},
 	} {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s of the chart:\n%+v\nof overlays/single:\n%+v", name, pair[0], pair[1])
@@ -97,7 +100,8 @@ func TestChartMakesWhatTheManifestsMake(t *testing.T) {
 
 func TestChartMakesOnlyWhatIsAskedFor(t *testing.T) {
 	r := collect(t, chartName, render(t, map[string]any{
-		"image": map[string]any{"repository": "registry.example.org/e", "tag": "1.2.3"}, "config": "targets: []\n", "networkPolicy": map[string]any{"enabled": false},
+		"image": map[string]any{"repository": "registry.example.org/e", "tag": "1.2.3"}, "config": "targets: []\n",
+		"networkPolicy": map[string]any{"enabled": false},
 	}))
 	if r.monitor != nil || r.rules != nil || r.network.Name != "" {
 		t.Errorf("monitor %v, rules %v, policy %v, want none", r.monitor, r.rules, r.network.Name)
@@ -106,13 +110,15 @@ func TestChartMakesOnlyWhatIsAskedFor(t *testing.T) {
 	if got := pod.Containers[0].Image; got != "registry.example.org/e:1.2.3" {
 		t.Errorf("the image is %s", got)
 	}
-	if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil }) || len(pod.Containers[0].VolumeMounts) != len(pod.Volumes) {
+	if slices.ContainsFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Secret != nil }) ||
+		len(pod.Containers[0].VolumeMounts) != len(pod.Volumes) {
 		t.Errorf("without a secret the volumes are %+v", pod.Volumes)
 	}
 	values := fullValues(t)
 	values["serviceMonitor"] = map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}}
 	values["prometheusRule"] = values["serviceMonitor"]
-	if r := collect(t, chartName, render(t, values)); r.monitor.Labels["release"] != "prometheus" || r.rules.Labels["release"] != "prometheus" {
+	if r := collect(t, chartName, render(t, values)); r.monitor.Labels["release"] != "prometheus" ||
+		r.rules.Labels["release"] != "prometheus" {
 		t.Errorf("labels of the monitor %v, of the rules %v", r.monitor.Labels, r.rules.Labels)
 	}
 }

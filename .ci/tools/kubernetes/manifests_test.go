@@ -240,7 +240,8 @@ func TestEverythingFindsTheOther(t *testing.T) {
 		for _, v := range pod.Spec.Volumes {
 			volumes[v.Name] = v
 		}
-		if got := volumes["config"].ConfigMap; got == nil || got.Name != r.config.Name || !strings.HasPrefix(r.config.Name, "chatstack-exporter-") {
+		if got := volumes["config"].ConfigMap; got == nil || got.Name != r.config.Name ||
+			!strings.HasPrefix(r.config.Name, "chatstack-exporter-") {
 			t.Errorf("the configuration is mounted from %v, want %s, whose name ends in a hash", got, r.config.Name)
 		}
 		for _, m := range container.VolumeMounts {
@@ -303,7 +304,8 @@ func TestTwoNeverReadWhereOneMay(t *testing.T) {
 				t.Errorf("one replica: strategy %s, pair %q", strategy.Type, settings.Pair)
 			}
 		case 2:
-			if r.budget == nil || strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxSurge.IntValue() != 0 || settings.Pair != "other" {
+			if r.budget == nil || strategy.RollingUpdate == nil || strategy.RollingUpdate.MaxSurge.IntValue() != 0 ||
+				settings.Pair != "other" {
 				t.Errorf("two replicas: budget %v, strategy %+v, pair %q", r.budget, strategy, settings.Pair)
 			}
 		default:
@@ -327,7 +329,8 @@ func TestProbesMayGoWhereTheyAsk(t *testing.T) {
 				open[p.Port.String()] = true
 			}
 		}
-		for _, m := range regexp.MustCompile(`(?m)^ +(?:url|address): \S+?:(\d+)`).FindAllStringSubmatch(r.config.Data["exporter.yaml"], -1) {
+		for _, m := range regexp.MustCompile(`(?m)^ +(?:url|address): \S+?:(\d+)`).
+			FindAllStringSubmatch(r.config.Data["exporter.yaml"], -1) {
 			if !open[m[1]] {
 				t.Errorf("%s: the network policy keeps it from port %s", m[0], m[1])
 			}

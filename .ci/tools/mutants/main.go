@@ -275,14 +275,17 @@ func (m *mutator) change(n ast.Expr, result string, changes []string, with func(
 }
 
 var otherOperators = map[token.Token][]token.Token{
-	token.LSS: {token.LEQ, token.GTR}, token.LEQ: {token.LSS, token.GTR}, token.GTR: {token.GEQ, token.LSS}, token.GEQ: {token.GTR, token.LSS},
-	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LAND: {token.LOR}, token.LOR: {token.LAND}, token.ADD: {token.SUB}, token.SUB: {token.ADD},
+	token.LSS: {token.LEQ, token.GTR}, token.LEQ: {token.LSS, token.GTR}, token.GTR: {token.GEQ, token.LSS},
+	token.GEQ: {token.GTR, token.LSS},
+	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.LAND: {token.LOR}, token.LOR: {token.LAND}, token.ADD: {token.SUB},
+	token.SUB: {token.ADD},
 }
 
 // otherNames are constants, and what is written instead.
 var otherNames = map[string]string{
 	"true": "false", "false": "true", "Pending": "Warning", "Warning": "Critical", "Critical": "Warning",
-	"ReasonMaintenance": "ReasonDependency", "ReasonDependency": "ReasonMaintenance", "ReasonContainer": "ReasonDependency", "ReasonStarting": "ReasonDependency",
+	"ReasonMaintenance": "ReasonDependency", "ReasonDependency": "ReasonMaintenance", "ReasonContainer": "ReasonDependency",
+	"ReasonStarting": "ReasonDependency",
 }
 
 // negate has a condition that is no comparison be the other way round.
@@ -342,7 +345,8 @@ func (m *mutator) visit(n ast.Node) bool {
 		})
 	case *ast.UnaryExpr:
 		if n.Op == token.NOT || n.Op == token.SUB && m.info.Types[n].Value == nil {
-			m.change(n, m.typeOf(n), []string{"no " + n.Op.String() + " in " + m.plain(n)}, func(string) []string { return []string{m.text(n.X)} })
+			m.change(n, m.typeOf(n), []string{"no " + n.Op.String() + " in " + m.plain(n)},
+				func(string) []string { return []string{m.text(n.X)} })
 		}
 	case *ast.IfStmt:
 		m.negate(n.Cond)

@@ -63,7 +63,12 @@ const maxRefusal = 16 << 10
 
 // send makes one call. The error is that of the connection, or a statusError.
 func (s *Session) send(ctx context.Context, method, path string, query url.Values, most bound) (*answer, error) {
-	target := url.URL{Scheme: s.scheme, Host: s.Endpoint.Address, Path: path, RawQuery: query.Encode()}
+	target := url.URL{
+		Scheme:   s.scheme,
+		Host:     s.Endpoint.Address,
+		Path:     path,
+		RawQuery: query.Encode(),
+	}
 	if s.Endpoint.Network == "unix" {
 		target.Host = "docker"
 	}

@@ -64,7 +64,14 @@ func (c *Client) Open(connections int) (*Session, error) {
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
-	return &Session{Client: c, http: guard{transport}, transport: transport, scheme: scheme, watch: watch, wire: seen}, nil
+	return &Session{
+		Client:    c,
+		http:      guard{transport},
+		transport: transport,
+		scheme:    scheme,
+		watch:     watch,
+		wire:      seen,
+	}, nil
 }
 
 // Close ends the session's idle connections.
@@ -82,12 +89,16 @@ const (
 	// HintEvents is for a stream of events that was cut.
 	HintEvents   = "the engine, or a proxy in front of it, keeps closing GET /events: check the proxy's idle timeout and the engine's log"
 	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
-	hintSocket   = "the exporter's user may not open the socket: add it to the socket's group, usually docker (group_add in compose), or run a read-only socket proxy and write its tcp:// address"
-	hintProxy    = "a proxy in front of the engine refuses this call: allow GET on /_ping, /events, /containers/json, /containers/{id}/json and /containers/{id}/stats; in most socket proxies these are PING=1, EVENTS=1 and CONTAINERS=1"
-	hintTLS      = "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
+	hintSocket   = "the exporter's user may not open the socket: add it to the socket's group, usually docker (group_add in compose), " +
+		"or run a read-only socket proxy and write its tcp:// address"
+	hintProxy = "a proxy in front of the engine refuses this call: allow GET on /_ping, /events, /containers/json, " +
+		"/containers/{id}/json and /containers/{id}/stats; in most socket proxies these are PING=1, EVENTS=1 and CONTAINERS=1"
+	hintTLS = "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
 
-	hintClientCertificate = "the engine requires a client certificate: set cert_file and key_file, or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
-	hintClientAuthority   = "the engine refuses the certificate in cert_file: use a client certificate that the engine's authority (its tlscacert) has signed and that has not expired, with its key in key_file"
+	hintClientCertificate = "the engine requires a client certificate: set cert_file and key_file, " +
+		"or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
+	hintClientAuthority = "the engine refuses the certificate in cert_file: use a client certificate that the engine's authority (its " +
+		"tlscacert) has signed and that has not expired, with its key in key_file"
 )
 
 // wrap says what failed.

@@ -16,7 +16,12 @@ import (
 
 func open(t *testing.T) *Session {
 	t.Helper()
-	c := &Client{Host: "tcp://engine.example:1", Endpoint: Endpoint{Network: "tcp", Address: "engine.example:1"}, Limit: 1 << 20, UserAgent: "test"}
+	c := &Client{
+		Host:      "tcp://engine.example:1",
+		Endpoint:  Endpoint{Network: "tcp", Address: "engine.example:1"},
+		Limit:     1 << 20,
+		UserAgent: "test",
+	}
 	s, err := c.Open(1)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +30,9 @@ func open(t *testing.T) *Session {
 }
 
 // answering is a session whose engine answers each call by do. It returns the calls so far.
-func answering(t *testing.T, do func(r *http.Request) (status int, header http.Header, body io.Reader)) (s *Session, calls func() []string) {
+func answering(
+	t *testing.T, do func(r *http.Request) (status int, header http.Header, body io.Reader),
+) (s *Session, calls func() []string) {
 	t.Helper()
 	s = open(t)
 	s.version = "1.41"
@@ -54,13 +61,62 @@ func TestVersionIsNegotiated(t *testing.T) {
 		calls         []string
 		reason        failure.Reason
 	}{
-		"an older engine":      {200, 200, "1.41", "1.41", []string{"HEAD /_ping", "GET /v1.41/containers/json?all=1"}, ""},
-		"a newer engine":       {200, 200, "1.99", "1.51", []string{"HEAD /_ping", "GET /v1.51/containers/json?all=1"}, ""},
-		"a proxy without HEAD": {405, 200, "1.45", "1.45", []string{"HEAD /_ping", "GET /_ping", "GET /v1.45/containers/json?all=1"}, ""},
-		"a proxy":              {403, 403, "", "", []string{"HEAD /_ping", "GET /_ping"}, failure.Forbidden},
-		"no engine":            {200, 200, "", "", []string{"HEAD /_ping"}, failure.Malformed},
-		"an engine that fails": {500, 500, "1.41", "", []string{"HEAD /_ping", "GET /_ping"}, failure.HTTPStatus},
-		"a cut connection":     {0, 200, "", "", []string{"HEAD /_ping"}, failure.Internal},
+		"an older engine": {
+			200,
+			200,
+			"1.41",
+			"1.41",
+			[]string{"HEAD /_ping", "GET /v1.41/containers/json?all=1"},
+			"",
+		},
+		"a newer engine": {
+			200,
+			200,
+			"1.99",
+			"1.51",
+			[]string{"HEAD /_ping", "GET /v1.51/containers/json?all=1"},
+			"",
+		},
+		"a proxy without HEAD": {
+			405,
+			200,
+			"1.45",
+			"1.45",
+			[]string{"HEAD /_ping", "GET /_ping", "GET /v1.45/containers/json?all=1"},
+			"",
+		},
+		"a proxy": {
+			403,
+			403,
+			"",
+			"",
+			[]string{"HEAD /_ping", "GET /_ping"},
+			failure.Forbidden,
+		},
+		"no engine": {
+			200,
+			200,
+			"",
+			"",
+			[]string{"HEAD /_ping"},
+			failure.Malformed,
+		},
+		"an engine that fails": {
+			500,
+			500,
+			"1.41",
+			"",
+			[]string{"HEAD /_ping", "GET /_ping"},
+			failure.HTTPStatus,
+		},
+		"a cut connection": {
+			0,
+			200,
+			"",
+			"",
+			[]string{"HEAD /_ping"},
+			failure.Internal,
+		},
 	} {
 		s, calls := answering(t, func(r *http.Request) (int, http.Header, io.Reader) {
 			h := http.Header{"Api-Version": {c.version}}
@@ -105,7 +161,8 @@ func TestErrorsSayWhatTheEngineSays(t *testing.T) {
 			return c.status, nil, strings.NewReader(c.body)
 		})
 		_, err := s.List(t.Context(), nil, func(*container.Summary) {})
-		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), s.Host) || strings.Contains(err.Error(), "secret") || len(err.Error()) > 2*maxRefusal {
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), s.Host) ||
+			strings.Contains(err.Error(), "secret") || len(err.Error()) > 2*maxRefusal {
 			t.Errorf("%s: got %.200v, want %q and the engine's address", name, err, c.want)
 		}
 	}
@@ -119,7 +176,8 @@ func TestAnswerIsReadToItsEnd(t *testing.T) {
 		return http.StatusOK, nil, iotest.OneByteReader(content)
 	})
 	var ids []string
-	if _, err := s.List(t.Context(), []string{"a=b"}, func(l *container.Summary) { ids = append(ids, l.ID) }); err != nil || !slices.Equal(ids, []string{"1"}) {
+	if _, err := s.List(t.Context(), []string{"a=b"}, func(l *container.Summary) { ids = append(ids, l.ID) }); err != nil ||
+		!slices.Equal(ids, []string{"1"}) {
 		t.Fatalf("got %q, %v", ids, err)
 	}
 	if content.Len() > 0 {

@@ -32,7 +32,8 @@ func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 			return Endpoint{}, errors.New("is not an absolute path; write unix:///path/to/docker.sock, with three slashes")
 		}
 		if len(socket) > maxSocketPath {
-			return Endpoint{}, fmt.Errorf("has a path of %d bytes, the system allows %d; link the socket to a shorter path", len(socket), maxSocketPath)
+			return Endpoint{}, fmt.Errorf("has a path of %d bytes, the system allows %d; link the socket to a shorter path",
+				len(socket), maxSocketPath)
 		}
 		if strings.HasSuffix(socket, "/") || slices.Contains(strings.Split(socket, "/"), "..") {
 			return Endpoint{}, errors.New("has a path that contains .. or ends in /; write the path of the socket itself")
@@ -56,9 +57,12 @@ func ParseEndpoint(host string, secure bool) (Endpoint, error) {
 	case "https":
 		e.TLS = true
 	case "ssh":
-		return Endpoint{}, errors.New("begins with ssh://, which runs commands over there and is not supported; forward the socket with `ssh -L /path/docker.sock:/var/run/docker.sock HOST` and write unix:///path/docker.sock, or expose the engine with TLS and write tcp://HOST:2376")
+		return Endpoint{}, errors.New("begins with ssh://, which runs commands over there and is not supported; " +
+			"forward the socket with `ssh -L /path/docker.sock:/var/run/docker.sock HOST` and write unix:///path/docker.sock, " +
+			"or expose the engine with TLS and write tcp://HOST:2376")
 	case "npipe":
-		return Endpoint{}, errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
+		return Endpoint{},
+			errors.New("begins with npipe://, a Windows pipe, which is not supported; expose the engine with TLS and write tcp://HOST:2376")
 	default:
 		if strings.HasPrefix(host, "/") {
 			return Endpoint{}, fmt.Errorf("must begin with unix:// or tcp://; did you mean unix://%s?", host)

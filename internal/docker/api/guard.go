@@ -25,7 +25,8 @@ func (g guard) RoundTrip(req *http.Request) (*http.Response, error) {
 		if req.Body != nil {
 			req.Body.Close() //nolint:errcheck // a RoundTripper must close the body even if it does not send it
 		}
-		return nil, failure.Errorf(failure.Internal, "%s %s: refused, the exporter only reads from a Docker Engine", methodOf(req), req.URL.RequestURI())
+		return nil, failure.Errorf(failure.Internal, "%s %s: refused, the exporter only reads from a Docker Engine",
+			methodOf(req), req.URL.RequestURI())
 	}
 	return g.next.RoundTrip(req)
 }

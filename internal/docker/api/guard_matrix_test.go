@@ -41,25 +41,36 @@ func plainly(method, requestURI string) bool {
 // Every method with every path behind every prefix and before every suffix, at an engine that notes what stands on the
 // wire: nothing but what is plainly allowed may arrive there.
 func TestNothingElseStandsOnTheWire(t *testing.T) {
-	methods := []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T", ""}
+	methods := []string{
+		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T", "",
+	}
 	prefixes := []string{
-		"", "/v1.41", "/v1.0", "/v1.9999", "/v2.1", "/V1.41", "/v1.41/v1.41", "/v1.41/..", "/v1.41/.", "/.", "/..", "/", "//", "//x", "/%2e%2e",
+		"", "/v1.41", "/v1.0", "/v1.9999", "/v2.1", "/V1.41", "/v1.41/v1.41", "/v1.41/..", "/v1.41/.", "/.", "/..", "/", "//", "//x",
+		"/%2e%2e",
 		"/v1%2e41", "/v1.41%2f..", "/containers/..", "/images/..", "/_ping/..",
 	}
 	paths := []string{
 		"/_ping", "/version", "/info", "/events", "/containers/json", "/containers/x/json", "/containers/x/stats", "/containers/x/logs",
-		"/containers/create", "/containers/x/start", "/containers/x/stop", "/containers/x/restart", "/containers/x/kill", "/containers/x/exec",
-		"/containers/x/attach", "/containers/x/attach/ws", "/containers/x/archive", "/containers/x/export", "/containers/x/top", "/containers/x/changes",
+		"/containers/create", "/containers/x/start", "/containers/x/stop", "/containers/x/restart", "/containers/x/kill",
+		"/containers/x/exec",
+		"/containers/x/attach", "/containers/x/attach/ws", "/containers/x/archive", "/containers/x/export", "/containers/x/top",
+		"/containers/x/changes",
 		"/containers/x/update", "/containers/x/rename", "/containers/x/resize", "/containers/x/wait", "/containers/prune", "/containers/x",
-		"/exec/x/start", "/exec/x/json", "/images/json", "/images/create", "/images/x/json", "/images/x/push", "/images/load", "/images/get", "/build",
-		"/build/prune", "/commit", "/auth", "/networks", "/networks/create", "/volumes", "/volumes/create", "/volumes/prune", "/secrets", "/configs",
-		"/swarm", "/swarm/init", "/swarm/unlockkey", "/nodes", "/services", "/tasks", "/plugins", "/plugins/pull", "/system/df", "/session", "/grpc",
+		"/exec/x/start", "/exec/x/json", "/images/json", "/images/create", "/images/x/json", "/images/x/push", "/images/load",
+		"/images/get", "/build",
+		"/build/prune", "/commit", "/auth", "/networks", "/networks/create", "/volumes", "/volumes/create", "/volumes/prune",
+		"/secrets", "/configs",
+		"/swarm", "/swarm/init", "/swarm/unlockkey", "/nodes", "/services", "/tasks", "/plugins", "/plugins/pull", "/system/df",
+		"/session", "/grpc",
 		"/distribution/x/json", "/debug/pprof", "/metrics", "/Containers/json", "/containers/JSON",
-		"", "/containers/chat_xmpp-1.a/json", "/containers/-x/json", "/containers/x y/json", "/containers/ü/json", "/containers//json", "/containers/../json",
-		"/containers/x%2Fjson", "/containers/x%2F..%2Fy/json", "/containers/x%00/json", "/containers/x%0d%0aPOST/json", "/containers/x/json;archive",
+		"", "/containers/chat_xmpp-1.a/json", "/containers/-x/json", "/containers/x y/json", "/containers/ü/json", "/containers//json",
+		"/containers/../json",
+		"/containers/x%2Fjson", "/containers/x%2F..%2Fy/json", "/containers/x%00/json", "/containers/x%0d%0aPOST/json",
+		"/containers/x/json;archive",
 	}
 	suffixes := []string{
-		"", "?all=1", "?x=/containers/create", "/", "//", "/.", "/..", "/../json", "/../../images/json", "%00", "%0a", "%0d%0aX:%20y", "%20", "%2f..", "%252f..",
+		"", "?all=1", "?x=/containers/create", "/", "//", "/.", "/..", "/../json", "/../../images/json", "%00", "%0a", "%0d%0aX:%20y",
+		"%20", "%2f..", "%252f..",
 		";x", "%3f", "%23", ".json", "\\", "?%0d%0aPOST%20/",
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

@@ -70,7 +70,13 @@ func readList(r io.Reader, choose func(*container.Summary)) error {
 			continue
 		}
 		choose(&container.Summary{
-			ID: one.ID, Names: one.Names, Image: one.Image, Created: one.Created, Labels: one.Labels, State: one.State, Status: one.Status,
+			ID:      one.ID,
+			Names:   one.Names,
+			Image:   one.Image,
+			Created: one.Created,
+			Labels:  one.Labels,
+			State:   one.State,
+			Status:  one.Status,
 		})
 	}
 	switch _, err := d.Token(); {

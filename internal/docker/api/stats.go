@@ -66,7 +66,9 @@ func (d *stats) usage(limit int64) usage.Usage {
 // Measure gets the stats of all subjects for which skip is false, at most parallelism at once. The result lacks containers that
 // are gone or stopped. It also lacks those whose call failed with status 5xx; if that leaves none, Measure returns such an error.
 // Any other error ends the measurement and is returned with the results so far.
-func (s *Session) Measure(ctx context.Context, subjects []usage.Subject, parallelism int, skip func(id string) bool) (map[string]usage.Usage, error) {
+func (s *Session) Measure(
+	ctx context.Context, subjects []usage.Subject, parallelism int, skip func(id string) bool,
+) (map[string]usage.Usage, error) {
 	var (
 		mu          sync.Mutex
 		got         = make(map[string]usage.Usage, len(subjects))
@@ -110,15 +112,16 @@ func (s *Session) getStats(ctx context.Context, id string) (*stats, Reply, error
 	buffer.Reset()
 	var answered stats
 	empty := false // removed while the engine took the sample
-	reply, err := s.get(ctx, "measure container of", "/containers/"+id+"/stats", url.Values{"stream": {"0"}, "one-shot": {"1"}}, bound{bytes: maxStats}, func(r io.Reader) error {
-		if _, err := buffer.ReadFrom(r); err != nil {
-			return err
-		}
-		if empty = buffer.Len() == 0; empty {
-			return nil
-		}
-		return json.Unmarshal(buffer.Bytes(), &answered)
-	})
+	reply, err := s.get(ctx, "measure container of", "/containers/"+id+"/stats", url.Values{"stream": {"0"}, "one-shot": {"1"}},
+		bound{bytes: maxStats}, func(r io.Reader) error {
+			if _, err := buffer.ReadFrom(r); err != nil {
+				return err
+			}
+			if empty = buffer.Len() == 0; empty {
+				return nil
+			}
+			return json.Unmarshal(buffer.Bytes(), &answered)
+		})
 	switch {
 	case isNoContainer(err) || err != nil && reply.Status == http.StatusConflict: // status 409: it is being removed
 		return nil, reply, nil

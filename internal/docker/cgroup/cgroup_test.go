@@ -28,7 +28,10 @@ var (
 )
 
 var cgroupResources = usage.Usage{
-	WorkingSet: 524288000 - 209715200, HasMemory: true, CPUSeconds: 93.25, HasCPU: true,
+	WorkingSet: 524288000 - 209715200,
+	HasMemory:  true,
+	CPUSeconds: 93.25,
+	HasCPU:     true,
 }
 
 // without is the files but for those whose path contains a text.
@@ -60,23 +63,26 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 		files map[string]string
 		want  usage.Usage
 	}{
-		"v1, cgroupfs":                      {cgrouptest.V1(cgroupfs), cgroupResources},
-		"v1, systemd":                       {cgrouptest.V1(systemd), cgroupResources},
-		"v1, controllers share a mount":     {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
-		"v1, controllers in other order":    {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
-		"v1, memory is not mounted":         {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
-		"v1, cpuacct is not mounted":        {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
-		"v1, engine without root":           {cgrouptest.V1(rootless), cgroupResources},
-		"v2, engine without root, cgroupfs": {cgrouptest.V2("user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID), cgroupResources},
-		"v2, engine inside a container":     {cgrouptest.V2("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, Podman":                        {cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope"), cgroupResources},
-		"v2, Podman beside its monitor":     {podman, cgroupResources},
-		"v1, engine inside a container":     {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, cgroupfs":                      {cgrouptest.V2(cgroupfs), cgroupResources},
-		"v2, systemd":                       {cgrouptest.V2(systemd), cgroupResources},
-		"v2, engine without root":           {cgrouptest.V2(rootless), cgroupResources},
-		"v2, parent of the user's choice":   {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
-		"v2, memory is not delegated":       {without(cgrouptest.V2(rootless), "memory"), noMemory},
+		"v1, cgroupfs":                   {cgrouptest.V1(cgroupfs), cgroupResources},
+		"v1, systemd":                    {cgrouptest.V1(systemd), cgroupResources},
+		"v1, controllers share a mount":  {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
+		"v1, controllers in other order": {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
+		"v1, memory is not mounted":      {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
+		"v1, cpuacct is not mounted":     {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
+		"v1, engine without root":        {cgrouptest.V1(rootless), cgroupResources},
+		"v2, engine without root, cgroupfs": {
+			cgrouptest.V2("user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID),
+			cgroupResources,
+		},
+		"v2, engine inside a container":   {cgrouptest.V2("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, Podman":                      {cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope"), cgroupResources},
+		"v2, Podman beside its monitor":   {podman, cgroupResources},
+		"v1, engine inside a container":   {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
+		"v2, cgroupfs":                    {cgrouptest.V2(cgroupfs), cgroupResources},
+		"v2, systemd":                     {cgrouptest.V2(systemd), cgroupResources},
+		"v2, engine without root":         {cgrouptest.V2(rootless), cgroupResources},
+		"v2, parent of the user's choice": {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
+		"v2, memory is not delegated":     {without(cgrouptest.V2(rootless), "memory"), noMemory},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir()}
@@ -187,8 +193,11 @@ func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
 	}{
 		"no cgroups at all":     {map[string]string{"readme": "hello"}, subjectsOf(cgroupID)},
 		"v1, a container's own": {without(cgrouptest.V1("other"), "release_agent"), subjectsOf(cgroupID)},
-		"v2, a container's own": {map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n", "cpu.stat": "usage_usec 1\n"}, subjectsOf(cgroupID)},
-		"another host's":        {cgrouptest.V2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
+		"v2, a container's own": {
+			map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n", "cpu.stat": "usage_usec 1\n"},
+			subjectsOf(cgroupID),
+		},
+		"another host's": {cgrouptest.V2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir()}
@@ -210,7 +219,8 @@ func TestDamagedCgroupFileIsMalformed(t *testing.T) {
 		tree := Tree{Root: t.TempDir()}
 		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
 		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
-		cgrouptest.WriteTree(t, tree.Root, map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
+		cgrouptest.WriteTree(t, tree.Root,
+			map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
 		got, err := tree.Measure(t.Context(), subjectsOf(otherCgroupID, cgroupID))
 		wantFailure(t, err, failure.Malformed, "another service may listen there")
 		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: cgroupResources}, got); diff != "" {
@@ -325,7 +335,8 @@ func TestFileOfWhatVanishesWhileItIsReadIsGone(t *testing.T) {
 // TestMeasuringLeavesNoDescriptor measures many groups, some of which vanish, and one that has a file that cannot be read.
 func TestMeasuringLeavesNoDescriptor(t *testing.T) {
 	tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
-	cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": netDevHeader})
+	cgrouptest.WriteTree(t, tree.ProcRoot,
+		map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": netDevHeader})
 	var subjects []usage.Subject
 	for i := range 40 {
 		id := fmt.Sprintf("%064x", i)
@@ -431,10 +442,18 @@ func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
 		reason failure.Reason
 		hint   string
 	}{
-		"no /proc":            {nil, failure.Refused, "mount the host's /proc"},
-		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
-		"a line is cut":       {map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: 1 2\n"}, failure.Malformed, "another service may listen there"},
-		"a number is no such": {map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n"}, failure.Malformed, "another service may listen there"},
+		"no /proc":       {nil, failure.Refused, "mount the host's /proc"},
+		"another host's": {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
+		"a line is cut": {
+			map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: 1 2\n"},
+			failure.Malformed,
+			"another service may listen there",
+		},
+		"a number is no such": {map[string]string{
+			"1/net/dev":  netDevHeader,
+			"77/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
+			"77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n",
+		}, failure.Malformed, "another service may listen there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}

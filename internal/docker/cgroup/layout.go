@@ -9,7 +9,8 @@ import (
 )
 
 // Hint says what to do about a mount of another cgroup tree than the host's.
-const Hint = "in a container, mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup, read-only; else correct cgroup_root, or set resources: engine"
+const Hint = "in a container, mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup, read-only; else correct cgroup_root, " +
+	"or set resources: engine"
 
 // layout has the file names of one version of cgroups.
 type layout struct {
@@ -29,11 +30,21 @@ type layout struct {
 func findLayout(root string) (layout, error) {
 	if _, err := os.Stat(filepath.Join(root, "cgroup.controllers")); err == nil {
 		return layout{
-			memory: root, cpu: root, usage: "memory.current", cpuTime: "cpu.stat", cpuKey: "usage_usec", perSecond: 1e6,
+			memory:    root,
+			cpu:       root,
+			usage:     "memory.current",
+			cpuTime:   "cpu.stat",
+			cpuKey:    "usage_usec",
+			perSecond: 1e6,
 			onlyBelow: "cgroup.type",
 		}, nil
 	}
-	l := layout{usage: "memory.usage_in_bytes", cpuTime: "cpuacct.usage", perSecond: 1e9, onlyTop: "release_agent"}
+	l := layout{
+		usage:     "memory.usage_in_bytes",
+		cpuTime:   "cpuacct.usage",
+		perSecond: 1e9,
+		onlyTop:   "release_agent",
+	}
 	l.memory = firstDirectory(root, "memory")
 	l.cpu = firstDirectory(root, "cpuacct", "cpu,cpuacct", "cpuacct,cpu")
 	if l.memory == "" && l.cpu == "" {

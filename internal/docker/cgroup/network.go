@@ -91,7 +91,8 @@ func isRoot(groups string) bool {
 // failure returns the first error, or one that says that no process was found.
 func (n *processNetworks) failure() error {
 	if n.err == nil && n.requested > 0 && n.found == 0 {
-		n.err = failure.Errorf(failure.NotFound, "read networks in %s: none of the processes of %d containers exists there", n.procRoot, n.requested).WithHint(hintProc)
+		n.err = failure.Errorf(failure.NotFound, "read networks in %s: none of the processes of %d containers exists there",
+			n.procRoot, n.requested).WithHint(hintProc)
 	}
 	if n.err != nil {
 		return &NetworkError{n.err}

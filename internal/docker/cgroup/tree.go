@@ -43,8 +43,14 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 	var (
 		got   = make(map[string]usage.Usage, len(subjects))
 		files = &kernelFiles{buffer: make([]byte, kernelFileSize)}
-		found = finder{layout: &l, files: files, known: known, tree: t, subjects: subjects}
-		nets  = newNetworks(t.ProcRoot, files)
+		found = finder{
+			layout:   &l,
+			files:    files,
+			known:    known,
+			tree:     t,
+			subjects: subjects,
+		}
+		nets = newNetworks(t.ProcRoot, files)
 	)
 	for _, subject := range subjects {
 		if err := ctx.Err(); err != nil {
@@ -68,7 +74,8 @@ func (t *Tree) Measure(ctx context.Context, subjects []usage.Subject) (map[strin
 		return got, err
 	// One container may have stopped since the list, but not all of several at once.
 	case len(got) == 0 && (len(subjects) > 1 || !l.isHosts()):
-		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is found there", t.Root, len(subjects)).WithHint(Hint)
+		return got, failure.Errorf(failure.NotFound, "read cgroups in %s: none of %d running containers is found there",
+			t.Root, len(subjects)).WithHint(Hint)
 	}
 	return got, nets.failure()
 }

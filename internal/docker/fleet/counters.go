@@ -30,7 +30,12 @@ func (t *counters) counts() Counts { return Counts{t.Restarts(), t.Recreations, 
 
 // replaceContainer starts counting for a new container and adds up the old one's counts.
 func (t *counters) replaceContainer() {
-	*t = counters{RestartsBefore: t.Restarts(), OOMsBefore: t.ooms(), Recreations: t.Recreations + 1, CountsFirstStart: true}
+	*t = counters{
+		RestartsBefore:   t.Restarts(),
+		OOMsBefore:       t.ooms(),
+		Recreations:      t.Recreations + 1,
+		CountsFirstStart: true,
+	}
 }
 
 // addEvents counts from the container's creation on, with the events that arrived before its first description, if any.

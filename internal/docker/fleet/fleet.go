@@ -52,8 +52,12 @@ type Fleet struct {
 // New returns an empty fleet.
 func New(r *Rules) *Fleet {
 	return &Fleet{
-		Rules: r, Members: map[string]*Member{}, names: map[string]string{}, pending: map[string]*pendingContainer{},
-		lastEventMark: map[string]uint64{}, overdueEvents: map[string]time.Time{},
+		Rules:         r,
+		Members:       map[string]*Member{},
+		names:         map[string]string{},
+		pending:       map[string]*pendingContainer{},
+		lastEventMark: map[string]uint64{},
+		overdueEvents: map[string]time.Time{},
 	}
 }
 

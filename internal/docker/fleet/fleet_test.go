@@ -46,7 +46,12 @@ var portOpened = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 // play runs a script without alternatives.
 func play(t *testing.T, script string) *fleetTest {
 	t.Helper()
-	f := &fleetTest{t: t, fleet: New(defaultRules()), now: portOpened, containers: map[string]*container.InspectResponse{}}
+	f := &fleetTest{
+		t:          t,
+		fleet:      New(defaultRules()),
+		now:        portOpened,
+		containers: map[string]*container.InspectResponse{},
+	}
 	f.play(script)
 	return f
 }
@@ -159,7 +164,13 @@ func (f *fleetTest) do(verb string, args []string) {
 		f.late = true
 	case "note": // what "old" gives to the fleet later
 		all := f.list()
-		f.old.list = Listing{All: all, Chosen: all, Made: Span{f.now, f.now.Add(time.Second)}, Mark: f.fleet.Mark, Following: true}
+		f.old.list = Listing{
+			All:       all,
+			Chosen:    all,
+			Made:      Span{f.now, f.now.Add(time.Second)},
+			Mark:      f.fleet.Mark,
+			Following: true,
+		}
 		f.old.seen = map[string]*container.InspectResponse{}
 		for id, c := range f.containers {
 			f.old.seen[id] = clone(f.t, c)
@@ -253,7 +264,10 @@ func (f *fleetTest) set(changes []string) {
 }
 
 // seenFacts are what see knows of a container.
-var seenFacts = []string{"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info", "down"}
+var seenFacts = []string{
+	"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info",
+	"down",
+}
 
 // see compares what the fleet reports. Expectations are separated by commas: a container's name, then words.
 //
@@ -329,7 +343,8 @@ func (f *fleetTest) facts() map[string]map[string]string {
 		}
 		facts["down"] = r.DownFor.Truncate(time.Second).String()
 		facts["expected"] = map[bool]string{false: "0", true: "1"}[r.Expected]
-		facts["health"], facts["state"], facts["info"] = s.Health, s.State, strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
+		facts["health"], facts["state"], facts["info"] = s.Health, s.State,
+			strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
 		for key, at := range map[string]time.Time{"started": s.Started, "unhealthy_since": s.UnhealthySince, "recreated": s.Created} {
 			if !at.IsZero() {
 				facts[key] = stampOf(at)
@@ -368,7 +383,8 @@ func (f *fleetTest) pass(d time.Duration) { f.now = f.now.Add(d) }
 
 func (f *fleetTest) stamp() string { return f.now.Add(f.engine).UTC().Format(time.RFC3339Nano) }
 
-// create makes a container. Options are policy=, network=, project=, needs= (a label of compose), autoremove, plain (no service of compose).
+// create makes a container. Options are policy=, network=, project=, needs= (a label of compose), autoremove,
+// plain (no service of compose).
 func (f *fleetTest) create(id, name string, options []string) {
 	f.t.Helper()
 	c := plainContainer(name, map[string]string{ComposeService: name, ComposeProject: "chat"})
@@ -503,7 +519,14 @@ func (f *fleetTest) read(full, following bool) []string {
 	mark, all := f.fleet.Mark, f.list()
 	made := Span{f.now.Add(f.ahead), f.now.Add(f.ahead + time.Second)}
 	f.inspected = nil
-	for _, l := range f.fleet.ApplyList(&Listing{All: all, Chosen: all, Made: made, Mark: mark, Full: full, Following: following}, f.now) {
+	for _, l := range f.fleet.ApplyList(&Listing{
+		All:       all,
+		Chosen:    all,
+		Made:      made,
+		Mark:      mark,
+		Full:      full,
+		Following: following,
+	}, f.now) {
 		f.inspected = append(f.inspected, l.ID)
 		f.inspect(l.ID, mark)
 	}
@@ -516,7 +539,13 @@ func (f *fleetTest) read(full, following bool) []string {
 func (f *fleetTest) list() []container.Summary {
 	var all []container.Summary
 	for id, c := range f.containers {
-		all = append(all, container.Summary{ID: id, Names: []string{c.Name}, State: c.State.Status, Labels: c.Config.Labels, Status: f.says(c.State)})
+		all = append(all, container.Summary{
+			ID:     id,
+			Names:  []string{c.Name},
+			State:  c.State.Status,
+			Labels: c.Config.Labels,
+			Status: f.says(c.State),
+		})
 	}
 	slices.SortFunc(all, func(a, b container.Summary) int { return strings.Compare(a.ID, b.ID) })
 	return all
@@ -827,8 +856,18 @@ func TestOnlyChangedContainersOfAListAreInspected(t *testing.T) {
 		vague        bool
 		rounds, each int
 	}{
-		{"which tells how long each runs", false, maxRotation, 1},
-		{"which does not", true, minRotation, 2},
+		{
+			"which tells how long each runs",
+			false,
+			maxRotation,
+			1,
+		},
+		{
+			"which does not",
+			true,
+			minRotation,
+			2,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := play(t, "")
@@ -935,7 +974,8 @@ func TestAgeThatAgreesProvesThatNothingRanSince(t *testing.T) {
 		got := known.compareAge(&container.Summary{State: state, Status: says}, made, told)
 		other := begun.After(described)
 		if got == ageUnknown || other && got == AgeAgrees || !other && got == ageDiffers {
-			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d", seed, described.Sub(known.Started), !other, listed.Sub(described), says, got)
+			t.Fatalf("seed %d: a run %s old when described is the same: %t; a list %s later says %q: got %d",
+				seed, described.Sub(known.Started), !other, listed.Sub(described), says, got)
 		}
 		counted[got]++
 	}
@@ -978,7 +1018,8 @@ func TestRunsOfTheSameAgeInWordsAreDistinguished(t *testing.T) {
 			age  time.Duration
 			want Age
 		}{{0, AgeTooCoarse}, {c.coarse, AgeTooCoarse}, {c.coarse + span - 1, AgeTooCoarse}, {c.coarse + span, AgeAgrees}} {
-			got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made, portOpened.Add(described.age))
+			got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up " + c.words}, made,
+				portOpened.Add(described.age))
 			if got != described.want {
 				t.Errorf("%q, described at an age of %s: got %d, want %d", c.words, described.age, got, described.want)
 			}
@@ -992,7 +1033,8 @@ func TestRunsOfTheSameAgeInWordsAreDistinguished(t *testing.T) {
 		known := Status{Run: Run{Started: portOpened}}
 		listed := portOpened.Add(30*time.Second + 500*time.Millisecond + c.ahead)
 		made := Span{listed, listed.Add(time.Second)}
-		if got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made, portOpened.Add(29*time.Second)); got != c.want {
+		if got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up 30 seconds"}, made,
+			portOpened.Add(29*time.Second)); got != c.want {
 			t.Errorf("a clock %s ahead: got %d, want %d", c.ahead, got, c.want)
 		}
 	}
@@ -1002,7 +1044,8 @@ func TestRunsOfTheSameAgeInWordsAreDistinguished(t *testing.T) {
 func TestRunInTheFutureIsNotInspectedForever(t *testing.T) {
 	known := Status{Run: Run{Started: portOpened.Add(365 * 24 * time.Hour)}}
 	made := Span{portOpened, portOpened.Add(time.Second)}
-	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made, portOpened.Add(-time.Minute))
+	got := known.compareAge(&container.Summary{State: container.StateRunning, Status: "Up Less than a second"}, made,
+		portOpened.Add(-time.Minute))
 	if got != ageUnknown {
 		t.Errorf("got %d, want %d: its age tells nothing", got, ageUnknown)
 	}
@@ -1016,25 +1059,120 @@ func TestAgesOfOtherEnginesAreNotCompared(t *testing.T) {
 		made          Span
 		want          Age
 	}{
-		{container.StateRunning, "Up 5 minutes", at, ageDiffers},
-		{container.StateRunning, "Up 5 minutes (unhealthy)", at, ageDiffers},
-		{container.StateRunning, "Up About an hour (healthy)", at, AgeTooCoarse},
-		{container.StateExited, "Exited (0) 5 minutes ago", at, ageDiffers},
-		{container.StateExited, "Exited (1) About an hour ago", at, ageDiffers},
-		{container.StateExited, "Exited (0) About an hour ago", at, AgeTooCoarse},
-		{container.StatePaused, "Up 5 minutes (Paused)", at, ageDiffers},
-		{container.StateRunning, "Up 5 minutes", Span{}, ageUnknown},
-		{container.StateRunning, "", at, ageUnknown},
-		{container.StateRunning, "Up", at, ageUnknown},
-		{container.StateRunning, "Up ", at, ageUnknown},
-		{container.StateRunning, "running", at, ageUnknown},
-		{container.StateRunning, "Up since yesterday", at, ageUnknown},
-		{container.StateExited, "Exited", at, ageUnknown},
-		{container.StateExited, "Exited (0)", at, ageUnknown},
-		{container.StateExited, "Exited () 5 minutes ago", at, ageUnknown},
-		{container.StateExited, "Exited (0) 5 minutes", at, ageUnknown},
-		{container.StateCreated, "Created", at, ageUnknown},
-		{container.StateRestarting, "Restarting (1) 5 seconds ago", at, ageUnknown},
+		{
+			container.StateRunning,
+			"Up 5 minutes",
+			at,
+			ageDiffers,
+		},
+		{
+			container.StateRunning,
+			"Up 5 minutes (unhealthy)",
+			at,
+			ageDiffers,
+		},
+		{
+			container.StateRunning,
+			"Up About an hour (healthy)",
+			at,
+			AgeTooCoarse,
+		},
+		{
+			container.StateExited,
+			"Exited (0) 5 minutes ago",
+			at,
+			ageDiffers,
+		},
+		{
+			container.StateExited,
+			"Exited (1) About an hour ago",
+			at,
+			ageDiffers,
+		},
+		{
+			container.StateExited,
+			"Exited (0) About an hour ago",
+			at,
+			AgeTooCoarse,
+		},
+		{
+			container.StatePaused,
+			"Up 5 minutes (Paused)",
+			at,
+			ageDiffers,
+		},
+		{
+			container.StateRunning,
+			"Up 5 minutes",
+			Span{},
+			ageUnknown,
+		},
+		{
+			container.StateRunning,
+			"",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateRunning,
+			"Up",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateRunning,
+			"Up ",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateRunning,
+			"running",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateRunning,
+			"Up since yesterday",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateExited,
+			"Exited",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateExited,
+			"Exited (0)",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateExited,
+			"Exited () 5 minutes ago",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateExited,
+			"Exited (0) 5 minutes",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateCreated,
+			"Created",
+			at,
+			ageUnknown,
+		},
+		{
+			container.StateRestarting,
+			"Restarting (1) 5 seconds ago",
+			at,
+			ageUnknown,
+		},
 	} {
 		if got := known.compareAge(&container.Summary{State: c.state, Status: c.status}, c.made, portOpened); got != c.want {
 			t.Errorf("%s, %q: got %d, want %d", c.state, c.status, got, c.want)
@@ -1126,7 +1264,11 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
 	}
 	f.play(fmt.Sprintf("| job-%d missing, irc missing, job-0 -state", maxGone+49))
-	for name, n := range map[string]int{"names": len(f.fleet.names), "newborn": len(f.fleet.pending), "touched": len(f.fleet.lastEventMark)} {
+	for name, n := range map[string]int{
+		"names":   len(f.fleet.names),
+		"newborn": len(f.fleet.pending),
+		"touched": len(f.fleet.lastEventMark),
+	} {
 		if n != 0 {
 			t.Errorf("%d %s are kept of containers that are gone", n, name)
 		}
@@ -1135,7 +1277,12 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 
 // defaultRules watch everything.
 func defaultRules() *Rules {
-	return &Rules{Label: "local", MissingAfter: time.Minute, ForgetAfter: 24 * time.Hour, MaxContainers: 1000}
+	return &Rules{
+		Label:         "local",
+		MissingAfter:  time.Minute,
+		ForgetAfter:   24 * time.Hour,
+		MaxContainers: 1000,
+	}
 }
 
 func plainContainer(name string, labels map[string]string) container.InspectResponse {

@@ -18,9 +18,30 @@ func TestHangingContainersAreTriedAgain(t *testing.T) {
 		tried                int // at most, while it hangs
 		left                 int // alone in the end
 	}{
-		{"for long: less and less often", 3, 120, 120, 43, 3},
-		{"for a moment: all in the next reading", 20, 2, 1, 20, 0},
-		{"for a while: all in the third reading after", 20, 9, 6, 46, 0},
+		{
+			"for long: less and less often",
+			3,
+			120,
+			120,
+			43,
+			3,
+		},
+		{
+			"for a moment: all in the next reading",
+			20,
+			2,
+			1,
+			20,
+			0,
+		},
+		{
+			"for a while: all in the third reading after",
+			20,
+			9,
+			6,
+			46,
+			0,
+		},
 	} {
 		h, now := NewHangs(), portOpened
 		listed := make([]container.Summary, tt.containers)
@@ -42,7 +63,8 @@ func TestHangingContainersAreTriedAgain(t *testing.T) {
 			now = now.Add(every)
 		}
 		if tried > tt.tried || len(h.pauses) != tt.left {
-			t.Errorf("%s: %d inspections hang, want %d at most; %d containers are left alone, want %d", tt.name, tried, tt.tried, len(h.pauses), tt.left)
+			t.Errorf("%s: %d inspections hang, want %d at most; %d containers are left alone, want %d",
+				tt.name, tried, tt.tried, len(h.pauses), tt.left)
 		}
 	}
 }
@@ -54,10 +76,30 @@ func TestSlowStartIsNoHang(t *testing.T) {
 		tried        int // before it answers, or at most if it hangs
 		hangs        bool
 	}{
-		{5 * time.Second, time.Second, 5, false},
-		{15 * time.Second, time.Second, 15, false},
-		{25 * time.Second, 30 * time.Second, 1, false},
-		{10 * time.Minute, time.Second, 25, true},
+		{
+			5 * time.Second,
+			time.Second,
+			5,
+			false,
+		},
+		{
+			15 * time.Second,
+			time.Second,
+			15,
+			false,
+		},
+		{
+			25 * time.Second,
+			30 * time.Second,
+			1,
+			false,
+		},
+		{
+			10 * time.Minute,
+			time.Second,
+			25,
+			true,
+		},
 	} {
 		h, began, tried := NewHangs(), portOpened, 0
 		listed := []container.Summary{{ID: "slow"}, {ID: "other"}}
@@ -69,7 +111,8 @@ func TestSlowStartIsNoHang(t *testing.T) {
 			}
 		}
 		if again := h.MayInspect("slow", began.Add(tt.takes)); again == tt.hangs || tried > tt.tried || !tt.hangs && tried < tt.tried {
-			t.Errorf("a start that takes %s, polled every %s: inspected %d times, want %d; then again: %t", tt.takes, tt.every, tried, tt.tried, again)
+			t.Errorf("a start that takes %s, polled every %s: inspected %d times, want %d; then again: %t",
+				tt.takes, tt.every, tried, tt.tried, again)
 		}
 	}
 }

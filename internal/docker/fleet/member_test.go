@@ -21,10 +21,34 @@ func TestOnlyAnExpectedContainerGoneForLongIsMissing(t *testing.T) {
 		gone         time.Duration
 		want         bool
 	}{
-		{"here", true, true, time.Hour, false},
-		{"gone for too short a time", false, true, after - 1, false},
-		{"gone", false, true, after, true},
-		{"gone, and not expected", false, false, time.Hour, false},
+		{
+			"here",
+			true,
+			true,
+			time.Hour,
+			false,
+		},
+		{
+			"gone for too short a time",
+			false,
+			true,
+			after - 1,
+			false,
+		},
+		{
+			"gone",
+			false,
+			true,
+			after,
+			true,
+		},
+		{
+			"gone, and not expected",
+			false,
+			false,
+			time.Hour,
+			false,
+		},
 	} {
 		c := &Member{}
 		c.present, c.Expected, c.GoneSince = tt.here, tt.wanted, now.Add(-tt.gone)
@@ -36,7 +60,12 @@ func TestOnlyAnExpectedContainerGoneForLongIsMissing(t *testing.T) {
 
 // TestListKeepsWhatOnlyADescriptionHas applies a list to a described container and to another one.
 func TestListKeepsWhatOnlyADescriptionHas(t *testing.T) {
-	old := &Status{id: "1", Created: portOpened, limits: limits{memoryLimit: 7, dependsOn: "db", networkOf: "vpn"}, Checks: Checks{streak: 3}}
+	old := &Status{
+		id:      "1",
+		Created: portOpened,
+		limits:  limits{memoryLimit: 7, dependsOn: "db", networkOf: "vpn"},
+		Checks:  Checks{streak: 3},
+	}
 	same := &Status{id: "1"}
 	same.fillFrom(old)
 	if !same.Created.Equal(old.Created) || same.memoryLimit != 7 || same.streak != 3 || same.dependsOn != "db" || same.networkOf != "vpn" {
@@ -56,10 +85,30 @@ func TestOnlyAPartialListShowsOverdueEvents(t *testing.T) {
 		full, following bool
 		want            int
 	}{
-		{"a full one", true, true, 0},
-		{"without events", false, false, 0},
-		{"a full one without events", true, false, 0},
-		{"one that events should have been before", false, true, 2},
+		{
+			"a full one",
+			true,
+			true,
+			0,
+		},
+		{
+			"without events",
+			false,
+			false,
+			0,
+		},
+		{
+			"a full one without events",
+			true,
+			false,
+			0,
+		},
+		{
+			"one that events should have been before",
+			false,
+			true,
+			2,
+		},
 	} {
 		f := play(t, "run 1 irc; run 2 xmpp; read all; lost; die 1 1; remove 2")
 		f.read(tt.full, tt.following)
@@ -72,7 +121,11 @@ func TestOnlyAPartialListShowsOverdueEvents(t *testing.T) {
 func TestEventsWithoutInspection(t *testing.T) {
 	f := play(t, "set exclude=other; run 1 irc")
 	tell := func(action events.Action, id, name string) bool {
-		return f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": name}}, TimeNano: f.now.UnixNano()}, f.now)
+		return f.fleet.ApplyEvent(&events.Message{
+			Action:   action,
+			Actor:    events.Actor{ID: id, Attributes: map[string]string{"name": name}},
+			TimeNano: f.now.UnixNano(),
+		}, f.now)
 	}
 	if !tell(events.ActionPause, "1", "irc") {
 		t.Error("one that is watched and paused is not inspected")
@@ -103,7 +156,8 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 			want = want.Add(-interval)
 		}
 		if !s.UnhealthySince.Equal(want) || s.estimated != tt.estimated {
-			t.Errorf("%d checks have failed: since %s, estimated %t; want %s, %t", tt.streak, s.UnhealthySince, s.estimated, want, tt.estimated)
+			t.Errorf("%d checks have failed: since %s, estimated %t; want %s, %t",
+				tt.streak, s.UnhealthySince, s.estimated, want, tt.estimated)
 		}
 	}
 }
@@ -121,7 +175,11 @@ func TestProblemOfAnEndedContainer(t *testing.T) {
 func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	f := play(t, "run here irc; run late xmpp; lost")
 	tell := func(id string, action events.Action) {
-		f.fleet.ApplyEvent(&events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: map[string]string{"name": id}}, TimeNano: f.now.UnixNano()}, f.now)
+		f.fleet.ApplyEvent(&events.Message{
+			Action:   action,
+			Actor:    events.Actor{ID: id, Attributes: map[string]string{"name": id}},
+			TimeNano: f.now.UnixNano(),
+		}, f.now)
 	}
 	f.play("make new bridge")
 	tell("new", events.ActionCreate)
@@ -130,7 +188,12 @@ func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
 	tell("late", events.ActionPause)
 	tell("newer", events.ActionCreate)
-	f.fleet.removeMissing(&Listing{All: all, Chosen: all, Mark: mark, Following: true}, f.now)
+	f.fleet.removeMissing(&Listing{
+		All:       all,
+		Chosen:    all,
+		Mark:      mark,
+		Following: true,
+	}, f.now)
 	for _, id := range []string{"here", "late", "new", "newer"} {
 		if f.fleet.lastEventMark[id] == 0 {
 			t.Errorf("the last event of %s is forgotten", id)

@@ -22,8 +22,16 @@ func TestNetworkOwnerIsTheContainerWhoseNetworkIsUsed(t *testing.T) {
 		{"after other mounts", "1 2 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc rw - proc proc rw\n" +
 			"670 650 8:1 /var/lib/docker/containers/" + id + "/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n", id},
 		{"host", "28 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n", ""},
-		{"host that shows a container's files elsewhere", "28 1 8:1 /var/lib/docker/containers/" + id + "/hosts /mnt/hosts rw - ext4 /dev/sda1 rw\n", ""},
-		{"Kubernetes", "670 650 8:1 /var/lib/kubelet/pods/3c8f1c1e-0000-0000-0000-000000000000/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n", ""},
+		{
+			"host that shows a container's files elsewhere",
+			"28 1 8:1 /var/lib/docker/containers/" + id + "/hosts /mnt/hosts rw - ext4 /dev/sda1 rw\n",
+			"",
+		},
+		{
+			"Kubernetes",
+			"670 650 8:1 /var/lib/kubelet/pods/3c8f1c1e-0000-0000-0000-000000000000/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
+			"",
+		},
 		{"no such file", "", ""},
 	} {
 		if got := NetworkOwner(tt.mountinfo); got != tt.want {
@@ -35,9 +43,13 @@ func TestNetworkOwnerIsTheContainerWhoseNetworkIsUsed(t *testing.T) {
 // connected is a compose service's running container on networks, with the same aliases on each.
 func connected(name, service string, aliases []string, networks ...string) *container.InspectResponse {
 	c := &container.InspectResponse{
-		ContainerJSONBase: &container.ContainerJSONBase{ID: "id-" + name, Name: "/" + name, State: &container.State{Status: "running", Running: true, StartedAt: "2026-01-02T03:04:05Z"}},
-		Config:            &container.Config{Labels: map[string]string{ComposeService: service}},
-		NetworkSettings:   &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{}},
+		ContainerJSONBase: &container.ContainerJSONBase{
+			ID:    "id-" + name,
+			Name:  "/" + name,
+			State: &container.State{Status: "running", Running: true, StartedAt: "2026-01-02T03:04:05Z"},
+		},
+		Config:          &container.Config{Labels: map[string]string{ComposeService: service}},
+		NetworkSettings: &container.NetworkSettings{Networks: map[string]*network.EndpointSettings{}},
 	}
 	for _, n := range networks {
 		c.NetworkSettings.Networks[n] = &network.EndpointSettings{Aliases: aliases}
@@ -52,13 +64,20 @@ func TestHostNamesAreThoseOnNetworksOfTheExporter(t *testing.T) {
 	}
 	without := connected("plain", "", nil)
 	without.NetworkSettings = nil
-	r := &Rules{MaxContainers: 10, Networks: NetworksOf(connected("exporter", "", nil, "bridge", "host", "none", "podman", "stack", "other"))}
+	r := &Rules{
+		MaxContainers: 10,
+		Networks:      NetworksOf(connected("exporter", "", nil, "bridge", "host", "none", "podman", "stack", "other")),
+	}
 	for _, tt := range []struct {
 		name string
 		of   *container.InspectResponse
 		want []string
 	}{
-		{"shared network", connected("chat-irc-1", "irc", []string{"chat-irc-1", "irc", "irc.example.org"}, "stack"), []string{"chat-irc-1", "irc", "irc.example.org"}},
+		{
+			"shared network",
+			connected("chat-irc-1", "irc", []string{"chat-irc-1", "irc", "irc.example.org"}, "stack"),
+			[]string{"chat-irc-1", "irc", "irc.example.org"},
+		},
 		{"two shared networks", connected("a", "", []string{"b"}, "other", "stack"), []string{"a", "b"}},
 		{"another network", connected("chat-db-1", "db", []string{"db"}, "back"), nil},
 		{"networks without names", connected("lone", "lone", []string{"lone"}, "bridge", "host", "none", "podman"), nil},
@@ -106,7 +125,8 @@ func TestMissingContainerKeepsItsHostNames(t *testing.T) {
 	restarted.Restore(m, now)
 	for name, f := range map[string]*Fleet{"vanished": f, "vanished while the exporter was restarted": restarted} {
 		report := f.Report(now.Add(time.Hour))
-		if report[0].Status == nil || report[0].Status.State != stateMissing || !slices.Equal(report[0].HostNames, []string{"irc", "chat"}) {
+		if report[0].Status == nil || report[0].Status.State != stateMissing ||
+			!slices.Equal(report[0].HostNames, []string{"irc", "chat"}) {
 			t.Errorf("%s: got %+v, want a missing container with the host names irc and chat", name, report[0])
 		}
 	}

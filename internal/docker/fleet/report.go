@@ -51,7 +51,12 @@ func (f *Fleet) Report(now time.Time) []Report {
 		case c.present:
 			r.Status, r.ID = &c.Status, c.ID
 		case f.missing(c, now):
-			r.Status = &Status{Name: name, Labels: c.Labels, Run: Run{State: stateMissing}, Checks: Checks{Health: container.NoHealthcheck}}
+			r.Status = &Status{
+				Name:   name,
+				Labels: c.Labels,
+				Run:    Run{State: stateMissing},
+				Checks: Checks{Health: container.NoHealthcheck},
+			}
 		}
 		if r.Status != nil {
 			r.Expected = c.Expected && waiting[c] == "" && !f.removed(name, c)
@@ -161,7 +166,10 @@ func (f *Fleet) Subjects() []usage.Subject {
 	for _, c := range f.Members {
 		if c.present && (c.Status.State == container.StateRunning || c.Status.State == container.StatePaused) {
 			subjects = append(subjects, usage.Subject{
-				ID: c.ID, PID: c.Status.PID, Limit: c.Status.memoryLimit, Started: c.Status.Started,
+				ID:      c.ID,
+				PID:     c.Status.PID,
+				Limit:   c.Status.memoryLimit,
+				Started: c.Status.Started,
 			})
 		}
 	}

@@ -45,8 +45,13 @@ func (s *Selection) Add(l *container.Summary) {
 		return
 	}
 	*into = append(*into, container.Summary{
-		ID: l.ID, Names: []string{"/" + own}, Image: l.Image, Created: l.Created, Labels: s.Rules.NeededLabels(l.Labels),
-		State: l.State, Status: l.Status,
+		ID:      l.ID,
+		Names:   []string{"/" + own},
+		Image:   l.Image,
+		Created: l.Created,
+		Labels:  s.Rules.NeededLabels(l.Labels),
+		State:   l.State,
+		Status:  l.Status,
 	})
 }
 

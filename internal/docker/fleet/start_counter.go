@@ -34,7 +34,12 @@ const maxStampDelay = 10 * time.Second
 
 // startCounterFrom returns a counter that ignores all starts up to the described one.
 func startCounterFrom(started time.Time, policy int) startCounter {
-	return startCounter{Started: started, PolicyRestarts: policy, awaitedEvents: []time.Time{started}, ignoreBefore: started}
+	return startCounter{
+		Started:        started,
+		PolicyRestarts: policy,
+		awaitedEvents:  []time.Time{started},
+		ignoreBefore:   started,
+	}
 }
 
 // restored returns a counter read from the state file: it has already counted every start up to the last one it knows.

@@ -96,7 +96,8 @@ func (s *Status) durations(gone, now time.Time, ahead time.Duration) (down, unhe
 	switch {
 	case s.State == stateMissing && !gone.IsZero():
 		down = now.Sub(gone)
-	case s.State != container.StateRunning && !s.Ended.IsZero() && !s.Ended.Before(s.Started): // a paused container has only the end of an earlier run
+	// a paused container has only the end of an earlier run
+	case s.State != container.StateRunning && !s.Ended.IsZero() && !s.Ended.Before(s.Started):
 		down = now.Add(ahead).Sub(s.Ended)
 	}
 	if !s.UnhealthySince.IsZero() && !s.failed.IsZero() {

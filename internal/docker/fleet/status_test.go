@@ -17,25 +17,120 @@ func TestHealthIsOnlyOfRunningContainers(t *testing.T) {
 		health *container.Health
 		want   string
 	}{
-		{"healthy", "running", health("healthy", 0), "healthy"},
-		{"healthy again fails once", "running", health("healthy", 1), "healthy"},
-		{"unhealthy", "running", health("unhealthy", 3), "unhealthy"},
-		{"starting", "running", health("starting", 0), "starting"},
-		{"starting and failing", "running", health("starting", 2), "starting"},
-		{"no check", "running", nil, "none"},
-		{"check that says none", "running", health("none", 0), "none"},
-		{"check without a word", "running", health("", 0), "none"},
-		{"word of another engine", "running", health("wobbly", 9), "none"},
-		{"unpaused, not checked yet", "running", health("unhealthy", 0), "starting"},
-		{"unpaused, was unhealthy before", "running", health("unhealthy", 5), "unhealthy"},
-		{"paused", "paused", health("unhealthy", 0), "none"},
-		{"paused, was unhealthy before", "paused", health("unhealthy", 5), "none"},
-		{"stopped", "exited", health("unhealthy", 0), "none"},
-		{"stopped, was unhealthy before", "exited", health("unhealthy", 5), "none"},
-		{"restarting", "restarting", health("unhealthy", 2), "none"},
-		{"removing", "removing", health("healthy", 0), "none"},
-		{"dead", "dead", health("unhealthy", 0), "none"},
-		{"created", "created", nil, "none"},
+		{
+			"healthy",
+			"running",
+			health("healthy", 0),
+			"healthy",
+		},
+		{
+			"healthy again fails once",
+			"running",
+			health("healthy", 1),
+			"healthy",
+		},
+		{
+			"unhealthy",
+			"running",
+			health("unhealthy", 3),
+			"unhealthy",
+		},
+		{
+			"starting",
+			"running",
+			health("starting", 0),
+			"starting",
+		},
+		{
+			"starting and failing",
+			"running",
+			health("starting", 2),
+			"starting",
+		},
+		{
+			"no check",
+			"running",
+			nil,
+			"none",
+		},
+		{
+			"check that says none",
+			"running",
+			health("none", 0),
+			"none",
+		},
+		{
+			"check without a word",
+			"running",
+			health("", 0),
+			"none",
+		},
+		{
+			"word of another engine",
+			"running",
+			health("wobbly", 9),
+			"none",
+		},
+		{
+			"unpaused, not checked yet",
+			"running",
+			health("unhealthy", 0),
+			"starting",
+		},
+		{
+			"unpaused, was unhealthy before",
+			"running",
+			health("unhealthy", 5),
+			"unhealthy",
+		},
+		{
+			"paused",
+			"paused",
+			health("unhealthy", 0),
+			"none",
+		},
+		{
+			"paused, was unhealthy before",
+			"paused",
+			health("unhealthy", 5),
+			"none",
+		},
+		{
+			"stopped",
+			"exited",
+			health("unhealthy", 0),
+			"none",
+		},
+		{
+			"stopped, was unhealthy before",
+			"exited",
+			health("unhealthy", 5),
+			"none",
+		},
+		{
+			"restarting",
+			"restarting",
+			health("unhealthy", 2),
+			"none",
+		},
+		{
+			"removing",
+			"removing",
+			health("healthy", 0),
+			"none",
+		},
+		{
+			"dead",
+			"dead",
+			health("unhealthy", 0),
+			"none",
+		},
+		{
+			"created",
+			"created",
+			nil,
+			"none",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := healthOf(tt.state, tt.health); got != tt.want {
@@ -78,18 +173,57 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 		trouble string
 	}{
 		"killed": {
-			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateExited, Status: "Exited (137) 2 hours ago"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateExited, Stopped: true, ExitCode: 137}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, fromList: true, reported: stateAndHealth{state: container.StateExited}},
+			container.Summary{
+				ID:     "i",
+				Names:  []string{"/a"},
+				State:  container.StateExited,
+				Status: "Exited (137) 2 hours ago",
+			},
+			Status{
+				id:       "i",
+				Name:     "a",
+				Run:      Run{State: container.StateExited, Stopped: true, ExitCode: 137},
+				Checks:   Checks{Health: container.NoHealthcheck},
+				chosen:   true,
+				fromList: true,
+				reported: stateAndHealth{state: container.StateExited},
+			},
 			"a is exited, exit code 137",
 		},
 		"dead": {
-			container.Summary{ID: "i", Names: []string{"/a"}, State: container.StateDead, Status: "Dead"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateDead}, Checks: Checks{Health: container.NoHealthcheck}, chosen: true, fromList: true, reported: stateAndHealth{state: container.StateDead}},
+			container.Summary{
+				ID:     "i",
+				Names:  []string{"/a"},
+				State:  container.StateDead,
+				Status: "Dead",
+			},
+			Status{
+				id:       "i",
+				Name:     "a",
+				Run:      Run{State: container.StateDead},
+				Checks:   Checks{Health: container.NoHealthcheck},
+				chosen:   true,
+				fromList: true,
+				reported: stateAndHealth{state: container.StateDead},
+			},
 			"a is dead",
 		},
 		"linked": {
-			container.Summary{ID: "i", Names: []string{"/other/alias", "/a"}, State: container.StateRunning, Status: "Up 2 hours (healthy)"},
-			Status{id: "i", Name: "a", Run: Run{State: container.StateRunning}, Checks: Checks{Health: container.Healthy}, chosen: true, fromList: true, reported: stateAndHealth{container.StateRunning, container.Healthy}},
+			container.Summary{
+				ID:     "i",
+				Names:  []string{"/other/alias", "/a"},
+				State:  container.StateRunning,
+				Status: "Up 2 hours (healthy)",
+			},
+			Status{
+				id:       "i",
+				Name:     "a",
+				Run:      Run{State: container.StateRunning},
+				Checks:   Checks{Health: container.Healthy},
+				chosen:   true,
+				fromList: true,
+				reported: stateAndHealth{container.StateRunning, container.Healthy},
+			},
 			"",
 		},
 	} {
@@ -124,12 +258,24 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 		{"never started", func(c *container.InspectResponse) {
 			c.State = &container.State{Status: "created", StartedAt: "0001-01-01T00:00:00Z", ExitCode: 127}
 		}, func(s *Status) { s.State, s.Started = "created", time.Time{} }},
-		{"start that cannot be read", func(c *container.InspectResponse) { c.State.StartedAt = "yesterday" }, func(s *Status) { s.Started = time.Time{} }},
+		{
+			"start that cannot be read",
+			func(c *container.InspectResponse) { c.State.StartedAt = "yesterday" },
+			func(s *Status) { s.Started = time.Time{} },
+		},
 		{"killed", state("exited", 137), func(s *Status) { s.State, s.Stopped, s.ExitCode = "exited", true, 137 }},
 		{"dead", state("dead", 0), func(s *Status) { s.State, s.Stopped = "dead", true }},
 		{"restarting has no exit code, since it is not stopped", state("restarting", 3), func(s *Status) { s.State = "restarting" }},
-		{"compose", labels(ComposeProject, "chat", ComposeService, "irc"), func(s *Status) { s.Project, s.Service, s.Role = "chat", "irc", "irc" }},
-		{"role by label", labels(ComposeService, "irc", roleLabel, "irc_services"), func(s *Status) { s.Service, s.Role = "irc", "irc_services" }},
+		{
+			"compose",
+			labels(ComposeProject, "chat", ComposeService, "irc"),
+			func(s *Status) { s.Project, s.Service, s.Role = "chat", "irc", "irc" },
+		},
+		{
+			"role by label",
+			labels(ComposeService, "irc", roleLabel, "irc_services"),
+			func(s *Status) { s.Service, s.Role = "irc", "irc_services" },
+		},
 		{"label that is no role", labels(roleLabel, "My Role!"), func(*Status) {}},
 		{"digest beside a tag", image("docs/web:1@sha256:0123"), func(s *Status) { s.Image = "docs/web:1" }},
 		{"image by id", image("sha256:0123"), func(s *Status) { s.Image = "sha256:0123" }},
@@ -137,7 +283,14 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			in := plainContainer("name", nil)
 			tt.is(&in)
-			want := Status{id: "id-name", Name: "name", chosen: true, Run: Run{State: "running", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, Checks: Checks{Health: "none"}, Labels: Labels{Image: "image"}}
+			want := Status{
+				id:     "id-name",
+				Name:   "name",
+				chosen: true,
+				Run:    Run{State: "running", Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)},
+				Checks: Checks{Health: "none"},
+				Labels: Labels{Image: "image"},
+			}
 			tt.want(&want)
 			want.reported.state = want.State
 			if got, err := StatusOf(&in, defaultRules()); err != nil || got != want {

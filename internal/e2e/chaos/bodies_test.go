@@ -44,7 +44,8 @@ func TestRequestsThatDoNotEndHoldNobodyUp(t *testing.T) {
 			prepare(cmd, "ulimit -n 1024")
 			e := start(t, cmd)
 			wait := func(what string, reached func(page) bool) (p page) {
-				if !exportertest.Eventually(patience, 50*time.Millisecond, func() bool { p = e.scrapeFrom(t, "127.0.0.2"); return reached(p) }) {
+				if !exportertest.Eventually(patience, 50*time.Millisecond,
+					func() bool { p = e.scrapeFrom(t, "127.0.0.2"); return reached(p) }) {
 					t.Fatalf("never reached: %s", what)
 				}
 				return p

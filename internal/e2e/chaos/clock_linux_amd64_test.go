@@ -151,10 +151,11 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 	t.Parallel()
 	stack := simstacktest.Start(t, simstack.Options{})
 	var clock *wallClock
-	e := startBy(t, command(t, "", canaryEvery(3*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()), func(cmd *exec.Cmd) (err error) {
-		clock, err = startWithClock(cmd)
-		return err
-	})
+	e := startBy(t, command(t, "", canaryEvery(3*time.Second, stack, filepath.Join(t.TempDir(), "state.json")), stack.Environ()),
+		func(cmd *exec.Cmd) (err error) {
+			clock, err = startWithClock(cmd)
+			return err
+		})
 	e.wait(t, "every target up", page.AllUp)
 	for _, offset := range []time.Duration{time.Hour, -time.Hour, 0} {
 		before, begun := e.scrape(t), time.Now()
@@ -170,7 +171,8 @@ func TestSteppedClockStopsNothing(t *testing.T) {
 			// A machine that is busy makes readings late; a step must not.
 			const failures = "chatstack_probe_failures_total"
 			late := p.Sum(failures, "target", target, "reason", "timeout") - before.Sum(failures, "target", target, "reason", "timeout")
-			if n := p.Sum("chatstack_probe_failures_total", "target", target) - before.Sum("chatstack_probe_failures_total", "target", target); n > late || late > 1 {
+			if n := p.Sum("chatstack_probe_failures_total", "target", target) - before.Sum("chatstack_probe_failures_total",
+				"target", target); n > late || late > 1 {
 				t.Errorf("%s: %s failed %v times, %v of them late", offset, target, n, late)
 			}
 			last := p.Sum("chatstack_probe_last_success_timestamp_seconds", "target", target)
@@ -233,7 +235,8 @@ func TestSteppedClockMovesNoDuration(t *testing.T) {
 			}))
 			t.Cleanup(server.Close)
 			config := "poll: {interval: 1s, timeout: 1s}\nstate_file: " + filepath.Join(t.TempDir(), "state.json") + "\ntargets:\n" +
-				"  - {kind: docker, host: '" + engine.Host() + "', resources: none}\n  - {kind: http, name: web, url: '" + server.URL + "'}\n"
+				"  - {kind: docker, host: '" + engine.Host() + "', resources: none}\n" +
+				"  - {kind: http, name: web, url: '" + server.URL + "'}\n"
 			lasted := func(p page) (target, container float64) {
 				return p.Sum("chatstack_target_down_seconds"), p.Sum("chatstack_container_down_seconds")
 			}
@@ -259,7 +262,8 @@ func TestSteppedClockMovesNoDuration(t *testing.T) {
 			if err := clock.step(0); err != nil {
 				t.Fatal(err)
 			}
-			last := e.wait(t, "both are down for longer", func(p page) bool { target, container := lasted(p); return min(target, container) > 3 })
+			last := e.wait(t, "both are down for longer",
+				func(p page) bool { target, container := lasted(p); return min(target, container) > 3 })
 			check(last, 3)
 			if err := e.Process.Kill(); err != nil {
 				t.Fatal(err)

@@ -31,7 +31,12 @@ const (
 // TestNoServerHarmsTheExporter puts each hostile server before an exporter with the shipped limit of memory, and then the worst of all
 // before one. The exporter must live, another target must keep its rhythm, and each session must end.
 func TestNoServerHarmsTheExporter(t *testing.T) {
-	made := exchangetest.Certificate{Name: "hostile", Names: []string{"irc.test", "chat.test"}, End: time.Now().AddDate(0, 0, 60), Authority: true}.Make(t)
+	made := exchangetest.Certificate{
+		Name:      "hostile",
+		Names:     []string{"irc.test", "chat.test"},
+		End:       time.Now().AddDate(0, 0, 60),
+		Authority: true,
+	}.Make(t)
 	authority, _ := made.PEM(t)
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, authority, 0o600); err != nil {
@@ -63,7 +68,9 @@ func withstand(t *testing.T, servers []hostile, own *tls.Config, caFile string) 
 	t.Helper()
 	healthy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer healthy.Close()
-	config := fmt.Sprintf("poll: {interval: %[1]s, timeout: %[1]s}\ntargets:\n  - {kind: http, name: healthy, url: %[2]q, schedule: \"@every %[3]s\", timeout: %[3]s}\n", shippedTimeout, healthy.URL, interval)
+	config := fmt.Sprintf("poll: {interval: %[1]s, timeout: %[1]s}\ntargets:\n"+
+		"  - {kind: http, name: healthy, url: %[2]q, schedule: \"@every %[3]s\", timeout: %[3]s}\n",
+		shippedTimeout, healthy.URL, interval)
 	var sessions []*sessions
 	for i, h := range servers {
 		s := serveHostile(t, h, own)

@@ -109,12 +109,42 @@ func TestMemoryLimitIsKept(t *testing.T) {
 		name, target, want string
 		watch              func(*testing.T) (config string, env map[string]string)
 	}{
-		{"10,000 series", "xmpp_metrics", "up", upstream(10_000)},
-		{"100,000 series", "xmpp_metrics", "too_large", upstream(100_000)},
-		{"12,000 lines", "long", "up", prefixed(12_000)},
-		{"80,000 lines", "long", "too_large", prefixed(80_000)},
-		{"600,000 labels", "long", "up", served("a_total{"+labels+"} 1\nb 1\n", "p_")},
-		{"600,000 labels of an exemplar", "long", "up", served("a_total 1 # {"+labels+"} 1\nb 1\n", "p_")},
+		{
+			"10,000 series",
+			"xmpp_metrics",
+			"up",
+			upstream(10_000),
+		},
+		{
+			"100,000 series",
+			"xmpp_metrics",
+			"too_large",
+			upstream(100_000),
+		},
+		{
+			"12,000 lines",
+			"long",
+			"up",
+			prefixed(12_000),
+		},
+		{
+			"80,000 lines",
+			"long",
+			"too_large",
+			prefixed(80_000),
+		},
+		{
+			"600,000 labels",
+			"long",
+			"up",
+			served("a_total{"+labels+"} 1\nb 1\n", "p_"),
+		},
+		{
+			"600,000 labels of an exemplar",
+			"long",
+			"up",
+			served("a_total 1 # {"+labels+"} 1\nb 1\n", "p_"),
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -130,7 +160,8 @@ func TestMemoryLimitIsKept(t *testing.T) {
 					t.Errorf("%s is %q", target, verdict)
 				}
 			}
-			if says := strings.Contains(e.Stderr.String(), "memory limit is too low for limits.metrics_body"); c.name == "100,000 series" && !says {
+			if says := strings.Contains(e.Stderr.String(),
+				"memory limit is too low for limits.metrics_body"); c.name == "100,000 series" && !says {
 				t.Error("the log does not say why the page is refused")
 			}
 			peak := e.peakMemory(t)

@@ -34,7 +34,8 @@ func canary(stack *simstack.Stack, stateFile string) string {
 }
 
 func canaryEvery(interval time.Duration, stack *simstack.Stack, stateFile string) string {
-	return fmt.Sprintf("poll: {interval: %[1]s, timeout: %[1]s}\n", interval) + "state_file: " + stateFile + "\ntargets:\n  - {kind: plant_store, mode: canary}\n  - {kind: xmpp_c2s, address: \"" + stack.XMPPClientAddress() + "\"}\n"
+	return fmt.Sprintf("poll: {interval: %[1]s, timeout: %[1]s}\n", interval) + "state_file: " + stateFile +
+		"\ntargets:\n  - {kind: plant_store, mode: canary}\n  - {kind: xmpp_c2s, address: \"" + stack.XMPPClientAddress() + "\"}\n"
 }
 
 // owed are the plants that a state file says may be in the store; the file must be whole whenever it is read.

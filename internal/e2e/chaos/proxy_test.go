@@ -96,7 +96,15 @@ func startProxy(t *testing.T, l language, network, upstream string, own *tls.Con
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{language: l, network: network, upstream: upstream, tls: own, seed: seed, listener: listener, conns: map[net.Conn]bool{}}
+	p := &proxy{
+		language: l,
+		network:  network,
+		upstream: upstream,
+		tls:      own,
+		seed:     seed,
+		listener: listener,
+		conns:    map[net.Conn]bool{},
+	}
 	p.wg.Go(p.accept)
 	t.Cleanup(func() {
 		listener.Close() //nolint:errcheck // a test's listener
@@ -179,7 +187,8 @@ func (p *proxy) serve(conn net.Conn, mode fault, random *rand.Rand) {
 			io.Copy(io.Discard, conn)        //nolint:errcheck // until the exporter has enough
 		}}, nil)
 	case silence:
-		p.relay(conn, &cutShort{conn, answered, func() { io.Copy(io.Discard, conn) }}, nil) //nolint:errcheck // until the exporter has enough
+		//nolint:errcheck // until the exporter has enough
+		p.relay(conn, &cutShort{conn, answered, func() { io.Copy(io.Discard, conn) }}, nil)
 	case stalledTLS:
 		if p.language == speaksXMPP {
 			p.relay(conn, conn, func(said []byte) bool { return said[0] == 0x16 })
@@ -387,12 +396,14 @@ func (p *proxy) answerHTTP(w io.Writer, req *http.Request, mode fault) {
 		hop, _ := strconv.Atoi(req.URL.Query().Get("hop")) // the first has none
 		p.hops.Add(1)
 		if hop < maxHops {
-			fmt.Fprintf(w, "HTTP/1.1 302 Found\r\nLocation: ?hop=%d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", hop+1) //nolint:errcheck // the exporter may have gone
+			//nolint:errcheck // the exporter may have gone
+			fmt.Fprintf(w, "HTTP/1.1 302 Found\r\nLocation: ?hop=%d\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", hop+1)
 		}
 	}
 }
 
-const xmppHead = "<?xml version='1.0'?><stream:stream from='chat.test' id='1' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'"
+const xmppHead = "<?xml version='1.0'?><stream:stream from='chat.test' id='1' version='1.0' xmlns='jabber:client' " +
+	"xmlns:stream='http://etherx.jabber.org/streams'"
 
 func (p *proxy) answerXMPP(w io.Writer, mode fault) {
 	switch mode {

@@ -70,8 +70,10 @@ func TestStateFileDamagedAnywhereStopsNothing(t *testing.T) {
 	whole, text, stack := realState(t)
 	env := stack.Environ()
 	cfg, err := config.Load(config.Source{
-		File: "exporter.yaml", Content: []byte(text), Kinds: collectors.ConfigKinds(),
-		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		File:    "exporter.yaml",
+		Content: []byte(text),
+		Kinds:   collectors.ConfigKinds(),
+		Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +133,10 @@ func makeCollector(t *testing.T, cfg *config.Config, settings config.Settings, f
 	common := settings.Common()
 	kind, _ := collectors.KindOf(common.Kind)
 	if _, err := kind.New(settings, collectors.Deps{
-		Limits: cfg.Limits, Log: slog.New(slog.DiscardHandler), State: f.Value(common.Kind + "/" + common.Name), UserAgent: "test",
+		Limits:    cfg.Limits,
+		Log:       slog.New(slog.DiscardHandler),
+		State:     f.Value(common.Kind + "/" + common.Name),
+		UserAgent: "test",
 	}); err != nil {
 		t.Fatalf("%s: %v", common.Name, err)
 	}

@@ -78,7 +78,8 @@ func want(s *subject, f fault) string {
 var particular = map[string]map[fault]string{
 	// Their status is all that is asked for.
 	"xmpp_status": {lengthTooShort: "up"}, "xmpp_proxy": {lengthTooShort: "up"}, "identity": {lengthTooShort: "up"},
-	"web_irc": {lengthTooShort: "up"}, "web_panel": {lengthTooShort: "up"}, "log_viewer": {lengthTooShort: "up"}, "http": {lengthTooShort: "up"},
+	"web_irc": {lengthTooShort: "up"}, "web_panel": {lengthTooShort: "up"}, "log_viewer": {lengthTooShort: "up"},
+	"http": {lengthTooShort: "up"},
 	// A page may be empty, and end anywhere between two lines.
 	"xmpp_metrics": {lengthTooShort: "up"}, "openmetrics": {lengthTooShort: "up"},
 	// An answer in JSON that ends too soon breaks off, and one that is whole is good.
@@ -233,7 +234,8 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 		if p.Verdict(s.name) != "up" {
 			g.nothingStale(t, p, s, f)
 		}
-		if n, readings := g.proxies[s.name].hops.Load(), p.Sum("chatstack_probe_attempts_total", "target", s.name)-attempts+3; f == redirects && float64(n) > 20*readings {
+		if n, readings := g.proxies[s.name].hops.Load(),
+			p.Sum("chatstack_probe_attempts_total", "target", s.name)-attempts+3; f == redirects && float64(n) > 20*readings {
 			t.Errorf("round %d: %s followed %d redirects in %v readings", number, s.name, n, readings)
 		}
 	}
@@ -253,12 +255,14 @@ func (g *ground) round(t *testing.T, number int, assigned map[string]fault) {
 		s := &g.subjects[i]
 		if want(s, assigned[s.name]) != "" {
 			// One reading may have been under way, and another have ended since that page was made.
-			if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - faulty.Sum("chatstack_probe_failures_total", "target", s.name); n > 3 {
+			if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - faulty.Sum("chatstack_probe_failures_total",
+				"target", s.name); n > 3 {
 				t.Errorf("round %d: %s failed %v times more after %s was over", number, s.name, n, assigned[s.name])
 			}
 			continue
 		}
-		if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - before.Sum("chatstack_probe_failures_total", "target", s.name); n > 0 {
+		if n := p.Sum("chatstack_probe_failures_total", "target", s.name) - before.Sum("chatstack_probe_failures_total",
+			"target", s.name); n > 0 {
 			if g.starved() {
 				t.Logf("round %d: %s failed %v times on a machine that is too busy to tell: %s", number, s.name, n, g.why(t, s))
 				continue
@@ -289,7 +293,8 @@ func (g *ground) nothingStale(t *testing.T, p page, s *subject, f fault) {
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			if exportertest.Label(m, "target") == s.name || exportertest.Label(m, "endpoint") == s.name && slices.Contains(beforeCertificate, f) {
+			if exportertest.Label(m, "target") == s.name ||
+				exportertest.Label(m, "endpoint") == s.name && slices.Contains(beforeCertificate, f) {
 				t.Errorf("%s: %s of %s is stale", f, name, s.name)
 			}
 		}
@@ -321,7 +326,8 @@ func (g *ground) end(t *testing.T) {
 			break
 		}
 		if time.Now().After(end) {
-			t.Errorf("%d descriptors and %v goroutines after the faults, %d and %v before", descriptors, goroutines, g.descriptors, g.goroutines)
+			t.Errorf("%d descriptors and %v goroutines after the faults, %d and %v before",
+				descriptors, goroutines, g.descriptors, g.goroutines)
 			break
 		}
 	}
@@ -336,5 +342,6 @@ func (g *ground) end(t *testing.T) {
 		t.Errorf("plants left in the store: %v", left)
 	}
 	t.Logf("%d scrapes, the slowest %s; at most %d MiB resident; descriptors %d, then %d; goroutines %v, then %v",
-		g.scrapes.Load(), time.Duration(g.slowest.Load()).Round(time.Millisecond), peak>>20, g.descriptors, descriptors, g.goroutines, goroutines)
+		g.scrapes.Load(), time.Duration(g.slowest.Load()).Round(time.Millisecond), peak>>20, g.descriptors, descriptors,
+		g.goroutines, goroutines)
 }

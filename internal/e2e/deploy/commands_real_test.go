@@ -53,11 +53,13 @@ func wantInHelp(t *testing.T, tool string, help []byte) {
 	help = bytes.ReplaceAll(help, []byte("--[no-]"), []byte("--"))
 	for o := range strings.FieldsSeq(known.Tools[tool]) {
 		name := strings.TrimSuffix(o, ":")
-		if known.Hidden[tool+" "+name] == "" && !regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(help) {
+		if known.Hidden[tool+" "+name] == "" &&
+			!regexp.MustCompile(`(?m)(^|[\s,\[|(])`+regexp.QuoteMeta(name)+`($|[\s,=:\[\]|<)])`).Match(help) {
 			t.Errorf("%s does not know %s:\n%s", tool, name, help)
 		}
 	}
-	if strings.Contains(tool, " ") && regexp.MustCompile(`(?i)unknown (docker )?(sub)?command|unknown help topic|invalid command|is not a .*command`).Match(help) {
+	if strings.Contains(tool, " ") &&
+		regexp.MustCompile(`(?i)unknown (docker )?(sub)?command|unknown help topic|invalid command|is not a .*command`).Match(help) {
 		t.Errorf("%s: no such subcommand:\n%s", tool, help)
 	}
 }

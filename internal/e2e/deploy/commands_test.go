@@ -192,7 +192,10 @@ func TestCommandsInDocumentsHaveKnownToolsAndOptions(t *testing.T) {
 // TestRunbooksAskNothingThatTheShippedDeploymentsRefuse: without --web.enable-lifecycle, the exporter and Prometheus refuse
 // every request that changes something.
 func TestRunbooksAskNothingThatTheShippedDeploymentsRefuse(t *testing.T) {
-	for _, name := range []string{"compose.yaml", "compose.web-config.yaml", "systemd/chatstack_exporter.service", "systemd/chatstack_exporter.env", "swarm/stack.yaml", "kubernetes/base/deployment.yaml"} {
+	for _, name := range []string{
+		"compose.yaml", "compose.web-config.yaml", "systemd/chatstack_exporter.service", "systemd/chatstack_exporter.env",
+		"swarm/stack.yaml", "kubernetes/base/deployment.yaml",
+	} {
 		if strings.Contains(read(t, name), "--web.enable-lifecycle") {
 			t.Errorf("%s enables changes over HTTP: then runbooks may use them", name)
 		}
@@ -204,7 +207,8 @@ func TestRunbooksAskNothingThatTheShippedDeploymentsRefuse(t *testing.T) {
 		for _, u := range uses {
 			changes := slices.ContainsFunc(u.options, func(o option) bool { return o.name == "-d" || o.name == "-X" })
 			for _, address := range u.operands {
-				if ours := strings.HasPrefix(address, "http://localhost:9655/") || strings.HasPrefix(address, "http://localhost:9090/"); u.tool == "curl" && changes && ours {
+				if ours := strings.HasPrefix(address, "http://localhost:9655/") ||
+					strings.HasPrefix(address, "http://localhost:9090/"); u.tool == "curl" && changes && ours {
 					t.Errorf("%s: %s needs --web.enable-lifecycle, which no deployment in deploy/ has", name, address)
 				}
 			}

@@ -29,7 +29,8 @@ func TestEveryConfigurationIsLoadedByATest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, loader := range slices.Concat(slices.Collect(maps.Values(known.Languages)), slices.Collect(maps.Values(known.Blocks)), slices.Collect(maps.Values(known.Files))) {
+	for _, loader := range slices.Concat(slices.Collect(maps.Values(known.Languages)), slices.Collect(maps.Values(known.Blocks)),
+		slices.Collect(maps.Values(known.Files))) {
 		if _, err := os.Stat(filepath.Join(root, loader)); !tests[loader] && err != nil {
 			t.Errorf("there is no test %s", loader)
 		}

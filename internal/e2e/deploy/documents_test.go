@@ -43,7 +43,9 @@ type document struct {
 // documents are those that a user reads.
 func documents(t *testing.T) []document {
 	t.Helper()
-	names := []string{"README.md", "ALERTS.md", "CONFIGURATION.md", "METRICS.md", "OPERATIONS.md", "SECURITY.md", "TARGETS.md", "TROUBLESHOOTING.md"}
+	names := []string{
+		"README.md", "ALERTS.md", "CONFIGURATION.md", "METRICS.md", "OPERATIONS.md", "SECURITY.md", "TARGETS.md", "TROUBLESHOOTING.md",
+	}
 	for _, dir := range []string{"deploy", "alerts/runbooks"} {
 		err := fs.WalkDir(os.DirFS(root), dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {

@@ -65,7 +65,8 @@ func TestRealImageKnowsEveryNamedZone(t *testing.T) {
   - {kind: target, name: irc_rpc, schedule: "CRON_TZ=Asia/Kathmandu 0 3 * * *", duration: 30m}
   - {kind: target, name: irc_rpc, schedule: "30 4 * * *", duration: 30m}
 `
-	if err := os.WriteFile(filepath.Join(root, "etc/chatstack_exporter/exporter.yaml"), []byte(configuration), 0o644); err != nil { //nolint:gosec // as above
+	//nolint:gosec // as above
+	if err := os.WriteFile(filepath.Join(root, "etc/chatstack_exporter/exporter.yaml"), []byte(configuration), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "/chatstack_exporter", "check-config")

@@ -78,13 +78,18 @@ func TestRealInitFindsAComposeStack(t *testing.T) {
 	for _, m := range regexp.MustCompile(`(?m)^  - kind: (\w+)$`).FindAllStringSubmatch(text, -1) {
 		kinds = append(kinds, m[1])
 	}
-	want := []string{"docker", "xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_tls", "irc_services", "identity", "web_irc", "docs_search", "plant_store", "http", "volume"}
+	want := []string{
+		"docker", "xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_tls", "irc_services", "identity", "web_irc", "docs_search",
+		"plant_store", "http", "volume",
+	}
 	if diff := cmp.Diff(want, kinds); diff != "" {
 		t.Errorf("targets (-want +got):\n%s\n%s", diff, text)
 	}
 	for _, want := range []string{
-		`projects: ["chatstack-init"]`, `"chatstack-init-talk-1": "irc"`, `container: "chatstack-init-xmpp-1"`, "# - kind: irc_rpc", "# - kind: xmpp_c2s", "# - kind: relay",
-		"Not recognised, so only their containers are watched: chatstack-init-postgres-1.", dir + "/.env sets IRC_RPC_USER, IRC_RPC_PASSWORD, BRIDGE_IDENTITY_TOKEN.",
+		`projects: ["chatstack-init"]`, `"chatstack-init-talk-1": "irc"`, `container: "chatstack-init-xmpp-1"`, "# - kind: irc_rpc",
+		"# - kind: xmpp_c2s", "# - kind: relay",
+		"Not recognised, so only their containers are watched: chatstack-init-postgres-1.",
+		dir + "/.env sets IRC_RPC_USER, IRC_RPC_PASSWORD, BRIDGE_IDENTITY_TOKEN.",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the file lacks %s:\n%s", want, text)

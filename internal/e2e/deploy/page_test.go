@@ -20,7 +20,9 @@ const deploy = "../../../deploy"
 func blocks(t *testing.T) (found []string) {
 	t.Helper()
 	for _, b := range scripts(t) {
-		if slices.Contains([]string{"deploy/README.md", "deploy/swarm/README.md", "deploy/kubernetes/README.md", "deploy/many-hosts/README.md"}, b.document) {
+		if slices.Contains([]string{
+			"deploy/README.md", "deploy/swarm/README.md", "deploy/kubernetes/README.md", "deploy/many-hosts/README.md",
+		}, b.document) {
 			found = append(found, b.text)
 		}
 	}
@@ -57,7 +59,8 @@ func TestEveryCommandOfThePagesIsRunOrSaysWhyNot(t *testing.T) {
 
 func TestCommandsNameServicesThatAreThere(t *testing.T) {
 	services := composeFile(t, "compose.yaml").Services
-	commands := regexp.MustCompile(`docker compose (?:restart|logs|build|exec(?: -T)?|kill --signal HUP) ([\w-]+)`).FindAllStringSubmatch(read(t, "README.md"), -1)
+	commands := regexp.MustCompile(`docker compose (?:restart|logs|build|exec(?: -T)?|kill --signal HUP) ([\w-]+)`).
+		FindAllStringSubmatch(read(t, "README.md"), -1)
 	if len(commands) < 6 {
 		t.Errorf("the page has %d commands that name a service", len(commands))
 	}
@@ -241,9 +244,15 @@ func TestMemoryDoesForPagesOfTheDefaultSize(t *testing.T) {
 func TestConfigurationIsInstalledForNobodyElse(t *testing.T) {
 	installs := regexp.MustCompile(`(?m)-m (\d{4})[^\n]*`)
 	for file, want := range map[string]map[string]string{
-		"../../../Makefile":                 {"/etc/chatstack_exporter/exporter.yaml$": "0640", "/etc/chatstack_exporter/chatstack_exporter.env$": "0600"},
-		"../../../deploy/README.md":         {" .env$": "0600"},
-		"../../../deploy/systemd/README.md": {"/etc/chatstack_exporter deploy/systemd/exporter.yaml$": "0640", "/etc/chatstack_exporter deploy/systemd/chatstack_exporter.env$": "0600"},
+		"../../../Makefile": {
+			"/etc/chatstack_exporter/exporter.yaml$":          "0640",
+			"/etc/chatstack_exporter/chatstack_exporter.env$": "0600",
+		},
+		"../../../deploy/README.md": {" .env$": "0600"},
+		"../../../deploy/systemd/README.md": {
+			"/etc/chatstack_exporter deploy/systemd/exporter.yaml$":          "0640",
+			"/etc/chatstack_exporter deploy/systemd/chatstack_exporter.env$": "0600",
+		},
 	} {
 		content, err := os.ReadFile(file)
 		if err != nil {

@@ -134,16 +134,22 @@ esac
 		t.Fatal(err)
 	}
 	upstream := filepath.Join(home, "upstream.git")
-	n := &newcomer{t: t, dir: t.TempDir(), upstream: upstream, followed: map[string]bool{}, env: append(os.Environ(),
-		"HOME="+home, "DOCKER_CONFIG="+filepath.Join(home, ".docker"), "EDITOR="+editor,
-		"DOCKER_HOST="+engine, "DOCKER_SOCKET="+strings.TrimPrefix(engine, "unix://"),
-		"EXPORTER_IMAGE="+testImage, "BUILD_NETWORK=host", "DOCKER_BUILDKIT=0",
-		"EXPORTER_PORT="+port(t), "PROMETHEUS_PORT="+port(t), "ALERTMANAGER_PORT="+port(t), "GRAFANA_PORT="+port(t),
-		// The page's address is what is committed to this very tree.
-		"GIT_CONFIG_COUNT=2",
-		"GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/chatstack-exporter/chatstack_exporter",
-		"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*",
-	)}
+	n := &newcomer{
+		t:        t,
+		dir:      t.TempDir(),
+		upstream: upstream,
+		followed: map[string]bool{},
+		env: append(os.Environ(),
+			"HOME="+home, "DOCKER_CONFIG="+filepath.Join(home, ".docker"), "EDITOR="+editor,
+			"DOCKER_HOST="+engine, "DOCKER_SOCKET="+strings.TrimPrefix(engine, "unix://"),
+			"EXPORTER_IMAGE="+testImage, "BUILD_NETWORK=host", "DOCKER_BUILDKIT=0",
+			"EXPORTER_PORT="+port(t), "PROMETHEUS_PORT="+port(t), "ALERTMANAGER_PORT="+port(t), "GRAFANA_PORT="+port(t),
+			// The page's address is what is committed to this very tree.
+			"GIT_CONFIG_COUNT=2",
+			"GIT_CONFIG_KEY_0=url."+upstream+".insteadOf", "GIT_CONFIG_VALUE_0=https://github.com/chatstack-exporter/chatstack_exporter",
+			"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*",
+		),
+	}
 	for _, name := range imagesEnv {
 		if os.Getenv(name) == "" {
 			t.Fatalf("%s is not set; make test-deploy says how this is run", name)
@@ -153,7 +159,8 @@ esac
 	there := strings.Fields(n.run("docker ps --all --format '{{.Names}}'; docker network ls --format '{{.Name}}'"))
 	for _, name := range []string{xmpp, webPanel, receiver, theirs, network, project + "_monitoring"} {
 		if slices.Contains(there, name) {
-			t.Fatalf("%s is on the engine already: of another run, which goes on or was killed, or a stack of yours. Remove it if it is a leftover, or name an engine in CHATSTACK_TEST_DOCKER that may be thrown away", name)
+			t.Fatalf("%s is on the engine already: of another run, which goes on or was killed, or a stack of yours. "+
+				"Remove it if it is a leftover, or name an engine in CHATSTACK_TEST_DOCKER that may be thrown away", name)
 		}
 	}
 	t.Cleanup(func() {
@@ -163,7 +170,9 @@ esac
 			out, _ := n.try(ctx, "[ ! -e compose.yaml ] || { docker compose ps --all; docker compose logs --tail 40; }")
 			t.Log(out)
 		}
-		command := fmt.Sprintf("failed=0; docker rm -f %s %s %s %s || failed=1; if [ -e compose.yaml ]; then COMPOSE_FILE=compose.yaml docker compose down --volumes --timeout 1 || failed=1; docker compose -p %s down --volumes --timeout 1 || failed=1; fi; docker rmi -f %s || failed=1; docker network rm %s %s || failed=1; [ $failed = 0 ]",
+		command := fmt.Sprintf("failed=0; docker rm -f %s %s %s %s || failed=1; if [ -e compose.yaml ]; "+
+			"then COMPOSE_FILE=compose.yaml docker compose down --volumes --timeout 1 || failed=1; docker compose -p %s down --volumes "+
+			"--timeout 1 || failed=1; fi; docker rmi -f %s || failed=1; docker network rm %s %s || failed=1; [ $failed = 0 ]",
 			xmpp, webPanel, receiver, theirs, node, testImage, network, theirs)
 		if out, err := n.try(ctx, command); err != nil {
 			t.Errorf("clear up: %v\n%s", err, out)
@@ -280,7 +289,8 @@ func (n *newcomer) initFindsTheStack() {
 	out := n.run(exporter + "init")
 	for _, want := range []string{
 		", Compose project chat, 2 containers\n", "xmpp_status at http://xmpp:5280/status; xmpp_metrics at http://xmpp:5280/metrics;",
-		"web_panel at http://" + webPanel + ":8080/\n", "Wrote /var/lib/chatstack_exporter/found.yaml: 5 targets", "4 up, 1 down", // the stand-in of the web panel has no page
+		// the stand-in of the web panel has no page
+		"web_panel at http://" + webPanel + ":8080/\n", "Wrote /var/lib/chatstack_exporter/found.yaml: 5 targets", "4 up, 1 down",
 	} {
 		if !strings.Contains(out, want) {
 			n.t.Errorf("init in the container does not say %q:\n%s", want, out)
@@ -324,11 +334,13 @@ func (n *newcomer) holdsRestrictions() {
 		}
 		c := all[0]
 		h := c.HostConfig
-		if !h.ReadonlyRootfs || h.Privileged || h.Memory == 0 || strings.Join(h.CapDrop, "") != "ALL" || strings.Join(h.SecurityOpt, "") != "no-new-privileges:true" {
+		if !h.ReadonlyRootfs || h.Privileged || h.Memory == 0 || strings.Join(h.CapDrop, "") != "ALL" ||
+			strings.Join(h.SecurityOpt, "") != "no-new-privileges:true" {
 			n.t.Errorf("%s is not restricted: %+v", service, h)
 		}
 		if h.NanoCpus == 0 || h.PidsLimit <= 0 || h.LogConfig.Config["max-size"] == "" {
-			n.t.Errorf("%s has no limit of processors (%d), processes (%d) or logs (%v)", service, h.NanoCpus, h.PidsLimit, h.LogConfig.Config)
+			n.t.Errorf("%s has no limit of processors (%d), processes (%d) or logs (%v)",
+				service, h.NanoCpus, h.PidsLimit, h.LogConfig.Config)
 		}
 		for _, alias := range c.NetworkSettings.Networks[network].Aliases {
 			// Its container's name, id and service; the stack may have an exporter or a socket-proxy.
@@ -358,7 +370,8 @@ func (n *newcomer) holdsRestrictions() {
 // proxyRefuses tries what the exporter has no use for, past the exporter's own guard.
 func (n *newcomer) proxyRefuses() {
 	n.t.Helper()
-	address := strings.TrimSpace(n.run("docker inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' " + project + "-socket-proxy-1"))
+	address := strings.TrimSpace(n.run("docker inspect -f '{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}' " +
+		project + "-socket-proxy-1"))
 	id := strings.TrimSpace(n.run("docker inspect -f '{{.Id}}' " + xmpp))
 	for _, c := range []struct {
 		request string
@@ -391,7 +404,8 @@ func (n *newcomer) proxyRefuses() {
 		{"CONNECT /v1.41/containers/json", "40"},
 		{"get /v1.41/containers/json", "40"},
 	} {
-		if got := wire(n.t, address+":2375", c.request+" HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 "+c.want) {
+		if got := wire(n.t, address+":2375", c.request+" HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
+			"HTTP/1.1 "+c.want) {
 			n.t.Errorf("%s through the proxy: %.80q, want status %s", c.request, got, c.want)
 		}
 	}
@@ -410,7 +424,10 @@ func (n *newcomer) proxyRefuses() {
 	}
 	// As it was asked for, without what stands after the question mark.
 	log := n.run("docker compose logs --no-log-prefix socket-proxy")
-	for _, want := range []string{"refused: GET /v1.41/containers/%2e%2e/json, status 403\n", "refused: GET /v1.41/containers/" + id + "/json/../archive, status 403\n"} {
+	for _, want := range []string{
+		"refused: GET /v1.41/containers/%2e%2e/json, status 403\n",
+		"refused: GET /v1.41/containers/" + id + "/json/../archive, status 403\n",
+	} {
 		if !strings.Contains(log, want) {
 			n.t.Errorf("the proxy's log lacks %s", want)
 		}
@@ -455,7 +472,8 @@ func (n *newcomer) loaded() {
 			n.t.Errorf("prometheus knows no rule %s", alert)
 		}
 	}
-	n.await("bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PROMETHEUS_PORT; printf \"GET /api/v1/query?query=up%%7Bjob=%%22chatstack_exporter%%22%%7D==1 HTTP/1.0\\r\\n\\r\\n\" >&3; cat <&3'",
+	n.await("bash -c 'exec 3<>/dev/tcp/127.0.0.1/$PROMETHEUS_PORT; "+
+		"printf \"GET /api/v1/query?query=up%%7Bjob=%%22chatstack_exporter%%22%%7D==1 HTTP/1.0\\r\\n\\r\\n\" >&3; cat <&3'",
 		`"instance":"chatstack-exporter:9655"`)
 	page := ask(n.t, "http://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics")
 	for _, line := range []string{
@@ -485,7 +503,8 @@ func (n *newcomer) overridesAreSound() {
 		n.t.Errorf("beside an existing Prometheus start %q, want %q", services, want)
 	}
 	// Inside, with the rules that it names.
-	if out := n.run("docker compose exec -T prometheus promtool check config /etc/prometheus/prometheus.yml"); !strings.Contains(out, " rules found") {
+	if out := n.run("docker compose exec -T prometheus promtool check config /etc/prometheus/prometheus.yml"); !strings.Contains(out,
+		" rules found") {
 		n.t.Errorf("prometheus.yml comes without rules:\n%s", out)
 	}
 	n.run("promtool check config prometheus/scrape.yml")
@@ -511,7 +530,8 @@ func (n *newcomer) imageIsReproducible() {
 		n.t.Fatal("the Dockerfile has no line that builds the program")
 	}
 	dir := n.t.TempDir()
-	n.run("cd .. && export CGO_ENABLED=0 GOTOOLCHAIN=local BRANCH=unknown && " + strings.ReplaceAll(string(build[1]), out, dir+"/host") + " && cd deploy")
+	n.run("cd .. && export CGO_ENABLED=0 GOTOOLCHAIN=local BRANCH=unknown && " +
+		strings.ReplaceAll(string(build[1]), out, dir+"/host") + " && cd deploy")
 	n.run("docker cp " + project + "-chatstack-exporter-1:/chatstack_exporter " + dir + "/image")
 	var sums []string
 	for _, name := range []string{"host", "image"} {
@@ -612,7 +632,8 @@ func (n *newcomer) askProtected(authority *realstack.Authority) (int, error) {
 	n.t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, "https://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics", http.NoBody)
+	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet,
+		"https://127.0.0.1:"+n.variable("EXPORTER_PORT")+"/metrics", http.NoBody)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -652,7 +673,8 @@ git push --quiet)`)
 	n.follow("git pull")
 	n.awaitRules(`"name":"UpgradeCame"`)
 	n.run("docker compose exec -T socket-proxy cat /etc/nginx/nginx.conf | grep '^# upgraded$'")
-	if command := n.run("docker inspect -f '{{.Args}}' " + project + "-chatstack-exporter-1"); !strings.Contains(command, "--web.config.file") {
+	if command := n.run("docker inspect -f '{{.Args}}' " + project + "-chatstack-exporter-1"); !strings.Contains(command,
+		"--web.config.file") {
 		n.t.Errorf("after the upgrade the exporter runs with %s, without its password", command)
 	}
 }
@@ -707,7 +729,8 @@ func (n *newcomer) doesNotStart() {
 func (n *newcomer) goesAway() {
 	n.t.Helper()
 	n.run("docker rm -f " + receiver) // it is on their network
-	left := "docker ps --all --quiet --filter label=com.docker.compose.project=" + project + " | wc -l; docker volume ls --quiet --filter label=com.docker.compose.project=" + project + " | wc -l"
+	left := "docker ps --all --quiet --filter label=com.docker.compose.project=" + project +
+		" | wc -l; docker volume ls --quiet --filter label=com.docker.compose.project=" + project + " | wc -l"
 	n.follow("docker compose down\n")
 	if got := n.run(left); got != "0\n4\n" {
 		n.t.Errorf("after down there are so many containers and volumes: %q, want 0 and 4", got)
@@ -738,7 +761,8 @@ networks:
 configs:
   chatstack_node: !override {file: `+filepath.Join(n.dir, "node.local.yaml")+`}
 `))
-	compose := "CHATSTACK_IMAGE=$EXPORTER_IMAGE DOCKER_GID=$(stat -c %g $DOCKER_SOCKET) docker compose -p " + node + " -f swarm/stack.yaml -f swarm.local.yaml "
+	compose := "CHATSTACK_IMAGE=$EXPORTER_IMAGE DOCKER_GID=$(stat -c %g $DOCKER_SOCKET) docker compose -p " + node +
+		" -f swarm/stack.yaml -f swarm.local.yaml "
 	n.run(compose + "up --detach --wait socket-proxy node")
 	if got := n.run(compose + "exec -T node /chatstack_exporter check"); !strings.Contains(got, "1 up, 0 down") {
 		n.t.Errorf("on a node of a swarm check says\n%s", got)
@@ -747,7 +771,8 @@ configs:
 	n.await(compose+"exec -T node /chatstack_exporter check", "1 up, 0 down")
 	n.run(compose + "down --volumes --timeout 1")
 	// Secrets are not there; everything else is.
-	n.run("mkdir bin && docker create --name " + theirs + "-program $EXPORTER_IMAGE && docker cp " + theirs + "-program:/chatstack_exporter bin/ && docker rm " + theirs + "-program")
+	n.run("mkdir bin && docker create --name " + theirs + "-program $EXPORTER_IMAGE && docker cp " + theirs +
+		"-program:/chatstack_exporter bin/ && docker rm " + theirs + "-program")
 	n.env = append(n.env, "PATH="+filepath.Join(n.dir, "bin")+":"+os.Getenv("PATH"))
 	n.dir = filepath.Join(n.dir, "many-hosts")
 	n.follow("chatstack_exporter check-config --without-secrets")

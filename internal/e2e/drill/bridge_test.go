@@ -79,12 +79,16 @@ func (r *rig) drillBridge(t *testing.T) {
 	t.Helper()
 	b := r.openBridged(t, "bridge", quickTimes)
 	b.try(fault{
-		name: "bridge hangs", cause: b.bridge.Hang, repair: b.bridge.Resume, shown: notRelaying,
-		want: bothWays("BridgeNotRelaying", "critical"),
+		name:   "bridge hangs",
+		cause:  b.bridge.Hang,
+		repair: b.bridge.Resume,
+		shown:  notRelaying,
+		want:   bothWays("BridgeNotRelaying", "critical"),
 	})
 	const mask = "irccheck!*@*"
 	b.try(fault{
-		name: "check of the bridge banned", shown: is(0, "chatstack_relay_session_up", "side", "irc"),
+		name:   "check of the bridge banned",
+		shown:  is(0, "chatstack_relay_session_up", "side", "irc"),
 		cause:  func() { b.operate("MODE "+realstack.IRCChannel+" +b "+mask, "MODE") },
 		repair: func() { b.operate("MODE "+realstack.IRCChannel+" -b "+mask, "MODE") },
 		want:   []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "irc")}},
@@ -96,8 +100,11 @@ func (r *rig) drillDeadBridge(t *testing.T) {
 	t.Helper()
 	b := r.openBridged(t, "dead-bridge", quickTimes)
 	b.try(fault{
-		name: "bridge killed", cause: b.bridge.Kill, repair: b.bridge.Start, shown: notRelaying,
-		want: bothWays("BridgeNotRelaying", "critical"),
+		name:   "bridge killed",
+		cause:  b.bridge.Kill,
+		repair: b.bridge.Start,
+		shown:  notRelaying,
+		want:   bothWays("BridgeNotRelaying", "critical"),
 		// It tries to join again only each half minute, which is longer than the hold here.
 		may: []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "xmpp")}},
 	})
@@ -116,12 +123,14 @@ func (r *rig) drillSlowBridge(t *testing.T) {
 	repair := sync.OnceFunc(func() { close(stop); hanging.Wait() })
 	t.Cleanup(repair)
 	b.try(fault{
-		name: "bridge hangs for 2.4 s in 2.5", repair: repair,
+		name:   "bridge hangs for 2.4 s in 2.5",
+		repair: repair,
 		cause: func() {
 			hanging.Go(func() { b.bridge.Flicker(2400*time.Millisecond, 100*time.Millisecond, stop) })
 		},
 		shown: func(p page) bool {
-			return slices.ContainsFunc(p.Samples("chatstack_relay_delivery_seconds"), func(m *dto.Metric) bool { return m.GetHistogram().GetSampleSum() > 0.5 })
+			return slices.ContainsFunc(p.Samples("chatstack_relay_delivery_seconds"),
+				func(m *dto.Metric) bool { return m.GetHistogram().GetSampleSum() > 0.5 })
 		},
 		want: bothWays("BridgeSlow", "warning"),
 	})
@@ -142,7 +151,8 @@ func (r *rig) drillPair(t *testing.T) {
 	other.exporter = realstack.StartExporter(t, r.program, "pair: other\n"+settings+targets, nil)
 	other.scrape(other.exporter.Addr)
 	s.try(fault{
-		name: "first of a pair is gone from discovery", want: []notice{{"RelayUnwatched", "warning", of("target", "bridge", "kind", "relay")}},
+		name:   "first of a pair is gone from discovery",
+		want:   []notice{{"RelayUnwatched", "warning", of("target", "bridge", "kind", "relay")}},
 		shown:  func(page) bool { return s.none(fmt.Sprintf("up{instance=%q}", s.exporter.Addr)) },
 		cause:  func() { s.operators.forget(s.exporter.Addr) },
 		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },

@@ -46,14 +46,19 @@ func (r *rig) drillContainers(t *testing.T) {
 	labels := ofContainer(docs)
 	unhealthy := is(1, "chatstack_container_health", "container", docs, "health", "unhealthy")
 	s.try(fault{
-		name: "container unhealthy for long", cause: turn, repair: turn, shown: unhealthy,
-		want: []notice{{"ContainerUnhealthy", "warning", labels}, {"ContainerUnhealthy", "critical", labels}},
+		name:   "container unhealthy for long",
+		cause:  turn,
+		repair: turn,
+		shown:  unhealthy,
+		want:   []notice{{"ContainerUnhealthy", "warning", labels}, {"ContainerUnhealthy", "critical", labels}},
 	})
 	s.try(fault{
-		name: "crash loop of 4", cause: func() { s.kill(docs, 4) }, repair: func() {},
-		shown: above(3, "chatstack_container_restarts_total", "container", docs),
-		want:  []notice{{"ContainerRestarts", "critical", labels}},
-		may:   []notice{{"ContainerRestarts", "warning", labels}},
+		name:   "crash loop of 4",
+		cause:  func() { s.kill(docs, 4) },
+		repair: func() {},
+		shown:  above(3, "chatstack_container_restarts_total", "container", docs),
+		want:   []notice{{"ContainerRestarts", "critical", labels}},
+		may:    []notice{{"ContainerRestarts", "warning", labels}},
 	})
 }
 
@@ -68,11 +73,13 @@ func (r *rig) drillFlapping(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	name := r.containers.Name + "-flapping-docs"
-	s := r.open(t, "flapping", r.engineTarget("flapping")+fmt.Sprintf("  - {kind: http, name: docs, url: %s, container: %s}\n", server.URL, name), nil)
+	s := r.open(t,
+		"flapping", r.engineTarget("flapping")+fmt.Sprintf("  - {kind: http, name: docs, url: %s, container: %s}\n", server.URL, name), nil)
 	s.deploy("docs")
 	down := of("target", "docs", "kind", "http")
 	s.try(fault{
-		name: "container ends every 9 s, its service is dead all along", shown: above(1, "chatstack_container_restarts_total", "container", name),
+		name:   "container ends every 9 s, its service is dead all along",
+		shown:  above(1, "chatstack_container_restarts_total", "container", name),
 		cause:  func() { dead.Store(true); s.deploy("docs", "--", "last", "9") },
 		repair: func() { s.deploy("docs"); dead.Store(false) },
 		want:   []notice{{"ContainerRestarts", "warning", ofContainer(name)}, {"TargetDown", "critical", down}},
@@ -145,14 +152,18 @@ func (r *rig) drillResources(t *testing.T) {
 		return above(bytes, "chatstack_container_memory_working_set_bytes", "container", name)
 	}
 	s.try(fault{
-		name: "XMPP server holds 550 MB", shown: using(xmpp, 5e8),
-		cause: func() { s.deploy("xmpp", "--", "hold", "530") }, repair: func() { s.deploy("xmpp") },
-		want: []notice{{"ContainerMemory", "warning", ofContainer(xmpp)}},
+		name:   "XMPP server holds 550 MB",
+		shown:  using(xmpp, 5e8),
+		cause:  func() { s.deploy("xmpp", "--", "hold", "530") },
+		repair: func() { s.deploy("xmpp") },
+		want:   []notice{{"ContainerMemory", "warning", ofContainer(xmpp)}},
 	})
 	s.try(fault{
-		name: "container holds 1.05 GB", shown: using(docs, 1e9),
-		cause: func() { s.deploy("docs", "--", "hold", "1005") }, repair: func() { s.deploy("docs") },
-		want: []notice{{"ContainerMemory", "critical", ofContainer(docs)}},
+		name:   "container holds 1.05 GB",
+		shown:  using(docs, 1e9),
+		cause:  func() { s.deploy("docs", "--", "hold", "1005") },
+		repair: func() { s.deploy("docs") },
+		want:   []notice{{"ContainerMemory", "critical", ofContainer(docs)}},
 	})
 	file := filepath.Join(volume, "file")
 	remove := func() {
@@ -162,7 +173,10 @@ func (r *rig) drillResources(t *testing.T) {
 	}
 	for percent, f := range map[int]fault{
 		85: {want: []notice{{"DataVolumeUsage", "warning", of("volume", "data")}}},
-		97: {want: []notice{{"DataVolumeUsage", "critical", of("volume", "data")}}, may: []notice{{"DataVolumeUsage", "warning", of("volume", "data")}}},
+		97: {
+			want: []notice{{"DataVolumeUsage", "critical", of("volume", "data")}},
+			may:  []notice{{"DataVolumeUsage", "warning", of("volume", "data")}},
+		},
 	} {
 		f.name, f.repair = fmt.Sprintf("volume %d %% full", percent), remove
 		f.shown = below(size*float64(101-percent)/100, "chatstack_volume_available_bytes", "volume", "data")
@@ -179,7 +193,8 @@ func (r *rig) drillResources(t *testing.T) {
 		100: {want: []notice{{"DataVolumeInodes", "critical", full}}, may: []notice{{"DataVolumeInodes", "warning", full}}},
 	} {
 		made := 0
-		f.name, f.shown = fmt.Sprintf("volume with %d %% of its inodes used", percent), above(0.92, "chatstack_volume_inodes_used_ratio", "volume", "data")
+		f.name, f.shown = fmt.Sprintf("volume with %d %% of its inodes used", percent),
+			above(0.92, "chatstack_volume_inodes_used_ratio", "volume", "data")
 		f.cause = func() {
 			var of syscall.Statfs_t
 			for ; ; made++ {
@@ -207,27 +222,39 @@ func (r *rig) drillResources(t *testing.T) {
 	// Without MS_BIND, it is the file system that changes, not the mount.
 	remount := func(volume string, flags uintptr) func() {
 		return func() {
-			if err := syscall.Mount("drill", volume, "tmpfs", syscall.MS_REMOUNT|flags, fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
+			if err := syscall.Mount("drill", volume, "tmpfs", syscall.MS_REMOUNT|flags,
+				fmt.Sprintf("size=%d,nr_inodes=%d", size, inodes)); err != nil {
 				t.Fatalf("remount the volume: %v", err)
 			}
 		}
 	}
 	for name, f := range map[string]fault{
-		"data":    {cause: remount(volume, syscall.MS_RDONLY), repair: remount(volume, 0), want: []notice{{"DataVolumeReadOnly", "critical", full}}},
-		"archive": {cause: remount(archive, syscall.MS_RDONLY), repair: remount(archive, 0), want: []notice{{"DataVolumeReadOnly", "warning", of("target", "archive")}}},
+		"data": {
+			cause:  remount(volume, syscall.MS_RDONLY),
+			repair: remount(volume, 0),
+			want:   []notice{{"DataVolumeReadOnly", "critical", full}},
+		},
+		"archive": {
+			cause:  remount(archive, syscall.MS_RDONLY),
+			repair: remount(archive, 0),
+			want:   []notice{{"DataVolumeReadOnly", "warning", of("target", "archive")}},
+		},
 	} {
 		f.name, f.shown = "volume "+name+" turns read-only", above(0, "chatstack_volume_read_only", "volume", name)
 		s.try(f)
 	}
 	s.try(fault{
-		name: "backup of two days ago", shown: below(float64(time.Now().Add(-47*time.Hour).Unix()), "chatstack_backup_last_timestamp_seconds", "target", "nightly"),
-		cause: written(48 * time.Hour), repair: written(time.Hour),
-		want: []notice{{"BackupOld", "warning", of("target", "nightly")}},
+		name:   "backup of two days ago",
+		shown:  below(float64(time.Now().Add(-47*time.Hour).Unix()), "chatstack_backup_last_timestamp_seconds", "target", "nightly"),
+		cause:  written(48 * time.Hour),
+		repair: written(time.Hour),
+		want:   []notice{{"BackupOld", "warning", of("target", "nightly")}},
 	})
 	// A kill counts where the container and its predecessor did not end within half a minute of it.
 	s.patience = 3 * time.Minute
 	s.try(fault{
-		name: "a child process is killed for want of memory, its container goes on", shown: above(0, "chatstack_container_recent_oom_kills", "container", docs),
+		name:   "a child process is killed for want of memory, its container goes on",
+		shown:  above(0, "chatstack_container_recent_oom_kills", "container", docs),
 		cause:  func() { s.deploy("docs", "--memory", "64m", "--", "lose", "300", "35") },
 		repair: func() {},
 		want:   []notice{{"ContainerOOMKill", "warning", ofContainer(docs)}},

@@ -188,7 +188,15 @@ func (r *rig) awaitHeartbeat(t *testing.T) {
 		t.Errorf("no heartbeat any more after %d", before)
 	}
 	beats := r.operators.heartbeats()
-	r.report.add(row{fault: "none: it always fires", alert: "Watchdog", severity: "none", metric: -1, notified: beats[0].Sub(r.begun), resolved: -1, note: fmt.Sprintf("(%d heartbeats)", len(beats))})
+	r.report.add(row{
+		fault:    "none: it always fires",
+		alert:    "Watchdog",
+		severity: "none",
+		metric:   -1,
+		notified: beats[0].Sub(r.begun),
+		resolved: -1,
+		note:     fmt.Sprintf("(%d heartbeats)", len(beats)),
+	})
 	about, _ := r.operators.since(0, "")
 	about = slices.DeleteFunc(about, func(n notification) bool {
 		return n.Labels["alertname"] == "Watchdog" && n.Receiver == "heartbeat" && n.Status == "firing"

@@ -15,7 +15,8 @@ func (r *rig) drillEngines(t *testing.T) {
 	engine := realstack.StartDocker(t, realstack.DockerOptions{Own: true})
 	containers := engine.Containers()
 	s := r.open(t, "engines", r.engineTarget("engines")+fmt.Sprintf(
-		"  - {kind: docker, name: second, label: second, host: %q, names: [%s-engines-*], missing_after: 3s}\n", engine.Host, containers.Name), nil)
+		"  - {kind: docker, name: second, label: second, host: %q, names: [%s-engines-*], missing_after: 3s}\n",
+		engine.Host, containers.Name), nil)
 	name := s.deploy("docs")
 	start := func() {
 		containers.Docker("rm", "-f", name)
@@ -24,14 +25,19 @@ func (r *rig) drillEngines(t *testing.T) {
 	containers.Run("engines-docs", "--restart", "unless-stopped")
 	onSecond := of("container", name, "docker_host", "second")
 	s.try(fault{
-		name: "container of the second engine stopped", cause: func() { containers.Docker("stop", name) }, repair: start,
-		shown: is(0, "chatstack_container_state", "container", name, "docker_host", "second", "state", "running"),
-		want:  []notice{{"ContainerDown", "warning", onSecond}, {"ContainerDown", "critical", onSecond}},
+		name:   "container of the second engine stopped",
+		cause:  func() { containers.Docker("stop", name) },
+		repair: start,
+		shown:  is(0, "chatstack_container_state", "container", name, "docker_host", "second", "state", "running"),
+		want:   []notice{{"ContainerDown", "warning", onSecond}, {"ContainerDown", "critical", onSecond}},
 	})
 	second := of("target", "second", "kind", "docker")
 	s.try(fault{
-		name: "the second engine stopped, with its container", cause: engine.Stop, repair: engine.Start, shown: down("second"),
-		want:  []notice{{"TargetDown", "warning", second}, {"TargetDown", "critical", second}},
-		after: []notice{{"ContainerRestarts", "warning", onSecond}},
+		name:   "the second engine stopped, with its container",
+		cause:  engine.Stop,
+		repair: engine.Start,
+		shown:  down("second"),
+		want:   []notice{{"TargetDown", "warning", second}, {"TargetDown", "critical", second}},
+		after:  []notice{{"ContainerRestarts", "warning", onSecond}},
 	})
 }

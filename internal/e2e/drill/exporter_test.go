@@ -30,25 +30,31 @@ func (r *rig) drillSettings(t *testing.T) {
 		want         []notice
 	}{
 		{
-			"placeholder for a credential", settings + targets + "  - {kind: http, name: panel, url: " + sim.Environ()["DOCS_SEARCH_URL"] + "/api/search, token: change_me}\n",
+			"placeholder for a credential",
+			settings + targets + "  - {kind: http, name: panel, url: " + sim.Environ()["DOCS_SEARCH_URL"] +
+				"/api/search, token: change_me}\n",
 			is(1, "chatstack_placeholder_credential", "target", "panel"),
 			[]notice{{"PlaceholderCredential", "warning", of("target", "panel")}},
 		},
 		{
-			"threshold changed and rules not deployed", strings.Replace(settings, "  poll_stalled: {after: 25s}", "  poll_stalled: {after: 26s}", 1) + targets,
+			"threshold changed and rules not deployed",
+			strings.Replace(settings, "  poll_stalled: {after: 25s}", "  poll_stalled: {after: 26s}", 1) + targets,
 			func(p page) bool {
 				return above(0, "chatstack_rules_info")(p) && !above(0, "chatstack_rules_info", "checksum", checksum)(p)
 			},
 			[]notice{{"RulesOutOfDate", "warning", of()}},
 		},
 		{
-			"configuration file broken", settings + targets + "nonsense: 1\n",
+			"configuration file broken",
+			settings + targets + "nonsense: 1\n",
 			is(0, "chatstack_config_last_reload_successful"),
 			[]notice{{"ConfigReloadFailed", "warning", s.scraped()}},
 		},
 	} {
 		s.try(fault{
-			name: f.name, shown: f.shown, want: f.want,
+			name:   f.name,
+			shown:  f.shown,
+			want:   f.want,
 			cause:  func() { s.exporter.Reconfigure(f.config) },
 			repair: func() { s.exporter.Reconfigure(settings + targets) },
 		})
@@ -60,7 +66,12 @@ func (r *rig) drillSettings(t *testing.T) {
 func (r *rig) drillStalled(t *testing.T) {
 	t.Helper()
 	sim := simstacktest.Start(t, simstack.Options{})
-	s := &site{rig: r, t: t, env: "stalled", patience: usualPatience}
+	s := &site{
+		rig:      r,
+		t:        t,
+		env:      "stalled",
+		patience: usualPatience,
+	}
 	s.exporter = realstack.StartExporter(t, r.program, settings+"  - {kind: docs_search, url: "+sim.Environ()["DOCS_SEARCH_URL"]+"}\n", nil)
 	cache := &cache{from: s.exporter.URL()}
 	server := httptest.NewServer(cache)
@@ -88,17 +99,23 @@ func (r *rig) drillScrapes(t *testing.T) {
 		return func(page) bool { return !s.none(fmt.Sprintf("up{env=%q,%s}", s.env, labels)) }
 	}
 	s.try(fault{
-		name: "an environment is gone from discovery", want: []notice{{"ExporterDown", "critical", of()}},
+		name:   "an environment is gone from discovery",
+		want:   []notice{{"ExporterDown", "critical", of()}},
 		shown:  func(page) bool { return s.none(fmt.Sprintf("up{env=%q}", s.env)) },
 		cause:  func() { s.operators.forget(s.exporter.Addr) },
 		repair: func() { s.operators.watch(s.exporter.Addr, s.env) },
 	})
 	s.try(fault{
-		name: "honor_labels is off, and the scrape adds a label of ours", shown: up(`host="node-7"`),
+		name:   "honor_labels is off, and the scrape adds a label of ours",
+		shown:  up(`host="node-7"`),
 		cause:  func() { s.operators.dishonor(s.exporter.Addr, true) },
 		repair: func() { s.operators.dishonor(s.exporter.Addr, false) },
-		want: []notice{{"HonorLabelsOff", "warning", of("instance", s.exporter.Addr, "job", "chatstack_exporter", "host", "node-7", "exported_host", "ours",
-			"container", "ours", "endpoint", "ours", "name", "ours", "role", "ours", "target", "ours")}},
+		want: []notice{{
+			"HonorLabelsOff",
+			"warning",
+			of("instance", s.exporter.Addr, "job", "chatstack_exporter", "host", "node-7", "exported_host", "ours",
+				"container", "ours", "endpoint", "ours", "name", "ours", "role", "ours", "target", "ours"),
+		}},
 	})
 }
 

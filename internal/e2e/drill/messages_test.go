@@ -25,7 +25,8 @@ import (
 )
 
 var (
-	messagesTree  = flag.String("messages.tree", repository, "the checkout whose exporter, rules and Alertmanager configuration are tried; with another one, messages are counted only")
+	messagesTree = flag.String("messages.tree", repository,
+		"the checkout whose exporter, rules and Alertmanager configuration are tried; with another one, messages are counted only")
 	messagesScale = flag.Int("messages.scale", 10, "divide every time of the rules, the routes and the faults by this; 1 takes 45 minutes")
 )
 
@@ -43,18 +44,25 @@ type incident struct {
 // incidents are tried at the same time, each at a stack of its own.
 var incidents = []incident{
 	{
-		name: "everything is stopped", cause: func(s *messageSite) { s.switchAll("stopped", true) }, repair: func(s *messageSite) { s.switchAll("stopped", false) },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "everything is stopped",
+		cause:  func(s *messageSite) { s.switchAll("stopped", true) },
+		repair: func(s *messageSite) { s.switchAll("stopped", false) },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
-		name:  "the XMPP server's container is stopped",
-		cause: func(s *messageSite) { s.turn("xmpp", "stopped", true) }, repair: func(s *messageSite) { s.turn("xmpp", "stopped", false) },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "the XMPP server's container is stopped",
+		cause:  func(s *messageSite) { s.turn("xmpp", "stopped", true) },
+		repair: func(s *messageSite) { s.turn("xmpp", "stopped", false) },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
-		name:  "the XMPP server hangs, with five targets",
-		cause: func(s *messageSite) { s.hangXMPP(true) }, repair: func(s *messageSite) { s.hangXMPP(false) },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "the XMPP server hangs, with five targets",
+		cause:  func(s *messageSite) { s.hangXMPP(true) },
+		repair: func(s *messageSite) { s.hangXMPP(false) },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
 		name: "the engine is stopped, with all containers",
@@ -68,12 +76,15 @@ var incidents = []incident{
 			}
 			s.switchAll("stopped", false)
 		},
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
-		name:  "the engine hangs, and its containers run",
-		cause: func(s *messageSite) { s.turn("docker", "hang", true) }, repair: func(s *messageSite) { s.turn("docker", "hang", false) },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "the engine hangs, and its containers run",
+		cause:  func(s *messageSite) { s.turn("docker", "hang", true) },
+		repair: func(s *messageSite) { s.turn("docker", "hang", false) },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
 		name:  "the network is cut between the exporter and everything",
@@ -82,16 +93,22 @@ var incidents = []incident{
 			s.switchAll("hang", false)
 			s.turn("docker", "hang", false)
 		},
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
-		name: "the disk is full", cause: func(s *messageSite) { s.fill() }, repair: func(s *messageSite) { s.empty() },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "the disk is full",
+		cause:  func(s *messageSite) { s.fill() },
+		repair: func(s *messageSite) { s.empty() },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
-		name:  "the network is cut between Prometheus and the exporter",
-		cause: func(s *messageSite) { s.exporter.Hang() }, repair: func(s *messageSite) { s.exporter.Resume() },
-		firing: messageCount{1, 1, 1}, ending: messageCount{1, 1, 1},
+		name:   "the network is cut between Prometheus and the exporter",
+		cause:  func(s *messageSite) { s.exporter.Hang() },
+		repair: func(s *messageSite) { s.exporter.Resume() },
+		firing: messageCount{1, 1, 1},
+		ending: messageCount{1, 1, 1},
 	},
 	{
 		name: "five services are deployed", cause: func(s *messageSite) { s.deployFive() }, repair: func(*messageSite) {},
@@ -120,7 +137,12 @@ func TestRealMessages(t *testing.T) {
 	settings := scaledSettings(t, tree)
 	var sites []*messageSite
 	for i := range incidents {
-		s := &messageSite{t: t, env: fmt.Sprintf("site-%d", i+1), operators: operators, judged: tree == own}
+		s := &messageSite{
+			t:         t,
+			env:       fmt.Sprintf("site-%d", i+1),
+			operators: operators,
+			judged:    tree == own,
+		}
 		s.start(program, settings)
 		operators.watch(s.exporter.Addr, s.env)
 		sites = append(sites, s)
@@ -135,7 +157,8 @@ scrape_configs:
   - job_name: chatstack_exporter
     honor_labels: true
     http_sd_configs: [{url: %[2]q, refresh_interval: 5s}]
-`, alertmanager.Addr, operators.url+"/targets", scaled(30*time.Second)), map[string][]byte{"chatstack.rules.yml": []byte(sites[0].exporter.Rules())})
+`, alertmanager.Addr, operators.url+"/targets", scaled(30*time.Second)),
+		map[string][]byte{"chatstack.rules.yml": []byte(sites[0].exporter.Rules())})
 
 	var table messageTable
 	t.Run("incidents", func(t *testing.T) {
@@ -187,7 +210,10 @@ func scaledSettings(t *testing.T, tree string) string {
 	file.Alerts["poll_stalled"] = map[string]string{"after": "3m"}
 	settings, err := yaml.Marshal(map[string]any{
 		"alerts": file.Alerts,
-		"poll":   map[string]string{"interval": scaled(30 * time.Second).String(), "timeout": max(time.Second, scaled(10*time.Second)).String()},
+		"poll": map[string]string{
+			"interval": scaled(30 * time.Second).String(),
+			"timeout":  max(time.Second, scaled(10*time.Second)).String(),
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +282,8 @@ targets:
   - {kind: web_irc, container: web-irc, url: %q}
   - {kind: docker}
   - {kind: volume, name: data, path: %q}
-`, s.stack.XMPPClientAddress(), s.stack.XMPPServerAddress(), s.stack.CAFile(), s.stack.IRCAddress(), scaled(time.Minute), s.stack.URL("web_irc"), s.volume), s.stack.Environ())
+`, s.stack.XMPPClientAddress(), s.stack.XMPPServerAddress(), s.stack.CAFile(), s.stack.IRCAddress(), scaled(time.Minute),
+		s.stack.URL("web_irc"), s.volume), s.stack.Environ())
 }
 
 func (s *messageSite) turn(service, fault string, on bool) {
@@ -311,7 +338,8 @@ func (s *messageSite) empty() {
 func (s *messageSite) deployFive() {
 	s.t.Helper()
 	for container, services := range map[string][]string{
-		"docs": {"docs_search"}, "plant-store": {"plant_store"}, "identity": {"identity"}, "web-irc": {"web_irc"}, "xmpp": {"xmpp", "xmpp_c2s", "xmpp_s2s"},
+		"docs": {"docs_search"}, "plant-store": {"plant_store"}, "identity": {"identity"}, "web-irc": {"web_irc"},
+		"xmpp": {"xmpp", "xmpp_c2s", "xmpp_s2s"},
 	} {
 		s.stack.Engine().Container(container).Recreate(nil)
 		for _, service := range services {
@@ -379,7 +407,12 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	s.await("the end of everything", time.Hour, s.quiet)
 	s.pass(10 * time.Minute)
 	messages := s.operators.messagesSince(0, s.env)
-	row := messageRow{incident: i, firing: countOf(messages, "firing"), ending: countOf(messages, "resolved"), story: timeline(messages, began)}
+	row := messageRow{
+		incident: i,
+		firing:   countOf(messages, "firing"),
+		ending:   countOf(messages, "resolved"),
+		story:    timeline(messages, began),
+	}
 	s.t.Logf("repaired after %s\n%s", over.Sub(began).Round(time.Second), row.story)
 	table.add(row)
 	if s.judged && (row.firing != i.firing || row.ending != i.ending) {
@@ -439,9 +472,12 @@ func (m *messageTable) String() string {
 	slices.SortFunc(m.rows, func(a, b messageRow) int { return cmp.Compare(order(a), order(b)) })
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END") //nolint:errcheck // a builder takes all
+	//nolint:errcheck // a builder takes all
+	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END")
 	for _, r := range m.rows {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.name, r.firing.pages, r.firing.mails, r.firing.chat, r.ending.pages, r.ending.mails, r.ending.chat) //nolint:errcheck // a builder takes all
+		//nolint:errcheck // a builder takes all
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n",
+			r.name, r.firing.pages, r.firing.mails, r.firing.chat, r.ending.pages, r.ending.mails, r.ending.chat)
 	}
 	if err := w.Flush(); err != nil {
 		panic(err) // a builder takes all

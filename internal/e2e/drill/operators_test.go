@@ -80,7 +80,12 @@ type operators struct {
 // startOperators starts their servers.
 func startOperators(t *testing.T) *operators {
 	t.Helper()
-	o := &operators{said: map[string]bool{}, changed: make(chan struct{}), targets: map[string]string{}, dishonored: map[string]bool{}}
+	o := &operators{
+		said:       map[string]bool{},
+		changed:    make(chan struct{}),
+		targets:    map[string]string{},
+		dishonored: map[string]bool{},
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /{way}/{receiver}", func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -145,7 +150,12 @@ func (o *operators) recordMail(content []byte) error {
 	if err != nil {
 		return err
 	}
-	m := message{way: email, receiver: "page", status: "firing", subject: subject}
+	m := message{
+		way:      email,
+		receiver: "page",
+		status:   "firing",
+		subject:  subject,
+	}
 	if strings.HasPrefix(subject, "[RESOLVED]") {
 		m.status = "resolved"
 	}

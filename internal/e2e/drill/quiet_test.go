@@ -59,8 +59,13 @@ func (s *site) drillQuiet(t *testing.T) {
 	s.settle()
 	s.nothingElse(place, fault{name: "quiet hour", may: slow})
 	s.report.add(row{
-		fault: fmt.Sprintf("%d deploys, restarts of the XMPP server and log rotations", rounds), alert: "nobody is told", severity: "-",
-		metric: -1, notified: -1, resolved: -1, note: fmt.Sprintf("(%.0fs)", time.Since(begun).Seconds()),
+		fault:    fmt.Sprintf("%d deploys, restarts of the XMPP server and log rotations", rounds),
+		alert:    "nobody is told",
+		severity: "-",
+		metric:   -1,
+		notified: -1,
+		resolved: -1,
+		note:     fmt.Sprintf("(%.0fs)", time.Since(begun).Seconds()),
 	})
 }
 

@@ -53,7 +53,8 @@ func (r *report) String() string {
 	line := func(columns ...string) { fmt.Fprintln(w, strings.Join(columns, "\t")) } //nolint:errcheck // a builder takes all
 	line("ALERT", "SEVERITY", "ABOUT", "FAULT", "ON THE PAGE AFTER", "NOTIFIED AFTER", "RESOLVED AFTER")
 	for _, row := range rows {
-		line(row.alert, row.severity, row.about, row.fault, seconds(row.metric), seconds(row.notified), strings.TrimSpace(seconds(row.resolved)+" "+row.note))
+		line(row.alert, row.severity, row.about, row.fault, seconds(row.metric), seconds(row.notified),
+			strings.TrimSpace(seconds(row.resolved)+" "+row.note))
 	}
 	if err := w.Flush(); err != nil {
 		panic(err) // a builder takes all

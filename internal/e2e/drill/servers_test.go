@@ -40,15 +40,22 @@ func (r *rig) drillServers(t *testing.T) {
 `, prosody.URL(), atheme.URL()), nil)
 	bridge := s.connect(prosody)
 	s.try(fault{
-		name: "Atheme stopped", cause: atheme.Stop, repair: atheme.Start, shown: down("irc_services"),
-		want: []notice{{"TargetDown", "warning", ofDown("irc_services")}},
+		name:   "Atheme stopped",
+		cause:  atheme.Stop,
+		repair: atheme.Start,
+		shown:  down("irc_services"),
+		want:   []notice{{"TargetDown", "warning", ofDown("irc_services")}},
 	})
 	s.try(fault{
-		name: "XMPP server hung", cause: prosody.Hang, repair: prosody.Resume, shown: down("xmpp_status"),
-		want: bothOf("xmpp_status", "xmpp_metrics"),
+		name:   "XMPP server hung",
+		cause:  prosody.Hang,
+		repair: prosody.Resume,
+		shown:  down("xmpp_status"),
+		want:   bothOf("xmpp_status", "xmpp_metrics"),
 	})
 	s.try(fault{
-		name: "bridge disconnected", shown: is(0, "chatstack_xmpp_component_connected", "host", realstack.ComponentHost),
+		name:  "bridge disconnected",
+		shown: is(0, "chatstack_xmpp_component_connected", "host", realstack.ComponentHost),
 		cause: func() {
 			if err := bridge.Drop(); err != nil {
 				t.Fatal(err)
@@ -67,7 +74,8 @@ func (r *rig) drillLogins(t *testing.T) {
 	s := r.open(t, "logins", "  - {kind: xmpp_metrics, url: "+prosody.URL()+"/metrics}\n", nil)
 	const missing, family = "XMPPAuthSourceMissing", "xmpp_c2s_auth_failure_total"
 	s.try(fault{
-		name: "nothing counts logins", shown: is(0, "chatstack_xmpp_family_available", "family", family),
+		name:   "nothing counts logins",
+		shown:  is(0, "chatstack_xmpp_family_available", "family", family),
 		cause:  func() { prosody.Reconfigure(realstack.ProsodyOptions{}) },
 		repair: func() { prosody.Reconfigure(counting) },
 		want:   []notice{{missing, "warning", ofTarget("xmpp_metrics")}},
@@ -80,7 +88,8 @@ func (r *rig) drillLogins(t *testing.T) {
 	}{{12, []notice{warning}}, {60, []notice{warning, critical}}} {
 		var stop func()
 		s.try(fault{
-			name: fmt.Sprintf("%d failed logins a minute", f.perMinute), want: f.want,
+			name: fmt.Sprintf("%d failed logins a minute", f.perMinute),
+			want: f.want,
 			cause: func() {
 				stop = s.failLogins(prosody, time.Minute/time.Duration(f.perMinute))
 			},
@@ -144,39 +153,56 @@ func (r *rig) drillCertificates(t *testing.T) {
 	endpoint := of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")
 	warning, critical := notice{"TLSCertificateExpiry", "warning", endpoint}, notice{"TLSCertificateExpiry", "critical", endpoint}
 	left := func(limit time.Duration) func(page) bool {
-		return below(float64(time.Now().Add(limit).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds", "endpoint", "xmpp_proxy", "source", "leaf")
+		return below(float64(time.Now().Add(limit).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds",
+			"endpoint", "xmpp_proxy", "source", "leaf")
 	}
 	stale := is(0, "chatstack_tls_certificate_matches_file", "endpoint", "xmpp_proxy")
 	s.try(fault{
-		name: "certificate ends in 10 days", cause: load(authority, 10*day), repair: good, shown: left(11 * day),
-		want: []notice{warning},
+		name:   "certificate ends in 10 days",
+		cause:  load(authority, 10*day),
+		repair: good,
+		shown:  left(11 * day),
+		want:   []notice{warning},
 	})
 	s.try(fault{
-		name: "certificate ends in 1 day", cause: load(authority, day), repair: good, shown: left(2 * day),
-		want: []notice{critical}, may: []notice{warning},
+		name:   "certificate ends in 1 day",
+		cause:  load(authority, day),
+		repair: good,
+		shown:  left(2 * day),
+		want:   []notice{critical},
+		may:    []notice{warning},
 	})
 	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
 	s.try(fault{
-		name: "certificate has ended", cause: load(authority, -day), repair: good, shown: left(0),
-		want:  []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
-		may:   []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
-		pages: 2, // the certificate's end is known from the first reading
+		name:   "certificate has ended",
+		cause:  load(authority, -day),
+		repair: good,
+		shown:  left(0),
+		want:   []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
+		may:    []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
+		pages:  2, // the certificate's end is known from the first reading
 	})
 	s.try(fault{
-		name: "certificate of another authority", repair: good,
-		cause: load(realstack.NewAuthorityUntil(t, time.Now().Add(365*day)), 60*day),
-		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
+		name:   "certificate of another authority",
+		repair: good,
+		cause:  load(realstack.NewAuthorityUntil(t, time.Now().Add(365*day)), 60*day),
+		shown:  is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
 		want: []notice{
 			{"TLSChainInvalid", "warning", ofTarget("xmpp_proxy")},
 			{"TargetDown", "critical", ofDown("xmpp_proxy")},
 		},
 	})
 	s.try(fault{
-		name: "certificate renewed and not loaded", cause: func() { issue(authority, 60*day) }, repair: nginx.Reload, shown: stale,
-		want: []notice{{"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
+		name:   "certificate renewed and not loaded",
+		cause:  func() { issue(authority, 60*day) },
+		repair: nginx.Reload,
+		shown:  stale,
+		want:   []notice{{"TLSServedNotRenewed", "warning", ofTarget("xmpp_proxy")}},
 	})
 	s.try(fault{
-		name: "certificate renewed and not loaded, 1 day before its end", repair: nginx.Reload, shown: stale,
+		name:   "certificate renewed and not loaded, 1 day before its end",
+		repair: nginx.Reload,
+		shown:  stale,
 		cause: func() {
 			load(authority, day)()
 			s.await("the old certificate", func() bool {
@@ -190,8 +216,11 @@ func (r *rig) drillCertificates(t *testing.T) {
 		pages: 2, // the first is of the old certificate
 	})
 	s.try(fault{
-		name: "nginx stopped", cause: nginx.Stop, repair: nginx.Start, shown: down("xmpp_proxy"),
-		want: slices.Clone(bothOf("xmpp_proxy")),
+		name:   "nginx stopped",
+		cause:  nginx.Stop,
+		repair: nginx.Start,
+		shown:  down("xmpp_proxy"),
+		want:   slices.Clone(bothOf("xmpp_proxy")),
 	})
 }
 
@@ -218,14 +247,18 @@ func (r *rig) drillChain(t *testing.T) {
 	s := r.open(t, "chain", fmt.Sprintf("  - {kind: xmpp_proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), authority.File), nil)
 	endpoint := of("endpoint", "xmpp_proxy", "target", "xmpp_proxy")
 	s.try(fault{
-		name: "intermediate certificate ends in 10 days, its leaf in 60", repair: good,
-		cause: show(authority.BelowUntil(time.Now().Add(10*day)), true),
-		shown: below(float64(time.Now().Add(11*day).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds", "endpoint", "xmpp_proxy", "source", "verified_chain"),
-		want:  []notice{{"TLSCertificateExpiry", "warning", endpoint}},
+		name:   "intermediate certificate ends in 10 days, its leaf in 60",
+		repair: good,
+		cause:  show(authority.BelowUntil(time.Now().Add(10*day)), true),
+		shown: below(float64(time.Now().Add(11*day).Unix()), "chatstack_tls_certificate_not_after_timestamp_seconds",
+			"endpoint", "xmpp_proxy", "source", "verified_chain"),
+		want: []notice{{"TLSCertificateExpiry", "warning", endpoint}},
 	})
 	s.try(fault{
-		name: "intermediate certificate left out", repair: good, cause: show(intermediate, false),
-		shown: is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
+		name:   "intermediate certificate left out",
+		repair: good,
+		cause:  show(intermediate, false),
+		shown:  is(0, "chatstack_tls_certificate_verified", "endpoint", "xmpp_proxy"),
 		want: []notice{
 			{"TLSChainInvalid", "warning", ofTarget("xmpp_proxy")},
 			{"TargetDown", "critical", ofDown("xmpp_proxy")},
@@ -242,15 +275,18 @@ func (r *rig) drillBrownOut(t *testing.T) {
 	nginx.Authority = realstack.NewAuthorityUntil(t, time.Now().Add(year))
 	nginx.Renew(nginx.Authority.IssueUntil(time.Now().Add(year), realstack.XMPPDomain, "127.0.0.1"))
 	nginx.Reload()
-	s := r.open(t, "brown-out", fmt.Sprintf("  - {kind: http, name: proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), nginx.Authority.File), nil)
+	s := r.open(t,
+		"brown-out", fmt.Sprintf("  - {kind: http, name: proxy, url: %s/health, ca_file: %s}\n", nginx.URL(), nginx.Authority.File), nil)
 	s.patience = 8 * time.Minute // it is over when the last 5 minutes are good
 	stop := make(chan struct{})
 	var hanging sync.WaitGroup
 	repair := sync.OnceFunc(func() { close(stop); hanging.Wait() })
 	t.Cleanup(repair)
 	s.try(fault{
-		name: "nginx hangs for 3 s in 4.5", repair: repair, shown: above(10, "chatstack_probe_failures_total", "target", "proxy", "reason", "timeout"),
-		cause: func() { hanging.Go(func() { nginx.Flicker(3*time.Second, 1500*time.Millisecond, stop) }) },
-		want:  []notice{{"TargetUnstable", "warning", ofTarget("proxy")}, {"TargetUnstable", "critical", ofTarget("proxy")}},
+		name:   "nginx hangs for 3 s in 4.5",
+		repair: repair,
+		shown:  above(10, "chatstack_probe_failures_total", "target", "proxy", "reason", "timeout"),
+		cause:  func() { hanging.Go(func() { nginx.Flicker(3*time.Second, 1500*time.Millisecond, stop) }) },
+		want:   []notice{{"TargetUnstable", "warning", ofTarget("proxy")}, {"TargetUnstable", "critical", ofTarget("proxy")}},
 	})
 }

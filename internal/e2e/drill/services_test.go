@@ -34,26 +34,58 @@ func (r *rig) drillServices(t *testing.T) {
 	environ := sim.Environ()
 	keep, front := keepingStore(t, environ["PLANT_STORE_URL"])
 	environ["PLANT_STORE_URL"] = front
-	s := r.open(t, "services", "  - kind: plant_store\n    mode: canary\n  - kind: identity\n    cache_ttl: 20s\n  - kind: xmpp_c2s\n    address: "+sim.XMPPClientAddress()+"\n", environ)
+	s := r.open(t, "services", "  - kind: plant_store\n    mode: canary\n  - kind: identity\n    cache_ttl: 20s\n  - kind: xmpp_c2s\n"+
+		"    address: "+sim.XMPPClientAddress()+"\n", environ)
 	for _, f := range []struct {
 		service, fault string
 		shown          func(page) bool
 		want           []notice
 	}{
-		{"irc_rpc", "services_unlinked", is(0, "chatstack_irc_services_linked"), []notice{{"IRCServicesUnlinked", "critical", ofTarget("irc_rpc")}}},
-		{"xmpp", "module_error", above(0, "chatstack_xmpp_module_problems", "state", "error"), []notice{{"XMPPModuleProblem", "warning", of("target", "xmpp_status", "of", simstack.XMPPDomain)}}},
-		{"xmpp", "bad_page", above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"), []notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}}},
-		{"plant_store", "refuse_delete", above(0, "chatstack_plant_store_orphans"), bothOf("plant_store")[:1]},
-		{"identity", "stopped", down("identity"), append(bothOf("identity"), notice{"IdentityCacheExhausted", "warning", ofTarget("identity")})},
+		{
+			"irc_rpc",
+			"services_unlinked",
+			is(0, "chatstack_irc_services_linked"),
+			[]notice{{"IRCServicesUnlinked", "critical", ofTarget("irc_rpc")}},
+		},
+		{
+			"xmpp",
+			"module_error",
+			above(0, "chatstack_xmpp_module_problems", "state", "error"),
+			[]notice{{"XMPPModuleProblem", "warning", of("target", "xmpp_status", "of", simstack.XMPPDomain)}},
+		},
+		{
+			"xmpp",
+			"bad_page",
+			above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"),
+			[]notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}},
+		},
+		{
+			"plant_store",
+			"refuse_delete",
+			above(0, "chatstack_plant_store_orphans"),
+			bothOf("plant_store")[:1],
+		},
+		{
+			"identity",
+			"stopped",
+			down("identity"),
+			append(bothOf("identity"), notice{"IdentityCacheExhausted", "warning", ofTarget("identity")}),
+		},
 	} {
 		s.try(fault{
-			name: f.service + " " + f.fault, cause: s.turn(sim, f.service, f.fault, true), repair: s.turn(sim, f.service, f.fault, false),
-			shown: f.shown, want: f.want,
+			name:   f.service + " " + f.fault,
+			cause:  s.turn(sim, f.service, f.fault, true),
+			repair: s.turn(sim, f.service, f.fault, false),
+			shown:  f.shown,
+			want:   f.want,
 		})
 	}
 	s.try(fault{
-		name: "plant_store keeps one canary", cause: func() { keep.Store(true) }, repair: func() { keep.Store(false) },
-		shown: above(0, "chatstack_plant_store_orphans"), want: []notice{{"PlantStoreOrphans", "warning", ofTarget("plant_store")}},
+		name:   "plant_store keeps one canary",
+		cause:  func() { keep.Store(true) },
+		repair: func() { keep.Store(false) },
+		shown:  above(0, "chatstack_plant_store_orphans"),
+		want:   []notice{{"PlantStoreOrphans", "warning", ofTarget("plant_store")}},
 	})
 }
 

@@ -40,7 +40,13 @@ type site struct {
 // open starts an exporter for a site and waits until Prometheus has its metrics. The configuration is that of the targets.
 func (r *rig) open(t *testing.T, env, targets string, environ map[string]string) *site {
 	t.Helper()
-	s := &site{rig: r, t: t, env: env, exporter: realstack.StartExporter(t, r.program, settings+targets, environ), patience: usualPatience}
+	s := &site{
+		rig:      r,
+		t:        t,
+		env:      env,
+		exporter: realstack.StartExporter(t, r.program, settings+targets, environ),
+		patience: usualPatience,
+	}
 	s.url = s.exporter.URL()
 	s.scrape(s.exporter.Addr)
 	return s
@@ -99,7 +105,14 @@ func (n notice) String() string { return n.alert + " " + n.severity + " " + fmt.
 
 // row is the notice as a line of the table, about a notification that took so long.
 func (n notice) row(fault string, notified time.Duration) row {
-	return row{fault: fault, alert: n.alert, severity: n.severity, about: n.about(), metric: -1, notified: notified}
+	return row{
+		fault:    fault,
+		alert:    n.alert,
+		severity: n.severity,
+		about:    n.about(),
+		metric:   -1,
+		notified: notified,
+	}
 }
 
 // about is what the notice's labels name, for people.
@@ -132,7 +145,9 @@ func (n notice) fits(sent notification) bool {
 }
 
 // neverWarned are the alerts that are critical from the beginning, so the channel gets them together with the page.
-var neverWarned = []string{"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected"}
+var neverWarned = []string{
+	"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected",
+}
 
 // receivers returns who gets the notice.
 func (n notice) receivers() []string {
@@ -217,10 +232,12 @@ func (s *site) awaitNoticeTo(receiver string, place int, fault, status string, n
 	})
 	if !ok {
 		about, _ := s.operators.since(place, s.env)
-		s.t.Fatalf("%s: %s: %s not notified after %s: %s %s\nnotifications: %s\nalerts: %v", s.env, fault, receiver, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
+		s.t.Fatalf("%s: %s: %s not notified after %s: %s %s\nnotifications: %s\nalerts: %v",
+			s.env, fault, receiver, s.patience, status, n, list(about), s.query(fmt.Sprintf("ALERTS{env=%q}", s.env)))
 	}
 	for _, name := range []string{"summary", "description", "runbook_url"} {
-		if text := sent.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") || strings.Contains(text, "error expanding") {
+		if text := sent.Annotations[name]; text == "" || strings.Contains(text, "<no value>") || strings.Contains(text, "%!") ||
+			strings.Contains(text, "error expanding") {
 			s.t.Errorf("%s: %s: the %s of %s is %q", s.env, fault, name, n, text)
 		}
 	}
@@ -289,7 +306,8 @@ func (s *site) readMessages(place int, f fault) string {
 			}
 		}
 		for _, status := range []string{"firing", "resolved"} {
-			if got["call page "+status] != got["whole page "+status] || got["mail page "+status] != got["whole page "+status] || got["post chat "+status] != got["whole chat "+status] {
+			if got["call page "+status] != got["whole page "+status] || got["mail page "+status] != got["whole page "+status] ||
+				got["post chat "+status] != got["whole chat "+status] {
 				return false
 			}
 		}
@@ -298,11 +316,14 @@ func (s *site) readMessages(place int, f fault) string {
 	if !s.eventually(complete) {
 		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
 	}
-	if got["page"] != pages || got["chat"] < least || got["chat"] > posts || got["nothing new to page"] > 0 || got["nothing new to chat"] > 0 {
-		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s", s.env, f.name, got, pages, least, posts, listMessages(sent))
+	if got["page"] != pages || got["chat"] < least || got["chat"] > posts || got["nothing new to page"] > 0 ||
+		got["nothing new to chat"] > 0 {
+		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s",
+			s.env, f.name, got, pages, least, posts, listMessages(sent))
 	}
 	s.readTexts(sent, f)
-	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)", got["page"], got["chat"], got["call page resolved"], got["post chat resolved"])
+	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)",
+		got["page"], got["chat"], got["call page resolved"], got["post chat resolved"])
 }
 
 // readTexts holds that of each message the mail or the post says the same: every alert, and what to do while it fires.

@@ -40,21 +40,25 @@ func (r *rig) drillStack(t *testing.T) {
   - {kind: xmpp_c2s, address: %[2]q, domain: %[5]s, ca_file: %[6]s, container: %[3]s}
 `, web, clients, xmpp, environ["XMPP_REST_TOKEN"], simstack.XMPPDomain, sim.CAFile()), nil)
 	start := func() {
-		s.deploy("xmpp", "--network", "host", "--", "forward", web, strings.TrimPrefix(environ["XMPP_REST_URL"], "http://"), clients, sim.XMPPClientAddress())
+		s.deploy("xmpp", "--network", "host", "--", "forward", web, strings.TrimPrefix(environ["XMPP_REST_URL"], "http://"), clients,
+			sim.XMPPClientAddress())
 	}
 	start()
 	s.deploy("bridge", "--label", "com.docker.compose.depends_on=stack-xmpp:service_healthy:true")
 	stopped := is(0, "chatstack_container_state", "container", xmpp, "state", "running")
 	// The bridge's health check notices.
 	s.try(fault{
-		name: "XMPP container stopped for long, bridge unhealthy", shown: stopped,
+		name:   "XMPP container stopped for long, bridge unhealthy",
+		shown:  stopped,
 		cause:  func() { r.containers.Docker("stop", xmpp); s.signal(bridge, syscall.SIGUSR1) },
 		repair: func() { r.containers.Docker("start", xmpp); s.signal(bridge, syscall.SIGUSR1) },
 		want:   []notice{{"ContainerDown", "warning", ofContainer(xmpp)}, {"ContainerDown", "critical", ofContainer(xmpp)}},
 	})
 	s.try(fault{
-		name: "XMPP container removed", shown: is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
-		cause: func() { r.containers.Docker("rm", "-f", xmpp) }, repair: start,
-		want: []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
+		name:   "XMPP container removed",
+		shown:  is(1, "chatstack_container_state", "container", xmpp, "state", "missing"),
+		cause:  func() { r.containers.Docker("rm", "-f", xmpp) },
+		repair: start,
+		want:   []notice{{"ContainerMissing", "critical", ofContainer(xmpp)}},
 	})
 }

@@ -57,7 +57,15 @@ alerting:
 	if !slices.ContainsFunc(beats, stopped.Before) {
 		t.Errorf("no heartbeat after the end of Prometheus, so that calledWithin is too long: %v", beats)
 	}
-	r.report.add(row{fault: "Prometheus is stopped", alert: "Watchdog", severity: "none", about: "the heartbeat's other side calls", metric: -1, notified: time.Since(stopped), resolved: -1})
+	r.report.add(row{
+		fault:    "Prometheus is stopped",
+		alert:    "Watchdog",
+		severity: "none",
+		about:    "the heartbeat's other side calls",
+		metric:   -1,
+		notified: time.Since(stopped),
+		resolved: -1,
+	})
 }
 
 // pause waits, unless the test ends.

@@ -111,9 +111,11 @@ func (p Page) Sum(family string, labels ...string) (sum float64) {
 func Judged(family string) bool {
 	switch family {
 	case "chatstack_container_down_seconds", "chatstack_container_missing_seconds", "chatstack_container_removed_seconds",
-		"chatstack_container_unhealthy_seconds", "chatstack_container_excused", "chatstack_container_memory_excused", "chatstack_container_recent_oom_kills",
+		"chatstack_container_unhealthy_seconds", "chatstack_container_excused", "chatstack_container_memory_excused",
+		"chatstack_container_recent_oom_kills",
 		"chatstack_container_recent_restarts",
-		"chatstack_target_down_seconds", "chatstack_target_excused", "chatstack_target_pages", "chatstack_problem_seconds", "chatstack_problem_excused":
+		"chatstack_target_down_seconds", "chatstack_target_excused", "chatstack_target_pages", "chatstack_problem_seconds",
+		"chatstack_problem_excused":
 		return true
 	}
 	return false

@@ -19,7 +19,9 @@ const Patience = 60 * time.Second
 
 // Build builds the program as it is shipped, without cgo, at the path.
 func Build(path, linkerFlags string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", path, "github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter") //nolint:noctx // it ends by itself
+	//nolint:noctx // it ends by itself
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", linkerFlags, "-o", path,
+		"github.com/chatstack-exporter/chatstack_exporter/cmd/chatstack_exporter")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, output)

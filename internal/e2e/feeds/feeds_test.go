@@ -51,8 +51,15 @@ func TestFeedIsRead(t *testing.T) {
 	for n := range 60 {
 		began := noon.Add(time.Duration(n) * time.Hour)
 		s.incidents = append([]*incident.Incident{{
-			ID: fmt.Sprintf("20260501-%08x", n), Title: fmt.Sprint(n, " ", hostile), State: incident.Closed, Severity: health.Critical,
-			Began: began, Opened: began.Add(5 * time.Minute), Ended: began.Add(time.Hour), Closed: began.Add(70 * time.Minute), Updated: began.Add(70 * time.Minute),
+			ID:       fmt.Sprintf("20260501-%08x", n),
+			Title:    fmt.Sprint(n, " ", hostile),
+			State:    incident.Closed,
+			Severity: health.Critical,
+			Began:    began,
+			Opened:   began.Add(5 * time.Minute),
+			Ended:    began.Add(time.Hour),
+			Closed:   began.Add(70 * time.Minute),
+			Updated:  began.Add(70 * time.Minute),
 			Timeline: []incident.Event{{Time: began, Kind: incident.EventBegan, Text: hostile}},
 			Notes:    []incident.Note{{Time: began, Author: hostile, Text: hostile}},
 		}}, s.incidents...)
@@ -62,7 +69,8 @@ func TestFeedIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(feed.Entries) != min(50, len(s.incidents)) || !strings.HasPrefix(feed.ID, "urn:uuid:") || feed.UpdatedParsed == nil || len(feed.Authors) != 1 || len(feed.Links) != 2 {
+		if len(feed.Entries) != min(50, len(s.incidents)) || !strings.HasPrefix(feed.ID, "urn:uuid:") || feed.UpdatedParsed == nil ||
+			len(feed.Authors) != 1 || len(feed.Links) != 2 {
 			t.Fatalf("got %+v", feed)
 		}
 		seen := map[string]bool{}
@@ -91,7 +99,11 @@ func TestCalendarIsRead(t *testing.T) {
 	for n := range 3 {
 		from := noon.Add(time.Duration(n) * 24 * time.Hour)
 		s.maintenance = append(s.maintenance, maintenance.Entry{
-			Kind: "container", Name: fmt.Sprintf("chat-%d", n), From: from, Until: from.Add(2 * time.Hour), Source: maintenance.FromConfig,
+			Kind:   "container",
+			Name:   fmt.Sprintf("chat-%d", n),
+			From:   from,
+			Until:  from.Add(2 * time.Hour),
+			Source: maintenance.FromConfig,
 			Reason: strings.Repeat("ünïcode \U0001F980, and; more\\ ", 12*n),
 		})
 	}

@@ -33,25 +33,52 @@ func TestPublicFeedIsRead(t *testing.T) {
 	began := time.Now().UTC().Add(-2 * time.Hour).Truncate(time.Minute)
 	s := &stack{settings: config.Public{Title: hostile, Services: []config.PublicService{{Name: hostile, Targets: []string{"web"}}}}}
 	web := health.TargetSubject("web")
-	down := incident.Problem{Subject: web, Alert: "TargetDown", Severity: health.Critical, Since: began}
-	alerted := []incident.Event{{Time: began, Kind: incident.EventAlert, Subject: web, Alert: down.Alert, Severity: health.Critical}}
+	down := incident.Problem{
+		Subject:  web,
+		Alert:    "TargetDown",
+		Severity: health.Critical,
+		Since:    began,
+	}
+	alerted := []incident.Event{{
+		Time:     began,
+		Kind:     incident.EventAlert,
+		Subject:  web,
+		Alert:    down.Alert,
+		Severity: health.Critical,
+	}}
 	over := down
 	over.Cleared = began.Add(time.Hour)
 	s.incidents = []*incident.Incident{
-		{ID: "1", Began: began, Problems: []incident.Problem{down}, Timeline: alerted, Outages: []incident.Outage{{Subject: web, Since: began}}},
-		{ID: "2", Began: began, Ended: over.Cleared, Problems: []incident.Problem{over}, Timeline: alerted, Outages: []incident.Outage{{Subject: web, Seconds: 3600, Until: over.Cleared}}},
+		{
+			ID:       "1",
+			Began:    began,
+			Problems: []incident.Problem{down},
+			Timeline: alerted,
+			Outages:  []incident.Outage{{Subject: web, Since: began}},
+		},
+		{
+			ID:       "2",
+			Began:    began,
+			Ended:    over.Cleared,
+			Problems: []incident.Problem{over},
+			Timeline: alerted,
+			Outages:  []incident.Outage{{Subject: web, Seconds: 3600, Until: over.Cleared}},
+		},
 	}
 	w := httptest.NewRecorder()
-	public.New(s, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/incidents.atom", nil))
+	public.New(s, slog.New(slog.DiscardHandler)).
+		ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/incidents.atom", nil))
 	feed, err := (&atom.Parser{}).Parse(strings.NewReader(w.Body.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(feed.Entries) != 2 || !strings.HasPrefix(feed.ID, "urn:uuid:") || feed.UpdatedParsed == nil || len(feed.Authors) != 1 || len(feed.Links) != 2 {
+	if len(feed.Entries) != 2 || !strings.HasPrefix(feed.ID, "urn:uuid:") || feed.UpdatedParsed == nil || len(feed.Authors) != 1 ||
+		len(feed.Links) != 2 {
 		t.Fatalf("got %+v", feed)
 	}
 	for n, want := range []time.Time{began, began.Add(time.Hour)} {
-		if e := feed.Entries[n]; !e.UpdatedParsed.Equal(want) || !strings.HasPrefix(e.ID, "urn:uuid:") || !strings.Contains(e.Title, "<b>&amp;") {
+		if e := feed.Entries[n]; !e.UpdatedParsed.Equal(want) || !strings.HasPrefix(e.ID, "urn:uuid:") ||
+			!strings.Contains(e.Title, "<b>&amp;") {
 			t.Errorf("entry %d: %+v", n, e)
 		}
 	}

@@ -61,7 +61,13 @@ func startAtheme(tb testing.TB, protocol, uplink string, uplinkPort int) *Atheme
 	a.configure("atheme.conf", struct {
 		Dir, Protocol, Uplink string
 		Port, UplinkPort      int
-	}{a.dir, protocol, uplink, port, uplinkPort})
+	}{
+		a.dir,
+		protocol,
+		uplink,
+		port,
+		uplinkPort,
+	})
 	a.Start()
 	return a
 }

@@ -76,7 +76,12 @@ func (a *Authority) Issue(names ...string) (certificate, key []byte) {
 // IssueUntil is Issue with another expiry, which may be in the past. The certificate lives at least 90 days.
 func (a *Authority) IssueUntil(end time.Time, names ...string) (certificate, key []byte) {
 	a.tb.Helper()
-	return a.Sign(exchangetest.Certificate{Name: names[0], Names: names, Begins: beginOf(end), End: end}).PEM(a.tb)
+	return a.Sign(exchangetest.Certificate{
+		Name:   names[0],
+		Names:  names,
+		Begins: beginOf(end),
+		End:    end,
+	}).PEM(a.tb)
 }
 
 // beginOf is when a certificate begins that ends then and has already begun.

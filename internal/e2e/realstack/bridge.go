@@ -86,8 +86,12 @@ func startIRC(tb testing.TB, settings ircSettings, name string, arguments ...str
 	program := binary(tb, name, name)
 	host := fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)) //nolint:gosec // any address will do
 	i := &IRC{
-		Process: newProcess(tb, name, true), Host: host, Addr: net.JoinHostPort(host, "6667"), TLSAddr: net.JoinHostPort(host, "6698"),
-		Authority: NewAuthority(tb), password: settings.Password,
+		Process:   newProcess(tb, name, true),
+		Host:      host,
+		Addr:      net.JoinHostPort(host, "6667"),
+		TLSAddr:   net.JoinHostPort(host, "6698"),
+		Authority: NewAuthority(tb),
+		password:  settings.Password,
 	}
 	i.argv = append(append([]string{program}, arguments...), i.path(name+".conf"))
 	certificate, key := i.Authority.Issue(host, "127.0.0.1")
@@ -208,7 +212,12 @@ func (b *Biboumi) Configure(xmpp *Prosody, secret string) {
 	b.configure("biboumi.cfg", struct {
 		Hostname, Secret, Dir string
 		Port                  int
-	}{ComponentHost, secret, b.dir, xmpp.ports.ComponentPort})
+	}{
+		ComponentHost,
+		secret,
+		b.dir,
+		xmpp.ports.ComponentPort,
+	})
 }
 
 // TryToStart starts the bridge without waiting until it is connected.

@@ -108,7 +108,8 @@ func (c *Client) encrypt(ctx context.Context, config *tls.Config) error {
 
 // open starts a stream on the current connection and reads its features.
 func (c *Client) open() error {
-	err := c.Send(fmt.Sprintf("<stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>", c.domain))
+	err := c.Send(fmt.Sprintf("<stream:stream to='%s' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>",
+		c.domain))
 	if err != nil {
 		return err
 	}
@@ -206,7 +207,8 @@ func begin(m Mechanism, user, password string) (first string, step func(string) 
 
 // Bind binds a resource. Then the client may send stanzas.
 func (c *Client) Bind(resource string) error {
-	answer, err := c.ask(fmt.Sprintf("<iq type='set' id='bind'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>%s</resource></bind></iq>", resource))
+	answer, err := c.ask(fmt.Sprintf(
+		"<iq type='set' id='bind'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>%s</resource></bind></iq>", resource))
 	if err != nil {
 		return err
 	}

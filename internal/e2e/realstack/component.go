@@ -82,7 +82,9 @@ func (c *Component) Close() error {
 func (c *Component) Drop() error { return c.conn.Close() }
 
 func handshake(conn net.Conn, d *xml.Decoder, host, secret string) error {
-	_, err := fmt.Fprintf(conn, "<?xml version='1.0'?><stream:stream to='%s' xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams'>", host)
+	_, err := fmt.Fprintf(conn,
+		"<?xml version='1.0'?><stream:stream to='%s' xmlns='jabber:component:accept' xmlns:stream='http://etherx.jabber.org/streams'>",
+		host)
 	if err != nil {
 		return err
 	}

@@ -46,9 +46,15 @@ type Containers struct {
 // Containers builds the image, FROM scratch. It and all containers made of it end with the test.
 func (d *Docker) Containers() *Containers {
 	d.tb.Helper()
-	c := &Containers{Name: fmt.Sprintf("chatstack-test-%d", os.Getpid()), tb: d.tb, host: d.Host, engine: d}
+	c := &Containers{
+		Name:   fmt.Sprintf("chatstack-test-%d", os.Getpid()),
+		tb:     d.tb,
+		host:   d.Host,
+		engine: d,
+	}
 	dir := d.tb.TempDir()
-	build := exec.CommandContext(d.tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, "workload"), workloadSource)
+	build := exec.CommandContext(d.tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w",
+		"-o", filepath.Join(dir, "workload"), workloadSource)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		d.tb.Fatalf("build workload: %v\n%s", err, output)

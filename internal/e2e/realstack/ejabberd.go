@@ -39,13 +39,26 @@ func StartEjabberdWith(tb testing.TB, fail2ban, lines string) *Ejabberd {
 	binary(tb, "ejabberdctl", "ejabberd")
 	program := binary(tb, "erl", "erlang-base")
 	client, proxied, web := freePort(tb), freePort(tb), freePort(tb)
-	e := &Ejabberd{newProcess(tb, "ejabberd", true), address(client), address(proxied), address(web), NewAuthority(tb)}
+	e := &Ejabberd{
+		newProcess(tb, "ejabberd", true),
+		address(client),
+		address(proxied),
+		address(web),
+		NewAuthority(tb),
+	}
 	certificate, key := e.Authority.Issue(XMPPDomain, "127.0.0.1")
 	e.write("certificate.pem", slices.Concat(key, certificate))
 	e.configure("ejabberd.yml", struct {
 		Dir, Fail2Ban, Lines              string
 		ClientPort, ProxiedPort, HTTPPort int
-	}{e.dir, fail2ban, lines, client, proxied, web})
+	}{
+		e.dir,
+		fail2ban,
+		lines,
+		client,
+		proxied,
+		web,
+	})
 	e.mkdir("data")
 	e.environ = []string{
 		"EJABBERD_CONFIG_PATH=" + e.path("ejabberd.yml"), "EJABBERD_LOG_PATH=" + e.path("server.log"),
@@ -61,7 +74,8 @@ func StartEjabberdWith(tb testing.TB, fail2ban, lines string) *Ejabberd {
 		return e.call(ctx, "status", "{}")
 	}
 	e.Start()
-	if err := e.call(tb.Context(), "register", fmt.Sprintf(`{"user": %q, "host": %q, "password": %q}`, XMPPUser, XMPPDomain, XMPPPassword)); err != nil {
+	if err := e.call(tb.Context(), "register", fmt.Sprintf(`{"user": %q, "host": %q, "password": %q}`,
+		XMPPUser, XMPPDomain, XMPPPassword)); err != nil {
 		tb.Fatal(err)
 	}
 	return e

@@ -34,7 +34,9 @@ func StartExporter(tb testing.TB, program, config string, environ map[string]str
 	for name, value := range environ {
 		e.environ = append(e.environ, name+"="+value)
 	}
-	e.serve("/-/healthy", append([]string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"}, flags...)...)
+	e.serve("/-/healthy",
+		append([]string{program, "--config.file=" + e.path("exporter.yaml"), "--web.listen-address=" + e.Addr, "--web.enable-lifecycle"},
+			flags...)...)
 	return e
 }
 

@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// Namespace is a network of its own for one script: the addresses of 192.0.2.0/24 and 2001:db8::/64 are local (a server can bind 2001:db8::1), a dnsmasq is the only
-// name server, and what the script starts ends with it.
+// Namespace is a network of its own for one script: the addresses of 192.0.2.0/24 and 2001:db8::/64 are local (a server can bind
+// 2001:db8::1), a dnsmasq is the only name server, and what the script starts ends with it.
 type Namespace struct {
 	*Process
 	zone []string
 }
 
-// NewNamespace returns a namespace whose dnsmasq has these options, which say what it knows. It needs root and the Debian packages dnsmasq-base, iproute2 and iptables.
+// NewNamespace returns a namespace whose dnsmasq has these options, which say what it knows. It needs root and the Debian packages
+// dnsmasq-base, iproute2 and iptables.
 func NewNamespace(tb testing.TB, zone ...string) *Namespace {
 	tb.Helper()
 	for program, debian := range map[string]string{"dnsmasq": "dnsmasq-base", "ip": "iproute2", "iptables": "iptables"} {
@@ -43,7 +44,8 @@ func (n *Namespace) Run(script string) string {
 	options := append([]string{"no-resolv", "no-hosts", "bind-interfaces", "listen-address=127.0.0.1", "user=root", "pid-file="}, n.zone...)
 	n.write("dnsmasq.conf", []byte(strings.Join(options, "\n")+"\n"))
 	n.write("resolv.conf", []byte("nameserver 127.0.0.1\n"))
-	cmd := n.command("timeout", "--signal=KILL", "60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "bash", "-euc", prelude+script)
+	cmd := n.command("timeout", "--signal=KILL", "60", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"bash", "-euc", prelude+script)
 	var errors strings.Builder
 	cmd.Stderr = &errors
 	out, err := cmd.Output()

@@ -55,7 +55,12 @@ func newNginx(tb testing.TB, upstream, lines string) *Nginx {
 	n.configure("nginx.conf", struct {
 		Upstream, Dir, Lines string
 		Port                 int
-	}{upstream, n.dir, lines, port})
+	}{
+		upstream,
+		n.dir,
+		lines,
+		port,
+	})
 	return n
 }
 

@@ -407,7 +407,12 @@ func processes() []procStat {
 		if len(fields) < 3 {
 			continue
 		}
-		all = append(all, procStat{pid: number(pid), state: fields[0][0], parent: number(fields[1]), group: number(fields[2])})
+		all = append(all, procStat{
+			pid:    number(pid),
+			state:  fields[0][0],
+			parent: number(fields[1]),
+			group:  number(fields[2]),
+		})
 	}
 	return all
 }

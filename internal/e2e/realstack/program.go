@@ -116,7 +116,8 @@ func StartPrometheus(tb testing.TB, config string, files map[string][]byte, flag
 	program := binary(tb, "prometheus", "prometheus")
 	p := newConfigured(tb, "prometheus", config, files)
 	p.serve("/-/ready", append([]string{
-		program, "--config.file=" + p.path("prometheus.yml"), "--storage.tsdb.path=" + p.path("data"), "--web.listen-address=" + p.Addr, "--log.level=debug",
+		program, "--config.file=" + p.path("prometheus.yml"), "--storage.tsdb.path=" + p.path("data"), "--web.listen-address=" + p.Addr,
+		"--log.level=debug",
 	}, flags...)...)
 	return p
 }

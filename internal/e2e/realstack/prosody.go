@@ -87,11 +87,20 @@ type prosodyPorts struct{ HTTPPort, ClientPort, ComponentPort, ServerPort int }
 func StartProsody(tb testing.TB, o ProsodyOptions) *Prosody {
 	tb.Helper()
 	program := prosodyProgram(tb, "prosody")
-	ports := prosodyPorts{freePort(tb), freePort(tb), freePort(tb), freePort(tb)}
+	ports := prosodyPorts{
+		freePort(tb),
+		freePort(tb),
+		freePort(tb),
+		freePort(tb),
+	}
 	p := &Prosody{
-		Process: newProcess(tb, "prosody", true), Authority: NewAuthority(tb), ports: ports,
-		HTTPAddr: address(ports.HTTPPort), ClientAddr: address(ports.ClientPort),
-		ComponentAddr: address(ports.ComponentPort), ServerAddr: address(ports.ServerPort),
+		Process:       newProcess(tb, "prosody", true),
+		Authority:     NewAuthority(tb),
+		ports:         ports,
+		HTTPAddr:      address(ports.HTTPPort),
+		ClientAddr:    address(ports.ClientPort),
+		ComponentAddr: address(ports.ComponentPort),
+		ServerAddr:    address(ports.ServerPort),
 	}
 	p.argv = []string{program, "-F", "--config", p.path("prosody.cfg.lua")}
 	p.ready = func(ctx context.Context) error { return answers(ctx, http.DefaultTransport, p.URL()) }
@@ -243,5 +252,10 @@ func (p *Prosody) apply(o ProsodyOptions) {
 		ProsodyOptions
 		prosodyPorts
 		Dir, ComponentSecret string
-	}{o, p.ports, p.dir, ComponentSecret})
+	}{
+		o,
+		p.ports,
+		p.dir,
+		ComponentSecret,
+	})
 }

@@ -15,7 +15,9 @@ import (
 func TestProsodyTakesTheCommandsOfTheRunbooks(t *testing.T) {
 	p := StartProsody(t, ProsodyOptions{Modules: []string{"admin_shell"}})
 	commands := map[string]bool{}
-	for _, name := range []string{"ContainerMemory", "TLSServedNotRenewed", "XMPPAuthSourceMissing", "XMPPComponentDisconnected", "XMPPModuleProblem"} {
+	for _, name := range []string{
+		"ContainerMemory", "TLSServedNotRenewed", "XMPPAuthSourceMissing", "XMPPComponentDisconnected", "XMPPModuleProblem",
+	} {
 		text := strings.ReplaceAll(string(repositoryFile(t, "alerts/runbooks/"+name+".md")), "\n   \"HOST", " \"HOST")
 		for _, m := range regexp.MustCompile(`prosodyctl shell (?:'([^']+)'|([^\x60\n]+))`).FindAllStringSubmatch(text, -1) {
 			commands[strings.NewReplacer("VIRTUALHOST", XMPPDomain, "HOST", XMPPDomain, "MODULE", "ping").Replace(m[1]+m[2])] = true
@@ -128,7 +130,8 @@ func TestProsodyTakesTheConfigurationOfDeploy(t *testing.T) {
 	page, _ := loadingTheModule(t)
 	block := regexp.MustCompile(`(?m)^ {4}plugin_paths = (?:.*\n)(?: {4}.*\n)+`).FindString(page)
 	p := StartProsody(t, ProsodyOptions{NoStatistics: true})
-	if p.mkdir("more"); strings.Count(block, `"/usr/local/lib/prosody/modules"`) != 1 || strings.Count(block, `"*"`) != 1 || strings.Count(block, "172.16.0.0/12") != 1 {
+	if p.mkdir("more"); strings.Count(block, `"/usr/local/lib/prosody/modules"`) != 1 || strings.Count(block, `"*"`) != 1 ||
+		strings.Count(block, "172.16.0.0/12") != 1 {
 		t.Fatalf("the block is not what this test knows:\n%s", block)
 	}
 	p.write("more/mod_measure_chatstack.lua", repositoryFile(t, "deploy/prosody/mod_measure_chatstack.lua"))

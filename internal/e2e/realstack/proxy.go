@@ -37,7 +37,13 @@ func StartProxy(tb testing.TB, server string) *Proxy {
 		tb.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(tb.Context()))
-	p := &Proxy{Addr: l.Addr().String(), server: server, tb: tb, ctx: ctx, mended: make(chan struct{})}
+	p := &Proxy{
+		Addr:   l.Addr().String(),
+		server: server,
+		tb:     tb,
+		ctx:    ctx,
+		mended: make(chan struct{}),
+	}
 	close(p.mended)
 	p.work.Go(func() {
 		for {

@@ -66,7 +66,8 @@ func (r *Room) Configure(setting, value string) {
 }
 
 func configuration(setting, value string) string {
-	return fmt.Sprintf("<query xmlns='%s#owner'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>%s#roomconfig</value></field>"+
+	return fmt.Sprintf("<query xmlns='%s#owner'><x xmlns='jabber:x:data' type='submit'><field "+
+		"var='FORM_TYPE'><value>%s#roomconfig</value></field>"+
 		"<field var='muc#roomconfig_%s'><value>%s</value></field></x></query>", roomNamespace, roomNamespace, setting, value)
 }
 
@@ -116,7 +117,8 @@ func archive(tb testing.TB, c *Client, address string) (messages []string) {
 	tb.Helper()
 	after := ""
 	for {
-		answer, before, err := c.exchange(iq("set", address, "<query xmlns='"+archiveNamespace+"'><set xmlns='http://jabber.org/protocol/rsm'><max>50</max>"+after+"</set></query>"))
+		answer, before, err := c.exchange(iq("set", address,
+			"<query xmlns='"+archiveNamespace+"'><set xmlns='http://jabber.org/protocol/rsm'><max>50</max>"+after+"</set></query>"))
 		if err != nil {
 			tb.Fatalf("query the archive of %s: %v", address, err)
 		}

@@ -40,10 +40,38 @@ type measure struct {
 // over is one too many; a few belong to readings under way. The heap may grow by what is remembered of the last day, which
 // fills during the run; the resident memory by what the runtime has not given back yet.
 var measures = []measure{
-	{"goroutines", func(r round) float64 { return r.goroutines }, 1, 4, 0.05, false},
-	{"descriptors", func(r round) float64 { return r.descriptors }, 1, 3, 0.05, false},
-	{"heap", func(r round) float64 { return r.heap }, 1 << 20, 1 << 20, 0.10, false},
-	{"resident memory", func(r round) float64 { return r.resident }, 1 << 20, 16 << 20, 0.20, true},
+	{
+		"goroutines",
+		func(r round) float64 { return r.goroutines },
+		1,
+		4,
+		0.05,
+		false,
+	},
+	{
+		"descriptors",
+		func(r round) float64 { return r.descriptors },
+		1,
+		3,
+		0.05,
+		false,
+	},
+	{
+		"heap",
+		func(r round) float64 { return r.heap },
+		1 << 20,
+		1 << 20,
+		0.10,
+		false,
+	},
+	{
+		"resident memory",
+		func(r round) float64 { return r.resident },
+		1 << 20,
+		16 << 20,
+		0.20,
+		true,
+	},
 }
 
 // warmUp is the share of rounds at the beginning that do not count: caches fill and the runtime finds its size.
@@ -80,7 +108,12 @@ func trends(rounds []round) []trend {
 		}
 		over := rounds[len(rounds)-1].at - rounds[0].at
 		begun := median(values[:(len(values)+2)/3])
-		found[i] = trend{m, begun, median(slopes) * over.Seconds(), max(m.least, m.share*begun)}
+		found[i] = trend{
+			m,
+			begun,
+			median(slopes) * over.Seconds(),
+			max(m.least, m.share*begun),
+		}
 	}
 	return found
 }
@@ -96,11 +129,13 @@ func median(values []float64) float64 {
 // table prints up to rows rounds, evenly picked, as Markdown.
 func table(rounds []round, rows int) string {
 	var b strings.Builder
-	b.WriteString("| time | readings | faults switched | goroutines, storm | calm | descriptors, storm | calm | heap | RSS | all up after |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("| time | readings | faults switched | goroutines, storm | calm | descriptors, " +
+		"storm | calm | heap | RSS | all up after |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	rows = min(rows, len(rounds))
 	for i := range rows {
 		r := rounds[i*(len(rounds)-1)/max(1, rows-1)]
-		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.2f MiB | %.1f MiB | %.1f s |\n", r.at.Round(time.Second), r.readings, r.switched,
+		fmt.Fprintf(&b, "| %s | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.2f MiB | %.1f MiB | %.1f s |\n",
+			r.at.Round(time.Second), r.readings, r.switched,
 			r.busyGoroutines, r.goroutines, r.busyDescriptors, r.descriptors, r.heap/(1<<20), r.resident/(1<<20), r.recovery.Seconds())
 	}
 	return b.String()
@@ -117,9 +152,11 @@ func simulated(every int) []round {
 			left = float64(i / every)
 		}
 		r := round{
-			at:         time.Duration(i+1) * 9 * time.Second,
-			goroutines: 60 + left + float64(noise.IntN(3)), descriptors: 20 + left + float64(noise.IntN(2)),
-			heap: 8<<20 + left*(256<<10) + float64(noise.IntN(100<<10)), resident: 60<<20 + left*(2<<20) + float64(noise.IntN(2<<20)),
+			at:          time.Duration(i+1) * 9 * time.Second,
+			goroutines:  60 + left + float64(noise.IntN(3)),
+			descriptors: 20 + left + float64(noise.IntN(2)),
+			heap:        8<<20 + left*(256<<10) + float64(noise.IntN(100<<10)),
+			resident:    60<<20 + left*(2<<20) + float64(noise.IntN(2<<20)),
 		}
 		if i == 13 {
 			r.goroutines, r.descriptors, r.heap = r.goroutines+40, r.descriptors+30, 2*r.heap // once, and gone again

@@ -61,8 +61,10 @@ type reading struct {
 func serve(config string) error {
 	addresses, none := []string{"127.0.0.1:0"}, ""
 	o := app.Options{
-		ConfigFile: config, Lookup: os.LookupEnv, Web: &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &none},
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		ConfigFile: config,
+		Lookup:     os.LookupEnv,
+		Web:        &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &none},
+		Log:        slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	}
 	a, err := app.New(o.WithPace(hurry, deadline))
 	if err != nil {

@@ -100,7 +100,8 @@ targets:
   - kind: openmetrics
     name: bridge
     url: %s/metrics
-`, filepath.Join(dir, "state.json"), stack.XMPPClientAddress(), stack.XMPPServerAddress(), simstack.XMPPDomain, stack.CAFile(), stack.IRCAddress(), dir,
+`, filepath.Join(dir, "state.json"), stack.XMPPClientAddress(), stack.XMPPServerAddress(), simstack.XMPPDomain, stack.CAFile(),
+		stack.IRCAddress(), dir,
 		stack.Environ()["XMPP_REST_URL"])}
 	c.write(t, c.good)
 	return c
@@ -136,7 +137,8 @@ func (c *configuration) edit(ctx context.Context, t *testing.T, r *rand.Rand, e 
 var paths = []string{
 	"/", "/", "/metrics", "/api/v1/status", "/api/v1/status?x=1", "/api/v1/discovery", "/api/v1/maintenance", "/api/v1/openapi.yaml",
 	"/api/v1/history/target/irc_rpc/up", "/api/v1/no-such-path", "/badge/irc_rpc.svg", "/badge/docker.svg", "/debug/targets/docker",
-	"/debug/targets/xmpp_metrics", "/debug/targets/nobody", "/-/healthy", "/-/ready", "/assets/nothing.js", "/runbooks", "/runbooks/TargetDown", "/runbooks/Nothing",
+	"/debug/targets/xmpp_metrics", "/debug/targets/nobody", "/-/healthy", "/-/ready", "/assets/nothing.js", "/runbooks",
+	"/runbooks/TargetDown", "/runbooks/Nothing",
 }
 
 // crowd are clients that come and go.
@@ -276,8 +278,13 @@ func (c *crowd) mumble(ctx context.Context, r *rand.Rand, _ *http.Client) {
 		}
 		return
 	}
-	defer conn.Close()                                                                                                                                                               //nolint:errcheck // that is what it is for
-	io.WriteString(conn, []string{"", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\r\n\r\n"}[r.IntN(5)]) //nolint:errcheck,gosec // nobody to tell
+	//nolint:errcheck // that is what it is for
+	defer conn.Close()
+	//nolint:errcheck,gosec // nobody to tell
+	io.WriteString(conn, []string{
+		"", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "GET /api/v1/events HTTP/1.1\r\nHost: x\r\n\r\n",
+		"\x16\x03\x01\r\n\r\n",
+	}[r.IntN(5)])
 	c.note("connection", "")
 	exportertest.Pause(ctx, between(r, time.Millisecond, time.Second))
 }

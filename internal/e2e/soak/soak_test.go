@@ -124,7 +124,8 @@ type page = exportertest.Page
 
 var (
 	// passing are families whose series come and go in a healthy stack as well.
-	passing = regexp.MustCompile(`^(go_|process_|xmpp_process_|chatstack_probe_failing|chatstack_container_exit_code|chatstack_container_unhealthy_since)`)
+	passing = regexp.MustCompile(
+		`^(go_|process_|xmpp_process_|chatstack_probe_failing|chatstack_container_exit_code|chatstack_container_unhealthy_since)`)
 	// used are those of what a container uses, which is not known of one that does not run: after the faults one may be left
 	// stopped that its restart policy does not start again.
 	used = regexp.MustCompile(`^chatstack_container_(memory|cpu|network)_`)
@@ -138,7 +139,8 @@ func missing(first, later page) (series []string) {
 			for _, l := range m.GetLabel() {
 				labels = append(labels, l.GetName(), l.GetValue())
 			}
-			stopped := later.Sum("chatstack_container_state", "container", exportertest.Label(m, "container"), "docker_host", exportertest.Label(m, "docker_host"), "state", "running") == 0
+			stopped := later.Sum("chatstack_container_state", "container", exportertest.Label(m, "container"),
+				"docker_host", exportertest.Label(m, "docker_host"), "state", "running") == 0
 			if len(later.Samples(name, labels...)) == 0 && !passing.MatchString(name) && (!used.MatchString(name) || !stopped) {
 				series = append(series, fmt.Sprint(name, labels))
 			}
@@ -183,7 +185,8 @@ const targets = 15
 // verdict holds that everything stayed flat, and that clients got what they came for.
 func (e *exporter) verdict(t *testing.T, rounds []round, clients *crowd) {
 	t.Helper()
-	t.Logf("%d rounds, %d lines of log, answers %v\n%s", len(rounds), strings.Count(e.Stderr.String(), "\n"), clients.asked, table(rounds, 20))
+	t.Logf("%d rounds, %d lines of log, answers %v\n%s",
+		len(rounds), strings.Count(e.Stderr.String(), "\n"), clients.asked, table(rounds, 20))
 	if len(rounds) < least {
 		t.Errorf("%d rounds in %s, want %d at least", len(rounds), *soakTime, least)
 		return

@@ -92,7 +92,12 @@ func newRouter(t *testing.T, file string) *router {
 	must(t, err)
 	log, err := nflog.New(nflog.Options{Retention: 120 * time.Hour, Logger: quiet, Metrics: registry})
 	must(t, err)
-	silences, err := silence.New(silence.Options{Retention: 120 * time.Hour, Logger: quiet, Metrics: registry, EventRecorder: record})
+	silences, err := silence.New(silence.Options{
+		Retention:     120 * time.Hour,
+		Logger:        quiet,
+		Metrics:       registry,
+		EventRecorder: record,
+	})
 	must(t, err)
 	tmpl, err := template.FromGlobs(nil)
 	must(t, err)
@@ -149,7 +154,12 @@ func (r *router) send(ctx context.Context, _ string, alerts ...*rules.Alert) {
 			ends = a.ResolvedAt.Add(-r.ahead)
 		}
 		list = append(list, &alert.Alert{
-			Alert:     model.Alert{Labels: set(a.Labels), Annotations: set(a.Annotations), StartsAt: starts, EndsAt: ends},
+			Alert: model.Alert{
+				Labels:      set(a.Labels),
+				Annotations: set(a.Annotations),
+				StartsAt:    starts,
+				EndsAt:      ends,
+			},
 			UpdatedAt: time.Now(),
 		})
 	}

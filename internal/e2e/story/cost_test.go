@@ -63,10 +63,15 @@ func wellPage(containers, targets int) []byte {
 		line(1, `container_info{%s,role="role%d",image="image",compose_project="chat",compose_service="c%d"}`, of, i%20, i)
 		line(1, `container_dependency{%s,depends_on="c%d"}`, of, (i+1)%containers)
 		line(1e8, `container_memory_working_set_bytes{%s}`, of)
-		for _, one := range []string{"expected", "start_time_seconds", "created_timestamp_seconds", "memory_limit_bytes", "cpu_seconds_total", "restarts_total", "oom_events_total"} {
+		for _, one := range []string{
+			"expected", "start_time_seconds", "created_timestamp_seconds", "memory_limit_bytes", "cpu_seconds_total",
+			"restarts_total", "oom_events_total",
+		} {
 			line(1, `container_%s{%s}`, one, of)
 		}
-		for _, none := range []string{"down_seconds", "missing_seconds", "unhealthy_seconds", "excused", "memory_excused", "recent_restarts"} {
+		for _, none := range []string{
+			"down_seconds", "missing_seconds", "unhealthy_seconds", "excused", "memory_excused", "recent_restarts",
+		} {
 			line(0, `container_%s{%s}`, none, of)
 		}
 	}

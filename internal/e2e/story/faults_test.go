@@ -57,121 +57,261 @@ func (b box) run() {
 
 // containerFaults happen to containers.
 var containerFaults = []fault[box]{
-	{"stops", "starts", func(_ *world, b box) { b.do(false, (*simstack.Container).Stop) }, func(_ *world, b box) { b.run() }},
-	{"dies", "comes back", func(_ *world, b box) { b.do(false, func(c *simstack.Container) { c.Die(1) }) }, func(_ *world, b box) {
-		b.do(true, (*simstack.Container).Revive)
-		b.checked()
-	}},
-	{"crashes", "", func(_ *world, b box) {
-		b.do(true, func(c *simstack.Container) { c.Crash(1) })
-		b.checked()
-	}, nil},
-	{"loses a process", "", func(_ *world, b box) {
-		if c := b.container(); c != nil {
-			c.OOMChild()
-		}
-	}, nil},
-	{"is killed for memory", "", func(_ *world, b box) {
-		b.do(true, func(c *simstack.Container) { c.OOM(); c.Revive() })
-		b.checked()
-	}, nil},
-	{"restarts", "", func(_ *world, b box) {
-		b.do(true, (*simstack.Container).Restart)
-		b.checked()
-	}, nil},
-	{"is deployed", "", func(_ *world, b box) {
-		b.do(true, func(c *simstack.Container) { c.Recreate(nil) })
-		b.checked()
-	}, nil},
-	{"is removed", "is created", func(_ *world, b box) { b.do(false, (*simstack.Container).Remove) }, func(_ *world, b box) { b.run() }},
-	{"turns unhealthy", "turns healthy", func(_ *world, b box) {
-		b.sick[b.name] = true
-		b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("unhealthy") })
-	}, func(_ *world, b box) {
-		b.sick[b.name] = false
-		b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("healthy") })
-	}},
-	{"fails", "answers", func(_ *world, b box) { b.services[b.name].broken.Store(true) }, func(_ *world, b box) { b.services[b.name].broken.Store(false) }},
-	{"is flaky", "is steady", func(_ *world, b box) {
-		now := time.Now()
-		b.services[b.name].flaky.Store(&now)
-	}, func(_ *world, b box) { b.services[b.name].flaky.Store(nil) }},
-	{"is maintained", "is released", func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) }, func(w *world, b box) { w.release(b, config.MaintenanceContainer) }},
-	{"as a target is maintained", "as a target is released", func(w *world, b box) { w.maintain(b, config.MaintenanceTarget) }, func(w *world, b box) { w.release(b, config.MaintenanceTarget) }},
+	{
+		"stops",
+		"starts",
+		func(_ *world, b box) { b.do(false, (*simstack.Container).Stop) },
+		func(_ *world, b box) { b.run() },
+	},
+	{
+		"dies",
+		"comes back",
+		func(_ *world, b box) { b.do(false, func(c *simstack.Container) { c.Die(1) }) },
+		func(_ *world, b box) {
+			b.do(true, (*simstack.Container).Revive)
+			b.checked()
+		},
+	},
+	{
+		"crashes",
+		"",
+		func(_ *world, b box) {
+			b.do(true, func(c *simstack.Container) { c.Crash(1) })
+			b.checked()
+		},
+		nil,
+	},
+	{
+		"loses a process",
+		"",
+		func(_ *world, b box) {
+			if c := b.container(); c != nil {
+				c.OOMChild()
+			}
+		},
+		nil,
+	},
+	{
+		"is killed for memory",
+		"",
+		func(_ *world, b box) {
+			b.do(true, func(c *simstack.Container) { c.OOM(); c.Revive() })
+			b.checked()
+		},
+		nil,
+	},
+	{
+		"restarts",
+		"",
+		func(_ *world, b box) {
+			b.do(true, (*simstack.Container).Restart)
+			b.checked()
+		},
+		nil,
+	},
+	{
+		"is deployed",
+		"",
+		func(_ *world, b box) {
+			b.do(true, func(c *simstack.Container) { c.Recreate(nil) })
+			b.checked()
+		},
+		nil,
+	},
+	{
+		"is removed",
+		"is created",
+		func(_ *world, b box) { b.do(false, (*simstack.Container).Remove) },
+		func(_ *world, b box) { b.run() },
+	},
+	{
+		"turns unhealthy",
+		"turns healthy",
+		func(_ *world, b box) {
+			b.sick[b.name] = true
+			b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("unhealthy") })
+		},
+		func(_ *world, b box) {
+			b.sick[b.name] = false
+			b.do(!b.services[b.name].ended.Load(), func(c *simstack.Container) { c.SetHealth("healthy") })
+		},
+	},
+	{
+		"fails",
+		"answers",
+		func(_ *world, b box) { b.services[b.name].broken.Store(true) },
+		func(_ *world, b box) { b.services[b.name].broken.Store(false) },
+	},
+	{
+		"is flaky",
+		"is steady",
+		func(_ *world, b box) {
+			now := time.Now()
+			b.services[b.name].flaky.Store(&now)
+		},
+		func(_ *world, b box) { b.services[b.name].flaky.Store(nil) },
+	},
+	{
+		"is maintained",
+		"is released",
+		func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) },
+		func(w *world, b box) { w.release(b, config.MaintenanceContainer) },
+	},
+	{
+		"as a target is maintained",
+		"as a target is released",
+		func(w *world, b box) { w.maintain(b, config.MaintenanceTarget) },
+		func(w *world, b box) { w.release(b, config.MaintenanceTarget) },
+	},
 }
 
 // engineFaults happen to the engine of a site.
 var engineFaults = []fault[*site]{
-	{"hangs", "answers", func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", true)) }, func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", false)) }},
-	{"tells no events", "tells events", func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", true)) }, func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", false)) }},
-	{"stops", "starts", func(_ *world, s *site) {
-		s.engine.Stop()
-		for _, one := range s.services {
-			one.ended.Store(true)
-		}
-		s.followBridge()
-	}, func(w *world, s *site) {
-		must(w.T, s.engine.Start())
-		for name := range s.services {
-			if b := (box{s, name}); b.container() != nil {
-				b.run()
+	{
+		"hangs",
+		"answers",
+		func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", true)) },
+		func(w *world, s *site) { must(w.T, s.engine.Switch("status_500", false)) },
+	},
+	{
+		"tells no events",
+		"tells events",
+		func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", true)) },
+		func(w *world, s *site) { must(w.T, s.engine.Switch("events_deaf", false)) },
+	},
+	{
+		"stops",
+		"starts",
+		func(_ *world, s *site) {
+			s.engine.Stop()
+			for _, one := range s.services {
+				one.ended.Store(true)
 			}
-		}
-	}},
+			s.followBridge()
+		},
+		func(w *world, s *site) {
+			must(w.T, s.engine.Start())
+			for name := range s.services {
+				if b := (box{s, name}); b.container() != nil {
+					b.run()
+				}
+			}
+		},
+	},
 }
 
 // stackFaults happen to all containers of a site.
 var stackFaults = []fault[*site]{
-	{"stops", "starts", func(_ *world, s *site) {
-		for name := range s.services {
-			b := box{s, name}
-			b.do(false, (*simstack.Container).Stop)
-		}
-	}, func(_ *world, s *site) {
-		for name := range s.services {
-			box{s, name}.run()
-		}
-	}},
-	{"hangs", "answers", func(_ *world, s *site) {
-		for _, one := range s.services {
-			one.broken.Store(true)
-		}
-	}, func(_ *world, s *site) {
-		for _, one := range s.services {
-			one.broken.Store(false)
-		}
-	}},
+	{
+		"stops",
+		"starts",
+		func(_ *world, s *site) {
+			for name := range s.services {
+				b := box{s, name}
+				b.do(false, (*simstack.Container).Stop)
+			}
+		},
+		func(_ *world, s *site) {
+			for name := range s.services {
+				box{s, name}.run()
+			}
+		},
+	},
+	{
+		"hangs",
+		"answers",
+		func(_ *world, s *site) {
+			for _, one := range s.services {
+				one.broken.Store(true)
+			}
+		},
+		func(_ *world, s *site) {
+			for _, one := range s.services {
+				one.broken.Store(false)
+			}
+		},
+	},
 }
 
 // exporterFaults happen to exporters.
 var exporterFaults = []fault[*exporter]{
-	{"stops", "starts", func(_ *world, e *exporter) { e.stop() }, func(w *world, e *exporter) { w.start(e) }},
-	{"restarts", "", func(w *world, e *exporter) {
-		e.stop()
-		w.start(e)
-	}, nil},
-	{"is killed", "", func(w *world, e *exporter) {
-		w.kill(e)
-		w.start(e)
-	}, nil},
-	{"loses its state", "", func(w *world, e *exporter) {
-		e.stop()
-		must(w.T, os.Remove(e.stateFile))
-		w.start(e)
-	}, nil},
-	{"reaches nothing", "reaches all", func(_ *world, e *exporter) { e.offline.Store(true) }, func(_ *world, e *exporter) { e.offline.Store(false) }},
-	{"cannot be scraped", "can be scraped", func(_ *world, e *exporter) { e.unreachable = true }, func(_ *world, e *exporter) { e.unreachable = false }},
+	{
+		"stops",
+		"starts",
+		func(_ *world, e *exporter) { e.stop() },
+		func(w *world, e *exporter) { w.start(e) },
+	},
+	{
+		"restarts",
+		"",
+		func(w *world, e *exporter) {
+			e.stop()
+			w.start(e)
+		},
+		nil,
+	},
+	{
+		"is killed",
+		"",
+		func(w *world, e *exporter) {
+			w.kill(e)
+			w.start(e)
+		},
+		nil,
+	},
+	{
+		"loses its state",
+		"",
+		func(w *world, e *exporter) {
+			e.stop()
+			must(w.T, os.Remove(e.stateFile))
+			w.start(e)
+		},
+		nil,
+	},
+	{
+		"reaches nothing",
+		"reaches all",
+		func(_ *world, e *exporter) { e.offline.Store(true) },
+		func(_ *world, e *exporter) { e.offline.Store(false) },
+	},
+	{
+		"cannot be scraped",
+		"can be scraped",
+		func(_ *world, e *exporter) { e.unreachable = true },
+		func(_ *world, e *exporter) { e.unreachable = false },
+	},
 }
 
 // prometheusFaults happen to Prometheus.
 var prometheusFaults = []fault[*server]{
-	{"stops", "starts", func(w *world, p *server) { p.stop(w.T) }, func(w *world, p *server) { p.start(w.T) }},
-	{"loses its data", "", func(w *world, _ *server) { w.forget() }, nil},
-	{"restarts", "", func(w *world, p *server) {
-		p.stop(w.T)
-		p.start(w.T)
-	}, nil},
-	{"is 90 s ahead", "is 90 s behind", func(w *world, _ *server) { w.setClock(90 * time.Second) }, func(w *world, _ *server) { w.setClock(-90 * time.Second) }},
+	{
+		"stops",
+		"starts",
+		func(w *world, p *server) { p.stop(w.T) },
+		func(w *world, p *server) { p.start(w.T) },
+	},
+	{
+		"loses its data",
+		"",
+		func(w *world, _ *server) { w.forget() },
+		nil,
+	},
+	{
+		"restarts",
+		"",
+		func(w *world, p *server) {
+			p.stop(w.T)
+			p.start(w.T)
+		},
+		nil,
+	},
+	{
+		"is 90 s ahead",
+		"is 90 s behind",
+		func(w *world, _ *server) { w.setClock(90 * time.Second) },
+		func(w *world, _ *server) { w.setClock(-90 * time.Second) },
+	},
 }
 
 // setClock sets the clock of the machine that Prometheus and Alertmanager run on. Prometheus begins with it, since it takes
@@ -203,9 +343,11 @@ func (w *world) happen(what string) {
 	known := false
 	switch {
 	case i >= 0:
-		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i]) || act(w, valueFaults, verb, w.exporters[i])
+		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i]) ||
+			act(w, valueFaults, verb, w.exporters[i])
 	case name == "prometheus":
-		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus) || act(w, memories, verb, w.prometheus)
+		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus) ||
+			act(w, memories, verb, w.prometheus)
 	case name == "stack":
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":

@@ -4,25 +4,59 @@ import "time"
 
 // gapFaults happen to what Prometheus knows of an exporter.
 var gapFaults = []fault[*exporter]{
-	{"is not found", "is found", func(w *world, e *exporter) { w.prometheus.lost[e.name] = true }, func(w *world, e *exporter) { delete(w.prometheus.lost, e.name) }},
-	{"is scraped each 5 minutes", "is scraped each 30 seconds", func(_ *world, e *exporter) { e.every = 10 }, func(_ *world, e *exporter) { e.every = 1 }},
-	{"is scraped each 2 minutes", "", func(_ *world, e *exporter) { e.every = 4 }, nil},
+	{
+		"is not found",
+		"is found",
+		func(w *world, e *exporter) { w.prometheus.lost[e.name] = true },
+		func(w *world, e *exporter) { delete(w.prometheus.lost, e.name) },
+	},
+	{
+		"is scraped each 5 minutes",
+		"is scraped each 30 seconds",
+		func(_ *world, e *exporter) { e.every = 10 },
+		func(_ *world, e *exporter) { e.every = 1 },
+	},
+	{
+		"is scraped each 2 minutes",
+		"",
+		func(_ *world, e *exporter) { e.every = 4 },
+		nil,
+	},
 }
 
 // clockFaults set the clock of Prometheus further than those that happen at random.
 var clockFaults = []fault[*server]{
-	{"is an hour ahead", "is an hour behind", func(w *world, _ *server) { w.setClock(time.Hour) }, func(w *world, _ *server) { w.setClock(-time.Hour) }},
+	{
+		"is an hour ahead",
+		"is an hour behind",
+		func(w *world, _ *server) { w.setClock(time.Hour) },
+		func(w *world, _ *server) { w.setClock(-time.Hour) },
+	},
 }
 
 var (
-	misnamed    = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, misnamed: "web"}}
-	overwritten = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, adds: map[string]string{"container": "exporter", "endpoint": "metrics"}}}
+	misnamed = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+		misnamed:   "web",
+	}}
+	overwritten = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+		adds:       map[string]string{"container": "exporter", "endpoint": "metrics"},
+	}}
 )
 
 // gapScenarios are about the monitoring itself.
 var gapScenarios = []scenario{
 	{
-		name: "one of two environments has no exporter any more", exporters: twoSites, lasts: 14 * time.Minute,
+		name:      "one of two environments has no exporter any more",
+		exporters: twoSites,
+		lasts:     14 * time.Minute,
 		script: `
 			2m s is not found
 			10m s is found
@@ -35,13 +69,17 @@ var gapScenarios = []scenario{
 		`,
 	},
 	{
-		name: "one of a pair is removed", exporters: pair, lasts: 20 * time.Minute,
+		name:      "one of a pair is removed",
+		exporters: pair,
+		lasts:     20 * time.Minute,
 		script: `
 			2m a is not found
 		`,
 	},
 	{
-		name: "a target names a container that there is not", exporters: misnamed, lasts: 24 * time.Minute,
+		name:      "a target names a container that there is not",
+		exporters: misnamed,
+		lasts:     24 * time.Minute,
 		script: `
 			10m a shows: web MonitoringGap pending
 			20m a shows: web MonitoringGap warning
@@ -51,14 +89,18 @@ var gapScenarios = []scenario{
 		`,
 	},
 	{
-		name: "a target names a container that there is not, and is maintained", exporters: misnamed, lasts: 24 * time.Minute,
+		name:      "a target names a container that there is not, and is maintained",
+		exporters: misnamed,
+		lasts:     24 * time.Minute,
 		script: `
 			10m web as a target is maintained
 			20m a shows: web MonitoringGap pending, maintenance
 		`,
 	},
 	{
-		name: "the engine cannot be read while a target names a container that there is not", exporters: misnamed, lasts: 24 * time.Minute,
+		name:      "the engine cannot be read while a target names a container that there is not",
+		exporters: misnamed,
+		lasts:     24 * time.Minute,
 		script: `
 			20m engine hangs
 			22m engine answers
@@ -68,13 +110,16 @@ var gapScenarios = []scenario{
 		`,
 	},
 	{
-		name: "labels are overwritten", exporters: overwritten, lasts: 20 * time.Minute,
+		name:      "labels are overwritten",
+		exporters: overwritten,
+		lasts:     20 * time.Minute,
 		notifications: `
 			16m0s chat: HonorLabelsOff warning ours exporter metrics a
 		`,
 	},
 	{
-		name: "scrapes are 5 minutes apart", lasts: 50 * time.Minute,
+		name:  "scrapes are 5 minutes apart",
+		lasts: 50 * time.Minute,
 		script: `
 			2m a is scraped each 5 minutes
 			35m a is scraped each 30 seconds
@@ -91,7 +136,8 @@ var gapScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the clock of Prometheus is an hour ahead", lasts: 20 * time.Minute,
+		name:  "the clock of Prometheus is an hour ahead",
+		lasts: 20 * time.Minute,
 		script: `
 			0s prometheus is an hour ahead
 		`,
@@ -100,7 +146,8 @@ var gapScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the clock of Prometheus is an hour behind", lasts: 20 * time.Minute,
+		name:  "the clock of Prometheus is an hour behind",
+		lasts: 20 * time.Minute,
 		script: `
 			0s prometheus is an hour behind
 		`,

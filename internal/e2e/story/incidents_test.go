@@ -21,7 +21,9 @@ var incidentScenarios = []struct {
 	incidents string
 }{
 	{
-		name: "a container stops for 10 minutes", exporters: alone, lasts: 30 * time.Minute,
+		name:      "a container stops for 10 minutes",
+		exporters: alone,
+		lasts:     30 * time.Minute,
 		script: `
 			1m other stops
 			11m other starts
@@ -33,14 +35,18 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
-		name: "a container stops too shortly", exporters: alone, lasts: 30 * time.Minute,
+		name:      "a container stops too shortly",
+		exporters: alone,
+		lasts:     30 * time.Minute,
 		script: `
 			1m other stops
 			5m other starts
 		`,
 	},
 	{
-		name: "the database stops, and everything that needs it", exporters: alone, lasts: 40 * time.Minute,
+		name:      "the database stops, and everything that needs it",
+		exporters: alone,
+		lasts:     40 * time.Minute,
 		script: `
 			1m db stops
 			2m api stops
@@ -49,10 +55,13 @@ var incidentScenarios = []struct {
 			15m api starts
 			15m web starts
 		`,
-		incidents: `1m0s to 15m0s container db is not running, closed, 780 s: container api ContainerDown pending; container db ContainerDown critical; container web ContainerDown pending; target api TargetDown pending; target web TargetDown pending`,
+		incidents: `1m0s to 15m0s container db is not running, closed, 780 s: container api ContainerDown pending; container db ` +
+			`ContainerDown critical; container web ContainerDown pending; target api TargetDown pending; target web TargetDown pending`,
 	},
 	{
-		name: "two faults without a common cause", exporters: alone, lasts: 50 * time.Minute,
+		name:      "two faults without a common cause",
+		exporters: alone,
+		lasts:     50 * time.Minute,
 		script: `
 			1m other fails
 			2m db stops
@@ -65,7 +74,9 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
-		name: "a fault during maintenance", exporters: alone, lasts: 30 * time.Minute,
+		name:      "a fault during maintenance",
+		exporters: alone,
+		lasts:     30 * time.Minute,
 		script: `
 			1m api is maintained
 			2m api stops
@@ -74,7 +85,9 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
-		name: "a fault that lasts while the exporter is killed", exporters: keeping, lasts: 40 * time.Minute,
+		name:      "a fault that lasts while the exporter is killed",
+		exporters: keeping,
+		lasts:     40 * time.Minute,
 		script: `
 			1m other stops
 			8m a is killed
@@ -88,7 +101,9 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
-		name: "a fault that ends while the exporter does not run", exporters: keeping, lasts: 50 * time.Minute,
+		name:      "a fault that ends while the exporter does not run",
+		exporters: keeping,
+		lasts:     50 * time.Minute,
 		script: `
 			1m other stops
 			10m a stops
@@ -101,13 +116,16 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
-		name: "the bridge hangs", exporters: bridged, lasts: 40 * time.Minute,
+		name:      "the bridge hangs",
+		exporters: bridged,
+		lasts:     40 * time.Minute,
 		script: `
 			1m bridge hangs
 			16m bridge relays
 		`,
 		// A check waits before it says that a message is lost.
-		incidents: `2m34s to 16m0s crossing: messages do not arrive, closed, 806 s: target crossing BridgeNotRelaying critical; target crossing BridgeNotRelaying critical`,
+		incidents: `2m34s to 16m0s crossing: messages do not arrive, closed, 806 s: target crossing BridgeNotRelaying critical; ` +
+			`target crossing BridgeNotRelaying critical`,
 	},
 }
 
@@ -145,7 +163,8 @@ func (w *world) incidents(e *exporter) (list []string) {
 			outage = max(outage, d.Seconds)
 		}
 		title, _, _ := strings.Cut(i.Title, " from ")
-		list = append(list, fmt.Sprintf("%s to %s%s %s, %s, %.0f s: %s", i.Began.Sub(w.began).Round(time.Second), i.Ended.Sub(w.began).Round(time.Second),
+		list = append(list, fmt.Sprintf("%s to %s%s %s, %s, %.0f s: %s",
+			i.Began.Sub(w.began).Round(time.Second), i.Ended.Sub(w.began).Round(time.Second),
 			latest, strings.ToLower(title[:1])+title[1:], i.State, outage, strings.Join(problems, "; ")))
 	}
 	return list
@@ -212,7 +231,13 @@ func (c *chronicler) of(e *exporter) *watched {
 			return s
 		}
 	}
-	c.watched = append(c.watched, &watched{e, e.app, map[problemID]*sighting{}, map[problemID]time.Time{}, time.Now()})
+	c.watched = append(c.watched, &watched{
+		e,
+		e.app,
+		map[problemID]*sighting{},
+		map[problemID]time.Time{},
+		time.Now(),
+	})
 	return c.watched[len(c.watched)-1]
 }
 
@@ -252,7 +277,8 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 	for _, p := range j.Problems {
 		id := problemID{p.Subject, p.Alert, p.Of}
 		present[id] = true
-		if old := s.seen[id]; old == nil || !old.lasts || p.Since.After(old.since) && p.Severity < health.Critical { // it was over for a moment
+		// it was over for a moment
+		if old := s.seen[id]; old == nil || !old.lasts || p.Since.After(old.since) && p.Severity < health.Critical {
 			s.seen[id] = &sighting{since: p.Since, lasts: true}
 		}
 		s.seen[id].last, s.seen[id].maintained = now, p.Excuse.Reason == health.ReasonMaintenance
@@ -277,7 +303,8 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 		delete(s.former, id)
 		if p, known := problems[id]; known && !counted(id.alert) && !old.maintained && !j.Verdicts[id.Subject].Unknown {
 			if p.Cleared.Before(old.last) || p.Cleared.After(now) {
-				c.complain(e, "%v ended between %s and %s, its incident says %s", id, old.last.Sub(c.began), now.Sub(c.began), p.Cleared.Sub(c.began))
+				c.complain(e, "%v ended between %s and %s, its incident says %s",
+					id, old.last.Sub(c.began), now.Sub(c.began), p.Cleared.Sub(c.began))
 			}
 		}
 	}

@@ -76,13 +76,27 @@ func (p *server) start(tb testing.TB) {
 	p.started = time.Now()
 	p.db, p.seen, p.restore = db, map[string]map[string]labels.Labels{}, true
 	p.engine = promql.NewEngine(promql.EngineOpts{
-		Logger: quiet, MaxSamples: 50_000_000, Timeout: time.Hour, LookbackDelta: lookbackDelta,
-		EnableAtModifier: true, EnableNegativeOffset: true, Parser: parser.NewParser(parser.Options{}),
+		Logger:               quiet,
+		MaxSamples:           50_000_000,
+		Timeout:              time.Hour,
+		LookbackDelta:        lookbackDelta,
+		EnableAtModifier:     true,
+		EnableNegativeOffset: true,
+		Parser:               parser.NewParser(parser.Options{}),
 	})
 	manager := rules.NewManager(&rules.ManagerOptions{
-		ExternalURL: &url.URL{}, QueryFunc: rules.EngineQueryFunc(p.engine, db), NotifyFunc: p.notify, Context: tb.Context(),
-		Appendable: db, Queryable: db, Logger: quiet, OutageTolerance: time.Hour, ForGracePeriod: 10 * time.Minute,
-		ResendDelay: time.Minute, NameValidationScheme: model.UTF8Validation, Parser: parser.NewParser(parser.Options{}),
+		ExternalURL:          &url.URL{},
+		QueryFunc:            rules.EngineQueryFunc(p.engine, db),
+		NotifyFunc:           p.notify,
+		Context:              tb.Context(),
+		Appendable:           db,
+		Queryable:            db,
+		Logger:               quiet,
+		OutageTolerance:      time.Hour,
+		ForGracePeriod:       10 * time.Minute,
+		ResendDelay:          time.Minute,
+		NameValidationScheme: model.UTF8Validation,
+		Parser:               parser.NewParser(parser.Options{}),
 	})
 	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, p.ruleFile())
 	must(tb, errors.Join(errs...))

@@ -28,7 +28,9 @@ var (
 func TestRandomScripts(t *testing.T) {
 	for i := range *seeds {
 		seed := *firstSeed + uint64(i)
-		for name, exporters := range map[string][]exporterSpec{"alone": alone, "keeping its state": keeping, "a pair": pair, "with a bridge": bridged} {
+		for name, exporters := range map[string][]exporterSpec{
+			"alone": alone, "keeping its state": keeping, "a pair": pair, "with a bridge": bridged,
+		} {
 			t.Run(fmt.Sprintf("%s, seed %d", name, seed), func(t *testing.T) {
 				t.Parallel()
 				script := randomScript(seed, *lasting, exporters)
@@ -154,14 +156,46 @@ var judged = []struct {
 	alert, kind string
 	keep        func(*config.Alerts) config.Duration
 }{
-	{health.AlertTargetDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor }},
-	{health.AlertTargetUnstable, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.TargetUnstable.Critical.KeepFiringFor }},
-	{health.AlertBridgeNotRelaying, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.BridgeNotRelaying.KeepFiringFor }},
-	{health.AlertRelaySessionDown, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.RelaySessionDown.KeepFiringFor }},
-	{health.AlertComponentDisconnected, config.MaintenanceTarget, func(a *config.Alerts) config.Duration { return a.XMPPComponentDisconnected.KeepFiringFor }},
-	{health.AlertContainerDown, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor }},
-	{health.AlertContainerUnhealthy, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor }},
-	{health.AlertContainerMissing, config.MaintenanceContainer, func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor }},
+	{
+		health.AlertTargetDown,
+		config.MaintenanceTarget,
+		func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor },
+	},
+	{
+		health.AlertTargetUnstable,
+		config.MaintenanceTarget,
+		func(a *config.Alerts) config.Duration { return a.TargetUnstable.Critical.KeepFiringFor },
+	},
+	{
+		health.AlertBridgeNotRelaying,
+		config.MaintenanceTarget,
+		func(a *config.Alerts) config.Duration { return a.BridgeNotRelaying.KeepFiringFor },
+	},
+	{
+		health.AlertRelaySessionDown,
+		config.MaintenanceTarget,
+		func(a *config.Alerts) config.Duration { return a.RelaySessionDown.KeepFiringFor },
+	},
+	{
+		health.AlertComponentDisconnected,
+		config.MaintenanceTarget,
+		func(a *config.Alerts) config.Duration { return a.XMPPComponentDisconnected.KeepFiringFor },
+	},
+	{
+		health.AlertContainerDown,
+		config.MaintenanceContainer,
+		func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor },
+	},
+	{
+		health.AlertContainerUnhealthy,
+		config.MaintenanceContainer,
+		func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor },
+	},
+	{
+		health.AlertContainerMissing,
+		config.MaintenanceContainer,
+		func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor },
+	},
 	{health.AlertContainerRestarts, config.MaintenanceContainer, func(*config.Alerts) config.Duration { return 0 }},
 }
 
@@ -247,7 +281,8 @@ func (o *observer) compare() {
 	}
 	for _, j := range judged {
 		for _, severity := range []health.Severity{health.Warning, health.Critical} {
-			for _, name := range append(slices.Sorted(maps.Keys(o.sites["prod"].services)), "docker", "crossing", "xmpp_status", "xmpp_c2s", "irc_tls") {
+			for _, name := range append(slices.Sorted(maps.Keys(o.sites["prod"].services)), "docker", "crossing", "xmpp_status",
+				"xmpp_c2s", "irc_tls") {
 				k := key(j.alert, severity.String(), j.kind, name)
 				o.compareOne(k, j.alert, j.kind, name, severity, fires[k] != nil)
 			}

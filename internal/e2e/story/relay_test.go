@@ -18,7 +18,8 @@ func (s *site) bridgeTargets() string {
     name: crossing
     irc: {address: %[5]q, user: %[6]s, password: %[7]q, channel: %[8]q, ca_file: %[4]q}
     xmpp: {address: %[2]q, user: %[6]s@%[3]s, password: %[7]q, room: %[9]q, ca_file: %[4]q}
-`, c.URL("xmpp"), c.XMPPClientAddress(), simstack.XMPPDomain, c.CAFile(), c.IRCAddress(), simstack.RelayUser, simstack.RelayPassword, simstack.RelayChannel, simstack.RelayRoom)
+`, c.URL("xmpp"), c.XMPPClientAddress(), simstack.XMPPDomain, c.CAFile(), c.IRCAddress(), simstack.RelayUser, simstack.RelayPassword,
+		simstack.RelayChannel, simstack.RelayRoom)
 }
 
 // followBridge has the bridge relay while it does not hang and its container runs.
@@ -36,7 +37,12 @@ func chatFault(begins, ends, service, name string) fault[*site] {
 	turn := func(on bool) func(*world, *site) {
 		return func(w *world, s *site) { must(w.T, s.chat.Switch(service, name, on)) }
 	}
-	return fault[*site]{begins, ends, turn(true), turn(false)}
+	return fault[*site]{
+		begins,
+		ends,
+		turn(true),
+		turn(false),
+	}
 }
 
 func freeze(on bool) func(*world, *site) {
@@ -56,7 +62,12 @@ func stopXMPP(on bool) func(*world, *site) {
 
 // relayFaults happen to a bridge, its servers, and the check of it.
 var relayFaults = []fault[*site]{
-	{"bridge hangs", "bridge relays", freeze(true), freeze(false)},
+	{
+		"bridge hangs",
+		"bridge relays",
+		freeze(true),
+		freeze(false),
+	},
 	chatFault("bridge drops each third message", "bridge drops nothing", "bridge", "drops_third"),
 	chatFault("bridge relays to IRC only", "bridge relays both ways", "bridge", "only_to_irc"),
 	chatFault("bridge is slow", "bridge is fast", "bridge", "late"),
@@ -67,17 +78,37 @@ var relayFaults = []fault[*site]{
 	chatFault("check has an old password", "check has its password", "bridge", "wrong_password"),
 	chatFault("component is disconnected", "component is connected", "xmpp", "component_disconnected"),
 	chatFault("ircd stops", "ircd starts", "irc_tls", "stopped"),
-	{"prosody stops", "prosody starts", stopXMPP(true), stopXMPP(false)},
+	{
+		"prosody stops",
+		"prosody starts",
+		stopXMPP(true),
+		stopXMPP(false),
+	},
 }
 
-var bridgedKeeping = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, relay: true, saves: true}}
+var bridgedKeeping = []exporterSpec{{
+	name:       "a",
+	env:        "prod",
+	targets:    true,
+	containers: true,
+	relay:      true,
+	saves:      true,
+}}
 
-var bridged = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, relay: true}}
+var bridged = []exporterSpec{{
+	name:       "a",
+	env:        "prod",
+	targets:    true,
+	containers: true,
+	relay:      true,
+}}
 
 // relayScenarios are about a bridge whose relaying is checked.
 var relayScenarios = []scenario{
 	{
-		name: "the exporter restarts while the bridge hangs", exporters: bridgedKeeping, lasts: 30 * time.Minute,
+		name:      "the exporter restarts while the bridge hangs",
+		exporters: bridgedKeeping,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge hangs
 			9m a shows: crossing BridgeNotRelaying critical
@@ -93,7 +124,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter restarts while the bridge relays one way only", exporters: bridgedKeeping, lasts: 30 * time.Minute,
+		name:      "the exporter restarts while the bridge relays one way only",
+		exporters: bridgedKeeping,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge relays to IRC only
 			9m a shows: crossing BridgeNotRelaying critical
@@ -112,7 +145,9 @@ var relayScenarios = []scenario{
 		name: "half an hour in which the bridge relays", exporters: bridged, lasts: 30 * time.Minute,
 	},
 	{
-		name: "the bridge hangs for 10 minutes: one page", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the bridge hangs for 10 minutes: one page",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge hangs
 			9m a shows: crossing BridgeNotRelaying critical
@@ -127,7 +162,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the bridge hangs for 2 hours: one page, no unstable target, and no slow bridge afterwards", exporters: bridged, lasts: 3 * time.Hour,
+		name:      "the bridge hangs for 2 hours: one page, no unstable target, and no slow bridge afterwards",
+		exporters: bridged,
+		lasts:     3 * time.Hour,
 		script: `
 			1m bridge hangs
 			2h a shows: crossing BridgeNotRelaying critical
@@ -141,7 +178,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the bridge's container stops: a page of the container only", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the bridge's container stops: a page of the container only",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge stops
 			1m component is disconnected
@@ -157,7 +196,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the bridge loses its connection to the XMPP server: one page", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the bridge loses its connection to the XMPP server: one page",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge hangs
 			1m component is disconnected
@@ -173,7 +214,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the bridge relays to IRC only", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the bridge relays to IRC only",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m bridge relays to IRC only
 			11m bridge relays both ways
@@ -187,7 +230,9 @@ var relayScenarios = []scenario{
 	},
 	{
 		// One message in three each way is lost, so two of three checks fail.
-		name: "the bridge drops one message in three for 2 hours: it is unstable", exporters: bridged, lasts: 150 * time.Minute,
+		name:      "the bridge drops one message in three for 2 hours: it is unstable",
+		exporters: bridged,
+		lasts:     150 * time.Minute,
 		script: `
 			1m bridge drops each third message
 			2h1m bridge drops nothing
@@ -198,7 +243,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the bridge takes 7 s for each message for 40 minutes", exporters: bridged, lasts: 100 * time.Minute,
+		name:      "the bridge takes 7 s for each message for 40 minutes",
+		exporters: bridged,
+		lasts:     100 * time.Minute,
 		script: `
 			1m bridge is slow
 			41m bridge is fast
@@ -209,7 +256,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the IRC server stops: no word about the bridge", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the IRC server stops: no word about the bridge",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m ircd stops
 			11m ircd starts
@@ -222,7 +271,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the XMPP server stops: no word about the bridge", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the XMPP server stops: no word about the bridge",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m prosody stops
 			11m prosody starts
@@ -235,7 +286,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the check is banned for 10 minutes", exporters: bridged, lasts: 30 * time.Minute,
+		name:      "the check is banned for 10 minutes",
+		exporters: bridged,
+		lasts:     30 * time.Minute,
 		script: `
 			1m check is banned
 			10m a shows: crossing RelaySessionDown warning; crossing RelayUnwatched pending, dependency of crossing
@@ -247,7 +300,9 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the check is kicked once, and joins again", exporters: bridged, lasts: 15 * time.Minute,
+		name:      "the check is kicked once, and joins again",
+		exporters: bridged,
+		lasts:     15 * time.Minute,
 		script: `
 			1m check is kicked
 		`,

@@ -4,16 +4,60 @@ import "time"
 
 // quiet are exporters that do not page about the target other, half is a pair of which only one does not.
 var (
-	quiet = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, quiet: "other"}}
-	wide  = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, saves: true, wide: true}}
-	wides = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, wide: true}, {name: "b", env: "prod", targets: true, containers: true, wide: true}}
-	half  = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, quiet: "other"}, {name: "b", env: "prod", targets: true, containers: true}}
+	quiet = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+		quiet:      "other",
+	}}
+	wide = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+		saves:      true,
+		wide:       true,
+	}}
+	wides = []exporterSpec{
+		{
+			name:       "a",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+			wide:       true,
+		},
+		{
+			name:       "b",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+			wide:       true,
+		},
+	}
+	half = []exporterSpec{
+		{
+			name:       "a",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+			quiet:      "other",
+		},
+		{
+			name:       "b",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+		},
+	}
 )
 
 // rootScenarios are about which problems page, and about one problem above many.
 var rootScenarios = []scenario{
 	{
-		name: "a target that does not page is down for an hour", exporters: quiet, lasts: 70 * time.Minute,
+		name:      "a target that does not page is down for an hour",
+		exporters: quiet,
+		lasts:     70 * time.Minute,
 		script: `
 			1m other fails
 			50m a shows: other TargetDown warning
@@ -25,7 +69,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "one exporter of a pair says that the target pages", exporters: half, lasts: 10 * time.Minute,
+		name:      "one exporter of a pair says that the target pages",
+		exporters: half,
+		lasts:     10 * time.Minute,
 		script: `
 			1m other fails
 			9m a shows: other TargetDown warning
@@ -37,7 +83,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "everything stops", exporters: wide, lasts: 12 * time.Minute,
+		name:      "everything stops",
+		exporters: wide,
+		lasts:     12 * time.Minute,
 		script: `
 			1m stack stops
 			10m a shows: MostTargetsDown critical; api ContainerDown pending, dependency of db; api TargetDown pending, dependency of api; db ContainerDown critical; docs ContainerDown critical; irc ContainerDown critical; other ContainerDown critical; other TargetDown critical; web ContainerDown pending, dependency of api; web TargetDown pending, dependency of web; xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
@@ -48,7 +96,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "everything stops and is started again after 4 minutes: no page", exporters: wide, lasts: 16 * time.Minute,
+		name:      "everything stops and is started again after 4 minutes: no page",
+		exporters: wide,
+		lasts:     16 * time.Minute,
 		script: `
 			1m stack stops
 			5m stack starts
@@ -59,7 +109,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter is killed while everything is stopped", exporters: wide, lasts: 12 * time.Minute,
+		name:      "the exporter is killed while everything is stopped",
+		exporters: wide,
+		lasts:     12 * time.Minute,
 		script: `
 			1m stack stops
 			3m a is killed
@@ -71,7 +123,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the XMPP server stops with five targets of nine", exporters: wide, lasts: 12 * time.Minute,
+		name:      "the XMPP server stops with five targets of nine",
+		exporters: wide,
+		lasts:     12 * time.Minute,
 		script: `
 			1m xmpp stops
 			10m a shows: xmpp ContainerDown critical; xmpp1 TargetDown pending, container of xmpp; xmpp2 TargetDown pending, container of xmpp; xmpp3 TargetDown pending, container of xmpp; xmpp4 TargetDown pending, container of xmpp; xmpp5 TargetDown pending, container of xmpp
@@ -82,7 +136,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the XMPP server stops for half a minute in every two", exporters: wide, lasts: 14 * time.Minute,
+		name:      "the XMPP server stops for half a minute in every two",
+		exporters: wide,
+		lasts:     14 * time.Minute,
 		script: `
 			1m xmpp dies
 			1m30s xmpp comes back
@@ -101,7 +157,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "most targets hang, and a container stops half an hour later: another page", exporters: wide, lasts: 42 * time.Minute,
+		name:      "most targets hang, and a container stops half an hour later: another page",
+		exporters: wide,
+		lasts:     42 * time.Minute,
 		script: `
 			1m xmpp fails
 			31m db stops
@@ -113,7 +171,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "all services hang, and their containers run", exporters: wide, lasts: 12 * time.Minute,
+		name:      "all services hang, and their containers run",
+		exporters: wide,
+		lasts:     12 * time.Minute,
 		script: `
 			1m stack hangs
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical
@@ -124,7 +184,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine does not answer, and all containers run", exporters: wide, lasts: 12 * time.Minute,
+		name:      "the engine does not answer, and all containers run",
+		exporters: wide,
+		lasts:     12 * time.Minute,
 		script: `
 			1m engine hangs
 			10m a shows: docker TargetDown critical
@@ -135,7 +197,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine is lost with all containers", exporters: wide, lasts: 14 * time.Minute,
+		name:      "the engine is lost with all containers",
+		exporters: wide,
+		lasts:     14 * time.Minute,
 		script: `
 			1m engine stops
 			10m a shows: api TargetDown pending, dependency of docker; docker TargetDown critical; other TargetDown critical; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
@@ -147,7 +211,9 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
-		name: "one exporter of a pair reaches nothing", exporters: wides, lasts: 12 * time.Minute,
+		name:      "one exporter of a pair reaches nothing",
+		exporters: wides,
+		lasts:     12 * time.Minute,
 		script: `
 			1m a reaches nothing
 			10m a shows: MostTargetsDown critical; api TargetDown critical; other TargetDown critical; web TargetDown critical; xmpp1 TargetDown critical; xmpp2 TargetDown critical; xmpp3 TargetDown critical; xmpp4 TargetDown critical; xmpp5 TargetDown critical

@@ -25,11 +25,48 @@ type scenario struct {
 }
 
 var (
-	alone    = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true}}
-	keeping  = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true, saves: true}}
-	pair     = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true}, {name: "b", env: "prod", targets: true, containers: true}}
-	twoSites = []exporterSpec{{name: "a", env: "prod", targets: true, containers: true}, {name: "s", env: "staging", targets: true, containers: true}}
-	apart    = []exporterSpec{{name: "probes", env: "prod", targets: true}, {name: "host", env: "prod", containers: true}}
+	alone = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+	}}
+	keeping = []exporterSpec{{
+		name:       "a",
+		env:        "prod",
+		targets:    true,
+		containers: true,
+		saves:      true,
+	}}
+	pair = []exporterSpec{
+		{
+			name:       "a",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+		},
+		{
+			name:       "b",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+		},
+	}
+	twoSites = []exporterSpec{
+		{
+			name:       "a",
+			env:        "prod",
+			targets:    true,
+			containers: true,
+		},
+		{
+			name:       "s",
+			env:        "staging",
+			targets:    true,
+			containers: true,
+		},
+	}
+	apart = []exporterSpec{{name: "probes", env: "prod", targets: true}, {name: "host", env: "prod", containers: true}}
 )
 
 var scriptLine = regexp.MustCompile(`^(\S+) +(?:(\w+) shows:)? *(.*)$`)
@@ -80,11 +117,12 @@ func sameNotifications(got, want []string) bool {
 		other, then := cut(b)
 		return cmp.Or(strings.Compare(one, other), cmp.Compare(at, then))
 	}
-	return slices.EqualFunc(slices.SortedFunc(slices.Values(got), byText), slices.SortedFunc(slices.Values(want), byText), func(a, b string) bool {
-		one, at := cut(a)
-		other, then := cut(b)
-		return one == other && (at-then).Abs() <= interval
-	})
+	return slices.EqualFunc(slices.SortedFunc(slices.Values(got), byText), slices.SortedFunc(slices.Values(want), byText),
+		func(a, b string) bool {
+			one, at := cut(a)
+			other, then := cut(b)
+			return one == other && (at-then).Abs() <= interval
+		})
 }
 
 func TestScenarios(t *testing.T) {
@@ -113,7 +151,8 @@ var scenarios = []scenario{
 		name: "half an hour in which nothing happens", lasts: 30 * time.Minute,
 	},
 	{
-		name: "a container stops for 10 minutes", lasts: 16 * time.Minute,
+		name:  "a container stops for 10 minutes",
+		lasts: 16 * time.Minute,
 		script: `
 			1m other stops
 			10m a shows: other ContainerDown critical; other TargetDown critical
@@ -129,7 +168,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container that a target names stops for 10 minutes", lasts: 20 * time.Minute,
+		name:  "a container that a target names stops for 10 minutes",
+		lasts: 20 * time.Minute,
 		script: `
 			1m web stops
 			9m a shows: web ContainerDown critical; web TargetDown pending, container of web
@@ -144,7 +184,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container stops for 50 s, which is reported as a restart", lasts: 14 * time.Minute,
+		name:  "a container stops for 50 s, which is reported as a restart",
+		lasts: 14 * time.Minute,
 		script: `
 			1m web stops
 			1m50s web starts
@@ -155,7 +196,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a target fails for 4 minutes, which is a warning", lasts: 12 * time.Minute,
+		name:  "a target fails for 4 minutes, which is a warning",
+		lasts: 12 * time.Minute,
 		script: `
 			1m other fails
 			5m other answers
@@ -166,7 +208,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container is unhealthy for 4 minutes, well for 2, and unhealthy for 4", lasts: 24 * time.Minute,
+		name:  "a container is unhealthy for 4 minutes, well for 2, and unhealthy for 4",
+		lasts: 24 * time.Minute,
 		script: `
 			1m db turns unhealthy
 			5m db turns healthy
@@ -179,7 +222,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container is unhealthy for 8 minutes", lasts: 20 * time.Minute,
+		name:  "a container is unhealthy for 8 minutes",
+		lasts: 20 * time.Minute,
 		script: `
 			1m db turns unhealthy
 			9m db turns healthy
@@ -192,7 +236,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "exactly 3 restarts", lasts: 15 * time.Minute,
+		name:  "exactly 3 restarts",
+		lasts: 15 * time.Minute,
 		script: `
 			1m web crashes
 			2m web crashes
@@ -203,7 +248,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "4 restarts", lasts: 16 * time.Minute,
+		name:  "4 restarts",
+		lasts: 16 * time.Minute,
 		script: `
 			1m web crashes
 			2m web crashes
@@ -217,7 +263,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "4 restarts, never 4 of them within 10 minutes", lasts: 30 * time.Minute,
+		name:  "4 restarts, never 4 of them within 10 minutes",
+		lasts: 30 * time.Minute,
 		script: `
 			1m web crashes
 			4m30s web crashes
@@ -245,7 +292,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container that a target needs is removed", lasts: 20 * time.Minute,
+		name:  "a container that a target needs is removed",
+		lasts: 20 * time.Minute,
 		script: `
 			1m web is removed
 			10m a shows: web ContainerMissing critical; web TargetDown pending, container of web
@@ -259,7 +307,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container that nothing needs is removed", lasts: 12 * time.Minute,
+		name:  "a container that nothing needs is removed",
+		lasts: 12 * time.Minute,
 		script: `
 			1m other is removed
 			10m a shows: other ContainerMissing warning; other TargetDown critical
@@ -271,7 +320,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a dependency stops: only it is reported, and what needs it has 2 minutes to come back", lasts: 22 * time.Minute,
+		name:  "a dependency stops: only it is reported, and what needs it has 2 minutes to come back",
+		lasts: 22 * time.Minute,
 		script: `
 			1m db stops
 			1m5s api fails
@@ -290,7 +340,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a dependency stops, and what needs it does not come back", lasts: 20 * time.Minute,
+		name:  "a dependency stops, and what needs it does not come back",
+		lasts: 20 * time.Minute,
 		script: `
 			1m db stops
 			1m5s api fails
@@ -307,7 +358,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "what needs the dependency failed 2 minutes before it", lasts: 14 * time.Minute,
+		name:  "what needs the dependency failed 2 minutes before it",
+		lasts: 14 * time.Minute,
 		script: `
 			1m api fails
 			3m db stops
@@ -321,7 +373,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "what needs the dependency is seen to fail half a minute before it", lasts: 14 * time.Minute,
+		name:  "what needs the dependency is seen to fail half a minute before it",
+		lasts: 14 * time.Minute,
 		script: `
 			1m api fails
 			1m30s db stops
@@ -333,7 +386,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a paged problem does not end when its cause appears", lasts: 20 * time.Minute,
+		name:  "a paged problem does not end when its cause appears",
+		lasts: 20 * time.Minute,
 		script: `
 			1m api fails
 			8m db stops
@@ -351,7 +405,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container is up for 3 minutes and restarting for 30 s, and its target is dead all along", lasts: 12 * time.Minute,
+		name:  "a container is up for 3 minutes and restarting for 30 s, and its target is dead all along",
+		lasts: 12 * time.Minute,
 		script: `
 			1m web fails
 			4m web dies
@@ -368,7 +423,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a dependency is down for 30 s in every 2 minutes, and what needs it is dead", lasts: 10 * time.Minute,
+		name:  "a dependency is down for 30 s in every 2 minutes, and what needs it is dead",
+		lasts: 10 * time.Minute,
 		script: `
 			1m api fails
 			1m db stops
@@ -388,7 +444,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a dependency is down for 30 s in every 2 minutes, and its end meets the threshold", lasts: 10 * time.Minute,
+		name:  "a dependency is down for 30 s in every 2 minutes, and its end meets the threshold",
+		lasts: 10 * time.Minute,
 		script: `
 			1m api fails
 			2m db stops
@@ -408,7 +465,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "containers that need each other excuse nobody among them", lasts: 10 * time.Minute, needs: map[string]string{"db": "api", "other": "api"},
+		name:  "containers that need each other excuse nobody among them",
+		lasts: 10 * time.Minute,
+		needs: map[string]string{"db": "api", "other": "api"},
 		script: `
 			1m db stops
 			1m api stops
@@ -420,7 +479,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container never gets healthy after its restart, and its target is dead", lasts: 12 * time.Minute,
+		name:  "a container never gets healthy after its restart, and its target is dead",
+		lasts: 12 * time.Minute,
 		script: `
 			1m web turns unhealthy
 			1m web fails
@@ -435,7 +495,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "maintenance of a container holds back what needs it, as long as it lasts", lasts: 26 * time.Minute,
+		name:  "maintenance of a container holds back what needs it, as long as it lasts",
+		lasts: 26 * time.Minute,
 		script: `
 			1m db is maintained
 			1m30s db stops
@@ -452,7 +513,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "maintenance of a target holds back no container", lasts: 10 * time.Minute,
+		name:  "maintenance of a target holds back no container",
+		lasts: 10 * time.Minute,
 		script: `
 			1m web as a target is maintained
 			1m30s web stops
@@ -464,7 +526,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "maintenance that begins after the page resolves nothing", lasts: 14 * time.Minute,
+		name:  "maintenance that begins after the page resolves nothing",
+		lasts: 14 * time.Minute,
 		script: `
 			1m web fails
 			8m web as a target is maintained
@@ -476,7 +539,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "two lost scrapes reset nothing and resolve nothing", lasts: 14 * time.Minute,
+		name:  "two lost scrapes reset nothing and resolve nothing",
+		lasts: 14 * time.Minute,
 		script: `
 			1m other stops
 			1m other fails
@@ -492,7 +556,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter cannot be scraped for 6 minutes", lasts: 16 * time.Minute,
+		name:  "the exporter cannot be scraped for 6 minutes",
+		lasts: 16 * time.Minute,
 		script: `
 			1m a cannot be scraped
 			7m a can be scraped
@@ -505,7 +570,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "Prometheus is restarted during an outage", lasts: 14 * time.Minute,
+		name:  "Prometheus is restarted during an outage",
+		lasts: 14 * time.Minute,
 		script: `
 			1m other stops
 			3m prometheus restarts
@@ -519,7 +585,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "Prometheus loses its data during an outage", lasts: 12 * time.Minute,
+		name:  "Prometheus loses its data during an outage",
+		lasts: 12 * time.Minute,
 		script: `
 			1m other stops
 			3m prometheus loses its data
@@ -532,7 +599,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the clock of Prometheus is 90 s ahead", lasts: 16 * time.Minute,
+		name:  "the clock of Prometheus is 90 s ahead",
+		lasts: 16 * time.Minute,
 		script: `
 			0s prometheus is 90 s ahead
 			2m other stops
@@ -547,7 +615,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the clock of Prometheus is 90 s behind", lasts: 16 * time.Minute,
+		name:  "the clock of Prometheus is 90 s behind",
+		lasts: 16 * time.Minute,
 		script: `
 			0s prometheus is 90 s behind
 			2m other stops
@@ -562,7 +631,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter is restarted with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
+		name:      "the exporter is restarted with its state: nothing resolves, and nothing starts anew",
+		lasts:     22 * time.Minute,
+		exporters: keeping,
 		script: `
 			1m other stops
 			1m other fails
@@ -585,7 +656,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter is killed with its state: nothing resolves, and nothing starts anew", lasts: 22 * time.Minute, exporters: keeping,
+		name:      "the exporter is killed with its state: nothing resolves, and nothing starts anew",
+		lasts:     22 * time.Minute,
+		exporters: keeping,
 		script: `
 			1m other stops
 			1m other fails
@@ -608,7 +681,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the exporter is restarted without a state: containers are known from the engine, targets after their threshold", lasts: 16 * time.Minute,
+		name:  "the exporter is restarted without a state: containers are known from the engine, targets after their threshold",
+		lasts: 16 * time.Minute,
 		script: `
 			1m other stops
 			1m other fails
@@ -623,7 +697,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "an exporter that keeps its state loses it", lasts: 14 * time.Minute, exporters: keeping,
+		name:      "an exporter that keeps its state loses it",
+		lasts:     14 * time.Minute,
+		exporters: keeping,
 		script: `
 			1m other stops
 			2m web crashes
@@ -638,7 +714,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine does not answer for 10 minutes, and a container is down", lasts: 20 * time.Minute,
+		name:  "the engine does not answer for 10 minutes, and a container is down",
+		lasts: 20 * time.Minute,
 		script: `
 			1m other stops
 			2m engine hangs
@@ -659,7 +736,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine does not answer for 20 minutes, and a container is down", lasts: 28 * time.Minute,
+		name:  "the engine does not answer for 20 minutes, and a container is down",
+		lasts: 28 * time.Minute,
 		script: `
 			1m other stops
 			2m engine hangs
@@ -677,7 +755,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine is restarted", lasts: 14 * time.Minute,
+		name:  "the engine is restarted",
+		lasts: 14 * time.Minute,
 		script: `
 			1m engine stops
 			1m30s engine starts
@@ -688,7 +767,8 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "the engine tells no events", lasts: 12 * time.Minute,
+		name:  "the engine tells no events",
+		lasts: 12 * time.Minute,
 		script: `
 			1m engine tells no events
 			2m other stops
@@ -700,7 +780,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a pair: one alert for what both see", lasts: 12 * time.Minute, exporters: pair,
+		name:      "a pair: one alert for what both see",
+		lasts:     12 * time.Minute,
+		exporters: pair,
 		script: `
 			1m other stops
 			1m other fails
@@ -712,7 +794,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a pair: what one alone sees is a warning", lasts: 13 * time.Minute, exporters: pair,
+		name:      "a pair: what one alone sees is a warning",
+		lasts:     13 * time.Minute,
+		exporters: pair,
 		script: `
 			1m b reaches nothing
 			11m b reaches all
@@ -722,7 +806,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a pair: one of two ends", lasts: 14 * time.Minute, exporters: pair,
+		name:      "a pair: one of two ends",
+		lasts:     14 * time.Minute,
+		exporters: pair,
 		script: `
 			1m a stops
 			9m a starts
@@ -733,7 +819,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a pair: one of two is restarted without a state during an outage", lasts: 12 * time.Minute, exporters: pair,
+		name:      "a pair: one of two is restarted without a state during an outage",
+		lasts:     12 * time.Minute,
+		exporters: pair,
 		script: `
 			1m other stops
 			1m other fails
@@ -747,7 +835,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "a pair: both end", lasts: 10 * time.Minute, exporters: pair,
+		name:      "a pair: both end",
+		lasts:     10 * time.Minute,
+		exporters: pair,
 		script: `
 			1m a stops
 			1m b stops
@@ -758,7 +848,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "two environments: what happens in one is told of it alone", lasts: 16 * time.Minute, exporters: twoSites,
+		name:      "two environments: what happens in one is told of it alone",
+		lasts:     16 * time.Minute,
+		exporters: twoSites,
 		script: `
 			1m staging other stops
 			1m db stops
@@ -775,7 +867,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "two environments: maintenance in one is none in the other", lasts: 10 * time.Minute, exporters: twoSites,
+		name:      "two environments: maintenance in one is none in the other",
+		lasts:     10 * time.Minute,
+		exporters: twoSites,
 		script: `
 			1m staging other is maintained
 			1m30s staging other stops
@@ -790,7 +884,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "two environments: the exporter of one ends", lasts: 10 * time.Minute, exporters: twoSites,
+		name:      "two environments: the exporter of one ends",
+		lasts:     10 * time.Minute,
+		exporters: twoSites,
 		script: `
 			1m a stops
 			2m staging other stops
@@ -804,7 +900,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "probes and containers by two exporters: the container excuses its target", lasts: 14 * time.Minute, exporters: apart,
+		name:      "probes and containers by two exporters: the container excuses its target",
+		lasts:     14 * time.Minute,
+		exporters: apart,
 		script: `
 			1m web stops
 			9m web starts
@@ -817,7 +915,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "probes and containers by two exporters: what a container depends on excuses no target", lasts: 10 * time.Minute, exporters: apart,
+		name:      "probes and containers by two exporters: what a container depends on excuses no target",
+		lasts:     10 * time.Minute,
+		exporters: apart,
 		script: `
 			1m db stops
 			1m5s api fails
@@ -829,7 +929,9 @@ var scenarios = []scenario{
 		`,
 	},
 	{
-		name: "probes and containers by two exporters: a paged target stays when its container stops", lasts: 14 * time.Minute, exporters: apart,
+		name:      "probes and containers by two exporters: a paged target stays when its container stops",
+		lasts:     14 * time.Minute,
+		exporters: apart,
 		script: `
 			1m web fails
 			8m web stops

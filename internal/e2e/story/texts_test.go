@@ -13,7 +13,15 @@ import (
 
 // TestTextsAreOfTheEnvironment has a target of the same name fail for another reason in each environment, one of which has no label.
 func TestTextsAreOfTheEnvironment(t *testing.T) {
-	sites := []exporterSpec{{name: "n", targets: true, containers: true}, {name: "s", env: "staging", targets: true, containers: true}}
+	sites := []exporterSpec{
+		{name: "n", targets: true, containers: true},
+		{
+			name:       "s",
+			env:        "staging",
+			targets:    true,
+			containers: true,
+		},
+	}
 	play(t, sites, nil, func(w *world) {
 		w.happen("n reaches nothing")
 		w.happen("staging api fails")
@@ -41,12 +49,14 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 		page := func(leaf, chain, file int64, limit string) []byte {
 			b := bytes.NewBufferString(limit)
 			for source, hours := range map[string]int64{"leaf": leaf, "verified_chain": chain, "file": file} {
-				fmt.Fprintf(b, "chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=\"xmpp\",source=%q} %d\n", source, now+hours*3600)
+				fmt.Fprintf(b, "chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=\"xmpp\",source=%q} %d\n",
+					source, now+hours*3600)
 			}
 			b.WriteString("# EOF\n")
 			return b.Bytes()
 		}
-		p.scrape(t, "n", page(48, 24, 48, "chatstack_tls_certificate_expiry_limit_seconds{endpoint=\"xmpp\",severity=\"critical\"} 96000\n"), nil)
+		p.scrape(t,
+			"n", page(48, 24, 48, "chatstack_tls_certificate_expiry_limit_seconds{endpoint=\"xmpp\",severity=\"critical\"} 96000\n"), nil)
 		p.scrape(t, "s", page(50, 50, 2000, ""), map[string]string{"env": "staging"}) // an older exporter
 		p.evaluate(t)
 		got := map[string]string{}
@@ -57,8 +67,10 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 		}
 		const advice = "Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. "
 		for env, want := range map[string]string{
-			"":        "The certificate of xmpp expires in 1d 0h 0m 0s. Renew it now. Less than 1d 2h 40m are left. " + advice + "Seen in: verified_chain.",
-			"staging": "The certificate of xmpp expires in 2d 2h 0m 0s. Renew it now. Less than 3 days are left. " + advice + "Seen in: leaf, verified_chain.",
+			"": "The certificate of xmpp expires in 1d 0h 0m 0s. Renew it now. Less than 1d 2h 40m are left. " + advice +
+				"Seen in: verified_chain.",
+			"staging": "The certificate of xmpp expires in 2d 2h 0m 0s. Renew it now. Less than 3 days are left. " + advice +
+				"Seen in: leaf, verified_chain.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)

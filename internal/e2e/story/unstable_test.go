@@ -18,7 +18,8 @@ func repeated(begins, ends string, until, period, part time.Duration) string {
 // unstableScenarios are those of targets that fail many of their readings without being down. A reading comes every 30 s.
 var unstableScenarios = []scenario{
 	{
-		name: "three readings of four fail for 6 hours", lasts: 7 * time.Hour,
+		name:  "three readings of four fail for 6 hours",
+		lasts: 7 * time.Hour,
 		script: `
 			1m other is flaky
 			5h59m a shows: other TargetUnstable critical
@@ -39,7 +40,8 @@ var unstableScenarios = []scenario{
 		script: repeated("other fails", "other answers", 150*time.Minute, 10*time.Minute, 30*time.Second),
 	},
 	{
-		name: "3 of every 4 minutes fail, which is too short for TargetDown to page", lasts: 2 * time.Hour,
+		name:   "3 of every 4 minutes fail, which is too short for TargetDown to page",
+		lasts:  2 * time.Hour,
 		script: repeated("other fails", "other answers", 90*time.Minute, 4*time.Minute, 3*time.Minute),
 		notifications: `
 			5m30s chat: TargetDown warning other
@@ -63,7 +65,8 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "an outage of 20 minutes, and an hour after it", lasts: 80 * time.Minute,
+		name:  "an outage of 20 minutes, and an hour after it",
+		lasts: 80 * time.Minute,
 		script: `
 			1m other fails
 			21m other answers
@@ -89,7 +92,8 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "a brown-out becomes an outage", lasts: 80 * time.Minute,
+		name:  "a brown-out becomes an outage",
+		lasts: 80 * time.Minute,
 		script: `
 			1m other is flaky
 			30m other fails
@@ -108,7 +112,9 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "an exporter restarts in a brown-out", exporters: keeping, lasts: 100 * time.Minute,
+		name:      "an exporter restarts in a brown-out",
+		exporters: keeping,
+		lasts:     100 * time.Minute,
 		script: `
 			1m other is flaky
 			20m a restarts
@@ -127,7 +133,8 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "an exporter without a state restarts in a brown-out", lasts: 70 * time.Minute,
+		name:  "an exporter without a state restarts in a brown-out",
+		lasts: 70 * time.Minute,
 		script: `
 			1m other is flaky
 			20m a restarts
@@ -139,7 +146,9 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "one exporter of a pair sees a brown-out", exporters: pair, lasts: 84 * time.Minute,
+		name:      "one exporter of a pair sees a brown-out",
+		exporters: pair,
+		lasts:     84 * time.Minute,
 		script: repeated("a reaches nothing", "a reaches all", 61*time.Minute, 2*time.Minute, 90*time.Second) + `
 			65m a shows:
 		`,
@@ -149,7 +158,8 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container stops again and again", lasts: 80 * time.Minute,
+		name:   "a container stops again and again",
+		lasts:  80 * time.Minute,
 		script: repeated("web stops", "web starts", 61*time.Minute, 4*time.Minute, 50*time.Second),
 		notifications: `
 			4m0s chat: ContainerRestarts warning web

@@ -14,7 +14,8 @@ import (
 
 var valueScenarios = []scenario{
 	{
-		name: "a container loses a process, and goes on", lasts: 16 * time.Minute,
+		name:  "a container loses a process, and goes on",
+		lasts: 16 * time.Minute,
 		script: `
 			1m other loses a process
 			1m20s a shows:
@@ -26,7 +27,8 @@ var valueScenarios = []scenario{
 		`,
 	},
 	{
-		name: "a container is killed for want of memory, which is reported as a restart", lasts: 14 * time.Minute,
+		name:  "a container is killed for want of memory, which is reported as a restart",
+		lasts: 14 * time.Minute,
 		script: `
 			1m other is killed for memory
 			2m a shows: other ContainerRestarts warning
@@ -45,7 +47,8 @@ var valueScenarios = []scenario{
 		`,
 	},
 	{
-		name: "everybody leaves for 20 minutes", lasts: 40 * time.Minute,
+		name:  "everybody leaves for 20 minutes",
+		lasts: 40 * time.Minute,
 		script: `
 			0s prometheus remembers people
 			0s a sees people
@@ -83,7 +86,8 @@ var valueScenarios = []scenario{
 		`,
 	},
 	{
-		name: "a volume fills, until somebody makes room", lasts: 115 * time.Minute,
+		name:  "a volume fills, until somebody makes room",
+		lasts: 115 * time.Minute,
 		script: `
 			0s prometheus remembers a volume fill
 			0s a sees the volume fill
@@ -102,7 +106,8 @@ var valueScenarios = []scenario{
 		`,
 	},
 	{
-		name: "somebody tries passwords in bursts", lasts: 10 * time.Minute,
+		name:  "somebody tries passwords in bursts",
+		lasts: 10 * time.Minute,
 		script: `
 			0s prometheus remembers failed logins
 			1m a sees 120 failed logins
@@ -120,13 +125,38 @@ var valueScenarios = []scenario{
 
 // valueFaults are values that an exporter's page has.
 var valueFaults = []fault[*exporter]{
-	{"sees nobody", "sees people", func(_ *world, e *exporter) { e.sees = people(0) }, func(_ *world, e *exporter) { e.sees = people(1) }},
-	{"sees the volume fill", "sees room on the volume", func(_ *world, e *exporter) {
-		e.sees = volume(0.7, 0.1/6)
-	}, func(_ *world, e *exporter) { e.sees = volume(0.3, 0) }},
-	{"sees the volume stand", "", func(_ *world, e *exporter) { e.sees = volume(0.7, 0) }, nil},
-	{"sees 120 failed logins", "", func(_ *world, e *exporter) { e.sees = failedLogins(120) }, nil},
-	{"sees 10 failed logins", "", func(_ *world, e *exporter) { e.sees = failedLogins(10) }, nil},
+	{
+		"sees nobody",
+		"sees people",
+		func(_ *world, e *exporter) { e.sees = people(0) },
+		func(_ *world, e *exporter) { e.sees = people(1) },
+	},
+	{
+		"sees the volume fill",
+		"sees room on the volume",
+		func(_ *world, e *exporter) {
+			e.sees = volume(0.7, 0.1/6)
+		},
+		func(_ *world, e *exporter) { e.sees = volume(0.3, 0) },
+	},
+	{
+		"sees the volume stand",
+		"",
+		func(_ *world, e *exporter) { e.sees = volume(0.7, 0) },
+		nil,
+	},
+	{
+		"sees 120 failed logins",
+		"",
+		func(_ *world, e *exporter) { e.sees = failedLogins(120) },
+		nil,
+	},
+	{
+		"sees 10 failed logins",
+		"",
+		func(_ *world, e *exporter) { e.sees = failedLogins(10) },
+		nil,
+	},
 }
 
 func people(number int) func() string {
@@ -158,19 +188,30 @@ var memories = []fault[*server]{
 	remembers("few", 12*time.Hour, map[string][2]float64{"chatstack:xmpp_sessions": {4, 4}, "chatstack:irc_users": {4, 4}}),
 	remembers("2 hours", 2*time.Hour, map[string][2]float64{"chatstack:xmpp_sessions": {7, 7}, "chatstack:irc_users": {7, 7}}),
 	remembers("a volume fill", 6*time.Hour, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.6, 0.7}}),
-	remembers("failed logins", 50*time.Minute, map[string][2]float64{`chatstack:xmpp_auth_failures_per_minute{instance="a",job="chatstack_exporter"}`: {11, 11}}),
-	{"remembers a large file", "", func(w *world, p *server) {
-		w.forget()
-		p.remember(w.T, 6*time.Hour, time.Hour, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.2, 0.2}})
-		p.remember(w.T, time.Hour, 0, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.7, 0.7}})
-	}, nil},
+	remembers("failed logins", 50*time.Minute,
+		map[string][2]float64{`chatstack:xmpp_auth_failures_per_minute{instance="a",job="chatstack_exporter"}`: {11, 11}}),
+	{
+		"remembers a large file",
+		"",
+		func(w *world, p *server) {
+			w.forget()
+			p.remember(w.T, 6*time.Hour, time.Hour, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.2, 0.2}})
+			p.remember(w.T, time.Hour, 0, map[string][2]float64{`chatstack:volume_used_ratio{volume="data"}`: {0.7, 0.7}})
+		},
+		nil,
+	},
 }
 
 func remembers(what string, long time.Duration, lines map[string][2]float64) fault[*server] {
-	return fault[*server]{"remembers " + what, "", func(w *world, p *server) {
-		w.forget()
-		p.remember(w.T, long, 0, lines)
-	}, nil}
+	return fault[*server]{
+		"remembers " + what,
+		"",
+		func(w *world, p *server) {
+			w.forget()
+			p.remember(w.T, long, 0, lines)
+		},
+		nil,
+	}
 }
 
 // span is a value that a series has for a time.
@@ -190,7 +231,11 @@ func TestAlertsLookBackForADay(t *testing.T) {
 	for _, m := range regexp.MustCompile(`- alert: (\w+)\n +expr: (.*)\n`).FindAllStringSubmatch(shipped.String(), -1) {
 		exprs[m[1]] = m[2]
 	}
-	series := map[string]string{"XMPPSessionsGone": "chatstack:xmpp_sessions", "IRCUsersGone": "chatstack:irc_users", "IRCServersSplit": "chatstack:irc_servers"}
+	series := map[string]string{
+		"XMPPSessionsGone": "chatstack:xmpp_sessions",
+		"IRCUsersGone":     "chatstack:irc_users",
+		"IRCServersSplit":  "chatstack:irc_servers",
+	}
 	gone := []string{"XMPPSessionsGone", "IRCUsersGone"}
 	for _, c := range []struct {
 		alerts []string

@@ -136,14 +136,26 @@ type exporterSpec struct {
 // containers are those of a site: the API needs the database, and the web client needs the API.
 var containers = []simstack.ContainerSpec{
 	{Name: "db", Restart: "always", Health: true},
-	{Name: "api", Restart: "always", Health: true, DependsOn: "db:service_started:false"},
-	{Name: "web", Restart: "always", Health: true, DependsOn: "api:service_started:false"},
+	{
+		Name:      "api",
+		Restart:   "always",
+		Health:    true,
+		DependsOn: "db:service_started:false",
+	},
+	{
+		Name:      "web",
+		Restart:   "always",
+		Health:    true,
+		DependsOn: "api:service_started:false",
+	},
 	{Name: "other", Restart: "always", Health: true},
 }
 
 // wideContainers are more of them, that need nothing.
 var wideContainers = []simstack.ContainerSpec{
-	{Name: "xmpp", Restart: "always", Health: true}, {Name: "irc", Restart: "always", Health: true}, {Name: "docs", Restart: "always", Health: true},
+	{Name: "xmpp", Restart: "always", Health: true},
+	{Name: "irc", Restart: "always", Health: true},
+	{Name: "docs", Restart: "always", Health: true},
 }
 
 // bridgeContainers are the container of a bridge.
@@ -158,7 +170,13 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(10 * time.Hour)
-		w := &world{T: t, network: new(simstack.Network), sites: map[string]*site{}, began: time.Now().Add(settling), tick: time.Now().Add(interval - evaluation)}
+		w := &world{
+			T:       t,
+			network: new(simstack.Network),
+			sites:   map[string]*site{},
+			began:   time.Now().Add(settling),
+			tick:    time.Now().Add(interval - evaluation),
+		}
 		w.router = newRouter(t, "../../../deploy/alertmanager/alertmanager.yml")
 		w.prometheus = newServer(t, w.router.send)
 		for _, spec := range exporters {
@@ -196,7 +214,12 @@ func (w *world) build(first exporterSpec, needs map[string]string) {
 	engine, err := simstack.NewEngine(w.network)
 	must(w.T, err)
 	w.Cleanup(func() { must(w.T, engine.Close()) })
-	s := &site{env: first.env, engine: engine, services: map[string]*service{}, sick: map[string]bool{}}
+	s := &site{
+		env:      first.env,
+		engine:   engine,
+		services: map[string]*service{},
+		sick:     map[string]bool{},
+	}
 	list := containers
 	if first.wide {
 		list = slices.Concat(containers, wideContainers)
@@ -254,7 +277,8 @@ func (e *exporter) configuration() string {
 			if name == e.misnamed {
 				container += "2"
 			}
-			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n", name, e.site.services[name].url, name != e.quiet, container, host)
+			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n",
+				name, e.site.services[name].url, name != e.quiet, container, host)
 		}
 		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
@@ -277,16 +301,20 @@ func (w *world) start(e *exporter) {
 		address[0] = e.address
 	}
 	a, err := app.New(app.Options{
-		ConfigFile: file, Lookup: func(string) (string, bool) { return "", false },
-		Web: &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none}, Log: slog.New(slog.DiscardHandler), Listen: w.network.Listen,
+		ConfigFile: file,
+		Lookup:     func(string) (string, bool) { return "", false },
+		Web:        &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
+		Log:        slog.New(slog.DiscardHandler),
+		Listen:     w.network.Listen,
 	})
 	must(w.T, err)
-	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(), func(ctx context.Context, network, address string) (net.Conn, error) {
-		if network == "tcp" && e.offline.Load() {
-			return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
-		}
-		return w.network.Dial(ctx, network, address)
-	}))
+	ctx, cancel := context.WithCancel(exchange.WithDialer(w.Context(),
+		func(ctx context.Context, network, address string) (net.Conn, error) {
+			if network == "tcp" && e.offline.Load() {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: os.NewSyscallError("connect", syscall.ENETUNREACH)}
+			}
+			return w.network.Dial(ctx, network, address)
+		}))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
 	e.app, e.address = a, a.Addresses()[0].String()

@@ -59,8 +59,12 @@ func (c Certificate) Make(tb testing.TB) *Certified {
 		c.End = time.Now().Add(24 * time.Hour)
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: c.Name}, NotBefore: c.Begins, NotAfter: c.End,
-		BasicConstraintsValid: true, IsCA: c.Authority,
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: c.Name},
+		NotBefore:             c.Begins,
+		NotAfter:              c.End,
+		BasicConstraintsValid: true,
+		IsCA:                  c.Authority,
 	}
 	if c.Authority {
 		template.KeyUsage = x509.KeyUsageCertSign
@@ -112,7 +116,8 @@ func (c *Certified) PEM(tb testing.TB) (certificate, key []byte) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Cert.Raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Cert.Raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 // Chain is what a server shows: its own certificate, then the others.

@@ -63,7 +63,8 @@ func serveNames(conn net.Conn, names map[string]Name) {
 		if answer == nil {
 			continue
 		}
-		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil { //nolint:gosec // it is short
+		//nolint:gosec // it is short
+		if _, err := conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
 			return
 		}
 	}

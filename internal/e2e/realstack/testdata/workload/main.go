@@ -26,7 +26,8 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose MEGABYTES SECONDS | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
+		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose " +
+			"MEGABYTES SECONDS | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
 	case "serve":
@@ -99,8 +100,9 @@ func run(args []string) error {
 	return fmt.Errorf("there is no command %q", args[0])
 }
 
-// lose has a child hold, after a while, more than there is, and returns when that is killed. The engine begins to listen for want of memory once
-// the container runs, and one that hears of a container's end first tells of the end alone, so it is given time before.
+// lose has a child hold, after a while, more than there is, and returns when that is killed.
+// The engine begins to listen for want of memory once the container runs, and one that hears of a container's end first tells of the end
+// alone, so it is given time before.
 func lose(after time.Duration, args []string) error {
 	time.Sleep(after)
 	child := exec.Command("/proc/self/exe", append([]string{"hold"}, args...)...)
