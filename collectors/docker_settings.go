@@ -98,9 +98,6 @@ func (s *Docker) UseDefaultSocket(path string) {
 	}
 }
 
-// Distinction implements config.Distinct.
-func (s *Docker) Distinction() (key, value string) { return "label", s.Label }
-
 // Environ implements config.Settings. The variables mean what they mean to the docker command: DOCKER_TLS_VERIFY, set
 // to anything, demands TLS with verification, and only then DOCKER_CERT_PATH (else DOCKER_CONFIG, else ~/.docker) is
 // the directory of ca.pem, cert.pem and key.pem.
@@ -145,6 +142,7 @@ func (s *Docker) Check(r *config.Report) {
 	if s.Label == "" {
 		r.Faultf("label", "is empty; give the engine a name, such as local")
 	}
+	r.Unique("label", s.Label)
 	s.TLS.Check(r)
 	for _, key := range []struct {
 		name     string

@@ -53,9 +53,6 @@ func (s *Identity) Environ(e *config.Env) {
 	e.TLS("BRIDGE_IDENTITY", &s.TLS)
 }
 
-// Distinction implements config.Distinct.
-func (s *Identity) Distinction() (key, value string) { return "", "" }
-
 // Check implements config.Settings.
 func (s *Identity) Check(r *config.Report) {
 	s.HTTP.Check(r)

@@ -67,12 +67,6 @@ func (s *IRCRPC) Environ(e *config.Env) {
 	e.TLS("IRC_RPC", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *IRCRPC) DefaultPaths() config.DefaultPaths { return config.DefaultPaths{&s.URL: ircRPCPath} }
-
-// Distinction implements config.Distinct.
-func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
-
 // Check implements config.Settings.
 func (s *IRCRPC) Check(r *config.Report) {
 	if all := maxPauses * s.Pause.Std(); all >= s.Timeout.Std() {

@@ -43,11 +43,8 @@ func (s *IRCTLS) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// ircTLSInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
-const ircTLSInterval = 30 * time.Second
-
-// LeastInterval implements config.RateLimited.
-func (s *IRCTLS) LeastInterval() time.Duration { return ircTLSInterval }
+// ircInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
+const ircInterval = 30 * time.Second
 
 // Warnings implements config.Warner.
 func (s *IRCTLS) Warnings() []string {
@@ -57,10 +54,10 @@ func (s *IRCTLS) Warnings() []string {
 		return warnings
 	}
 	next := schedule.Next(time.Now())
-	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !IsLoopback(s.Address) {
+	if gap := schedule.Next(next).Sub(next); gap < ircInterval && !IsLoopback(s.Address) {
 		warnings = append(warnings,
 			fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
-				"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
+				"exempt the exporter's address there, or write at least %q", gap, "@every "+ircInterval.String()))
 	}
 	return warnings
 }
@@ -80,7 +77,7 @@ type ircTLS struct {
 }
 
 // LeastInterval implements RateLimited.
-func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
+func (c *ircTLS) LeastInterval() time.Duration { return ircInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 	return &ircTLS{server: exchange.TLSServer{

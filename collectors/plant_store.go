@@ -77,9 +77,6 @@ func (s *PlantStore) Environ(e *config.Env) {
 	e.TLS("PLANT_STORE", &s.TLS)
 }
 
-// Distinction implements config.Distinct.
-func (s *PlantStore) Distinction() (key, value string) { return "", "" }
-
 // DisableWriting switches to ModeReject, for a probe without the exporter's state file, and returns what that does not test. A store
 // that works as documented then stores nothing.
 func (s *PlantStore) DisableWriting() (untested string) {

@@ -230,9 +230,6 @@ func (s *Relay) HostName() string { return "" }
 // Configured implements config.Settings.
 func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User != "" }
 
-// LeastInterval implements config.RateLimited.
-func (s *Relay) LeastInterval() time.Duration { return 0 }
-
 // DisableWriting makes a probe log in and join only; its own note says so.
 func (s *Relay) DisableWriting() (untested string) {
 	s.silent = true
@@ -268,14 +265,9 @@ func (s *Relay) Check(r *config.Report) {
 	if s.Slow.Std() <= 0 || s.Slow > s.Deadline {
 		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
 	}
-}
-
-// Exclusive implements config.Exclusive: a second check in the same place doubles the messages there.
-func (s *Relay) Exclusive() [][2]string {
-	return [][2]string{
-		{"irc.channel", strings.ToLower(s.IRC.Channel) + " on " + config.CanonicalAddress(s.IRC.account("").Address)},
-		{"xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1))}, // with an @ it would be hidden as a credential
-	}
+	// A second check in the same place would double the messages there. With an @, the room would be hidden as a credential.
+	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+config.CanonicalAddress(s.IRC.account("").Address))
+	r.Unique("xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1)))
 }
 
 // Warnings implements config.Warner.
@@ -312,9 +304,6 @@ func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
 func (s *IRCLogin) Configured() bool { return s.Address != "" }
-
-// LeastInterval implements config.RateLimited.
-func (s *IRCLogin) LeastInterval() time.Duration { return ircTLSInterval }
 
 // Check implements config.Settings.
 func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }

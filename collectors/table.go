@@ -7,32 +7,127 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// Kinds is the table of kinds, in the order of the documentation. A new service is one file and one line here.
+// Kinds is the table of kinds, in the order of the documentation. A new service is one file and one row here.
 var Kinds = []Kind{
-	newKind("xmpp_status", newXMPPStatusSettings, newXMPPStatus, httpReasons, "prosody"),
-	newKind("xmpp_metrics", newXMPPMetricsSettings, newXMPPMetrics, httpReasons, "prosody"),
-	eachAddress(newKind("xmpp_proxy", newXMPPProxySettings, newXMPPProxy, httpReasons, "nginx", "caddy", "haproxy", "traefik", "apache")),
-	newKind("xmpp_rest", newXMPPRestSettings, newXMPPRest, contentReasons, "prosody"),
-	eachAddress(newKind("xmpp_c2s", newXMPPC2SSettings, newXMPPC2S, starttlsReasons, "prosody", "ejabberd")),
-	newKind("irc_rpc", newIRCRPCSettings, newIRCRPC, rpcReasons, "unrealircd"),
-	eachAddress(newKind("irc_tls", newIRCTLSSettings, newIRCTLS, ircReasons, "unrealircd", "inspircd", "ngircd", "ergo", "ircd")),
-	newKind("irc_login", newIRCLoginSettings, newIRCLogin, loginReasons),
-	newKind("xmpp_login", newXMPPLoginSettings, newXMPPLogin, loginReasons),
-	newKind("relay", newRelaySettings, newRelay, relayReasons),
-	newKind("irc_services", newIRCServicesSettings, newIRCServices, rpcReasons, "atheme", "anope", "services"),
-	newKind("plant_store", newPlantStoreSettings, newPlantStore, contentReasons),
-	newKind("identity", newIdentitySettings, newIdentity, contentReasons),
-	newKind("docs_search", newDocsSearchSettings, newDocsSearch, httpReasons, "docs"),
-	eachAddress(newKind("web_irc", newWebSettings, newWeb, contentReasons, "thelounge", "kiwiirc", "gamja")),
-	eachAddress(newKind("web_panel", newWebSettings, newWeb, contentReasons)),
-	eachAddress(newKind("log_viewer", newWebSettings, newWeb, contentReasons)),
-	eachAddress(newKind("http", newWebSettings, newWeb, contentReasons, "nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web")),
-	eachAddress(newKind("tcp", newTCPSettings, newTCP, tcpReasons, "redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi")),
-	newKind("openmetrics", newOpenMetricsSettings, newOpenMetrics, httpReasons, "prometheus", "metrics", "bridge"),
-	newKind("volume", newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, "disk"),
-	newKind("backup", newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons),
-	eachAddress(newKind("tls", newTLSEndpointSettings, newTLSEndpoint, tlsReasons, "certificate", "ssl")),
-	newKind("docker", newDockerSettings, newDocker, httpReasons, "container", "podman"),
+	newKind(newXMPPStatusSettings, newXMPPStatus, httpReasons, config.Row{
+		Name:     "xmpp_status",
+		Alone:    true,
+		Path:     xmppStatusPath,
+		Programs: []string{"prosody"},
+	}),
+	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
+		Name:     "xmpp_metrics",
+		Alone:    true,
+		Path:     metricsPath,
+		Programs: []string{"prosody"},
+	}),
+	newKind(newXMPPProxySettings, newXMPPProxy, httpReasons, config.Row{
+		Name:        "xmpp_proxy",
+		EachAddress: true,
+		Path:        xmppProxyPath,
+		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache"},
+	}),
+	newKind(newXMPPRestSettings, newXMPPRest, contentReasons, config.Row{
+		Name:     "xmpp_rest",
+		Programs: []string{"prosody"},
+	}),
+	newKind(newXMPPC2SSettings, newXMPPC2S, starttlsReasons, config.Row{
+		Name:        "xmpp_c2s",
+		EachAddress: true,
+		Programs:    []string{"prosody", "ejabberd"},
+	}),
+	newKind(newIRCRPCSettings, newIRCRPC, rpcReasons, config.Row{
+		Name:     "irc_rpc",
+		Alone:    true,
+		Path:     ircRPCPath,
+		Programs: []string{"unrealircd"},
+	}),
+	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
+		Name:        "irc_tls",
+		EachAddress: true,
+		Interval:    ircInterval,
+		OnlyFirst:   true,
+		Programs:    []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
+	}),
+	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
+		Name:      "irc_login",
+		Interval:  ircInterval,
+		OnlyFirst: true,
+	}),
+	newKind(newXMPPLoginSettings, newXMPPLogin, loginReasons, config.Row{
+		Name: "xmpp_login",
+	}),
+	newKind(newRelaySettings, newRelay, relayReasons, config.Row{
+		Name:      "relay",
+		OnlyFirst: true,
+	}),
+	newKind(newIRCServicesSettings, newIRCServices, rpcReasons, config.Row{
+		Name:     "irc_services",
+		Path:     "/",
+		Programs: []string{"atheme", "anope", "services"},
+	}),
+	newKind(newPlantStoreSettings, newPlantStore, contentReasons, config.Row{
+		Name:     "plant_store",
+		Alone:    true,
+		Optional: true,
+	}),
+	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
+		Name:  "identity",
+		Alone: true,
+	}),
+	newKind(newDocsSearchSettings, newDocsSearch, httpReasons, config.Row{
+		Name:     "docs_search",
+		Optional: true,
+		Path:     docsSearchPath,
+		Programs: []string{"docs"},
+	}),
+	newKind(newWebSettings, newWeb, contentReasons, config.Row{
+		Name:        "web_irc",
+		EachAddress: true,
+		Programs:    []string{"thelounge", "kiwiirc", "gamja"},
+	}),
+	newKind(newWebSettings, newWeb, contentReasons, config.Row{
+		Name:        "web_panel",
+		EachAddress: true,
+		Optional:    true,
+	}),
+	newKind(newWebSettings, newWeb, contentReasons, config.Row{
+		Name:        "log_viewer",
+		EachAddress: true,
+		Optional:    true,
+	}),
+	newKind(newWebSettings, newWeb, contentReasons, config.Row{
+		Name:        "http",
+		EachAddress: true,
+		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"},
+	}),
+	newKind(newTCPSettings, newTCP, tcpReasons, config.Row{
+		Name:        "tcp",
+		EachAddress: true,
+		Programs:    []string{"redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"},
+	}),
+	newKind(newOpenMetricsSettings, newOpenMetrics, httpReasons, config.Row{
+		Name:     "openmetrics",
+		Path:     metricsPath,
+		Programs: []string{"prometheus", "metrics", "bridge"},
+	}),
+	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
+		Name:     "volume",
+		Programs: []string{"disk"},
+	}),
+	newKind(newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons, config.Row{
+		Name:     "backup",
+		Optional: true,
+	}),
+	newKind(newTLSEndpointSettings, newTLSEndpoint, tlsReasons, config.Row{
+		Name:        "tls",
+		EachAddress: true,
+		Programs:    []string{"certificate", "ssl"},
+	}),
+	newKind(newDockerSettings, newDocker, httpReasons, config.Row{
+		Name:     "docker",
+		Programs: []string{"container", "podman"},
+	}),
 }
 
 // The reasons why probes can fail, by protocol.
@@ -53,34 +148,24 @@ var (
 	volumeReasons  = slices.Concat(backupReasons, []failure.Reason{failure.Mismatch})
 )
 
-// optionalKinds are the kinds whose targets have page: false by default: a chat stack works without them.
-var optionalKinds = []string{"docs_search", "log_viewer", "web_panel", "plant_store", "backup"}
-
-// newKind returns an entry of the table for settings of type S. programs are the programs that the kind supports: if somebody
-// writes "kind: prosody", the error names the kinds to use.
-func newKind[S config.Settings](name string, defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, programs ...string) Kind {
+// newKind returns a row of the table for settings of type S.
+func newKind[S config.Settings](defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, row config.Row) Kind {
 	withDefaults := func() config.Settings {
 		s := defaults()
-		s.Common().Page = !slices.Contains(optionalKinds, name)
+		s.Common().Page = !row.Optional
 		return s
 	}
 	return Kind{
 		Reasons: reasons,
-		Kind:    config.Kind{Name: name, Defaults: withDefaults, Programs: programs},
+		Kind:    config.Kind{Row: row, Defaults: withDefaults},
 		New: func(s config.Settings, d Deps) (Collector, error) {
 			own, ok := s.(S)
 			if !ok {
-				return nil, failure.Errorf(failure.Internal, "settings of kind %s are a %T", name, s)
+				return nil, failure.Errorf(failure.Internal, "settings of kind %s are a %T", row.Name, s)
 			}
 			return build(own, d)
 		},
 	}
-}
-
-// eachAddress allows addresses: all for a kind.
-func eachAddress(k Kind) Kind {
-	k.EachAddress = true
-	return k
 }
 
 // KindOf finds an entry of the table.

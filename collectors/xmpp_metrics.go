@@ -147,14 +147,6 @@ func (s *XMPPMetrics) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *XMPPMetrics) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: metricsPath}
-}
-
-// Distinction implements config.Distinct.
-func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
-
 // Check implements config.Settings.
 func (s *XMPPMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)

@@ -49,14 +49,6 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *XMPPStatus) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: xmppStatusPath}
-}
-
-// Distinction implements config.Distinct.
-func (s *XMPPStatus) Distinction() (key, value string) { return "", "" }
-
 // xmppStatus requests GET /status. The target is up if the page answers. Its status is 200 even if modules are broken, so
 // their states become metrics.
 type xmppStatus struct{ http exchange.HTTP }

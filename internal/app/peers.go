@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -54,7 +55,7 @@ var (
 	}
 )
 
-// connectDuty applies to targets with config.RateLimited settings, but for relayDuty.
+// connectDuty applies to targets that only the first exporter of a pair may have, but for relayDuty.
 var connectDuty = &duty{
 	"connect to the IRC server's TLS port, which limits connections per address",
 	"checks the IRC server's TLS port",
@@ -88,7 +89,7 @@ func dutyOf(settings config.Settings) *duty {
 	case "relay":
 		return relayDuty
 	}
-	if _, ok := settings.(config.RateLimited); ok {
+	if kind, _ := collectors.KindOf(settings.Common().Kind); kind.OnlyFirst {
 		return connectDuty
 	}
 	return nil

@@ -235,8 +235,11 @@ func HostOf(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-// Check implements Settings for the kinds that embed HTTP: it reports errors in the HTTP keys.
+// Check implements Settings for the kinds that embed HTTP: it adds the kind's path to the URL, and reports errors in the HTTP keys.
 func (h *HTTP) Check(r *Report) {
+	if r.row.Path != "" {
+		h.URL = WithPath(h.URL, r.row.Path)
+	}
 	CheckURL(r, "url", h.URL, "http", "https")
 	if h.ProxyURL != "" {
 		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
@@ -261,8 +264,8 @@ func (h *HTTP) Check(r *Report) {
 	}
 }
 
-// withPath adds a path to a URL that has neither path nor query, not even an empty one.
-func withPath(raw, path string) string {
+// WithPath adds a path to a URL that has neither path nor query, not even an empty one.
+func WithPath(raw, path string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
 		return raw

@@ -1,0 +1,57 @@
+package config
+
+import "time"
+
+// Kind is a sort of target: its row in the table of kinds, and its settings with their defaults.
+type Kind struct {
+	Row
+	Defaults func() Settings
+}
+
+// Row is a row of the table of kinds: what is true of every target of a kind.
+type Row struct {
+	// Name is the kind's name in exporter.yaml, Title what people call its targets.
+	Name, Title string
+	// Role is the role of the container behind a target; zero if any container may be. Part is what a target shows of that server; ""
+	// if Title says it.
+	Role Role
+	Part string
+	// Loss says what users lose while a target is down; "" if only operators notice. Rank orders the kinds by that: 1 is the most.
+	Loss string
+	Rank int
+	// Figures are the numbers of a target on the status page.
+	Figures []Figure
+
+	// Path is the path of a URL that is written without one; "" leaves it as it is.
+	Path string
+	// Programs are the supported programs, in lower case. The error for an unknown kind suggests kinds by them.
+	Programs []string
+	// EachAddress says that a target may be probed at each address of its host name: its probes change nothing and need no other.
+	EachAddress bool
+	// Alone says that an exporter may have only one target, since its metrics lack the label target.
+	Alone bool
+	// Optional says that a chat stack works without it, so that targets have page: false by default.
+	Optional bool
+	// Interval is the least interval of a target without a schedule. OnlyFirst says that only the first exporter of a pair may have one.
+	Interval  time.Duration
+	OnlyFirst bool
+}
+
+// Role is what a container is for, as its metrics say.
+type Role struct {
+	// Name is such as irc_services, Title what people call such a server.
+	Name, Title string
+	// Rank orders roles by what users lose: 1 is the most, 0 the least.
+	Rank int
+	// Core says that such a container makes a Compose project the chat stack.
+	Core bool
+}
+
+// Figure is a number that the status page shows for a target.
+type Figure struct {
+	Family, Name, Unit string
+	// Label and Value select the series; if both are empty, the figure is the sum of all.
+	Label, Value string
+	// Chart says that the page draws its last day.
+	Chart bool
+}
