@@ -7,125 +7,166 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
+// The roles of the containers behind targets, in the order in which init writes them.
+var (
+	roleXMPP        = config.Role{Name: "xmpp", Title: "XMPP server", Rank: 1}
+	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Rank: 5}
+	roleIRC         = config.Role{Name: "irc", Title: "IRC server", Rank: 2}
+	roleIRCServices = config.Role{Name: "irc_services", Title: "IRC services", Rank: 3}
+	roleBridge      = config.Role{Name: "bridge", Title: "bridge", Rank: 4}
+	roleIdentity    = config.Role{Name: "identity", Title: "identity API", Rank: 6}
+	roleWebIRC      = config.Role{Name: "web_irc", Title: "web IRC client", Rank: 7}
+	roleWebPanel    = config.Role{Name: "web_panel", Title: "web panel"}
+	roleDocs        = config.Role{Name: "docs", Title: "documentation"}
+	rolePlantStore  = config.Role{Name: "plant_store", Title: "plant store", Rank: 8}
+	roleLogViewer   = config.Role{Name: "log_viewer", Title: "log viewer"}
+)
+
 // Kinds is the table of kinds, in the order of the documentation. A new service is one file and one row here.
 var Kinds = []Kind{
 	newKind(newXMPPStatusSettings, newXMPPStatus, httpReasons, config.Row{
-		Name:     "xmpp_status",
-		Alone:    true,
-		Path:     xmppStatusPath,
+		Name: "xmpp_status", Title: "XMPP server", Role: roleXMPP, Part: "status",
+		Rank: 4,
+		Figures: []config.Figure{
+			{Family: "chatstack_xmpp_module_problems", Name: "modules in error", Label: "state", Value: "error"},
+			{Family: "chatstack_xmpp_component_connected", Name: "components connected"},
+		},
+		Path: xmppStatusPath, Alone: true,
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
-		Name:     "xmpp_metrics",
-		Alone:    true,
-		Path:     metricsPath,
+		Name: "xmpp_metrics", Title: "XMPP server metrics", Role: roleXMPP,
+		Figures: []config.Figure{
+			{Family: "xmpp_c2s_sessions", Name: "sessions", Label: "type", Value: "c2s", Chart: true},
+			{Family: "xmpp_s2s_sessions", Name: "links to other servers"},
+			{Family: "xmpp_memory_usage_bytes", Name: "memory", Unit: "bytes"},
+		},
+		Path: metricsPath, Alone: true,
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPProxySettings, newXMPPProxy, httpReasons, config.Row{
-		Name:        "xmpp_proxy",
-		EachAddress: true,
-		Path:        xmppProxyPath,
-		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache"},
+		Name: "xmpp_proxy", Title: "XMPP over HTTPS", Role: roleXMPPProxy,
+		Loss: "Web clients cannot reach the XMPP server.", Rank: 9,
+		Path: xmppProxyPath, EachAddress: true,
+		Programs: []string{"nginx", "caddy", "haproxy", "traefik", "apache"},
 	}),
 	newKind(newXMPPRestSettings, newXMPPRest, contentReasons, config.Row{
-		Name:     "xmpp_rest",
+		Name: "xmpp_rest", Title: "XMPP server REST API", Role: roleXMPP,
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPC2SSettings, newXMPPC2S, starttlsReasons, config.Row{
-		Name:        "xmpp_c2s",
+		Name: "xmpp_c2s", Title: "XMPP server login port", Role: roleXMPP,
+		Loss: "Nobody can log in to the XMPP server.", Rank: 1,
 		EachAddress: true,
 		Programs:    []string{"prosody", "ejabberd"},
 	}),
 	newKind(newIRCRPCSettings, newIRCRPC, rpcReasons, config.Row{
-		Name:     "irc_rpc",
-		Alone:    true,
-		Path:     ircRPCPath,
+		Name: "irc_rpc", Title: "IRC server", Role: roleIRC, Part: "RPC",
+		Rank: 7,
+		Figures: []config.Figure{
+			{Family: "chatstack_irc_users", Name: "users", Chart: true},
+			{Family: "chatstack_irc_channels", Name: "channels"},
+			{Family: "chatstack_irc_servers", Name: "servers"},
+		},
+		Path: ircRPCPath, Alone: true,
 		Programs: []string{"unrealircd"},
 	}),
 	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
-		Name:        "irc_tls",
-		EachAddress: true,
-		Interval:    ircInterval,
-		OnlyFirst:   true,
-		Programs:    []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
+		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
+		Loss: "IRC clients cannot connect over TLS.", Rank: 5,
+		EachAddress: true, Interval: ircInterval, OnlyFirst: true,
+		Programs: []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
 	}),
 	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
-		Name:      "irc_login",
-		Interval:  ircInterval,
-		OnlyFirst: true,
+		Name: "irc_login", Title: "IRC login", Role: roleIRC,
+		Rank:     6,
+		Interval: ircInterval, OnlyFirst: true,
 	}),
 	newKind(newXMPPLoginSettings, newXMPPLogin, loginReasons, config.Row{
-		Name: "xmpp_login",
+		Name: "xmpp_login", Title: "XMPP login", Role: roleXMPP,
+		Rank: 3,
 	}),
 	newKind(newRelaySettings, newRelay, relayReasons, config.Row{
-		Name:      "relay",
+		Name: "relay", Title: "bridge between IRC and XMPP", Role: roleBridge, Relay: true,
+		Loss: "Messages do not cross between IRC and XMPP.", Rank: 2,
+		Figures: []config.Figure{
+			{Family: "chatstack_relay_last_delivery_seconds", Name: "IRC to XMPP", Unit: "seconds", Label: "from", Value: "irc", Chart: true},
+			{Family: "chatstack_relay_last_delivery_seconds", Name: "XMPP to IRC", Unit: "seconds", Label: "from", Value: "xmpp", Chart: true},
+		},
 		OnlyFirst: true,
 	}),
 	newKind(newIRCServicesSettings, newIRCServices, rpcReasons, config.Row{
-		Name:     "irc_services",
+		Name: "irc_services", Title: "IRC services", Role: roleIRCServices,
+		Loss: "Nobody can log in to an account on IRC.", Rank: 8,
 		Path:     "/",
 		Programs: []string{"atheme", "anope", "services"},
 	}),
 	newKind(newPlantStoreSettings, newPlantStore, contentReasons, config.Row{
-		Name:     "plant_store",
-		Alone:    true,
-		Optional: true,
+		Name: "plant_store", Title: "plant store", Role: rolePlantStore,
+		Loss: "The plant store does not answer.", Rank: 12,
+		Figures: []config.Figure{
+			{Family: "chatstack_plant_store_operation_duration_seconds", Name: "creating", Unit: "seconds", Label: "operation", Value: "create"},
+			{Family: "chatstack_plant_store_operation_duration_seconds", Name: "deleting", Unit: "seconds", Label: "operation", Value: "delete"},
+			{Family: "chatstack_plant_store_orphans", Name: "test records not deleted"},
+		},
+		Alone: true, Optional: true,
 	}),
 	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
-		Name:  "identity",
+		Name: "identity", Title: "identity API", Role: roleIdentity,
+		Loss: "The bridge cannot look up who somebody is.", Rank: 10,
 		Alone: true,
 	}),
 	newKind(newDocsSearchSettings, newDocsSearch, httpReasons, config.Row{
-		Name:     "docs_search",
-		Optional: true,
-		Path:     docsSearchPath,
+		Name: "docs_search", Title: "documentation search", Role: roleDocs,
+		Path: docsSearchPath, Optional: true,
 		Programs: []string{"docs"},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
-		Name:        "web_irc",
+		Name: "web_irc", Title: "web IRC client", Role: roleWebIRC,
+		Loss: "The web IRC client does not open.", Rank: 11,
 		EachAddress: true,
 		Programs:    []string{"thelounge", "kiwiirc", "gamja"},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
-		Name:        "web_panel",
-		EachAddress: true,
-		Optional:    true,
+		Name: "web_panel", Title: "web panel", Role: roleWebPanel,
+		Optional: true, EachAddress: true,
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
-		Name:        "log_viewer",
-		EachAddress: true,
-		Optional:    true,
+		Name: "log_viewer", Title: "log viewer", Role: roleLogViewer,
+		Optional: true, EachAddress: true,
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
-		Name:        "http",
+		Name: "http", Title: "HTTP service",
 		EachAddress: true,
 		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"},
 	}),
 	newKind(newTCPSettings, newTCP, tcpReasons, config.Row{
-		Name:        "tcp",
+		Name: "tcp", Title: "TCP service",
 		EachAddress: true,
 		Programs:    []string{"redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"},
 	}),
 	newKind(newOpenMetricsSettings, newOpenMetrics, httpReasons, config.Row{
-		Name:     "openmetrics",
+		Name: "openmetrics", Title: "metrics endpoint",
 		Path:     metricsPath,
 		Programs: []string{"prometheus", "metrics", "bridge"},
 	}),
 	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
-		Name:     "volume",
+		Name: "volume", Title: "data volume",
+		Figures:  []config.Figure{{Family: "chatstack_volume_available_bytes", Name: "available", Unit: "bytes"}},
 		Programs: []string{"disk"},
 	}),
 	newKind(newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons, config.Row{
-		Name:     "backup",
+		Name: "backup", Title: "backup",
+		Figures:  []config.Figure{{Family: "chatstack_backup_size_bytes", Name: "newest backup", Unit: "bytes"}},
 		Optional: true,
 	}),
 	newKind(newTLSEndpointSettings, newTLSEndpoint, tlsReasons, config.Row{
-		Name:        "tls",
+		Name: "tls", Title: "TLS certificate",
 		EachAddress: true,
 		Programs:    []string{"certificate", "ssl"},
 	}),
 	newKind(newDockerSettings, newDocker, httpReasons, config.Row{
-		Name:     "docker",
+		Name: "docker", Title: "Docker Engine", Engine: true,
 		Programs: []string{"container", "podman"},
 	}),
 }

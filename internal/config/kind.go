@@ -21,6 +21,8 @@ type Row struct {
 	Rank int
 	// Figures are the numbers of a target on the status page.
 	Figures []Figure
+	// Engine says that a target is a container engine, Relay that it sends messages over a bridge.
+	Engine, Relay bool
 
 	// Path is the path of a URL that is written without one; "" leaves it as it is.
 	Path string
@@ -43,8 +45,6 @@ type Role struct {
 	Name, Title string
 	// Rank orders roles by what users lose: 1 is the most, 0 the least.
 	Rank int
-	// Core says that such a container makes a Compose project the chat stack.
-	Core bool
 }
 
 // Figure is a number that the status page shows for a target.

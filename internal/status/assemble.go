@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -35,7 +36,8 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, j, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.Row.Rank, a.Level)-lossRank(b.Row.Rank, b.Level),
+			cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = thresholds(&in, r.Containers, all, j, targets)
 	if r.Stale != "" {
@@ -66,9 +68,13 @@ func (m *memory) observed(s *poll.Snapshot) []observed {
 			m.families[name] = f
 		}
 		if i < len(s.Families) {
-			f.renew(s.Families[i], isWanted)
+			f.renew(s.Families[i], m.wanted)
 		}
-		targets[i] = observed{s.Statuses[i], f}
+		row := m.kinds[s.Statuses[i].Kind]
+		if row == nil {
+			row = &config.Row{Name: s.Statuses[i].Kind}
+		}
+		targets[i] = observed{s.Statuses[i], f, row}
 	}
 	return targets
 }

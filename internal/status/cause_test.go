@@ -152,6 +152,7 @@ func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{
 			Name:  "boss",
 			Kind:  "relay",
+			Row:   rowOf("relay"),
 			State: down,
 			Level: Critical,
 		}}}

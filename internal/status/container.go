@@ -24,7 +24,7 @@ func (m *memory) readFleet(targets []observed) *fleet {
 	all := &fleet{facts: map[place]*facts{}}
 	for i := range targets {
 		t := &targets[i]
-		if t.Kind != "docker" {
+		if !t.row.Engine {
 			continue
 		}
 		all.engines++
@@ -79,8 +79,8 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []ob
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), strings.Compare(a.DockerHost, b.DockerHost),
-			strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.RoleRow.Rank, a.Level)-lossRank(b.RoleRow.Rank, b.Level),
+			strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left
@@ -122,6 +122,7 @@ func (m *memory) reportContainer(in *Input, p place, f *facts, past *pastContain
 		Name:       p.name,
 		DockerHost: p.host,
 		Role:       f.role,
+		RoleRow:    m.roles[f.role],
 		State:      cmp.Or(f.state, "unknown"),
 		Health:     f.health,
 		Values:     []Value{},

@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // maxDetail limits the characters of an error that its text repeats.
@@ -76,7 +75,7 @@ func targetHint(t *observed, all *fleet) string {
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.containerOfRole(health.ServingRole(t.Kind))
+		container = all.containerOfRole(t.row.Role.Name)
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

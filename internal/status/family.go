@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -24,13 +25,13 @@ type families struct {
 }
 
 // renew replaces the texts with the wanted families of a new snapshot.
-func (f *families) renew(given []exposition.Family, wanted func(name string) bool) {
+func (f *families) renew(given []exposition.Family, wanted map[string]bool) {
 	if f.parsed == nil {
 		f.parsed = map[string]*family{}
 	}
 	f.texts = make(map[string][]byte, len(given))
 	for i := range given {
-		if name := given[i].TextName(); wanted(name) {
+		if name := given[i].TextName(); wanted[name] {
 			f.texts[name] = given[i].Text
 		}
 	}
@@ -78,8 +79,9 @@ func parse(text []byte) []exposition.Line {
 	return samples
 }
 
-// observed is a target's status with its families.
+// observed is a target's status with its families and the row of its kind.
 type observed struct {
 	poll.Status
 	families *families
+	row      *config.Row
 }

@@ -3,6 +3,8 @@ package status
 import (
 	"maps"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 const (
@@ -12,6 +14,9 @@ const (
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
+	kinds       map[string]*config.Row
+	roles       map[string]config.Role
+	wanted      map[string]bool      // families to parse, by their names in text format
 	families    map[string]*families // by target
 	services    map[string]*pastService
 	containers  map[place]*pastContainer
@@ -22,14 +27,28 @@ type memory struct {
 	nextSweep   time.Time
 }
 
-func newMemory() memory {
-	return memory{
+func newMemory(kinds []config.Kind) memory {
+	m := memory{
+		kinds:      map[string]*config.Row{},
+		roles:      map[string]config.Role{},
+		wanted:     map[string]bool{},
 		families:   map[string]*families{},
 		services:   map[string]*pastService{},
 		containers: map[place]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
 	}
+	for i := range kinds {
+		row := &kinds[i].Row
+		m.kinds[row.Name], m.roles[row.Role.Name] = row, row.Role
+		for _, f := range row.Figures {
+			m.wanted[f.Family] = true
+		}
+	}
+	for name := range containerFamilies {
+		m.wanted[name] = true
+	}
+	return m
 }
 
 // charted is a number of which the page shows a history.

@@ -5,6 +5,7 @@ package status
 import (
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
@@ -67,9 +68,11 @@ type Verdict struct {
 
 // Service is one target.
 type Service struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind"`
-	Container string `json:"container,omitempty"`
+	Name string `json:"name"`
+	Kind string `json:"kind"`
+	// Row is that of its kind.
+	Row       config.Row `json:"-"`
+	Container string     `json:"container,omitempty"`
 	// ContainerOrigin is the container's name and, unless it is configured, how the exporter found it.
 	ContainerOrigin string `json:"container_origin,omitempty"`
 	Level           Level  `json:"level"`
@@ -124,9 +127,11 @@ type Container struct {
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host"`
 	Role       string `json:"role,omitempty"`
-	Level      Level  `json:"level"`
-	State      string `json:"state"`
-	Health     string `json:"health"`
+	// RoleRow is that of its role.
+	RoleRow config.Role `json:"-"`
+	Level   Level       `json:"level"`
+	State   string      `json:"state"`
+	Health  string      `json:"health"`
 	// Since is when the state began. ProblemSince is when the first problem in Text began; zero if there is none.
 	// ProblemSinceAtLeast says that it existed at the first probe, so it may have begun earlier.
 	Since               time.Time `json:"since,omitzero"`

@@ -25,6 +25,7 @@ func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, no
 	s := Service{
 		Name:            t.Target,
 		Kind:            t.Kind,
+		Row:             *t.row,
 		Container:       t.Container,
 		ContainerOrigin: t.Origin(),
 		Since:           t.Since,
@@ -174,19 +175,16 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 			limits: l,
 		}, now, v)
 	}
-	for i := range figures {
-		f := &figures[i]
-		if f.kind != t.Kind {
-			continue
-		}
-		if v, ok := f.sum(t); ok {
-			s.Values = append(s.Values, newValue(f.name, v, f.unit))
-			if f.chart {
-				chart(f.name, v, f.unit, limits{})
+	for i := range t.row.Figures {
+		f := &t.row.Figures[i]
+		if v, ok := sum(f, t); ok {
+			s.Values = append(s.Values, newValue(f.Name, v, f.Unit))
+			if f.Chart {
+				chart(f.Name, v, f.Unit, limits{})
 			}
 		}
 	}
-	if t.Kind == "docker" && s.State == up {
+	if t.row.Engine && s.State == up {
 		runs := 0
 		for p, f := range all.facts {
 			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == health.Running {

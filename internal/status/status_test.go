@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -37,7 +38,7 @@ func begin(targets ...poll.Status) *world {
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), text: map[string]string{},
 		in: Input{Alerts: config.DefaultAlerts(), Snapshot: &poll.Snapshot{}},
 	}
-	w.Recorder = &Recorder{memory: newMemory()}
+	w.Recorder = &Recorder{memory: newMemory(collectors.ConfigKinds())}
 	w.judge = health.NewJudge(&w.in.Alerts)
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
@@ -434,7 +435,7 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
 		alive := make(chan error, 1)
 		alive <- nil
-		r := NewRecorder("1.2.3", func() Input {
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input {
 			in := in
 			in.Alive = <-alive
 			alive <- in.Alive
@@ -466,7 +467,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
 		in.Store(&w.in)
-		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
 		made := func() time.Time { return r.current.Load().report.Made }
 		first := made()
 		go r.Run(t.Context())
@@ -575,7 +576,7 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 			in.Store(&next)
 		}
 		publish(health.Warning)
-		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
 		time.Sleep(time.Second)
 		publish(health.Critical)
 		if got := r.Report().Problems[0].Severity; got != health.Critical {
@@ -585,19 +586,19 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 }
 
 func TestFamiliesAreParsedOnlyWhenChanged(t *testing.T) {
-	f := &families{}
+	f, wanted := &families{}, newMemory(collectors.ConfigKinds()).wanted
 	given := familiesOf("chatstack_irc_users 3\n")
-	f.renew(given, isWanted)
+	f.renew(given, wanted)
 	first := f.of("chatstack_irc_users")
-	f.renew(slices.Clone(given), isWanted)
+	f.renew(slices.Clone(given), wanted)
 	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
 		t.Error("the same lines are parsed twice")
 	}
-	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
+	f.renew(familiesOf("chatstack_irc_users 4\n"), wanted)
 	if got := f.of("chatstack_irc_users"); len(got) != 1 || got[0].Value != 4 {
 		t.Errorf("got %v, want 4", got)
 	}
-	f.renew(nil, isWanted)
+	f.renew(nil, wanted)
 	if len(f.of("chatstack_irc_users")) > 0 {
 		t.Error("a family that is gone is still known")
 	}

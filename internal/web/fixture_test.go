@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
@@ -177,6 +179,7 @@ func healthyReport() *status.Report {
 		service := status.Service{
 			Name:        s.name,
 			Kind:        s.kind,
+			Row:         rowOf(s.kind),
 			Level:       status.OK,
 			State:       "up",
 			Since:       ago(53 * time.Hour),
@@ -288,6 +291,7 @@ func goodContainer(name, role string) status.Container {
 		Name:       name,
 		DockerHost: "local",
 		Role:       role,
+		RoleRow:    roleOf(role),
 		Level:      status.OK,
 		State:      "running",
 		Health:     "healthy",
@@ -305,6 +309,21 @@ func goodContainer(name, role string) status.Container {
 		},
 		Charts: []string{"bytes:memory of " + name},
 	}
+}
+
+// rowOf returns a row of the table of kinds.
+func rowOf(kind string) config.Row {
+	k, _ := collectors.KindOf(kind)
+	return k.Row
+}
+
+// roleOf returns the row of a role.
+func roleOf(name string) config.Role {
+	i := slices.IndexFunc(collectors.Kinds, func(k collectors.Kind) bool { return k.Role.Name == name })
+	if i < 0 {
+		return config.Role{}
+	}
+	return collectors.Kinds[i].Role
 }
 
 // faultyReport has that many problems, spread over targets and containers.

@@ -218,6 +218,7 @@ func TestPageBeginsWithTheBridge(t *testing.T) {
 	relay := status.Service{
 		Name:   "bridge",
 		Kind:   "relay",
+		Row:    rowOf("relay"),
 		Level:  status.OK,
 		State:  "up",
 		Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}},
