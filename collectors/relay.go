@@ -50,8 +50,8 @@ var (
 
 // The sides of a relay, as label values.
 const (
-	sideIRC  = "irc"
-	sideXMPP = "xmpp"
+	sideIRC  = health.SideIRC
+	sideXMPP = health.SideXMPP
 	// atBridge says that a message was lost between the sides.
 	atBridge = "bridge"
 )

@@ -5,6 +5,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // The roles of the containers behind targets, in the order in which init writes them.
@@ -32,6 +33,7 @@ var Kinds = []Kind{
 			{Family: "chatstack_xmpp_component_connected", Name: "components connected"},
 		},
 		Path: xmppStatusPath, Alone: true,
+		Side: sideXMPP, ShowsServer: true,
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
@@ -42,6 +44,7 @@ var Kinds = []Kind{
 			{Family: "xmpp_memory_usage_bytes", Name: "memory", Unit: "bytes"},
 		},
 		Path: metricsPath, Alone: true,
+		ShowsServer: true, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertAuthFailureRate, health.AlertSessionsGone},
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPProxySettings, newXMPPProxy, httpReasons, config.Row{
@@ -52,13 +55,15 @@ var Kinds = []Kind{
 	}),
 	newKind(newXMPPRestSettings, newXMPPRest, contentReasons, config.Row{
 		Name: "xmpp_rest", Title: "XMPP server REST API", Role: roleXMPP,
-		Programs: []string{"prosody"},
+		ShowsServer: true,
+		Programs:    []string{"prosody"},
 	}),
 	newKind(newXMPPC2SSettings, newXMPPC2S, starttlsReasons, config.Row{
 		Name: "xmpp_c2s", Title: "XMPP server login port", Role: roleXMPP,
 		Loss: "Nobody can log in to the XMPP server.", Rank: 1,
 		EachAddress: true,
-		Programs:    []string{"prosody", "ejabberd"},
+		Side:        sideXMPP, ShowsServer: true, Direct: true,
+		Programs: []string{"prosody", "ejabberd"},
 	}),
 	newKind(newIRCRPCSettings, newIRCRPC, rpcReasons, config.Row{
 		Name: "irc_rpc", Title: "IRC server", Role: roleIRC, Part: "RPC",
@@ -69,22 +74,26 @@ var Kinds = []Kind{
 			{Family: "chatstack_irc_servers", Name: "servers"},
 		},
 		Path: ircRPCPath, Alone: true,
+		Side: sideIRC, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertUsersGone},
 		Programs: []string{"unrealircd"},
 	}),
 	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
 		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
 		Loss: "IRC clients cannot connect over TLS.", Rank: 5,
 		EachAddress: true, Interval: ircInterval, OnlyFirst: true,
+		Side:     sideIRC,
 		Programs: []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
 	}),
 	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
 		Name: "irc_login", Title: "IRC login", Role: roleIRC,
 		Rank:     6,
 		Interval: ircInterval, OnlyFirst: true,
+		Side: sideIRC,
 	}),
 	newKind(newXMPPLoginSettings, newXMPPLogin, loginReasons, config.Row{
 		Name: "xmpp_login", Title: "XMPP login", Role: roleXMPP,
 		Rank: 3,
+		Side: sideXMPP,
 	}),
 	newKind(newRelaySettings, newRelay, relayReasons, config.Row{
 		Name: "relay", Title: "bridge between IRC and XMPP", Role: roleBridge, Relay: true,
@@ -152,8 +161,9 @@ var Kinds = []Kind{
 	}),
 	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
 		Name: "volume", Title: "data volume",
-		Figures:  []config.Figure{{Family: "chatstack_volume_available_bytes", Name: "available", Unit: "bytes"}},
-		Programs: []string{"disk"},
+		Figures:     []config.Figure{{Family: "chatstack_volume_available_bytes", Name: "available", Unit: "bytes"}},
+		ValueAlerts: []string{health.AlertVolumeUsage},
+		Programs:    []string{"disk"},
 	}),
 	newKind(newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons, config.Row{
 		Name: "backup", Title: "backup",

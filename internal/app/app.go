@@ -266,7 +266,7 @@ func (a *App) adopt(cfg *config.Config) error {
 	a.current.Store(&generation{cfg, poller})
 	for _, t := range targets {
 		if !t.Same {
-			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind)
+			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind.Name)
 		}
 	}
 	if len(cfg.Unconfigured) > 0 {
@@ -297,8 +297,8 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) &&
 			slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 				return reflect.DeepEqual(s, settings)
-			}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
-			(!servesPage(t.Kind) || old.cfg.Secrets.Equal(cfg.Secrets))
+			}) && (!t.Kind.Engine || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
+			(!servesPage(t.Kind.Name) || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
 	return targets, nil
@@ -361,7 +361,7 @@ func (o *Options) newTarget(
 	return poll.Target{
 		DockerHost:    dockerHost,
 		Name:          common.Name,
-		Kind:          common.Kind,
+		Kind:          kind.Row,
 		HostName:      hostName,
 		Container:     common.Container,
 		ContainerHost: common.ContainerHost,

@@ -23,6 +23,12 @@ type Row struct {
 	Figures []Figure
 	// Engine says that a target is a container engine, Relay that it sends messages over a bridge.
 	Engine, Relay bool
+	// Side is the side of a bridge, irc or xmpp, whose clients do not get in while a target is down; else "".
+	Side string
+	// ShowsServer says that its container is the XMPP server's, unless it is a proxy's. Direct says that no proxy can be at its address.
+	ShowsServer, Direct bool
+	// ValueAlerts are the alerts on measured values and on their history. Without any, it is that on the certificate.
+	ValueAlerts []string
 
 	// Path is the path of a URL that is written without one; "" leaves it as it is.
 	Path string

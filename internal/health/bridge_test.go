@@ -12,7 +12,7 @@ func bridged(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	for name, kind := range map[string]string{"bridge": "relay", "status": "xmpp_status", "port": "irc_tls"} {
-		w.target(name).Kind = kind
+		w.target(name).be(kind)
 	}
 	w.relays(true)
 	w.component(true)

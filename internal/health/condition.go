@@ -89,8 +89,7 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
-		checked := slices.ContainsFunc(fresh,
-			func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || t.Kind != kindRelay) })
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
@@ -195,7 +194,7 @@ func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cau
 			return c, true
 		}
 		for i := range r.targets {
-			if s := &r.targets[i]; s.Kind == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
+			if s := &r.targets[i]; s.Role == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
 				if c, ok := r.ofOtherTarget(s, since); ok {
 					return c, true
 				}

@@ -107,7 +107,8 @@ func TestServicesThatGoDownLaterExplainNothing(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.judge.alerts.TargetDown.Warning.For = config.Duration(time.Minute)
-		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.target("irc").be("irc_rpc")
+		w.target("services").be("irc_services")
 		w.look()
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
 		w.pass(later)
@@ -122,7 +123,8 @@ func TestTargetThatIsNotToldHoldsBackNothingForLong(t *testing.T) {
 	w := newWorld(t)
 	a := &w.judge.alerts
 	a.TargetDown.Warning.For, a.TargetDown.Critical.For = config.Duration(time.Hour), config.Duration(time.Hour)
-	w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+	w.target("irc").be("irc_rpc")
+	w.target("services").be("irc_services")
 	w.look()
 	w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
 	w.target("services").Up = false
@@ -143,7 +145,8 @@ func TestServicesThatDoNotPageHoldBackNoPage(t *testing.T) {
 		{false, true, []string{"services TargetDown critical 10m0s", "irc IRCServicesUnlinked pending 10m0s dependency(services)"}},
 	} {
 		w := newWorld(t)
-		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.target("irc").be("irc_rpc")
+		w.target("services").be("irc_services")
 		w.target("irc").WarnOnly, w.target("services").WarnOnly = c.irc, c.services
 		w.look()
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
@@ -393,7 +396,7 @@ func TestMaintenanceOfWhatWasTold(t *testing.T) {
 
 func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w := newWorld(t)
-	w.target("data").Kind = "volume"
+	w.target("data").be("volume")
 	w.target("web").Container = "web"
 	w.container("web")
 	w.target("data").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.9}}
@@ -407,7 +410,7 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 		t.Errorf("held back: %v, want nothing", w.last.HeldBack)
 	}
 	w.Maintenance = []Subject{TargetSubject("web")}
-	w.target("web").Kind = "xmpp_metrics"
+	w.target("web").be("xmpp_metrics")
 	w.look()
 	if want := []HeldBack{
 		{AlertCertificateExpiry, TargetSubject("web")},
@@ -416,7 +419,7 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
-	w.target("web").Kind = "irc_rpc"
+	w.target("web").be("irc_rpc")
 	w.look()
 	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(
 		w.last.HeldBack, want) {

@@ -43,13 +43,7 @@ func (r *round) unknownXMPPServer() string {
 		}
 	}
 	i := slices.IndexFunc(r.targets, func(t Target) bool {
-		switch t.Kind {
-		case "xmpp_status", "xmpp_metrics", "xmpp_rest":
-			if t.inferred { // the container with its address may be a proxy
-				return false
-			}
-		case "xmpp_c2s":
-		default:
+		if !t.ShowsServer || t.inferred && !t.Direct { // the container with its address may be a proxy
 			return false
 		}
 		return len(roles) > 0 &&

@@ -41,7 +41,7 @@ func server(t *testing.T) *world {
 		{"b", "tcp"},
 		{"c", "tcp"},
 	} {
-		w.target(t[0]).Kind = t[1]
+		w.target(t[0]).be(t[1])
 	}
 	w.pass(time.Minute)
 	return w

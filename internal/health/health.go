@@ -42,7 +42,18 @@ type Facts struct {
 
 // Target is what is known of a target.
 type Target struct {
+	// Kind is only the label of that name: what matters about a kind has fields of its own.
 	Name, Kind string
+	// Role is the role of the container behind the target, "" if any container may be.
+	Role string
+	// Side is the side of a bridge, SideIRC or SideXMPP, whose clients do not get in while the target is down; else "".
+	Side string
+	// Relay says that it sends messages over a bridge, which has alerts of its own.
+	Relay bool
+	// ShowsServer says that its container is the XMPP server's, unless it is a proxy's. Direct says that no proxy can be at its address.
+	ShowsServer, Direct bool
+	// ValueAlerts are the alerts on its measured values and on their history. Without any, it is that on its certificate.
+	ValueAlerts []string
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
@@ -69,6 +80,12 @@ type Target struct {
 	// Conditions lists what the last reading could check, whether it holds or not.
 	Conditions []Condition
 }
+
+// The sides of a bridge.
+const (
+	SideIRC  = "irc"
+	SideXMPP = "xmpp"
+)
 
 // Engine is what is known of a configured container engine. Containers are valid only if Read says that the last reading succeeded.
 type Engine struct {

@@ -435,7 +435,7 @@ func (r *round) judgeTarget(t *Target) {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
 		j.lastUp[t.Name] = t.ReadAt
-	case t.Read && t.Kind == kindRelay && len(t.Conditions) > 0:
+	case t.Read && t.Relay && len(t.Conditions) > 0:
 		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
 	case !t.Read && known == nil:
 		v.Known = seen
@@ -584,14 +584,9 @@ func (r *round) heldBack() []HeldBack {
 		if c, _ := r.ofTarget(t, r.now); c.Reason != ReasonMaintenance {
 			continue
 		}
-		alerts := []string{AlertCertificateExpiry}
-		switch t.Kind {
-		case "volume":
-			alerts = []string{AlertVolumeUsage}
-		case "xmpp_metrics":
-			alerts = append(alerts, AlertAuthFailureRate, AlertSessionsGone)
-		case "irc_rpc":
-			alerts = append(alerts, AlertUsersGone)
+		alerts := t.ValueAlerts
+		if alerts == nil {
+			alerts = []string{AlertCertificateExpiry}
 		}
 		for _, alert := range alerts {
 			if h := (HeldBack{alert, TargetSubject(t.Name)}); !alerted[h] {

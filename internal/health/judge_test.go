@@ -54,6 +54,34 @@ func (w *world) target(name string) *Target {
 	return &w.Targets[i]
 }
 
+// be gives the target what is true of every target of a kind, as far as these tests need it.
+func (t *Target) be(kind string) {
+	t.Kind, t.Role, t.Side, t.Relay, t.ShowsServer, t.Direct, t.ValueAlerts = kind, "", "", false, false, false, nil
+	switch kind {
+	case "xmpp_metrics":
+		t.Role, t.ShowsServer, t.ValueAlerts = "xmpp", true, []string{AlertCertificateExpiry, AlertAuthFailureRate, AlertSessionsGone}
+	case "xmpp_rest":
+		t.Role, t.ShowsServer = "xmpp", true
+	case "xmpp_status":
+		t.Role, t.ShowsServer, t.Side = "xmpp", true, SideXMPP
+	case "xmpp_c2s":
+		t.Role, t.ShowsServer, t.Direct, t.Side = "xmpp", true, true, SideXMPP
+	case "irc_rpc":
+		t.Role, t.Side, t.ValueAlerts = "irc", SideIRC, []string{AlertCertificateExpiry, AlertUsersGone}
+	case "irc_tls":
+		t.Role, t.Side = "irc", SideIRC
+	case "relay":
+		t.Role, t.Relay = "bridge", true
+	case "volume":
+		t.ValueAlerts = []string{AlertVolumeUsage}
+	case "irc_services", "xmpp_proxy":
+		t.Role = kind
+	case "http", "tcp":
+	default:
+		panic("unknown kind " + kind)
+	}
+}
+
 // inferAPI has the container of the target api found by the address.
 func (w *world) inferAPI() {
 	w.container("api").HostNames = []string{"api"}

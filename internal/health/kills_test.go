@@ -187,7 +187,7 @@ func TestInodesAreJudgedLikeTheSpaceOfAVolume(t *testing.T) {
 		{0.971, time.Minute + time.Second, "data DataVolumeInodes critical 1m1s"},
 	} {
 		w := newWorld(t)
-		w.target("data").Kind = "volume"
+		w.target("data").be("volume")
 		w.target("data").Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.5}, {Alert: AlertVolumeUsage, Used: 0.5}}
 		w.look()
 		both := []ConditionVerdict{
@@ -214,7 +214,8 @@ func TestInodesAreJudgedLikeTheSpaceOfAVolume(t *testing.T) {
 func TestInodesOfWhichNobodyKnows(t *testing.T) {
 	w := newWorld(t)
 	data := w.target("data")
-	data.Kind, data.Conditions = "volume", []Condition{{Alert: AlertVolumeInodes, Used: 0.95}}
+	data.be("volume")
+	data.Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.95}}
 	w.Maintenance = []Subject{TargetSubject("data")}
 	w.pass(10 * time.Minute)
 	w.want("data DataVolumeInodes pending 10m0s maintenance()")

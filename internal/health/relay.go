@@ -1,19 +1,15 @@
 package health
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
 
-// kindRelay is the kind of the targets that send messages over a bridge.
-const kindRelay = "relay"
-
-// ofPorts returns why no target for clients of that side, irc or xmpp, works. If one of them works, ok is false.
+// ofPorts returns why no target for clients of that side works. If one of them works, ok is false.
 func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !slices.Contains(clientPorts[side], t.Kind) {
+		if t.Side != side {
 			continue
 		}
 		if found, ok = r.ofOtherTarget(t, since); !ok {
@@ -21,12 +17,6 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 		}
 	}
 	return found, ok
-}
-
-// clientPorts are the kinds of targets that show whether clients can reach a side of a bridge.
-var clientPorts = map[string][]string{
-	"irc":  {"irc_tls", "irc_rpc", "irc_login"},
-	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
 }
 
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
@@ -50,7 +40,7 @@ func (r *round) ofBlindRelay(t *Target, since time.Time) (cause, bool) {
 	if r.sessionAlerted(s) {
 		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, true
 	}
-	for _, side := range slices.Sorted(maps.Keys(clientPorts)) {
+	for _, side := range []string{SideIRC, SideXMPP} {
 		if c, ok := r.ofPorts(side, since); ok {
 			return c, true
 		}

@@ -15,10 +15,11 @@ func relayWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.container("bridge").Role = "bridge"
 	for _, kind := range []string{"irc_tls", "irc_rpc", "xmpp_c2s", "xmpp_status"} {
-		w.target(kind).Kind = kind
+		w.target(kind).be(kind)
 	}
 	x := w.target("x")
-	x.Kind, x.Container, x.ContainerHost, x.Every = "relay", "bridge", "local", 10*time.Second
+	x.be("relay")
+	x.Container, x.ContainerHost, x.Every = "bridge", "local", 10*time.Second
 	w.relay("")
 	w.pass(time.Hour)
 	return w
@@ -289,7 +290,7 @@ func TestPendingSessionExcusesNoBlindCheck(t *testing.T) {
 
 func TestSessionOfAnotherRelayExcusesNoBlindCheck(t *testing.T) {
 	w := relayWorld(t)
-	w.target("y").Kind = kindRelay
+	w.target("y").be("relay")
 	w.relay(blind)
 	w.setCondition("y", Condition{Alert: AlertRelaySessionDown, Of: "irc", Holds: true})
 	w.pass(20 * time.Minute)

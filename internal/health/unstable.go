@@ -166,7 +166,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	f.seen = t.Failed
 	f.Streak += failed
 	f.add(r.now, t.Every, t.Throttled, failed)
-	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && r.coversRelay(TargetSubject(t.Name))
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Relay && r.coversRelay(TargetSubject(t.Name))
 	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
@@ -204,7 +204,7 @@ func (r *round) judgeFailures(t *Target) {
 	limits := &j.alerts.TargetUnstable
 	down := known != nil && known.Alerted > Pending && !t.Up
 	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
-	if !t.WarnOnly && t.Kind != kindRelay { // the critical alert on a relay is BridgeNotRelaying
+	if !t.WarnOnly && !t.Relay { // the critical alert on a relay is BridgeNotRelaying
 		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
 	}
 }

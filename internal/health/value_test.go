@@ -230,7 +230,7 @@ func TestCertificateIsWrongSinceItsLimit(t *testing.T) {
 
 func TestMaintenanceHoldsBackValues(t *testing.T) {
 	w := newWorld(t)
-	w.target("data").Kind = "volume"
+	w.target("data").be("volume")
 	w.target("data").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.99}}
 	w.Maintenance = []Subject{TargetSubject("data")}
 	w.pass(time.Hour)
@@ -301,7 +301,7 @@ func TestFailedLoginsCountWhenTheyLast(t *testing.T) {
 		},
 	} {
 		w, total := newWorld(t), 1000.0
-		w.target("xmpp").Kind = "xmpp_metrics"
+		w.target("xmpp").be("xmpp_metrics")
 		w.failLogins(&total, 0, 2)
 		w.want()
 		seen := map[Severity]bool{}
@@ -324,7 +324,7 @@ func TestFailedLoginsCountWhenTheyLast(t *testing.T) {
 
 func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
 	w, total := newWorld(t), 0.0
-	w.target("xmpp").Kind = "xmpp_metrics"
+	w.target("xmpp").be("xmpp_metrics")
 	attack := func() (p Problem) {
 		for _, p := range w.last.Problems {
 			if p.Alert == AlertAuthFailureRate {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -67,7 +68,7 @@ func followed(t *testing.T, log io.Writer, l *listener) (*Poller, func()) {
 	t.Helper()
 	p, stop := start(t, log, Target{
 		Name:      "engine",
-		Kind:      "docker",
+		Kind:      config.Row{Name: "docker"},
 		Schedule:  every(t, "30s"),
 		Timeout:   10 * time.Second,
 		Collector: l,

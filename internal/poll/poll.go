@@ -107,7 +107,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 		log:    log,
 		status: Status{
 			Target:   given.Name,
-			Kind:     given.Kind,
+			Kind:     given.Kind.Name,
 			Server:   health.Server{Container: given.Container, Host: given.ContainerHost},
 			Counters: Counters{Failures: map[failure.Reason]uint64{}},
 		},
@@ -118,7 +118,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 	if p != nil {
 		for _, old := range p.targets {
 			switch {
-			case old.Name != given.Name || old.Kind != given.Kind:
+			case old.Name != given.Name || old.Kind.Name != given.Kind.Name:
 			case given.Same:
 				r, ok := old.Collector.(collectors.Reloader)
 				old.readAtStart = ok && r.Reloaded()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // rateLimitedReader is a collector whose server refuses who asks too often.
@@ -30,7 +31,7 @@ func (c *connections) target(t *testing.T, interval string, takes time.Duration)
 	t.Helper()
 	return Target{
 		Name:     "irc",
-		Kind:     "irc_tls",
+		Kind:     config.Row{Name: "irc_tls"},
 		Schedule: every(t, interval),
 		Timeout:  10 * time.Second,
 		Collector: rateLimitedReader{func(context.Context, *collectors.Batch) error {

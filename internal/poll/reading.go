@@ -16,6 +16,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -26,7 +27,7 @@ import (
 // Target is one thing to probe, and when.
 type Target struct {
 	Name string
-	Kind string
+	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the configured name of the container that serves it, ContainerHost the docker_host of the container's engine.
@@ -549,6 +550,12 @@ func (t *target) facts() health.Target {
 	f := health.Target{
 		Name:          s.Target,
 		Kind:          s.Kind,
+		Role:          t.Kind.Role.Name,
+		Side:          t.Kind.Side,
+		Relay:         t.Kind.Relay,
+		ShowsServer:   t.Kind.ShowsServer,
+		Direct:        t.Kind.Direct,
+		ValueAlerts:   t.Kind.ValueAlerts,
 		HostName:      t.HostName,
 		Container:     t.Container,
 		ContainerHost: t.ContainerHost,

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -103,7 +104,7 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 		target := func(name string, same bool) Target {
 			return Target{
 				Name:      name,
-				Kind:      "k",
+				Kind:      config.Row{Name: "k"},
 				Schedule:  every(t, "30s"),
 				Timeout:   time.Second,
 				Same:      same,

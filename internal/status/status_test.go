@@ -86,9 +86,12 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	}
 	hosts := map[string]*health.Engine{}
 	for _, t := range s.Statuses {
+		row := rowOf(t.Kind)
 		target := health.Target{
 			Name:      t.Target,
 			Kind:      t.Kind,
+			Role:      row.Role.Name,
+			Relay:     row.Relay,
 			Container: t.Container,
 			Read:      t.Known,
 			Up:        t.Up,

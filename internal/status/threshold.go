@@ -306,7 +306,7 @@ var containerRows = []string{
 
 // whyNoLogins says why the rate of failed logins is unknown.
 func whyNoLogins(j *judged, targets []observed) string {
-	i := slices.IndexFunc(targets, func(t observed) bool { return t.Kind == "xmpp_metrics" })
+	i := slices.IndexFunc(targets, func(t observed) bool { return slices.Contains(t.row.ValueAlerts, health.AlertAuthFailureRate) })
 	switch {
 	case i < 0:
 		return "no xmpp_metrics target is configured, so failed logins are not counted"
