@@ -62,6 +62,8 @@ type Deps struct {
 	Logins *pacing.Logins
 	// Once means that the target is probed only once, without Follow, so that the probe must do Follow's work, too.
 	Once bool
+	// ReadOnly means that probes send no messages over a bridge.
+	ReadOnly bool
 }
 
 // http returns a client for a target with these settings. limits.body bounds its answers.

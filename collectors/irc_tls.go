@@ -46,6 +46,14 @@ func (s *IRCTLS) Check(r *config.Report) {
 // ircInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
 const ircInterval = 30 * time.Second
 
+// connectDuty is to connect to an IRC server, which counts connections by address.
+var connectDuty = &config.Duty{
+	Infinitive:     "connect to the IRC server's TLS port, which limits connections per address",
+	ThirdPerson:    "checks the IRC server's TLS port",
+	AdviceForOther: "set pair: other here",
+	AdviceForAll:   "set pair: other in all but one, unless they reach the IRC server from different addresses",
+}
+
 // Warnings implements config.Warner.
 func (s *IRCTLS) Warnings() []string {
 	warnings := s.TLS.Warnings()

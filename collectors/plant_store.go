@@ -77,18 +77,19 @@ func (s *PlantStore) Environ(e *config.Env) {
 	e.TLS("PLANT_STORE", &s.TLS)
 }
 
-// DisableWriting switches to ModeReject, for a probe without the exporter's state file, and returns what that does not test. A store
-// that works as documented then stores nothing.
-func (s *PlantStore) DisableWriting() (untested string) {
-	if s.Mode == ModeReject {
-		return ""
-	}
-	s.Mode = ModeReject
-	return "it used mode reject, so creating and deleting a plant was not tested"
+// canaryDuty is that of a store in ModeCanary.
+var canaryDuty = &config.Duty{
+	Infinitive:     "run the canary",
+	ThirdPerson:    "runs the canary",
+	AdviceForOther: "set mode: reject here",
+	AdviceForAll:   "set mode: reject in all but one",
+	Has: func(s config.Settings) bool {
+		store, ok := s.(*PlantStore)
+		return ok && store.Mode == ModeCanary
+	},
+	Value:        "deleting", // missing in ModeReject, and while the store cannot be reached
+	WithoutState: "a restart of the exporter leaves undeleted canaries in the store; set state_file",
 }
-
-// NeedsState reports whether a probe may leave a canary behind without a state file.
-func (s *PlantStore) NeedsState() bool { return s.Mode == ModeCanary }
 
 // Check implements config.Settings.
 func (s *PlantStore) Check(r *config.Report) {
@@ -113,7 +114,9 @@ type plantStore struct {
 	base        *url.URL
 	credentials exchange.Credentials
 	mode        string
-	min, max    int64
+	// untested says that mode is ModeReject for want of the exporter's state file. A store that works as documented then stores nothing.
+	untested bool
+	min, max int64
 	// late is how long a slow store may still carry out an unanswered creation: until then, a 404 proves nothing.
 	late time.Duration
 	// grace is how long a running transaction may continue after the exporter begins to stop.
@@ -169,15 +172,21 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		d.Log.Error("the list of canaries to delete is lost: the state file's copy cannot be read", "err", err)
 		c.owed = nil
 	}
+	if c.mode == ModeCanary && d.Once {
+		c.mode, c.untested = ModeReject, true
+	}
 	return c, nil
 }
 
 // Collect implements Collector. If ctx is cancelled after a plant was sent, the transaction continues for up to c.grace.
-func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
+func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
 		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
+		if c.untested && err == nil {
+			b.Note("check writes nothing; it used mode reject, so creating and deleting a plant was not tested")
+		}
 	}()
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {

@@ -149,7 +149,7 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		run:      hex.EncodeToString(run),
 		deadline: s.Deadline.Std(),
 		slow:     s.Slow.Std(),
-		silent:   s.silent,
+		silent:   d.ReadOnly,
 		once:     d.Once,
 		key:      key,
 		log:      d.Log,

@@ -189,8 +189,6 @@ type Relay struct {
 	// Deadline is how long a message may take to count as delivered. Slow is how long it may take not to count as slow.
 	Deadline config.Duration `yaml:"deadline"`
 	Slow     config.Duration `yaml:"slow"`
-
-	silent bool // a probe sends no message
 }
 
 // RelayIRC is a relay's account and channel on IRC.
@@ -230,10 +228,12 @@ func (s *Relay) HostName() string { return "" }
 // Configured implements config.Settings.
 func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User != "" }
 
-// DisableWriting makes a probe log in and join only; its own note says so.
-func (s *Relay) DisableWriting() (untested string) {
-	s.silent = true
-	return ""
+// relayDuty is to write into the rooms of a bridge.
+var relayDuty = &config.Duty{
+	Infinitive:     "send messages over the bridge",
+	ThirdPerson:    "sends messages over the bridge",
+	AdviceForOther: "set pair: other here",
+	AdviceForAll:   "set pair: other in all but one",
 }
 
 // relayReserve is what a probe may take after the deadline, to find where a message was lost.

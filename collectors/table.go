@@ -3,6 +3,7 @@ package collectors
 import (
 	"slices"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -26,7 +27,7 @@ var (
 // Kinds is the table of kinds, in the order of the documentation. A new service is one file and one row here.
 var Kinds = []Kind{
 	newKind(newXMPPStatusSettings, newXMPPStatus, httpReasons, config.Row{
-		Name: "xmpp_status", Title: "XMPP server", Role: roleXMPP, Part: "status",
+		Name: "xmpp_status", Title: "XMPP server", Role: roleXMPP, Part: "status", ServesModules: true,
 		Rank: 4,
 		Figures: []config.Figure{
 			{Family: "chatstack_xmpp_module_problems", Name: "modules in error", Label: "state", Value: "error"},
@@ -37,13 +38,13 @@ var Kinds = []Kind{
 		Programs: []string{"prosody"},
 	}),
 	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
-		Name: "xmpp_metrics", Title: "XMPP server metrics", Role: roleXMPP,
+		Name: "xmpp_metrics", Title: "XMPP server metrics", Role: roleXMPP, ServesPage: true,
 		Figures: []config.Figure{
 			{Family: "xmpp_c2s_sessions", Name: "sessions", Label: "type", Value: "c2s", Chart: true},
 			{Family: "xmpp_s2s_sessions", Name: "links to other servers"},
 			{Family: "xmpp_memory_usage_bytes", Name: "memory", Unit: "bytes"},
 		},
-		Path: metricsPath, Alone: true,
+		Path: metricsPath, Alone: true, Duty: statisticsDuty,
 		ShowsServer: true, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertAuthFailureRate, health.AlertSessionsGone},
 		Programs: []string{"prosody"},
 	}),
@@ -80,14 +81,14 @@ var Kinds = []Kind{
 	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
 		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
 		Loss: "IRC clients cannot connect over TLS.", Rank: 5,
-		EachAddress: true, Interval: ircInterval, OnlyFirst: true,
+		EachAddress: true, Interval: ircInterval, OnlyFirst: true, Duty: connectDuty,
 		Side:     sideIRC,
 		Programs: []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
 	}),
 	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
 		Name: "irc_login", Title: "IRC login", Role: roleIRC,
 		Rank:     6,
-		Interval: ircInterval, OnlyFirst: true,
+		Interval: ircInterval, OnlyFirst: true, Duty: connectDuty,
 		Side: sideIRC,
 	}),
 	newKind(newXMPPLoginSettings, newXMPPLogin, loginReasons, config.Row{
@@ -102,7 +103,7 @@ var Kinds = []Kind{
 			{Family: "chatstack_relay_last_delivery_seconds", Name: "IRC to XMPP", Unit: "seconds", Label: "from", Value: "irc", Chart: true},
 			{Family: "chatstack_relay_last_delivery_seconds", Name: "XMPP to IRC", Unit: "seconds", Label: "from", Value: "xmpp", Chart: true},
 		},
-		OnlyFirst: true,
+		OnlyFirst: true, JoinTime: chat.MaxJoin, Duty: relayDuty,
 	}),
 	newKind(newIRCServicesSettings, newIRCServices, rpcReasons, config.Row{
 		Name: "irc_services", Title: "IRC services", Role: roleIRCServices,
@@ -118,7 +119,7 @@ var Kinds = []Kind{
 			{Family: "chatstack_plant_store_operation_duration_seconds", Name: "deleting", Unit: "seconds", Label: "operation", Value: "delete"},
 			{Family: "chatstack_plant_store_orphans", Name: "test records not deleted"},
 		},
-		Alone: true, Optional: true,
+		Alone: true, Optional: true, Duty: canaryDuty,
 	}),
 	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
 		Name: "identity", Title: "identity API", Role: roleIdentity,
@@ -155,18 +156,18 @@ var Kinds = []Kind{
 		Programs:    []string{"redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"},
 	}),
 	newKind(newOpenMetricsSettings, newOpenMetrics, httpReasons, config.Row{
-		Name: "openmetrics", Title: "metrics endpoint",
+		Name: "openmetrics", Title: "metrics endpoint", ServesPage: true,
 		Path:     metricsPath,
 		Programs: []string{"prometheus", "metrics", "bridge"},
 	}),
 	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
-		Name: "volume", Title: "data volume",
+		Name: "volume", Title: "data volume", Local: true,
 		Figures:     []config.Figure{{Family: "chatstack_volume_available_bytes", Name: "available", Unit: "bytes"}},
 		ValueAlerts: []string{health.AlertVolumeUsage},
 		Programs:    []string{"disk"},
 	}),
 	newKind(newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons, config.Row{
-		Name: "backup", Title: "backup",
+		Name: "backup", Title: "backup", Local: true,
 		Figures:  []config.Figure{{Family: "chatstack_backup_size_bytes", Name: "newest backup", Unit: "bytes"}},
 		Optional: true,
 	}),
@@ -176,7 +177,7 @@ var Kinds = []Kind{
 		Programs:    []string{"certificate", "ssl"},
 	}),
 	newKind(newDockerSettings, newDocker, httpReasons, config.Row{
-		Name: "docker", Title: "Docker Engine", Engine: true,
+		Name: "docker", Title: "Docker Engine", Engine: true, Local: true,
 		Programs: []string{"container", "podman"},
 	}),
 }

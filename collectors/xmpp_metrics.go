@@ -147,6 +147,15 @@ func (s *XMPPMetrics) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
+// statisticsDuty is to read a page that the server may count anew for each reader.
+var statisticsDuty = &config.Duty{
+	Infinitive:     "read the XMPP server's metrics while its statistics_interval is \"manual\"",
+	ThirdPerson:    "reads an XMPP server's metrics",
+	AdviceForOther: "set a number of seconds there, or leave this target to the first exporter of the pair",
+	AdviceForAll: "with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, " +
+		"or leave the target to one exporter",
+}
+
 // Check implements config.Settings.
 func (s *XMPPMetrics) Check(r *config.Report) {
 	s.HTTP.Check(r)

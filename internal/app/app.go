@@ -124,11 +124,6 @@ func LoadConfig(o Options) (*config.Config, error) {
 	})
 }
 
-// socketDefaulter is implemented by settings for which the Docker Engine's default socket can count as configured.
-type socketDefaulter interface {
-	UseDefaultSocket(path string)
-}
-
 // configKinds returns the table of kinds. Without a configuration file, the Docker Engine's default socket counts as configured.
 func (o Options) configKinds() []config.Kind {
 	kinds := collectors.ConfigKinds()
@@ -138,7 +133,7 @@ func (o Options) configKinds() []config.Kind {
 	for i, k := range kinds {
 		kinds[i].Defaults = func() config.Settings {
 			s := k.Defaults()
-			if d, ok := s.(socketDefaulter); ok {
+			if d, ok := s.(*collectors.Docker); ok {
 				d.UseDefaultSocket(o.DockerSocket)
 			}
 			return s
@@ -298,18 +293,15 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 			slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 				return reflect.DeepEqual(s, settings)
 			}) && (!t.Kind.Engine || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
-			(!servesPage(t.Kind.Name) || old.cfg.Secrets.Equal(cfg.Secrets))
+			(!t.Kind.ServesPage || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
 	return targets, nil
 }
 
-// servesPage reports whether targets of a kind have a metrics page of their own, which is served.
-func servesPage(kind string) bool { return kind == "xmpp_metrics" || kind == "openmetrics" }
-
 // reportsModules reports whether a target reports the states of the XMPP server's modules.
 func reportsModules(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == "xmpp_status" })
+	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return rowOf(s).ServesModules })
 }
 
 // namedContainers returns the containers that targets have configured.
@@ -338,6 +330,7 @@ func (o *Options) newTarget(
 		State:        file.Value(common.Kind + "/" + common.Name),
 		UserAgent:    "chatstack_exporter/" + version.Version,
 		Once:         logins == nil,
+		ReadOnly:     logins == nil && !o.CheckWrites,
 		Logins:       logins,
 		ModuleStatus: reportsModules(cfg),
 		Containers:   namedContainers(cfg),

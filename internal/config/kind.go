@@ -23,6 +23,10 @@ type Row struct {
 	Figures []Figure
 	// Engine says that a target is a container engine, Relay that it sends messages over a bridge.
 	Engine, Relay bool
+	// Local says that no container serves a target. ServesPage says that it has a metrics page of its own, which is served, ServesModules
+	// that it shows the states of the XMPP server's modules.
+	Local, ServesPage, ServesModules bool
+
 	// Side is the side of a bridge, irc or xmpp, whose clients do not get in while a target is down; else "".
 	Side string
 	// ShowsServer says that its container is the XMPP server's, unless it is a proxy's. Direct says that no proxy can be at its address.
@@ -43,6 +47,24 @@ type Row struct {
 	// Interval is the least interval of a target without a schedule. OnlyFirst says that only the first exporter of a pair may have one.
 	Interval  time.Duration
 	OnlyFirst bool
+	// JoinTime is how much longer than its timeout a probe may take that nothing precedes, since it must open the target's sessions first.
+	JoinTime time.Duration
+	// Duty is the work of its targets that only one of several exporters may do, nil for none.
+	Duty *Duty
+}
+
+// Duty is work that only one of several exporters with the same targets may do.
+type Duty struct {
+	// Infinitive is such as "run the canary", ThirdPerson "runs the canary".
+	Infinitive, ThirdPerson string
+	// AdviceForOther is for an exporter with pair: other, AdviceForAll for several exporters with the same duty.
+	AdviceForOther, AdviceForAll string
+	// Has reports whether a target with these settings has the duty; nil if every target of the kind has it.
+	Has func(Settings) bool
+	// Value is a value that the status page shows for a target only while it has the duty; "" if every target of the kind has it.
+	Value string
+	// WithoutState is a warning for a target that has the duty while state_file is not set; "" for none.
+	WithoutState string
 }
 
 // Role is what a container is for, as its metrics say.
