@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// The roles of the containers behind targets, in the order in which init writes them.
+// The roles of the containers behind targets.
 var (
-	roleXMPP        = config.Role{Name: "xmpp", Title: "XMPP server", Rank: 1}
+	roleXMPP        = config.Role{Name: "xmpp", Title: "XMPP server", Rank: 1, Core: true}
 	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Rank: 5}
-	roleIRC         = config.Role{Name: "irc", Title: "IRC server", Rank: 2}
-	roleIRCServices = config.Role{Name: "irc_services", Title: "IRC services", Rank: 3}
-	roleBridge      = config.Role{Name: "bridge", Title: "bridge", Rank: 4}
+	roleIRC         = config.Role{Name: "irc", Title: "IRC server", Rank: 2, Core: true}
+	roleIRCServices = config.Role{Name: "irc_services", Title: "IRC services", Rank: 3, Core: true}
+	roleBridge      = config.Role{Name: "bridge", Title: "bridge", Rank: 4, Core: true}
 	roleIdentity    = config.Role{Name: "identity", Title: "identity API", Rank: 6}
 	roleWebIRC      = config.Role{Name: "web_irc", Title: "web IRC client", Rank: 7}
 	roleWebPanel    = config.Role{Name: "web_panel", Title: "web panel"}
@@ -23,6 +23,11 @@ var (
 	rolePlantStore  = config.Role{Name: "plant_store", Title: "plant store", Rank: 8}
 	roleLogViewer   = config.Role{Name: "log_viewer", Title: "log viewer"}
 )
+
+// Roles are the roles in the order in which init writes them.
+var Roles = []config.Role{
+	roleXMPP, roleXMPPProxy, roleIRC, roleIRCServices, roleBridge, roleIdentity, roleWebIRC, roleWebPanel, roleDocs, rolePlantStore, roleLogViewer,
+}
 
 // Kinds is the table of kinds, in the order of the documentation. A new service is one file and one row here.
 var Kinds = []Kind{
@@ -36,6 +41,7 @@ var Kinds = []Kind{
 		Path: xmppStatusPath, Alone: true,
 		Side: sideXMPP, ShowsServer: true,
 		Programs: []string{"prosody"},
+		Init:     config.Endpoint{Port: 5280, URL: "http://%s" + xmppStatusPath, Sure: true},
 	}),
 	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
 		Name: "xmpp_metrics", Title: "XMPP server metrics", Role: roleXMPP, ServesPage: true,
@@ -47,12 +53,14 @@ var Kinds = []Kind{
 		Path: metricsPath, Alone: true, Duty: statisticsDuty,
 		ShowsServer: true, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertAuthFailureRate, health.AlertSessionsGone},
 		Programs: []string{"prosody"},
+		Init:     config.Endpoint{Port: 5280, URL: "http://%s" + metricsPath, Sure: true},
 	}),
 	newKind(newXMPPProxySettings, newXMPPProxy, httpReasons, config.Row{
 		Name: "xmpp_proxy", Title: "XMPP over HTTPS", Role: roleXMPPProxy,
 		Loss: "Web clients cannot reach the XMPP server.", Rank: 9,
 		Path: xmppProxyPath, EachAddress: true,
 		Programs: []string{"nginx", "caddy", "haproxy", "traefik", "apache"},
+		Init:     config.Endpoint{Port: 5281, URL: "https://%s" + xmppProxyPath, AnyPort: true, Sure: true, NamesRole: true},
 	}),
 	newKind(newXMPPRestSettings, newXMPPRest, contentReasons, config.Row{
 		Name: "xmpp_rest", Title: "XMPP server REST API", Role: roleXMPP,
@@ -65,6 +73,7 @@ var Kinds = []Kind{
 		EachAddress: true,
 		Side:        sideXMPP, ShowsServer: true, Direct: true,
 		Programs: []string{"prosody", "ejabberd"},
+		Init:     config.Endpoint{Port: 5222, Sure: true, NamesRole: true, NeedsDomain: true},
 	}),
 	newKind(newIRCRPCSettings, newIRCRPC, rpcReasons, config.Row{
 		Name: "irc_rpc", Title: "IRC server", Role: roleIRC, Part: "RPC",
@@ -77,6 +86,7 @@ var Kinds = []Kind{
 		Path: ircRPCPath, Alone: true,
 		Side: sideIRC, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertUsersGone},
 		Programs: []string{"unrealircd"},
+		Init:     config.Endpoint{Port: 8600, URL: "https://%s" + ircRPCPath, Sure: true, NamesRole: true, Credentials: []string{"user (IRC_RPC_USER)", "password_file (IRC_RPC_PASSWORD)"}},
 	}),
 	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
 		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
@@ -84,6 +94,7 @@ var Kinds = []Kind{
 		EachAddress: true, Interval: ircInterval, OnlyFirst: true, Duty: connectDuty,
 		Side:     sideIRC,
 		Programs: []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
+		Init:     config.Endpoint{Port: 6697, TLS: true, Sure: true, NamesRole: true},
 	}),
 	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
 		Name: "irc_login", Title: "IRC login", Role: roleIRC,
@@ -110,6 +121,7 @@ var Kinds = []Kind{
 		Loss: "Nobody can log in to an account on IRC.", Rank: 8,
 		Path:     "/",
 		Programs: []string{"atheme", "anope", "services"},
+		Init:     config.Endpoint{Port: 8081, URL: "http://%s/", Beside: roleIRC.Name},
 	}),
 	newKind(newPlantStoreSettings, newPlantStore, contentReasons, config.Row{
 		Name: "plant_store", Title: "plant store", Role: rolePlantStore,
@@ -120,35 +132,42 @@ var Kinds = []Kind{
 			{Family: "chatstack_plant_store_orphans", Name: "test records not deleted"},
 		},
 		Alone: true, Optional: true, Duty: canaryDuty,
+		Init: config.Endpoint{Port: 8000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (PLANT_STORE_TOKEN)"}},
 	}),
 	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
 		Name: "identity", Title: "identity API", Role: roleIdentity,
 		Loss: "The bridge cannot look up who somebody is.", Rank: 10,
 		Alone: true,
+		Init:  config.Endpoint{Port: 3000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (BRIDGE_IDENTITY_TOKEN)"}},
 	}),
 	newKind(newDocsSearchSettings, newDocsSearch, httpReasons, config.Row{
 		Name: "docs_search", Title: "documentation search", Role: roleDocs,
 		Path: docsSearchPath, Optional: true,
 		Programs: []string{"docs"},
+		Init:     config.Endpoint{Port: 3000, URL: "http://%s" + docsSearchPath, AnyPort: true},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
 		Name: "web_irc", Title: "web IRC client", Role: roleWebIRC,
 		Loss: "The web IRC client does not open.", Rank: 11,
 		EachAddress: true,
 		Programs:    []string{"thelounge", "kiwiirc", "gamja"},
+		Init:        config.Endpoint{Port: 9000, URL: "http://%s/", AnyPort: true},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
 		Name: "web_panel", Title: "web panel", Role: roleWebPanel,
 		Optional: true, EachAddress: true,
+		Init: config.Endpoint{Port: 8080, URL: "http://%s/", AnyPort: true},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
 		Name: "log_viewer", Title: "log viewer", Role: roleLogViewer,
 		Optional: true, EachAddress: true,
+		Init: config.Endpoint{Port: 8082, URL: "http://%s/", AnyPort: true},
 	}),
 	newKind(newWebSettings, newWeb, contentReasons, config.Row{
 		Name: "http", Title: "HTTP service",
 		EachAddress: true,
 		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"},
+		Init:        config.Endpoint{Port: 80, URL: "http://%s/", AnyPort: true, Role: config.WebServer},
 	}),
 	newKind(newTCPSettings, newTCP, tcpReasons, config.Row{
 		Name: "tcp", Title: "TCP service",

@@ -49,6 +49,8 @@ type Row struct {
 	OnlyFirst bool
 	// JoinTime is how much longer than its timeout a probe may take that nothing precedes, since it must open the target's sessions first.
 	JoinTime time.Duration
+	// Init is the usual port of a target, where init looks for it; zero for a kind that init does not look for.
+	Init Endpoint
 	// Duty is the work of its targets that only one of several exporters may do, nil for none.
 	Duty *Duty
 }
@@ -73,7 +75,33 @@ type Role struct {
 	Name, Title string
 	// Rank orders roles by what users lose: 1 is the most, 0 the least.
 	Rank int
+	// Core says that such a container makes a Compose project the chat stack.
+	Core bool
 }
+
+// Endpoint is a port of a service, and what init writes about the target that checks it.
+type Endpoint struct {
+	Port int
+	// URL is the target's address with %s for host and port; "" means that the kind has an address.
+	URL string
+	// TLS says that TLS begins at once, although the URL does not.
+	TLS bool
+	// AnyPort says that another port of the container may be meant.
+	AnyPort bool
+	// Sure says that what answers at this port of a machine is certainly the service. The others share common ports.
+	Sure bool
+	// NamesRole says that a container with this port has the role, although its name says nothing.
+	NamesRole bool
+	// Role is the role of the containers; that of the row if it is "". Beside is a role whose containers may have the port, too.
+	Role, Beside string
+	// NeedsDomain says that the target needs the XMPP server's virtual host.
+	NeedsDomain bool
+	// Credentials are keys, with their variables, that only the owner of a target knows.
+	Credentials []string
+}
+
+// WebServer is the role that init gives to a web server of an unknown role, often the web client. The metrics do not have it.
+const WebServer = "web server"
 
 // Figure is a number that the status page shows for a target.
 type Figure struct {
