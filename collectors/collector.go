@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -262,39 +261,25 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-// Retrier is implemented by a collector whose target is retried soon after a failure, so that a brief error is over in
-// seconds. Each retry is a probe of its own: it hides no outage.
-type Retrier interface {
-	// Backoff returns a new policy for one outage. After backoff.Stop, the target waits for its schedule.
-	Backoff() backoff.BackOff
-}
-
-// RateLimited is implemented by a collector whose target limits connections per client.
-type RateLimited interface {
-	// LeastInterval is the minimum time between two probes, also across a reload, unless the target's own schedule is
-	// shorter.
-	LeastInterval() time.Duration
-}
-
 // Reloader is implemented by a collector that postpones work which a reload should retry at once.
 type Reloader interface {
 	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
 	Reloaded() bool
 }
 
-// Follower is implemented by a collector whose target reports changes between probes.
+// Follower is implemented by a collector with a goroutine of its own, which listens to the target or keeps sessions between probes.
 type Follower interface {
-	// Follow listens to the target until ctx is done and calls changed whenever the output of Present changes. Collect and
-	// Present may run at the same time.
+	// Follow runs until ctx is done and calls changed whenever the output of Present changes. Collect and Present may run at the
+	// same time.
 	Follow(ctx context.Context, changed func())
+}
+
+// Presenter is implemented by a collector that knows between probes what its target has.
+type Presenter interface {
 	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
 	// does not wait. It is called while the last probe is successful; Collect need not add the same.
 	Present(b *Batch)
-}
-
-// Forgetter is implemented by a collector that remembers removed containers.
-type Forgetter interface {
-	// Forget forgets a container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
+	// Forget forgets a removed container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
 	Forget(container string) error
 }
 

@@ -336,7 +336,7 @@ func (c *docker) tryEvents(ctx context.Context, s *api.Session) {
 	}
 }
 
-// Present implements Follower.
+// Present implements Presenter.
 func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -375,7 +375,7 @@ func (c *docker) Present(b *Batch) {
 	}
 }
 
-// Forget implements Forgetter.
+// Forget implements Presenter.
 func (c *docker) Forget(name string) (err error) {
 	c.locked(func() {
 		if err = c.fleet.Forget(name); err == nil {

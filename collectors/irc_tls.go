@@ -84,9 +84,6 @@ type ircTLS struct {
 	product productMemory
 }
 
-// LeastInterval implements RateLimited.
-func (c *ircTLS) LeastInterval() time.Duration { return ircInterval }
-
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 	return &ircTLS{server: exchange.TLSServer{
 		Address:    exchange.WithPort(s.Address, ircTLSPort),

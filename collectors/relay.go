@@ -201,9 +201,6 @@ func (c *relayProbe) Follow(ctx context.Context, _ func()) {
 	sessions.Wait()
 }
 
-// Present implements Follower. Collect adds everything, also after a failure.
-func (c *relayProbe) Present(*Batch) {}
-
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
 	s.relay.event(func() { s.known = true })

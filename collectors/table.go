@@ -91,7 +91,7 @@ var Kinds = []Kind{
 	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
 		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
 		Loss: "IRC clients cannot connect over TLS.", Rank: 5,
-		EachAddress: true, Interval: ircInterval, OnlyFirst: true, Duty: connectDuty,
+		EachAddress: true, Interval: ircInterval, LeastInterval: ircInterval, OnlyFirst: true, Duty: connectDuty,
 		Side:     sideIRC,
 		Programs: []string{"unrealircd", "inspircd", "ngircd", "ergo", "ircd"},
 		Init:     config.Endpoint{Port: 6697, TLS: true, Sure: true, NamesRole: true},
@@ -137,8 +137,8 @@ var Kinds = []Kind{
 	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
 		Name: "identity", Title: "identity API", Role: roleIdentity,
 		Loss: "The bridge cannot look up who somebody is.", Rank: 10,
-		Alone: true,
-		Init:  config.Endpoint{Port: 3000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (BRIDGE_IDENTITY_TOKEN)"}},
+		Alone: true, Retry: bridgeRetry,
+		Init: config.Endpoint{Port: 3000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (BRIDGE_IDENTITY_TOKEN)"}},
 	}),
 	newKind(newDocsSearchSettings, newDocsSearch, httpReasons, config.Row{
 		Name: "docs_search", Title: "documentation search", Role: roleDocs,

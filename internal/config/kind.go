@@ -47,12 +47,24 @@ type Row struct {
 	// Interval is the least interval of a target without a schedule. OnlyFirst says that only the first exporter of a pair may have one.
 	Interval  time.Duration
 	OnlyFirst bool
+	// LeastInterval is the least time between two probes, also across a reload, unless the target's own schedule is shorter.
+	LeastInterval time.Duration
+	// Retry is how a target is probed again soon after it went down; zero for not before its schedule.
+	Retry Retry
 	// JoinTime is how much longer than its timeout a probe may take that nothing precedes, since it must open the target's sessions first.
 	JoinTime time.Duration
 	// Init is the usual port of a target, where init looks for it; zero for a kind that init does not look for.
 	Init Endpoint
 	// Duty is the work of its targets that only one of several exporters may do, nil for none.
 	Duty *Duty
+}
+
+// Retry is how a target is probed again soon after it went down, so that a brief error is over in seconds. Each retry is a probe of its
+// own: it hides no outage.
+type Retry struct {
+	// First is the wait before the first retry. Each further wait is twice as long.
+	First time.Duration
+	Most  int
 }
 
 // Duty is work that only one of several exporters with the same targets may do.

@@ -55,6 +55,8 @@ func (l *listener) Present(b *collectors.Batch) {
 	b.Gauge(plantsDesc, float64(l.plants.Load()))
 }
 
+func (*listener) Forget(string) error { return collectors.ErrContainerUnknown }
+
 // says has the target speak up.
 func (l *listener) says(plants int64) {
 	l.plants.Store(plants)

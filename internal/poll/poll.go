@@ -163,7 +163,7 @@ func (p *Poller) Refresh() { p.changed() }
 // Forget makes the collector of a target forget a removed container. The error wraps one of the package collectors.
 func (p *Poller) Forget(target, container string) error {
 	for _, t := range p.targets {
-		if f, ok := t.Collector.(collectors.Forgetter); ok && t.Name == target {
+		if f, ok := t.Collector.(collectors.Presenter); ok && t.Name == target {
 			if err := f.Forget(container); err != nil {
 				return err
 			}
@@ -224,9 +224,9 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload, a changed RateLimited target first waits
-// for its least interval, and a Reloader may ask to be probed at once. Run returns when all readings have ended, and StopGrace after
-// ctx is done at the latest: it abandons readings that take longer.
+// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload,
+// a changed target first waits for its kind's least interval, and a Reloader may ask to be probed at once. Run returns when all readings
+// have ended, and StopGrace after ctx is done at the latest: it abandons readings that take longer.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -351,8 +351,8 @@ func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	}
 	wentDown := t.read(ctx, by)
 	p.changed()
-	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown && !t.refused() {
-		p.retry(ctx, t, r)
+	if wentDown && !t.refused() {
+		p.retry(ctx, t)
 	}
 	p.lookAgain(ctx, t)
 }
@@ -391,18 +391,19 @@ func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 	}
 }
 
-// retry reads a target that has just gone down before its next scheduled reading, until it is up, the policy stops, or ctx is done.
-// The schedule continues.
-func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
+// retry reads a target that has just gone down before its next scheduled reading, as often as its kind allows, until it is up or ctx is
+// done. The schedule continues.
+func (p *Poller) retry(ctx context.Context, t *target) {
 	if !t.retrying.CompareAndSwap(false, true) {
 		return // one series of retries at a time
 	}
 	defer t.retrying.Store(false)
-	policy := r.Backoff()
-	for {
-		if delay := policy.NextBackOff(); delay == backoff.Stop || !pause(ctx, delay) {
+	delay := t.Kind.Retry.First
+	for range t.Kind.Retry.Most {
+		if !pause(ctx, delay) {
 			return
 		}
+		delay *= 2
 		if s, _ := t.view(); s.Up {
 			return // a scheduled reading found it up
 		}

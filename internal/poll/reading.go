@@ -75,7 +75,7 @@ type target struct {
 	once bool
 	// slowest is the result of History.slowest, in nanoseconds.
 	slowest atomic.Int64
-	// notBefore is the earliest first reading of a RateLimited target that a reload has changed.
+	// notBefore is the earliest first reading of a target with a least interval that a reload has changed.
 	notBefore time.Time
 	// readAtStart makes the next poller read the target at once, even if it was read before.
 	readAtStart bool
@@ -457,13 +457,13 @@ func (t *target) expire(now, start time.Time) bool {
 	return true
 }
 
-// updatePresent gets the current data of a Follower, or drops it unless the last reading succeeded. The caller holds mu.
+// updatePresent gets the current data of a Presenter, or drops it unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
 	if t.engine != nil {
 		t.engine = &health.Engine{Host: t.engine.Host}
 	}
-	f, ok := t.Collector.(collectors.Follower)
+	f, ok := t.Collector.(collectors.Presenter)
 	if !ok || !t.status.Known || !t.status.Up {
 		return
 	}
@@ -480,7 +480,7 @@ func (t *target) updatePresent() {
 	}
 }
 
-func (t *target) presentation(f collectors.Follower) (families []exposition.Family, engine *health.Engine, err error) {
+func (t *target) presentation(f collectors.Presenter) (families []exposition.Family, engine *health.Engine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -625,20 +625,15 @@ func (t *target) recent() History {
 	return h
 }
 
-// leastInterval returns the least time between two readings of a RateLimited target, or its schedule's interval if that is shorter; 0 for
-// other targets.
+// leastInterval returns the least time between two readings, or its schedule's interval if that is shorter; 0 for none.
 func (t *target) leastInterval() time.Duration {
-	s, ok := t.Collector.(collectors.RateLimited)
-	if !ok {
-		return 0
-	}
 	switch every := t.Schedule.(type) {
 	case *paced:
-		return min(every.every, s.LeastInterval())
+		return min(every.every, t.Kind.LeastInterval)
 	case cron.ConstantDelaySchedule:
-		return min(every.Delay, s.LeastInterval())
+		return min(every.Delay, t.Kind.LeastInterval)
 	default:
-		return s.LeastInterval()
+		return t.Kind.LeastInterval
 	}
 }
 

@@ -25,6 +25,7 @@ func TestOnlyScheduledReadingsCount(t *testing.T) {
 		c.down.Store(true)
 		target := Target{
 			Name:      "identity",
+			Kind:      twice,
 			Schedule:  every(t, "60s"),
 			Timeout:   10 * time.Second,
 			Collector: c,
