@@ -43,6 +43,12 @@ func (s *Backup) Environ(*config.Env) {}
 // Configured implements config.Settings.
 func (s *Backup) Configured() bool { return s.Path != "" }
 
+// HostName implements config.Settings.
+func (s *Backup) HostName() string { return "" }
+
+// Warnings implements config.Settings.
+func (s *Backup) Warnings() []string { return nil }
+
 // Check implements config.Settings.
 func (s *Backup) Check(r *config.Report) {
 	if !filepath.IsAbs(s.Path) {

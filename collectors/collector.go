@@ -21,12 +21,48 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
-// Collector probes one target.
+// Collector probes one target. Its life, in order:
+//
+//   - Checked: its settings are loaded and checked, and a mistake ends the start or the reload. No collector is made for that.
+//   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away unused, so
+//     New opens nothing and starts nothing.
+//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once.
+//   - Read: Collect is one probe with a deadline. Its calls never overlap: while one has not returned, even after its deadline, no other
+//     begins. A panic is a failed probe. After a success, and at each change, a Presenter is asked what there is.
+//   - Reloaded: all collectors are stopped. One whose settings are the same is started again, after a Reloader was told. Any other is
+//     replaced; the first probe of the new one waits until the last probe of the old one has returned.
+//   - Stopped: the contexts of Collect and Follow end, and both return soon. Nothing else is called: what must be closed belongs to them.
+//
+// It may keep what it likes in its fields, until it is stopped; what must survive that goes to Deps.State. Collect alone needs no lock for
+// its fields. Follow, Present, Forget and Reloaded may run at the same time as Collect and as each other, so the collector locks what it
+// shares with them.
 type Collector interface {
 	// Collect probes the target once and writes the results to b. It must return when ctx is done; otherwise the caller
 	// abandons it and discards its results. A nil error means that the target is up. After an error, whose reason is
-	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains. Calls never overlap.
+	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains.
 	Collect(ctx context.Context, b *Batch) error
+}
+
+// Follower is implemented by a collector with a goroutine of its own, which listens to the target or keeps sessions between probes.
+type Follower interface {
+	// Follow runs until ctx is done and calls changed whenever the output of Present changes. Collect and Present may run at the
+	// same time.
+	Follow(ctx context.Context, changed func())
+}
+
+// Presenter is implemented by a collector that knows between probes what its target has.
+type Presenter interface {
+	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
+	// does not wait. It is called while the last probe is successful; Collect need not add the same.
+	Present(b *Batch)
+	// Forget forgets a removed container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
+	Forget(container string) error
+}
+
+// Reloader is implemented by a collector that postpones work which a reload should retry at once.
+type Reloader interface {
+	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
+	Reloaded() bool
 }
 
 // Kind is a kind of target: the settings of its block in exporter.yaml, and how to make a collector of them.
@@ -259,28 +295,6 @@ func boolValue(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// Reloader is implemented by a collector that postpones work which a reload should retry at once.
-type Reloader interface {
-	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
-	Reloaded() bool
-}
-
-// Follower is implemented by a collector with a goroutine of its own, which listens to the target or keeps sessions between probes.
-type Follower interface {
-	// Follow runs until ctx is done and calls changed whenever the output of Present changes. Collect and Present may run at the
-	// same time.
-	Follow(ctx context.Context, changed func())
-}
-
-// Presenter is implemented by a collector that knows between probes what its target has.
-type Presenter interface {
-	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
-	// does not wait. It is called while the last probe is successful; Collect need not add the same.
-	Present(b *Batch)
-	// Forget forgets a removed container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
-	Forget(container string) error
 }
 
 // Why a container cannot be forgotten.

@@ -131,6 +131,9 @@ func (s *Docker) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *Docker) Configured() bool { return s.Host != "" }
 
+// HostName implements config.Settings.
+func (s *Docker) HostName() string { return "" }
+
 // maxParallelism bounds how many calls an engine gets at once.
 const maxParallelism = 64
 
@@ -195,7 +198,7 @@ func (s *Docker) Check(r *config.Report) {
 // maxResourcesParallelism bounds how many calls for stats an engine gets at once.
 const maxResourcesParallelism = 1024
 
-// Warnings implements config.Warner. Custom roles are allowed, but an unknown role is more often a typo.
+// Warnings implements config.Settings. Custom roles are allowed, but an unknown role is more often a typo.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))

@@ -77,6 +77,9 @@ func (s *IRCRPC) Check(r *config.Report) {
 			"is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
 	}
 	if s.socket() {
+		if s.Password.IsZero() {
+			s.Password = config.Secret{} // an empty one is no mistake: whoever can open the socket can do everything
+		}
 		config.CheckURL(r, "url", s.URL, "unix")
 		return
 	}
@@ -86,7 +89,7 @@ func (s *IRCRPC) Check(r *config.Report) {
 	s.HTTP.Check(r)
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCRPC) Warnings() []string {
 	if s.socket() {
 		return nil
@@ -102,9 +105,6 @@ func (s *IRCRPC) Warnings() []string {
 	}
 	return warnings
 }
-
-// NeedsNoSecret implements config.Secretless: whoever can open the socket can do everything.
-func (s *IRCRPC) NeedsNoSecret() bool { return s.socket() }
 
 func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 

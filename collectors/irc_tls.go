@@ -30,7 +30,7 @@ const ircTLSPort = "6697"
 // Environ implements config.Settings. No variable of the stack contains the address.
 func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *IRCTLS) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
@@ -54,7 +54,7 @@ var connectDuty = &config.Duty{
 	AdviceForAll:   "set pair: other in all but one, unless they reach the IRC server from different addresses",
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCTLS) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	schedule, err := config.ParseSchedule(s.Schedule)

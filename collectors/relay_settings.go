@@ -222,7 +222,7 @@ func (s *Relay) Environ(e *config.Env) {
 	e.In("xmpp").Secret("password", "RELAY_XMPP_PASSWORD", &s.XMPP.Password)
 }
 
-// HostName implements config.Addressed: the container of the bridge cannot be inferred from an address.
+// HostName implements config.Settings: the container of the bridge cannot be inferred from an address.
 func (s *Relay) HostName() string { return "" }
 
 // Configured implements config.Settings.
@@ -270,7 +270,7 @@ func (s *Relay) Check(r *config.Report) {
 	r.Unique("xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1)))
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *Relay) Warnings() []string {
 	list := append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
 	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
@@ -299,7 +299,7 @@ func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: newIRCAccoun
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *IRCLogin) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
@@ -308,7 +308,7 @@ func (s *IRCLogin) Configured() bool { return s.Address != "" }
 // Check implements config.Settings.
 func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCLogin) Warnings() []string { return s.warnings() }
 
 // XMPPLogin is the block of a login at an XMPP server.
@@ -322,7 +322,7 @@ func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{XMPPAccount: newXMPPA
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *XMPPLogin) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *XMPPLogin) HostName() string { return config.HostOf(s.server()) }
 
 // Configured implements config.Settings.

@@ -30,11 +30,14 @@ func newTCPSettings() *TCP { return &TCP{} }
 // Environ implements config.Settings. The stack has no variables for it.
 func (s *TCP) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *TCP) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
 func (s *TCP) Configured() bool { return s.Address != "" }
+
+// Warnings implements config.Settings.
+func (s *TCP) Warnings() []string { return nil }
 
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {

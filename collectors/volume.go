@@ -54,6 +54,12 @@ func (s *Volume) Environ(*config.Env) {}
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 
+// HostName implements config.Settings.
+func (s *Volume) HostName() string { return "" }
+
+// Warnings implements config.Settings.
+func (s *Volume) Warnings() []string { return nil }
+
 // Check implements config.Settings.
 func (s *Volume) Check(r *config.Report) {
 	if !filepath.IsAbs(s.Path) {

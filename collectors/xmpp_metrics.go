@@ -187,7 +187,7 @@ func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *XMPPMetrics) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	networks, err := s.networks()

@@ -344,18 +344,15 @@ func (o *Options) newTarget(
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
-	dockerHost, hostName := "", ""
+	dockerHost := ""
 	if d, ok := settings.(*collectors.Docker); ok {
 		dockerHost = d.Label
-	}
-	if a, ok := settings.(config.Addressed); ok {
-		hostName = a.HostName()
 	}
 	return poll.Target{
 		DockerHost:    dockerHost,
 		Name:          common.Name,
 		Kind:          kind.Row,
-		HostName:      hostName,
+		HostName:      settings.HostName(),
 		Container:     common.Container,
 		ContainerHost: common.ContainerHost,
 		WarnOnly:      !common.Page,
@@ -370,16 +367,17 @@ func (o *Options) newTarget(
 
 // paceOf returns what decides whether a target waits on purpose.
 func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
-	if c, ok := settings.(collectors.Credentialed); ok {
-		p.Gate = logins.Gate(c.Credential())
+	paced, ok := settings.(collectors.Paced)
+	if !ok {
+		return p
 	}
-	if k, ok := settings.(collectors.SessionKeeper); ok {
-		for _, c := range k.SessionCredentials() {
-			p.Sessions = append(p.Sessions, logins.Gate(c))
-		}
+	given := paced.Pacing()
+	p.Gate = logins.Gate(given.Credential)
+	for _, c := range given.Sessions {
+		p.Sessions = append(p.Sessions, logins.Gate(c))
 	}
-	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
-		p.Address = config.CanonicalAddress(c.Connects())
+	if given.Address != "" && !settings.Common().OwnSchedule {
+		p.Address = config.CanonicalAddress(given.Address)
 	}
 	return p
 }

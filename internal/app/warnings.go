@@ -46,10 +46,8 @@ func Warnings(cfg *config.Config) []Warning {
 				warnings = append(warnings, Warning{name, text})
 			}
 		}
-		if w, ok := settings.(config.Warner); ok {
-			for _, text := range w.Warnings() {
-				warnings = append(warnings, Warning{name, text})
-			}
+		for _, text := range settings.Warnings() {
+			warnings = append(warnings, Warning{name, text})
 		}
 	}
 	for _, s := range cfg.Public.Services {

@@ -94,10 +94,8 @@ func describe(cfg, bare *config.Config) []string {
 		}
 		lines = append(lines, strings.Join(
 			append([]string{common.Kind + ":"}, changes("", reflect.ValueOf(s).Elem(), reflect.ValueOf(usual).Elem())...), " "))
-		if w, ok := s.(config.Warner); ok {
-			for _, warning := range w.Warnings() {
-				lines = append(lines, common.Name+" warns: "+warning)
-			}
+		for _, warning := range s.Warnings() {
+			lines = append(lines, common.Name+" warns: "+warning)
 		}
 		if keys := config.Placeholders(s); len(keys) > 0 {
 			lines = append(lines, fmt.Sprintf("%s has placeholders: %s", common.Name, keys))

@@ -90,10 +90,8 @@ type Settings interface {
 	Configured() bool
 	// Check reports what is wrong with a configured target.
 	Check(*Report)
-}
-
-// Addressed is implemented by settings of a target on the network.
-type Addressed interface {
+	// Warnings are sentences about likely mistakes in a valid target, and what to do.
+	Warnings() []string
 	// HostName is the host of the URL or address, "" if the exporter does not resolve it itself.
 	HostName() string
 }
@@ -625,11 +623,7 @@ func (l *loader) checkTarget(b block, names, taken map[string]string) {
 	t.check(r)
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)
-	host := ""
-	if a, ok := b.settings.(Addressed); ok {
-		host = a.HostName()
-	}
-	t.checkAddresses(r, host, row.EachAddress)
+	t.checkAddresses(r, b.settings.HostName(), row.EachAddress)
 	if row.Alone {
 		r.Unique("", "")
 	}

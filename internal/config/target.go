@@ -197,7 +197,7 @@ func (t *TLS) Check(r *Report) {
 // maxALPN is how long the name of a protocol may be, in bytes (RFC 7301).
 const maxALPN = 255
 
-// Warnings implements Warner.
+// Warnings implements Settings for the kinds that embed TLS.
 func (t *TLS) Warnings() []string {
 	if t.InsecureSkipVerify {
 		return []string{"insecure_skip_verify accepts every certificate, even an attacker's; prefer fingerprint"}
@@ -218,7 +218,7 @@ type HTTP struct {
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
 
-// HostName implements Addressed for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
+// HostName implements Settings for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
 func (h *HTTP) HostName() string {
 	u, err := url.Parse(h.URL)
 	if err != nil || h.ProxyURL != "" {
