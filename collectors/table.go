@@ -241,9 +241,9 @@ func newKind[S config.Settings](defaults func() S, build func(S, Deps) (Collecto
 
 // KindOf finds an entry of the table.
 func KindOf(name string) (Kind, bool) {
-	for _, k := range Kinds {
-		if k.Name == name {
-			return k, true
+	for i := range Kinds { // a row is large
+		if Kinds[i].Name == name {
+			return Kinds[i], true
 		}
 	}
 	return Kind{}, false
