@@ -1,8 +1,14 @@
 package collectors
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,5 +78,47 @@ func TestJudgementKnowsWhatAKindShows(t *testing.T) {
 	}
 	if len(got) > 0 {
 		t.Errorf("also %v", got)
+	}
+}
+
+// TestKindsAreNamedInFewFiles looks for tables, switches and comparisons with the names of kinds: what depends on a kind is a column.
+func TestKindsAreNamedInFewFiles(t *testing.T) {
+	const most = 3
+	files := map[string]map[string]bool{}
+	for _, k := range Kinds {
+		if !slices.Contains([]string{"http", "tcp", "tls", "docker", "volume"}, k.Name) { // these words mean something else, too
+			files[k.Name] = map[string]bool{}
+		}
+	}
+	foreign := func(path string) bool {
+		in := func(dir string) bool { return strings.Contains(filepath.ToSlash(path), dir) }
+		return in("/internal/e2e/") || in("/internal/simstack/") || in("/internal/bench/") || in("/.") ||
+			strings.HasSuffix(path, "_test.go")
+	}
+	err := filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".go" || foreign(path[2:]) {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				if text, err := strconv.Unquote(lit.Value); err == nil && files[text] != nil {
+					files[text][path] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, named := range files {
+		if len(named) > most || len(named) == 0 {
+			t.Errorf("%s is named in %v; want at most %d files", kind, slices.Sorted(maps.Keys(named)), most)
+		}
 	}
 }
