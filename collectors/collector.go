@@ -24,8 +24,8 @@ import (
 // Collector probes one target. Its life, in order:
 //
 //   - Checked: its settings are loaded and checked, and a mistake ends the start or the reload. No collector is made for that.
-//   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away unused, so
-//     New opens nothing and starts nothing.
+//   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away
+//     unused, so New opens nothing and starts nothing.
 //   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once.
 //   - Read: Collect is one probe with a deadline. Its calls never overlap: while one has not returned, even after its deadline, no other
 //     begins. A panic is a failed probe. After a success, and at each change, a Presenter is asked what there is.
