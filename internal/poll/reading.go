@@ -110,9 +110,7 @@ type output struct {
 	families       []exposition.Family
 	readingEncoder exposition.Encoder
 	// present is what a Follower knows now.
-	present []exposition.Family
-	// engine is what a Follower of a container engine knows now; nil for other targets.
-	engine          *health.Engine
+	present         []exposition.Family
 	followerEncoder exposition.Encoder
 	// changes counts the changes that a Follower has noticed; present includes the first presented of them.
 	changes   atomic.Uint64
@@ -448,9 +446,7 @@ func (t *target) expire(now, start time.Time) bool {
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
 		t.families, t.present = nil, nil
-		if t.engine != nil {
-			t.engine = &health.Engine{Host: t.engine.Host}
-		}
+		t.forgetContainers()
 		t.countSeries()
 	}
 	return true
@@ -459,9 +455,7 @@ func (t *target) expire(now, start time.Time) bool {
 // updatePresent gets the current data of a Follower, or drops it unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
-	if t.engine != nil {
-		t.engine = &health.Engine{Host: t.engine.Host}
-	}
+	t.forgetContainers()
 	f, ok := t.Collector.(collectors.Follower)
 	if !ok || !t.status.Known || !t.status.Up {
 		return
@@ -475,7 +469,14 @@ func (t *target) updatePresent() {
 	t.present = families
 	if engine != nil {
 		engine.Read = true
-		t.engine = engine
+		t.status.Engine = engine
+	}
+}
+
+// forgetContainers drops what is known of an engine's containers. The caller holds mu.
+func (t *target) forgetContainers() {
+	if t.DockerHost != "" {
+		t.status.Engine = &health.Engine{Host: t.DockerHost}
 	}
 }
 
@@ -519,12 +520,12 @@ func (t *target) countSeries() {
 
 // view returns the status and the families as they are now. Families are immutable and may be kept.
 func (t *target) view() (Status, []exposition.Family) {
-	s, families, _, _ := t.viewAll()
+	s, families, _ := t.viewAll()
 	return s, families
 }
 
-// viewAll also returns the facts about the target and about its container engine; nil if the target is not an engine.
-func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.Engine) {
+// viewAll also returns the facts about the target.
+func (t *target) viewAll() (Status, []exposition.Family, health.Target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
@@ -539,8 +540,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)
 	}
-	facts := t.facts()
-	return s, families, facts, t.engine
+	return s, families, t.facts()
 }
 
 // facts are what the judgement needs. The caller holds mu.

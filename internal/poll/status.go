@@ -36,6 +36,8 @@ type Status struct {
 	RetryReason failure.Reason
 	// Abandoned says that a reading still runs which was given up after its deadline. No other one starts meanwhile.
 	Abandoned bool
+	// Engine is what is known of the containers of a container engine; nil for other targets.
+	Engine *health.Engine
 	LastReading
 	Yield
 	Counters

@@ -59,11 +59,11 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "docs_search", Kind: "docs_search"})
-	irc := containerText{role: "irc"}
-	w.contain(named{"irc", irc}, named{"services", containerText{dependsOn: "irc"}})
+	irc := testContainer{role: "irc"}
+	w.contain(named{"irc", irc}, named{"services", testContainer{dependsOn: "irc"}})
 	w.poll(0)
 	irc.state = "exited"
-	w.contain(named{"irc", irc}, named{"services", containerText{dependsOn: "irc", health: "unhealthy"}})
+	w.contain(named{"irc", irc}, named{"services", testContainer{dependsOn: "irc", health: "unhealthy"}})
 	w.fail("irc_rpc", "irc_tls")
 	w.poll(0)
 	r := w.poll(10 * time.Minute)
@@ -104,7 +104,7 @@ func TestServerThatRefusesTheExporterIsNotCalledDown(t *testing.T) {
 func TestWorstCauseIsFirst(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"}, poll.Status{Target: "old", Kind: "tls"},
 		poll.Status{Target: "plant_store", Kind: "plant_store"}, poll.Status{Target: "identity", Kind: "identity"})
-	w.contain(named{"irc", containerText{memory: 6e8}})
+	w.contain(named{"irc", testContainer{memory: 6e8}})
 	w.text["old"] = endedAt("old", w.now.Add(10*24*time.Hour))
 	w.poll(0)
 	w.fail("docs_search", "plant_store")

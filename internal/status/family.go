@@ -51,9 +51,6 @@ func (f *families) of(name string) []exposition.Line {
 	return known.samples
 }
 
-// maxName limits the length of shown label values, which are names. An engine's own names are not longer.
-const maxName = 255
-
 // finite reports whether JSON can represent v.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 

@@ -96,9 +96,6 @@ var wanted = func() map[string]bool {
 	for _, f := range figures {
 		names[f.family] = true
 	}
-	for name := range containerFamilies {
-		names[name] = true
-	}
 	return names
 }()
 

@@ -84,8 +84,8 @@ func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged 
 	}
 	for i := range j.problems {
 		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.facts[place] != nil && p.Kind == config.MaintenanceContainer {
-			text, p.Hint = j.describeContainer(in, &p.Problem, all.facts[place], m.containers[place])
+		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == config.MaintenanceContainer {
+			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
 		} else if t := byName[p.Name]; t != nil && p.Kind == config.MaintenanceTarget {
 			text, p.Hint = j.describeTarget(p, t, all)
 		}
@@ -96,22 +96,27 @@ func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged 
 	return j
 }
 
-// printable returns a copy with printable names, as parse returns them: an engine's names are untrusted.
+// maxName limits the length of shown names. An engine's own names are not longer.
+const maxName = 255
+
+// printableName returns an untrusted name as it is shown.
+func printableName(s string) string { return failure.Printable(s, maxName) }
+
+// printable returns a copy with printable names: an engine's names are untrusted.
 func printable(given *health.Judgement) *health.Judgement {
 	if given == nil {
 		return &health.Judgement{}
 	}
-	text := func(s string) string { return failure.Printable(s, maxName) }
 	subject := func(s health.Subject) health.Subject {
-		return health.Subject{Kind: s.Kind, Host: text(s.Host), Name: text(s.Name)}
+		return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
 	}
 	j := *given
 	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
 		make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also),
-			text(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), printableName(p.Of), printableName(p.Also),
+			printableName(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])
@@ -121,7 +126,7 @@ func printable(given *health.Judgement) *health.Judgement {
 		j.Values[i].Subject = subject(j.Values[i].Subject)
 	}
 	for s, v := range given.Verdicts {
-		v.Excuse.Cause, v.Excuse.Root = text(v.Excuse.Cause), subject(v.Excuse.Root)
+		v.Excuse.Cause, v.Excuse.Root = printableName(v.Excuse.Cause), subject(v.Excuse.Root)
 		j.Verdicts[subject(s)] = v
 	}
 	return &j
@@ -288,13 +293,13 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 }
 
 // describeContainer says what is wrong with a container, and what to do.
-func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past *pastContainer) (text, todo string) {
+func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
 	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
 	case health.AlertContainerMissing:
-		if f.state == health.Missing && !f.expected {
+		if given.State == health.Missing && !given.Expected {
 			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " +
 				forget + ". Otherwise, create it again."
 		}
@@ -302,20 +307,20 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		switch f.state {
+		switch given.State {
 		case health.Restarting:
 			text = "waits for a restart that does not happen"
 			if p.Excuse.Holds() {
 				text = "keeps exiting and restarting"
 			}
-			return text + exitText(f, past, now), "Find out why it exited: " + logs
+			return text + exitText(given, past, now), "Find out why it exited: " + logs
 		case created:
 			return "was created but never started",
 				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
 		case "":
 			return "is not running", "Find out why it exited, then start it: " + logs
 		}
-		return "is not running: " + f.state + exitText(f, past, now), "Find out why it exited, then start it: " + logs
+		return "is not running: " + given.State + exitText(given, past, now), "Find out why it exited, then start it: " + logs
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
@@ -324,8 +329,8 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s",
 			times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
-		if f.state == health.Restarting {
-			text += "; keeps exiting and restarting" + exitText(f, past, now)
+		if given.State == health.Restarting {
+			text += "; keeps exiting and restarting" + exitText(given, past, now)
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
@@ -335,7 +340,7 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
-		if f.role == "xmpp" && p.Severity < health.Critical {
+		if given.Role == "xmpp" && p.Severity < health.Critical {
 			limit, todo = in.Alerts.ContainerMemory.Warning.Over,
 				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}

@@ -186,10 +186,10 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 			}
 		}
 	}
-	if t.Kind == "docker" && s.State == up {
+	if t.Engine != nil && s.State == up {
 		runs := 0
-		for p, f := range all.facts {
-			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == health.Running {
+		for p, c := range all.containers {
+			if past := m.containers[p]; past != nil && past.target == t.Target && c.State == health.Running {
 				runs++
 			}
 		}

@@ -290,7 +290,7 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	for i := range rows {
 		r := &rows[i]
 		list[i] = r.threshold(j)
-		if len(all.facts) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
+		if len(all.containers) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
 			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
 			if all.engines == 0 {
 				list[i].Text = noEngine

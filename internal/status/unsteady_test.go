@@ -36,7 +36,7 @@ func TestWorstOfSeveralServersCounts(t *testing.T) {
 
 func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
-	w.contain(named{"irc", containerText{health: "healthy"}})
+	w.contain(named{"irc", testContainer{health: "healthy"}})
 	w.poll(0)
 	w.in.Alive = errors.New("the poll loop has been stalled for 31s")
 	r := w.poll(time.Hour)
@@ -66,7 +66,7 @@ func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 func TestProblemIsShownOnce(t *testing.T) {
 	w := begin(engine)
 	for restarts := range 6 {
-		w.contain(named{"irc", containerText{state: "restarting", restarts: float64(restarts)}})
+		w.contain(named{"irc", testContainer{state: "restarting", restarts: uint64(restarts)}})
 		w.poll(time.Second)
 	}
 	if got := w.poll(time.Second).container("irc").Text; strings.Count(got, "restarted 5 times") != 1 {
