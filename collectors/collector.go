@@ -4,6 +4,7 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -153,11 +154,6 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	list := slices.Clone(b.keptConditions)
 	if err == nil {
 		list = append(list, b.conditions...)
-		for i := range b.families {
-			if f := &b.families[i]; f.TextName() == authFailures {
-				list = append(list, health.Condition{Alert: health.AlertAuthFailureRate, Counts: countsOf(f)})
-			}
-		}
 	}
 	c := &b.Certificate
 	var certificates []health.Validity
@@ -183,15 +179,15 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// countsOf returns the values of a family by their labels.
-func countsOf(f *exposition.Family) map[string]float64 {
+// loginFailures adds counts of failed logins, by their labels.
+func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
 	counts := map[string]float64{}
-	for line := range exposition.Lines(f.Text) {
-		if line.Value >= 0 && line.Value <= 1<<53 { // else it is not a count
-			counts[fmt.Sprint(line.Labels)] = line.Value
+	for s := range samples {
+		if s.Value >= 0 && s.Value <= 1<<53 { // else it is not a count
+			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
-	return counts
+	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
 // Metrics returns all metrics after a success, the kept ones after a failure.

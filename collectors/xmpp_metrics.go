@@ -105,11 +105,15 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	return page, nil
 }
 
-// keep adds families of the page to b, and counts their series.
+// keep adds families of the page to b, and counts their series. Any server's own count of failed logins is judged.
 func (u *upstream) keep(b *Batch, families []exposition.Family) {
 	series := 0
 	for i := range families {
-		series += families[i].Series
+		f := &families[i]
+		series += f.Series
+		if f.TextName() == authFailures {
+			b.loginFailures(exposition.Lines(f.Text))
+		}
 	}
 	b.Gauge(upstreamSeriesDesc, float64(series), u.target)
 	b.Families(families...)
@@ -272,14 +276,18 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 	reading := c.canonical.read(page, whole, c.chosen)
 	c.upstream.keep(b, c.shown(page))
 	for _, f := range reading.families {
-		if c.rules.serves(f.Name, f.Type) {
-			b.Families(f)
+		if !c.rules.serves(f.Name, f.Type) {
+			continue
+		}
+		b.Families(f)
+		if f.TextName() == authFailures {
+			b.loginFailures(slices.Values(reading.samples[rowOf(authFailures)]))
 		}
 	}
 	for _, text := range reading.notes {
 		b.Note(text)
 	}
-	if sessions, known := sumSessions(a.Body, slices.Concat(page.Families, reading.families)); known && whole {
+	if sessions, known := reading.sessions(a.Body); known && whole {
 		b.Gauge(xmppSessionsDesc, sessions)
 	}
 	for row := range canonicalFamilies {
@@ -298,7 +306,7 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		switch {
 		case f.name != authFailures:
 		case available && whole:
-			if text := reading.uncounted(page.Families); text != "" {
+			if text := reading.uncounted(); text != "" {
 				b.Note(text)
 			}
 		case !available && cut:
@@ -323,19 +331,14 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 // declaredSessions shows that a server counts sessions, even before the first.
 var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
 
-// sumSessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample
-// before the first client.
-func sumSessions(page []byte, families []exposition.Family) (sum float64, known bool) {
-	known = bytes.Contains(page, declaredSessions)
-	for i := range families {
-		if families[i].TextName() != clientSessions {
-			continue
-		}
-		known = true
-		for s := range exposition.Lines(families[i].Text) {
-			if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
-				sum += s.Value
-			}
+// sessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample before
+// the first client.
+func (r *canonicalReading) sessions(page []byte) (sum float64, known bool) {
+	row := rowOf(clientSessions)
+	known = r.available[row] || bytes.Contains(page, declaredSessions)
+	for _, s := range r.samples[row] {
+		if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
+			sum += s.Value
 		}
 	}
 	return sum, known && !math.IsInf(sum, 1)
