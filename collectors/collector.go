@@ -94,6 +94,32 @@ type Batch struct {
 	conditions, keptConditions []health.Condition
 	families                   []exposition.Family
 	dropped                    Drops
+	figures                    []Figure
+}
+
+// Figure is a number that the status page shows for a target, in the order of the calls that add it.
+type Figure struct {
+	Name  string
+	Value float64
+	// Unit is seconds, bytes, ratio, per_minute, or "" for a plain number.
+	Unit string
+	// Chart is true if the page also shows its history.
+	Chart bool
+	kept  bool
+}
+
+// Figure adds a figure that is shown only if the probe succeeds.
+func (b *Batch) Figure(f Figure) { b.figures = append(b.figures, f) }
+
+// KeepFigure adds a figure that is shown even if the probe fails.
+func (b *Batch) KeepFigure(f Figure) {
+	f.kept = true
+	b.Figure(f)
+}
+
+// Figures returns all figures after a success, the kept ones after a failure.
+func (b *Batch) Figures(success bool) []Figure {
+	return slices.DeleteFunc(slices.Clone(b.figures), func(f Figure) bool { return !success && !f.kept })
 }
 
 // Gauge adds a gauge that is served only if the probe succeeds.

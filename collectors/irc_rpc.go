@@ -335,12 +335,22 @@ func (r *ircReading) numbers(ctx context.Context) error {
 		total = new(int64(len(servers.List)))
 	}
 	for _, g := range []struct {
-		desc  *prometheus.Desc
-		value *int64
-	}{{ircUsersDesc, users}, {ircChannelsDesc, channels}, {ircServersDesc, total}, {ircOperatorsDesc, stats.User.Oper}} {
+		desc   *prometheus.Desc
+		value  *int64
+		figure Figure
+	}{
+		{ircUsersDesc, users, Figure{Name: "users", Chart: true}},
+		{ircChannelsDesc, channels, Figure{Name: "channels"}},
+		{ircServersDesc, total, Figure{Name: "servers"}},
+	} {
 		if g.value != nil && *g.value >= 0 {
-			r.b.Gauge(g.desc, float64(*g.value))
+			g.figure.Value = float64(*g.value)
+			r.b.Gauge(g.desc, g.figure.Value)
+			r.b.Figure(g.figure)
 		}
+	}
+	if operators := stats.User.Oper; operators != nil && *operators >= 0 {
+		r.b.Gauge(ircOperatorsDesc, float64(*operators))
 	}
 	r.reportServices(&servers, stats.Server.Ulined)
 	return nil

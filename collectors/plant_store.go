@@ -179,6 +179,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
+		b.KeepFigure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
 		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
 	}()
@@ -198,6 +199,13 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 		p.Name, p.Tag = "chatstack_exporter canary", "canary"
 	}
 	return c.transaction(ctx, b, p)
+}
+
+// keepOperation adds how long an operation took, and whether it succeeded.
+func keepOperation(b *Batch, operation, figure string, took time.Duration, err error) {
+	b.KeepGauge(plantDurationDesc, took.Seconds(), operation)
+	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), operation)
+	b.KeepFigure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
 }
 
 // reportOwed notes which plants are owed, and logs them if the exporter stops.
@@ -315,8 +323,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	defer cancelShare()
 	start := time.Now()
 	created, createErr := c.create(posting, b, p)
-	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
-	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
+	keepOperation(b, "create", "creating", time.Since(start), createErr)
 	var absent []owedPlant
 	if createErr == nil {
 		absent = c.stillAbsent(deleting, b, p.ID)
@@ -330,8 +337,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
 	if owed.Created && c.mode == ModeCanary {
-		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
-		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
+		keepOperation(b, "delete", "deleting", time.Since(start), deleteErr)
 	}
 	if gone {
 		deleteErr = c.settle(append(absent, owed)...)

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -656,6 +657,12 @@ func (c *relayProbe) report(b *Batch) {
 		took := w.arrived.Sub(w.sent)
 		if w.success {
 			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+			b.KeepFigure(Figure{
+				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
+				Value: took.Seconds(),
+				Unit:  "seconds",
+				Chart: true,
+			})
 		}
 		if w.brokenAt != "" {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)

@@ -31,6 +31,9 @@ type canonicalFamily struct {
 	sources []canonicalSource
 	// remark is a note for the documentation.
 	remark string
+	// figure is the number that the status page shows of the samples with these labels; without a name, it shows none.
+	figure  Figure
+	figured []exposition.Label
 }
 
 // canonicalSource is a possible source of a family. Series of its parts that become equal are added up.
@@ -138,6 +141,8 @@ var canonicalFamilies = []canonicalFamily{
 		}}},
 		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; " +
 			"absent until the server has collected its statistics once",
+		figure:  Figure{Name: "sessions", Chart: true},
+		figured: []exposition.Label{{Name: "type", Value: "c2s"}},
 	},
 	{
 		name:   "xmpp_s2s_sessions",
@@ -150,6 +155,7 @@ var canonicalFamilies = []canonicalFamily{
 		}}},
 		remark: "added up over `ip_family`; `type` tells the directions apart (`s2sin`, `s2sout` and their `_unauthed`); " +
 			"absent until the first of them",
+		figure: Figure{Name: "links to other servers"},
 	},
 	{
 		name:    "xmpp_c2s_auth_success_total",
@@ -246,6 +252,7 @@ var canonicalFamilies = []canonicalFamily{
 			{processModule, []canonicalPart{{family: "process_resident_memory_bytes", kind: model.MetricTypeGauge}}},
 			{memoryModule, []canonicalPart{{family: "prosody_memory_rss", kind: model.MetricTypeGauge}}},
 		},
+		figure: Figure{Name: "memory", Unit: "bytes"},
 	},
 	{
 		name: "xmpp_cpu_usage_seconds_total",
@@ -303,6 +310,16 @@ func newCanonicalMap() *canonicalMap {
 		}
 	}
 	return m
+}
+
+// total returns the sum of a row's samples that have these labels, or false without one. Values that are not finite do not count.
+func (r *canonicalReading) total(row int, only []exposition.Label) (sum float64, known bool) {
+	for _, s := range r.samples[row] {
+		if hasAll(s, only) && !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
+			sum, known = sum+s.Value, true
+		}
+	}
+	return sum, known
 }
 
 // rowOf returns the index of a canonical family.

@@ -294,6 +294,11 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		f := &canonicalFamilies[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
 		available := reading.available[row] && serves
+		if sum, known := reading.total(row, f.figured); known && f.figure.Name != "" && (serves || reading.chosen[row] == ready) {
+			shown := f.figure
+			shown.Value = sum
+			b.Figure(shown)
+		}
 		// An incomplete page may lack the source.
 		cut := !whole && c.chosen[row] != noSource
 		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {

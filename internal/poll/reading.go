@@ -120,6 +120,7 @@ type output struct {
 // outcome is how a reading ended.
 type outcome struct {
 	families   []exposition.Family
+	figures    []collectors.Figure
 	dropped    collectors.Drops
 	httpStatus int
 	notes      []string
@@ -266,7 +267,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		o.err = failure.Errorf(failure.Internal, "encode the metrics: %w", encodeErr)
 		return o
 	}
-	o.families = append(families, b.Foreign(err == nil)...)
+	o.families, o.figures = append(families, b.Foreign(err == nil)...), b.Figures(err == nil)
 	o.dropped = b.Dropped(err == nil)
 	return o
 }
@@ -316,7 +317,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.advice(o.err))
 		t.countFailure(s.Reason, t.by)
 	}
-	t.families = o.families
+	t.families, s.Figures = o.families, o.figures
 	t.updatePresent()
 	t.countSeries()
 	t.history = t.history.with(Reading{
@@ -349,7 +350,7 @@ func (t *target) recordUncounted(start, now time.Time, o *outcome) {
 	t.status.LastAttempt = now
 	t.overdueAfter, t.overdue = t.overdueIn(now), false
 	t.countFailure(reason, unscheduled)
-	t.families = o.families // the last values are not those of this reading
+	t.families, t.status.Figures = o.families, o.figures // the last values are not those of this reading
 	t.countSeries()
 	t.history = t.history.with(Reading{
 		Time:       now,
@@ -445,7 +446,7 @@ func (t *target) expire(now, start time.Time) bool {
 		t.log.Error("probes of the target are overdue", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
-		t.families, t.present = nil, nil
+		t.families, t.present, t.status.Figures = nil, nil, nil
 		t.forgetContainers()
 		t.countSeries()
 	}

@@ -59,6 +59,8 @@ type Yield struct {
 	// metrics of its own, and after a failure. Clashes are families whose names or types conflict with others on the exporter's page.
 	Dropped collectors.Drops
 	Clashes []exposition.Clash
+	// Figures are the numbers that the status page shows for it.
+	Figures []collectors.Figure
 	// Series counts the series of the target's own families on the page.
 	Series int
 }

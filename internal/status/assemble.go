@@ -26,7 +26,8 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	if in.Alive != nil {
 		r.Stale = in.Alive.Error()
 	}
-	targets := m.observed(in.Snapshot)
+	targets := in.Snapshot.Statuses
+	m.forgetServices(targets)
 	all := m.readFleet(targets)
 	j := m.describeAll(&in, all, targets)
 	r.Problems = j.problems
@@ -48,29 +49,13 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	return r
 }
 
-// observed returns what a snapshot has about each target, and forgets targets that are gone.
-func (m *memory) observed(s *poll.Snapshot) []observed {
-	targets := make([]observed, len(s.Statuses))
+// forgetServices forgets targets that are gone.
+func (m *memory) forgetServices(targets []poll.Status) {
 	present := make(map[string]bool, len(targets))
-	for i := range s.Statuses {
-		present[s.Statuses[i].Target] = true
+	for i := range targets {
+		present[targets[i].Target] = true
 	}
-	gone := func(name string) bool { return !present[name] }
-	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
-	maps.DeleteFunc(m.services, func(name string, _ *pastService) bool { return gone(name) })
-	for i := range s.Statuses {
-		name := s.Statuses[i].Target
-		f := m.families[name]
-		if f == nil {
-			f = &families{}
-			m.families[name] = f
-		}
-		if i < len(s.Families) {
-			f.renew(s.Families[i], isWanted)
-		}
-		targets[i] = observed{s.Statuses[i], f}
-	}
-	return targets
+	maps.DeleteFunc(m.services, func(name string, _ *pastService) bool { return !present[name] })
 }
 
 // setVerdict sets the report's overall level and summary.

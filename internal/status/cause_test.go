@@ -105,7 +105,7 @@ func TestWorstCauseIsFirst(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"}, poll.Status{Target: "old", Kind: "tls"},
 		poll.Status{Target: "plant_store", Kind: "plant_store"}, poll.Status{Target: "identity", Kind: "identity"})
 	w.contain(named{"irc", testContainer{memory: 6e8}})
-	w.text["old"] = endedAt("old", w.now.Add(10*24*time.Hour))
+	w.find("old", endedAt(w.now.Add(10*24*time.Hour)))
 	w.poll(0)
 	w.fail("docs_search", "plant_store")
 	w.poll(0)

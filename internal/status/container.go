@@ -10,6 +10,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 const created = "created"
@@ -33,7 +34,7 @@ type fleet struct {
 }
 
 // readFleet collects the containers of the engines. An engine that is not up contributes none.
-func (m *memory) readFleet(targets []observed) *fleet {
+func (m *memory) readFleet(targets []poll.Status) *fleet {
 	all := &fleet{containers: map[place]*health.Container{}}
 	for i := range targets {
 		t := &targets[i]
@@ -73,7 +74,7 @@ func (f *fleet) containerOfRole(role string) string {
 }
 
 // reportContainers reports all containers, the worst first.
-func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []observed, now time.Time) (list []Container, left int) {
+func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []poll.Status, now time.Time) (list []Container, left int) {
 	answering := map[string]bool{}
 	for i := range targets {
 		answering[targets[i].Target] = targets[i].Known && targets[i].Up

@@ -7,13 +7,14 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // maxDetail limits the characters of an error that its text repeats.
 const maxDetail = 160
 
 // explainFailure says why a target is down: the error's detail, if it has one, and what its reason means.
-func explainFailure(t *observed) string {
+func explainFailure(t *poll.Status) string {
 	meaning := failure.Explain(t.Reason)
 	detail := errorDetail(t.Reason, t.Error)
 	switch {
@@ -69,7 +70,7 @@ func errorDetail(r failure.Reason, text string) string {
 }
 
 // targetHint says what to do about a target that is down.
-func targetHint(t *observed, all *fleet) string {
+func targetHint(t *poll.Status, all *fleet) string {
 	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint

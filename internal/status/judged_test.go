@@ -2,7 +2,6 @@ package status
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -275,7 +274,8 @@ func TestTextListsAllProblemsOnce(t *testing.T) {
 		Notes:       []string{"stats.get is not allowed"},
 		Impairments: []string{"server.list is refused"},
 	})
-	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\nchatstack_placeholder_credential 1\n"
+	w.find("irc_rpc", health.Condition{Alert: health.AlertServicesUnlinked, Holds: true},
+		health.Condition{Alert: health.AlertPlaceholder, Holds: true})
 	w.poll(0)
 	s := w.poll(time.Hour).service("irc_rpc")
 	if s.Level != Critical || !strings.HasPrefix(s.Hint, "Nobody can log in") ||
@@ -315,16 +315,16 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 		poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
-		health, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
+		check, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
 		if fail {
-			health, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
+			check, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
 			total += 45
 		}
-		w.contain(named{"a", testContainer{health: health, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
+		w.contain(named{"a", testContainer{health: check, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
 			named{"b", testContainer{role: "xmpp", memory: 6e8}})
-		w.text["data"] = fmt.Sprintf("chatstack_volume_used_ratio %g\n", used)
-		w.text["cert"] = endedAt("cert", end)
-		w.text["xmpp"] = fmt.Sprintf("xmpp_c2s_auth_failure_total %g\n", total)
+		w.find("data", health.Condition{Alert: health.AlertVolumeUsage, Used: used})
+		w.find("cert", endedAt(end))
+		w.find("xmpp", failedLogins(total))
 		s := w.status("irc_rpc")
 		if s.Up == fail {
 			s.Since = w.now
@@ -418,8 +418,10 @@ func TestThresholdOfACertificateIsItsOwn(t *testing.T) {
 			day,
 		},
 	} {
-		w.text["brief"] = strings.Replace(endedAt("brief", w.now.Add(c.brief)), "{", `{life="144h",`, 1)
-		w.text["long"] = endedAt("long", w.now.Add(c.long))
+		brief := endedAt(w.now.Add(c.brief))
+		brief.Certificates[0].Begins = w.now.Add(c.brief - 144*time.Hour)
+		w.find("brief", brief)
+		w.find("long", endedAt(w.now.Add(c.long)))
 		r := w.poll(0)
 		got := r.threshold("TLSCertificateExpiry")
 		if got.Subject != c.subject || got.Text != c.text || *got.Warning != c.warning.Seconds() || *got.Critical != c.critical.Seconds() {
@@ -492,11 +494,11 @@ func TestThresholdSaysWhyFailedLoginsAreUnknown(t *testing.T) {
 		t.Errorf("without a target: %+v", got)
 	}
 	w := begin(poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
-	w.text["xmpp"] = "chatstack_xmpp_family_available{family=\"xmpp_c2s_auth_failure_total\"} 0\n"
+	w.find("xmpp", health.Condition{Alert: health.AlertAuthSourceMissing, Holds: true})
 	if got := row(w); !strings.HasPrefix(got.Text, "nothing counts") {
 		t.Errorf("without a source: %+v", got)
 	}
-	w.text["xmpp"] = "xmpp_c2s_auth_failure_total 3\n"
+	w.find("xmpp", failedLogins(3))
 	if got := row(w); !strings.HasPrefix(got.Text, "a rate needs two") {
 		t.Errorf("after one probe: %+v", got)
 	}

@@ -12,7 +12,6 @@ const (
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
-	families    map[string]*families // by target
 	services    map[string]*pastService
 	containers  map[place]*pastContainer
 	series      map[string]*series
@@ -24,7 +23,6 @@ type memory struct {
 
 func newMemory() memory {
 	return memory{
-		families:   map[string]*families{},
 		services:   map[string]*pastService{},
 		containers: map[place]*pastContainer{},
 		series:     map[string]*series{},

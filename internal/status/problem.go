@@ -12,6 +12,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // Problem is a problem of the judgement with a text for people.
@@ -76,9 +77,9 @@ func plainText(p *health.Problem) string {
 }
 
 // describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged {
+func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judged {
 	j := newJudged(in.Snapshot.Judgement)
-	byName := map[string]*observed{}
+	byName := map[string]*poll.Status{}
 	for i := range targets {
 		byName[targets[i].Target] = &targets[i]
 	}
@@ -261,7 +262,7 @@ var plainWords = map[string]words{
 }
 
 // describeTarget says what is wrong with a target, with measured values, and what to do.
-func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo string) {
+func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
 	v, known := j.value(&p.Problem)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:

@@ -9,6 +9,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // The states of a service.
@@ -19,7 +20,7 @@ const (
 )
 
 // reportService reports one target.
-func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, now time.Time) Service {
+func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) Service {
 	subject := health.TargetSubject(t.Target)
 	problems, worst := j.worstOf(subject)
 	s := Service{
@@ -93,7 +94,7 @@ func retryText(at, last time.Time, reason string) string {
 }
 
 // recordState records a transition if the service's state has changed.
-func (m *memory) recordState(s *Service, t *observed, now time.Time) {
+func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
@@ -165,7 +166,7 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 }
 
 // addDetails adds a service's values and charts.
-func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *judged, now time.Time) {
+func (m *memory) addDetails(s *Service, in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) {
 	chart := func(name string, v float64, unit string, l limits) {
 		s.Charts = m.chart(s.Charts, charted{
 			name:   "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"),
@@ -174,16 +175,13 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 			limits: l,
 		}, now, v)
 	}
-	for i := range figures {
-		f := &figures[i]
-		if f.kind != t.Kind {
+	for _, f := range t.Figures {
+		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) { // JSON cannot represent it
 			continue
 		}
-		if v, ok := f.sum(t); ok {
-			s.Values = append(s.Values, newValue(f.name, v, f.unit))
-			if f.chart {
-				chart(f.name, v, f.unit, limits{})
-			}
+		s.Values = append(s.Values, newValue(f.Name, f.Value, f.Unit))
+		if f.Chart {
+			chart(f.Name, f.Value, f.Unit, limits{})
 		}
 	}
 	if t.Engine != nil && s.State == up {

@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -25,9 +24,9 @@ import (
 type world struct {
 	*Recorder
 
-	now  time.Time
-	in   Input
-	text map[string]string // sample lines by target
+	now   time.Time
+	in    Input
+	found map[string][]health.Condition // by target
 	// containers and disappeared are those of every engine.
 	containers, disappeared []health.Container
 	judge                   *health.Judge
@@ -36,7 +35,7 @@ type world struct {
 // begin makes a world with targets that are up.
 func begin(targets ...poll.Status) *world {
 	w := &world{
-		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), text: map[string]string{},
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), found: map[string][]health.Condition{},
 		in: Input{Alerts: config.DefaultAlerts(), Snapshot: &poll.Snapshot{}},
 	}
 	w.Recorder = &Recorder{memory: newMemory()}
@@ -64,7 +63,7 @@ func (w *world) status(target string) *poll.Status {
 	return &w.in.Snapshot.Statuses[i]
 }
 
-// poll advances the clock, probes all targets with the statuses and texts that the test has set, and makes a report.
+// poll advances the clock, probes all targets with the statuses and conditions that the test has set, and makes a report.
 func (w *world) poll(later time.Duration) *Report {
 	w.now = w.now.Add(later)
 	s := &poll.Snapshot{Time: w.now}
@@ -74,7 +73,6 @@ func (w *world) poll(later time.Duration) *Report {
 			t.Engine = &health.Engine{Host: "local", Read: t.Known && t.Up, Containers: w.containers, Disappeared: w.disappeared}
 		}
 		s.Statuses = append(s.Statuses, t)
-		s.Families = append(s.Families, familiesOf(w.text[t.Target]))
 	}
 	s.Judgement = w.judge.Judge(w.facts(s))
 	w.in.Snapshot = s
@@ -82,7 +80,7 @@ func (w *world) poll(later time.Duration) *Report {
 	return w.Report()
 }
 
-// facts returns the judgement's facts for a snapshot, from the targets' sample lines.
+// facts returns the judgement's facts for a snapshot.
 func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	f := &health.Facts{Now: w.now}
 	for _, e := range w.in.Maintenance {
@@ -99,18 +97,7 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 			ReadAt:    t.LastAttempt,
 		}
 		target.Throttled = t.Known && t.Reason == failure.Throttled
-		target.Every, target.Failed = 30*time.Second, t.Missed
-		counts := map[string]float64{}
-		for line := range exposition.Lines([]byte(w.text[t.Target])) {
-			if line.Name == "xmpp_c2s_auth_failure_total" {
-				counts[fmt.Sprint(line.Labels)] = line.Value
-			} else if c, ok := conditionOf(&line); ok {
-				target.Conditions = append(target.Conditions, c)
-			}
-		}
-		if len(counts) > 0 {
-			target.Conditions = append(target.Conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
-		}
+		target.Every, target.Failed, target.Conditions = 30*time.Second, t.Missed, w.found[t.Target]
 		f.Targets = append(f.Targets, target)
 		if t.Engine == nil {
 			continue
@@ -129,42 +116,12 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	return f
 }
 
-// conditionOf returns the condition that a sample line stands for.
-func conditionOf(l *exposition.Line) (health.Condition, bool) {
-	switch l.Name {
-	case "chatstack_irc_services_linked":
-		return health.Condition{Alert: health.AlertServicesUnlinked, Holds: l.Value == 0}, true
-	case "chatstack_xmpp_component_connected":
-		return health.Condition{Alert: health.AlertComponentDisconnected, Of: l.Label("host"), Holds: l.Value == 0}, true
-	case "chatstack_placeholder_credential":
-		return health.Condition{Alert: health.AlertPlaceholder, Holds: l.Value == 1}, true
-	case "chatstack_xmpp_family_available":
-		return health.Condition{Alert: health.AlertAuthSourceMissing, Holds: l.Value == 0}, true
-	case "chatstack_volume_used_ratio":
-		return health.Condition{Alert: health.AlertVolumeUsage, Used: l.Value}, true
-	case "chatstack_tls_certificate_not_after_timestamp_seconds":
-		v := health.Validity{Ends: time.Unix(int64(l.Value), 0).UTC()}
-		if life, err := time.ParseDuration(l.Label("life")); err == nil { // a label of these tests alone
-			v.Begins = v.Ends.Add(-life)
-		}
-		return health.Condition{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{v}}, true
-	}
-	return health.Condition{}, false
-}
+// find sets what the next probes of a target find.
+func (w *world) find(target string, conditions ...health.Condition) { w.found[target] = conditions }
 
-// familiesOf groups sample lines into families.
-func familiesOf(text string) []exposition.Family {
-	var list []exposition.Family
-	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(strings.Fields(line)[0], "{")
-		i := slices.IndexFunc(list, func(f exposition.Family) bool { return f.Name == name })
-		if i < 0 {
-			i = len(list)
-			list = append(list, exposition.Family{Name: name, Type: "gauge"})
-		}
-		list[i].Text = append(list[i].Text, line...)
-	}
-	return list
+// failedLogins is what a target finds that has counted so many failed logins.
+func failedLogins(total float64) health.Condition {
+	return health.Condition{Alert: health.AlertAuthFailureRate, Counts: map[string]float64{"": total}}
 }
 
 // testContainer is a container of an engine, without its name.
@@ -319,8 +276,8 @@ func TestNothingConfiguredIsUnknown(t *testing.T) {
 
 func TestProblemOfRunningServiceIsTransition(t *testing.T) {
 	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"})
-	for i, linked := range []string{"1", "0", "0", "1"} {
-		w.text["xmpp_status"] = "chatstack_xmpp_component_connected{host=\"bridge\"} " + linked + "\n"
+	for i, linked := range []bool{true, false, false, true} {
+		w.find("xmpp_status", health.Condition{Alert: health.AlertComponentDisconnected, Of: "bridge", Holds: !linked})
 		r := w.poll(time.Minute)
 		if want := []int{0, 1, 1, 2}[i]; len(r.Transitions) != want {
 			t.Fatalf("look %d: got %+v, want %d", i, r.Transitions, want)
@@ -551,25 +508,6 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 			t.Errorf("got %s, want critical", got)
 		}
 	})
-}
-
-func TestFamiliesAreParsedOnlyWhenChanged(t *testing.T) {
-	f := &families{}
-	given := familiesOf("chatstack_irc_users 3\n")
-	f.renew(given, isWanted)
-	first := f.of("chatstack_irc_users")
-	f.renew(slices.Clone(given), isWanted)
-	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
-		t.Error("the same lines are parsed twice")
-	}
-	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
-	if got := f.of("chatstack_irc_users"); len(got) != 1 || got[0].Value != 4 {
-		t.Errorf("got %v, want 4", got)
-	}
-	f.renew(nil, isWanted)
-	if len(f.of("chatstack_irc_users")) > 0 {
-		t.Error("a family that is gone is still known")
-	}
 }
 
 func TestHistoryHasMeanLowestAndHighest(t *testing.T) {

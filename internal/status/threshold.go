@@ -7,6 +7,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // row is a row of the table of thresholds.
@@ -208,7 +209,7 @@ const (
 )
 
 // thresholds returns the table of thresholds with its present values.
-func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
+func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []poll.Status) []Threshold {
 	a := in.Alerts
 	xmpp := map[health.Subject]bool{}
 	for i := range containers {
@@ -305,8 +306,8 @@ var containerRows = []string{
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(j *judged, targets []observed) string {
-	i := slices.IndexFunc(targets, func(t observed) bool { return t.Kind == "xmpp_metrics" })
+func whyNoLogins(j *judged, targets []poll.Status) string {
+	i := slices.IndexFunc(targets, func(t poll.Status) bool { return t.Kind == "xmpp_metrics" })
 	switch {
 	case i < 0:
 		return "no xmpp_metrics target is configured, so failed logins are not counted"
