@@ -23,6 +23,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -554,7 +555,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server sends no length, so HTTP cannot detect a truncated answer.
-			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, failure.Count(len(body), "byte"))
+			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, wording.Count(len(body), "byte"))
 		}
 		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
 	}

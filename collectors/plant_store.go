@@ -22,6 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -186,7 +187,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store is unreachable, or must not be filled further.
-		return fmt.Errorf("%s of canaries pending: %w", failure.Count(len(c.owed), "deletion"), owedErr)
+		return fmt.Errorf("%s of canaries pending: %w", wording.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -542,7 +543,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return failure.Errorf(failure.Internal, "record %s of canaries: %w", failure.Count(len(gone), "deletion"), err)
+		return failure.Errorf(failure.Internal, "record %s of canaries: %w", wording.Count(len(gone), "deletion"), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

@@ -22,6 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var relayLabels = []string{"target", "from", "to"}
@@ -681,7 +682,7 @@ func (c *relayProbe) report(b *Batch) {
 		}
 		if n := len(w.stragglers); n > 0 {
 			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s",
-				way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
+				way, wording.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
 			w.stragglers = nil
 		}
 	}

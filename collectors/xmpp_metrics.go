@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -81,7 +82,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	lines := bytes.Count(a.Body, []byte{'\n'})
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
 		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(lines, "line"), size, u.http.Limit).
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(lines, "line"), size, u.http.Limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, " +
 				"or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
@@ -92,7 +93,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
 		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line")).
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(malformed, "line")).
 			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) +
 				": correct the path or the port of url; most servers have them at " + metricsPath)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -130,7 +131,7 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		errorStates += problems["error"]
 		b.conditions = append(b.conditions, inError)
 		if n := problems["error"]; n > 0 {
-			b.Note(failure.OneLine(host) + ": " + failure.Count(n, "module") + " in state error")
+			b.Note(failure.OneLine(host) + ": " + wording.Count(n, "module") + " in state error")
 		}
 		for state, n := range problems {
 			b.Gauge(moduleProblemsDesc, float64(n), host, state)

@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // CheckResult is the result of checking one target. Its fields have the names and types of a service in the status report.
@@ -266,7 +267,7 @@ func problemCount(problems []status.Problem) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return count(len(names), "container") + " in trouble"
+	return wording.Count(len(names), "container") + " in trouble"
 }
 
 // problemText returns a problem's line in the table; "" if the target's row already says it.
@@ -282,14 +283,6 @@ func problemText(p *status.Problem) string {
 		text += ", for " + time.Duration(p.Lasted*float64(time.Second)).Truncate(time.Second).String()
 	}
 	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
-}
-
-// count returns "1 target" or "2 targets".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // AllUp reports whether every probe has finished and no target is down.

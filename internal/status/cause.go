@@ -9,6 +9,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
@@ -271,7 +272,7 @@ func affected(members []member, role string) []string {
 			name = "container " + m.container.Name
 		}
 		if s := m.service; s != nil && kinds[s.Kind] > 1 && health.ServingRole(s.Kind) != "" {
-			name = count(kinds[s.Kind], shortName(s.Kind, role))
+			name = wording.Count(kinds[s.Kind], shortName(s.Kind, role))
 		} else if s != nil && s.HasDefaultName() {
 			name = shortName(s.Kind, role)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const created = "created"
@@ -120,7 +121,7 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []po
 // unknown reports a container whose engine does not answer. It keeps its last state as long as the judgement does.
 func (p *pastContainer) unknown(j *judged, now time.Time) Container {
 	c := p.last
-	c.Text = fmt.Sprintf("the engine has not answered for %s; last known state: %s", ago(now.Sub(p.seen)), p.state)
+	c.Text = fmt.Sprintf("the engine has not answered for %s; last known state: %s", wording.Exact(now.Sub(p.seen)), p.state)
 	c.Hint, c.Values = "", []Value{}
 	if _, known := j.Verdicts[place{c.DockerHost, c.Name}.subject()]; !known {
 		c.State, c.Health, c.Since = "unknown", "none", p.seen
@@ -219,7 +220,9 @@ func healthyText(given *health.Container, past *pastContainer, now time.Time) st
 }
 
 // addContainerValues adds the numbers and charts of a container.
-func (m *memory) addContainerValues(c *Container, in *Input, given *health.Container, past *pastContainer, v *health.Verdict, now time.Time) {
+func (m *memory) addContainerValues(
+	c *Container, in *Input, given *health.Container, past *pastContainer, v *health.Verdict, now time.Time,
+) {
 	prefix := "container/" + c.DockerHost + "/" + c.Name + "/"
 	up := 0.0
 	if given.State == health.Running && given.Health != health.Unhealthy {

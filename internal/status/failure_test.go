@@ -127,7 +127,8 @@ func TestHintNamesContainerOfRole(t *testing.T) {
 			Reason: failure.Refused,
 			Hint:   c.hint,
 		})
-		w.contain(named{"chat-irc-1", testContainer{role: "irc"}}, named{"a", testContainer{role: "xmpp"}}, named{"b", testContainer{role: "xmpp"}})
+		w.contain(named{"chat-irc-1", testContainer{role: "irc"}}, named{"a", testContainer{role: "xmpp"}},
+			named{"b", testContainer{role: "xmpp"}})
 		if got := w.poll(0).service("x").Hint; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}

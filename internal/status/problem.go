@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Problem is a problem of the judgement with a text for people.
@@ -275,20 +276,20 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, t
 		t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
-		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
 	case p.Alert == health.AlertTargetUnstable && known:
-		text = valueText(v, "ratio") + " of its probes failed in the last hour"
+		text = wording.Amount(v, "ratio") + " of its probes failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
-		text = "a certificate expired " + valueText(-v, "seconds") + " ago"
+		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
 	case p.Alert == health.AlertCertificateExpiry && known:
-		text = "a certificate expires in " + valueText(v, "seconds")
+		text = "a certificate expires in " + wording.Amount(v, "seconds")
 	case p.Alert == health.AlertVolumeUsage && known:
-		text = valueText(v, "ratio") + " of it is used"
+		text = wording.Amount(v, "ratio") + " of it is used"
 	case p.Alert == health.AlertVolumeInodes && known:
-		text = valueText(v, "ratio") + " of its inodes are used"
+		text = wording.Amount(v, "ratio") + " of its inodes are used"
 	case p.Alert == health.AlertAuthFailureRate && known:
-		text = number(v) + " logins per minute fail"
+		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
@@ -329,7 +330,8 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 			todo = "Unless somebody restarted it, find"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s",
-			times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
+			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.ContainerRestarts.Window.Std()),
+			restartsEnd(p, now))
 		if given.State == health.Restarting {
 			text += "; keeps exiting and restarting" + exitText(given, past, now)
 		}
@@ -337,7 +339,8 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
 				"this counts until %s",
-				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), clockUntil(now, p.Ends)),
+				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.ContainerOOMKill.Window.Std()),
+				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
@@ -347,9 +350,9 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 		}
 		used, known := j.value(p)
 		if !known {
-			return "uses over " + bytesText(float64(limit)) + " of memory", todo
+			return "uses over " + wording.Bytes(float64(limit)) + " of memory", todo
 		}
-		return "uses " + bytesText(used) + " of memory, over " + bytesText(float64(limit)), todo
+		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(float64(limit)), todo
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // The states of a service.
@@ -207,7 +208,7 @@ func (m *memory) addDetails(s *Service, in *Input, t *poll.Status, all *fleet, j
 		case v.Alert == health.AlertCertificateExpiry:
 			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
 			if left.Value < 0 {
-				left.Name, left.Text = "certificate expired", valueText(-left.Value, "seconds")+" ago"
+				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
 			}
 			s.Values = append(s.Values, left)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // beginning is when a problem began, or when it was first seen, if it began earlier.
@@ -50,10 +52,10 @@ func (r *Report) setSummary() (began beginning) {
 		}
 	}
 	if unchecked > 0 {
-		details = append(details, count(unchecked, "target")+" not checked yet")
+		details = append(details, wording.Count(unchecked, "target")+" not checked yet")
 	}
 	if unknown > 0 {
-		details = append(details, count(unknown, "container")+" in an unknown state")
+		details = append(details, wording.Count(unknown, "container")+" in an unknown state")
 	}
 	if r.ConfigError != "" && len(r.Causes) > 0 {
 		details = append(details, "the configuration file has errors and is not used")
@@ -185,18 +187,18 @@ func affectedCount(r *Report) string {
 	}
 	var parts []string
 	if targets > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", targets, count(len(r.Services), "target")))
+		parts = append(parts, fmt.Sprintf("%d of %s", targets, wording.Count(len(r.Services), "target")))
 	}
 	if containers > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", containers, count(len(r.Containers)+r.ContainersLeftOut, "container")))
+		parts = append(parts, fmt.Sprintf("%d of %s", containers, wording.Count(len(r.Containers)+r.ContainersLeftOut, "container")))
 	}
 	return strings.Join(parts, " and ")
 }
 
 func operationalText(r *Report) string {
-	text := "All systems operational: " + count(len(r.Services), "target")
+	text := "All systems operational: " + wording.Count(len(r.Services), "target")
 	if n := len(r.Containers); n > 0 {
-		text += " and " + count(n, "container")
+		text += " and " + wording.Count(n, "container")
 	}
 	return text + "."
 }
