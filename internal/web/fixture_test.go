@@ -362,7 +362,7 @@ func faultyReport(faults int) *status.Report {
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\n" +
-		"what is wrong there tell the log and chatstack_exporter check-config"
+		"see the log, or run chatstack_exporter check-config, for details"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " +
 		strings.Repeat("x509 certificate signed by unknown authority ", 12)
 	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true,
