@@ -245,7 +245,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	}
 	for _, p := range status.Describe(judgement) {
 		i, known := engineOf[p.Host]
-		if p.Kind == config.MaintenanceTarget {
+		if p.Kind == health.KindTarget {
 			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == p.Name })
 			known = i >= 0
 		}
@@ -260,7 +260,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
-		if p.Kind == config.MaintenanceContainer {
+		if p.Kind == health.KindContainer {
 			names[p.Subject] = true
 		}
 	}
@@ -274,7 +274,7 @@ func problemCount(problems []status.Problem) string {
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
-	case p.Kind == config.MaintenanceContainer:
+	case p.Kind == health.KindContainer:
 		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""

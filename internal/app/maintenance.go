@@ -48,7 +48,7 @@ func (a *App) firingWarnings(kind, name string) (warnings []string) {
 	}
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		served := kind == config.MaintenanceContainer && p.Kind == config.MaintenanceTarget && j.Servers[p.Name].Container == name
+		served := kind == config.MaintenanceContainer && p.Kind == health.KindTarget && j.Servers[p.Name].Container == name
 		if p.Severity < health.Warning || !served && (p.Kind != kind || p.Name != name) {
 			continue
 		}

@@ -6,29 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
+	// Kind is KindTarget, KindContainer or KindExporter.
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
+// The kinds of subjects.
+const (
+	KindTarget    = "target"
+	KindContainer = "container"
+	KindExporter  = "exporter"
+)
+
 // TargetSubject returns the subject for a target.
-func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
+func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name: name} }
 
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
-	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
+	return Subject{Kind: KindContainer, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
-var ExporterSubject = Subject{Kind: "exporter"}
+var ExporterSubject = Subject{Kind: KindExporter}
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {

@@ -97,7 +97,7 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []po
 	}
 	for s, v := range j.Verdicts {
 		p := place{s.Host, s.Name}
-		if s.Kind == config.MaintenanceContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
+		if s.Kind == health.KindContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
 			c := Container{
 				Name:       p.name,
 				DockerHost: p.host,
@@ -259,7 +259,7 @@ func (m *memory) recordContainerState(c *Container, past *pastContainer, restart
 	state := c.stateText()
 	t := Transition{
 		Time:       now,
-		Kind:       "container",
+		Kind:       health.KindContainer,
 		Name:       c.Name,
 		DockerHost: c.DockerHost,
 		From:       past.state,

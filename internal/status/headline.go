@@ -3,7 +3,6 @@ package status
 import (
 	"strings"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -14,7 +13,7 @@ func HumanName(s health.Subject, kind string) string {
 	switch {
 	case s == health.ExporterSubject:
 		return "the exporter"
-	case s.Kind == config.MaintenanceContainer:
+	case s.Kind == health.KindContainer:
 		return "container " + name
 	case name == kind && KindName(kind) != "":
 		return KindName(kind)

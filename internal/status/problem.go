@@ -56,7 +56,7 @@ func newJudged(given *health.Judgement) *judged {
 		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
 	}
 	for s, v := range j.Verdicts {
-		if s.Kind == config.MaintenanceContainer && (v.Down > 0 || v.Missing > 0) {
+		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
 	}
@@ -86,9 +86,9 @@ func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judg
 	}
 	for i := range j.problems {
 		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == config.MaintenanceContainer {
+		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == health.KindContainer {
 			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
-		} else if t := byName[p.Name]; t != nil && p.Kind == config.MaintenanceTarget {
+		} else if t := byName[p.Name]; t != nil && p.Kind == health.KindTarget {
 			text, p.Hint = j.describeTarget(p, t, all)
 		}
 		if text != "" {
@@ -167,13 +167,13 @@ func (j *judged) excuseText(p *health.Problem) string {
 	switch {
 	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
 		return health.AlertRelaySessionDown + " says so"
-	case e.Reason == health.ReasonDependency && e.Root.Kind == config.MaintenanceTarget && j.Verdicts[e.Root].Down > 0:
+	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.Verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
 		return e.Cause + " is under maintenance"
-	case e.Reason == health.ReasonStarting && p.Kind == config.MaintenanceContainer:
+	case e.Reason == health.ReasonStarting && p.Kind == health.KindContainer:
 		return "it waits for " + e.Cause
 	case e.Reason == health.ReasonStarting:
 		return "its container " + e.Cause + " is starting" + root

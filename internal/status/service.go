@@ -114,7 +114,7 @@ func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 			}
 			m.transitions.add(Transition{
 				Time:  at,
-				Kind:  config.MaintenanceTarget,
+				Kind:  health.KindTarget,
 				Name:  s.Name,
 				From:  known.state,
 				To:    s.State,
@@ -151,7 +151,7 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 	known.impaired = is
 	t := Transition{
 		Time:  now,
-		Kind:  config.MaintenanceTarget,
+		Kind:  health.KindTarget,
 		Name:  s.Name,
 		From:  up,
 		To:    wrong,
