@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -40,7 +39,7 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	})
 	r.Thresholds = thresholds(&in, r.Containers, all, j, targets)
 	if r.Stale != "" {
-		r.markStale()
+		r.stall()
 	}
 	m.setVerdict(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
@@ -91,25 +90,4 @@ func (m *memory) setVerdict(r *Report, now time.Time) {
 	}
 	r.Level, r.Since = m.level, m.since
 	r.Summarize()
-}
-
-// markStale sets everything to unknown, since polling has stalled.
-func (r *Report) markStale() {
-	r.Problems = []Problem{}
-	for i := range r.Services {
-		s := &r.Services[i]
-		s.Text = "polling has stalled; last known state: " + s.State
-		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
-		s.State, s.Level, s.Hint, s.Values, s.Excuse = waiting, Unknown, "", []Value{}, health.Excuse{}
-	}
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		c.Text = "polling has stalled; last known state: " + c.stateText()
-		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
-		c.State, c.Health, c.Level, c.Hint, c.Values, c.Excuse = "unknown", "none", Unknown, "", []Value{}, health.Excuse{}
-	}
-	for i := range r.Thresholds {
-		t := &r.Thresholds[i]
-		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "polling has stalled"
-	}
 }

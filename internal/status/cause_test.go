@@ -149,12 +149,9 @@ func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 			"1 of 1 target.|Messages do not cross between IRC and XMPP.",
 		"": "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
-		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{
-			Name:  "boss",
-			Kind:  "relay",
-			State: down,
-			Level: Critical,
-		}}}
+		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{
+			{ServiceState: ServiceState{Name: "boss", Kind: "relay", State: down, Level: Critical}},
+		}}
 		if alert != "" {
 			r.Problems = []Problem{
 				{Problem: health.Problem{Subject: health.TargetSubject("boss"), Cause: health.TargetSubject("boss"), Alert: alert}},

@@ -99,13 +99,10 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []po
 		p := place{s.Host, s.Name}
 		if s.Kind == health.KindContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
 			c := Container{
-				Name:       p.name,
-				DockerHost: p.host,
-				State:      "unknown",
-				Health:     "none",
-				Text:       "the engine has not answered yet",
-				Values:     []Value{},
-				Charts:     []string{},
+				ContainerState: ContainerState{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none"},
+				Text:           "the engine has not answered yet",
+				Values:         []Value{},
+				Charts:         []string{},
 			}
 			list = append(list, c.judge(j, Unknown))
 		}
@@ -133,7 +130,7 @@ func (p *pastContainer) unknown(j *judged, now time.Time) Container {
 func (c Container) judge(j *judged, least Level) Container {
 	s := place{c.DockerHost, c.Name}.subject()
 	problems, worst := j.worstOf(s)
-	c.Level, c.Excuse, c.ProblemSince, c.ProblemSinceAtLeast = max(least, worst), j.Verdicts[s].Excuse, time.Time{}, false
+	c.Level, c.Excuse, c.Onset = max(least, worst), j.Verdicts[s].Excuse, Onset{}
 	for i, p := range problems {
 		switch {
 		case i > 0 || least > OK:
@@ -142,7 +139,7 @@ func (c Container) judge(j *judged, least Level) Container {
 			c.Text = p.Text
 		}
 		if i == 0 {
-			c.Hint, c.ProblemSince, c.ProblemSinceAtLeast = p.Hint, p.Since, p.AtLeast
+			c.Hint, c.Onset = p.Hint, Onset{p.Since, p.AtLeast}
 		}
 	}
 	return c
@@ -150,15 +147,13 @@ func (c Container) judge(j *judged, least Level) Container {
 
 // reportContainer reports one container.
 func (m *memory) reportContainer(in *Input, p place, given *health.Container, past *pastContainer, j *judged, now time.Time) Container {
-	c := Container{
+	c := Container{Values: []Value{}, Charts: []string{}, ContainerState: ContainerState{
 		Name:       p.name,
 		DockerHost: p.host,
 		Role:       given.Role,
 		State:      cmp.Or(given.State, "unknown"),
 		Health:     given.Health,
-		Values:     []Value{},
-		Charts:     []string{},
-	}
+	}}
 	restarted := past.restarts.observe(float64(given.Restarts))
 	if past.kills.observe(float64(given.Kills)) > 0 {
 		past.killed = now

@@ -25,18 +25,17 @@ func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged,
 	subject := health.TargetSubject(t.Target)
 	problems, worst := j.worstOf(subject)
 	s := Service{
-		Name:            t.Target,
-		Kind:            t.Kind,
-		Container:       t.Container,
-		ContainerOrigin: t.Origin(),
-		Since:           t.Since,
-		Excuse:          j.Verdicts[subject].Excuse,
-		Maintenance:     underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
-		LastReading:     LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
-		Waiting:         Waiting{t.RetryAt, string(t.RetryReason)},
-		Notes:           orEmpty(t.Notes),
-		Values:          []Value{},
-		Charts:          []string{},
+		ServiceState: ServiceState{Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin()},
+		Since:        t.Since,
+		LastReading:  LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
+		Waiting:      Waiting{t.RetryAt, string(t.RetryReason)},
+		Hold: Hold{
+			Excuse:      j.Verdicts[subject].Excuse,
+			Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
+		},
+		Notes:  orEmpty(t.Notes),
+		Values: []Value{},
+		Charts: []string{},
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():
@@ -234,7 +233,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 	for i, p := range list {
 		switch {
 		case i == 0 && s.State != waiting:
-			s.Text, s.Hint, s.ProblemSince, s.ProblemSinceAtLeast = p.Text, p.Hint, p.Since, p.AtLeast
+			s.Text, s.Hint, s.Onset = p.Text, p.Hint, Onset{p.Since, p.AtLeast}
 		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
 		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
 		default:

@@ -202,24 +202,3 @@ func operationalText(r *Report) string {
 	}
 	return text + "."
 }
-
-// differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
-func (r *Report) differsFrom(before *Report) bool {
-	return r.Level != before.Level || r.Summary != before.Summary || !slices.EqualFunc(r.Causes, before.Causes, func(a, b Cause) bool {
-		return a.Level == b.Level &&
-			slices.Equal(a.Members, b.Members)
-	}) || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
-		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
-		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
-		!slices.Equal(r.Transitions, before.Transitions) ||
-		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
-			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
-				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse && slices.Equal(a.Notes, b.Notes)
-		}) ||
-		!slices.EqualFunc(r.Containers, before.Containers, func(a, b Container) bool {
-			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
-				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse
-		}) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds,
-			func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
-}
