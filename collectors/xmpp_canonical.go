@@ -384,8 +384,10 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 	var (
 		blocked = make([]bool, len(canonicalFamilies))
 		reading = canonicalReading{
-			available: make([]bool, len(canonicalFamilies)), blocked: blocked, chosen: make([]choice, len(canonicalFamilies)),
-			samples: make([][]exposition.Line, len(canonicalFamilies)),
+			available: make([]bool, len(canonicalFamilies)),
+			blocked:   blocked,
+			chosen:    make([]choice, len(canonicalFamilies)),
+			samples:   make([][]exposition.Line, len(canonicalFamilies)),
 		}
 		found = make([]map[int][]foundPart, len(canonicalFamilies))
 	)

@@ -150,7 +150,12 @@ func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 		"": "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
 		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{
-			{ServiceState: ServiceState{Name: "boss", Kind: "relay", State: down, Level: Critical}},
+			{ServiceState: ServiceState{
+				Name:  "boss",
+				Kind:  "relay",
+				State: down,
+				Level: Critical,
+			}},
 		}}
 		if alert != "" {
 			r.Problems = []Problem{

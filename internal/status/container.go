@@ -99,10 +99,15 @@ func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []po
 		p := place{s.Host, s.Name}
 		if s.Kind == health.KindContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
 			c := Container{
-				ContainerState: ContainerState{Name: p.name, DockerHost: p.host, State: "unknown", Health: "none"},
-				Text:           "the engine has not answered yet",
-				Values:         []Value{},
-				Charts:         []string{},
+				ContainerState: ContainerState{
+					Name:       p.name,
+					DockerHost: p.host,
+					State:      "unknown",
+					Health:     "none",
+				},
+				Text:   "the engine has not answered yet",
+				Values: []Value{},
+				Charts: []string{},
 			}
 			list = append(list, c.judge(j, Unknown))
 		}

@@ -117,8 +117,8 @@ func printable(given *health.Judgement) *health.Judgement {
 		make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), printableName(p.Of), printableName(p.Also),
-			printableName(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause),
+			printableName(p.Of), printableName(p.Also), printableName(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])

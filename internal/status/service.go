@@ -25,10 +25,15 @@ func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged,
 	subject := health.TargetSubject(t.Target)
 	problems, worst := j.worstOf(subject)
 	s := Service{
-		ServiceState: ServiceState{Name: t.Target, Kind: t.Kind, Container: t.Container, ContainerOrigin: t.Origin()},
-		Since:        t.Since,
-		LastReading:  LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
-		Waiting:      Waiting{t.RetryAt, string(t.RetryReason)},
+		ServiceState: ServiceState{
+			Name:            t.Target,
+			Kind:            t.Kind,
+			Container:       t.Container,
+			ContainerOrigin: t.Origin(),
+		},
+		Since:       t.Since,
+		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
+		Waiting:     Waiting{t.RetryAt, string(t.RetryReason)},
 		Hold: Hold{
 			Excuse:      j.Verdicts[subject].Excuse,
 			Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),

@@ -70,7 +70,12 @@ func (w *world) poll(later time.Duration) *Report {
 	for _, t := range w.in.Snapshot.Statuses {
 		t.LastAttempt = w.now
 		if t.Kind == engine.Kind {
-			t.Engine = &health.Engine{Host: "local", Read: t.Known && t.Up, Containers: w.containers, Disappeared: w.disappeared}
+			t.Engine = &health.Engine{
+				Host:        "local",
+				Read:        t.Known && t.Up,
+				Containers:  w.containers,
+				Disappeared: w.disappeared,
+			}
 		}
 		s.Statuses = append(s.Statuses, t)
 	}

@@ -169,7 +169,8 @@ func (r *row) threshold(j *judged) Threshold {
 	t.Distance = &distance
 	switch {
 	case t.Pending && r.duration:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", wording.Amount(*t.Present, r.unit), wording.Amount(limit, r.unit), why)
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s",
+			wording.Amount(*t.Present, r.unit), wording.Amount(limit, r.unit), why)
 	case t.Pending:
 		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", wording.Amount(*t.Present, r.unit), wording.Exact(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:

@@ -175,11 +175,16 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			ServiceState: status.ServiceState{Name: s.name, Kind: s.kind, Level: status.OK, State: "up"},
-			Since:        ago(53 * time.Hour),
-			LastReading:  status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
-			Finding:      status.Finding{Text: "its last probe succeeded"},
-			Charts:       []string{"ratio:answers", "seconds:" + s.name + " takes"},
+			ServiceState: status.ServiceState{
+				Name:  s.name,
+				Kind:  s.kind,
+				Level: status.OK,
+				State: "up",
+			},
+			Since:       ago(53 * time.Hour),
+			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
+			Finding:     status.Finding{Text: "its last probe succeeded"},
+			Charts:      []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
 			// A word without "=" continues the one before.
