@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // The severities. None is for the alert that proves that alerting works.
@@ -130,30 +130,7 @@ func write(w io.Writer, heading string, content any) error {
 func seconds(d config.Duration) model.Duration { return model.Duration(d) }
 
 // inWords spells a duration for people: 14 days, 5 minutes.
-func inWords(d config.Duration) string {
-	for _, unit := range []struct {
-		name   string
-		length time.Duration
-	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
-		if n := d.Std() / unit.length; n > 0 && d.Std()%unit.length == 0 {
-			if n == 1 {
-				return "1 " + unit.name
-			}
-			return fmt.Sprintf("%d %ss", n, unit.name)
-		}
-	}
-	return d.Std().String()
-}
+func inWords(d config.Duration) string { return wording.Limit(d.Std()) }
 
-// size is a number of bytes as people read it: 500 MB, 1 GB.
-func size(n int64) string {
-	for _, unit := range []struct {
-		name  string
-		bytes int64
-	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
-		if n > 0 && n%unit.bytes == 0 {
-			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
+// size spells a number of bytes for people: 500 MB, 1 GB.
+func size(n int64) string { return wording.SizeLimit(n) }

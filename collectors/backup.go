@@ -147,6 +147,7 @@ func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	if file.path != "" {
 		b.Gauge(backupTimeDesc, float64(file.written.UnixNano())/1e9, c.name)
 		b.Gauge(backupSizeDesc, float64(file.size), c.name)
+		b.Figure(Figure{Name: "newest backup", Value: float64(file.size), Unit: "bytes"})
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -130,6 +131,32 @@ type Batch struct {
 	conditions, keptConditions []health.Condition
 	families                   []exposition.Family
 	dropped                    Drops
+	figures                    []Figure
+}
+
+// Figure is a number that the status page shows for a target, in the order of the calls that add it.
+type Figure struct {
+	Name  string
+	Value float64
+	// Unit is seconds, bytes, ratio, per_minute, or "" for a plain number.
+	Unit string
+	// Chart is true if the page also shows its history.
+	Chart bool
+	kept  bool
+}
+
+// Figure adds a figure that is shown only if the probe succeeds.
+func (b *Batch) Figure(f Figure) { b.figures = append(b.figures, f) }
+
+// KeepFigure adds a figure that is shown even if the probe fails.
+func (b *Batch) KeepFigure(f Figure) {
+	f.kept = true
+	b.Figure(f)
+}
+
+// Figures returns all figures after a success, the kept ones after a failure.
+func (b *Batch) Figures(success bool) []Figure {
+	return slices.DeleteFunc(slices.Clone(b.figures), func(f Figure) bool { return !success && !f.kept })
 }
 
 // Gauge adds a gauge that is served only if the probe succeeds.
@@ -190,11 +217,6 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	list := slices.Clone(b.keptConditions)
 	if err == nil {
 		list = append(list, b.conditions...)
-		for i := range b.families {
-			if f := &b.families[i]; f.TextName() == authFailures {
-				list = append(list, health.Condition{Alert: health.AlertAuthFailureRate, Counts: countsOf(f)})
-			}
-		}
 	}
 	c := &b.Certificate
 	var certificates []health.Validity
@@ -220,15 +242,15 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// countsOf returns the values of a family by their labels.
-func countsOf(f *exposition.Family) map[string]float64 {
+// loginFailures adds counts of failed logins, by their labels.
+func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
 	counts := map[string]float64{}
-	for line := range exposition.Lines(f.Text) {
-		if line.Value >= 0 && line.Value <= 1<<53 { // else it is not a count
-			counts[fmt.Sprint(line.Labels)] = line.Value
+	for s := range samples {
+		if s.Value >= 0 && s.Value <= 1<<53 { // else it is not a count
+			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
-	return counts
+	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
 // Metrics returns all metrics after a success, the kept ones after a failure.

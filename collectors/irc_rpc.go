@@ -23,6 +23,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -329,12 +330,22 @@ func (r *ircReading) numbers(ctx context.Context) error {
 		total = new(int64(len(servers.List)))
 	}
 	for _, g := range []struct {
-		desc  *prometheus.Desc
-		value *int64
-	}{{ircUsersDesc, users}, {ircChannelsDesc, channels}, {ircServersDesc, total}, {ircOperatorsDesc, stats.User.Oper}} {
+		desc   *prometheus.Desc
+		value  *int64
+		figure Figure
+	}{
+		{ircUsersDesc, users, Figure{Name: "users", Chart: true}},
+		{ircChannelsDesc, channels, Figure{Name: "channels"}},
+		{ircServersDesc, total, Figure{Name: "servers"}},
+	} {
 		if g.value != nil && *g.value >= 0 {
-			r.b.Gauge(g.desc, float64(*g.value))
+			g.figure.Value = float64(*g.value)
+			r.b.Gauge(g.desc, g.figure.Value)
+			r.b.Figure(g.figure)
 		}
+	}
+	if operators := stats.User.Oper; operators != nil && *operators >= 0 {
+		r.b.Gauge(ircOperatorsDesc, float64(*operators))
 	}
 	r.reportServices(&servers, stats.Server.Ulined)
 	return nil
@@ -538,7 +549,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server sends no length, so HTTP cannot detect a truncated answer.
-			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, failure.Count(len(body), "byte"))
+			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, wording.Count(len(body), "byte"))
 		}
 		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
 	}

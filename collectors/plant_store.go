@@ -22,6 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -182,6 +183,7 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
+		b.KeepFigure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
 		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
 		if c.untested && err == nil {
@@ -191,7 +193,7 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store is unreachable, or must not be filled further.
-		return fmt.Errorf("%s of canaries pending: %w", failure.Count(len(c.owed), "deletion"), owedErr)
+		return fmt.Errorf("%s of canaries pending: %w", wording.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -204,6 +206,13 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 		p.Name, p.Tag = "chatstack_exporter canary", "canary"
 	}
 	return c.transaction(ctx, b, p)
+}
+
+// keepOperation adds how long an operation took, and whether it succeeded.
+func keepOperation(b *Batch, operation, figure string, took time.Duration, err error) {
+	b.KeepGauge(plantDurationDesc, took.Seconds(), operation)
+	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), operation)
+	b.KeepFigure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
 }
 
 // reportOwed notes which plants are owed, and logs them if the exporter stops.
@@ -321,8 +330,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	defer cancelShare()
 	start := time.Now()
 	created, createErr := c.create(posting, b, p)
-	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
-	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
+	keepOperation(b, "create", "creating", time.Since(start), createErr)
 	var absent []owedPlant
 	if createErr == nil {
 		absent = c.stillAbsent(deleting, b, p.ID)
@@ -336,8 +344,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
 	if owed.Created && c.mode == ModeCanary {
-		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
-		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
+		keepOperation(b, "delete", "deleting", time.Since(start), deleteErr)
 	}
 	if gone {
 		deleteErr = c.settle(append(absent, owed)...)
@@ -542,7 +549,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return failure.Errorf(failure.Internal, "record %s of canaries: %w", failure.Count(len(gone), "deletion"), err)
+		return failure.Errorf(failure.Internal, "record %s of canaries: %w", wording.Count(len(gone), "deletion"), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

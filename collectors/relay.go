@@ -15,12 +15,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var relayLabels = []string{"target", "from", "to"}
@@ -653,6 +655,12 @@ func (c *relayProbe) report(b *Batch) {
 		took := w.arrived.Sub(w.sent)
 		if w.success {
 			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+			b.KeepFigure(Figure{
+				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
+				Value: took.Seconds(),
+				Unit:  "seconds",
+				Chart: true,
+			})
 		}
 		if w.brokenAt != "" {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
@@ -671,7 +679,7 @@ func (c *relayProbe) report(b *Batch) {
 		}
 		if n := len(w.stragglers); n > 0 {
 			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s",
-				way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
+				way, wording.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
 			w.stragglers = nil
 		}
 	}

@@ -34,10 +34,6 @@ var Kinds = []Kind{
 	newKind(newXMPPStatusSettings, newXMPPStatus, httpReasons, config.Row{
 		Name: "xmpp_status", Title: "XMPP server", Role: roleXMPP, Part: "status", ServesModules: true,
 		Rank: 4,
-		Figures: []config.Figure{
-			{Family: "chatstack_xmpp_module_problems", Name: "modules in error", Label: "state", Value: "error"},
-			{Family: "chatstack_xmpp_component_connected", Name: "components connected"},
-		},
 		Path: xmppStatusPath, Alone: true,
 		Side: sideXMPP, ShowsServer: true,
 		Programs: []string{"prosody"},
@@ -45,11 +41,6 @@ var Kinds = []Kind{
 	}),
 	newKind(newXMPPMetricsSettings, newXMPPMetrics, httpReasons, config.Row{
 		Name: "xmpp_metrics", Title: "XMPP server metrics", Role: roleXMPP, ServesPage: true,
-		Figures: []config.Figure{
-			{Family: "xmpp_c2s_sessions", Name: "sessions", Label: "type", Value: "c2s", Chart: true},
-			{Family: "xmpp_s2s_sessions", Name: "links to other servers"},
-			{Family: "xmpp_memory_usage_bytes", Name: "memory", Unit: "bytes"},
-		},
 		Path: metricsPath, Alone: true, Duty: statisticsDuty,
 		ShowsServer: true, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertAuthFailureRate, health.AlertSessionsGone},
 		Programs: []string{"prosody"},
@@ -78,11 +69,6 @@ var Kinds = []Kind{
 	newKind(newIRCRPCSettings, newIRCRPC, rpcReasons, config.Row{
 		Name: "irc_rpc", Title: "IRC server", Role: roleIRC, Part: "RPC",
 		Rank: 7,
-		Figures: []config.Figure{
-			{Family: "chatstack_irc_users", Name: "users", Chart: true},
-			{Family: "chatstack_irc_channels", Name: "channels"},
-			{Family: "chatstack_irc_servers", Name: "servers"},
-		},
 		Path: ircRPCPath, Alone: true,
 		Side: sideIRC, ValueAlerts: []string{health.AlertCertificateExpiry, health.AlertUsersGone},
 		Programs: []string{"unrealircd"},
@@ -110,10 +96,6 @@ var Kinds = []Kind{
 	newKind(newRelaySettings, newRelay, relayReasons, config.Row{
 		Name: "relay", Title: "bridge between IRC and XMPP", Role: roleBridge, Relay: true,
 		Loss: "Messages do not cross between IRC and XMPP.", Rank: 2,
-		Figures: []config.Figure{
-			{Family: "chatstack_relay_last_delivery_seconds", Name: "IRC to XMPP", Unit: "seconds", Label: "from", Value: "irc", Chart: true},
-			{Family: "chatstack_relay_last_delivery_seconds", Name: "XMPP to IRC", Unit: "seconds", Label: "from", Value: "xmpp", Chart: true},
-		},
 		OnlyFirst: true, JoinTime: chat.MaxJoin, Duty: relayDuty,
 	}),
 	newKind(newIRCServicesSettings, newIRCServices, rpcReasons, config.Row{
@@ -126,11 +108,6 @@ var Kinds = []Kind{
 	newKind(newPlantStoreSettings, newPlantStore, contentReasons, config.Row{
 		Name: "plant_store", Title: "plant store", Role: rolePlantStore,
 		Loss: "The plant store does not answer.", Rank: 12,
-		Figures: []config.Figure{
-			{Family: "chatstack_plant_store_operation_duration_seconds", Name: "creating", Unit: "seconds", Label: "operation", Value: "create"},
-			{Family: "chatstack_plant_store_operation_duration_seconds", Name: "deleting", Unit: "seconds", Label: "operation", Value: "delete"},
-			{Family: "chatstack_plant_store_orphans", Name: "test records not deleted"},
-		},
 		Alone: true, Optional: true, Duty: canaryDuty,
 		Init: config.Endpoint{Port: 8000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (PLANT_STORE_TOKEN)"}},
 	}),
@@ -181,13 +158,11 @@ var Kinds = []Kind{
 	}),
 	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
 		Name: "volume", Title: "data volume", Local: true,
-		Figures:     []config.Figure{{Family: "chatstack_volume_available_bytes", Name: "available", Unit: "bytes"}},
 		ValueAlerts: []string{health.AlertVolumeUsage},
 		Programs:    []string{"disk"},
 	}),
 	newKind(newBackupSettings, newBackup(newMeasurements(newestFile)), backupReasons, config.Row{
 		Name: "backup", Title: "backup", Local: true,
-		Figures:  []config.Figure{{Family: "chatstack_backup_size_bytes", Name: "newest backup", Unit: "bytes"}},
 		Optional: true,
 	}),
 	newKind(newTLSEndpointSettings, newTLSEndpoint, tlsReasons, config.Row{

@@ -176,6 +176,7 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(volumeSizeDesc, u.size, c.name)
 		b.Gauge(volumeFreeDesc, u.free, c.name)
 		b.Gauge(volumeAvailableDesc, u.available, c.name)
+		b.Figure(Figure{Name: "available", Value: u.available, Unit: "bytes"})
 		if used := u.size - u.free; used+u.available > 0 {
 			b.Gauge(volumeUsedDesc, used/(used+u.available), c.name)
 			b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeUsage, Used: used / (used + u.available)})

@@ -417,11 +417,11 @@ func (a *App) ReloadError() error {
 	return fmt.Errorf("the configuration cannot be read\n%s", whereFaults)
 }
 
-// errStateFile is why a configuration is not taken over that has another state file.
-var errStateFile = errors.New("state_file has changed, which takes a restart")
+// errStateFile is why a configuration with another state file is not applied.
+var errStateFile = errors.New("changing state_file requires a restart")
 
-// whereFaults is where those read what is wrong who may read the configuration.
-const whereFaults = "what is wrong there tell the log and chatstack_exporter check-config"
+// whereFaults says where somebody who may read the configuration finds the faults.
+const whereFaults = "see the log, or run chatstack_exporter check-config, for details"
 
 // Peers implements web.Source.
 func (a *App) Peers() []config.Peers { return a.current.Load().cfg.Peers }

@@ -20,6 +20,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // CheckResult is the result of checking one target. Its fields have the names and types of a service in the status report.
@@ -228,7 +229,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	}
 	for _, p := range status.Describe(judgement) {
 		i, known := engineOf[p.Host]
-		if p.Kind == config.MaintenanceTarget {
+		if p.Kind == health.KindTarget {
 			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == p.Name })
 			known = i >= 0
 		}
@@ -243,21 +244,21 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
-		if p.Kind == config.MaintenanceContainer {
+		if p.Kind == health.KindContainer {
 			names[p.Subject] = true
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return count(len(names), "container") + " in trouble"
+	return wording.Count(len(names), "container") + " in trouble"
 }
 
 // problemText returns a problem's line in the table; "" if the target's row already says it.
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
-	case p.Kind == config.MaintenanceContainer:
+	case p.Kind == health.KindContainer:
 		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""
@@ -266,14 +267,6 @@ func problemText(p *status.Problem) string {
 		text += ", for " + time.Duration(p.Lasted*float64(time.Second)).Truncate(time.Second).String()
 	}
 	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
-}
-
-// count returns "1 target" or "2 targets".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // AllUp reports whether every probe has finished and no target is down.

@@ -89,7 +89,7 @@ func writePast(t *testing.T, path string, of []health.Subject) {
 	now := time.Now()
 	facts := health.Facts{Engines: []health.Engine{{Read: true}}}
 	for _, s := range of {
-		if s.Kind == config.MaintenanceContainer {
+		if s.Kind == health.KindContainer {
 			facts.Engines[0].Host = s.Host
 			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{
 				Host:     s.Host,

@@ -19,8 +19,6 @@ type Row struct {
 	// Loss says what users lose while a target is down; "" if only operators notice. Rank orders the kinds by that: 1 is the most.
 	Loss string
 	Rank int
-	// Figures are the numbers of a target on the status page.
-	Figures []Figure
 	// Engine says that a target is a container engine, Relay that it sends messages over a bridge.
 	Engine, Relay bool
 	// Local says that no container serves a target. ServesPage says that it has a metrics page of its own, which is served, ServesModules
@@ -114,12 +112,3 @@ type Endpoint struct {
 
 // WebServer is the role that init gives to a web server of an unknown role, often the web client. The metrics do not have it.
 const WebServer = "web server"
-
-// Figure is a number that the status page shows for a target.
-type Figure struct {
-	Family, Name, Unit string
-	// Label and Value select the series; if both are empty, the figure is the sum of all.
-	Label, Value string
-	// Chart says that the page draws its last day.
-	Chart bool
-}

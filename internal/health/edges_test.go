@@ -224,7 +224,7 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		target.Container = "own"
 		target.Conditions = []Condition{{Alert: c.alert}}
 		if c.maintained != "" {
-			w.Maintenance = []Subject{TargetSubject(c.maintained), {Kind: config.MaintenanceContainer, Name: c.maintained}}
+			w.Maintenance = []Subject{TargetSubject(c.maintained), {Kind: KindContainer, Name: c.maintained}}
 		}
 		w.pass(time.Minute)
 		for _, r := range c.roles {

@@ -277,7 +277,7 @@ func TestRestartsThatAreNotWorthAWarning(t *testing.T) {
 func TestMaintenanceOfTheBridgeHoldsBackAsLongAsItLasts(t *testing.T) {
 	w := newWorld(t)
 	w.container("b").Role = "bridge"
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "b"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "b"}}
 	w.target("x").Conditions = []Condition{{Alert: AlertComponentDisconnected, Holds: true}}
 	w.pass(time.Hour)
 	w.want("x XMPPComponentDisconnected pending 1h0m0s maintenance(b)")
@@ -379,7 +379,7 @@ func TestMaintenanceOfWhatWasTold(t *testing.T) {
 	}
 	w := begin()
 	w.container("db").Memory = 2e9 // a second problem, which is not told
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}, TargetSubject("x"), TargetSubject("web")}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}, TargetSubject("x"), TargetSubject("web")}
 	w.look()
 	if v := w.verdict("db"); v.Excuse.Holds() {
 		t.Errorf("the container that was told to be down is excused: %+v", v.Excuse)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // excuseTolerance is how long before its cause a problem may have begun and still be excused: a reading may detect the consequence
@@ -191,7 +189,7 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	if t.Container == "" {
 		return cause{}, false
 	}
-	if x.underMaintenance(Subject{Kind: config.MaintenanceContainer, Name: t.Container}) {
+	if x.underMaintenance(Subject{Kind: KindContainer, Name: t.Container}) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}, true
 	}
 	var found cause

@@ -136,7 +136,7 @@ func TestInferredContainerThatRunsAgainExcusesForAWhile(t *testing.T) {
 
 func TestMaintenanceOfADependencyReachesToTheEndOfTheChain(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.container("db").State = "exited"
 	w.container("api").State = "exited"
 	w.target("web").Up = false

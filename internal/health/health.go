@@ -6,29 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
+	// Kind is KindTarget, KindContainer or KindExporter.
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
+// The kinds of subjects.
+const (
+	KindTarget    = "target"
+	KindContainer = "container"
+	KindExporter  = "exporter"
+)
+
 // TargetSubject returns the subject for a target.
-func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
+func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name: name} }
 
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
-	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
+	return Subject{Kind: KindContainer, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
-var ExporterSubject = Subject{Kind: "exporter"}
+var ExporterSubject = Subject{Kind: KindExporter}
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {
@@ -92,6 +97,8 @@ type Engine struct {
 	Host       string
 	Read       bool
 	Containers []Container
+	// Disappeared are containers that may come back at once, or soon count as missing or removed. Only their counts are known.
+	Disappeared []Container
 }
 
 // Container is what is known of a container.
@@ -106,6 +113,10 @@ type Container struct {
 	Proxy bool
 	// State and Health are as the engine reports them, or State is Missing.
 	State, Health string
+	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
+	Started  time.Time
+	Stopped  bool
+	ExitCode int
 	// Expected says that it should be running.
 	Expected bool
 	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
@@ -114,13 +125,22 @@ type Container struct {
 	DependsOn []string
 	// Restarts counts all restarts, and Kills all processes that the kernel killed because memory ran out.
 	Restarts, Kills uint64
-	// Memory is its memory usage in bytes, 0 if unknown.
-	Memory float64
+	Usage
 	// DownFor is how long ago it stopped, according to the engine; UnhealthyFor how long its health checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
+}
+
+// Usage is what a container uses. The Has fields say what is known.
+type Usage struct {
+	// Memory and MemoryLimit are in bytes; a limit of 0 means none.
+	Memory, MemoryLimit float64
+	HasMemory           bool
+	// CPUSeconds is the CPU time since the container started.
+	CPUSeconds float64
+	HasCPU     bool
 }
 
 // The values of State and Health that matter here.

@@ -210,7 +210,7 @@ func (j *Judge) forget(r *round) {
 	maps.DeleteFunc(j.lastUp, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
 	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
-		return s.Kind == config.MaintenanceTarget && (gone(s.Name) || !known.lately(r.now, j.alerts.Lookback.Std()))
+		return s.Kind == KindTarget && (gone(s.Name) || !known.lately(r.now, j.alerts.Lookback.Std()))
 	})
 }
 
@@ -554,7 +554,7 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 		return true
 	}
 	if s := j.unavailable[c.Root]; s != nil {
-		engine := c.Root.Kind == config.MaintenanceTarget
+		engine := c.Root.Kind == KindTarget
 		if s.Alerted && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() ||
 			engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
 			return true

@@ -307,7 +307,7 @@ func TestCauseWithoutAnAlertHoldsBackNoLongerThanItsThreshold(t *testing.T) {
 
 func TestMaintenanceHoldsBackAsLongAsItLasts(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "api"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "api"}}
 	w.container("api").State = "exited"
 	w.target("api").Up, w.target("web").Up = false, false
 	w.pass(time.Hour)

@@ -319,7 +319,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.container("c")
 				w.target("x").Container = "c"
-				maintained(w, Subject{Kind: config.MaintenanceContainer, Name: "c"})
+				maintained(w, Subject{Kind: KindContainer, Name: "c"})
 				w.readings(again("FFFG", 30))
 			},
 			"well/well",

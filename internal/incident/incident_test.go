@@ -223,7 +223,7 @@ func TestShortAndMaintainedProblemsOpenNone(t *testing.T) {
 	w.pass(4 * time.Minute)
 	w.target("lone").Up = true
 	w.pass(time.Hour)
-	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: health.KindContainer, Name: "db"}}
 	w.target("lone").Up = false
 	w.stopDatabase(true)
 	w.target("api").Up, w.target("web").Up = false, false

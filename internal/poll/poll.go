@@ -112,9 +112,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 			Counters: Counters{Failures: map[failure.Reason]uint64{}},
 		},
 	}
-	if given.DockerHost != "" {
-		t.engine = &health.Engine{Host: given.DockerHost}
-	}
+	t.forgetContainers()
 	if p != nil {
 		for _, old := range p.targets {
 			switch {
@@ -181,10 +179,10 @@ func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading,
 	t := (*Poller)(nil).successor(given, log)
 	t.once = true
 	t.read(ctx, unscheduled)
-	s, _, known, engine := t.viewAll()
+	s, _, known := t.viewAll()
 	facts := health.Facts{Targets: []health.Target{known}}
-	if engine != nil {
-		facts.Engines = []health.Engine{*engine}
+	if s.Engine != nil {
+		facts.Engines = []health.Engine{*s.Engine}
 	}
 	if len(t.history.Last) == 0 {
 		return s, Reading{}, facts // ctx ended first

@@ -111,9 +111,7 @@ type output struct {
 	families       []exposition.Family
 	readingEncoder exposition.Encoder
 	// present is what a Follower knows now.
-	present []exposition.Family
-	// engine is what a Follower of a container engine knows now; nil for other targets.
-	engine          *health.Engine
+	present         []exposition.Family
 	followerEncoder exposition.Encoder
 	// changes counts the changes that a Follower has noticed; present includes the first presented of them.
 	changes   atomic.Uint64
@@ -123,6 +121,7 @@ type output struct {
 // outcome is how a reading ended.
 type outcome struct {
 	families   []exposition.Family
+	figures    []collectors.Figure
 	dropped    collectors.Drops
 	httpStatus int
 	notes      []string
@@ -269,7 +268,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		o.err = failure.Errorf(failure.Internal, "encode the metrics: %w", encodeErr)
 		return o
 	}
-	o.families = append(families, b.Foreign(err == nil)...)
+	o.families, o.figures = append(families, b.Foreign(err == nil)...), b.Figures(err == nil)
 	o.dropped = b.Dropped(err == nil)
 	return o
 }
@@ -319,7 +318,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.advice(o.err))
 		t.countFailure(s.Reason, t.by)
 	}
-	t.families = o.families
+	t.families, s.Figures = o.families, o.figures
 	t.updatePresent()
 	t.countSeries()
 	t.history = t.history.with(Reading{
@@ -352,7 +351,7 @@ func (t *target) recordUncounted(start, now time.Time, o *outcome) {
 	t.status.LastAttempt = now
 	t.overdueAfter, t.overdue = t.overdueIn(now), false
 	t.countFailure(reason, unscheduled)
-	t.families = o.families // the last values are not those of this reading
+	t.families, t.status.Figures = o.families, o.figures // the last values are not those of this reading
 	t.countSeries()
 	t.history = t.history.with(Reading{
 		Time:       now,
@@ -448,10 +447,8 @@ func (t *target) expire(now, start time.Time) bool {
 		t.log.Error("probes of the target are overdue", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
-		t.families, t.present = nil, nil
-		if t.engine != nil {
-			t.engine = &health.Engine{Host: t.engine.Host}
-		}
+		t.families, t.present, t.status.Figures = nil, nil, nil
+		t.forgetContainers()
 		t.countSeries()
 	}
 	return true
@@ -460,9 +457,7 @@ func (t *target) expire(now, start time.Time) bool {
 // updatePresent gets the current data of a Presenter, or drops it unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
-	if t.engine != nil {
-		t.engine = &health.Engine{Host: t.engine.Host}
-	}
+	t.forgetContainers()
 	f, ok := t.Collector.(collectors.Presenter)
 	if !ok || !t.status.Known || !t.status.Up {
 		return
@@ -476,7 +471,14 @@ func (t *target) updatePresent() {
 	t.present = families
 	if engine != nil {
 		engine.Read = true
-		t.engine = engine
+		t.status.Engine = engine
+	}
+}
+
+// forgetContainers drops what is known of an engine's containers. The caller holds mu.
+func (t *target) forgetContainers() {
+	if t.DockerHost != "" {
+		t.status.Engine = &health.Engine{Host: t.DockerHost}
 	}
 }
 
@@ -520,12 +522,12 @@ func (t *target) countSeries() {
 
 // view returns the status and the families as they are now. Families are immutable and may be kept.
 func (t *target) view() (Status, []exposition.Family) {
-	s, families, _, _ := t.viewAll()
+	s, families, _ := t.viewAll()
 	return s, families
 }
 
-// viewAll also returns the facts about the target and about its container engine; nil if the target is not an engine.
-func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.Engine) {
+// viewAll also returns the facts about the target.
+func (t *target) viewAll() (Status, []exposition.Family, health.Target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
@@ -540,8 +542,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)
 	}
-	facts := t.facts()
-	return s, families, facts, t.engine
+	return s, families, t.facts()
 }
 
 // facts are what the judgement needs. The caller holds mu.

@@ -70,7 +70,7 @@ func loggingIn(t *testing.T, name string, logins *pacing.Logins, a *answering) T
 func statusOf(p *Poller, name string) (Status, health.Target) {
 	for _, t := range p.targets {
 		if t.Name == name {
-			s, _, facts, _ := t.viewAll()
+			s, _, facts := t.viewAll()
 			return s, facts
 		}
 	}

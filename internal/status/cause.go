@@ -10,6 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
@@ -275,7 +276,7 @@ func affected(members []member, role string) []string {
 			name = "container " + m.container.Name
 		}
 		if s := m.service; s != nil && kinds[s.Kind] > 1 && s.Row.Role.Name != "" {
-			name = count(kinds[s.Kind], shortName(&s.Row, role))
+			name = wording.Count(kinds[s.Kind], shortName(&s.Row, role))
 		} else if s != nil && s.HasDefaultName() {
 			name = shortName(&s.Row, role)
 		}

@@ -14,7 +14,7 @@ func HumanName(s health.Subject, row *config.Row) string {
 	switch {
 	case s == health.ExporterSubject:
 		return "the exporter"
-	case s.Kind == config.MaintenanceContainer:
+	case s.Kind == health.KindContainer:
 		return "container " + name
 	case name == row.Name && row.Title != "":
 		return row.Title

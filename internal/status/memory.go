@@ -14,10 +14,8 @@ const (
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
-	kinds       map[string]*config.Row
+	kinds       rows
 	roles       map[string]config.Role
-	wanted      map[string]bool      // families to parse, by their names in text format
-	families    map[string]*families // by target
 	services    map[string]*pastService
 	containers  map[place]*pastContainer
 	series      map[string]*series
@@ -29,10 +27,8 @@ type memory struct {
 
 func newMemory(kinds []config.Kind) memory {
 	m := memory{
-		kinds:      map[string]*config.Row{},
+		kinds:      rows{},
 		roles:      map[string]config.Role{},
-		wanted:     map[string]bool{},
-		families:   map[string]*families{},
 		services:   map[string]*pastService{},
 		containers: map[place]*pastContainer{},
 		series:     map[string]*series{},
@@ -41,14 +37,19 @@ func newMemory(kinds []config.Kind) memory {
 	for i := range kinds {
 		row := &kinds[i].Row
 		m.kinds[row.Name], m.roles[row.Role.Name] = row, row.Role
-		for _, f := range row.Figures {
-			m.wanted[f.Family] = true
-		}
-	}
-	for name := range containerFamilies {
-		m.wanted[name] = true
 	}
 	return m
+}
+
+// rows is the table of kinds, by name.
+type rows map[string]*config.Row
+
+// of returns the row of a kind; an empty one for an unknown kind.
+func (r rows) of(kind string) *config.Row {
+	if row := r[kind]; row != nil {
+		return row
+	}
+	return &config.Row{Name: kind}
 }
 
 // charted is a number of which the page shows a history.

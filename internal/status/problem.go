@@ -12,6 +12,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Problem is a problem of the judgement with a text for people.
@@ -54,7 +56,7 @@ func newJudged(given *health.Judgement) *judged {
 		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
 	}
 	for s, v := range j.Verdicts {
-		if s.Kind == config.MaintenanceContainer && (v.Down > 0 || v.Missing > 0) {
+		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
 	}
@@ -76,17 +78,17 @@ func plainText(p *health.Problem) string {
 }
 
 // describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged {
+func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judged {
 	j := newJudged(in.Snapshot.Judgement)
-	byName := map[string]*observed{}
+	byName := map[string]*poll.Status{}
 	for i := range targets {
 		byName[targets[i].Target] = &targets[i]
 	}
 	for i := range j.problems {
 		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.facts[place] != nil && p.Kind == config.MaintenanceContainer {
-			text, p.Hint = j.describeContainer(in, &p.Problem, all.facts[place], m.containers[place])
-		} else if t := byName[p.Name]; t != nil && p.Kind == config.MaintenanceTarget {
+		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == health.KindContainer {
+			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
+		} else if t := byName[p.Name]; t != nil && p.Kind == health.KindTarget {
 			text, p.Hint = j.describeTarget(p, t, all)
 		}
 		if text != "" {
@@ -96,22 +98,27 @@ func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged 
 	return j
 }
 
-// printable returns a copy with printable names, as parse returns them: an engine's names are untrusted.
+// maxName limits the length of shown names. An engine's own names are not longer.
+const maxName = 255
+
+// printableName returns an untrusted name as it is shown.
+func printableName(s string) string { return failure.Printable(s, maxName) }
+
+// printable returns a copy with printable names: an engine's names are untrusted.
 func printable(given *health.Judgement) *health.Judgement {
 	if given == nil {
 		return &health.Judgement{}
 	}
-	text := func(s string) string { return failure.Printable(s, maxName) }
 	subject := func(s health.Subject) health.Subject {
-		return health.Subject{Kind: s.Kind, Host: text(s.Host), Name: text(s.Name)}
+		return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
 	}
 	j := *given
 	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
 		make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also),
-			text(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause),
+			printableName(p.Of), printableName(p.Also), printableName(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])
@@ -121,7 +128,7 @@ func printable(given *health.Judgement) *health.Judgement {
 		j.Values[i].Subject = subject(j.Values[i].Subject)
 	}
 	for s, v := range given.Verdicts {
-		v.Excuse.Cause, v.Excuse.Root = text(v.Excuse.Cause), subject(v.Excuse.Root)
+		v.Excuse.Cause, v.Excuse.Root = printableName(v.Excuse.Cause), subject(v.Excuse.Root)
 		j.Verdicts[subject(s)] = v
 	}
 	return &j
@@ -160,13 +167,13 @@ func (j *judged) excuseText(p *health.Problem) string {
 	switch {
 	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
 		return health.AlertRelaySessionDown + " says so"
-	case e.Reason == health.ReasonDependency && e.Root.Kind == config.MaintenanceTarget && j.Verdicts[e.Root].Down > 0:
+	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.Verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
 		return e.Cause + " is under maintenance"
-	case e.Reason == health.ReasonStarting && p.Kind == config.MaintenanceContainer:
+	case e.Reason == health.ReasonStarting && p.Kind == health.KindContainer:
 		return "it waits for " + e.Cause
 	case e.Reason == health.ReasonStarting:
 		return "its container " + e.Cause + " is starting" + root
@@ -256,7 +263,7 @@ var plainWords = map[string]words{
 }
 
 // describeTarget says what is wrong with a target, with measured values, and what to do.
-func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo string) {
+func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
 	v, known := j.value(&p.Problem)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
@@ -269,32 +276,32 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 		t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
-		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
 	case p.Alert == health.AlertTargetUnstable && known:
-		text = valueText(v, "ratio") + " of its probes failed in the last hour"
+		text = wording.Amount(v, "ratio") + " of its probes failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
-		text = "a certificate expired " + valueText(-v, "seconds") + " ago"
+		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
 	case p.Alert == health.AlertCertificateExpiry && known:
-		text = "a certificate expires in " + valueText(v, "seconds")
+		text = "a certificate expires in " + wording.Amount(v, "seconds")
 	case p.Alert == health.AlertVolumeUsage && known:
-		text = valueText(v, "ratio") + " of it is used"
+		text = wording.Amount(v, "ratio") + " of it is used"
 	case p.Alert == health.AlertVolumeInodes && known:
-		text = valueText(v, "ratio") + " of its inodes are used"
+		text = wording.Amount(v, "ratio") + " of its inodes are used"
 	case p.Alert == health.AlertAuthFailureRate && known:
-		text = number(v) + " logins per minute fail"
+		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
 
 // describeContainer says what is wrong with a container, and what to do.
-func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past *pastContainer) (text, todo string) {
+func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
 	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
 	case health.AlertContainerMissing:
-		if f.state == health.Missing && !f.expected {
+		if given.State == health.Missing && !given.Expected {
 			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " +
 				forget + ". Otherwise, create it again."
 		}
@@ -302,20 +309,20 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		switch f.state {
+		switch given.State {
 		case health.Restarting:
 			text = "waits for a restart that does not happen"
 			if p.Excuse.Holds() {
 				text = "keeps exiting and restarting"
 			}
-			return text + exitText(f, past, now), "Find out why it exited: " + logs
+			return text + exitText(given, past, now), "Find out why it exited: " + logs
 		case created:
 			return "was created but never started",
 				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
 		case "":
 			return "is not running", "Find out why it exited, then start it: " + logs
 		}
-		return "is not running: " + f.state + exitText(f, past, now), "Find out why it exited, then start it: " + logs
+		return "is not running: " + given.State + exitText(given, past, now), "Find out why it exited, then start it: " + logs
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
@@ -323,27 +330,29 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			todo = "Unless somebody restarted it, find"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s",
-			times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
-		if f.state == health.Restarting {
-			text += "; keeps exiting and restarting" + exitText(f, past, now)
+			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.ContainerRestarts.Window.Std()),
+			restartsEnd(p, now))
+		if given.State == health.Restarting {
+			text += "; keeps exiting and restarting" + exitText(given, past, now)
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
 				"this counts until %s",
-				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), clockUntil(now, p.Ends)),
+				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.ContainerOOMKill.Window.Std()),
+				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
-		if f.role == "xmpp" && p.Severity < health.Critical {
+		if given.Role == "xmpp" && p.Severity < health.Critical {
 			limit, todo = in.Alerts.ContainerMemory.Warning.Over,
 				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}
 		used, known := j.value(p)
 		if !known {
-			return "uses over " + bytesText(float64(limit)) + " of memory", todo
+			return "uses over " + wording.Bytes(float64(limit)) + " of memory", todo
 		}
-		return "uses " + bytesText(used) + " of memory, over " + bytesText(float64(limit)), todo
+		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(float64(limit)), todo
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // row is a row of the table of thresholds.
@@ -167,13 +169,14 @@ func (r *row) threshold(j *judged) Threshold {
 	t.Distance = &distance
 	switch {
 	case t.Pending && r.duration:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s",
+			wording.Amount(*t.Present, r.unit), wording.Amount(limit, r.unit), why)
 	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
+		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", wording.Amount(*t.Present, r.unit), wording.Exact(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:
 		t.Text = r.text(&t)
 	case w.name != "":
-		t.Text = times(*t.Present) + " within " + r.emptyText
+		t.Text = wording.Times(*t.Present) + " within " + r.emptyText
 	case r.alert == health.AlertContainerRestarts:
 		t.Text = "none within " + r.emptyText
 	}
@@ -182,22 +185,22 @@ func (r *row) threshold(j *judged) Threshold {
 
 // text returns the value and its distance from the next threshold.
 func (r *row) text(t *Threshold) string {
-	text := valueText(*t.Present, r.unit)
+	text := wording.Amount(*t.Present, r.unit)
 	switch {
 	case r.below && *t.Present < 0:
-		return "expired " + valueText(-*t.Present, r.unit) + " ago"
+		return "expired " + wording.Amount(-*t.Present, r.unit) + " ago"
 	case r.below:
 		text += " left"
 	}
 	switch {
 	case t.Level == Critical && r.below:
-		text += ", under the critical " + valueText(*t.Critical, r.unit)
+		text += ", under the critical " + wording.Amount(*t.Critical, r.unit)
 	case t.Level == Critical:
-		text += ", over the critical " + valueText(*t.Critical, r.unit)
+		text += ", over the critical " + wording.Amount(*t.Critical, r.unit)
 	case t.Level == Warning || r.oneLevel:
-		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from critical", wording.Amount(*t.Distance, r.unit))
 	default:
-		text += fmt.Sprintf(", %s from warning", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from warning", wording.Amount(*t.Distance, r.unit))
 	}
 	return text
 }
@@ -208,7 +211,7 @@ const (
 )
 
 // thresholds returns the table of thresholds with its present values.
-func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
+func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []poll.Status) []Threshold {
 	a := in.Alerts
 	xmpp := map[health.Subject]bool{}
 	for i := range containers {
@@ -230,7 +233,7 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 			unit:      "per_minute",
 			warning:   float64(a.XMPPAuthFailureRate.Warning.Over),
 			critical:  float64(a.XMPPAuthFailureRate.Critical.Over),
-			emptyText: whyNoLogins(j, targets),
+			emptyText: whyNoLogins(all, j, targets),
 		},
 		{
 			alert:     health.AlertCertificateExpiry,
@@ -249,7 +252,7 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 		},
 		{
 			alert:     health.AlertContainerRestarts,
-			emptyText: ago(a.ContainerRestarts.Window.Std()),
+			emptyText: wording.Exact(a.ContainerRestarts.Window.Std()),
 			warning:   float64(a.ContainerRestarts.Warning.Over),
 			critical:  float64(a.ContainerRestarts.Critical.Over),
 		},
@@ -290,7 +293,7 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	for i := range rows {
 		r := &rows[i]
 		list[i] = r.threshold(j)
-		if len(all.facts) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
+		if len(all.containers) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
 			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
 			if all.engines == 0 {
 				list[i].Text = noEngine
@@ -305,8 +308,10 @@ var containerRows = []string{
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(j *judged, targets []observed) string {
-	i := slices.IndexFunc(targets, func(t observed) bool { return slices.Contains(t.row.ValueAlerts, health.AlertAuthFailureRate) })
+func whyNoLogins(all *fleet, j *judged, targets []poll.Status) string {
+	i := slices.IndexFunc(targets, func(t poll.Status) bool {
+		return slices.Contains(all.kinds.of(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
+	})
 	switch {
 	case i < 0:
 		return "no xmpp_metrics target is configured, so failed logins are not counted"

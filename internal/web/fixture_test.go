@@ -177,11 +177,13 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			Name:        s.name,
-			Kind:        s.kind,
+			ServiceState: status.ServiceState{
+				Name:  s.name,
+				Kind:  s.kind,
+				Level: status.OK,
+				State: "up",
+			},
 			Row:         rowOf(s.kind),
-			Level:       status.OK,
-			State:       "up",
 			Since:       ago(53 * time.Hour),
 			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
 			Finding:     status.Finding{Text: "its last probe succeeded"},
@@ -288,15 +290,17 @@ func healthyReport() *status.Report {
 
 func goodContainer(name, role string) status.Container {
 	return status.Container{
-		Name:       name,
-		DockerHost: "local",
-		Role:       role,
-		RoleRow:    roleOf(role),
-		Level:      status.OK,
-		State:      "running",
-		Health:     "healthy",
-		Since:      ago(53 * time.Hour),
-		Text:       "runs and is healthy",
+		ContainerState: status.ContainerState{
+			Name:       name,
+			DockerHost: "local",
+			Role:       role,
+			Level:      status.OK,
+			State:      "running",
+			Health:     "healthy",
+		},
+		RoleRow: roleOf(role),
+		Since:   ago(53 * time.Hour),
+		Text:    "runs and is healthy",
 		Values: []status.Value{
 			{Name: "restarts", Text: "0"},
 			{
@@ -381,7 +385,7 @@ func faultyReport(faults int) *status.Report {
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\n" +
-		"what is wrong there tell the log and chatstack_exporter check-config"
+		"see the log, or run chatstack_exporter check-config, for details"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " +
 		strings.Repeat("x509 certificate signed by unknown authority ", 12)
 	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true,

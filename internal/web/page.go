@@ -451,12 +451,12 @@ var pageFuncs = template.FuncMap{
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,
-	"took":       took,
+	"took":       wording.Took,
 	"segments":   segments,
 	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
-	"lasted":     func(seconds float64) string { return amount(seconds, "seconds") },
+	"lasted":     func(seconds float64) string { return wording.Glance(seconds, "seconds") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
 			return one

@@ -216,11 +216,13 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
 	relay := status.Service{
-		Name:   "bridge",
-		Kind:   "relay",
+		ServiceState: status.ServiceState{
+			Name:  "bridge",
+			Kind:  "relay",
+			Level: status.OK,
+			State: "up",
+		},
 		Row:    rowOf("relay"),
-		Level:  status.OK,
-		State:  "up",
 		Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}},
 	}
 	r.Services = append(r.Services, relay)
