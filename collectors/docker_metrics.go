@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -76,7 +77,7 @@ func containerFacts(reports []fleet.Report, host string) []health.Container {
 		facts = append(facts, health.Container{
 			Host:         host,
 			Name:         r.Name,
-			HostNames:    r.HostNames,
+			HostNames:    canonical(r.HostNames),
 			Role:         r.Status.Role,
 			Proxy:        fleet.IsProxy(r.Status.Image),
 			State:        r.Status.State,
@@ -152,4 +153,13 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 		b.Counter(containerReceiveDesc, float64(r.Received), name, host)
 		b.Counter(containerTransmitDesc, float64(r.Transmitted), name, host)
 	}
+}
+
+// canonical returns host names in the spelling in which they are compared.
+func canonical(names []string) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = config.CanonicalHost(name)
+	}
+	return list
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -217,7 +218,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 			all.Engines = append(all.Engines, e)
 		}
 	}
-	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
+	judgement := newJudge(alerts.Rules(&cfg.Alerts), register, memory.Value("problems"), log).Judge(&all)
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]

@@ -82,26 +82,14 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 		return nil
 	}
 	for _, counts := range []struct {
-		by    string // kind of the target that counts
-		alert string
-		key   string
-		gone  config.GoneAlert
+		by         string // kind of the target that counts
+		alert, key string
 	}{
-		{
-			"irc_rpc",
-			"IRCUsersGone",
-			"irc_users_gone",
-			cfg.Alerts.IRCUsersGone,
-		},
-		{
-			"xmpp_metrics",
-			"XMPPSessionsGone",
-			"xmpp_sessions_gone",
-			cfg.Alerts.XMPPSessionsGone,
-		},
+		{"irc_rpc", "IRCUsersGone", "irc_users_gone"},
+		{"xmpp_metrics", "XMPPSessionsGone", "xmpp_sessions_gone"},
 	} {
 		counted := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == counts.by })
-		if counted && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
+		if gone := cfg.Alerts.Of(counts.key); counted && gone.Typical > 0 && gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
 				"set alerts.%s.bots to the number of such sessions and bots",
 				counts.alert, counts.key))

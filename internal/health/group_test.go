@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // wantCauses compares the causes of the problems, by the name of their subject.
@@ -143,7 +141,7 @@ func TestMostTargetsDownIsTheCause(t *testing.T) {
 
 func TestMaintenanceIsNoCause(t *testing.T) {
 	w := server(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceTarget, Name: "status"}}
+	w.Maintenance = []Subject{{Kind: KindTarget, Name: "status"}}
 	w.down("status", "port")
 	w.wantCauses(map[string]string{"status": "status", "port": "port"})
 }

@@ -6,29 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
+	// Kind is KindTarget, KindContainer or KindExporter.
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
+// The kinds of subjects.
+const (
+	KindTarget    = "target"
+	KindContainer = "container"
+	KindExporter  = "exporter"
+)
+
 // TargetSubject returns the subject for a target.
-func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
+func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name: name} }
 
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
-	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
+	return Subject{Kind: KindContainer, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
-var ExporterSubject = Subject{Kind: "exporter"}
+var ExporterSubject = Subject{Kind: KindExporter}
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {
@@ -43,7 +48,7 @@ type Facts struct {
 // Target is what is known of a target.
 type Target struct {
 	Name, Kind string
-	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
+	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
 	// unknown. inferred says that they come from the target's address, not from the configuration.
@@ -81,7 +86,7 @@ type Engine struct {
 type Container struct {
 	// Host is the engine's docker_host.
 	Host, Name string
-	// HostNames are its names on the networks that it shares with the exporter.
+	// HostNames are its names on the networks that it shares with the exporter, in canonical spelling.
 	HostNames []string
 	// Role is its purpose, such as bridge; "" if unknown.
 	Role string

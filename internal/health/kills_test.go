@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // kills are how many kills the container has survived lately.
@@ -137,7 +135,7 @@ func TestKillIsSavedAtOnce(t *testing.T) {
 func TestKillsUnderMaintenanceDoNotCount(t *testing.T) {
 	w := newWorld(t)
 	w.container("x")
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "x"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "x"}}
 	w.look()
 	w.container("x").Kills = 1
 	w.pass(time.Minute)

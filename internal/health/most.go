@@ -30,7 +30,8 @@ func (r *round) judgeMost() {
 	if all < minTargets {
 		return
 	}
-	most := func(n int) bool { return int64(n)*100 > r.judge.alerts.MostTargetsDown.Over*int64(all) }
+	rule := r.judge.rule(AlertMostTargetsDown)
+	most := func(n int) bool { return float64(100*n) > rule.Warning.Over*float64(all) }
 	unexplained, since, pages := r.unexplained()
 	holds := most(down) && len(unexplained) >= minCauses
 	for _, severity := range []Severity{Warning, Critical} {

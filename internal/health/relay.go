@@ -40,16 +40,8 @@ func (r *round) coversRelay(s Subject) bool {
 	return false
 }
 
-// ofBlindRelay returns what explains that a check of a bridge finds out nothing: no client reaches one of the sides, or the alert on the
-// check's session already fires.
-func (r *round) ofBlindRelay(t *Target, since time.Time) (cause, bool) {
-	s := TargetSubject(t.Name)
-	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
-		return c, true
-	}
-	if r.sessionAlerted(s) {
-		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, true
-	}
+// ofAnyPort returns why no client reaches one of the sides.
+func (r *round) ofAnyPort(since time.Time) (cause, bool) {
 	for _, side := range slices.Sorted(maps.Keys(clientPorts)) {
 		if c, ok := r.ofPorts(side, since); ok {
 			return c, true

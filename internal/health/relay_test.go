@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // relayWorld has a bridge in a container, the servers of both sides, and the check of the bridge.
@@ -190,7 +188,7 @@ func TestRelayIsExcused(t *testing.T) {
 			"bridge ContainerDown warning 2m0s", "x BridgeSlow pending 1m50s container(bridge)",
 		}},
 		"bridge under maintenance": {func(w *world) {
-			w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "bridge"}}
+			w.Maintenance = []Subject{{Kind: KindContainer, Name: "bridge"}}
 		}, AlertRelaySessionDown + " irc", []string{"x RelaySessionDown pending 1m50s maintenance(bridge)"}},
 		"session down, and the bridge too": {
 			func(w *world) { w.container("bridge").State = "exited" },

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 const day = 24 * time.Hour
@@ -83,14 +81,14 @@ func TestMemoryIsJudgedByTheRole(t *testing.T) {
 
 func TestMemoryIsHeldBackWithTheContainer(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.container("db").Memory = 2e9
 	w.pass(time.Hour)
 	w.want("db ContainerMemory pending 1h0m0s maintenance()")
 	w.Maintenance = nil
 	w.look()
 	w.want("db ContainerMemory critical 1h0m0s")
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.look()
 	w.want("db ContainerMemory critical 1h0m0s") // it was told before
 	if v := w.last.Verdicts[ContainerSubject("local", "db")]; v.Excuse.Holds() {

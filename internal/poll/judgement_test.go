@@ -13,8 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -23,7 +23,7 @@ import (
 // TestPageTellsOfAThresholdWhenItIsPassed reads seldom, so that no reading has the page made anew at that moment.
 func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alerts := config.DefaultAlerts()
+		settings := alerts.Defaults()
 		var down atomic.Bool
 		target := Target{
 			Name:     "web",
@@ -36,7 +36,7 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 				return nil
 			}),
 		}
-		p, err := New([]Target{target}, prometheus.NewRegistry(), health.NewJudge(&alerts), slog.New(slog.DiscardHandler), nil)
+		p, err := New([]Target{target}, prometheus.NewRegistry(), health.NewJudge(alerts.Rules(&settings)), slog.New(slog.DiscardHandler), nil)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -549,7 +550,7 @@ func (t *target) facts() health.Target {
 	f := health.Target{
 		Name:          s.Target,
 		Kind:          s.Kind,
-		HostName:      t.HostName,
+		HostName:      config.CanonicalHost(t.HostName),
 		Container:     t.Container,
 		ContainerHost: t.ContainerHost,
 		Engine:        t.DockerHost,

@@ -298,8 +298,8 @@ func TestEveryAlertHasWords(t *testing.T) {
 		}
 		names = append(names, regexp.MustCompile(`\bAlert\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)...)
 	}
-	if len(names) < len(plainWords) {
-		t.Fatalf("found %d alerts for %d texts", len(names), len(plainWords))
+	if len(names) < 30 {
+		t.Fatalf("found %d alerts", len(names))
 	}
 	for _, name := range names {
 		if name[1] == health.AlertSessionsGone || name[1] == health.AlertUsersGone { // no problems of the judgement

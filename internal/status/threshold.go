@@ -30,16 +30,16 @@ type limits struct {
 
 // limitsOf returns the thresholds of an alert on a charted number.
 func limitsOf(a *config.Alerts, alert string) limits {
-	of := func(amount config.AmountAlert, unit float64) limits {
+	of := func(amount *config.AlertSettings, unit float64) limits {
 		return limits{alert, new(float64(amount.Warning.Over) / unit), new(float64(amount.Critical.Over) / unit)}
 	}
 	switch alert {
 	case health.AlertContainerMemory:
-		return of(a.ContainerMemory, 1)
+		return of(a.Of("container_memory"), 1)
 	case health.AlertVolumeUsage:
-		return of(a.DataVolumeUsage, 100)
+		return of(a.Of("data_volume_usage"), 100)
 	case health.AlertAuthFailureRate:
-		return limits{alert, new(float64(a.XMPPAuthFailureRate.Warning.Over)), new(float64(a.XMPPAuthFailureRate.Critical.Over))}
+		return of(a.Of("xmpp_auth_failure_rate"), 1)
 	}
 	return limits{}
 }
@@ -221,15 +221,15 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 		{
 			alert:     health.AlertContainerUnhealthy,
 			unit:      "seconds",
-			critical:  seconds(a.ContainerUnhealthy.Critical.After),
+			critical:  seconds(a.Of("container_unhealthy").Critical.For),
 			duration:  true,
 			emptyText: "no container is unhealthy",
 		},
 		{
 			alert:     health.AlertAuthFailureRate,
 			unit:      "per_minute",
-			warning:   float64(a.XMPPAuthFailureRate.Warning.Over),
-			critical:  float64(a.XMPPAuthFailureRate.Critical.Over),
+			warning:   float64(a.Of("xmpp_auth_failure_rate").Warning.Over),
+			critical:  float64(a.Of("xmpp_auth_failure_rate").Critical.Over),
 			emptyText: whyNoLogins(j, targets),
 		},
 		{
@@ -237,51 +237,51 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 			unit:      "seconds",
 			below:     true,
 			emptyText: "no certificate is known",
-			warning:   seconds(a.TLSCertificateExpiry.Warning.Under),
-			critical:  seconds(a.TLSCertificateExpiry.Critical.Under),
+			warning:   seconds(a.Of("tls_certificate_expiry").Warning.Under),
+			critical:  seconds(a.Of("tls_certificate_expiry").Critical.Under),
 		},
 		{
 			alert:     health.AlertVolumeUsage,
 			unit:      "ratio",
 			emptyText: "no volume is configured or can be read",
-			warning:   float64(a.DataVolumeUsage.Warning.Over) / 100,
-			critical:  float64(a.DataVolumeUsage.Critical.Over) / 100,
+			warning:   float64(a.Of("data_volume_usage").Warning.Over) / 100,
+			critical:  float64(a.Of("data_volume_usage").Critical.Over) / 100,
 		},
 		{
 			alert:     health.AlertContainerRestarts,
-			emptyText: ago(a.ContainerRestarts.Window.Std()),
-			warning:   float64(a.ContainerRestarts.Warning.Over),
-			critical:  float64(a.ContainerRestarts.Critical.Over),
+			emptyText: ago(a.Of("container_restarts").Window.Std()),
+			warning:   float64(a.Of("container_restarts").Warning.Over),
+			critical:  float64(a.Of("container_restarts").Critical.Over),
 		},
 		{
 			alert:     health.AlertContainerMemory,
 			unit:      "bytes",
 			includes:  func(s health.Subject) bool { return xmpp[s] },
 			emptyText: "the memory of a container with the role xmpp is unknown",
-			warning:   float64(a.ContainerMemory.Warning.Over),
-			critical:  float64(a.ContainerMemory.Critical.Over),
+			warning:   float64(a.Of("container_memory").Warning.Over),
+			critical:  float64(a.Of("container_memory").Critical.Over),
 		},
 		{
 			alert:     health.AlertContainerMemory,
 			unit:      "bytes",
 			oneLevel:  true,
-			critical:  float64(a.ContainerMemory.Critical.Over),
+			critical:  float64(a.Of("container_memory").Critical.Over),
 			includes:  func(s health.Subject) bool { return !xmpp[s] },
 			emptyText: "no container's memory is known",
 		},
 		{
 			alert:     health.AlertContainerDown,
 			unit:      "seconds",
-			warning:   seconds(a.ContainerDown.Warning.For),
-			critical:  seconds(a.ContainerDown.Critical.For),
+			warning:   seconds(a.Of("container_down").Warning.For),
+			critical:  seconds(a.Of("container_down").Critical.For),
 			duration:  true,
 			emptyText: "every container that should run is running",
 		},
 		{
 			alert:     health.AlertTargetDown,
 			unit:      "seconds",
-			warning:   seconds(a.TargetDown.Warning.For),
-			critical:  seconds(a.TargetDown.Critical.For),
+			warning:   seconds(a.Of("target_down").Warning.For),
+			critical:  seconds(a.Of("target_down").Critical.For),
 			duration:  true,
 			emptyText: "no target is down without an excuse",
 		},
