@@ -22,6 +22,7 @@ var containerUnhealthy = row{
 	judged:   &health.Rule{},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
+	gauge:    Gauge{Title: "Unhealthy containers", Unit: "seconds", Lasts: true, Unknown: "no container is unhealthy"},
 	texts: []message{
 		{Warning, "", aContainer + " is unhealthy.", unhealthyText},
 		{Critical, "", aContainer + " has been unhealthy for over <for>.", unhealthyText},
@@ -41,6 +42,7 @@ var containerRestarts = row{
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
+	gauge:    Gauge{Title: "Container restarts"},
 	texts: []message{
 		{
 			Warning, "<more> or more within <window>", aContainer + " has restarted.",
@@ -76,6 +78,7 @@ var containerDown = row{
 	judged:    &health.Rule{},
 	evidence:  containerState("container_down_seconds", "container_down_seconds"),
 	page:      Words{"is not running", "Find out why it exited, then start it."},
+	gauge:     Gauge{Title: "Container down", Unit: "seconds", Lasts: true, Unknown: "every container that should run is running"},
 	texts: []message{
 		{Warning, "", aContainer + " is not running.", containerDownText},
 		{Critical, "", aContainer + " has been down for over <for>.", containerDownText},
@@ -116,7 +119,8 @@ var containerMemory = row{
 		},
 		trials: memoryTrials,
 	},
-	page: Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	page:  Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	gauge: Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
 	texts: []message{
 		{Warning, "XMPP server: over <size><held>", memorySummary, "The XMPP server" + memoryText},
 		{Critical, "any container: over <size><held>", memorySummary, "It" + memoryText},

@@ -23,8 +23,9 @@ type row struct {
 	off string
 	// texts has one entry for each severity.
 	texts []message
-	// page is what the status page says for lack of details.
-	page Words
+	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
+	page  Words
+	gauge Gauge
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
@@ -54,6 +55,37 @@ type Words struct{ Text, Hint string }
 
 // WordsOf returns the words for an alert on the status page.
 func WordsOf(alert string) Words { return rowOf(alert).page }
+
+// Gauge is how the table of thresholds shows an alert.
+type Gauge struct {
+	// Title is the alert's name for people; Unit that of its number: seconds, bytes, ratio, per_minute or "".
+	Title, Unit string
+	// Below says that less is worse, Lasts that the number is how long a problem has lasted.
+	Below, Lasts bool
+	// Unknown is the text without a number.
+	Unknown string
+}
+
+// Number is a limit as the table shows it.
+func (g *Gauge) Number(l health.Limit) float64 {
+	switch {
+	case g.Below:
+		return l.Under.Seconds()
+	case g.Lasts:
+		return l.Hold.Seconds()
+	}
+	return l.Over
+}
+
+// GaugeOf returns how the table of thresholds shows an alert.
+func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
+
+// Limits returns when an alert fires as a warning and as critical.
+func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
+	r := rowOf(alert)
+	s := a.Of(r.Key)
+	return r.limit(s, Warning), r.limit(s, Critical)
+}
 
 // rowOf returns the row of an alert; an empty one for a name that no alert has.
 func rowOf(alert string) *row {

@@ -16,6 +16,7 @@ var targetDown = row{
 	judged:    &health.Rule{},
 	evidence:  evidence{targetDownExpr, targetTrials},
 	page:      Words{"is down", ""},
+	gauge:     Gauge{Title: "Target down", Unit: "seconds", Lasts: true, Unknown: "no target is down without an excuse"},
 	texts: []message{
 		{Warning, "", aTarget + " is down (" + reasons + ").", targetDownText},
 		{Critical, "", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},

@@ -30,6 +30,7 @@ var tlsCertificateExpiry = row{
 	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: evidence{expiryExpr, certificateTrials},
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
+	gauge:    Gauge{Title: "Certificate expiry", Unit: "seconds", Below: true, Unknown: "no certificate is known"},
 	texts: []message{
 		{
 			Warning, "less than <under> left; a third of its life, if it lives no longer than that",

@@ -20,7 +20,8 @@ var dataVolumeUsage = row{
 		},
 		trials: volumeTrials,
 	},
-	page: Words{"is nearly full", "Free space, or enlarge the volume."},
+	page:  Words{"is nearly full", "Free space, or enlarge the volume."},
+	gauge: Gauge{Title: "Data volume used", Unit: "ratio", Unknown: "no volume is configured or can be read"},
 	texts: []message{
 		{Warning, fullWhen, fullSummary, fullText},
 		{Critical, fullWhen, fullSummary, fullText},

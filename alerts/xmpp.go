@@ -31,7 +31,8 @@ var xmppAuthFailureRate = row{
 		},
 		trials: loginTrials,
 	},
-	page: Words{"too many logins fail", "The XMPP server's log shows where they come from."},
+	page:  Words{"too many logins fail", "The XMPP server's log shows where they come from."},
+	gauge: Gauge{Title: "Failed XMPP logins", Unit: "per_minute"},
 	texts: []message{
 		{Warning, loginsWhen, loginsSummary, loginsText},
 		{Critical, loginsWhen, loginsSummary, loginsText},

@@ -1,24 +1,25 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // row is a row of the table of thresholds.
 type row struct {
-	alert, unit       string
+	alert string
+	alerts.Gauge
 	warning, critical float64
 	oneLevel          bool // only critical
-	below             bool
-	duration          bool // its value is how long a problem has lasted
 	// includes selects the containers that the row is about; nil selects all.
 	includes func(s health.Subject) bool
-	// emptyText is the text without any value.
+	// emptyText is the text without any value, instead of the gauge's.
 	emptyText string
 }
 
@@ -30,18 +31,8 @@ type limits struct {
 
 // limitsOf returns the thresholds of an alert on a charted number.
 func limitsOf(a *config.Alerts, alert string) limits {
-	of := func(amount *config.AlertSettings, unit float64) limits {
-		return limits{alert, new(float64(amount.Warning.Over) / unit), new(float64(amount.Critical.Over) / unit)}
-	}
-	switch alert {
-	case health.AlertContainerMemory:
-		return of(a.Of("container_memory"), 1)
-	case health.AlertVolumeUsage:
-		return of(a.Of("data_volume_usage"), 100)
-	case health.AlertAuthFailureRate:
-		return of(a.Of("xmpp_auth_failure_rate"), 1)
-	}
-	return limits{}
+	warning, critical := alerts.Limits(a, alert)
+	return limits{alert, &warning.Over, &critical.Over}
 }
 
 // worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
@@ -87,7 +78,7 @@ func (r *row) worst(j *judged) (w worst) {
 				o.level, o.problem = levelOf(p), p
 			}
 		}
-		w.replaceIfWorse(o, r.below)
+		w.replaceIfWorse(o, r.Below)
 	}
 	add := func(s health.Subject, value *float64) { limited(s, value, r.warning, r.critical) }
 	for i := range j.problems {
@@ -95,9 +86,9 @@ func (r *row) worst(j *judged) (w worst) {
 		_, measured := j.value(p)
 		switch {
 		case p.Alert != r.alert:
-		case r.duration && !p.Excuse.Holds():
+		case r.Lasts && !p.Excuse.Holds():
 			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
-		case !r.duration && !measured && r.alert != health.AlertContainerRestarts:
+		case !r.Lasts && !measured && r.alert != health.AlertContainerRestarts:
 			add(p.Subject, nil)
 		}
 	}
@@ -120,6 +111,17 @@ func (r *row) worst(j *judged) (w worst) {
 	return w
 }
 
+// setLimits takes what the row compares from the row of its alert.
+func (r *row) setLimits(a *config.Alerts) {
+	warning, critical := alerts.Limits(a, r.alert)
+	r.Gauge = alerts.GaugeOf(r.alert)
+	r.warning, r.critical = r.Number(warning), r.Number(critical)
+	r.emptyText = cmp.Or(r.emptyText, r.Unknown)
+	if r.oneLevel {
+		r.warning = 0
+	}
+}
+
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
 	w := r.worst(j)
@@ -128,9 +130,9 @@ func (r *row) threshold(j *judged) Threshold {
 	}
 	t := Threshold{
 		Alert:    r.alert,
-		Unit:     r.unit,
+		Unit:     r.Unit,
 		Critical: &w.critical,
-		Below:    r.below,
+		Below:    r.Below,
 		Level:    Unknown,
 		Text:     r.emptyText,
 		Subject:  w.name,
@@ -139,7 +141,7 @@ func (r *row) threshold(j *judged) Threshold {
 	if !r.oneLevel {
 		t.Warning = &w.warning
 	}
-	if w.name == "" && (r.duration || r.alert == health.AlertContainerRestarts) {
+	if w.name == "" && (r.Lasts || r.alert == health.AlertContainerRestarts) {
 		t.Present = new(0.0)
 	}
 	if t.Present != nil {
@@ -157,19 +159,19 @@ func (r *row) threshold(j *judged) Threshold {
 	limit, why := w.critical, ""
 	if w.problem != nil && neverUp(w.problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.duration) {
+	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.Lasts) {
 		limit = w.warning
 	}
 	distance := limit - *t.Present
-	if r.below {
+	if r.Below {
 		distance = -distance
 	}
 	t.Distance = &distance
 	switch {
-	case t.Pending && r.duration:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
+	case t.Pending && r.Lasts:
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", valueText(*t.Present, r.Unit), valueText(limit, r.Unit), why)
 	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
+		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.Unit), ago(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:
 		t.Text = r.text(&t)
 	case w.name != "":
@@ -182,22 +184,22 @@ func (r *row) threshold(j *judged) Threshold {
 
 // text returns the value and its distance from the next threshold.
 func (r *row) text(t *Threshold) string {
-	text := valueText(*t.Present, r.unit)
+	text := valueText(*t.Present, r.Unit)
 	switch {
-	case r.below && *t.Present < 0:
-		return "expired " + valueText(-*t.Present, r.unit) + " ago"
-	case r.below:
+	case r.Below && *t.Present < 0:
+		return "expired " + valueText(-*t.Present, r.Unit) + " ago"
+	case r.Below:
 		text += " left"
 	}
 	switch {
-	case t.Level == Critical && r.below:
-		text += ", under the critical " + valueText(*t.Critical, r.unit)
+	case t.Level == Critical && r.Below:
+		text += ", under the critical " + valueText(*t.Critical, r.Unit)
 	case t.Level == Critical:
-		text += ", over the critical " + valueText(*t.Critical, r.unit)
+		text += ", over the critical " + valueText(*t.Critical, r.Unit)
 	case t.Level == Warning || r.oneLevel:
-		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.Unit))
 	default:
-		text += fmt.Sprintf(", %s from warning", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from warning", valueText(*t.Distance, r.Unit))
 	}
 	return text
 }
@@ -209,86 +211,32 @@ const (
 
 // thresholds returns the table of thresholds with its present values.
 func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
-	a := in.Alerts
+	a := &in.Alerts
 	xmpp := map[health.Subject]bool{}
 	for i := range containers {
 		if c := &containers[i]; c.Role == "xmpp" {
 			xmpp[health.ContainerSubject(c.DockerHost, c.Name)] = true
 		}
 	}
-	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
-		{
-			alert:     health.AlertContainerUnhealthy,
-			unit:      "seconds",
-			critical:  seconds(a.Of("container_unhealthy").Critical.For),
-			duration:  true,
-			emptyText: "no container is unhealthy",
-		},
-		{
-			alert:     health.AlertAuthFailureRate,
-			unit:      "per_minute",
-			warning:   float64(a.Of("xmpp_auth_failure_rate").Warning.Over),
-			critical:  float64(a.Of("xmpp_auth_failure_rate").Critical.Over),
-			emptyText: whyNoLogins(j, targets),
-		},
-		{
-			alert:     health.AlertCertificateExpiry,
-			unit:      "seconds",
-			below:     true,
-			emptyText: "no certificate is known",
-			warning:   seconds(a.Of("tls_certificate_expiry").Warning.Under),
-			critical:  seconds(a.Of("tls_certificate_expiry").Critical.Under),
-		},
-		{
-			alert:     health.AlertVolumeUsage,
-			unit:      "ratio",
-			emptyText: "no volume is configured or can be read",
-			warning:   float64(a.Of("data_volume_usage").Warning.Over) / 100,
-			critical:  float64(a.Of("data_volume_usage").Critical.Over) / 100,
-		},
-		{
-			alert:     health.AlertContainerRestarts,
-			emptyText: ago(a.Of("container_restarts").Window.Std()),
-			warning:   float64(a.Of("container_restarts").Warning.Over),
-			critical:  float64(a.Of("container_restarts").Critical.Over),
-		},
+		{alert: health.AlertContainerUnhealthy},
+		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(j, targets)},
+		{alert: health.AlertCertificateExpiry},
+		{alert: health.AlertVolumeUsage},
+		{alert: health.AlertContainerRestarts, emptyText: ago(a.Of("container_restarts").Window.Std())},
 		{
 			alert:     health.AlertContainerMemory,
-			unit:      "bytes",
 			includes:  func(s health.Subject) bool { return xmpp[s] },
 			emptyText: "the memory of a container with the role xmpp is unknown",
-			warning:   float64(a.Of("container_memory").Warning.Over),
-			critical:  float64(a.Of("container_memory").Critical.Over),
 		},
-		{
-			alert:     health.AlertContainerMemory,
-			unit:      "bytes",
-			oneLevel:  true,
-			critical:  float64(a.Of("container_memory").Critical.Over),
-			includes:  func(s health.Subject) bool { return !xmpp[s] },
-			emptyText: "no container's memory is known",
-		},
-		{
-			alert:     health.AlertContainerDown,
-			unit:      "seconds",
-			warning:   seconds(a.Of("container_down").Warning.For),
-			critical:  seconds(a.Of("container_down").Critical.For),
-			duration:  true,
-			emptyText: "every container that should run is running",
-		},
-		{
-			alert:     health.AlertTargetDown,
-			unit:      "seconds",
-			warning:   seconds(a.Of("target_down").Warning.For),
-			critical:  seconds(a.Of("target_down").Critical.For),
-			duration:  true,
-			emptyText: "no target is down without an excuse",
-		},
+		{alert: health.AlertContainerMemory, includes: func(s health.Subject) bool { return !xmpp[s] }, oneLevel: true},
+		{alert: health.AlertContainerDown},
+		{alert: health.AlertTargetDown},
 	}
 	list := make([]Threshold, len(rows))
 	for i := range rows {
 		r := &rows[i]
+		r.setLimits(a)
 		list[i] = r.threshold(j)
 		if len(all.facts) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
 			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent

@@ -17,13 +17,6 @@ var levelWords = map[status.Level]string{
 	status.Critical: "Critical",
 }
 
-// alertWords are the titles of the table of thresholds.
-var alertWords = map[string]string{
-	"ContainerUnhealthy": "Unhealthy containers", "XMPPAuthFailureRate": "Failed XMPP logins", "TLSCertificateExpiry": "Certificate expiry",
-	"DataVolumeUsage": "Data volume used", "ContainerRestarts": "Container restarts", "ContainerMemory": "Container memory",
-	"ContainerDown": "Container down", "TargetDown": "Target down",
-}
-
 // took formats the duration of a probe.
 func took(seconds float64) string {
 	switch {
