@@ -181,6 +181,16 @@ func (j *factsJudge) Judge(f *health.Facts) *health.Judgement {
 	return &health.Judgement{Time: f.Now}
 }
 
+func TestJudgeKnowsHostNamesInOneSpelling(t *testing.T) {
+	j, target := &factsJudge{}, idle(t, "irc_tls", "30s")
+	target.HostName = "IRC.Example.org."
+	_, err := New([]Target{target}, prometheus.NewRegistry(), j, slog.New(slog.DiscardHandler), nil)
+	must(t, err)
+	if got := j.last.Targets[0].HostName; got != "irc.example.org" {
+		t.Errorf("got %q, want irc.example.org", got)
+	}
+}
+
 // TestEngineIsKnownBeforeItIsRead also has a reload replace its target: an engine that is not named is not configured any more.
 func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
 	var previous *Poller
