@@ -11,14 +11,10 @@ import (
 
 var containerUnhealthy = row{
 	name: health.AlertContainerUnhealthy,
-	AlertKind: config.AlertKind{
-		Key:      "container_unhealthy",
-		Keys:     config.Keys("warning", "for", "keep_firing_for", "critical", "after", "keep_firing_for"),
-		Defaults: config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("container_unhealthy", config.Keys("warning", "for", "keep_firing_for", "critical", "after", "keep_firing_for"),
+		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
-		}},
-	},
+		}),
 	judged:   &health.Rule{},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
@@ -33,12 +29,8 @@ const unhealthyText = "Its health check has been failing" + forValue + " Its use
 
 var containerRestarts = row{
 	name: health.AlertContainerRestarts,
-	AlertKind: config.AlertKind{
-		Key:      "container_restarts",
-		Keys:     append(config.Keys("warning", "over", "critical", "over"), config.WindowKey),
-		Defaults: config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}},
-		Checks:   []func(*config.AlertCheck){config.ScrapesFit, config.Amounts},
-	},
+	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
+		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
@@ -57,12 +49,8 @@ var containerRestarts = row{
 
 var containerOOMKill = row{
 	name: health.AlertContainerOOMKill,
-	AlertKind: config.AlertKind{
-		Key:      "container_oom_kill",
-		Keys:     []config.AlertKey{config.WindowKey},
-		Defaults: config.AlertSettings{Window: 10 * minute},
-		Checks:   []func(*config.AlertCheck){config.ScrapesFit},
-	},
+	AlertKind: kind("container_oom_kill", config.Keys("window"),
+		config.AlertSettings{Window: 10 * minute}, config.ScrapesFit),
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},

@@ -21,15 +21,11 @@ func up(a *config.Alerts) string { return fmt.Sprintf("up{job=%q}", a.Job) }
 
 var exporterDown = row{
 	name: "ExporterDown",
-	AlertKind: config.AlertKind{
-		Key:      "exporter_down",
-		Keys:     append(slices.Clone(levelKeys), config.AlertKey{Name: "remember", At: func(s *config.AlertSettings) any { return &s.Remember }}),
-		Defaults: config.AlertSettings{Warning: lasting(5*minute, 0), Critical: lasting(2*minute, 0), Remember: day},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("exporter_down", config.Keys("remember", "warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for"),
+		config.AlertSettings{Warning: lasting(5*minute, 0), Critical: lasting(2*minute, 0), Remember: day}, func(c *config.AlertCheck) {
 			c.Scrapes("remember", c.Remember)
 			c.AtLeast("remember", c.Remember, c.Critical.For+c.Alerts.Lookback, "exporter_down.critical.for and alerts.lookback, or the alert could never fire")
-		}},
-	},
+		}),
 	timed:     true,
 	elsewhere: true,
 	evidence:  evidence{exporterDownExpr, exporterTrials},
@@ -59,14 +55,10 @@ func exporterDownExpr(a *config.Alerts, t *alert) string {
 
 var pollStalled = row{
 	name: "PollStalled",
-	AlertKind: config.AlertKind{
-		Key:      "poll_stalled",
-		Keys:     config.Keys("after", "keep_firing_for"),
-		Defaults: config.AlertSettings{Level: lasting(3*minute, 0)},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("poll_stalled", config.Keys("after", "keep_firing_for"),
+		config.AlertSettings{Level: lasting(3*minute, 0)}, func(c *config.AlertCheck) {
 			c.AtLeast("after", c.For, c.Alerts.Lookback+oldestHeartbeat, fmt.Sprintf("alerts.lookback + %s, the maximum age of a heartbeat", oldestHeartbeat.Std()))
-		}},
-	},
+		}),
 	elsewhere: true,
 	evidence: evidence{
 		// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still, scrapes return an old page.
@@ -91,16 +83,12 @@ const exporterClock = `chatstack_exporter_time_seconds{target=""}`
 
 var configReloadFailed = row{
 	name: "ConfigReloadFailed",
-	AlertKind: config.AlertKind{
-		Key:      "config_reload_failed",
-		Keys:     holdKeys,
-		Defaults: config.AlertSettings{Level: lasting(5*minute, 0)},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("config_reload_failed", holdKeys,
+		config.AlertSettings{Level: lasting(5*minute, 0)}, func(c *config.AlertCheck) {
 			if c.For != 0 && c.For < c.Alerts.Lookback {
 				c.Faultf("for", "is %s, must be 0s or at least %s: alerts.lookback, so that two lost scrapes change nothing", c.For.Std(), c.Alerts.Lookback.Std())
 			}
-		}},
-	},
+		}),
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			if t.For > 0 {
@@ -154,15 +142,11 @@ func checkedLabels() string {
 
 var scrapedTooSeldom = row{
 	name: "ScrapedTooSeldom",
-	AlertKind: config.AlertKind{
-		Key:      "scraped_too_seldom",
-		Keys:     holdKeys,
-		Defaults: config.AlertSettings{Level: lasting(15*minute, 0)},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("scraped_too_seldom", holdKeys,
+		config.AlertSettings{Level: lasting(15*minute, 0)}, func(c *config.AlertCheck) {
 			c.AtLeast("for", c.For, fewestScrapes*c.Alerts.Lookback,
 				fmt.Sprintf("%d times alerts.lookback, so that the alert ignores newly discovered exporters", fewestScrapes))
-		}},
-	},
+		}),
 	timed: true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, _ *alert) string {
@@ -182,12 +166,8 @@ const fewestScrapes = 5
 
 var clockSkew = row{
 	name: "ClockSkew",
-	AlertKind: config.AlertKind{
-		Key:      "clock_skew",
-		Keys:     append(config.Keys("for", "keep_firing_for"), config.AlertKey{Name: "over", At: func(s *config.AlertSettings) any { return &s.Apart }}),
-		Defaults: config.AlertSettings{Level: lasting(15*minute, 5*minute), Apart: minute},
-		Checks:   []func(*config.AlertCheck){func(c *config.AlertCheck) { c.AtLeast("over", c.Apart, second, "") }},
-	},
+	AlertKind: kind("clock_skew", append(config.Keys("for", "keep_firing_for"), config.AlertKey{Name: "over", At: func(s *config.AlertSettings) any { return &s.Apart }}),
+		config.AlertSettings{Level: lasting(15*minute, 5*minute), Apart: minute}, func(c *config.AlertCheck) { c.AtLeast("over", c.Apart, second, "") }),
 	timed: true,
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
@@ -203,14 +183,10 @@ var clockSkew = row{
 
 var monitoringGap = row{
 	name: health.AlertMonitoringGap,
-	AlertKind: config.AlertKind{
-		Key:      "monitoring_gap",
-		Keys:     append(config.Keys("for", "keep_firing_for"), config.AlertKey{Name: "roles", At: func(s *config.AlertSettings) any { return &s.Roles }}),
-		Defaults: config.AlertSettings{Level: lasting(15*minute, 0), Roles: []string{"xmpp"}},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("monitoring_gap", config.Keys("for", "keep_firing_for", "roles"),
+		config.AlertSettings{Level: lasting(15*minute, 0), Roles: []string{"xmpp"}}, func(c *config.AlertCheck) {
 			c.Names("roles", c.Roles, regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`), "container roles, such as xmpp")
-		}},
-	},
+		}),
 	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: problem,
 	page:     Words{"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml. For overdue probes, see the exporter's log."},

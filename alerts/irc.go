@@ -24,11 +24,8 @@ var ircUsersGone = row{
 
 var ircServersSplit = row{
 	name: "IRCServersSplit",
-	AlertKind: config.AlertKind{
-		Key:      "irc_servers_split",
-		Keys:     append(config.Keys("for", "keep_firing_for"), config.AlertKey{Name: "enabled", At: func(s *config.AlertSettings) any { return &s.Enabled }}),
-		Defaults: config.AlertSettings{Level: lasting(5*minute, 5*minute)},
-	},
+	AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
+		config.AlertSettings{Level: lasting(5*minute, 5*minute)}),
 	timed: true,
 	on:    func(s *config.AlertSettings) bool { return s.Enabled },
 	off:   "off; with `enabled: true`: <after>",
@@ -60,17 +57,11 @@ const unlinkedText = "Unlinked" + forValue + " The services run, but nobody can 
 
 // gone are the settings of an alert on nobody being there although the median of the last day is higher.
 func gone(key string) config.AlertKind {
-	return config.AlertKind{
-		Key: key,
-		Keys: append(config.Keys("for", "keep_firing_for"),
-			config.AlertKey{Name: "typical", At: func(s *config.AlertSettings) any { return &s.Typical }},
-			config.AlertKey{Name: "bots", At: func(s *config.AlertSettings) any { return &s.Bots }}),
-		Defaults: config.AlertSettings{Level: lasting(10*minute, 5*minute), Typical: 5},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	return kind(key, config.Keys("for", "keep_firing_for", "typical", "bots"),
+		config.AlertSettings{Level: lasting(10*minute, 5*minute), Typical: 5}, func(c *config.AlertCheck) {
 			c.Number("typical", c.Typical, config.MaxCount)
 			c.Number("bots", c.Bots, max(c.Typical-1, 0))
-		}},
-	}
+		})
 }
 
 func someAreTypical(s *config.AlertSettings) bool { return s.Typical > 0 }

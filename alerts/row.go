@@ -225,34 +225,34 @@ const (
 	day = 24 * hour
 )
 
-// flat has one duration for both severities.
-func flat(key string, wait, keep config.Duration) config.AlertKind {
-	return config.AlertKind{Key: key, Keys: holdKeys, Defaults: config.AlertSettings{Level: lasting(wait, keep)}}
-}
-
-// holds has a duration for each severity.
-func holds(key string, warning, critical config.Level, checks ...func(*config.AlertCheck)) config.AlertKind {
+func kind(key string, keys []config.AlertKey, defaults config.AlertSettings, checks ...func(*config.AlertCheck)) config.AlertKind {
 	return config.AlertKind{
 		Key:      key,
-		Keys:     levelKeys,
-		Defaults: config.AlertSettings{Warning: warning, Critical: critical},
+		Keys:     keys,
+		Defaults: defaults,
 		Checks:   checks,
 	}
 }
 
+// flat has one duration for both severities.
+func flat(key string, wait, keep config.Duration) config.AlertKind {
+	return kind(key, holdKeys, config.AlertSettings{Level: lasting(wait, keep)})
+}
+
+// holds has a duration for each severity.
+func holds(key string, warning, critical config.Level, checks ...func(*config.AlertCheck)) config.AlertKind {
+	return kind(key, levelKeys, config.AlertSettings{Warning: warning, Critical: critical}, checks...)
+}
+
 // amounts has a limit and a duration for each severity. check is config.Amounts or config.Percents.
 func amounts(key string, check func(*config.AlertCheck), warning, critical config.Level) config.AlertKind {
-	return config.AlertKind{
-		Key:      key,
-		Keys:     config.Keys("warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
-		Defaults: config.AlertSettings{Warning: warning, Critical: critical},
-		Checks:   []func(*config.AlertCheck){check},
-	}
+	return kind(key, amountKeys, config.AlertSettings{Warning: warning, Critical: critical}, check)
 }
 
 var (
-	holdKeys  = config.Keys("for", "keep_firing_for")
-	levelKeys = config.Keys("warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for")
+	holdKeys   = config.Keys("for", "keep_firing_for")
+	levelKeys  = config.Keys("warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for")
+	amountKeys = config.Keys("warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for")
 )
 
 func lasting(wait, keep config.Duration) config.Level {

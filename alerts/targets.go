@@ -52,16 +52,12 @@ func targetDownExpr(a *config.Alerts, t *alert) string {
 
 var targetUnstable = row{
 	name: health.AlertTargetUnstable,
-	AlertKind: config.AlertKind{
-		Key:      "target_unstable",
-		Keys:     config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
-		Defaults: config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)},
-		Checks: []func(*config.AlertCheck){config.Percents, func(c *config.AlertCheck) {
+	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
+		config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)}, config.Percents, func(c *config.AlertCheck) {
 			if c.Warning.Over == 0 {
 				c.Faultf("warning.over", "is 0, must be at least 1")
 			}
-		}},
-	},
+		}),
 	percent:  true,
 	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: problem,
@@ -83,20 +79,12 @@ const (
 
 var mostTargetsDown = row{
 	name: health.AlertMostTargetsDown,
-	AlertKind: config.AlertKind{
-		Key:  "most_targets_down",
-		Keys: append(config.Keys("over"), levelKeys...),
-		Defaults: config.AlertSettings{
-			Level:    config.Level{Over: 50},
-			Warning:  lasting(minute, 5*minute),
-			Critical: lasting(5*minute, 2*minute),
-		},
-		Checks: []func(*config.AlertCheck){config.NotShorter, func(c *config.AlertCheck) {
+	AlertKind: kind("most_targets_down", config.Keys("over", "warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for"),
+		config.AlertSettings{Level: config.Level{Over: 50}, Warning: lasting(minute, 5*minute), Critical: lasting(5*minute, 2*minute)}, config.NotShorter, func(c *config.AlertCheck) {
 			if c.Over < 1 || c.Over > 99 {
 				c.Faultf("over", "is %d, must be 1 to 99", c.Over)
 			}
-		}},
-	},
+		}),
 	judged:   &health.Rule{},
 	evidence: problem,
 	page:     Words{"most targets are down, without a common cause", "Check the host, its network, and whether the exporter can reach anything."},

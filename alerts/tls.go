@@ -11,21 +11,14 @@ import (
 
 var tlsCertificateExpiry = row{
 	name: health.AlertCertificateExpiry,
-	AlertKind: config.AlertKind{
-		Key:  "tls_certificate_expiry",
-		Keys: config.Keys("warning", "under", "keep_firing_for", "critical", "under", "keep_firing_for"),
-		Defaults: config.AlertSettings{
-			Warning:  config.Level{Under: 14 * day, KeepFiringFor: 15 * minute},
-			Critical: config.Level{Under: 3 * day, KeepFiringFor: 15 * minute},
-		},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("tls_certificate_expiry", config.Keys("warning", "under", "keep_firing_for", "critical", "under", "keep_firing_for"),
+		config.AlertSettings{Warning: config.Level{Under: 14 * day, KeepFiringFor: 15 * minute}, Critical: config.Level{Under: 3 * day, KeepFiringFor: 15 * minute}}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.under", c.Critical.Under, second, "")
 			c.AtLeast("warning.under", c.Warning.Under, second, "")
 			if c.Critical.Under > c.Warning.Under {
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
-		}},
-	},
+		}),
 	target:   "{{ $labels.endpoint }}",
 	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: evidence{expiryExpr, certificateTrials},
@@ -75,15 +68,8 @@ var tlsChainInvalid = row{
 
 var tlsServedNotRenewed = row{
 	name: health.AlertServedNotRenewed,
-	AlertKind: config.AlertKind{
-		Key:  "tls_served_not_renewed",
-		Keys: config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
-		Defaults: config.AlertSettings{
-			Warning:  lasting(hour, 0),
-			Critical: config.Level{Under: 3 * day, For: 15 * minute},
-		},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }},
-	},
+	AlertKind: kind("tls_served_not_renewed", config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
+		config.AlertSettings{Warning: lasting(hour, 0), Critical: config.Level{Under: 3 * day, For: 15 * minute}}, func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
 	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: problem,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},

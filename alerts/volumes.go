@@ -36,13 +36,8 @@ const (
 
 var dataVolumeFilling = row{
 	name: "DataVolumeFilling",
-	AlertKind: config.AlertKind{
-		Key: "data_volume_filling",
-		Keys: append(config.Keys("over", "for", "keep_firing_for"), config.WindowKey,
-			config.AlertKey{Name: "within", At: func(s *config.AlertSettings) any { return &s.Within }}),
-		Defaults: config.AlertSettings{Level: over(60, 30*minute, hour), Window: 6 * hour, Within: day},
-		Checks:   []func(*config.AlertCheck){checkFilling},
-	},
+	AlertKind: kind("data_volume_filling", config.Keys("window", "within", "over", "for", "keep_firing_for"),
+		config.AlertSettings{Level: over(60, 30*minute, hour), Window: 6 * hour, Within: day}, checkFilling),
 	timed: true,
 	evidence: evidence{
 		// The trend must hold in both halves of the window, since one large file changes the trend of one half only.

@@ -12,16 +12,8 @@ import (
 
 var xmppAuthFailureRate = row{
 	name: health.AlertAuthFailureRate,
-	AlertKind: config.AlertKind{
-		Key:  "xmpp_auth_failure_rate",
-		Keys: append(config.Keys("warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"), config.WindowKey),
-		Defaults: config.AlertSettings{
-			Window:   2 * minute,
-			Warning:  over(10, 5*minute, 5*minute),
-			Critical: over(50, 5*minute, 5*minute),
-		},
-		Checks: []func(*config.AlertCheck){config.ScrapesFit, config.Amounts},
-	},
+	AlertKind: kind("xmpp_auth_failure_rate", config.Keys("window", "warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
+		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)}, config.ScrapesFit, config.Amounts),
 	timed:  true,
 	judged: &health.Rule{Excuses: health.OnlyMaintenance},
 	evidence: evidence{
@@ -52,15 +44,11 @@ func unexcusedLogins(a *config.Alerts, number string) string {
 
 var xmppAuthFailuresSustained = row{
 	name: "XMPPAuthFailuresSustained",
-	AlertKind: config.AlertKind{
-		Key:      "xmpp_auth_failures_sustained",
-		Keys:     append(config.Keys("over", "keep_firing_for"), config.WindowKey),
-		Defaults: config.AlertSettings{Level: over(10, 0, 15*minute), Window: hour},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("xmpp_auth_failures_sustained", config.Keys("over", "window", "keep_firing_for"),
+		config.AlertSettings{Level: over(10, 0, 15*minute), Window: hour}, func(c *config.AlertCheck) {
 			c.Number("over", c.Over, config.MaxCount)
 			c.AtLeast("window", c.Window, 2*c.Alerts.Of(xmppAuthFailureRate.Key).Window, "twice xmpp_auth_failure_rate.window")
-		}},
-	},
+		}),
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			n, within := rounds(a, t.settings.Window)
@@ -88,14 +76,10 @@ var xmppAuthSourceMissing = row{
 
 var xmppModuleProblem = row{
 	name: health.AlertModuleProblem,
-	AlertKind: config.AlertKind{
-		Key:      "xmpp_module_problem",
-		Keys:     append(config.Keys("for", "keep_firing_for"), config.AlertKey{Name: "ignore", At: func(s *config.AlertSettings) any { return &s.Ignore }}),
-		Defaults: config.AlertSettings{Level: lasting(5*minute, 0)},
-		Checks: []func(*config.AlertCheck){func(c *config.AlertCheck) {
+	AlertKind: kind("xmpp_module_problem", config.Keys("for", "keep_firing_for", "ignore"),
+		config.AlertSettings{Level: lasting(5*minute, 0)}, func(c *config.AlertCheck) {
 			c.Names("ignore", c.Ignore, regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`), "module names from /status")
-		}},
-	},
+		}),
 	judged:   &health.Rule{Excuses: []health.Excuser{health.ByServer}},
 	evidence: problem,
 	page:     Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},

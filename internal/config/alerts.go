@@ -118,12 +118,28 @@ var levelKeys = map[string]func(*Level) any{
 	"keep_firing_for": func(l *Level) any { return &l.KeepFiringFor },
 }
 
-// Keys are keys of a level, such as "for" and "keep_firing_for": of the alert itself, or of its severity after "warning" or "critical".
+// settingKeys are the keys that no severity has.
+var settingKeys = map[string]func(*AlertSettings) any{
+	"window":   func(s *AlertSettings) any { return &s.Window },
+	"within":   func(s *AlertSettings) any { return &s.Within },
+	"remember": func(s *AlertSettings) any { return &s.Remember },
+	"typical":  func(s *AlertSettings) any { return &s.Typical },
+	"bots":     func(s *AlertSettings) any { return &s.Bots },
+	"enabled":  func(s *AlertSettings) any { return &s.Enabled },
+	"roles":    func(s *AlertSettings) any { return &s.Roles },
+	"ignore":   func(s *AlertSettings) any { return &s.Ignore },
+}
+
+// Keys are keys such as "for" and "window": of the alert itself, or of its severity after "warning" or "critical".
 func Keys(names ...string) (keys []AlertKey) {
 	severity := ""
 	for _, name := range names {
 		if name == "warning" || name == "critical" {
 			severity = name
+			continue
+		}
+		if at := settingKeys[name]; at != nil {
+			keys = append(keys, AlertKey{name, at})
 			continue
 		}
 		of := severity
@@ -142,9 +158,6 @@ func (s *AlertSettings) level(severity string) *Level {
 	}
 	return &s.Level
 }
-
-// WindowKey is the key of a window.
-var WindowKey = AlertKey{"window", func(s *AlertSettings) any { return &s.Window }}
 
 // NewAlerts returns the default settings. They do not depend on the build, so the shipped rules do not either.
 func NewAlerts(table []AlertKind) Alerts {
