@@ -10,43 +10,32 @@ import (
 // The alerts on the IRC network.
 
 var ircUsersGone = row{
-	name:      health.AlertUsersGone,
-	AlertKind: gone("irc_users_gone"),
-	timed:     true,
-	on:        someAreTypical,
-	off:       offByTypical,
-	evidence:  leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
-	texts: []message{{
-		Warning, goneWhen, "Nobody is on the IRC network.",
-		goneText + "Clients may not reach the server. First connect with a client of your own.",
-	}},
+	name: health.AlertUsersGone, AlertKind: gone("irc_users_gone"), timed: true, on: someAreTypical, off: offByTypical,
+	evidence: leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
+	texts: []message{
+		{Warning, goneWhen, "Nobody is on the IRC network.", goneText + "Clients may not reach the server. First connect with a client of your own."},
+	},
 }
 
 var ircServersSplit = row{
-	name: "IRCServersSplit",
-	AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
+	name: "IRCServersSplit", AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
 		config.AlertSettings{Level: lasting(5*minute, 5*minute)}),
-	timed: true,
-	on:    func(s *config.AlertSettings) bool { return s.Enabled },
-	off:   "off; with `enabled: true`: <after>",
+	timed: true, on: func(s *config.AlertSettings) bool { return s.Enabled }, off: "off; with `enabled: true`: <after>",
 	evidence: evidence{
 		expr: func(*config.Alerts, *alert) string {
 			return fmt.Sprintf("%s < min_over_time(%[1]s[%[2]s] offset %[2]s)", ircServers, seconds(day))
 		},
 		trials: short(splitTrials),
 	},
-	texts: []message{{
-		Warning, "", "The IRC network has split; servers still linked: {{ $value }}.",
-		"The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: /MAP. The alert ends a day after the split, even if nobody comes back.",
-	}},
+	texts: []message{
+		{Warning, "", "The IRC network has split; servers still linked: {{ $value }}.", "The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: /MAP. The alert ends a day after the split, even if nobody comes back."},
+	},
 }
 
 var ircServicesUnlinked = row{
-	name:      health.AlertServicesUnlinked,
-	AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
-	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}},
-	evidence:  problem,
-	page:      Words{"IRC services are not linked", "Nobody can log in to an account. Read the services' log, and check the IRC server's link block."},
+	name: health.AlertServicesUnlinked, AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
+	judged: &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}}, evidence: problem,
+	page: Words{"IRC services are not linked", "Nobody can log in to an account. Read the services' log, and check the IRC server's link block."},
 	texts: []message{
 		{Warning, insteadOfCritical, "The IRC services are not linked to the IRC server.", unlinkedText},
 		{Critical, "", "The IRC services have been unlinked from the IRC server for over <for>.", unlinkedText},

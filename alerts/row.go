@@ -205,6 +205,9 @@ func Rules(a *config.Alerts) health.Rules {
 	return all
 }
 
+// excusedBy is for alerts of which the judge needs to know nothing but what explains a condition.
+func excusedBy(excuses ...health.Excuser) *health.Rule { return &health.Rule{Excuses: excuses} }
+
 // limit is when an alert fires, in the unit of what is measured.
 func (r *row) limit(s *config.AlertSettings, severity string) health.Limit {
 	l := s.At(severity)

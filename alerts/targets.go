@@ -11,12 +11,10 @@ import (
 // The alerts on any target, and on what only some targets have.
 
 var targetDown = row{
-	name:      health.AlertTargetDown,
-	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
-	judged:    &health.Rule{},
-	evidence:  evidence{targetDownExpr, targetTrials},
-	page:      Words{"is down", ""},
-	gauge:     Gauge{Title: "Target down", Unit: "seconds", Lasts: true, Unknown: "no target is down without an excuse"},
+	name: health.AlertTargetDown, AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	judged: &health.Rule{}, evidence: evidence{targetDownExpr, targetTrials},
+	page:  Words{"is down", ""},
+	gauge: Gauge{Title: "Target down", Unit: "seconds", Lasts: true, Unknown: "no target is down without an excuse"},
 	texts: []message{
 		{Warning, "", aTarget + " is down (" + reasons + ").", targetDownText},
 		{Critical, "", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
@@ -58,15 +56,10 @@ var targetUnstable = row{
 				c.Faultf("warning.over", "is 0, must be at least 1")
 			}
 		}),
-	percent:  true,
-	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence: problem,
-	page:     Words{"many of its probes fail", "Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name."},
+	percent: true, judged: excusedBy(health.ByMaintenance), evidence: problem,
+	page: Words{"many of its probes fail", "Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name."},
 	texts: []message{
-		{
-			Warning, "over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
-			unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
-		},
+		{Warning, "over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary, unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage},
 		{Critical, "over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
 	},
 }
@@ -85,9 +78,8 @@ var mostTargetsDown = row{
 				c.Faultf("over", "is %d, must be 1 to 99", c.Over)
 			}
 		}),
-	judged:   &health.Rule{},
-	evidence: problem,
-	page:     Words{"most targets are down, without a common cause", "Check the host, its network, and whether the exporter can reach anything."},
+	judged: &health.Rule{}, evidence: problem,
+	page: Words{"most targets are down, without a common cause", "Check the host, its network, and whether the exporter can reach anything."},
 	texts: []message{
 		{Warning, "over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
 		{Critical, "for <for>", downOfAll + " targets have been down for over <for>.", mostText},
@@ -103,49 +95,36 @@ const (
 )
 
 var plantStoreOrphans = row{
-	name:      health.AlertOrphans,
-	AlertKind: flat("plant_store_orphans", 15*minute, 0),
-	judged:    &health.Rule{Excuses: []health.Excuser{health.ByServer, health.ByOutage}},
-	evidence:  problem,
-	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
-	texts: []message{{
-		Warning, "", "The plant store refuses to delete test records.",
-		"The exporter created them to check the store, and could not delete them" + forValue + " Users notice nothing. First read the log of the store.",
-	}},
+	name: health.AlertOrphans, AlertKind: flat("plant_store_orphans", 15*minute, 0),
+	judged: excusedBy(health.ByServer, health.ByOutage), evidence: problem,
+	page: Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
+	texts: []message{
+		{Warning, "", "The plant store refuses to delete test records.", "The exporter created them to check the store, and could not delete them" + forValue + " Users notice nothing. First read the log of the store."},
+	},
 }
 
 var identityCacheExhausted = row{
-	name:      health.AlertCacheExhausted,
-	AlertKind: flat("identity_cache_exhausted", 0, 2*minute),
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
-	texts: []message{{
-		Warning, "", "The bridge's identity cache has expired; users appear under made-up nicks.",
-		"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. First check the identity application.",
-	}},
+	name: health.AlertCacheExhausted, AlertKind: flat("identity_cache_exhausted", 0, 2*minute), judged: excusedBy(health.ByMaintenance),
+	evidence: problem,
+	page:     Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
+	texts: []message{
+		{Warning, "", "The bridge's identity cache has expired; users appear under made-up nicks.", "The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. First check the identity application."},
+	},
 }
 
 var upstreamSeriesDropped = row{
-	name:      health.AlertSeriesDropped,
-	AlertKind: flat("upstream_series_dropped", 15*minute, 0),
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"some of its series are dropped", "Its last probes list them."},
-	texts: []message{{
-		Warning, "", "The exporter drops series of {{ $labels.target }}.",
-		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
-	}},
+	name: health.AlertSeriesDropped, AlertKind: flat("upstream_series_dropped", 15*minute, 0), judged: excusedBy(health.ByMaintenance),
+	evidence: problem,
+	page:     Words{"some of its series are dropped", "Its last probes list them."},
+	texts: []message{
+		{Warning, "", "The exporter drops series of {{ $labels.target }}.", "They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage},
+	},
 }
 
 var placeholderCredential = row{
-	name:      health.AlertPlaceholder,
-	AlertKind: flat("placeholder_credential", 5*minute, 0),
-	judged:    &health.Rule{},
-	evidence:  problem,
-	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
-	texts: []message{{
-		Warning, "", "A secret of {{ $labels.target }} is a placeholder.",
-		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, then in the exporter's configuration.",
-	}},
+	name: health.AlertPlaceholder, AlertKind: flat("placeholder_credential", 5*minute, 0), judged: &health.Rule{}, evidence: problem,
+	page: Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
+	texts: []message{
+		{Warning, "", "A secret of {{ $labels.target }} is a placeholder.", "It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, then in the exporter's configuration."},
+	},
 }

@@ -19,16 +19,11 @@ var tlsCertificateExpiry = row{
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
 		}),
-	target:   "{{ $labels.endpoint }}",
-	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence: evidence{expiryExpr, certificateTrials},
-	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
-	gauge:    Gauge{Title: "Certificate expiry", Unit: "seconds", Below: true, Unknown: "no certificate is known"},
+	target: "{{ $labels.endpoint }}", judged: excusedBy(health.ByMaintenance), evidence: evidence{expiryExpr, certificateTrials},
+	page:  Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
+	gauge: Gauge{Title: "Certificate expiry", Unit: "seconds", Below: true, Unknown: "no certificate is known"},
 	texts: []message{
-		{
-			Warning, "less than <under> left; a third of its life, if it lives no longer than that",
-			expirySummary, expiryText(Warning),
-		},
+		{Warning, "less than <under> left; a third of its life, if it lives no longer than that", expirySummary, expiryText(Warning)},
 		{Critical, "less than <under> left; a sixth of that life", expirySummary + " Renew it now.", expiryText(Critical)},
 	},
 }
@@ -55,32 +50,22 @@ func expiryExpr(a *config.Alerts, t *alert) string {
 }
 
 var tlsChainInvalid = row{
-	name:      health.AlertChainInvalid,
-	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
-	judged:    &health.Rule{Excuses: []health.Excuser{health.ByServer}},
-	evidence:  problem,
-	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
-	texts: []message{{
-		Warning, "", "The certificate of {{ $labels.target }} fails verification.",
-		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage,
-	}},
+	name: health.AlertChainInvalid, AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
+	judged: excusedBy(health.ByServer), evidence: problem,
+	page: Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
+	texts: []message{
+		{Warning, "", "The certificate of {{ $labels.target }} fails verification.", "Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage},
+	},
 }
 
 var tlsServedNotRenewed = row{
 	name: health.AlertServedNotRenewed,
 	AlertKind: kind("tls_served_not_renewed", config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
 		config.AlertSettings{Warning: lasting(hour, 0), Critical: config.Level{Under: 3 * day, For: 15 * minute}}, func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
-	judged:   &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence: problem,
-	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
+	judged: excusedBy(health.ByMaintenance), evidence: problem,
+	page: Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
 	texts: []message{
-		{
-			Warning, "", "{{ $labels.target }} does not serve the certificate in its file.",
-			"The file has held another certificate for over <for>. If it was renewed, reload the server; the target's notes say more." + openPage,
-		},
-		{
-			Critical, "<after>, with less than <under> left", "{{ $labels.target }} serves an expiring certificate, not the one in its file.",
-			"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, reload the server; the target's notes say more." + openPage,
-		},
+		{Warning, "", "{{ $labels.target }} does not serve the certificate in its file.", "The file has held another certificate for over <for>. If it was renewed, reload the server; the target's notes say more." + openPage},
+		{Critical, "<after>, with less than <under> left", "{{ $labels.target }} serves an expiring certificate, not the one in its file.", "It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, reload the server; the target's notes say more." + openPage},
 	},
 }

@@ -10,10 +10,8 @@ import (
 // The alerts on volumes and backups.
 
 var dataVolumeUsage = row{
-	name:      health.AlertVolumeUsage,
-	AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
-	percent:   true,
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
+	name: health.AlertVolumeUsage, AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
+	percent: true, judged: excusedBy(health.ByMaintenance),
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			return exceeds(volumeUsed, number(float64(t.Over)/100), t.For)
@@ -35,8 +33,7 @@ const (
 )
 
 var dataVolumeFilling = row{
-	name: "DataVolumeFilling",
-	AlertKind: kind("data_volume_filling", config.Keys("window", "within", "over", "for", "keep_firing_for"),
+	name: "DataVolumeFilling", AlertKind: kind("data_volume_filling", config.Keys("window", "within", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Level: over(60, 30*minute, hour), Window: 6 * hour, Within: day}, checkFilling),
 	timed: true,
 	evidence: evidence{
@@ -48,11 +45,9 @@ var dataVolumeFilling = row{
 		},
 		trials: short(fillingTrials),
 	},
-	texts: []message{{
-		Warning, "over <over> %, and full within <within> at the rate of the last <window><held>",
-		"Volume {{ $labels.volume }} will be full within <within> at this rate.",
-		"It is " + shareUsed + " full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du.",
-	}},
+	texts: []message{
+		{Warning, "over <over> %, and full within <within> at the rate of the last <window><held>", "Volume {{ $labels.volume }} will be full within <within> at this rate.", "It is " + shareUsed + " full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du."},
+	},
 }
 
 func checkFilling(c *config.AlertCheck) {
@@ -65,12 +60,9 @@ func checkFilling(c *config.AlertCheck) {
 }
 
 var dataVolumeInodes = row{
-	name:      health.AlertVolumeInodes,
-	AlertKind: amounts("data_volume_inodes", config.Percents, over(90, 5*minute, 15*minute), over(97, minute, 15*minute)),
-	percent:   true,
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
+	name: health.AlertVolumeInodes, AlertKind: amounts("data_volume_inodes", config.Percents, over(90, 5*minute, 15*minute), over(97, minute, 15*minute)),
+	percent: true, judged: excusedBy(health.ByMaintenance), evidence: problem,
+	page: Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
 	texts: []message{
 		{Warning, fullWhen, inodesSummary, inodesText},
 		{Critical, fullWhen, inodesSummary, inodesText},
@@ -83,11 +75,9 @@ const (
 )
 
 var dataVolumeReadOnly = row{
-	name:      health.AlertVolumeReadOnly,
-	AlertKind: flat("data_volume_read_only", minute, 15*minute),
-	judged:    &health.Rule{Pages: true, Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"its file system is read-only, so nothing can be written", "Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only."},
+	name: health.AlertVolumeReadOnly, AlertKind: flat("data_volume_read_only", minute, 15*minute),
+	judged: &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByMaintenance}}, evidence: problem,
+	page: Words{"its file system is read-only, so nothing can be written", "Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only."},
 	texts: []message{
 		{Warning, insteadOfCritical, "Volume {{ $labels.target }} is read-only.", readOnlyText},
 		{Critical, "", "Volume {{ $labels.target }} has been read-only for over <for>.", readOnlyText},
@@ -97,13 +87,9 @@ var dataVolumeReadOnly = row{
 const readOnlyText = "Its file system has been read-only" + forValue + " What services write there is lost. First read the kernel's log on its machine: dmesg."
 
 var backupOld = row{
-	name:      health.AlertBackupOld,
-	AlertKind: flat("backup_old", 15*minute, 0),
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
-	texts: []message{{
-		Warning, "", "{{ $labels.target }} has no recent backup.",
-		"This has lasted" + forValue + " No file matches, or the newest one is too old or too small. Users notice nothing until somebody needs it. First read the log of the backup job." + openPage,
-	}},
+	name: health.AlertBackupOld, AlertKind: flat("backup_old", 15*minute, 0), judged: excusedBy(health.ByMaintenance), evidence: problem,
+	page: Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
+	texts: []message{
+		{Warning, "", "{{ $labels.target }} has no recent backup.", "This has lasted" + forValue + " No file matches, or the newest one is too old or too small. Users notice nothing until somebody needs it. First read the log of the backup job." + openPage},
+	},
 }

@@ -14,8 +14,7 @@ var xmppAuthFailureRate = row{
 	name: health.AlertAuthFailureRate,
 	AlertKind: kind("xmpp_auth_failure_rate", config.Keys("window", "warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)}, config.ScrapesFit, config.Amounts),
-	timed:  true,
-	judged: &health.Rule{Excuses: health.OnlyMaintenance},
+	timed: true, judged: excusedBy(health.ByMaintenance),
 	evidence: evidence{
 		// Lost scrapes lower a rate, so the highest of the last values counts.
 		expr: func(a *config.Alerts, t *alert) string {
@@ -43,8 +42,7 @@ func unexcusedLogins(a *config.Alerts, number string) string {
 }
 
 var xmppAuthFailuresSustained = row{
-	name: "XMPPAuthFailuresSustained",
-	AlertKind: kind("xmpp_auth_failures_sustained", config.Keys("over", "window", "keep_firing_for"),
+	name: "XMPPAuthFailuresSustained", AlertKind: kind("xmpp_auth_failures_sustained", config.Keys("over", "window", "keep_firing_for"),
 		config.AlertSettings{Level: over(10, 0, 15*minute), Window: hour}, func(c *config.AlertCheck) {
 			c.Number("over", c.Over, config.MaxCount)
 			c.AtLeast("window", c.Window, 2*c.Alerts.Of(xmppAuthFailureRate.Key).Window, "twice xmpp_auth_failure_rate.window")
@@ -56,45 +54,37 @@ var xmppAuthFailuresSustained = row{
 		},
 		trials: short(sustainedTrials),
 	},
-	texts: []message{{
-		Warning, "over <over> a minute, averaged over <window>", "Over <over> XMPP logins per minute have failed, averaged over <window>.",
-		`The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. First find the addresses in the server's log.`,
-	}},
+	texts: []message{
+		{Warning, "over <over> a minute, averaged over <window>", "Over <over> XMPP logins per minute have failed, averaged over <window>.", `The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. First find the addresses in the server's log.`},
+	},
 }
 
 var xmppAuthSourceMissing = row{
-	name:      health.AlertAuthSourceMissing,
-	AlertKind: flat("xmpp_auth_source_missing", 15*minute, 0),
-	judged:    &health.Rule{Excuses: health.OnlyMaintenance},
-	evidence:  problem,
-	page:      Words{"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
-	texts: []message{{
-		Warning, "", "Failed logins at the XMPP server are not counted.",
-		"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, or have the exporter count log lines.",
-	}},
+	name: health.AlertAuthSourceMissing, AlertKind: flat("xmpp_auth_source_missing", 15*minute, 0), judged: excusedBy(health.ByMaintenance),
+	evidence: problem,
+	page:     Words{"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
+	texts: []message{
+		{Warning, "", "Failed logins at the XMPP server are not counted.", "The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, or have the exporter count log lines."},
+	},
 }
 
 var xmppModuleProblem = row{
-	name: health.AlertModuleProblem,
-	AlertKind: kind("xmpp_module_problem", config.Keys("for", "keep_firing_for", "ignore"),
+	name: health.AlertModuleProblem, AlertKind: kind("xmpp_module_problem", config.Keys("for", "keep_firing_for", "ignore"),
 		config.AlertSettings{Level: lasting(5*minute, 0)}, func(c *config.AlertCheck) {
 			c.Names("ignore", c.Ignore, regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`), "module names from /status")
 		}),
-	judged:   &health.Rule{Excuses: []health.Excuser{health.ByServer}},
-	evidence: problem,
-	page:     Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},
-	texts: []message{{
-		Warning, "", "XMPP modules are in error on {{ $labels.of }}.",
-		"The server has reported errors" + forValue + " What these modules do is missing. With storage in error, nobody can log in. The server's /status names them.",
-	}},
+	judged: excusedBy(health.ByServer), evidence: problem,
+	page: Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},
+	texts: []message{
+		{Warning, "", "XMPP modules are in error on {{ $labels.of }}.", "The server has reported errors" + forValue + " What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."},
+	},
 }
 
 var xmppComponentDisconnected = row{
-	name:      health.AlertComponentDisconnected,
-	AlertKind: flat("xmpp_component_disconnected", 5*minute, 2*minute),
-	judged:    &health.Rule{Pages: true, BeginsAnew: true, Excuses: []health.Excuser{health.ByServer, health.ByBridge, health.ByAlertedBridge}},
-	evidence:  problem,
-	page:      Words{"the component %s is not connected", "Read the component's log. If it is the bridge, messages no longer pass between the networks."},
+	name: health.AlertComponentDisconnected, AlertKind: flat("xmpp_component_disconnected", 5*minute, 2*minute),
+	judged:   &health.Rule{Pages: true, BeginsAnew: true, Excuses: []health.Excuser{health.ByServer, health.ByBridge, health.ByAlertedBridge}},
+	evidence: problem,
+	page:     Words{"the component %s is not connected", "Read the component's log. If it is the bridge, messages no longer pass between the networks."},
 	texts: []message{
 		{Warning, insteadOfCritical, "Component {{ $labels.of }} is disconnected from the XMPP server.", disconnectedText},
 		{Critical, "", "Component {{ $labels.of }} has been disconnected from the XMPP server for over <for>.", disconnectedText},
@@ -104,14 +94,9 @@ var xmppComponentDisconnected = row{
 const disconnectedText = "Disconnected" + forValue + " If it is the bridge, no message passes between the networks. First read the logs of both sides."
 
 var xmppSessionsGone = row{
-	name:      health.AlertSessionsGone,
-	AlertKind: gone("xmpp_sessions_gone"),
-	timed:     true,
-	on:        someAreTypical,
-	off:       offByTypical,
-	evidence:  leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
-	texts: []message{{
-		Warning, goneWhen, "Nobody is logged in at the XMPP server.",
-		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own.",
-	}},
+	name: health.AlertSessionsGone, AlertKind: gone("xmpp_sessions_gone"), timed: true, on: someAreTypical, off: offByTypical,
+	evidence: leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
+	texts: []message{
+		{Warning, goneWhen, "Nobody is logged in at the XMPP server.", goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own."},
+	},
 }

@@ -190,6 +190,11 @@ const (
 	AlertContainerOOMKill   = "ContainerOOMKill"
 )
 
+// IsOutage reports whether the alert is on something that does not work at all.
+func IsOutage(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
+}
+
 // Problem is one thing that is wrong with a subject.
 type Problem struct {
 	Subject

@@ -56,8 +56,7 @@ func (r *round) judgeMost() {
 func (r *round) unexplained() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
-		if !p.Excuse.Holds() && !p.Throttled &&
-			slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
+		if !p.Excuse.Holds() && !p.Throttled && IsOutage(p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && r.now.Sub(p.Since) <= excuseTolerance {

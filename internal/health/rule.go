@@ -56,9 +56,6 @@ const (
 	BySession
 )
 
-// OnlyMaintenance is for conditions that nothing else explains.
-var OnlyMaintenance = []Excuser{ByMaintenance}
-
 // noRule is for problems of alerts that there are no longer: they never fire.
 var noRule = Rule{Warning: Limit{Hold: never}, Critical: Limit{Hold: never}}
 
