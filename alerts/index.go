@@ -42,7 +42,8 @@ func Index(a config.Alerts) string {
 	b.WriteString("# Alerts\n\nEvery alert, with the threshold of each severity. Its name links to its runbook.\n\n" +
 		"| alert | warning | critical | what it means |\n|---|---|---|---|\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| [%s](runbooks/%[1]s.md) | %s | %s | %s |\n", r.name, r.when(&a, Warning, None), r.when(&a, Critical), meaning(r.name))
+		warning, critical := r.when(&a, Warning, None), r.when(&a, Critical)
+		fmt.Fprintf(&b, "| [%s](runbooks/%[1]s.md) | %s | %s | %s |\n", r.name, warning, critical, meaning(r.name))
 	}
 	return b.String()
 }

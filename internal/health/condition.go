@@ -154,7 +154,7 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
-	if p.cause == nil && p.record.Excuse.Holds() && r.judge.rule(c.Alert).BeginsAnew { // such as a session, which joins again within a minute
+	if p.cause == nil && p.record.Excuse.Holds() && r.judge.rule(c.Alert).BeginsAnew {
 		p.record.Since, p.Since, p.Lasted = r.now, r.now, minDuration
 	}
 	if unknown {

@@ -188,7 +188,10 @@ func TestWaitForWhatNobodyKnowsIsHeldBackNoLonger(t *testing.T) {
 }
 
 func TestOneRestartHoldsBackIfItIsCritical(t *testing.T) {
-	for over, want := range map[float64]string{0: "web TargetDown pending 5m1s starting(web)", 1: "web TargetDown critical 5m1s also(web)"} {
+	for over, want := range map[float64]string{
+		0: "web TargetDown pending 5m1s starting(web)",
+		1: "web TargetDown critical 5m1s also(web)",
+	} {
 		w := stack(t)
 		w.judge.rule(AlertContainerRestarts).Critical.Over = over
 		w.container("web").Health, w.container("web").Restarts = Starting, 1

@@ -238,9 +238,11 @@ func (j *Judge) limits(p *candidate) thresholds {
 	case p.Alert == AlertContainerMissing:
 		t.warning = never
 	}
-	if p.key.severity == Warning {
+	switch p.key.severity {
+	case Pending: // of a problem that may have either
+	case Warning:
 		t.critical = never
-	} else if p.key.severity == Critical {
+	case Critical:
 		t.warning = never
 	}
 	return t

@@ -36,7 +36,8 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 				return nil
 			}),
 		}
-		p, err := New([]Target{target}, prometheus.NewRegistry(), health.NewJudge(alerts.Rules(&settings)), slog.New(slog.DiscardHandler), nil)
+		judge := health.NewJudge(alerts.Rules(&settings))
+		p, err := New([]Target{target}, prometheus.NewRegistry(), judge, slog.New(slog.DiscardHandler), nil)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})

@@ -258,7 +258,8 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
 				"this counts until %s",
-				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.Of("container_oom_kill").Window.Std()), clockUntil(now, p.Ends)),
+				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.Of("container_oom_kill").Window.Std()),
+				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
 		limit, todo := in.Alerts.Of("container_memory").Critical.Over, "Find out what uses it, or give the container a limit."
