@@ -26,8 +26,8 @@ type Alerts struct {
 	Lookback Duration `yaml:"lookback"`
 	// SlowLookback is the same for certificates, which change slowly.
 	SlowLookback Duration `yaml:"slow_lookback"`
-	// Settings are those of each alert, by its key.
-	Settings map[string]*AlertSettings `yaml:",inline"`
+	// Settings are those of each alert, by its key. The decoder finds the keys in them.
+	Settings map[string]*AlertSettings `yaml:"-"`
 }
 
 // AlertKind is an alert in exporter.yaml: its key, the keys in it, their defaults and checks.

@@ -146,7 +146,7 @@ func missingKeys(have map[string]any, t reflect.Type, path string) []string {
 	var missing []string
 	for field := range t.Fields() {
 		key, options, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-		if key == "-" || field.Type.Kind() == reflect.Map {
+		if key == "-" {
 			continue
 		}
 		if options == "inline" {

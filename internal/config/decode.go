@@ -307,7 +307,7 @@ func (d *decoder) resolvePaths(path string, v reflect.Value) {
 		tag, field := v.Type().Field(i).Tag, v.Field(i)
 		key, options, _ := strings.Cut(tag.Get("yaml"), ",")
 		switch {
-		case options == "inline" && field.Kind() == reflect.Struct:
+		case options == "inline":
 			d.resolvePaths(path, field)
 		case key == "" || key == "-":
 		case field.Kind() == reflect.Struct:
