@@ -419,6 +419,21 @@ func TestSeveritiesReadDifferently(t *testing.T) {
 	}
 }
 
+// TestTextsNameOnlySettingsThatThereAre holds that each word in angle brackets has become a setting.
+func TestTextsNameOnlySettingsThatThereAre(t *testing.T) {
+	word := regexp.MustCompile(`<[a-z+ ]+>`)
+	for _, r := range rulesFor(t, allOn()) {
+		for key, text := range r.Annotations {
+			if left := word.FindString(text); left != "" {
+				t.Errorf("%s: the %s says %s", &r, key, left)
+			}
+		}
+	}
+	if left := word.FindString(alerts.Index(alerts.Defaults())); left != "" {
+		t.Errorf("the index says %s", left)
+	}
+}
+
 // TestQueriesOfTextsStayInTheEnvironment holds that no text tells of another environment's series.
 func TestQueriesOfTextsStayInTheEnvironment(t *testing.T) {
 	selector, queries := regexp.MustCompile(`chatstack_[a-z_]+(\{[^}]*\})?`), 0

@@ -32,7 +32,7 @@ var clientPorts = map[string][]string{
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outage := slices.Contains([]string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, key.alert)
+		outage := FailsReadings(key.alert) && key.alert != AlertTargetDown
 		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
 			return true
 		}

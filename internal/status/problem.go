@@ -192,8 +192,7 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 			text += "; " + retry
 		}
 		return text, targetHint(t, all)
-	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) &&
-		t.Known && !t.Up:
+	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
 		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
