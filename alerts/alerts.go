@@ -21,7 +21,7 @@ const (
 )
 
 // Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
-func Defaults() config.Alerts { return config.DefaultAlerts() }
+func Defaults() config.Alerts { return config.NewAlerts(Kinds()) }
 
 // Checksum identifies the rules for the settings by their expressions, durations and labels, without texts and links. The rule that
 // compares the checksum contributes with an empty one.
@@ -51,24 +51,10 @@ func Write(w io.Writer, a config.Alerts) error {
 // rulesWith returns all rules; one of them compares the checksum.
 func rulesWith(a *config.Alerts, checksum string) []rule {
 	rules := recorded(a)
-	for _, alert := range append(table(a), outOfDate(a, checksum), watchdog()) {
-		rules = append(rules, alert.rule(a))
+	for _, t := range table(a, checksum) {
+		rules = append(rules, t.rule(a))
 	}
 	return rules
-}
-
-// alert is one row of the table: an alert of one severity.
-type alert struct {
-	name, severity string
-	expr           string
-	// hold is the rule's for. Only alerts that the exporter cannot time itself have it. keep is keep_firing_for.
-	hold, keep config.Duration
-	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
-	target string
-	// drill marks the alert of a drill, whose series has the severity.
-	drill bool
-	// summary and description are templates of Prometheus.
-	summary, description string
 }
 
 func (t *alert) rule(a *config.Alerts) rule {
@@ -82,13 +68,14 @@ func (t *alert) rule(a *config.Alerts) rule {
 	}
 	return rule{
 		Alert:         t.name,
-		Expr:          t.expr,
+		Expr:          t.expr(a, t),
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
 		Annotations: map[string]string{
-			"summary": t.summary, "description": t.description,
-			"runbook_url": a.RunbookLink(t.name),
+			"summary":     t.fill(a, t.summary),
+			"description": t.fill(a, t.description),
+			"runbook_url": RunbookLink(a, t.name),
 		},
 	}
 }

@@ -226,7 +226,11 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		}
 	}
 	if len(certificates) > 0 {
-		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Certificates: certificates, OwnLimits: c.Limits})
+		list = append(list, health.Condition{
+			Alert:        health.AlertCertificateExpiry,
+			Certificates: certificates,
+			OwnLimits:    health.ExpiryLimits{Warning: c.Limits.Warning.Std(), Critical: c.Limits.Critical.Std()},
+		})
 	}
 	if c.Verified != nil { // a pinned certificate need not verify: then the probe does not fail
 		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.Ends.After(time.Now())

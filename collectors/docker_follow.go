@@ -357,6 +357,7 @@ func (c *docker) Present(b *Batch) {
 				HasCPU:      used.HasCPU,
 			}
 		}
+		r.HostNames = canonical(r.HostNames)
 		if r.Status != nil {
 			b.Engine.Containers = append(b.Engine.Containers, r.Container)
 		} else {

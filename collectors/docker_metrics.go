@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
@@ -120,4 +121,13 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 		b.Counter(containerReceiveDesc, float64(r.Received), name, host)
 		b.Counter(containerTransmitDesc, float64(r.Transmitted), name, host)
 	}
+}
+
+// canonical returns host names in the spelling in which they are compared.
+func canonical(names []string) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = config.CanonicalHost(name)
+	}
+	return list
 }

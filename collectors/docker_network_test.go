@@ -105,6 +105,12 @@ func TestContainersAreReachedByNameOnTheExportersNetworks(t *testing.T) {
 	}
 }
 
+func TestHostNamesOfContainersAreCanonical(t *testing.T) {
+	if got := canonical([]string{"IRC.Example.org.", "irc"}); !slices.Equal(got, []string{"irc.example.org", "irc"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
 func TestOwnContainerThatCannotBeInspectedFailsNoReading(t *testing.T) {
 	own := onNetworks(plainContainer("exporter", nil), "stack")
 	own.ID = ownID

@@ -21,6 +21,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/robfig/cron/v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
@@ -118,6 +119,7 @@ func LoadConfig(o Options) (*config.Config, error) {
 		Lookup:         o.Lookup,
 		Environ:        o.Environ,
 		Kinds:          o.configKinds(),
+		Alerts:         alerts.Kinds(),
 		Interval:       o.Interval,
 		Timeout:        o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
@@ -189,7 +191,7 @@ func New(o Options) (_ *App, err error) {
 	a.incidents = newIncidents(a.log)
 	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
 	a.incidents.records = a.records
-	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state.Value("problems"), a.log)
 	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err

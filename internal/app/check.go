@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/common/version"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -202,7 +203,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 			all.Engines = append(all.Engines, e)
 		}
 	}
-	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
+	judgement := newJudge(alerts.Rules(&cfg.Alerts), register, memory.Value("problems"), log).Judge(&all)
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]

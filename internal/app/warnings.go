@@ -81,16 +81,14 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 		return nil
 	}
 	for _, counts := range []struct {
-		alert string
-		key   string
-		gone  config.GoneAlert
+		alert, key string
 	}{
-		{health.AlertUsersGone, "irc_users_gone", cfg.Alerts.IRCUsersGone},
-		{health.AlertSessionsGone, "xmpp_sessions_gone", cfg.Alerts.XMPPSessionsGone},
+		{health.AlertUsersGone, "irc_users_gone"},
+		{health.AlertSessionsGone, "xmpp_sessions_gone"},
 	} {
 		counted := slices.ContainsFunc(cfg.Targets,
 			func(s config.Settings) bool { return slices.Contains(rowOf(s).ValueAlerts, counts.alert) })
-		if counted && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
+		if gone := cfg.Alerts.Of(counts.key); counted && gone.Typical > 0 && gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
 				"set alerts.%s.bots to the number of such sessions and bots",
 				counts.alert, counts.key))

@@ -118,6 +118,7 @@ type Source struct {
 	// Environ works like os.Environ. Unless nil, it is searched for mistyped variables.
 	Environ func() []string
 	Kinds   []Kind
+	Alerts  []AlertKind
 	// Interval and Timeout, unless zero, override the file's poll keys.
 	Interval, Timeout time.Duration
 	// WithoutSecrets skips the files of secrets, for users who may not read them.
@@ -142,7 +143,7 @@ func Load(src Source) (*Config, error) {
 			Families:    20_000,
 			LabelBytes:  4096,
 		},
-		Alerts: DefaultAlerts(),
+		Alerts: NewAlerts(src.Alerts),
 
 		source:      src,
 		secretFiles: map[string]Secret{},

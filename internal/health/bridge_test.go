@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // bridged is a world with a bridge, its XMPP server and its IRC server.
@@ -77,7 +75,7 @@ func TestBridgeThatDoesNotPageExcusesNoComponentThatDoes(t *testing.T) {
 
 func TestBridgeWhoseAlertIsNotDueExcusesNoComponent(t *testing.T) {
 	w := bridged(t)
-	w.judge.alerts.BridgeNotRelaying.For = config.Duration(time.Hour)
+	w.waits(AlertBridgeNotRelaying, time.Hour)
 	w.relays(false)
 	w.component(false)
 	w.pass(6 * time.Minute)

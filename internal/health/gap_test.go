@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // gaps are what is not monitored, by target.
@@ -76,8 +74,8 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 		"an engine is unread":               {func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far"}) }, ""},
 		"no engine":                         {func(w *world) { w.Engines[0].Containers = nil }, ""},
 		"no XMPP target":                    {func(w *world) { w.target("xmpp_c2s").be("http") }, ""},
-		"turned off":                        {func(w *world) { w.judge.alerts.MonitoringGap.Roles = nil }, ""},
-		"another role is wanted, and there": {func(w *world) { w.judge.alerts.MonitoringGap.Roles = []string{"im", "irc"} }, ""},
+		"turned off":                        {func(w *world) { w.judge.rule(AlertMonitoringGap).Roles = nil }, ""},
+		"another role is wanted, and there": {func(w *world) { w.judge.rule(AlertMonitoringGap).Roles = []string{"im", "irc"} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := xmpp(t)
@@ -93,7 +91,7 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 
 func TestContainerThatNoEngineHasIsAGap(t *testing.T) {
 	w := newWorld(t)
-	w.judge.alerts.MonitoringGap.For = config.Duration(7 * time.Minute)
+	w.waits(AlertMonitoringGap, 7*time.Minute)
 	w.container("api")
 	w.target("web").Container = "wbe"
 	w.target("far").Container, w.target("far").ContainerHost = "far", "elsewhere"
@@ -113,7 +111,7 @@ func TestContainerThatNoEngineHasIsAGap(t *testing.T) {
 	w.pass(time.Minute)
 	w.want("web MonitoringGap warning 8m1s unknown")
 	w.restart(true)
-	w.judge.alerts.MonitoringGap.For = config.Duration(7 * time.Minute)
+	w.waits(AlertMonitoringGap, 7*time.Minute)
 	w.pass(time.Minute)
 	w.want("web MonitoringGap warning 9m1s unknown")
 	w.Engines[0].Read = true

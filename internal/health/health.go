@@ -59,7 +59,7 @@ type Target struct {
 	ShowsServer, Direct bool
 	// ValueAlerts are the alerts on its measured values and on their history. Without any, it is that on its certificate.
 	ValueAlerts []string
-	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
+	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
 	// unknown. inferred says that they come from the target's address, not from the configuration.
@@ -105,7 +105,7 @@ type Engine struct {
 type Container struct {
 	// Host is the engine's docker_host.
 	Host, Name string
-	// HostNames are its names on the networks that it shares with the exporter.
+	// HostNames are its names on the networks that it shares with the exporter, in canonical spelling.
 	HostNames []string
 	// Role is its purpose, such as bridge; "" if unknown.
 	Role string
@@ -221,6 +221,21 @@ const (
 	AlertContainerRestarts  = "ContainerRestarts"
 	AlertContainerOOMKill   = "ContainerOOMKill"
 )
+
+// IsOutage reports whether the alert is on something that does not work at all.
+func IsOutage(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
+}
+
+// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
+func FailsReadings(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, alert)
+}
+
+// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
+func CountsEvents(alert string) bool {
+	return alert == AlertContainerRestarts || alert == AlertContainerOOMKill
+}
 
 // Problem is one thing that is wrong with a subject.
 type Problem struct {

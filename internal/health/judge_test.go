@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // world is a stack in a test. Its containers are on the engine "local"; a change of it holds until the next one.
@@ -22,8 +20,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	alerts := config.DefaultAlerts()
-	w := &world{t: t, judge: NewJudge(&alerts), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &world{t: t, judge: NewJudge(shippedRules()), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.Engines = []Engine{{Host: "local", Read: true}}
 	return w
 }
@@ -131,8 +128,7 @@ func (w *world) restart(saved bool) {
 
 // resume replaces the judge by one that knows this.
 func (w *world) resume(m *Memory) {
-	alerts := config.DefaultAlerts()
-	w.judge = NewJudge(&alerts)
+	w.judge = NewJudge(shippedRules())
 	if !m.Saved.IsZero() {
 		w.judge.Resume(m, w.now)
 	}

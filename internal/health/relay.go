@@ -1,7 +1,6 @@
 package health
 
 import (
-	"slices"
 	"time"
 )
 
@@ -22,7 +21,7 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outage := slices.Contains([]string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, key.alert)
+		outage := FailsReadings(key.alert) && key.alert != AlertTargetDown
 		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
 			return true
 		}
@@ -30,16 +29,8 @@ func (r *round) coversRelay(s Subject) bool {
 	return false
 }
 
-// ofBlindRelay returns what explains that a check of a bridge finds out nothing: no client reaches one of the sides, or the alert on the
-// check's session already fires.
-func (r *round) ofBlindRelay(t *Target, since time.Time) (cause, bool) {
-	s := TargetSubject(t.Name)
-	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
-		return c, true
-	}
-	if r.sessionAlerted(s) {
-		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, true
-	}
+// ofAnyPort returns why no client reaches one of the sides.
+func (r *round) ofAnyPort(since time.Time) (cause, bool) {
 	for _, side := range []string{SideIRC, SideXMPP} {
 		if c, ok := r.ofPorts(side, since); ok {
 			return c, true

@@ -70,7 +70,7 @@ func findCauses(r *Report) []Cause {
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if known := first[p.Subject]; known == nil || isOutage(p.Alert) && !isOutage(known.Alert) {
+		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !health.IsOutage(known.Alert) {
 			first[p.Subject] = p
 		}
 		if p.ExporterWide() && first[p.Subject] == p {
@@ -105,12 +105,6 @@ func compareBool(a, b bool) int {
 		return 1
 	}
 	return -1
-}
-
-// isOutage reports whether the alert is on something that does not work at all.
-func isOutage(alert string) bool {
-	return slices.Contains(
-		[]string{health.AlertTargetDown, health.AlertContainerDown, health.AlertContainerMissing, health.AlertMostTargetsDown}, alert)
 }
 
 // newCause describes a cause by its members.

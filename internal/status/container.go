@@ -153,13 +153,18 @@ func (c Container) judge(j *judged, least Level) Container {
 
 // reportContainer reports one container.
 func (m *memory) reportContainer(in *Input, p place, given *health.Container, past *pastContainer, j *judged, now time.Time) Container {
-	c := Container{RoleRow: m.roles[given.Role], Values: []Value{}, Charts: []string{}, ContainerState: ContainerState{
-		Name:       p.name,
-		DockerHost: p.host,
-		Role:       given.Role,
-		State:      cmp.Or(given.State, "unknown"),
-		Health:     given.Health,
-	}}
+	c := Container{
+		ContainerState: ContainerState{
+			Name:       p.name,
+			DockerHost: p.host,
+			Role:       given.Role,
+			State:      cmp.Or(given.State, "unknown"),
+			Health:     given.Health,
+		},
+		RoleRow: m.roles[given.Role],
+		Values:  []Value{},
+		Charts:  []string{},
+	}
 	restarted := past.restarts.observe(float64(given.Restarts))
 	if past.kills.observe(float64(given.Kills)) > 0 {
 		past.killed = now

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -62,7 +63,7 @@ func newJudged(given *health.Judgement) *judged {
 	}
 	for i, known := range j.Problems {
 		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
-		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), plainWords[p.Alert].hint
+		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), alerts.WordsOf(p.Alert).Hint
 		j.problems, j.bySubject[p.Subject] = append(j.problems, p), append(j.bySubject[p.Subject], i)
 	}
 	return j
@@ -70,7 +71,7 @@ func newJudged(given *health.Judgement) *judged {
 
 // plainText says what is wrong, without measured values.
 func plainText(p *health.Problem) string {
-	text := cmp.Or(plainWords[p.Alert].text, p.Alert)
+	text := cmp.Or(alerts.WordsOf(p.Alert).Text, p.Alert)
 	if strings.Contains(text, "%s") {
 		text = fmt.Sprintf(text, cmp.Or(p.Of, p.Name))
 	}
@@ -188,80 +189,6 @@ func (j *judged) excuseText(p *health.Problem) string {
 	return "it needs " + e.Cause + ", which is starting or has just come back" + root
 }
 
-// words are a problem's text, in which %s is its subject, and what to do.
-type words struct{ text, hint string }
-
-// plainWords describe a problem by the name of its alert, for lack of details.
-var plainWords = map[string]words{
-	health.AlertTargetDown: {"is down", ""},
-	health.AlertTargetUnstable: {
-		"many of its probes fail",
-		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
-	},
-	health.AlertMostTargetsDown: {
-		"most targets are down, without a common cause",
-		"Check the host, its network, and whether the exporter can reach anything.",
-	},
-	health.AlertContainerDown:      {"is not running", "Find out why it exited, then start it."},
-	health.AlertContainerMissing:   {"does not exist", "Create it again."},
-	health.AlertContainerUnhealthy: {"its health check fails", ""},
-	health.AlertContainerRestarts:  {"was restarted", "Find out why it exited."},
-	health.AlertContainerMemory:    {"uses too much memory", "Find out what uses it, or give the container a limit."},
-	health.AlertCertificateExpiry:  {"a certificate expires soon or has expired", "Renew it, then reload the server."},
-	health.AlertVolumeUsage:        {"is nearly full", "Free space, or enlarge the volume."},
-	health.AlertVolumeInodes:       {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
-	health.AlertVolumeReadOnly: {
-		"its file system is read-only, so nothing can be written",
-		"Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only.",
-	},
-	health.AlertBackupOld: {
-		"the newest backup is missing, too old or too small",
-		"Its notes say which. Read the log of the backup job.",
-	},
-	health.AlertContainerOOMKill: {
-		"the kernel killed one of its processes because memory ran out",
-		"Give it more memory, or find out what uses it.",
-	},
-	health.AlertAuthFailureRate: {"too many logins fail", "The XMPP server's log shows where they come from."},
-	health.AlertPlaceholder: {
-		"a secret is a publicly known placeholder",
-		"Change it in the service and in the exporter's configuration.",
-	},
-	health.AlertComponentDisconnected: {
-		"the component %s is not connected",
-		"Read the component's log. If it is the bridge, messages no longer pass between the networks.",
-	},
-	health.AlertModuleProblem: {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
-	health.AlertServicesUnlinked: {
-		"IRC services are not linked",
-		"Nobody can log in to an account. Read the services' log, and check the IRC server's link block.",
-	},
-	health.AlertOrphans: {
-		"test records were not deleted",
-		"Every probe tries again to delete them. Find out why the store refuses.",
-	},
-	health.AlertServedNotRenewed: {"does not serve the certificate in its file", "Make the server reload its certificate."},
-	health.AlertChainInvalid: {
-		"its certificate does not verify",
-		"Its authority, name or date is wrong. Clients refuse it too, unless they pin it.",
-	},
-	health.AlertSeriesDropped:     {"some of its series are dropped", "Its last probes list them."},
-	health.AlertAuthSourceMissing: {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
-	health.AlertMonitoringGap: {"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: " +
-		"in exporter.yaml. For overdue probes, see the exporter's log."},
-	health.AlertBridgeNotRelaying: {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
-	health.AlertBridgeSlow:        {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
-	health.AlertRelaySessionDown: {
-		"the check has no session on %s",
-		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
-	},
-	health.AlertRelayUnwatched: {
-		"the check cannot tell whether messages cross the bridge",
-		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
-	},
-	health.AlertCacheExhausted: {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
-}
-
 // describeTarget says what is wrong with a target, with measured values, and what to do.
 func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
 	v, known := j.value(&p.Problem)
@@ -272,8 +199,7 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, t
 			text += "; " + retry
 		}
 		return text, targetHint(t, all)
-	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) &&
-		t.Known && !t.Up:
+	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
 		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
@@ -330,7 +256,7 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 			todo = "Unless somebody restarted it, find"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s",
-			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.ContainerRestarts.Window.Std()),
+			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.Of("container_restarts").Window.Std()),
 			restartsEnd(p, now))
 		if given.State == health.Restarting {
 			text += "; keeps exiting and restarting" + exitText(given, past, now)
@@ -339,13 +265,13 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
 				"this counts until %s",
-				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.ContainerOOMKill.Window.Std()),
+				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.Of("container_oom_kill").Window.Std()),
 				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
-		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
+		limit, todo := in.Alerts.Of("container_memory").Critical.Over, "Find out what uses it, or give the container a limit."
 		if given.Role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.ContainerMemory.Warning.Over,
+			limit, todo = in.Alerts.Of("container_memory").Warning.Over,
 				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}
 		used, known := j.value(p)

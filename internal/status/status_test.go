@@ -14,8 +14,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -37,10 +37,10 @@ type world struct {
 func begin(targets ...poll.Status) *world {
 	w := &world{
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), found: map[string][]health.Condition{},
-		in: Input{Alerts: config.DefaultAlerts(), Snapshot: &poll.Snapshot{}},
+		in: Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{}},
 	}
 	w.Recorder = &Recorder{memory: newMemory(collectors.ConfigKinds())}
-	w.judge = health.NewJudge(&w.in.Alerts)
+	w.judge = health.NewJudge(alerts.Rules(&w.in.Alerts))
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
 		t.Since, t.LastAttempt, t.LastSuccess = w.now, w.now, w.now

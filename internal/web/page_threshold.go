@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -53,7 +54,7 @@ func (v *view) ThresholdsFold() string {
 type bar struct{ Present, Warning, Critical float64 }
 
 func newThresholdRow(t status.Threshold) thresholdRow {
-	r := thresholdRow{Threshold: t, Title: cmp.Or(alertWords[t.Alert], t.Alert), Now: "not measured"}
+	r := thresholdRow{Threshold: t, Title: cmp.Or(alerts.GaugeOf(t.Alert).Title, t.Alert), Now: "not measured"}
 	r.WarningText, r.CriticalText = limit(t.Warning, t), limit(t.Critical, t)
 	if t.Present == nil {
 		return r
