@@ -111,21 +111,15 @@ type alert struct {
 func (r *row) alerts(a *config.Alerts, checksum string) []alert {
 	list := make([]alert, len(r.texts))
 	for i, m := range r.texts {
-		s := &config.AlertSettings{}
+		t := &list[i]
+		t.row, t.message, t.checksum, t.settings = r, m, checksum, &config.AlertSettings{}
 		if r.Key != "" {
-			s = a.Of(r.Key)
-		}
-		t := alert{
-			row:      r,
-			message:  m,
-			settings: s,
-			Level:    s.At(m.severity),
-			checksum: checksum,
+			t.settings = a.Of(r.Key)
+			t.Level = t.settings.At(m.severity)
 		}
 		if t.keep = t.KeepFiringFor; r.timed {
 			t.hold = t.For
 		}
-		list[i] = t
 	}
 	return list
 }

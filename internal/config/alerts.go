@@ -109,27 +109,6 @@ func (s *AlertSettings) mapping() keyValues {
 	return all
 }
 
-// levelKeys are the keys of a level.
-var levelKeys = map[string]func(*Level) any{
-	"over":            func(l *Level) any { return &l.Over },
-	"under":           func(l *Level) any { return &l.Under },
-	"for":             func(l *Level) any { return &l.For },
-	"after":           func(l *Level) any { return &l.For },
-	"keep_firing_for": func(l *Level) any { return &l.KeepFiringFor },
-}
-
-// settingKeys are the keys that no severity has.
-var settingKeys = map[string]func(*AlertSettings) any{
-	"window":   func(s *AlertSettings) any { return &s.Window },
-	"within":   func(s *AlertSettings) any { return &s.Within },
-	"remember": func(s *AlertSettings) any { return &s.Remember },
-	"typical":  func(s *AlertSettings) any { return &s.Typical },
-	"bots":     func(s *AlertSettings) any { return &s.Bots },
-	"enabled":  func(s *AlertSettings) any { return &s.Enabled },
-	"roles":    func(s *AlertSettings) any { return &s.Roles },
-	"ignore":   func(s *AlertSettings) any { return &s.Ignore },
-}
-
 // Keys are keys such as "for" and "window": of the alert itself, or of its severity after "warning" or "critical".
 func Keys(names ...string) (keys []AlertKey) {
 	severity := ""
@@ -138,25 +117,34 @@ func Keys(names ...string) (keys []AlertKey) {
 			severity = name
 			continue
 		}
-		if at := settingKeys[name]; at != nil {
-			keys = append(keys, AlertKey{name, at})
-			continue
-		}
 		of := severity
-		keys = append(keys, AlertKey{join(of, name), func(s *AlertSettings) any { return levelKeys[name](s.level(of)) }})
+		keys = append(keys, AlertKey{join(of, name), func(s *AlertSettings) any { return s.fields(of)[name] }})
 	}
 	return keys
 }
 
-// level returns the keys of a severity, or of the alert itself.
-func (s *AlertSettings) level(severity string) *Level {
-	switch severity {
-	case "warning":
-		return &s.Warning
-	case "critical":
-		return &s.Critical
+// fields are where the values of all keys are: of a severity, or of the alert itself.
+func (s *AlertSettings) fields(severity string) map[string]any {
+	l := s.level(severity)
+	return map[string]any{
+		"over":            &l.Over,
+		"under":           &l.Under,
+		"for":             &l.For,
+		"after":           &l.For,
+		"keep_firing_for": &l.KeepFiringFor,
+		"window":          &s.Window,
+		"within":          &s.Within,
+		"remember":        &s.Remember,
+		"typical":         &s.Typical,
+		"bots":            &s.Bots,
+		"enabled":         &s.Enabled,
+		"roles":           &s.Roles,
+		"ignore":          &s.Ignore,
 	}
-	return &s.Level
+}
+
+func (s *AlertSettings) level(severity string) *Level {
+	return map[string]*Level{"": &s.Level, "warning": &s.Warning, "critical": &s.Critical}[severity]
 }
 
 // NewAlerts returns the default settings. They do not depend on the build, so the shipped rules do not either.
