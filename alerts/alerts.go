@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // The severities. None is for the alert that proves that alerting works.
@@ -21,7 +21,7 @@ const (
 )
 
 // Defaults returns the thresholds of the rules that are shipped, which are also the configuration's defaults.
-func Defaults() config.Alerts { return config.DefaultAlerts() }
+func Defaults() config.Alerts { return config.NewAlerts(Kinds()) }
 
 // Checksum identifies the rules for the settings by their expressions, durations and labels, without texts and links. The rule that
 // compares the checksum contributes with an empty one.
@@ -51,24 +51,10 @@ func Write(w io.Writer, a config.Alerts) error {
 // rulesWith returns all rules; one of them compares the checksum.
 func rulesWith(a *config.Alerts, checksum string) []rule {
 	rules := recorded(a)
-	for _, alert := range append(table(a), outOfDate(a, checksum), watchdog()) {
-		rules = append(rules, alert.rule(a))
+	for _, t := range table(a, checksum) {
+		rules = append(rules, t.rule(a))
 	}
 	return rules
-}
-
-// alert is one row of the table: an alert of one severity.
-type alert struct {
-	name, severity string
-	expr           string
-	// hold is the rule's for. Only alerts that the exporter cannot time itself have it. keep is keep_firing_for.
-	hold, keep config.Duration
-	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
-	target string
-	// drill marks the alert of a drill, whose series has the severity.
-	drill bool
-	// summary and description are templates of Prometheus.
-	summary, description string
 }
 
 func (t *alert) rule(a *config.Alerts) rule {
@@ -82,13 +68,14 @@ func (t *alert) rule(a *config.Alerts) rule {
 	}
 	return rule{
 		Alert:         t.name,
-		Expr:          t.expr,
+		Expr:          t.expr(a, t),
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
 		Annotations: map[string]string{
-			"summary": t.summary, "description": t.description,
-			"runbook_url": a.RunbookLink(t.name),
+			"summary":     t.fill(a, t.summary),
+			"description": t.fill(a, t.description),
+			"runbook_url": RunbookLink(a, t.name),
 		},
 	}
 }
@@ -130,30 +117,7 @@ func write(w io.Writer, heading string, content any) error {
 func seconds(d config.Duration) model.Duration { return model.Duration(d) }
 
 // inWords spells a duration for people: 14 days, 5 minutes.
-func inWords(d config.Duration) string {
-	for _, unit := range []struct {
-		name   string
-		length time.Duration
-	}{{"day", 24 * time.Hour}, {"hour", time.Hour}, {"minute", time.Minute}, {"second", time.Second}} {
-		if n := d.Std() / unit.length; n > 0 && d.Std()%unit.length == 0 {
-			if n == 1 {
-				return "1 " + unit.name
-			}
-			return fmt.Sprintf("%d %ss", n, unit.name)
-		}
-	}
-	return d.Std().String()
-}
+func inWords(d config.Duration) string { return wording.Limit(d.Std()) }
 
-// size is a number of bytes as people read it: 500 MB, 1 GB.
-func size(n int64) string {
-	for _, unit := range []struct {
-		name  string
-		bytes int64
-	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
-		if n > 0 && n%unit.bytes == 0 {
-			return fmt.Sprintf("%d %s", n/unit.bytes, unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
-}
+// size spells a number of bytes for people: 500 MB, 1 GB.
+func size(n int64) string { return wording.SizeLimit(n) }

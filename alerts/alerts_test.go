@@ -2,10 +2,10 @@ package alerts_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"maps"
 	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -73,6 +73,13 @@ func TestRuleFilesAreUpToDate(t *testing.T) {
 		"../deploy/kubernetes/components/prometheus-operator/prometheusrule.yaml": manifest,
 		// A chart has no files from outside of it.
 		"../deploy/helm/chatstack-exporter/files/prometheusrule.yaml": manifest,
+		// The tests of the judge have the shipped rules.
+		"../internal/health/testdata/rules.json": func(b *bytes.Buffer) error {
+			a := alerts.Defaults()
+			e := json.NewEncoder(b)
+			e.SetIndent("", "  ")
+			return e.Encode(alerts.Rules(&a))
+		},
 		"README.md": func(b *bytes.Buffer) error { b.WriteString(alerts.Index(alerts.Defaults())); return nil },
 	} {
 		var b bytes.Buffer
@@ -197,22 +204,14 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 // drill are settings that let a fault be seen in seconds.
 func drill() config.Alerts {
 	a := alerts.Defaults()
-	scale(reflect.ValueOf(&a).Elem(), 60)
-	a.Interval = config.Duration(time.Second)
-	a.PollStalled.After = config.Duration(20 * time.Second)
-	return a
-}
-
-func scale(v reflect.Value, by int64) {
-	if v.Type() == reflect.TypeFor[config.Duration]() {
-		v.SetInt(max(v.Int()/by, int64(4*time.Second)))
-		return
-	}
-	if v.Kind() == reflect.Struct {
-		for _, field := range v.Fields() {
-			scale(field, by)
+	for _, value := range settingsOf(&a) {
+		if d, ok := value.(*config.Duration); ok {
+			*d = max(*d/60, config.Duration(4*time.Second))
 		}
 	}
+	a.Interval = config.Duration(time.Second)
+	a.Of("poll_stalled").For = config.Duration(20 * time.Second)
+	return a
 }
 
 func TestRulesParseForAnySettings(t *testing.T) {
@@ -231,52 +230,58 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 	all := allOn()
 	shipped, checksum := rulesFor(t, all), alerts.Checksum(all)
 	tried := 0
-	eachSetting(reflect.TypeFor[config.Alerts](), nil, func(path []int, name string) {
-		if name == "XMPPModuleProblem.Ignore" || name == "MonitoringGap.Roles" {
-			return // the exporter itself judges by these
+	for name := range settingsOf(&all) {
+		if name == "xmpp_module_problem.ignore" || name == "monitoring_gap.roles" {
+			continue // the exporter itself judges by these
 		}
 		tried++
-		a := all
-		field := reflect.ValueOf(&a).Elem().FieldByIndex(path)
-		switch {
-		case field.Kind() == reflect.String:
-			field.SetString(field.String() + "x")
-		case field.Type() == reflect.TypeFor[config.Duration]():
-			field.SetInt(field.Int() + int64(a.Interval)) // in which windows are counted
-		case field.Kind() == reflect.Bool:
-			field.SetBool(!field.Bool())
-		default:
-			field.SetInt(field.Int() + 1)
+		a := all.Clone()
+		switch value := settingsOf(&a)[name].(type) {
+		case *string:
+			*value += "x"
+		case *config.Duration:
+			*value += a.Interval // in which windows are counted
+		case *bool:
+			*value = !*value
+		case *int64:
+			*value++
 		}
 		if cmp.Equal(shipped, rulesFor(t, a)) {
 			t.Errorf("%s: the rules stay the same after a change", name)
 		}
 		// What a person reads decides nothing.
 		byExporter := []string{
-			"ContainerRestarts.Window", "ContainerOOMKill.Window", "TLSServedNotRenewed.Critical.Under", "TargetUnstable.Warning.Over",
-			"TargetUnstable.Critical.Over",
-			"MostTargetsDown.Over", "DataVolumeInodes.Warning.Over", "DataVolumeInodes.Critical.Over",
+			"container_restarts.window", "container_oom_kill.window", "tls_served_not_renewed.critical.under",
+			"target_unstable.warning.over", "target_unstable.critical.over", "most_targets_down.over",
+			"data_volume_inodes.warning.over", "data_volume_inodes.critical.over",
 		}
 		judged := slices.Contains(byExporter, name)
-		same := judged || name == "RunbookURL" || name == "ExternalURL"
+		same := judged || name == "runbook_url" || name == "external_url"
 		if got := alerts.Checksum(a); (got == checksum) != same {
 			t.Errorf("%s: the checksum was %v and is %v", name, checksum, got)
 		}
-	})
+	}
 	if tried < 60 {
 		t.Errorf("tried %d settings, want all of them", tried)
 	}
 }
 
-func eachSetting(t reflect.Type, path []int, do func(path []int, name string)) {
-	for i := range t.NumField() {
-		field, at := t.Field(i), append(slices.Clone(path), i)
-		if field.Type.Kind() == reflect.Struct {
-			eachSetting(field.Type, at, func(path []int, name string) { do(path, field.Name+"."+name) })
-			continue
-		}
-		do(at, field.Name)
+// settingsOf are the settings by key, as pointers to their values.
+func settingsOf(a *config.Alerts) map[string]any {
+	values := map[string]any{
+		"job":           &a.Job,
+		"runbook_url":   &a.RunbookURL,
+		"external_url":  &a.ExternalURL,
+		"interval":      &a.Interval,
+		"lookback":      &a.Lookback,
+		"slow_lookback": &a.SlowLookback,
 	}
+	for alert, settings := range a.Settings {
+		for key, value := range settings.Values() {
+			values[alert+"."+key] = value
+		}
+	}
+	return values
 }
 
 // TestExpressionsAreReadable holds how long the expressions may be, so that a person understands them at night.
@@ -411,6 +416,21 @@ func TestSeveritiesReadDifferently(t *testing.T) {
 	}
 	if both < 10 {
 		t.Errorf("%d alerts have both severities, want at least 10", both)
+	}
+}
+
+// TestTextsNameOnlySettingsThatThereAre holds that each word in angle brackets has become a setting.
+func TestTextsNameOnlySettingsThatThereAre(t *testing.T) {
+	word := regexp.MustCompile(`<[a-z+ ]+>`)
+	for _, r := range rulesFor(t, allOn()) {
+		for key, text := range r.Annotations {
+			if left := word.FindString(text); left != "" {
+				t.Errorf("%s: the %s says %s", &r, key, left)
+			}
+		}
+	}
+	if left := word.FindString(alerts.Index(alerts.Defaults())); left != "" {
+		t.Errorf("the index says %s", left)
 	}
 }
 

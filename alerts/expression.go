@@ -60,7 +60,7 @@ const (
 	targetDownAny   = "chatstack:target_down_seconds:any"
 	targetDownAll   = "chatstack:target_down_seconds:all"
 	targetPages     = "chatstack:target_pages"
-	containerDown   = "chatstack:container_down"
+	downContainers  = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
@@ -89,20 +89,21 @@ func recorded(a *config.Alerts) []rule {
 		{Record: targetPages, Expr: acrossExporters("max", latest(a, "chatstack_target_pages"), nil)},
 		// A container that has just come back still explains a target whose next probe is pending.
 		{
-			Record: containerDown,
+			Record: downContainers,
 			Expr:   containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback))),
 		},
 		// The container that serves a target, also on an engine that another exporter watches.
 		{
 			Record: targetElsewhere,
 			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
-				list(scrapeLabels, "endpoint", "kind", "target"), containerDown), []string{"docker_host"}),
+				list(scrapeLabels, "endpoint", "kind", "target"), downContainers), []string{"docker_host"}),
 		},
 		{Record: warningsAny, Expr: problems("max", Warning)},
 		{Record: criticalAll, Expr: problems("min", Critical)},
 		{
 			Record: authFailureRate,
-			Expr:   fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60", seconds(a.XMPPAuthFailureRate.Window)),
+			Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60",
+				seconds(a.Of(xmppAuthFailureRate.Key).Window)),
 		},
 		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
@@ -128,14 +129,14 @@ func recorded(a *config.Alerts) []rule {
 		},
 	}
 	// For a warning, one exporter with a low count is enough.
-	fewest := func(record, series, excused string, wanted bool) {
-		if wanted {
+	fewest := func(record, series, excused string, by *row) {
+		if by.isOn(a) {
 			rules = append(rules, rule{Record: record, Expr: acrossExporters("min", latest(a, series)+" unless "+latest(a, excused), nil)})
 		}
 	}
-	fewest(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", a.XMPPSessionsGone.Typical > 0)
-	fewest(ircUsers, "chatstack_irc_users", "chatstack_irc_excused", a.IRCUsersGone.Typical > 0)
-	fewest(ircServers, "chatstack_irc_servers", "chatstack_irc_excused", a.IRCServersSplit.Enabled)
+	fewest(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", &xmppSessionsGone)
+	fewest(ircUsers, "chatstack_irc_users", "chatstack_irc_excused", &ircUsersGone)
+	fewest(ircServers, "chatstack_irc_servers", "chatstack_irc_excused", &ircServersSplit)
 	return rules
 }
 

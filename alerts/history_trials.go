@@ -9,9 +9,9 @@ import (
 
 // fillingTrials have lines that cross each limit, and steps, which are not a trend.
 func fillingTrials(a *config.Alerts, t *alert) []trial {
-	f, p := &a.DataVolumeFilling, pace(a.Interval)
-	limit, left := float64(f.Over)/100, 1-float64(f.Over)/100
-	half, within := float64(f.Window)/2/float64(a.Interval), float64(f.Within)/float64(a.Interval)
+	p := pace(a.Interval)
+	limit, left := float64(t.Over)/100, 1-float64(t.Over)/100
+	half, within := float64(t.settings.Window)/2/float64(a.Interval), float64(t.settings.Within)/float64(a.Interval)
 	hold, keep := p.ceil(t.hold), p.ceil(t.keep)
 	used := func(steps ...step) []input {
 		return []input{from(0, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steps...)}
@@ -97,18 +97,18 @@ func fillingTrials(a *config.Alerts, t *alert) []trial {
 
 // sustainedTrials have bursts and slow rates that XMPPAuthFailureRate does not report.
 func sustainedTrials(a *config.Alerts, t *alert) []trial {
-	s, p := &a.XMPPAuthFailuresSustained, pace(a.Interval)
-	n, _ := rounds(a, s.Window)
+	p := pace(a.Interval)
+	n, _ := rounds(a, t.settings.Window)
 	keep := p.ceil(t.keep)
 	count := func(exporter int, host string, steps ...step) input {
 		return from(exporter, "xmpp_c2s_auth_failure_total", map[string]string{"host": host}, steps...)
 	}
 	const before = 1e6 // a counter that is far above 0
 	// total is how many logins fail in the window, if it is exactly the limit.
-	total := max(float64(s.Over), 0.5) * p.time(n) / 60
+	total := max(float64(t.Over), 0.5) * p.time(n) / 60
+	rate := a.Of(xmppAuthFailureRate.Key)
 	// A burst is seen for so many rounds, and remembered by the alert on the rate for two more.
-	seen := p.ceil(a.XMPPAuthFailureRate.Window) + 1
-	rate := &a.XMPPAuthFailureRate
+	seen := p.ceil(rate.Window) + 1
 	patience := p.ceil(min(rate.Warning.For, rate.Critical.For))
 	begin := seen + 2
 	trials := []trial{{name: "nobody fails", series: []input{count(0, "x", steady(before)...)}, checks: []check{{n + begin, false}}}}
@@ -184,7 +184,7 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 				{ends - 1 + p.within(a.Lookback), false}, {ends - 1 + p.beyond(a.Lookback), true},
 			}})
 	}
-	if s.Over < rate.Warning.Over && s.Over > 0 {
+	if t.Over < rate.Warning.Over && t.Over > 0 {
 		each := total / float64(n)
 		trials = append(trials,
 			trial{
@@ -202,8 +202,8 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 }
 
 // goneTrials have users for hours, and then none.
-func goneTrials(a *config.Alerts, t *alert, name, excuse string, g *config.GoneAlert) []trial {
-	p, usual, nobody := pace(a.Interval), float64(g.Typical), float64(g.Bots)
+func goneTrials(a *config.Alerts, t *alert, name, excuse string) []trial {
+	p, usual, nobody := pace(a.Interval), float64(t.settings.Typical), float64(t.settings.Bots)
 	least, _ := rounds(a, leastHistory)
 	hold, keep := p.ceil(t.hold), p.ceil(t.keep)
 	people := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
@@ -324,23 +324,11 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 // longest is the most rounds of a trial, because longer ones take promtool minutes. Alerts over days have separate tests.
 const longest = 3000
 
-// historyTrials returns the trials of historyAlerts, and false for any other alert.
-func historyTrials(a *config.Alerts, t *alert) (trials []trial, ok bool) {
-	switch t.name {
-	case "DataVolumeFilling":
-		trials = fillingTrials(a, t)
-	case "XMPPAuthFailuresSustained":
-		trials = sustainedTrials(a, t)
-	case "XMPPSessionsGone":
-		trials = goneTrials(a, t, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", &a.XMPPSessionsGone)
-	case "IRCUsersGone":
-		trials = goneTrials(a, t, "chatstack_irc_users", "chatstack_irc_excused", &a.IRCUsersGone)
-	case "IRCServersSplit":
-		trials = splitTrials(a, t)
-	default:
-		return nil, false
+// short leaves out trials that take too long.
+func short(trialsOf func(*config.Alerts, *alert) []trial) func(*config.Alerts, *alert) []trial {
+	return func(a *config.Alerts, t *alert) []trial {
+		return slices.DeleteFunc(trialsOf(a, t), func(one trial) bool {
+			return slices.ContainsFunc(one.checks, func(c check) bool { return c.round > longest })
+		})
 	}
-	return slices.DeleteFunc(trials, func(one trial) bool {
-		return slices.ContainsFunc(one.checks, func(c check) bool { return c.round > longest })
-	}), true
 }

@@ -2,6 +2,7 @@ package alerts_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func indexRows(t *testing.T, a config.Alerts) map[string][]string {
 // allOn are the shipped settings with every alert.
 func allOn() config.Alerts {
 	a := alerts.Defaults()
-	a.IRCServersSplit.Enabled = true
+	a.Of("irc_servers_split").Enabled = true
 	return a
 }
 
@@ -45,7 +46,7 @@ func TestIndexListsEveryAlert(t *testing.T) {
 	for alert, fires := range severities {
 		row := rows[alert]
 		if row == nil || row[0] == "" || row[1] == "" || row[2] == "" {
-			t.Errorf("%s: the index has %q; say in thresholds (alerts/index.go) from when on it fires", alert, row)
+			t.Errorf("%s: the index has %q; say in its row from when on it fires", alert, row)
 			continue
 		}
 		if got := [2]bool{row[0] != "never", row[1] != "never"}; got != fires {
@@ -62,31 +63,31 @@ func TestIndexListsEveryAlert(t *testing.T) {
 
 // TestIndexFollowsEverySetting changes each threshold in turn: the row of its alert, and no other, says so.
 func TestIndexFollowsEverySetting(t *testing.T) {
-	shipped, tried := indexRows(t, alerts.Defaults()), 0
-	eachSetting(reflect.TypeFor[config.Alerts](), nil, func(path []int, name string) {
+	shipped, tried, defaults := indexRows(t, alerts.Defaults()), 0, alerts.Defaults()
+	for name := range settingsOf(&defaults) {
 		alert, key, ok := strings.Cut(name, ".")
 		// The window of a rate is how it is measured; the other two decide when an alert ends, and for which modules there is none.
-		if !ok || strings.HasSuffix(name, "KeepFiringFor") || strings.HasSuffix(name, ".Ignore") || name == "XMPPAuthFailureRate.Window" {
-			return
+		if !ok || strings.HasSuffix(key, "keep_firing_for") || key == "ignore" || name == "xmpp_auth_failure_rate.window" {
+			continue
 		}
 		tried++
 		a := alerts.Defaults()
-		switch field := reflect.ValueOf(&a).Elem().FieldByIndex(path); {
-		case field.Type() == reflect.TypeFor[config.Duration]():
-			field.SetInt(field.Int() + int64(time.Second))
-		case field.Kind() == reflect.Bool:
-			field.SetBool(!field.Bool())
-		case field.Kind() == reflect.Slice:
-			field.Set(reflect.Append(field, reflect.ValueOf("other")))
-		default:
-			field.SetInt(field.Int() + 1)
+		switch value := settingsOf(&a)[name].(type) {
+		case *config.Duration:
+			*value += config.Duration(time.Second)
+		case *bool:
+			*value = !*value
+		case *[]string:
+			*value = append(slices.Clone(*value), "other")
+		case *int64:
+			*value++
 		}
 		for other, row := range indexRows(t, a) {
-			if changed := !reflect.DeepEqual(row, shipped[other]); changed != (other == alert) {
-				t.Errorf("%s: the row of %s is %q after a change of %s; see thresholds in alerts/index.go", name, other, row, key)
+			if changed := !reflect.DeepEqual(row, shipped[other]); changed != strings.EqualFold(other, strings.ReplaceAll(alert, "_", "")) {
+				t.Errorf("%s: the row of %s is %q after a change of %s", name, other, row, key)
 			}
 		}
-	})
+	}
 	if tried < 30 {
 		t.Errorf("tried %d settings, want all of them", tried)
 	}

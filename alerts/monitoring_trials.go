@@ -8,10 +8,7 @@ import (
 )
 
 func exporterTrials(a *config.Alerts, t *alert) []trial {
-	p, hold := pace(a.Interval), a.ExporterDown.Warning.For
-	if t.severity == Critical {
-		hold = a.ExporterDown.Critical.For
-	}
+	p, hold := pace(a.Interval), t.For
 	keep := p.ceil(t.keep)
 	// ups are exporters that are up or down.
 	ups := func(each ...[]step) []input {
@@ -110,12 +107,12 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		},
 	}
 	// A day has too many rounds to be tried.
-	if n := p.within(a.ExporterDown.Remember); n < 200 && n > p.ceil(hold) {
+	if n := p.within(t.settings.Remember); n < 200 && n > p.ceil(hold) {
 		trials = append(trials, trial{
 			name:   "an environment is removed",
 			alone:  true,
 			series: long,
-			checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(a.ExporterDown.Remember) + keep, false}},
+			checks: []check{{rise - 1 + n, true}, {rise - 1 + p.beyond(t.settings.Remember) + keep, false}},
 		})
 	}
 	return trials
@@ -214,7 +211,7 @@ func checksumTrials(a *config.Alerts, t *alert) []trial {
 	}
 	fires := rise + p.ceil(t.hold)
 	end := fires + 2
-	same := Checksum(*a)
+	same := t.checksum
 	return []trial{
 		{name: "the same rules", series: []input{info(0, same, steady(1)...)}, checks: []check{{fires, false}}},
 		{
@@ -244,7 +241,7 @@ func checksumTrials(a *config.Alerts, t *alert) []trial {
 // trials.
 func pollTrials(a *config.Alerts, t *alert) []trial {
 	const now = 1e6
-	after := a.PollStalled.After.Std().Seconds()
+	after := t.For.Std().Seconds()
 	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
 	s.good, s.bad, s.each = now-after, now-above(after), true
 	const tick = -0.001
@@ -267,7 +264,7 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	lostClock[1].steps = []step{{value: now, by: tick}, {from: rise, value: lost}}
 	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
 	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
-	least, most := rise-2+s.pace.floor(a.PollStalled.After), rise+s.pace.ceil(a.PollStalled.After)
+	least, most := rise-2+s.pace.floor(t.For), rise+s.pace.ceil(t.For)
 	return append(s.trials(),
 		trial{
 			name:   "its clock goes on",
@@ -296,7 +293,7 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 		},
 		trial{
 			name: "it returns the same page from the first scrape on", series: clock(step{value: lost}, step{from: rise, value: now}),
-			checks: []check{{rise - 1 + s.pace.floor(a.PollStalled.After), false}, {most, true}},
+			checks: []check{{rise - 1 + s.pace.floor(t.For), false}, {most, true}},
 		},
 		trial{
 			name:   "every other scrape is lost, and its page stands still",
@@ -426,7 +423,7 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 
 // clockTrials have the exporter's clock ahead of Prometheus', or behind it. Prometheus' clock starts at 0.
 func clockTrials(a *config.Alerts, t *alert) []trial {
-	p, name, limit := pace(a.Interval), "chatstack_exporter_time_seconds", a.ClockSkew.Over.Std().Seconds()
+	p, name, limit := pace(a.Interval), "chatstack_exporter_time_seconds", t.settings.Apart.Std().Seconds()
 	keep, fires := p.ceil(t.keep), rise+p.ceil(t.hold)
 	end := fires + 2
 	// ahead is a clock that is ahead of Prometheus' by so many seconds.

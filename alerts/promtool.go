@@ -344,9 +344,8 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 // rulesFile.
 func WriteTests(w io.Writer, a config.Alerts, rulesFile string) error {
 	f := trialFile{RuleFiles: []string{rulesFile}, EvaluationInterval: a.Interval.Std().String()}
-	all := append(table(&a), outOfDate(&a, Checksum(a)), watchdog())
-	for i := range all {
-		f.Tests = append(f.Tests, all[i].testCases(a.Interval, trialsOf(&a, &all[i]))...)
+	for _, t := range table(&a, Checksum(a)) {
+		f.Tests = append(f.Tests, t.testCases(a.Interval, t.trials(&a, &t))...)
 	}
 	return write(w, "Unit tests of the alert rules of chatstack_exporter, for promtool test rules. Generated:\n"+
 		"#   chatstack_exporter rules --tests --config.file=exporter.yaml >chatstack_test.yml\n"+

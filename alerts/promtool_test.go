@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -157,7 +156,7 @@ func catchMutants(t *testing.T, a config.Alerts) {
 				count += len(b.mutants)
 				tried++
 				mu.Unlock()
-				if r.Alert == "XMPPAuthFailuresSustained" && !reflect.DeepEqual(a, alerts.Defaults()) {
+				if r.Alert == "XMPPAuthFailuresSustained" && alerts.Checksum(a) != alerts.Checksum(alerts.Defaults()) {
 					return // it has trials only beside an alert on the rate that is slower than bursts
 				}
 				b.alive = slices.Repeat([]bool{true}, len(b.mutants))
@@ -180,7 +179,7 @@ func catchMutants(t *testing.T, a config.Alerts) {
 	t.Logf("%d mutants were tried; these others change nothing:", count)
 	for i, e := range equivalent {
 		t.Logf("%d of %s: %s", spared[i], e.rule, e.why)
-		if spared[i] == 0 && tried == len(rules) && reflect.DeepEqual(a, alerts.Defaults()) {
+		if spared[i] == 0 && tried == len(rules) && alerts.Checksum(a) == alerts.Checksum(alerts.Defaults()) {
 			t.Errorf("no change of %s is any more like %s; take it out of the list", e.rule, e.changed)
 		}
 	}
@@ -361,25 +360,25 @@ var settings = flag.Int("rules.settings", 3, "how many random settings to try")
 // mutants can be turned off, to try many settings quickly.
 var mutants = flag.Bool("rules.mutants", true, "change the rules of random settings")
 
-// settingsOf is a value as it is written in exporter.yaml.
-func settingsOf(v reflect.Value) any {
-	if d, ok := reflect.TypeAssert[config.Duration](v); ok {
-		return d.Std().String()
-	}
-	if v.Kind() != reflect.Struct {
-		return v.Interface()
-	}
-	keys := map[string]any{}
-	for field, value := range v.Fields() {
-		switch key := field.Tag.Get("yaml"); key {
-		case "-":
-		case ",inline":
-			maps.Copy(keys, settingsOf(value).(map[string]any)) //nolint:forcetypeassert // a struct is a map
-		default:
-			keys[key] = settingsOf(value)
+// written are the settings as they stand in exporter.yaml.
+func written(a *config.Alerts) map[string]any {
+	content := map[string]any{}
+	for name, value := range settingsOf(a) {
+		into := content
+		keys := strings.Split(name, ".")
+		for _, key := range keys[:len(keys)-1] {
+			if into[key] == nil {
+				into[key] = map[string]any{}
+			}
+			into = into[key].(map[string]any) //nolint:forcetypeassert // made above
 		}
+		if d, ok := value.(*config.Duration); ok {
+			value = d.Std().String()
+		}
+		into[keys[len(keys)-1]] = value
 	}
-	return keys
+	delete(content, "external_url")
+	return content
 }
 
 // randomSettings are thresholds that the configuration accepts.
@@ -402,73 +401,67 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 		return some(least, most)
 	}
 	keep := func() config.Duration { return maybe(1, 10) }
-	hold := func() config.Hold { return config.Hold{For: maybe(1, 60), KeepFiringFor: keep()} }
-	holds := func() (config.Hold, config.Hold) {
-		warning, critical := hold(), hold()
-		critical.For = max(warning.For, critical.For)
-		return warning, critical
+	hold := func() config.Level { return config.Level{For: maybe(1, 60), KeepFiringFor: keep()} }
+	setHolds := func(key string) {
+		s := a.Of(key)
+		s.Warning, s.Critical = hold(), hold()
+		s.Critical.For = max(s.Warning.For, s.Critical.For)
 	}
-	amounts := func(most int64) config.AmountAlert {
+	setAmounts := func(key string, most int64) {
+		s := a.Of(key)
 		warning := 1 + r.Int64N(most)
-		critical := warning + r.Int64N(most-warning+1)
-		return config.AmountAlert{
-			Warning:  config.Amount{Over: warning, Hold: config.Hold{For: maybe(4, 20), KeepFiringFor: keep()}},
-			Critical: config.Amount{Over: critical, Hold: config.Hold{For: maybe(4, 20), KeepFiringFor: keep()}},
-		}
+		s.Warning = config.Level{Over: warning, For: maybe(4, 20), KeepFiringFor: keep()}
+		s.Critical = config.Level{Over: warning + r.Int64N(most-warning+1), For: maybe(4, 20), KeepFiringFor: keep()}
 	}
 	a.Interval, a.Lookback, a.SlowLookback = config.Duration(interval), some(4, 9), some(4, 30)
-	a.ContainerUnhealthy.Warning = hold()
-	a.ContainerUnhealthy.Critical = config.AfterAlert{After: some(1, 30), KeepFiringFor: keep()}
-	logins := amounts(1000)
-	window := some(4, 10)
+	unhealthy := a.Of("container_unhealthy")
+	unhealthy.Warning, unhealthy.Critical = hold(), config.Level{For: some(1, 30), KeepFiringFor: keep()}
+	setAmounts("xmpp_auth_failure_rate", 1000)
+	logins := a.Of("xmpp_auth_failure_rate")
+	logins.Window = some(4, 10)
 	for _, hold := range []*config.Duration{&logins.Warning.For, &logins.Critical.For} {
 		// Prometheus 2 and 3 disagree on whether a burst lasts for one round longer than the window.
-		if *hold > window && *hold <= window+config.Duration(interval) {
+		if *hold > logins.Window && *hold <= logins.Window+config.Duration(interval) {
 			*hold += config.Duration(interval)
 		}
 	}
-	a.XMPPAuthFailureRate = config.RateAlert{Window: window, Warning: logins.Warning, Critical: logins.Critical}
-	critical := some(1, 5000)
-	a.TLSCertificateExpiry = config.ExpiryAlert{
-		Warning:  config.Expiry{Under: critical + some(1, 5000), KeepFiringFor: keep()},
-		Critical: config.Expiry{Under: critical, KeepFiringFor: keep()},
-	}
-	a.DataVolumeUsage, a.ContainerMemory = amounts(99), amounts(1<<40)
-	a.ContainerRestarts = config.RestartsAlert{
-		Window:   some(4, 30),
-		Warning:  config.Count{Over: r.Int64N(5)},
-		Critical: config.Count{Over: 5 + r.Int64N(200)},
-	}
-	a.ContainerDown.Warning, a.ContainerDown.Critical = holds()
-	a.TargetDown.Warning, a.TargetDown.Critical = holds()
-	a.MostTargetsDown.Over = 1 + r.Int64N(99)
-	a.MostTargetsDown.Warning, a.MostTargetsDown.Critical = holds()
-	shares := amounts(99)
-	a.TargetUnstable = config.ShareAlert{
-		Warning:  config.Share{Over: shares.Warning.Over, KeepFiringFor: keep()},
-		Critical: config.Share{Over: shares.Critical.Over, KeepFiringFor: keep()},
-	}
-	a.ExporterDown = config.ExporterAlert{Warning: hold(), Critical: hold()}
-	a.ExporterDown.Remember = a.ExporterDown.Critical.For + a.Lookback + some(0, 60)
-	a.PollStalled = config.AfterAlert{After: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
-	a.TLSServedNotRenewed.Warning, a.TLSServedNotRenewed.Critical.Hold = hold(), hold()
-	for _, h := range []*config.Hold{
-		&a.ContainerMissing, &a.UpstreamSeriesDropped, &a.XMPPAuthSourceMissing, &a.PlantStoreOrphans, &a.TLSChainInvalid,
-		&a.IdentityCacheExhausted,
-		&a.XMPPModuleProblem.Hold, &a.XMPPComponentDisconnected, &a.IRCServicesUnlinked, &a.RulesOutOfDate, &a.PlaceholderCredential,
-		&a.ConfigReloadFailed,
-		&a.DataVolumeReadOnly, &a.BackupOld, &a.MonitoringGap.Hold, &a.HonorLabelsOff, &a.ScrapedTooSeldom, &a.ClockSkew.Hold,
+	expiry := a.Of("tls_certificate_expiry")
+	expiry.Critical = config.Level{Under: some(1, 5000), KeepFiringFor: keep()}
+	expiry.Warning = config.Level{Under: expiry.Critical.Under + some(1, 5000), KeepFiringFor: keep()}
+	setAmounts("data_volume_usage", 99)
+	setAmounts("container_memory", 1<<40)
+	restarts := a.Of("container_restarts")
+	restarts.Window, restarts.Warning.Over, restarts.Critical.Over = some(4, 30), r.Int64N(5), 5+r.Int64N(200)
+	setHolds("container_down")
+	setHolds("target_down")
+	setHolds("most_targets_down")
+	a.Of("most_targets_down").Over = 1 + r.Int64N(99)
+	setAmounts("target_unstable", 99)
+	unstable := a.Of("target_unstable")
+	unstable.Warning.For, unstable.Critical.For = 0, 0
+	down := a.Of("exporter_down")
+	down.Warning, down.Critical = hold(), hold()
+	down.Remember = down.Critical.For + a.Lookback + some(0, 60)
+	a.Of("poll_stalled").Level = config.Level{For: a.Lookback + config.Duration(20*time.Second) + some(0, 20), KeepFiringFor: keep()}
+	renewed := a.Of("tls_served_not_renewed")
+	renewed.Warning, renewed.Critical = hold(), config.Level{Under: renewed.Critical.Under, For: maybe(1, 60), KeepFiringFor: keep()}
+	for _, key := range []string{
+		"container_missing", "upstream_series_dropped", "xmpp_auth_source_missing", "plant_store_orphans", "tls_chain_invalid",
+		"identity_cache_exhausted", "xmpp_module_problem", "xmpp_component_disconnected", "irc_services_unlinked", "rules_out_of_date",
+		"placeholder_credential", "config_reload_failed", "data_volume_read_only", "backup_old", "monitoring_gap", "honor_labels_off",
+		"scraped_too_seldom", "clock_skew",
 	} {
-		*h = hold()
+		a.Of(key).Level = hold()
 	}
-	if a.ConfigReloadFailed.For > 0 {
-		a.ConfigReloadFailed.For += a.Lookback
+	if reload := a.Of("config_reload_failed"); reload.For > 0 {
+		reload.For += a.Lookback
 	}
-	a.ScrapedTooSeldom.For += config.FewestScrapes * a.Lookback
+	a.Of("scraped_too_seldom").For += 5 * a.Lookback
 	// With a short interval, the shipped window has more rounds than a trial may: then nothing tries it.
-	a.DataVolumeFilling.Window = min(a.DataVolumeFilling.Window, config.Duration(1800*interval))
-	a.ClockSkew.Over = config.Duration(1+r.IntN(5000)) * config.Duration(time.Second)
-	text, err := yaml.Marshal(map[string]any{"alerts": settingsOf(reflect.ValueOf(a))})
+	filling := a.Of("data_volume_filling")
+	filling.Window = min(filling.Window, config.Duration(1800*interval))
+	a.Of("clock_skew").Apart = config.Duration(1+r.IntN(5000)) * config.Duration(time.Second)
+	text, err := yaml.Marshal(map[string]any{"alerts": written(&a)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +469,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(config.Source{File: path}); err != nil {
+	if _, err := config.Load(config.Source{File: path, Alerts: alerts.Kinds()}); err != nil {
 		t.Fatalf("the settings are not valid: %v\n%s", err, text)
 	}
 	t.Logf("settings:\n%s", text)
@@ -486,7 +479,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 // TestPrintedTestsOfAnySettingsThatFailedOnce has the settings of seeds whose printed tests were wrong.
 func TestPrintedTestsOfAnySettingsThatFailedOnce(t *testing.T) {
 	for _, file := range []string{"long-memory.yaml"} {
-		c, err := config.Load(config.Source{File: filepath.Join("testdata", file)})
+		c, err := config.Load(config.Source{File: filepath.Join("testdata", file), Alerts: alerts.Kinds()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,133 +1,11 @@
 package alerts
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
-
-func trialsOf(a *config.Alerts, t *alert) []trial {
-	switch t.name {
-	case "ContainerMemory":
-		return memoryTrials(a, t)
-	case "XMPPAuthFailureRate":
-		return loginTrials(a, t)
-	case "TLSCertificateExpiry":
-		return certificateTrials(a, t)
-	case "DataVolumeUsage":
-		return volumeTrials(a, t)
-	case "TargetDown":
-		return targetTrials(a, t)
-	case "ExporterDown":
-		return exporterTrials(a, t)
-	case "RelayUnwatched":
-		return relayTrials(a, t)
-	case "PollStalled":
-		return pollTrials(a, t)
-	case "ConfigReloadFailed":
-		s := newSubject(a, t, "config_last_reload_successful", nil, 1)
-		s.good, s.bad, s.hold, s.each = 1, 0, a.ConfigReloadFailed.For, true
-		s.lookback = max(s.lookback, s.hold)
-		return s.trials()
-	case "HonorLabelsOff":
-		return labelTrials(a, t)
-	case "ScrapedTooSeldom":
-		return scrapeTrials(a, t)
-	case "ClockSkew":
-		return clockTrials(a, t)
-	case "RulesOutOfDate":
-		return checksumTrials(a, t)
-	case DrillAlert:
-		series := func(steps ...step) input {
-			return from(0, "chatstack_drill", map[string]string{"id": "a", "severity": None}, steps...)
-		}
-		return []trial{
-			{
-				name:   "a drill",
-				series: []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})},
-				checks: []check{{rise - 1, false}, {rise, true}, {rise + 2, true}, {rise + 3, false}},
-			},
-			{name: "no drill", series: []input{series(steady(0)...)}, checks: []check{{rise, false}}},
-		}
-	case "Watchdog":
-		return []trial{{name: "always", checks: []check{{0, true}, {2, true}}, alone: true}}
-	}
-	if trials, ok := historyTrials(a, t); ok {
-		return trials
-	}
-	if name, ok := containerGauges[t.name]; ok {
-		return containerTrials(a, t, name)
-	}
-	return problemTrials(a, t)
-}
-
-// limits returns the number that the alert compares its gauge with.
-func limits(a *config.Alerts, t *alert) float64 {
-	of := func(warning, critical float64) float64 {
-		if t.severity == Warning {
-			return warning
-		}
-		return critical
-	}
-	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
-	switch t.name {
-	case "ContainerUnhealthy":
-		return of(seconds(a.ContainerUnhealthy.Warning.For), seconds(a.ContainerUnhealthy.Critical.After))
-	case "ContainerRestarts":
-		return of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over))
-	case "ContainerDown":
-		return of(seconds(a.ContainerDown.Warning.For), seconds(a.ContainerDown.Critical.For))
-	case "ContainerMissing":
-		return seconds(a.ContainerMissing.For)
-	case "ContainerMemory":
-		return of(float64(a.ContainerMemory.Warning.Over), float64(a.ContainerMemory.Critical.Over))
-	case "ContainerOOMKill":
-		return 0
-	case "DataVolumeInodes":
-		return of(seconds(a.DataVolumeInodes.Warning.For), seconds(a.DataVolumeInodes.Critical.For))
-	case "DataVolumeReadOnly":
-		return seconds(a.DataVolumeReadOnly.For)
-	case "BackupOld":
-		return seconds(a.BackupOld.For)
-	case "DataVolumeUsage":
-		return of(float64(a.DataVolumeUsage.Warning.Over)/100, float64(a.DataVolumeUsage.Critical.Over)/100)
-	case "TargetDown":
-		return of(seconds(a.TargetDown.Warning.For), seconds(a.TargetDown.Critical.For))
-	case "TargetUnstable":
-		return 0
-	case "MostTargetsDown":
-		return of(seconds(a.MostTargetsDown.Warning.For), seconds(a.MostTargetsDown.Critical.For))
-	case "XMPPAuthSourceMissing":
-		return seconds(a.XMPPAuthSourceMissing.For)
-	case "XMPPModuleProblem":
-		return seconds(a.XMPPModuleProblem.For)
-	case "XMPPComponentDisconnected":
-		return seconds(a.XMPPComponentDisconnected.For)
-	case "IRCServicesUnlinked":
-		return seconds(a.IRCServicesUnlinked.For)
-	case "PlantStoreOrphans":
-		return seconds(a.PlantStoreOrphans.For)
-	case "IdentityCacheExhausted":
-		return seconds(a.IdentityCacheExhausted.For)
-	case "TLSChainInvalid":
-		return seconds(a.TLSChainInvalid.For)
-	case "TLSServedNotRenewed":
-		return of(seconds(a.TLSServedNotRenewed.Warning.For), seconds(a.TLSServedNotRenewed.Critical.For))
-	case "UpstreamSeriesDropped":
-		return seconds(a.UpstreamSeriesDropped.For)
-	case "PlaceholderCredential":
-		return seconds(a.PlaceholderCredential.For)
-	case "BridgeNotRelaying":
-		return seconds(a.BridgeNotRelaying.For)
-	case "BridgeSlow":
-		return seconds(a.BridgeSlow.For)
-	case "RelaySessionDown":
-		return seconds(a.RelaySessionDown.For)
-	case "MonitoringGap":
-		return seconds(a.MonitoringGap.For)
-	}
-	panic("no limit of " + t.name)
-}
 
 // newSubject returns a gauge that fires above a limit, without gates.
 func newSubject(a *config.Alerts, t *alert, name string, labels map[string]string, limit float64) *subject {
@@ -170,32 +48,23 @@ func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]st
 
 var container = map[string]string{"container": "web", "docker_host": "local"}
 
-// containerGauges are the gauges of the alerts on containers.
-var containerGauges = map[string]string{
-	"ContainerUnhealthy": "container_unhealthy_seconds", "ContainerRestarts": "container_recent_restarts",
-	"ContainerOOMKill": "container_recent_oom_kills",
-	"ContainerDown":    "container_down_seconds", "ContainerMissing": "container_missing_seconds",
-}
-
-func containerTrials(a *config.Alerts, t *alert, gauge string) []trial {
-	s := newSubject(a, t, gauge, container, limits(a, t))
-	if t.name == "ContainerRestarts" || t.name == "ContainerOOMKill" {
-		return s.trials()
+func drillTrials(*config.Alerts, *alert) []trial {
+	series := func(steps ...step) input {
+		return from(0, "chatstack_drill", map[string]string{"id": "a", "severity": None}, steps...)
 	}
-	if t.name == "ContainerMissing" && t.severity == Warning {
-		s.name = "chatstack_container_removed_seconds"
+	return []trial{
+		{
+			name:   "a drill",
+			series: []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})},
+			checks: []check{{rise - 1, false}, {rise, true}, {rise + 2, true}, {rise + 3, false}},
+		},
+		{name: "no drill", series: []input{series(steady(0)...)}, checks: []check{{rise, false}}},
 	}
-	s.all = t.severity == Critical
-	s.excusedBy(a, "container_excused")
-	return s.trials()
 }
 
 func memoryTrials(a *config.Alerts, t *alert) []trial {
-	s := newSubject(a, t, "container_memory_working_set_bytes", container, limits(a, t))
-	s.hold, s.born = a.ContainerMemory.Critical.For, true
-	if t.severity == Warning {
-		s.hold = a.ContainerMemory.Warning.For
-	}
+	s := newSubject(a, t, "container_memory_working_set_bytes", container, float64(t.Over))
+	s.hold, s.born = t.For, true
 	s.excusedBy(a, "container_memory_excused").wait = s.hold
 	if t.severity == Critical {
 		return s.trials()
@@ -221,22 +90,16 @@ func memoryTrials(a *config.Alerts, t *alert) []trial {
 
 func volumeTrials(a *config.Alerts, t *alert) []trial {
 	labels := map[string]string{"volume": "data"}
-	s := newSubject(a, t, "volume_used_ratio", labels, limits(a, t))
+	s := newSubject(a, t, "volume_used_ratio", labels, float64(t.Over)/100)
 	s.bad = max(s.good*1.005, 0.001)
-	s.hold, s.born = a.DataVolumeUsage.Critical.For, true
-	if t.severity == Warning {
-		s.hold = a.DataVolumeUsage.Warning.For
-	}
+	s.hold, s.born = t.For, true
 	s.heldBackBy(a, "volume_excused", labels).wait = s.hold
 	return s.trials()
 }
 
 // certificateTrials test the exact limit separately, since the remaining time decreases with each round.
 func certificateTrials(a *config.Alerts, t *alert) []trial {
-	under := a.TLSCertificateExpiry.Critical.Under.Std().Seconds()
-	if t.severity == Warning {
-		under = a.TLSCertificateExpiry.Warning.Under.Std().Seconds()
-	}
+	under := t.Under.Std().Seconds()
 	leaf := map[string]string{"endpoint": "x", "source": "leaf"}
 	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", leaf, 0)
 	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
@@ -327,7 +190,7 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 }
 
 func targetTrials(a *config.Alerts, t *alert) []trial {
-	limit := limits(a, t)
+	limit := t.For.Std().Seconds()
 	long, earlier := limit+61, max(1, min(60, limit))
 	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
 	s.all = t.severity == Critical
@@ -414,7 +277,7 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 		labels := map[string]string{"alert": alert, "target": "web", "severity": "warning", "of": "x"}
 		return append(s.series(0, steady(long)...), from(0, "chatstack_problem_seconds", labels, steady(seconds)...))
 	}
-	chain := a.TLSChainInvalid.For.Std().Seconds()
+	chain := a.Of(tlsChainInvalid.Key).For.Std().Seconds()
 	return append(trials,
 		trial{name: "its certificate is refused", series: refused("TLSChainInvalid", above(chain)), checks: []check{{rise, false}}},
 		trial{
@@ -429,11 +292,23 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 		})
 }
 
+// problem is a problem that the exporter detects itself. The rules only compare how long it has lasted.
+var problem = evidence{
+	expr: func(_ *config.Alerts, t *alert) string {
+		series := warningsAny
+		if t.severity == Critical {
+			series = criticalAll
+		}
+		return fmt.Sprintf("%s{alert=%q}", series, t.name) + aboveSeconds(t.For)
+	},
+	trials: problemTrials,
+}
+
 func problemTrials(a *config.Alerts, t *alert) []trial {
 	labels := func(severity string) map[string]string {
 		return map[string]string{"alert": t.name, "severity": severity, "target": "x", "of": "y"}
 	}
-	s := newSubject(a, t, "problem_seconds", labels(t.severity), limits(a, t))
+	s := newSubject(a, t, "problem_seconds", labels(t.severity), t.For.Std().Seconds())
 	s.all = t.severity == Critical
 	s.excusedBy(a, "problem_excused")
 	other := Warning
@@ -452,11 +327,8 @@ func problemTrials(a *config.Alerts, t *alert) []trial {
 
 // loginTrials judge a rate: it is a little above or below its limit, comes in bursts, or is shared by two hosts.
 func loginTrials(a *config.Alerts, t *alert) []trial {
-	p, limit := pace(a.Interval), float64(a.XMPPAuthFailureRate.Critical.Over)
-	if t.severity == Warning {
-		limit = float64(a.XMPPAuthFailureRate.Warning.Over)
-	}
-	window, keep := a.XMPPAuthFailureRate.Window, p.ceil(t.keep)
+	p, limit := pace(a.Interval), float64(t.Over)
+	window, keep := t.settings.Window, p.ceil(t.keep)
 	// each is by how much the counter increases in a round, at a number per minute.
 	each := func(perMinute float64) float64 { return perMinute * p.time(1) / 60 }
 	below, beyond := each(limit*0.995), each(max(limit*1.005, 0.5))

@@ -30,12 +30,8 @@ type Addresses struct {
 
 // AddressesOf returns the addresses that a target's settings ask for.
 func AddressesOf(s config.Settings) Addresses {
-	a, _ := s.(config.Addressed)
-	if a == nil {
-		return Addresses{}
-	}
 	t := s.Common()
-	return Addresses{Host: a.HostName(), Version: t.IPVersion, All: t.Addresses == config.AllAddresses}
+	return Addresses{Host: s.HostName(), Version: t.IPVersion, All: t.Addresses == config.AllAddresses}
 }
 
 // Collect probes a target once, as Collector.Collect does, or once at each address. Then the target is up if one of them works; the

@@ -46,6 +46,9 @@ func (s *Backup) Environ(*config.Env) {}
 // Configured implements config.Settings.
 func (s *Backup) Configured() bool { return s.Path != "" }
 
+// HostName implements config.Settings.
+func (s *Backup) HostName() string { return "" }
+
 // Check implements config.Settings.
 func (s *Backup) Check(r *config.Report) {
 	if !filepath.IsAbs(s.Path) {
@@ -61,7 +64,7 @@ func (s *Backup) Check(r *config.Report) {
 	}
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *Backup) Warnings() []string {
 	switch {
 	case strings.ContainsAny(s.Path, "{}"):
@@ -192,6 +195,7 @@ func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	if file.path != "" {
 		b.Gauge(backupTimeDesc, float64(file.written.UnixNano())/1e9, c.name)
 		b.Gauge(backupSizeDesc, float64(file.size), c.name)
+		b.Figure(Figure{Name: "newest backup", Value: float64(file.size), Unit: "bytes"})
 	}
 	return nil
 }

@@ -4,12 +4,12 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -22,12 +22,48 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
-// Collector probes one target.
+// Collector probes one target. Its life, in order:
+//
+//   - Checked: its settings are loaded and checked, and a mistake ends the start or the reload. No collector is made for that.
+//   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away
+//     unused, so New opens nothing and starts nothing.
+//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once.
+//   - Read: Collect is one probe with a deadline. Its calls never overlap: while one has not returned, even after its deadline, no other
+//     begins. A panic is a failed probe. After a success, and at each change, a Presenter is asked what there is.
+//   - Reloaded: all collectors are stopped. One whose settings are the same is started again, after a Reloader was told. Any other is
+//     replaced; the first probe of the new one waits until the last probe of the old one has returned.
+//   - Stopped: the contexts of Collect and Follow end, and both return soon. Nothing else is called: what must be closed belongs to them.
+//
+// It may keep what it likes in its fields, until it is stopped; what must survive that goes to Deps.State. Collect alone needs no lock for
+// its fields. Follow, Present, Forget and Reloaded may run at the same time as Collect and as each other, so the collector locks what it
+// shares with them.
 type Collector interface {
 	// Collect probes the target once and writes the results to b. It must return when ctx is done; otherwise the caller
 	// abandons it and discards its results. A nil error means that the target is up. After an error, whose reason is
-	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains. Calls never overlap.
+	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains.
 	Collect(ctx context.Context, b *Batch) error
+}
+
+// Follower is implemented by a collector with a goroutine of its own, which listens to the target or keeps sessions between probes.
+type Follower interface {
+	// Follow runs until ctx is done and calls changed whenever the output of Present changes. Collect and Present may run at the
+	// same time.
+	Follow(ctx context.Context, changed func())
+}
+
+// Presenter is implemented by a collector that knows between probes what its target has.
+type Presenter interface {
+	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
+	// does not wait. It is called while the last probe is successful; Collect need not add the same.
+	Present(b *Batch)
+	// Forget forgets a removed container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
+	Forget(container string) error
+}
+
+// Reloader is implemented by a collector that postpones work which a reload should retry at once.
+type Reloader interface {
+	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
+	Reloaded() bool
 }
 
 // Kind is a kind of target: the settings of its block in exporter.yaml, and how to make a collector of them.
@@ -62,6 +98,8 @@ type Deps struct {
 	Logins *pacing.Logins
 	// Once means that the target is probed only once, without Follow, so that the probe must do Follow's work, too.
 	Once bool
+	// ReadOnly means that probes send no messages over a bridge.
+	ReadOnly bool
 }
 
 // http returns a client for a target with these settings. limits.body bounds its answers.
@@ -93,6 +131,32 @@ type Batch struct {
 	conditions, keptConditions []health.Condition
 	families                   []exposition.Family
 	dropped                    Drops
+	figures                    []Figure
+}
+
+// Figure is a number that the status page shows for a target, in the order of the calls that add it.
+type Figure struct {
+	Name  string
+	Value float64
+	// Unit is seconds, bytes, ratio, per_minute, or "" for a plain number.
+	Unit string
+	// Chart is true if the page also shows its history.
+	Chart bool
+	kept  bool
+}
+
+// Figure adds a figure that is shown only if the probe succeeds.
+func (b *Batch) Figure(f Figure) { b.figures = append(b.figures, f) }
+
+// KeepFigure adds a figure that is shown even if the probe fails.
+func (b *Batch) KeepFigure(f Figure) {
+	f.kept = true
+	b.Figure(f)
+}
+
+// Figures returns all figures after a success, the kept ones after a failure.
+func (b *Batch) Figures(success bool) []Figure {
+	return slices.DeleteFunc(slices.Clone(b.figures), func(f Figure) bool { return !success && !f.kept })
 }
 
 // Gauge adds a gauge that is served only if the probe succeeds.
@@ -153,11 +217,6 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	list := slices.Clone(b.keptConditions)
 	if err == nil {
 		list = append(list, b.conditions...)
-		for i := range b.families {
-			if f := &b.families[i]; f.TextName() == authFailures {
-				list = append(list, health.Condition{Alert: health.AlertAuthFailureRate, Counts: countsOf(f)})
-			}
-		}
 	}
 	c := &b.Certificate
 	var certificates []health.Validity
@@ -167,7 +226,11 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		}
 	}
 	if len(certificates) > 0 {
-		list = append(list, health.Condition{Alert: health.AlertCertificateExpiry, Certificates: certificates, OwnLimits: c.Limits})
+		list = append(list, health.Condition{
+			Alert:        health.AlertCertificateExpiry,
+			Certificates: certificates,
+			OwnLimits:    health.ExpiryLimits{Warning: c.Limits.Warning.Std(), Critical: c.Limits.Critical.Std()},
+		})
 	}
 	if c.Verified != nil { // a pinned certificate need not verify: then the probe does not fail
 		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.Ends.After(time.Now())
@@ -183,15 +246,15 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// countsOf returns the values of a family by their labels.
-func countsOf(f *exposition.Family) map[string]float64 {
+// loginFailures adds counts of failed logins, by their labels.
+func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
 	counts := map[string]float64{}
-	for line := range exposition.Lines(f.Text) {
-		if line.Value >= 0 && line.Value <= 1<<53 { // else it is not a count
-			counts[fmt.Sprint(line.Labels)] = line.Value
+	for s := range samples {
+		if s.Value >= 0 && s.Value <= 1<<53 { // else it is not a count
+			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
-	return counts
+	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
 // Metrics returns all metrics after a success, the kept ones after a failure.
@@ -258,42 +321,6 @@ func boolValue(b bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-// Retrier is implemented by a collector whose target is retried soon after a failure, so that a brief error is over in
-// seconds. Each retry is a probe of its own: it hides no outage.
-type Retrier interface {
-	// Backoff returns a new policy for one outage. After backoff.Stop, the target waits for its schedule.
-	Backoff() backoff.BackOff
-}
-
-// RateLimited is implemented by a collector whose target limits connections per client.
-type RateLimited interface {
-	// LeastInterval is the minimum time between two probes, also across a reload, unless the target's own schedule is
-	// shorter.
-	LeastInterval() time.Duration
-}
-
-// Reloader is implemented by a collector that postpones work which a reload should retry at once.
-type Reloader interface {
-	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.
-	Reloaded() bool
-}
-
-// Follower is implemented by a collector whose target reports changes between probes.
-type Follower interface {
-	// Follow listens to the target until ctx is done and calls changed whenever the output of Present changes. Collect and
-	// Present may run at the same time.
-	Follow(ctx context.Context, changed func())
-	// Present adds the current results: those of the last successful probe with the changes since. It sends no request and
-	// does not wait. It is called while the last probe is successful; Collect need not add the same.
-	Present(b *Batch)
-}
-
-// Forgetter is implemented by a collector that remembers removed containers.
-type Forgetter interface {
-	// Forget forgets a container. The error wraps ErrContainerUnknown or ErrContainerNeeded.
-	Forget(container string) error
 }
 
 // Why a container cannot be forgotten.

@@ -2,10 +2,7 @@ package collectors
 
 import (
 	"slices"
-	"strings"
 	"testing"
-
-	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
@@ -55,7 +52,7 @@ func TestImpossibleCountsCountNothing(t *testing.T) {
 		text += authFailures + `{host="` + host + `"} ` + v + "\n"
 	}
 	b := &Batch{}
-	b.Families(exposition.Family{Name: strings.TrimSuffix(authFailures, "_total"), Type: model.MetricTypeCounter, Text: []byte(text)})
+	b.loginFailures(exposition.Lines([]byte(text)))
 	conditions := b.Conditions(nil)
 	if len(conditions) != 1 || len(conditions[0].Counts) != 1 {
 		t.Errorf("got %+v, want one count", conditions)

@@ -12,22 +12,19 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
 
-// Credentialed is implemented by settings of a target that sends a credential at each probe.
-type Credentialed interface {
-	// Credential returns the credential, zero if none is configured.
-	Credential() pacing.Credential
+// Paced is implemented by settings of a target whose server may refuse or limit the exporter, which then waits on purpose.
+type Paced interface {
+	Pacing() Pacing
 }
 
-// SessionKeeper is implemented by settings of a target that keeps sessions, which log in beside its probes.
-type SessionKeeper interface {
-	// SessionCredentials returns the credentials of the sessions.
-	SessionCredentials() []pacing.Credential
-}
-
-// Connecting is implemented by settings of a target whose probes open connections that a chat server may limit.
-type Connecting interface {
-	// Connects returns the address that a probe connects to, host:port.
-	Connects() string
+// Pacing is what decides whether a target waits.
+type Pacing struct {
+	// Credential is sent at each probe; zero for none.
+	Credential pacing.Credential
+	// Sessions are the credentials of the sessions that the target keeps, which log in beside its probes.
+	Sessions []pacing.Credential
+	// Address is what a probe connects to, host:port, if that is a chat server, which may limit connections; else "".
+	Address string
 }
 
 // digest identifies an account with its secrets without revealing them.
@@ -61,33 +58,35 @@ func socketPath(u *url.URL) string {
 	return ""
 }
 
-// Credential implements Credentialed.
-func (s *Web) Credential() pacing.Credential {
+// Pacing implements Paced.
+func (s *Web) Pacing() Pacing {
 	secrets := []config.Secret{s.Token, s.Password}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		secrets = append(secrets, s.Headers[name])
 	}
-	return httpCredential(s.URL, s.User, secrets...)
+	return Pacing{Credential: httpCredential(s.URL, s.User, secrets...)}
 }
 
-// Credential implements Credentialed.
-func (s *OpenMetrics) Credential() pacing.Credential {
-	return httpCredential(s.URL, s.User, s.Token, s.Password)
+// Pacing implements Paced.
+func (s *OpenMetrics) Pacing() Pacing {
+	return Pacing{Credential: httpCredential(s.URL, s.User, s.Token, s.Password)}
 }
 
-// Credential implements Credentialed.
-func (s *XMPPRest) Credential() pacing.Credential {
-	return httpCredential(s.URL, s.User, s.Token, s.Password)
+// Pacing implements Paced.
+func (s *XMPPRest) Pacing() Pacing {
+	return Pacing{Credential: httpCredential(s.URL, s.User, s.Token, s.Password)}
 }
 
-// Credential implements Credentialed.
-func (s *IRCRPC) Credential() pacing.Credential { return httpCredential(s.URL, s.User, s.Password) }
+// Pacing implements Paced.
+func (s *IRCRPC) Pacing() Pacing {
+	return Pacing{Credential: httpCredential(s.URL, s.User, s.Password)}
+}
 
-// Credential implements Credentialed.
-func (s *PlantStore) Credential() pacing.Credential { return httpCredential(s.URL, "", s.Token) }
+// Pacing implements Paced.
+func (s *PlantStore) Pacing() Pacing { return Pacing{Credential: httpCredential(s.URL, "", s.Token)} }
 
-// Credential implements Credentialed.
-func (s *Identity) Credential() pacing.Credential { return httpCredential(s.URL, "", s.Token) }
+// Pacing implements Paced.
+func (s *Identity) Pacing() Pacing { return Pacing{Credential: httpCredential(s.URL, "", s.Token)} }
 
 // login is a credential for a chat server, which counts failed logins on all its ports together.
 func (s *IRCAccount) login() pacing.Credential {
@@ -108,25 +107,24 @@ func (s *XMPPAccount) login() pacing.Credential {
 
 func hostOf(address string) string { return config.CanonicalHost(config.HostOf(address)) }
 
-// Credential implements Credentialed.
-func (s *IRCLogin) Credential() pacing.Credential { return s.login() }
-
-// Credential implements Credentialed.
-func (s *XMPPLogin) Credential() pacing.Credential { return s.login() }
-
-// SessionCredentials implements SessionKeeper.
-func (s *Relay) SessionCredentials() []pacing.Credential {
-	return []pacing.Credential{s.IRC.login(), s.XMPP.login()}
+// Pacing implements Paced.
+func (s *IRCLogin) Pacing() Pacing {
+	return Pacing{Credential: s.login(), Address: s.account("").Address}
 }
 
-// Connects implements Connecting.
-func (s *IRCTLS) Connects() string { return exchange.WithPort(s.Address, ircTLSPort) }
+// Pacing implements Paced.
+func (s *XMPPLogin) Pacing() Pacing { return Pacing{Credential: s.login()} }
 
-// Connects implements Connecting.
-func (s *IRCLogin) Connects() string { return s.account("").Address }
+// Pacing implements Paced.
+func (s *Relay) Pacing() Pacing {
+	return Pacing{Sessions: []pacing.Credential{s.IRC.login(), s.XMPP.login()}}
+}
 
-// Connects implements Connecting.
-func (s *TCP) Connects() string { return s.Address }
+// Pacing implements Paced.
+func (s *IRCTLS) Pacing() Pacing { return Pacing{Address: exchange.WithPort(s.Address, ircTLSPort)} }
 
-// Connects implements Connecting.
-func (s *TLSEndpoint) Connects() string { return s.Address }
+// Pacing implements Paced.
+func (s *TCP) Pacing() Pacing { return Pacing{Address: s.Address} }
+
+// Pacing implements Paced.
+func (s *TLSEndpoint) Pacing() Pacing { return Pacing{Address: s.Address} }

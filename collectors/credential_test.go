@@ -31,13 +31,13 @@ func hasSecret(t reflect.Type) bool {
 func TestEveryKindWithASecretSparesItsServer(t *testing.T) {
 	for _, k := range Kinds {
 		s := k.Defaults()
-		if _, ok := s.(SessionKeeper); ok || !hasSecret(reflect.TypeOf(s).Elem()) {
+		if !hasSecret(reflect.TypeOf(s).Elem()) {
 			continue
 		}
-		c, ok := s.(Credentialed)
+		c, ok := s.(Paced)
 		if !ok {
-			t.Errorf("kind %s sends a secret, and its settings are not Credentialed", k.Name)
-		} else if got := c.Credential(); !got.Login && got != (pacing.Credential{}) {
+			t.Errorf("kind %s sends a secret, and its settings are not Paced", k.Name)
+		} else if got := c.Pacing().Credential; !got.Login && got != (pacing.Credential{}) {
 			t.Errorf("kind %s without a secret has the credential %+v", k.Name, got)
 		}
 	}
@@ -45,13 +45,15 @@ func TestEveryKindWithASecretSparesItsServer(t *testing.T) {
 
 func TestTargetsShareAClockByServerAccountAndSecret(t *testing.T) {
 	xmpp := func(address, user, password string) pacing.Credential {
-		return (&XMPPLogin{XMPPAccount: XMPPAccount{Address: address, User: user, Password: config.NewSecret(password)}}).Credential()
+		return (&XMPPLogin{
+			XMPPAccount: XMPPAccount{Address: address, User: user, Password: config.NewSecret(password)},
+		}).Pacing().Credential
 	}
 	web := func(url, user, password string) pacing.Credential {
 		return (&Web{
 			HTTP:        config.HTTP{URL: url},
 			Credentials: exchange.Credentials{User: user, Password: config.NewSecret(password)},
-		}).Credential()
+		}).Pacing().Credential
 	}
 	for name, c := range map[string]struct {
 		a, b pacing.Credential

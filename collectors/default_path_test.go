@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -70,7 +69,7 @@ func TestURLWithoutAPathAsksForTheDefaultPath(t *testing.T) {
 
 func TestURLWithAPathOrAQueryIsRequestedAsWritten(t *testing.T) {
 	for _, kind := range httpKinds() {
-		if _, located := kind.Defaults().(config.Located); !located {
+		if kind.Path == "" {
 			continue
 		}
 		address, asked := missingPages(t)

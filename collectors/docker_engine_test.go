@@ -246,7 +246,7 @@ func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, erro
 	if err := c.Collect(ctx, b); err != nil {
 		return b, err
 	}
-	c.(Follower).Present(b)
+	c.(Presenter).Present(b)
 	return b, nil
 }
 

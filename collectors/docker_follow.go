@@ -13,6 +13,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -336,32 +337,31 @@ func (c *docker) tryEvents(ctx context.Context, s *api.Session) {
 	}
 }
 
-// Present implements Follower.
+// Present implements Presenter.
 func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := c.settings.Label
 	reports := c.fleet.Report(time.Now())
-	writeReports(b, reports, host)
-	b.Engine = &health.Engine{Host: host, Containers: containerFacts(reports, host)}
-	if c.rounds-c.measured <= engineRounds { // older ones are stale
-		facts := b.Engine.Containers // of those with a status, in the same order
-		for i := range reports {
-			r := &reports[i]
-			if r.Status == nil {
-				continue
+	b.Engine = &health.Engine{Host: host, Containers: make([]health.Container, 0, len(reports))}
+	for i := range reports {
+		r := &reports[i]
+		writeReport(b, r)
+		if used, known := c.usageOf(r); known {
+			writeUsage(b, &used, r.Name, host)
+			r.Usage = health.Usage{
+				Memory:      float64(used.WorkingSet),
+				MemoryLimit: float64(used.Limit),
+				HasMemory:   used.HasMemory,
+				CPUSeconds:  used.CPUSeconds,
+				HasCPU:      used.HasCPU,
 			}
-			// A container that has stopped uses nothing.
-			if used, ok := c.resources[r.ID]; ok && r.Status.PID != 0 && used.started.Equal(r.Status.Started) {
-				if n := c.networks[r.ID]; !used.HasNetwork && c.rounds-c.networkMeasured <= engineRounds && n.started.Equal(used.started) {
-					used.Received, used.Transmitted, used.HasNetwork = n.Received, n.Transmitted, n.HasNetwork
-				}
-				writeUsage(b, &used.Usage, r.Name, host)
-				if used.HasMemory {
-					facts[0].Memory = float64(used.WorkingSet)
-				}
-			}
-			facts = facts[1:]
+		}
+		r.HostNames = canonical(r.HostNames)
+		if r.Status != nil {
+			b.Engine.Containers = append(b.Engine.Containers, r.Container)
+		} else {
+			b.Engine.Disappeared = append(b.Engine.Disappeared, r.Container)
 		}
 	}
 	if c.stream.known {
@@ -375,7 +375,20 @@ func (c *docker) Present(b *Batch) {
 	}
 }
 
-// Forget implements Forgetter.
+// usageOf returns what a container uses, or false if that is unknown. The caller holds the lock.
+func (c *docker) usageOf(r *fleet.Report) (usage.Usage, bool) {
+	used, ok := c.resources[r.ID]
+	stale := c.rounds-c.measured > engineRounds
+	if stale || !ok || r.Status == nil || r.Status.PID == 0 || !used.started.Equal(r.Started) { // what has stopped uses nothing
+		return usage.Usage{}, false
+	}
+	if n := c.networks[r.ID]; !used.HasNetwork && c.rounds-c.networkMeasured <= engineRounds && n.started.Equal(used.started) {
+		used.Received, used.Transmitted, used.HasNetwork = n.Received, n.Transmitted, n.HasNetwork
+	}
+	return used.Usage, true
+}
+
+// Forget implements Presenter.
 func (c *docker) Forget(name string) (err error) {
 	c.locked(func() {
 		if err = c.fleet.Forget(name); err == nil {

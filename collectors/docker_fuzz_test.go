@@ -270,7 +270,7 @@ func FuzzKeptValues(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := &Batch{}
-		c.(Follower).Present(b)
+		c.(Presenter).Present(b)
 		judge(t, b, nil, len(content))
 		for _, made := range []func() (Collector, error){
 			func() (Collector, error) { return newPlantStore(plants, d) }, func() (Collector, error) { return newIdentity(identity, d) },

@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 var (
@@ -48,49 +48,18 @@ var (
 		"container", "depends_on", "docker_host")
 )
 
-// writeReports adds the metrics of containers. host is the value of docker_host.
-func writeReports(b *Batch, reports []fleet.Report, host string) {
-	for i := range reports {
-		r := &reports[i]
-		if r.Status != nil {
-			writeStatus(b, r.Status, host)
-			b.Gauge(containerExpectedDesc, boolValue(r.Expected), r.Name, host)
-			for _, other := range r.DependsOn {
-				b.Gauge(containerDependencyDesc, 1, r.Name, other, host)
-			}
+// writeReport adds the metrics of a container, apart from its usage.
+func writeReport(b *Batch, r *fleet.Report) {
+	if s := r.Status; s != nil {
+		writeStatus(b, s, r.Host)
+		b.Gauge(containerExpectedDesc, boolValue(r.Expected), r.Name, r.Host)
+		for _, other := range r.DependsOn {
+			b.Gauge(containerDependencyDesc, 1, r.Name, other, r.Host)
 		}
-		b.Counter(containerRestartsDesc, float64(r.Counts.Restarts), r.Name, host)
-		b.Counter(containerRecreationsDesc, float64(r.Counts.Recreations), r.Name, host)
-		b.Counter(containerOOMEventsDesc, float64(r.Counts.OOMs), r.Name, host)
 	}
-}
-
-// containerFacts returns the facts about existing and missing containers for internal/health.
-func containerFacts(reports []fleet.Report, host string) []health.Container {
-	facts := make([]health.Container, 0, len(reports))
-	for i := range reports {
-		r := &reports[i]
-		if r.Status == nil {
-			continue
-		}
-		facts = append(facts, health.Container{
-			Host:         host,
-			Name:         r.Name,
-			HostNames:    r.HostNames,
-			Role:         r.Status.Role,
-			Proxy:        fleet.IsProxy(r.Status.Image),
-			State:        r.Status.State,
-			Health:       r.Status.Health,
-			Expected:     r.Expected,
-			WaitsFor:     r.WaitsFor,
-			DependsOn:    r.DependsOn,
-			Restarts:     r.Counts.Restarts,
-			Kills:        r.Counts.OOMs,
-			DownFor:      r.DownFor,
-			UnhealthyFor: r.UnhealthyFor,
-		})
-	}
-	return facts
+	b.Counter(containerRestartsDesc, float64(r.Restarts), r.Name, r.Host)
+	b.Counter(containerRecreationsDesc, float64(r.Recreations), r.Name, r.Host)
+	b.Counter(containerOOMEventsDesc, float64(r.Kills), r.Name, r.Host)
 }
 
 func writeStatus(b *Batch, s *fleet.Status, host string) {
@@ -152,4 +121,13 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 		b.Counter(containerReceiveDesc, float64(r.Received), name, host)
 		b.Counter(containerTransmitDesc, float64(r.Transmitted), name, host)
 	}
+}
+
+// canonical returns host names in the spelling in which they are compared.
+func canonical(names []string) []string {
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = config.CanonicalHost(name)
+	}
+	return list
 }

@@ -32,7 +32,7 @@ func TestRealContainersAreReachedByName(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := &Batch{}
-		c.(Follower).Present(b)
+		c.(Presenter).Present(b)
 		found := map[string][]string{}
 		for _, one := range b.Engine.Containers {
 			found[one.Name] = one.HostNames

@@ -91,7 +91,7 @@ func TestContainersAreReachedByNameOnTheExportersNetworks(t *testing.T) {
 				t.Errorf("the exporter's own container was asked for %d times, want %d: %q", len(asked), tt.asked, asked)
 			}
 			b := &Batch{}
-			c.(Follower).Present(b)
+			c.(Presenter).Present(b)
 			for _, found := range b.Engine.Containers {
 				var want []string
 				if found.Name == "irc" {
@@ -102,6 +102,12 @@ func TestContainersAreReachedByNameOnTheExportersNetworks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestHostNamesOfContainersAreCanonical(t *testing.T) {
+	if got := canonical([]string{"IRC.Example.org.", "irc"}); !slices.Equal(got, []string{"irc.example.org", "irc"}) {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -126,7 +132,7 @@ func TestOwnContainerThatCannotBeInspectedFailsNoReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := &Batch{}
-	c.(Follower).Present(b)
+	c.(Presenter).Present(b)
 	if got := b.Engine.Containers[0].HostNames; !slices.Contains(got, "irc") {
 		t.Errorf("got the host names %q once the engine answers, want irc among them", got)
 	}

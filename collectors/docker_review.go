@@ -14,6 +14,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // review updates the fleet from the engine's list and returns the length of the list.
@@ -318,20 +319,20 @@ func (c *docker) recordLeftOut(s *fleet.Selection) {
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.
 func (c *docker) noteLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
-		b.Impair(failure.Count(c.leftOut.beyond, "container") + " over max_containers")
+		b.Impair(wording.Count(c.leftOut.beyond, "container") + " over max_containers")
 		b.Note(fmt.Sprintf(
 			"%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
-			failure.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
+			wording.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {
-		b.Impair(failure.Count(c.leftOut.misnamed, "container") + " with invalid names")
+		b.Impair(wording.Count(c.leftOut.misnamed, "container") + " with invalid names")
 		b.Note(fmt.Sprintf("%s left out: a name may have up to %d bytes and only letters, digits, '_', '.' and '-'",
-			failure.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
+			wording.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
 	}
 	if cut := c.fleet.ShortenedLabels(); cut > 0 {
-		b.Impair("labels of " + failure.Count(cut, "container") + " are too long")
+		b.Impair("labels of " + wording.Count(cut, "container") + " are too long")
 		b.Note(fmt.Sprintf("project, service, image or depends_on of %s is left out: longer than %d bytes (depends_on: %d)",
-			failure.Count(cut, "container"), fleet.MaxLabel, fleet.MaxDependsOn))
+			wording.Count(cut, "container"), fleet.MaxLabel, fleet.MaxDependsOn))
 	}
 }
 

@@ -98,9 +98,6 @@ func (s *Docker) UseDefaultSocket(path string) {
 	}
 }
 
-// Distinction implements config.Distinct.
-func (s *Docker) Distinction() (key, value string) { return "label", s.Label }
-
 // Environ implements config.Settings. The variables mean what they mean to the docker command: DOCKER_TLS_VERIFY, set
 // to anything, demands TLS with verification, and only then DOCKER_CERT_PATH (else DOCKER_CONFIG, else ~/.docker) is
 // the directory of ca.pem, cert.pem and key.pem.
@@ -134,6 +131,9 @@ func (s *Docker) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *Docker) Configured() bool { return s.Host != "" }
 
+// HostName implements config.Settings.
+func (s *Docker) HostName() string { return "" }
+
 // maxParallelism bounds how many calls an engine gets at once.
 const maxParallelism = 64
 
@@ -145,6 +145,7 @@ func (s *Docker) Check(r *config.Report) {
 	if s.Label == "" {
 		r.Faultf("label", "is empty; give the engine a name, such as local")
 	}
+	r.Unique("label", s.Label)
 	s.TLS.Check(r)
 	for _, key := range []struct {
 		name     string
@@ -197,7 +198,7 @@ func (s *Docker) Check(r *config.Report) {
 // maxResourcesParallelism bounds how many calls for stats an engine gets at once.
 const maxResourcesParallelism = 1024
 
-// Warnings implements config.Warner. Custom roles are allowed, but an unknown role is more often a typo.
+// Warnings implements config.Settings. Custom roles are allowed, but an unknown role is more often a typo.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))

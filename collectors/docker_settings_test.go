@@ -28,7 +28,7 @@ func loadDocker(t *testing.T, file string, env map[string]string, defaults func(
 			value, ok := env[name]
 			return value, ok
 		},
-		Kinds: []config.Kind{{Name: "docker", Defaults: func() config.Settings { return defaults() }}},
+		Kinds: []config.Kind{{Row: config.Row{Name: "docker"}, Defaults: func() config.Settings { return defaults() }}},
 	}
 	if file != "" {
 		src.File = filepath.Join(t.TempDir(), "exporter.yaml")

@@ -31,11 +31,6 @@ func (s *DocsSearch) Environ(e *config.Env) {
 	e.TLS("DOCS_SEARCH", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *DocsSearch) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: docsSearchPath}
-}
-
 // docsSearch searches for one term. It accepts any JSON, because the schema of the results may change.
 type docsSearch struct {
 	http exchange.HTTP

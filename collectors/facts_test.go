@@ -1,10 +1,14 @@
 package collectors
 
 import (
+	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -73,5 +77,46 @@ func wantFacts(t *testing.T, b *Batch, success bool, page []byte) {
 		if _, ok := shown[name]; !ok {
 			t.Errorf("%s is in the facts alone", strings.TrimPrefix(name, "memory of "))
 		}
+	}
+}
+
+// metricsOfFigures are the metrics that say the same as a figure: the sum of a family's series with a label's value, or of all.
+var metricsOfFigures = map[string]struct{ family, label, value string }{
+	"sessions":                 {"xmpp_c2s_sessions", "type", "c2s"},
+	"links to other servers":   {family: "xmpp_s2s_sessions"},
+	"memory":                   {family: "xmpp_memory_usage_bytes"},
+	"modules in error":         {"chatstack_xmpp_module_problems", "state", "error"},
+	"components connected":     {family: "chatstack_xmpp_component_connected"},
+	"users":                    {family: "chatstack_irc_users"},
+	"channels":                 {family: "chatstack_irc_channels"},
+	"servers":                  {family: "chatstack_irc_servers"},
+	"creating":                 {"chatstack_plant_store_operation_duration_seconds", "operation", "create"},
+	"deleting":                 {"chatstack_plant_store_operation_duration_seconds", "operation", "delete"},
+	"test records not deleted": {family: "chatstack_plant_store_orphans"},
+	"IRC to XMPP":              {"chatstack_relay_last_delivery_seconds", "from", "irc"},
+	"XMPP to IRC":              {"chatstack_relay_last_delivery_seconds", "from", "xmpp"},
+	"available":                {family: "chatstack_volume_available_bytes"},
+	"newest backup":            {family: "chatstack_backup_size_bytes"},
+}
+
+// wantFigures holds that the status page shows the same numbers as the metrics page. Of another server's families, it shows only the
+// canonical ones.
+func wantFigures(t *testing.T, b *Batch, success bool, page []byte) {
+	t.Helper()
+	figures, shown := map[string]float64{}, map[string]float64{}
+	for _, f := range b.Figures(success) {
+		figures[f.Name] = f.Value
+	}
+	canonical := bytes.Contains(page, []byte("chatstack_xmpp_family_available"))
+	for name, m := range metricsOfFigures {
+		for line := range exposition.Lines(page) {
+			finite := !math.IsNaN(line.Value) && !math.IsInf(line.Value, 0)
+			if line.Name == m.family && finite && line.Label(m.label) == m.value && (canonical || strings.HasPrefix(m.family, ownPrefix)) {
+				shown[name] += line.Value
+			}
+		}
+	}
+	if diff := cmp.Diff(shown, figures); diff != "" {
+		t.Errorf("figures (-metrics +figures):\n%s", diff)
 	}
 }

@@ -95,6 +95,7 @@ func pageOf(t *testing.T, b *Batch, success bool) []byte {
 		t.Errorf("family %s of source %d clashes with another", c.Family, c.Source)
 	}
 	wantFacts(t, b, success, page.Negotiate(http.Header{}).Bytes)
+	wantFigures(t, b, success, page.Negotiate(http.Header{}).Bytes)
 	return page.Negotiate(http.Header{}).Bytes
 }
 

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -52,9 +51,6 @@ func (s *Identity) Environ(e *config.Env) {
 	e.Secret("token", "BRIDGE_IDENTITY_TOKEN", &s.Token)
 	e.TLS("BRIDGE_IDENTITY", &s.TLS)
 }
-
-// Distinction implements config.Distinct.
-func (s *Identity) Distinction() (key, value string) { return "", "" }
 
 // Check implements config.Settings.
 func (s *Identity) Check(r *config.Report) {
@@ -233,37 +229,5 @@ func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 	}
 }
 
-// The bridge's own rule for a lookup that fails: five attempts altogether, 2 to 30 seconds apart.
-const (
-	identityRetries      = 4
-	identityFirstDelay   = 2 * time.Second
-	identityLongestDelay = 30 * time.Second
-)
-
-// Backoff implements Retrier with the bridge's rule.
-func (c *identity) Backoff() backoff.BackOff {
-	b := &backoff.ExponentialBackOff{InitialInterval: identityFirstDelay, Multiplier: 2, MaxInterval: identityLongestDelay}
-	b.Reset()
-	return &limitedBackoff{BackOff: b, retries: identityRetries}
-}
-
-// limitedBackoff ends a policy after a number of retries.
-type limitedBackoff struct {
-	backoff.BackOff
-	retries, used int
-}
-
-// NextBackOff implements backoff.BackOff.
-func (l *limitedBackoff) NextBackOff() time.Duration {
-	if l.used == l.retries {
-		return backoff.Stop
-	}
-	l.used++
-	return l.BackOff.NextBackOff()
-}
-
-// Reset implements backoff.BackOff.
-func (l *limitedBackoff) Reset() {
-	l.used = 0
-	l.BackOff.Reset()
-}
+// bridgeRetry is the bridge's own rule for a lookup that fails: five attempts altogether, 2 to 30 seconds apart.
+var bridgeRetry = config.Retry{First: 2 * time.Second, Most: 4}

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -120,24 +119,6 @@ func TestStateFileThatFailsFailsNoLookup(t *testing.T) {
 	b, err = read(t, identityProbe(t, serving(t, 500, ""), d, nil), 10*time.Second)
 	if err == nil || expiry(t, b, false) != 0 || !strings.Contains(log.String(), "cannot be loaded") {
 		t.Errorf("got %v, cache %v, log %q; want a failure, no number, and the fault in the log", err, expiry(t, b, false), log.String())
-	}
-}
-
-func TestIdentityIsRetriedAsTheBridgeDoes(t *testing.T) {
-	var r Retrier = identityProbe(t, "http://identity.invalid", deps(&memory{}), nil)
-	policy := r.Backoff()
-	for range 2 {
-		for i, want := range []time.Duration{
-			2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, backoff.Stop, backoff.Stop,
-		} {
-			if got := policy.NextBackOff(); got != want {
-				t.Errorf("retry %d: got %s, want %s", i+1, got, want)
-			}
-		}
-		policy.Reset()
-	}
-	if other := r.Backoff(); other == policy || other.NextBackOff() != 2*time.Second {
-		t.Error("the next outage does not begin anew")
 	}
 }
 

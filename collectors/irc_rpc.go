@@ -23,6 +23,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -67,12 +68,6 @@ func (s *IRCRPC) Environ(e *config.Env) {
 	e.TLS("IRC_RPC", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *IRCRPC) DefaultPaths() config.DefaultPaths { return config.DefaultPaths{&s.URL: ircRPCPath} }
-
-// Distinction implements config.Distinct.
-func (s *IRCRPC) Distinction() (key, value string) { return "", "" }
-
 // Check implements config.Settings.
 func (s *IRCRPC) Check(r *config.Report) {
 	if all := maxPauses * s.Pause.Std(); all >= s.Timeout.Std() {
@@ -83,6 +78,9 @@ func (s *IRCRPC) Check(r *config.Report) {
 			"is %q, must be a server's name such as services.example.org, or a pattern such as services.*", s.ServicesServer)
 	}
 	if s.socket() {
+		if s.Password.IsZero() {
+			s.Password = config.Secret{} // an empty one is no mistake: whoever can open the socket can do everything
+		}
 		config.CheckURL(r, "url", s.URL, "unix")
 		return
 	}
@@ -92,7 +90,7 @@ func (s *IRCRPC) Check(r *config.Report) {
 	s.HTTP.Check(r)
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCRPC) Warnings() []string {
 	if s.socket() {
 		return nil
@@ -108,9 +106,6 @@ func (s *IRCRPC) Warnings() []string {
 	}
 	return warnings
 }
-
-// NeedsNoSecret implements config.Secretless: whoever can open the socket can do everything.
-func (s *IRCRPC) NeedsNoSecret() bool { return s.socket() }
 
 func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 
@@ -360,12 +355,22 @@ func (r *ircReading) numbers(ctx context.Context) error {
 		total = new(int64(len(servers.List)))
 	}
 	for _, g := range []struct {
-		desc  *prometheus.Desc
-		value *int64
-	}{{ircUsersDesc, users}, {ircChannelsDesc, channels}, {ircServersDesc, total}, {ircOperatorsDesc, stats.User.Oper}} {
+		desc   *prometheus.Desc
+		value  *int64
+		figure Figure
+	}{
+		{ircUsersDesc, users, Figure{Name: "users", Chart: true}},
+		{ircChannelsDesc, channels, Figure{Name: "channels"}},
+		{ircServersDesc, total, Figure{Name: "servers"}},
+	} {
 		if g.value != nil && *g.value >= 0 {
-			r.b.Gauge(g.desc, float64(*g.value))
+			g.figure.Value = float64(*g.value)
+			r.b.Gauge(g.desc, g.figure.Value)
+			r.b.Figure(g.figure)
 		}
+	}
+	if operators := stats.User.Oper; operators != nil && *operators >= 0 {
+		r.b.Gauge(ircOperatorsDesc, float64(*operators))
 	}
 	r.reportServices(&servers, stats.Server.Ulined)
 	return nil
@@ -570,7 +575,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 	if err := json.Unmarshal(body, &resp); err != nil {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
 			// The IRC server sends no length, so HTTP cannot detect a truncated answer.
-			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, failure.Count(len(body), "byte"))
+			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, wording.Count(len(body), "byte"))
 		}
 		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
 	}

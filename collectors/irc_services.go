@@ -35,15 +35,11 @@ func (s *IRCServices) Environ(e *config.Env) {
 	e.TLS("IRC_SERVICES", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *IRCServices) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: "/", &s.JSONRPCURL: jsonRPCPath}
-}
-
 // Check implements config.Settings.
 func (s *IRCServices) Check(r *config.Report) {
 	s.HTTP.Check(r)
 	if s.JSONRPCURL != "" {
+		s.JSONRPCURL = config.WithPath(s.JSONRPCURL, jsonRPCPath)
 		config.CheckURL(r, "jsonrpc_url", s.JSONRPCURL, "http", "https")
 	}
 }

@@ -30,7 +30,7 @@ const ircTLSPort = "6697"
 // Environ implements config.Settings. No variable of the stack contains the address.
 func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *IRCTLS) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
@@ -43,13 +43,18 @@ func (s *IRCTLS) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// ircTLSInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
-const ircTLSInterval = 30 * time.Second
+// ircInterval stays below the 3 connections per address in 60 s that a stock UnrealIRCd allows.
+const ircInterval = 30 * time.Second
 
-// LeastInterval implements config.RateLimited.
-func (s *IRCTLS) LeastInterval() time.Duration { return ircTLSInterval }
+// connectDuty is to connect to an IRC server, which counts connections by address.
+var connectDuty = &config.Duty{
+	Infinitive:     "connect to the IRC server's TLS port, which limits connections per address",
+	ThirdPerson:    "checks the IRC server's TLS port",
+	AdviceForOther: "set pair: other here",
+	AdviceForAll:   "set pair: other in all but one, unless they reach the IRC server from different addresses",
+}
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCTLS) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	schedule, err := config.ParseSchedule(s.Schedule)
@@ -57,10 +62,10 @@ func (s *IRCTLS) Warnings() []string {
 		return warnings
 	}
 	next := schedule.Next(time.Now())
-	if gap := schedule.Next(next).Sub(next); gap < ircTLSInterval && !IsLoopback(s.Address) {
+	if gap := schedule.Next(next).Sub(next); gap < ircInterval && !IsLoopback(s.Address) {
 		warnings = append(warnings,
 			fmt.Sprintf("schedule connects every %s, but a stock UnrealIRCd allows 3 connections per address in 60 s; "+
-				"exempt the exporter's address there, or write at least %q", gap, "@every "+ircTLSInterval.String()))
+				"exempt the exporter's address there, or write at least %q", gap, "@every "+ircInterval.String()))
 	}
 	return warnings
 }
@@ -78,9 +83,6 @@ type ircTLS struct {
 	server  exchange.TLSServer
 	product productMemory
 }
-
-// LeastInterval implements RateLimited.
-func (c *ircTLS) LeastInterval() time.Duration { return ircTLSInterval }
 
 func newIRCTLS(s *IRCTLS, _ Deps) (Collector, error) {
 	return &ircTLS{server: exchange.TLSServer{

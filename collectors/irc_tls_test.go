@@ -101,7 +101,7 @@ func TestIRCPortIsAskedEvery30SecondsAtMost(t *testing.T) {
 			if got := s.Common().Schedule; got != c.want {
 				t.Errorf("%s: schedule %q, want %q", content, got, c.want)
 			}
-			warnings := strings.Join(s.(config.Warner).Warnings(), "\n")
+			warnings := strings.Join(s.Warnings(), "\n")
 			want := c.warning
 			if !throttles && strings.Contains(want, "60 s") {
 				want = ""

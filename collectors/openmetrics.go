@@ -30,11 +30,6 @@ func (s *OpenMetrics) Environ(*config.Env) {}
 // metricsPath is where servers have their metrics by default.
 const metricsPath = "/metrics"
 
-// DefaultPaths implements config.Located.
-func (s *OpenMetrics) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: metricsPath}
-}
-
 // seeTargets is the advice about a page whose server does not show what it is.
 const seeTargets = "see in TARGETS.md what serves this page"
 

@@ -22,6 +22,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -77,21 +78,19 @@ func (s *PlantStore) Environ(e *config.Env) {
 	e.TLS("PLANT_STORE", &s.TLS)
 }
 
-// Distinction implements config.Distinct.
-func (s *PlantStore) Distinction() (key, value string) { return "", "" }
-
-// DisableWriting switches to ModeReject, for a probe without the exporter's state file, and returns what that does not test. A store
-// that works as documented then stores nothing.
-func (s *PlantStore) DisableWriting() (untested string) {
-	if s.Mode == ModeReject {
-		return ""
-	}
-	s.Mode = ModeReject
-	return "it used mode reject, so creating and deleting a plant was not tested"
+// canaryDuty is that of a store in ModeCanary.
+var canaryDuty = &config.Duty{
+	Infinitive:     "run the canary",
+	ThirdPerson:    "runs the canary",
+	AdviceForOther: "set mode: reject here",
+	AdviceForAll:   "set mode: reject in all but one",
+	Has: func(s config.Settings) bool {
+		store, ok := s.(*PlantStore)
+		return ok && store.Mode == ModeCanary
+	},
+	Value:        "deleting", // missing in ModeReject, and while the store cannot be reached
+	WithoutState: "a restart of the exporter leaves undeleted canaries in the store; set state_file",
 }
-
-// NeedsState reports whether a probe may leave a canary behind without a state file.
-func (s *PlantStore) NeedsState() bool { return s.Mode == ModeCanary }
 
 // Check implements config.Settings.
 func (s *PlantStore) Check(r *config.Report) {
@@ -116,7 +115,9 @@ type plantStore struct {
 	base        *url.URL
 	credentials exchange.Credentials
 	mode        string
-	min, max    int64
+	// untested says that mode is ModeReject for want of the exporter's state file. A store that works as documented then stores nothing.
+	untested bool
+	min, max int64
 	// late is how long a slow store may still carry out an unanswered creation: until then, a 404 proves nothing.
 	late time.Duration
 	// grace is how long a running transaction may continue after the exporter begins to stop.
@@ -172,20 +173,27 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 		d.Log.Error("the list of canaries to delete is lost: the state file's copy cannot be read", "err", err)
 		c.owed = nil
 	}
+	if c.mode == ModeCanary && d.Once {
+		c.mode, c.untested = ModeReject, true
+	}
 	return c, nil
 }
 
 // Collect implements Collector. If ctx is cancelled after a plant was sent, the transaction continues for up to c.grace.
-func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
+func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
+		b.KeepFigure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
 		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
+		if c.untested && err == nil {
+			b.Note("check writes nothing; it used mode reject, so creating and deleting a plant was not tested")
+		}
 	}()
 	full := len(c.owed) >= maxOwed
 	if answered, owedErr := c.deleteOwed(ctx, b); owedErr != nil && (!answered || full && len(c.absent) == 0) {
 		// The store is unreachable, or must not be filled further.
-		return fmt.Errorf("%s of canaries pending: %w", failure.Count(len(c.owed), "deletion"), owedErr)
+		return fmt.Errorf("%s of canaries pending: %w", wording.Count(len(c.owed), "deletion"), owedErr)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -198,6 +206,13 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) error {
 		p.Name, p.Tag = "chatstack_exporter canary", "canary"
 	}
 	return c.transaction(ctx, b, p)
+}
+
+// keepOperation adds how long an operation took, and whether it succeeded.
+func keepOperation(b *Batch, operation, figure string, took time.Duration, err error) {
+	b.KeepGauge(plantDurationDesc, took.Seconds(), operation)
+	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), operation)
+	b.KeepFigure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
 }
 
 // reportOwed notes which plants are owed, and logs them if the exporter stops.
@@ -315,8 +330,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	defer cancelShare()
 	start := time.Now()
 	created, createErr := c.create(posting, b, p)
-	b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "create")
-	b.KeepGauge(plantSuccessDesc, boolValue(createErr == nil), "create")
+	keepOperation(b, "create", "creating", time.Since(start), createErr)
 	var absent []owedPlant
 	if createErr == nil {
 		absent = c.stillAbsent(deleting, b, p.ID)
@@ -330,8 +344,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
 	if owed.Created && c.mode == ModeCanary {
-		b.KeepGauge(plantDurationDesc, time.Since(start).Seconds(), "delete")
-		b.KeepGauge(plantSuccessDesc, boolValue(deleteErr == nil), "delete")
+		keepOperation(b, "delete", "deleting", time.Since(start), deleteErr)
 	}
 	if gone {
 		deleteErr = c.settle(append(absent, owed)...)
@@ -536,7 +549,7 @@ func (c *plantStore) settle(gone ...owedPlant) error {
 		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
 	})
 	if err := c.state.Save(c.owed); err != nil {
-		return failure.Errorf(failure.Internal, "record %s of canaries: %w", failure.Count(len(gone), "deletion"), err)
+		return failure.Errorf(failure.Internal, "record %s of canaries: %w", wording.Count(len(gone), "deletion"), err)
 	}
 	for _, p := range gone {
 		if slices.Contains(c.absent, p) {

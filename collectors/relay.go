@@ -15,12 +15,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var relayLabels = []string{"target", "from", "to"}
@@ -50,8 +52,8 @@ var (
 
 // The sides of a relay, as label values.
 const (
-	sideIRC  = "irc"
-	sideXMPP = "xmpp"
+	sideIRC  = health.SideIRC
+	sideXMPP = health.SideXMPP
 	// atBridge says that a message was lost between the sides.
 	atBridge = "bridge"
 )
@@ -149,7 +151,7 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 		run:      hex.EncodeToString(run),
 		deadline: s.Deadline.Std(),
 		slow:     s.Slow.Std(),
-		silent:   s.silent,
+		silent:   d.ReadOnly,
 		once:     d.Once,
 		key:      key,
 		log:      d.Log,
@@ -200,9 +202,6 @@ func (c *relayProbe) Follow(ctx context.Context, _ func()) {
 	}
 	sessions.Wait()
 }
-
-// Present implements Follower. Collect adds everything, also after a failure.
-func (c *relayProbe) Present(*Batch) {}
 
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
@@ -656,6 +655,12 @@ func (c *relayProbe) report(b *Batch) {
 		took := w.arrived.Sub(w.sent)
 		if w.success {
 			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+			b.KeepFigure(Figure{
+				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
+				Value: took.Seconds(),
+				Unit:  "seconds",
+				Chart: true,
+			})
 		}
 		if w.brokenAt != "" {
 			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
@@ -674,7 +679,7 @@ func (c *relayProbe) report(b *Batch) {
 		}
 		if n := len(w.stragglers); n > 0 {
 			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s",
-				way, failure.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
+				way, wording.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
 			w.stragglers = nil
 		}
 	}

@@ -196,8 +196,6 @@ type Relay struct {
 	// Deadline is how long a message may take to count as delivered. Slow is how long it may take not to count as slow.
 	Deadline config.Duration `yaml:"deadline"`
 	Slow     config.Duration `yaml:"slow"`
-
-	silent bool // a probe sends no message
 }
 
 // RelayIRC is a relay's account and channel on IRC.
@@ -231,19 +229,18 @@ func (s *Relay) Environ(e *config.Env) {
 	e.In("xmpp").Secret("password", "RELAY_XMPP_PASSWORD", &s.XMPP.Password)
 }
 
-// HostName implements config.Addressed: the container of the bridge cannot be inferred from an address.
+// HostName implements config.Settings: the container of the bridge cannot be inferred from an address.
 func (s *Relay) HostName() string { return "" }
 
 // Configured implements config.Settings.
 func (s *Relay) Configured() bool { return s.IRC.Address != "" || s.XMPP.User != "" }
 
-// LeastInterval implements config.RateLimited.
-func (s *Relay) LeastInterval() time.Duration { return 0 }
-
-// DisableWriting makes a probe log in and join only; its own note says so.
-func (s *Relay) DisableWriting() (untested string) {
-	s.silent = true
-	return ""
+// relayDuty is to write into the rooms of a bridge.
+var relayDuty = &config.Duty{
+	Infinitive:     "send messages over the bridge",
+	ThirdPerson:    "sends messages over the bridge",
+	AdviceForOther: "set pair: other here",
+	AdviceForAll:   "set pair: other in all but one",
 }
 
 // relayReserve is what a probe may take after the deadline, to find where a message was lost.
@@ -275,17 +272,12 @@ func (s *Relay) Check(r *config.Report) {
 	if s.Slow.Std() <= 0 || s.Slow > s.Deadline {
 		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
 	}
+	// A second check in the same place would double the messages there. With an @, the room would be hidden as a credential.
+	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+config.CanonicalAddress(s.IRC.account("").Address))
+	r.Unique("xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1)))
 }
 
-// Exclusive implements config.Exclusive: a second check in the same place doubles the messages there.
-func (s *Relay) Exclusive() [][2]string {
-	return [][2]string{
-		{"irc.channel", strings.ToLower(s.IRC.Channel) + " on " + config.CanonicalAddress(s.IRC.account("").Address)},
-		{"xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1))}, // with an @ it would be hidden as a credential
-	}
-}
-
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *Relay) Warnings() []string {
 	list := append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
 	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
@@ -314,19 +306,16 @@ func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: newIRCAccoun
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *IRCLogin) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
 func (s *IRCLogin) Configured() bool { return s.Address != "" }
 
-// LeastInterval implements config.RateLimited.
-func (s *IRCLogin) LeastInterval() time.Duration { return ircTLSInterval }
-
 // Check implements config.Settings.
 func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *IRCLogin) Warnings() []string { return s.warnings() }
 
 // XMPPLogin is the block of a login at an XMPP server.
@@ -340,7 +329,7 @@ func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{XMPPAccount: newXMPPA
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *XMPPLogin) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *XMPPLogin) HostName() string { return config.HostOf(s.server()) }
 
 // Configured implements config.Settings.

@@ -37,8 +37,8 @@ func TestSettingsAreChecked(t *testing.T) {
 			var faults, warnings []string
 			if err != nil {
 				faults = strings.Split(err.Error(), "\n")
-			} else if w, ok := cfg.Targets[0].(config.Warner); ok {
-				warnings = w.Warnings()
+			} else {
+				warnings = cfg.Targets[0].Warnings()
 			}
 			wantParts(t, "faults", faults, s.Faults)
 			wantParts(t, "warnings", warnings, s.Warnings)

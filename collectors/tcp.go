@@ -11,6 +11,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // TCP is the block of anything that listens on a TCP port.
@@ -30,11 +31,14 @@ func newTCPSettings() *TCP { return &TCP{} }
 // Environ implements config.Settings. The stack has no variables for it.
 func (s *TCP) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *TCP) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
 func (s *TCP) Configured() bool { return s.Address != "" }
+
+// Warnings implements config.Settings.
+func (s *TCP) Warnings() []string { return nil }
 
 // Check implements config.Settings.
 func (s *TCP) Check(r *config.Report) {
@@ -128,6 +132,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			break
 		}
 	}
-	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.address, failure.Count(len(heard), "byte")).
+	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.address, wording.Count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

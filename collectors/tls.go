@@ -25,7 +25,7 @@ func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
 // Environ implements config.Settings. There are no variables, because several targets can be of this kind.
 func (s *TLSEndpoint) Environ(*config.Env) {}
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *TLSEndpoint) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.

@@ -54,6 +54,12 @@ func (s *Volume) Environ(*config.Env) {}
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 
+// HostName implements config.Settings.
+func (s *Volume) HostName() string { return "" }
+
+// Warnings implements config.Settings.
+func (s *Volume) Warnings() []string { return nil }
+
 // Check implements config.Settings.
 func (s *Volume) Check(r *config.Report) {
 	if !filepath.IsAbs(s.Path) {
@@ -170,6 +176,7 @@ func (c *volume) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(volumeSizeDesc, u.size, c.name)
 		b.Gauge(volumeFreeDesc, u.free, c.name)
 		b.Gauge(volumeAvailableDesc, u.available, c.name)
+		b.Figure(Figure{Name: "available", Value: u.available, Unit: "bytes"})
 		if used := u.size - u.free; used+u.available > 0 {
 			b.Gauge(volumeUsedDesc, used/(used+u.available), c.name)
 			b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeUsage, Used: used / (used + u.available)})

@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Web is the block of a service that is checked over HTTP by status and body, such as the stack's web front ends.
@@ -138,7 +139,7 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.Body):
 		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body",
-			c.method, exchange.PrintableURL(target), a.Status, failure.Count(len(a.Body), "byte")).
+			c.method, exchange.PrintableURL(target), a.Status, wording.Count(len(a.Body), "byte")).
 			WithHint("the service answers with a different page than expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.Body):
 		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body",

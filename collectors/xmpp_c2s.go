@@ -48,7 +48,7 @@ func (s *XMPPC2S) Environ(e *config.Env) {
 	e.TLS("XMPP_C2S", &s.TLS)
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *XMPPC2S) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	if s.guessed {
@@ -58,7 +58,7 @@ func (s *XMPPC2S) Warnings() []string {
 	return warnings
 }
 
-// HostName implements config.Addressed.
+// HostName implements config.Settings.
 func (s *XMPPC2S) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.

@@ -31,6 +31,9 @@ type canonicalFamily struct {
 	sources []canonicalSource
 	// remark is a note for the documentation.
 	remark string
+	// figure is the number that the status page shows of the samples with these labels; without a name, it shows none.
+	figure  Figure
+	figured []exposition.Label
 }
 
 // canonicalSource is a possible source of a family. Series of its parts that become equal are added up.
@@ -138,6 +141,8 @@ var canonicalFamilies = []canonicalFamily{
 		}}},
 		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; " +
 			"absent until the server has collected its statistics once",
+		figure:  Figure{Name: "sessions", Chart: true},
+		figured: []exposition.Label{{Name: "type", Value: "c2s"}},
 	},
 	{
 		name:   "xmpp_s2s_sessions",
@@ -150,6 +155,7 @@ var canonicalFamilies = []canonicalFamily{
 		}}},
 		remark: "added up over `ip_family`; `type` tells the directions apart (`s2sin`, `s2sout` and their `_unauthed`); " +
 			"absent until the first of them",
+		figure: Figure{Name: "links to other servers"},
 	},
 	{
 		name:    "xmpp_c2s_auth_success_total",
@@ -246,6 +252,7 @@ var canonicalFamilies = []canonicalFamily{
 			{processModule, []canonicalPart{{family: "process_resident_memory_bytes", kind: model.MetricTypeGauge}}},
 			{memoryModule, []canonicalPart{{family: "prosody_memory_rss", kind: model.MetricTypeGauge}}},
 		},
+		figure: Figure{Name: "memory", Unit: "bytes"},
 	},
 	{
 		name: "xmpp_cpu_usage_seconds_total",
@@ -305,6 +312,21 @@ func newCanonicalMap() *canonicalMap {
 	return m
 }
 
+// total returns the sum of a row's samples that have these labels, or false without one. Values that are not finite do not count.
+func (r *canonicalReading) total(row int, only []exposition.Label) (sum float64, known bool) {
+	for _, s := range r.samples[row] {
+		if hasAll(s, only) && !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
+			sum, known = sum+s.Value, true
+		}
+	}
+	return sum, known
+}
+
+// rowOf returns the index of a canonical family.
+func rowOf(name string) int {
+	return slices.IndexFunc(canonicalFamilies, func(f canonicalFamily) bool { return f.name == name })
+}
+
 // isCanonicalSource reports whether a family of the server is a part of any source.
 func isCanonicalSource(family string) bool {
 	return slices.ContainsFunc(canonicalFamilies, func(f canonicalFamily) bool {
@@ -343,6 +365,8 @@ type canonicalReading struct {
 	blocked []bool
 	// chosen is where each row comes from.
 	chosen []choice
+	// samples are those of each available row.
+	samples [][]exposition.Line
 	// notes tell people what cannot be served.
 	notes []string
 }
@@ -360,7 +384,10 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 	var (
 		blocked = make([]bool, len(canonicalFamilies))
 		reading = canonicalReading{
-			available: make([]bool, len(canonicalFamilies)), blocked: blocked, chosen: make([]choice, len(canonicalFamilies)),
+			available: make([]bool, len(canonicalFamilies)),
+			blocked:   blocked,
+			chosen:    make([]choice, len(canonicalFamilies)),
+			samples:   make([][]exposition.Line, len(canonicalFamilies)),
 		}
 		found = make([]map[int][]foundPart, len(canonicalFamilies))
 	)
@@ -395,6 +422,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 			blocked[row] = true
 			if f.TextName() == canonicalFamilies[row].name {
 				reading.available[row], reading.chosen[row] = true, ready
+				reading.samples[row] = slices.Collect(exposition.Lines(f.Text))
 			} else {
 				reading.notes = append(reading.notes, fmt.Sprintf("%s cannot be served: the server uses its name for %s %s",
 					canonicalFamilies[row].name, f.Type, f.Name))
@@ -417,7 +445,7 @@ func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) c
 			reading.chosen[row] = here
 			if made.Series > 0 {
 				reading.families = append(reading.families, made.Family)
-				reading.available[row] = true
+				reading.available[row], reading.samples[row] = true, made.samples
 			}
 			if made.spoiled > 0 {
 				reading.notes = append(reading.notes, fmt.Sprintf("%s leaves out %d series of the server's page: "+
@@ -436,33 +464,17 @@ const maxUncounted = 5
 // uncounted returns a note naming the virtual hosts that have client sessions but no count of failed logins; "" if there are
 // none, or if that is unknown. Our module counts every host from 0. With another source, only a host with logged-in clients
 // must have a series.
-func (r *canonicalReading) uncounted(page []exposition.Family) string {
-	var failures, sessions []exposition.Family
-	anyType := false
-	for row := range canonicalFamilies {
-		if canonicalFamilies[row].name == authFailures {
-			anyType = r.chosen[row] == firstSource
-		}
-	}
-	for _, families := range [][]exposition.Family{page, r.families} {
-		for _, f := range families {
-			switch f.TextName() {
-			case authFailures:
-				failures = append(failures, f)
-			case clientSessions:
-				sessions = append(sessions, f)
-			}
-		}
-	}
-	counted, everywhere := hostsOf(failures, nil)
-	if len(failures) == 0 || everywhere {
+func (r *canonicalReading) uncounted() string {
+	row := rowOf(authFailures)
+	counted, everywhere := hostsOf(r.samples[row], nil)
+	if !r.available[row] || everywhere {
 		return ""
 	}
 	only := []exposition.Label{{Name: "type", Value: "c2s"}}
-	if anyType {
+	if r.chosen[row] == firstSource {
 		only = nil
 	}
-	served, _ := hostsOf(sessions, only)
+	served, _ := hostsOf(r.samples[rowOf(clientSessions)], only)
 	var names []string
 	for _, host := range slices.Sorted(maps.Keys(served)) {
 		if !counted[host] {
@@ -479,26 +491,25 @@ func (r *canonicalReading) uncounted(page []exposition.Family) string {
 }
 
 // hostsOf returns the hosts of the samples that have all labels in only, and whether one of these samples has no host.
-func hostsOf(families []exposition.Family, only []exposition.Label) (hosts map[string]bool, without bool) {
+func hostsOf(samples []exposition.Line, only []exposition.Label) (hosts map[string]bool, without bool) {
 	hosts = map[string]bool{}
-	for i := range families {
-		for s := range exposition.Lines(families[i].Text) {
-			if !hasAll(s, only) {
-				continue
-			}
-			if host := s.Label("host"); host != "" {
-				hosts[host] = true
-			} else {
-				without = true
-			}
+	for _, s := range samples {
+		if !hasAll(s, only) {
+			continue
+		}
+		if host := s.Label("host"); host != "" {
+			hosts[host] = true
+		} else {
+			without = true
 		}
 	}
 	return hosts, without
 }
 
-// madeFamily is a canonical family, and the number of samples left out because of their values.
+// madeFamily is a canonical family with its samples, and the number of samples left out because of their values.
 type madeFamily struct {
 	exposition.Family
+	samples []exposition.Line
 	spoiled int
 }
 
@@ -521,9 +532,9 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool)
 		Help: f.help + madeOf(parts) + readAge,
 		Unit: f.unit,
 	}}
-	if len(parts) == 1 && f.alike(parts[0]) {
+	if samples, alike := f.alike(parts); alike {
 		from := parts[0].family
-		out.Series = from.Series
+		out.Series, out.samples = from.Series, samples
 		out.Text = renameSamples(from.Text, from.Name, out.Name)
 		out.OpenMetrics = renameSamples(from.OpenMetrics, from.Name, out.Name)
 		return out, true
@@ -536,31 +547,33 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool)
 		f.add(&sums, p)
 	}
 	out.spoiled = len(sums.spoiled)
-	present := len(sums.order)+len(sums.begun)+len(sums.spoiled) > 0
+	present := len(sums.samples)+len(sums.begun)+len(sums.spoiled) > 0
 	if f.kind == model.MetricTypeCounter && sums.several && !whole {
 		return out, present
 	}
 	if whole {
 		sums.begin()
 	}
-	out.Series, out.Text = len(sums.order), sums.write(f.name)
+	out.Series, out.samples, out.Text = len(sums.samples), sums.samples, sums.write(f.name)
 	out.OpenMetrics = out.Text
 	return out, present
 }
 
-// alike reports whether a part only needs to be renamed: it has the family's type, valid values and no other labels.
-func (f *canonicalFamily) alike(p foundPart) bool {
+// alike returns the samples of the only part if it just needs to be renamed: it has the family's type, valid values and no other labels.
+func (f *canonicalFamily) alike(parts []foundPart) (samples []exposition.Line, alike bool) {
+	if len(parts) != 1 {
+		return nil, false
+	}
+	p := parts[0]
 	if p.part.kind != f.kind || len(p.part.only) > 0 || len(p.part.set) > 0 {
-		return false
+		return nil, false
 	}
-	for s := range exposition.Lines(p.family.Text) {
-		if !f.admits(s.Value) || slices.ContainsFunc(s.Labels, func(l exposition.Label) bool {
+	samples = slices.Collect(exposition.Lines(p.family.Text))
+	return samples, !slices.ContainsFunc(samples, func(s exposition.Line) bool {
+		return !f.admits(s.Value) || slices.ContainsFunc(s.Labels, func(l exposition.Label) bool {
 			return l.Name != model.BucketLabel && !slices.Contains(f.labels, l.Name)
-		}) {
-			return false
-		}
-	}
-	return true
+		})
+	})
 }
 
 // renameSamples gives the samples of a family another name.
@@ -592,7 +605,7 @@ func (f *canonicalFamily) add(sums *seriesSums, p foundPart) {
 		if f.admits(s.Value) {
 			sums.add(labels, s.Value)
 		} else {
-			sums.spoiled = append(sums.spoiled, labels)
+			sums.spoiled = append(sums.spoiled, labels.text)
 		}
 	}
 }
@@ -605,8 +618,9 @@ func (f *canonicalFamily) admits(value float64) bool {
 	return !math.IsNaN(value) && !math.IsInf(value, 0) && (value >= 0 || f.kind != model.MetricTypeCounter)
 }
 
-// labelSet returns the family's labels of a sample, including the set ones, as they are written on a page.
-func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) string {
+// labelSet returns the family's labels of a sample, including the set ones.
+func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) seriesLabels {
+	var out seriesLabels
 	var b []byte
 	separator := byte('{')
 	for _, name := range f.labels {
@@ -614,6 +628,7 @@ func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) st
 			if i := slices.IndexFunc(labels, func(l exposition.Label) bool { return l.Name == name }); i >= 0 {
 				b = exposition.AppendLabel(append(b, separator), name, labels[i].Value)
 				separator = ','
+				out.list = append(out.list, labels[i])
 				break
 			}
 		}
@@ -621,38 +636,47 @@ func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) st
 	if len(b) > 0 {
 		b = append(b, '}')
 	}
-	return string(b)
+	out.text = string(b)
+	return out
+}
+
+// seriesLabels are the labels of a series, and how they are written on a page.
+type seriesLabels struct {
+	list []exposition.Label
+	text string
 }
 
 // seriesSums adds up samples that become one series.
 type seriesSums struct {
-	places map[string]int
-	order  []string
-	values []float64
+	// places are the indexes in samples and order, by the labels as they are written, which order has.
+	places  map[string]int
+	order   []string
+	samples []exposition.Line
 	// several is set once a series is made of more than one sample.
 	several bool
 	// begun are the labels of series that are 0 if no sample was added, spoiled the labels of samples with invalid values.
-	begun, spoiled []string
+	begun   []seriesLabels
+	spoiled []string
 }
 
-func (s *seriesSums) add(labels string, value float64) {
+func (s *seriesSums) add(labels seriesLabels, value float64) {
 	if s.places == nil {
 		s.places = map[string]int{}
 	}
-	place, known := s.places[labels]
+	place, known := s.places[labels.text]
 	if !known {
-		s.places[labels] = len(s.order)
-		s.order, s.values = append(s.order, labels), append(s.values, value)
+		s.places[labels.text] = len(s.order)
+		s.order, s.samples = append(s.order, labels.text), append(s.samples, exposition.Line{Labels: labels.list, Value: value})
 		return
 	}
 	s.several = true
-	s.values[place] += value
+	s.samples[place].Value += value
 }
 
 // begin adds the series in begun that have no sample.
 func (s *seriesSums) begin() {
 	for _, labels := range s.begun {
-		if _, known := s.places[labels]; !known && !slices.Contains(s.spoiled, labels) {
+		if _, known := s.places[labels.text]; !known && !slices.Contains(s.spoiled, labels.text) {
 			s.add(labels, 0)
 		}
 	}
@@ -662,7 +686,7 @@ func (s *seriesSums) write(name string) []byte {
 	var b []byte
 	for i, labels := range s.order {
 		b = append(append(append(b, name...), labels...), ' ')
-		b = append(exposition.AppendValue(b, s.values[i]), '\n')
+		b = append(exposition.AppendValue(b, s.samples[i].Value), '\n')
 	}
 	return b
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -81,7 +82,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	lines := bytes.Count(a.Body, []byte{'\n'})
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
 		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(lines, "line"), size, u.http.Limit).
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(lines, "line"), size, u.http.Limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, " +
 				"or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
@@ -92,7 +93,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
 		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, failure.Count(malformed, "line")).
+			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(malformed, "line")).
 			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) +
 				": correct the path or the port of url; most servers have them at " + metricsPath)
 	}
@@ -105,11 +106,15 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	return page, nil
 }
 
-// keep adds families of the page to b, and counts their series.
+// keep adds families of the page to b, and counts their series. Any server's own count of failed logins is judged.
 func (u *upstream) keep(b *Batch, families []exposition.Family) {
 	series := 0
 	for i := range families {
-		series += families[i].Series
+		f := &families[i]
+		series += f.Series
+		if f.TextName() == authFailures {
+			b.loginFailures(exposition.Lines(f.Text))
+		}
 	}
 	b.Gauge(upstreamSeriesDesc, float64(series), u.target)
 	b.Families(families...)
@@ -147,13 +152,14 @@ func (s *XMPPMetrics) Environ(e *config.Env) {
 	e.TLS("XMPP_REST", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *XMPPMetrics) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: metricsPath}
+// statisticsDuty is to read a page that the server may count anew for each reader.
+var statisticsDuty = &config.Duty{
+	Infinitive:     "read the XMPP server's metrics while its statistics_interval is \"manual\"",
+	ThirdPerson:    "reads an XMPP server's metrics",
+	AdviceForOther: "set a number of seconds there, or leave this target to the first exporter of the pair",
+	AdviceForAll: "with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, " +
+		"or leave the target to one exporter",
 }
-
-// Distinction implements config.Distinct.
-func (s *XMPPMetrics) Distinction() (key, value string) { return "", "" }
 
 // Check implements config.Settings.
 func (s *XMPPMetrics) Check(r *config.Report) {
@@ -186,7 +192,7 @@ func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *XMPPMetrics) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	networks, err := s.networks()
@@ -272,20 +278,29 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 	reading := c.canonical.read(page, whole, c.chosen)
 	c.upstream.keep(b, c.shown(page))
 	for _, f := range reading.families {
-		if c.rules.serves(f.Name, f.Type) {
-			b.Families(f)
+		if !c.rules.serves(f.Name, f.Type) {
+			continue
+		}
+		b.Families(f)
+		if f.TextName() == authFailures {
+			b.loginFailures(slices.Values(reading.samples[rowOf(authFailures)]))
 		}
 	}
 	for _, text := range reading.notes {
 		b.Note(text)
 	}
-	if sessions, known := sumSessions(a.Body, slices.Concat(page.Families, reading.families)); known && whole {
+	if sessions, known := reading.sessions(a.Body); known && whole {
 		b.Gauge(xmppSessionsDesc, sessions)
 	}
 	for row := range canonicalFamilies {
 		f := &canonicalFamilies[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
 		available := reading.available[row] && serves
+		if sum, known := reading.total(row, f.figured); known && f.figure.Name != "" && (serves || reading.chosen[row] == ready) {
+			shown := f.figure
+			shown.Value = sum
+			b.Figure(shown)
+		}
 		// An incomplete page may lack the source.
 		cut := !whole && c.chosen[row] != noSource
 		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
@@ -298,7 +313,7 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		switch {
 		case f.name != authFailures:
 		case available && whole:
-			if text := reading.uncounted(page.Families); text != "" {
+			if text := reading.uncounted(); text != "" {
 				b.Note(text)
 			}
 		case !available && cut:
@@ -323,19 +338,14 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 // declaredSessions shows that a server counts sessions, even before the first.
 var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
 
-// sumSessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample
-// before the first client.
-func sumSessions(page []byte, families []exposition.Family) (sum float64, known bool) {
-	known = bytes.Contains(page, declaredSessions)
-	for i := range families {
-		if families[i].TextName() != clientSessions {
-			continue
-		}
-		known = true
-		for s := range exposition.Lines(families[i].Text) {
-			if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
-				sum += s.Value
-			}
+// sessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample before
+// the first client.
+func (r *canonicalReading) sessions(page []byte) (sum float64, known bool) {
+	row := rowOf(clientSessions)
+	known = r.available[row] || bytes.Contains(page, declaredSessions)
+	for _, s := range r.samples[row] {
+		if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
+			sum += s.Value
 		}
 	}
 	return sum, known && !math.IsInf(sum, 1)

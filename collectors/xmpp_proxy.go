@@ -25,11 +25,6 @@ func (s *XMPPProxy) Environ(e *config.Env) {
 	e.TLS("XMPP_PROXY", &s.TLS)
 }
 
-// DefaultPaths implements config.Located.
-func (s *XMPPProxy) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: xmppProxyPath}
-}
-
 // xmppProxy requests GET /health. The proxy answers by itself, so this does not check the XMPP server behind it.
 type xmppProxy struct{ http exchange.HTTP }
 

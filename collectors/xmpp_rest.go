@@ -55,7 +55,7 @@ func (s *XMPPRest) Check(r *config.Report) {
 	}
 }
 
-// Warnings implements config.Warner.
+// Warnings implements config.Settings.
 func (s *XMPPRest) Warnings() []string {
 	warnings := s.TLS.Warnings()
 	if s.deprecated() {

@@ -13,6 +13,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 var (
@@ -48,14 +49,6 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 	e.Origin("url", "XMPP_REST_URL", &s.URL)
 	e.TLS("XMPP_REST", &s.TLS)
 }
-
-// DefaultPaths implements config.Located.
-func (s *XMPPStatus) DefaultPaths() config.DefaultPaths {
-	return config.DefaultPaths{&s.URL: xmppStatusPath}
-}
-
-// Distinction implements config.Distinct.
-func (s *XMPPStatus) Distinction() (key, value string) { return "", "" }
 
 // xmppStatus requests GET /status. The target is up if the page answers. Its status is 200 even if modules are broken, so
 // their states become metrics.
@@ -105,12 +98,13 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if len(hosts) > maxHosts {
 		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; only their components are shown", len(hosts), maxHosts))
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
-		c.components(b, hosts)
+		b.figures = c.components(b, hosts)
 		return nil
 	}
-	c.components(b, hosts)
+	connected := c.components(b, hosts)
 	states := c.moduleStates(b, hosts)
 	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
+	errorStates := 0
 	for host, modules := range hosts {
 		problems := map[string]int{"warn": 0, "error": 0}
 		inError := health.Condition{Alert: health.AlertModuleProblem, Of: host}
@@ -126,20 +120,25 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 				inError.Modules = append(inError.Modules, name)
 			}
 		}
+		errorStates += problems["error"]
 		b.conditions = append(b.conditions, inError)
 		if n := problems["error"]; n > 0 {
-			b.Note(failure.OneLine(host) + ": " + failure.Count(n, "module") + " in state error")
+			b.Note(failure.OneLine(host) + ": " + wording.Count(n, "module") + " in state error")
 		}
 		for state, n := range problems {
 			b.Gauge(moduleProblemsDesc, float64(n), host, state)
 		}
 	}
+	if len(hosts) > 0 {
+		b.Figure(Figure{Name: "modules in error", Value: float64(errorStates)})
+	}
+	b.figures = append(b.figures, connected...)
 	return nil
 }
 
-// components adds whether each component is connected, for the first maxHosts by name.
-func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMessage) {
-	told := 0
+// components adds whether each component is connected, for the first maxHosts by name, and returns how many of them are.
+func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMessage) (figures []Figure) {
+	told, sum := 0, 0.0
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		raw, is := hosts[host]["component"]
 		// A global module has this name, but is not a component.
@@ -148,17 +147,22 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 		}
 		if told++; told > maxHosts {
 			b.Note(fmt.Sprintf("the status page has more than %d components; the others are left out", maxHosts))
-			return
+			break
 		}
 		var m moduleStatus
 		// An entry of an unexpected form counts as not connected; the loop over hosts notes it.
 		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
 		b.Gauge(componentConnectedDesc, boolValue(connected), host)
+		sum += boolValue(connected)
 		b.Condition(health.AlertComponentDisconnected, host, !connected)
 		if !connected {
 			b.Note(failure.OneLine(host) + ": the component, such as the bridge, is not connected")
 		}
 	}
+	if told > 0 {
+		figures = []Figure{{Name: "components connected", Value: sum}}
+	}
+	return figures
 }
 
 // moduleStates adds the state of each module, unless there are too many, and returns how many it added. It skips unknown

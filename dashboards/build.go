@@ -18,9 +18,9 @@ func sel(metric string, more ...string) string {
 	return metric + "{" + strings.Join(append([]string{`cluster=~"$cluster"`, `env=~"$env"`}, more...), ",") + "}"
 }
 
-// alerts selects the alerts of the shipped rules, not those of other rules with the same names. Alerts without an environment
+// selAlerts selects the alerts of the shipped rules, not those of other rules with the same names. Alerts without an environment
 // always match.
-func alerts(more ...string) string {
+func selAlerts(more ...string) string {
 	return "ALERTS{" + strings.Join(append([]string{`cluster=~"$cluster|"`, `env=~"$env|"`, `stack="chat"`}, more...), ",") + "}"
 }
 

@@ -14,7 +14,7 @@ func containerProblems() string {
 }
 
 func (b *builder) restartLimits() Thresholds {
-	r := b.alerts.ContainerRestarts
+	r := b.alerts.Of("container_restarts")
 	return badAbove(float64(r.Warning.Over)+1, float64(r.Critical.Over)+1)
 }
 
@@ -24,7 +24,7 @@ func (b *builder) containers() Dashboard {
 		noStats  = "the engine gives no statistics"
 		most     = " Shows the top 20 of each environment; choose others above."
 	)
-	memory := b.alerts.ContainerMemory
+	memory := b.alerts.Of("container_memory")
 	speed := func(counter string) string {
 		return combineContainers("max", "rate("+selContainer(counter)+"[$__rate_interval])")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -37,7 +38,7 @@ func (d *Dashboard) Write(w io.Writer) error {
 
 type builder struct{ alerts *config.Alerts }
 
-func (b *builder) runbook(alert string) string { return b.alerts.RunbookLink(alert) }
+func (b *builder) runbook(alert string) string { return alerts.RunbookLink(b.alerts, alert) }
 
 func (b *builder) withRunbook(p panel, alert string) panel {
 	return p.withLink("Runbook: "+alert, b.runbook(alert))
@@ -78,7 +79,7 @@ func (b *builder) dashboard(uid, title, description, from string, variables []Va
 				Type:        "link",
 				Icon:        "doc",
 				Tooltip:     "What to do about each alert.",
-				URL:         b.alerts.RunbooksLink(),
+				URL:         alerts.RunbooksLink(b.alerts),
 				Tags:        []string{},
 				TargetBlank: true,
 			},

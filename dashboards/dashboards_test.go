@@ -312,12 +312,13 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 		w, c := warning*scale+shift, critical*scale+shift
 		return []float64{min(w, c), max(w, c)}
 	}
-	amounts := func(l config.AmountAlert, unit float64) []float64 {
+	amounts := func(l *config.AlertSettings, unit float64) []float64 {
 		return []float64{float64(l.Warning.Over) / unit, float64(l.Critical.Over) / unit}
 	}
-	logins := of(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over), 1, 0)
+	rate, expiry, restarts := a.Of("xmpp_auth_failure_rate"), a.Of("tls_certificate_expiry"), a.Of("container_restarts")
+	logins := of(float64(rate.Warning.Over), float64(rate.Critical.Over), 1, 0)
 	days := func(unit float64) []float64 {
-		return of(a.TLSCertificateExpiry.Warning.Under.Std().Seconds(), a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), 1/unit, 0)
+		return of(expiry.Warning.Under.Std().Seconds(), expiry.Critical.Under.Std().Seconds(), 1/unit, 0)
 	}
 	for _, want := range []struct {
 		uid, panel string
@@ -327,17 +328,13 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 		{dashboards.Overview, "Failed logins per minute", logins},
 		{dashboards.Overview, "Next certificate to expire", days(1)},
 		{dashboards.TLSDisks, "Days left", days(86400)},
-		{dashboards.TLSDisks, "Used", amounts(a.DataVolumeUsage, 100)},
-		{dashboards.TLSDisks, "Used over time", amounts(a.DataVolumeUsage, 100)},
-		{dashboards.Containers, "Memory", amounts(a.ContainerMemory, 1)},
+		{dashboards.TLSDisks, "Used", amounts(a.Of("data_volume_usage"), 100)},
+		{dashboards.TLSDisks, "Used over time", amounts(a.Of("data_volume_usage"), 100)},
+		{dashboards.Containers, "Memory", amounts(a.Of("container_memory"), 1)},
 		// Whole numbers are above a limit from the next one on.
-		{
-			dashboards.Containers,
-			"Restarts in 10 minutes",
-			of(float64(a.ContainerRestarts.Warning.Over), float64(a.ContainerRestarts.Critical.Over), 1, 1),
-		},
-		{dashboards.Exporter, "Poll loop heartbeat", []float64{a.PollStalled.After.Std().Seconds()}},
-		{dashboards.Exporter, "Clock skew", []float64{a.ClockSkew.Over.Std().Seconds()}},
+		{dashboards.Containers, "Restarts in 10 minutes", of(float64(restarts.Warning.Over), float64(restarts.Critical.Over), 1, 1)},
+		{dashboards.Exporter, "Poll loop heartbeat", []float64{a.Of("poll_stalled").For.Std().Seconds()}},
+		{dashboards.Exporter, "Clock skew", []float64{a.Of("clock_skew").Apart.Std().Seconds()}},
 	} {
 		var got []float64
 		for _, b := range shipped(t) {

@@ -12,7 +12,7 @@ func (b *builder) exporter() Dashboard {
 		section{title: "Now", panels: []panel{
 			b.withRunbook(stat("Scraped", "Whether the last scrape of each exporter succeeded.", query{chosen("up"), "{{instance}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noScrape), "ExporterDown"),
 			b.withRunbook(stat("Poll loop heartbeat", "Time since the poll loop last ran. It runs every ten seconds.",
-				query{age, "ago"}).unit("s").thresholds(criticalFrom(a.PollStalled.After.Std().Seconds())).emptyText(noScrape), "PollStalled"),
+				query{age, "ago"}).unit("s").thresholds(criticalFrom(a.Of("poll_stalled").For.Std().Seconds())).emptyText(noScrape), "PollStalled"),
 			b.withRunbook(stat("Configuration", "Whether the last load of the configuration succeeded.",
 				query{combine("min", chosen("chatstack_config_last_reload_successful")), "loaded"}).thresholds(steps([]string{warning, healthy}, 1)).valueTexts(values(Mapped{Text: "refused", Color: warning}, Mapped{Text: "loaded", Color: healthy})).emptyText(noScrape), "ConfigReloadFailed"),
 			stat("Configuration loaded", "When a configuration was last loaded successfully.",
@@ -29,10 +29,10 @@ func (b *builder) exporter() Dashboard {
 			b.withRunbook(chart("Dropped series", "Series of targets that the exporter drops: their names clash, they exceed a limit, they are malformed, or they hold a secret.",
 				query{combine("max", chosen("chatstack_upstream_dropped_series")), "{{target}}, {{reason}}"}).thresholdLines(steps([]string{healthy, warning}, 1)).emptyText("the exporter passes on no metrics of targets").size(10, 8), "UpstreamSeriesDropped"),
 			b.withRunbook(stat("Rules out of date", "Exporters whose configuration does not match the deployed rules. Counts the alert RulesOutOfDate, also while it is pending.",
-				query{perEnvironment("count", alerts(`alertname="RulesOutOfDate"`)) + " or 0 * " + perEnvironment("count", sel("chatstack:target_down_seconds:any")), "alerts"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noRules).size(4, 8), "RulesOutOfDate"),
+				query{perEnvironment("count", selAlerts(`alertname="RulesOutOfDate"`)) + " or 0 * " + perEnvironment("count", sel("chatstack:target_down_seconds:any")), "alerts"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noRules).size(4, 8), "RulesOutOfDate"),
 			b.withRunbook(stat("Clock skew", "Difference between the clocks of each exporter and Prometheus.",
 				query{"abs(" + chosen("chatstack_exporter_time_seconds") + " - timestamp(" + chosen("chatstack_exporter_time_seconds") + "))", "{{instance}}"}).unit("s").
-				thresholds(steps([]string{healthy, warning}, a.ClockSkew.Over.Std().Seconds())).emptyText(noScrape).size(4, 8), "ClockSkew"),
+				thresholds(steps([]string{healthy, warning}, a.Of("clock_skew").Apart.Std().Seconds())).emptyText(noScrape).size(4, 8), "ClockSkew"),
 			b.withRunbook(table("Rules", "Checksum of the rules that each exporter's configuration generates. The alert RulesOutOfDate compares it with the deployed rules.",
 				[]column{{"instance", "Exporter"}, {"checksum", "Checksum"}}, query{chosen("chatstack_rules_info"), ""}).emptyText(noScrape).size(6, 8), "RulesOutOfDate"),
 		}},

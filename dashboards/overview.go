@@ -27,7 +27,7 @@ func countMatching(series, condition string) string {
 
 // firing counts the alerts of a severity. It is 0, not empty, if the rules are loaded: then they record how long targets are down.
 func firing(severity string) string {
-	return perEnvironment("count", "max without (prometheus, prometheus_replica, replica) ("+alerts(`alertstate="firing"`, fmt.Sprintf("severity=%q", severity))+")") +
+	return perEnvironment("count", "max without (prometheus, prometheus_replica, replica) ("+selAlerts(`alertstate="firing"`, fmt.Sprintf("severity=%q", severity))+")") +
 		" or 0 * " + perEnvironment("count", sel("chatstack:target_down_seconds:any"))
 }
 
@@ -84,7 +84,7 @@ func (b *builder) overview() Dashboard {
 	severities := []Property{coloured(), {"mappings", []Mapping{{"value", map[string]Mapped{
 		"critical": {Text: "critical", Color: critical}, "warning": {Text: "warning", Color: warning, Index: 1},
 	}}}}}
-	memory := a.ContainerMemory
+	memory := a.Of("container_memory")
 	xmppMemory := sel("chatstack_container_memory_working_set_bytes") + " and on (cluster, container, docker_host, env) " +
 		sel("chatstack_container_info", `role="xmpp"`)
 	return b.dashboard(
@@ -117,7 +117,7 @@ func (b *builder) overview() Dashboard {
 				emptyText(noExporter).size(14, 13),
 			table("Firing alerts", "Firing alerts of the chat stack, without Watchdog, which always fires.",
 				[]column{{"alertname", "Alert"}, {"severity", "Severity"}, {"target", "Target"}, {"of", "Part"}, {"container", "Container"}, {"endpoint", "Endpoint"}, {"volume", "Volume"}, {"instance", "Exporter"}},
-				query{"max without (job, node, pod, prometheus, prometheus_replica, replica, service) (" + alerts(`alertstate="firing"`, `alertname!="Watchdog"`) + ")", ""}).
+				query{"max without (job, node, pod, prometheus, prometheus_replica, replica, service) (" + selAlerts(`alertstate="firing"`, `alertname!="Watchdog"`) + ")", ""}).
 				field("Alert", dataLinks(runbook)).field("Container", dataLinks(containers)).
 				field("Severity", severities...).emptyText("no alert fires").size(10, 13),
 			table("Other problems", "Problems other than being down, and how long they have lasted. An alert fires when a problem lasts longer than its threshold, unless it is held back.",
@@ -134,10 +134,10 @@ func (b *builder) overview() Dashboard {
 		section{title: "Distance to the thresholds", panels: []panel{
 			b.withRunbook(stat("Failed logins per minute", "Failed XMPP logins, as the alert counts them: the rate over the last two minutes.",
 				query{perEnvironment("max", sel("chatstack:xmpp_auth_failures_per_minute")), "per minute"}).decimals(1).
-				thresholds(badAbove(float64(a.XMPPAuthFailureRate.Warning.Over), float64(a.XMPPAuthFailureRate.Critical.Over))).emptyText("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
+				thresholds(badAbove(float64(a.Of("xmpp_auth_failure_rate").Warning.Over), float64(a.Of("xmpp_auth_failure_rate").Critical.Over))).emptyText("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
 			b.withRunbook(stat("Next certificate to expire", "Time until the first certificate expires, in any server or file. One of a short life alerts later than its colour changes.",
 				query{perEnvironment("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()", "left"}).unit("s").
-				thresholds(badBelow(a.TLSCertificateExpiry.Critical.Under.Std().Seconds(), a.TLSCertificateExpiry.Warning.Under.Std().Seconds())).emptyText("no TLS target"), "TLSCertificateExpiry"),
+				thresholds(badBelow(a.Of("tls_certificate_expiry").Critical.Under.Std().Seconds(), a.Of("tls_certificate_expiry").Warning.Under.Std().Seconds())).emptyText("no TLS target"), "TLSCertificateExpiry"),
 			b.withRunbook(stat("Fullest volume", "Used share of the fullest volume, as df counts it.",
 				query{perEnvironment("max", sel("chatstack_volume_used_ratio")), "used"}).unit("percentunit").decimals(0).thresholds(b.volumeLimits()).emptyText("no volume is configured"), "DataVolumeUsage"),
 			b.withRunbook(stat("Most restarts in 10 minutes", "The highest count of any container, as the alert counts: without deploys and without excused restarts.",

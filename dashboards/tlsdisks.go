@@ -13,12 +13,12 @@ func forecast() string {
 }
 
 func (b *builder) volumeLimits() Thresholds {
-	u := b.alerts.DataVolumeUsage
+	u := b.alerts.Of("data_volume_usage")
 	return badAbove(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
 }
 
 func (b *builder) inodeLimits() Thresholds {
-	u := b.alerts.DataVolumeInodes
+	u := b.alerts.Of("data_volume_inodes")
 	return badAbove(float64(u.Warning.Over)/100, float64(u.Critical.Over)/100)
 }
 
@@ -29,7 +29,7 @@ func (b *builder) tlsDisks() Dashboard {
 		noBackup = "no backup is configured, or no file matches"
 		noFile   = "no target has a certificate_file"
 	)
-	expiry := b.alerts.TLSCertificateExpiry
+	expiry := b.alerts.Of("tls_certificate_expiry")
 	inDays := badBelow(expiry.Critical.Under.Std().Hours()/24, expiry.Warning.Under.Std().Hours()/24)
 	left := "(" + combineEndpoints("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()) / 86400"
 	verified := values(Mapped{Text: "does not verify", Color: critical}, Mapped{Text: "verifies", Color: healthy})

@@ -20,8 +20,8 @@ func (b *builder) xmpp() Dashboard {
 		kinds    = `kind=~"xmpp_.*"`
 		httpSide = `kind=~"xmpp_status|xmpp_metrics|xmpp_rest|xmpp_proxy"`
 	)
-	logins := a.XMPPAuthFailureRate
-	memory := a.ContainerMemory
+	logins := a.Of("xmpp_auth_failure_rate")
+	memory := a.Of("container_memory")
 	moduleLimits := steps([]string{healthy, "blue", warning, critical}, 1, 2, 3)
 	return b.dashboard(
 		XMPP, "XMPP", "The XMPP server: sessions, logins, traffic, resources and modules.", "now-6h", nil,

@@ -119,13 +119,3 @@ func quoted(names []string) string {
 	}
 	return strings.Join(marked, ", ")
 }
-
-// spell writes a duration as Prometheus does: 1m30s, 500ms.
-func spell(d time.Duration) string {
-	if d >= time.Second {
-		d = d.Round(time.Second)
-	}
-	text := d.String()
-	text = strings.TrimSuffix(text, "m0s") + map[bool]string{true: "m"}[strings.HasSuffix(text, "m0s")]
-	return text
-}

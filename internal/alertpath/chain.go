@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // ordinaryAlert is one of our alerts that is a warning first, and critical later.
@@ -267,9 +268,10 @@ func (f *Facts) clocks() Step {
 	if apart := last.Ahead - first.Ahead; apart > f.Clocks {
 		return wrong(StepClocks, "run timedatectl on their machines, and have NTP set both clocks",
 			"the clock of %s is %s ahead of the clock of %s; the limit is %s",
-			nameOf[last], spell(apart), nameOf[first], spell(f.Clocks))
+			nameOf[last], wording.AsPrometheus(apart), nameOf[first], wording.AsPrometheus(f.Clocks))
 	}
-	return works(StepClocks, "the clocks of %s agree to %s", strings.Join(names, ", "), spell(max(time.Second, last.Ahead-first.Ahead)))
+	return works(StepClocks, "the clocks of %s agree to %s", strings.Join(names, ", "),
+		wording.AsPrometheus(max(time.Second, last.Ahead-first.Ahead)))
 }
 
 // ours are Prometheus' targets with the job that the rules expect.
@@ -318,9 +320,10 @@ func (f *Facts) scrape() Step {
 			strings.Join(up, ", "))
 	case interval > f.Lookback:
 		return wrong(StepScrape, "set scrape_interval: 30s in the job",
-			"Prometheus scrapes the exporter every %s; the rules need a scrape every %s", spell(interval), spell(f.Lookback))
+			"Prometheus scrapes the exporter every %s; the rules need a scrape every %s",
+			wording.AsPrometheus(interval), wording.AsPrometheus(f.Lookback))
 	}
-	step := works(StepScrape, "Prometheus scrapes %s every %s", strings.Join(up, ", "), spell(interval))
+	step := works(StepScrape, "Prometheus scrapes %s every %s", strings.Join(up, ", "), wording.AsPrometheus(interval))
 	if len(down) > 0 {
 		step = step.note("another target of the job fails: %s", strings.Join(down, "; "))
 	}
@@ -444,9 +447,9 @@ func (f *Facts) evaluation(groups []Group) Step {
 	}
 	if ago := f.Now.Add(f.Prometheus.Ahead).Sub(oldest); ago > 3*interval+5*time.Second {
 		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space",
-			"the rules were last evaluated %s ago; they should be every %s", spell(ago), spell(interval))
+			"the rules were last evaluated %s ago; they should be every %s", wording.AsPrometheus(ago), wording.AsPrometheus(interval))
 	}
-	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", spell(interval))
+	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", wording.AsPrometheus(interval))
 }
 
 // received is the alert Watchdog of our rules in Alertmanager, as this Prometheus sends it.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Plan is a drill that has been raised.
@@ -396,7 +398,7 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	switch {
 	case p.joined && now.After(p.plan.Until):
 		return unknown(StepNotification, "add id to group_by of that route, or wait that long between two drills",
-			"the alert joined a group that has sent a message, and sends the next one within %s", spell(p.wait())), true
+			"the alert joined a group that has sent a message, and sends the next one within %s", wording.AsPrometheus(p.wait())), true
 	case now.Before(p.delivered.Add(p.wait() + slack)):
 		return Step{}, false
 	}
@@ -410,7 +412,7 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 			strings.Join(unclear, ", "), to), true
 	}
 	const silence = "Alertmanager has sent nothing to %s by %s within %s"
-	after := spell(now.Sub(p.delivered))
+	after := wording.AsPrometheus(now.Sub(p.delivered))
 	if n := p.plan.Facts.Peers; n > 1 {
 		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill with --alertmanager=URL of another one",
 			silence+"; another one of its cluster of %d may have", to, strings.Join(silent, ", "), after, n), true
@@ -444,7 +446,8 @@ func (p *Progress) Steps() []Step {
 	}
 	alert := works(StepAlert, "%s fires", facts.Drill).took(p.fired.Sub(p.sampled))
 	if hold := p.hold(); hold > 0 {
-		alert = alert.note("it was pending for %s, since its rule has for: %s", spell(p.fired.Sub(p.pending)), spell(hold))
+		alert = alert.note("it was pending for %s, since its rule has for: %s",
+			wording.AsPrometheus(p.fired.Sub(p.pending)), wording.AsPrometheus(hold))
 	}
 	steps = append(steps, alert)
 	if p.delivered.IsZero() {
@@ -497,9 +500,9 @@ func (p *Progress) stuck(name, hint, format string, args ...any) Step {
 // waited is how long a step has been waited for, until the drill was ended.
 func (p *Progress) waited(since time.Time) string {
 	if !p.ended.IsZero() {
-		return spell(p.ended.Sub(since))
+		return wording.AsPrometheus(p.ended.Sub(since))
 	}
-	return spell(p.last.At.Sub(since))
+	return wording.AsPrometheus(p.last.At.Sub(since))
 }
 
 // finish appends the resolution.
@@ -519,7 +522,7 @@ func (p *Progress) resolution() Step {
 		step = unknown(StepResolution, "", "the drill has ended; nothing shows that its alert has")
 	case p.resolved.IsZero():
 		step = p.stuck(StepResolution, "open the rule on Prometheus' page /alerts; the drill has ended",
-			"the alert has not ended %s after the drill", spell(p.last.At.Sub(p.ended)))
+			"the alert has not ended %s after the drill", wording.AsPrometheus(p.last.At.Sub(p.ended)))
 	default:
 		step = works(StepResolution, "the alert has ended everywhere").took(p.resolved.Sub(p.ended))
 	}

@@ -21,6 +21,7 @@ import (
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 	"github.com/robfig/cron/v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
@@ -118,15 +119,11 @@ func LoadConfig(o Options) (*config.Config, error) {
 		Lookup:         o.Lookup,
 		Environ:        o.Environ,
 		Kinds:          o.configKinds(),
+		Alerts:         alerts.Kinds(),
 		Interval:       o.Interval,
 		Timeout:        o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
 	})
-}
-
-// socketDefaulter is implemented by settings for which the Docker Engine's default socket can count as configured.
-type socketDefaulter interface {
-	UseDefaultSocket(path string)
 }
 
 // configKinds returns the table of kinds. Without a configuration file, the Docker Engine's default socket counts as configured.
@@ -138,7 +135,7 @@ func (o Options) configKinds() []config.Kind {
 	for i, k := range kinds {
 		kinds[i].Defaults = func() config.Settings {
 			s := k.Defaults()
-			if d, ok := s.(socketDefaulter); ok {
+			if d, ok := s.(*collectors.Docker); ok {
 				d.UseDefaultSocket(o.DockerSocket)
 			}
 			return s
@@ -194,12 +191,12 @@ func New(o Options) (_ *App, err error) {
 	a.incidents = newIncidents(a.log)
 	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
 	a.incidents.records = a.records
-	a.judge = newJudge(&cfg.Alerts, a.maintenance, a.state.Value("problems"), a.log)
+	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state.Value("problems"), a.log)
 	a.judge.observe = a.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
-	a.recorder = status.NewRecorder(version.Version, a.statusInput)
+	a.recorder = status.NewRecorder(version.Version, collectors.ConfigKinds(), a.statusInput)
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
@@ -266,7 +263,7 @@ func (a *App) adopt(cfg *config.Config) error {
 	a.current.Store(&generation{cfg, poller})
 	for _, t := range targets {
 		if !t.Same {
-			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind)
+			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind.Name)
 		}
 	}
 	if len(cfg.Unconfigured) > 0 {
@@ -297,19 +294,16 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) &&
 			slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 				return reflect.DeepEqual(s, settings)
-			}) && (t.Kind != "docker" || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
-			(!servesPage(t.Kind) || old.cfg.Secrets.Equal(cfg.Secrets))
+			}) && (!t.Kind.Engine || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
+			(!t.Kind.ServesPage || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
 	return targets, nil
 }
 
-// servesPage reports whether targets of a kind have a metrics page of their own, which is served.
-func servesPage(kind string) bool { return kind == "xmpp_metrics" || kind == "openmetrics" }
-
 // reportsModules reports whether a target reports the states of the XMPP server's modules.
 func reportsModules(cfg *config.Config) bool {
-	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == "xmpp_status" })
+	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return rowOf(s).ServesModules })
 }
 
 // namedContainers returns the containers that targets have configured.
@@ -338,6 +332,7 @@ func (o *Options) newTarget(
 		State:        file.Value(common.Kind + "/" + common.Name),
 		UserAgent:    "chatstack_exporter/" + version.Version,
 		Once:         logins == nil,
+		ReadOnly:     logins == nil && !o.CheckWrites,
 		Logins:       logins,
 		ModuleStatus: reportsModules(cfg),
 		Containers:   namedContainers(cfg),
@@ -351,18 +346,15 @@ func (o *Options) newTarget(
 	if err != nil {
 		return poll.Target{}, fmt.Errorf("target %s: %w", common.Name, err)
 	}
-	dockerHost, hostName := "", ""
+	dockerHost := ""
 	if d, ok := settings.(*collectors.Docker); ok {
 		dockerHost = d.Label
-	}
-	if a, ok := settings.(config.Addressed); ok {
-		hostName = a.HostName()
 	}
 	return poll.Target{
 		DockerHost:    dockerHost,
 		Name:          common.Name,
-		Kind:          common.Kind,
-		HostName:      hostName,
+		Kind:          kind.Row,
+		HostName:      settings.HostName(),
 		Container:     common.Container,
 		ContainerHost: common.ContainerHost,
 		WarnOnly:      !common.Page,
@@ -377,16 +369,17 @@ func (o *Options) newTarget(
 
 // paceOf returns what decides whether a target waits on purpose.
 func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
-	if c, ok := settings.(collectors.Credentialed); ok {
-		p.Gate = logins.Gate(c.Credential())
+	paced, ok := settings.(collectors.Paced)
+	if !ok {
+		return p
 	}
-	if k, ok := settings.(collectors.SessionKeeper); ok {
-		for _, c := range k.SessionCredentials() {
-			p.Sessions = append(p.Sessions, logins.Gate(c))
-		}
+	given := paced.Pacing()
+	p.Gate = logins.Gate(given.Credential)
+	for _, c := range given.Sessions {
+		p.Sessions = append(p.Sessions, logins.Gate(c))
 	}
-	if c, ok := settings.(collectors.Connecting); ok && !settings.Common().OwnSchedule {
-		p.Address = config.CanonicalAddress(c.Connects())
+	if given.Address != "" && !settings.Common().OwnSchedule {
+		p.Address = config.CanonicalAddress(given.Address)
 	}
 	return p
 }
@@ -426,11 +419,11 @@ func (a *App) ReloadError() error {
 	return fmt.Errorf("the configuration cannot be read\n%s", whereFaults)
 }
 
-// errStateFile is why a configuration is not taken over that has another state file.
-var errStateFile = errors.New("state_file has changed, which takes a restart")
+// errStateFile is why a configuration with another state file is not applied.
+var errStateFile = errors.New("changing state_file requires a restart")
 
-// whereFaults is where those read what is wrong who may read the configuration.
-const whereFaults = "what is wrong there tell the log and chatstack_exporter check-config"
+// whereFaults says where somebody who may read the configuration finds the faults.
+const whereFaults = "see the log, or run chatstack_exporter check-config, for details"
 
 // Peers implements web.Source.
 func (a *App) Peers() []config.Peers { return a.current.Load().cfg.Peers }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/common/version"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -21,6 +21,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // CheckResult is the result of checking one target. Its fields have the names and types of a service in the status report.
@@ -67,12 +68,6 @@ type checkReport struct {
 	Warnings []string `json:"warnings"`
 }
 
-// writer is implemented by settings of probes that write, which a check must not do.
-type writer interface {
-	// DisableWriting returns what was not tested for that, "" if writing was not enabled.
-	DisableWriting() string
-}
-
 // Check probes every configured target once and returns the results, failures first. For work that only one exporter may
 // do, it also asks the peers whether they do it. It does not touch the state file. If ctx ends first, it returns what has finished.
 func Check(ctx context.Context, o Options) ([]CheckResult, error) {
@@ -86,23 +81,17 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	}
 	results, facts := make([]CheckResult, len(cfg.Targets)), make([]health.Facts, len(cfg.Targets))
 	probing, probes := make([]poll.Target, len(cfg.Targets)), newProbes()
-	// Before DisableWriting changes the settings, because the warnings are about the running exporter.
-	warnings, duties, untested := Warnings(cfg), dutiesOf(cfg), make([]string, len(cfg.Targets))
+	warnings, duties := Warnings(cfg), dutiesOf(cfg)
 	var peers []peer
 	if len(duties) > 0 {
 		probes.Go(ctx, "the peers", func() { peers = askPeers(ctx, cfg.Peers) })
 	}
 	for i, settings := range cfg.Targets {
-		if w, ok := settings.(writer); ok && (!o.CheckWrites || settings.Common().Kind != "relay") {
-			untested[i] = w.DisableWriting()
-		}
 		target, err := o.newTarget(cfg, settings, memory, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			return nil, err
 		}
-		if settings.Common().Kind == "relay" {
-			target.Timeout += chat.MaxJoin // there is only one attempt, so its own error counts
-		}
+		target.Timeout += target.Kind.JoinTime // there is only one attempt, so its own error counts
 		probing[i] = target
 	}
 	for i, settings := range cfg.Targets {
@@ -112,9 +101,6 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 			result, known := resultOf(poll.Once(ctx, probing[i], slog.New(slog.DiscardHandler)))
 			if result.State != "up" && ctx.Err() != nil {
 				return
-			}
-			if result.State == "up" && untested[i] != "" {
-				result.Notes = append(result.Notes, "check writes nothing; "+untested[i])
 			}
 			addExpected(known.Engines, settings)
 			results[i], facts[i] = result, known
@@ -217,12 +203,12 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 			all.Engines = append(all.Engines, e)
 		}
 	}
-	judgement := newJudge(&cfg.Alerts, register, memory.Value("problems"), log).Judge(&all)
+	judgement := newJudge(alerts.Rules(&cfg.Alerts), register, memory.Value("problems"), log).Judge(&all)
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]
-		_, onNetwork := cfg.Targets[i].(config.Addressed)
-		if results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && onNetwork {
+		local := rowOf(cfg.Targets[i]).Local
+		if results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && !local {
 			unserved = append(unserved, results[i].Name)
 		}
 		note := server.Warning()
@@ -237,14 +223,14 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 		}
 	}
 	for i := range results {
-		if results[i].Kind == "docker" && results[i].State == "up" && len(unserved) > 0 {
+		if rowOf(cfg.Targets[i]).Engine && results[i].State == "up" && len(unserved) > 0 {
 			results[i].Notes = append(results[i].Notes,
 				fmt.Sprintf("no container found for %s; if one serves the target, set container", strings.Join(unserved, ", ")))
 		}
 	}
 	for _, p := range status.Describe(judgement) {
 		i, known := engineOf[p.Host]
-		if p.Kind == config.MaintenanceTarget {
+		if p.Kind == health.KindTarget {
 			i = slices.IndexFunc(results, func(r CheckResult) bool { return r.Name == p.Name })
 			known = i >= 0
 		}
@@ -259,21 +245,21 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
-		if p.Kind == config.MaintenanceContainer {
+		if p.Kind == health.KindContainer {
 			names[p.Subject] = true
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	return count(len(names), "container") + " in trouble"
+	return wording.Count(len(names), "container") + " in trouble"
 }
 
 // problemText returns a problem's line in the table; "" if the target's row already says it.
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
-	case p.Kind == config.MaintenanceContainer:
+	case p.Kind == health.KindContainer:
 		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""
@@ -282,14 +268,6 @@ func problemText(p *status.Problem) string {
 		text += ", for " + time.Duration(p.Lasted*float64(time.Second)).Truncate(time.Second).String()
 	}
 	return p.Severity.String() + ": " + failure.Printable(text, maxCell)
-}
-
-// count returns "1 target" or "2 targets".
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // AllUp reports whether every probe has finished and no target is down.

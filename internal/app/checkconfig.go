@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // DefaultConfigFile is the configuration in the working directory, if no file is named.
@@ -61,13 +62,13 @@ func CheckConfig(w io.Writer, o Options) error {
 	if len(cfg.Targets) == 1 {
 		are = "is"
 	}
-	fmt.Fprintf(&b, "The configuration is valid: %s %s configured", count(len(cfg.Targets), "target"), are)
+	fmt.Fprintf(&b, "The configuration is valid: %s %s configured", wording.Count(len(cfg.Targets), "target"), are)
 	if n := len(cfg.Unconfigured); n > 0 {
 		fmt.Fprintf(&b, "; %d are not: %s", n, strings.Join(cfg.Unconfigured, ", "))
 	}
 	if n := len(cfg.LeftToFirst); n > 0 {
 		fmt.Fprintf(&b, "; pair: other leaves %s to the first exporter: %s",
-			count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
+			wording.Count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
 	}
 	b.WriteString(".\n")
 	for _, warning := range Warnings(cfg) {

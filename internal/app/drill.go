@@ -102,7 +102,7 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 	path := &alertpath.Path{Expected: alertpath.Expected{
 		Job:        cfg.Alerts.Job,
 		Lookback:   cfg.Alerts.Lookback.Std(),
-		Clocks:     cfg.Alerts.ClockSkew.Over.Std(),
+		Clocks:     cfg.Alerts.Of("clock_skew").Apart.Std(),
 		LabelCheck: alerts.LabelCheck(),
 		Drill:      alerts.DrillAlert,
 	}}

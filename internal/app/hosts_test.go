@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
@@ -211,9 +212,17 @@ func TestPeersAreAskedByTheSchemeThatTheyAreScrapedBy(t *testing.T) {
 		t.Errorf("by http: got %v, want what to do", p.err)
 	}
 	group.Labels = map[string]string{"__scheme__": "https"}
-	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err != nil || !slices.ContainsFunc(p.targets, statisticsDuty.doneFor) {
+	if p := askPeers(t.Context(), []config.Peers{group})[0]; p.err != nil ||
+		!slices.ContainsFunc(p.targets, func(p peerTarget) bool { return p.does(statistics(t)) }) {
 		t.Errorf("by https: got %v, %v, want its targets", p.targets, p.err)
 	}
+}
+
+// statistics is the duty of a target with the XMPP server's metrics.
+func statistics(t *testing.T) *config.Duty {
+	t.Helper()
+	kind, _ := collectors.KindOf("xmpp_metrics")
+	return kind.Duty
 }
 
 // TestPeerElsewhereIsNotTakenForThisExporter names one that does the same and has an address of another machine.
@@ -222,7 +231,7 @@ func TestPeerElsewhereIsNotTakenForThisExporter(t *testing.T) {
 	if isLocalAddress(t.Context(), "192.0.2.1:9655") || !isLocalAddress(t.Context(), "127.0.0.1:9655") {
 		t.Error("addresses of this machine and of others are not told apart")
 	}
-	warnings, _ := dutyConflicts(statisticsDuty,
+	warnings, _ := dutyConflicts(statistics(t),
 		[]peer{{address: "192.0.2.1:9655", targets: same}, {address: "127.0.0.1:9655", sameHost: true, targets: same}})
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "the peer 192.0.2.1:9655 reads") {
 		t.Errorf("got %q, want a warning of 192.0.2.1:9655 alone", warnings)

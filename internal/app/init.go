@@ -18,6 +18,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/setup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // InitOptions are the flags of init.
@@ -76,7 +77,7 @@ func Init(ctx context.Context, w io.Writer, o Options, flags InitOptions) ([]Che
 	}
 	//nolint:errcheck // as above
 	fmt.Fprintf(w, "\nWrote %s: %s, %d more as comments to decide. Checking it:\n\n",
-		absolute(flags.File), count(result.Targets, "target"), result.Open)
+		absolute(flags.File), wording.Count(result.Targets, "target"), result.Open)
 	o.ConfigFile = flags.File
 	checked, err := Check(ctx, o)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
@@ -28,9 +29,9 @@ type judge struct {
 }
 
 // newJudge restores the memory of the former process.
-func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
+func newJudge(rules health.Rules, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
 	j := &judge{
-		health:      health.NewJudge(alerts),
+		health:      health.NewJudge(rules),
 		maintenance: m,
 		save:        saved.Save,
 		log:         log,
@@ -47,7 +48,7 @@ func newJudge(alerts *config.Alerts, m *maintenance.Register, saved *state.Value
 
 // configure applies a new configuration.
 func (j *judge) configure(cfg *config.Config) {
-	j.health.Reconfigure(&cfg.Alerts)
+	j.health.Reconfigure(alerts.Rules(&cfg.Alerts))
 	j.placeholders = map[string]bool{}
 	for _, settings := range cfg.Targets {
 		j.placeholders[settings.Common().Name] = len(config.Placeholders(settings)) > 0

@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -25,9 +25,9 @@ func TestProblemIsSavedBeforeItIsShown(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		register, err := maintenance.New(memory.Value("maintenance"), log)
 		must(t, err)
-		alerts := config.DefaultAlerts()
+		settings := alerts.Defaults()
 		var written bytes.Buffer
-		j := newJudge(&alerts, register, memory.Value("problems"), slog.New(slog.NewTextHandler(&written, nil)))
+		j := newJudge(alerts.Rules(&settings), register, memory.Value("problems"), slog.New(slog.NewTextHandler(&written, nil)))
 		// The disk takes so long, is full, was written so often, and has a problem.
 		var (
 			takes atomic.Int64

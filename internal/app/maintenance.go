@@ -8,9 +8,9 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // Maintenance implements web.Source.
@@ -48,7 +48,7 @@ func (a *App) firingWarnings(kind, name string) (warnings []string) {
 	}
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		served := kind == config.MaintenanceContainer && p.Kind == config.MaintenanceTarget && j.Servers[p.Name].Container == name
+		served := kind == config.MaintenanceContainer && p.Kind == health.KindTarget && j.Servers[p.Name].Container == name
 		if p.Severity < health.Warning || !served && (p.Kind != kind || p.Name != name) {
 			continue
 		}
@@ -93,17 +93,7 @@ func (a *App) saveWarning(err error) ([]string, error) {
 
 // sees reports whether any engine has a container of that name.
 func (a *App) sees(container string) bool {
-	for _, families := range a.Snapshot().Families {
-		for i := range families {
-			if families[i].Name != "chatstack_container_state" {
-				continue
-			}
-			for s := range exposition.Lines(families[i].Text) {
-				if s.Label("container") == container {
-					return true
-				}
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Snapshot().Statuses, func(s poll.Status) bool {
+		return s.Engine != nil && slices.ContainsFunc(s.Engine.Containers, func(c health.Container) bool { return c.Name == container })
+	})
 }

@@ -52,8 +52,7 @@ func (a *App) fitMemory(cfg *config.Config) {
 // limitsOf returns the configuration with the limits for a target: pageLimit lowers limits.metrics_body for metrics pages. It does not for
 // other responses, such as an engine's list, since they do not stay in memory.
 func (a *App) limitsOf(cfg *config.Config, settings config.Settings) *config.Config {
-	kind := settings.Common().Kind
-	if a.pageLimit == 0 || a.pageLimit >= cfg.Limits.MetricsBody || !servesPage(kind) {
+	if a.pageLimit == 0 || a.pageLimit >= cfg.Limits.MetricsBody || !rowOf(settings).ServesPage {
 		return cfg
 	}
 	limited := *cfg

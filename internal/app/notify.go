@@ -11,6 +11,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -121,7 +122,7 @@ func summarize(statuses []poll.Status) string {
 			down++
 		}
 	}
-	text := fmt.Sprintf("%s up, %d down", count(up, "target"), down)
+	text := fmt.Sprintf("%s up, %d down", wording.Count(up, "target"), down)
 	if waiting > 0 {
 		text += fmt.Sprintf(", %d not probed yet", waiting)
 	}

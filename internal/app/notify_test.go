@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -98,7 +99,7 @@ func wedgedPoller(t *testing.T, w *wedge, own prometheus.Gatherer) *poll.Poller 
 	t.Helper()
 	p, err := poll.New([]poll.Target{{
 		Name:      "plants",
-		Kind:      "http",
+		Kind:      config.Row{Name: "http"},
 		Schedule:  w,
 		Timeout:   time.Second,
 		Collector: nothing{},

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
@@ -23,80 +24,24 @@ const (
 	maxPeerStatus = 8 << 20
 )
 
-// duty is work that only one of several exporters with the same targets may do.
-type duty struct {
-	// infinitive is such as "run the canary", thirdPerson "runs the canary".
-	infinitive, thirdPerson string
-	// adviceForOther is for an exporter with pair: other, adviceForAll for several exporters with the same duty.
-	adviceForOther, adviceForAll string
-	// doneFor reports whether an exporter performs the duty for a target of its status.
-	doneFor func(peerTarget) bool
-}
-
-var (
-	canaryDuty = &duty{
-		"run the canary",
-		"runs the canary",
-		"set mode: reject here",
-		"set mode: reject in all but one",
-		// This value is missing in mode reject, and while the store cannot be reached.
-		func(t peerTarget) bool {
-			return t.Kind == "plant_store" && slices.ContainsFunc(t.Values, func(v peerValue) bool { return v.Name == "deleting" })
-		},
-	}
-	statisticsDuty = &duty{
-		"read the XMPP server's metrics while its statistics_interval is \"manual\"",
-		"reads an XMPP server's metrics",
-		"set a number of seconds there, or leave this target to the first exporter of the pair",
-		"with statistics_interval = \"manual\" the server counts for one scraper only; set a number of seconds there, " +
-			"or leave the target to one exporter",
-		func(t peerTarget) bool { return t.Kind == "xmpp_metrics" },
-	}
-)
-
-// connectDuty applies to targets with config.RateLimited settings, but for relayDuty.
-var connectDuty = &duty{
-	"connect to the IRC server's TLS port, which limits connections per address",
-	"checks the IRC server's TLS port",
-	"set pair: other here",
-	"set pair: other in all but one, unless they reach the IRC server from different addresses",
-	func(t peerTarget) bool { return t.Kind == "irc_tls" || t.Kind == "irc_login" },
-}
-
-var relayDuty = &duty{
-	"send messages over the bridge",
-	"sends messages over the bridge",
-	"set pair: other here",
-	"set pair: other in all but one",
-	func(t peerTarget) bool { return t.Kind == "relay" },
-}
-
-// stateful is implemented by settings of probes that create records on a target.
-type stateful interface {
-	// NeedsState reports whether a state file is required, so that a restarted exporter can delete its records.
-	NeedsState() bool
+// rowOf returns the row of a target's kind.
+func rowOf(settings config.Settings) *config.Row {
+	kind, _ := collectors.KindOf(settings.Common().Kind)
+	return &kind.Row
 }
 
 // dutyOf returns the duty that comes with a target's settings, or nil.
-func dutyOf(settings config.Settings) *duty {
-	if n, ok := settings.(stateful); ok && n.NeedsState() {
-		return canaryDuty
+func dutyOf(settings config.Settings) *config.Duty {
+	d := rowOf(settings).Duty
+	if d == nil || d.Has != nil && !d.Has(settings) {
+		return nil
 	}
-	switch settings.Common().Kind {
-	case "xmpp_metrics":
-		return statisticsDuty
-	case "relay":
-		return relayDuty
-	}
-	if _, ok := settings.(config.RateLimited); ok {
-		return connectDuty
-	}
-	return nil
+	return d
 }
 
 // dutiesOf returns the duties of a configuration by target name.
-func dutiesOf(cfg *config.Config) map[string]*duty {
-	duties := map[string]*duty{}
+func dutiesOf(cfg *config.Config) map[string]*config.Duty {
+	duties := map[string]*config.Duty{}
 	for _, settings := range cfg.Targets {
 		if d := dutyOf(settings); d != nil {
 			duties[settings.Common().Name] = d
@@ -113,6 +58,12 @@ type peerTarget struct {
 
 type peerValue struct {
 	Name string `json:"name"`
+}
+
+// does reports whether the peer performs a duty for the target.
+func (t *peerTarget) does(d *config.Duty) bool {
+	kind, _ := collectors.KindOf(t.Kind)
+	return kind.Duty == d && (d.Value == "" || slices.ContainsFunc(t.Values, func(v peerValue) bool { return v.Name == d.Value }))
 }
 
 // peer is another exporter, with the targets of its status or the error of the request for it.
@@ -209,18 +160,18 @@ func isLocalAddress(ctx context.Context, address string) bool {
 
 // dutyConflicts returns a warning for each peer with the same duty, and a note for each peer whose status is unknown. It skips the
 // first such peer on this machine, which is probably the exporter whose configuration is checked.
-func dutyConflicts(d *duty, peers []peer) (warnings, notes []string) {
+func dutyConflicts(d *config.Duty, peers []peer) (warnings, notes []string) {
 	skippedSelf := false
 	for _, p := range peers {
 		switch {
 		case p.err != nil:
-			notes = append(notes, fmt.Sprintf("cannot find out whether the peer %s %s too: %v", p.address, d.thirdPerson, p.err))
-		case !slices.ContainsFunc(p.targets, d.doneFor):
+			notes = append(notes, fmt.Sprintf("cannot find out whether the peer %s %s too: %v", p.address, d.ThirdPerson, p.err))
+		case !slices.ContainsFunc(p.targets, func(t peerTarget) bool { return t.does(d) }):
 		case p.sameHost && !skippedSelf:
 			skippedSelf = true
 		default:
 			warnings = append(warnings,
-				fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.thirdPerson, d.adviceForAll))
+				fmt.Sprintf("the peer %s %s too, unless that is this exporter itself; %s", p.address, d.ThirdPerson, d.AdviceForAll))
 		}
 	}
 	return warnings, notes

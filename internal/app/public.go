@@ -80,10 +80,10 @@ func (s *publicServer) close(ctx context.Context) {
 	s.listener.Close() //nolint:errcheck,gosec // the server may have closed it already
 }
 
-// errPublic is why a configuration is not taken over whose public page has another listener.
-var errPublic = errors.New("public.listen_address or public.web_config_file has changed, which takes a restart")
+// errPublic is why a configuration whose public page has another listener is not applied.
+var errPublic = errors.New("changing public.listen_address or public.web_config_file requires a restart")
 
-// restartFor returns why a configuration takes a restart; nil if it does not.
+// restartFor returns why a configuration requires a restart; nil if it does not.
 func (a *App) restartFor(cfg *config.Config) error {
 	old, p := a.current.Load().cfg, &cfg.Public
 	switch {

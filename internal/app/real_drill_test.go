@@ -279,7 +279,7 @@ var drillFaults = []drillFault{
 		hint: "chatstack_exporter rules",
 		cause: func(s *drillSite) {
 			old := alerts.Defaults()
-			old.TargetDown.Critical.For = config.Duration(time.Hour)
+			old.Of("target_down").Critical.For = config.Duration(time.Hour)
 			s.rules = rulesOf(s.T, old)
 		},
 	},

@@ -58,7 +58,7 @@ func (a *App) reloadFile(ctx context.Context, stop func()) (func(), error) {
 	return stop, nil
 }
 
-// replace has the poller of a valid configuration replace the one that runs, unless the configuration takes a restart.
+// replace has the poller of a valid configuration replace the one that runs, unless the configuration requires a restart.
 func (a *App) replace(ctx context.Context, stop func(), cfg *config.Config) (func(), error) {
 	if err := a.restartFor(cfg); err != nil {
 		return stop, err

@@ -118,7 +118,7 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 func TestExporterSaysWhichRulesAreItsOwn(t *testing.T) {
 	own := newOwnMetrics()
 	changed := alerts.Defaults()
-	changed.ContainerMemory.Critical.Over = 2_000_000_000
+	changed.Of("container_memory").Critical.Over = 2_000_000_000
 	for _, settings := range []config.Alerts{alerts.Defaults(), changed} {
 		own.describe(&config.Config{Alerts: settings})
 		families, err := own.Gather()
@@ -146,7 +146,7 @@ func TestRulesArePrintedForTheConfiguration(t *testing.T) {
 	var got, want, recording bytes.Buffer
 	must(t, WriteRules(&got, o, false))
 	changed := alerts.Defaults()
-	changed.ContainerMemory.Critical.Over = 2_000_000_000
+	changed.Of("container_memory").Critical.Over = 2_000_000_000
 	must(t, alerts.Write(&want, changed))
 	if diff := cmp.Diff(want.String(), got.String()); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)

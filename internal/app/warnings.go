@@ -8,6 +8,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Warning is a likely mistake in a valid configuration.
@@ -36,8 +37,8 @@ func Warnings(cfg *config.Config) []Warning {
 					strings.Join(keys, ", ")),
 			})
 		}
-		if n, ok := settings.(stateful); ok && n.NeedsState() && cfg.StateFile == "" {
-			warnings = append(warnings, Warning{name, "a restart of the exporter leaves undeleted canaries in the store; set state_file"})
+		if d := dutyOf(settings); d != nil && d.WithoutState != "" && cfg.StateFile == "" {
+			warnings = append(warnings, Warning{name, d.WithoutState})
 		}
 		for _, text := range append(botWarnings(cfg, settings), throttleWarning(cfg, settings), pairWarning(cfg, settings),
 			containerWarning(cfg, settings)) {
@@ -45,10 +46,8 @@ func Warnings(cfg *config.Config) []Warning {
 				warnings = append(warnings, Warning{name, text})
 			}
 		}
-		if w, ok := settings.(config.Warner); ok {
-			for _, text := range w.Warnings() {
-				warnings = append(warnings, Warning{name, text})
-			}
+		for _, text := range settings.Warnings() {
+			warnings = append(warnings, Warning{name, text})
 		}
 	}
 	for _, s := range cfg.Public.Services {
@@ -67,7 +66,7 @@ func Warnings(cfg *config.Config) []Warning {
 // containerWarning warns if no engine is watched for the container that a target names.
 func containerWarning(cfg *config.Config, settings config.Settings) string {
 	t := settings.Common()
-	watches := func(s config.Settings) bool { return s.Common().Kind == "docker" }
+	watches := func(s config.Settings) bool { return rowOf(s).Engine }
 	if t.Container == "" || t.ContainerHost != "" || slices.ContainsFunc(cfg.Targets, watches) {
 		return ""
 	}
@@ -78,30 +77,18 @@ func containerWarning(cfg *config.Config, settings config.Settings) string {
 // botWarnings warn if the sessions of a relay check count as users, so that there is always one.
 // A login is over too soon to be one of them.
 func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) {
-	if settings.Common().Kind != "relay" {
+	if !rowOf(settings).Relay {
 		return nil
 	}
 	for _, counts := range []struct {
-		by    string // kind of the target that counts
-		alert string
-		key   string
-		gone  config.GoneAlert
+		alert, key string
 	}{
-		{
-			"irc_rpc",
-			"IRCUsersGone",
-			"irc_users_gone",
-			cfg.Alerts.IRCUsersGone,
-		},
-		{
-			"xmpp_metrics",
-			"XMPPSessionsGone",
-			"xmpp_sessions_gone",
-			cfg.Alerts.XMPPSessionsGone,
-		},
+		{health.AlertUsersGone, "irc_users_gone"},
+		{health.AlertSessionsGone, "xmpp_sessions_gone"},
 	} {
-		counted := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return s.Common().Kind == counts.by })
-		if counted && counts.gone.Typical > 0 && counts.gone.Bots == 0 {
+		counted := slices.ContainsFunc(cfg.Targets,
+			func(s config.Settings) bool { return slices.Contains(rowOf(s).ValueAlerts, counts.alert) })
+		if gone := cfg.Alerts.Of(counts.key); counted && gone.Typical > 0 && gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
 				"set alerts.%s.bots to the number of such sessions and bots",
 				counts.alert, counts.key))
@@ -172,9 +159,9 @@ func pairWarning(cfg *config.Config, settings config.Settings) string {
 	switch {
 	case d == nil:
 	case cfg.Pair == config.PairOther:
-		return "pair is other, but only the first exporter of a pair may " + d.infinitive + "; " + d.adviceForOther
+		return "pair is other, but only the first exporter of a pair may " + d.Infinitive + "; " + d.AdviceForOther
 	case cfg.Pair == "" && len(cfg.Peers) > 0:
-		return "pair is not set although peers lists other exporters; only one exporter of the same targets may " + d.infinitive +
+		return "pair is not set although peers lists other exporters; only one exporter of the same targets may " + d.Infinitive +
 			"; set pair: first in one, and pair: other in all others"
 	}
 	return ""

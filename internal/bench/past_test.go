@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
@@ -89,7 +88,7 @@ func writePast(t *testing.T, path string, of []health.Subject) {
 	now := time.Now()
 	facts := health.Facts{Engines: []health.Engine{{Read: true}}}
 	for _, s := range of {
-		if s.Kind == config.MaintenanceContainer {
+		if s.Kind == health.KindContainer {
 			facts.Engines[0].Host = s.Host
 			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{
 				Host:     s.Host,

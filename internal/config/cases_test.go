@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -94,10 +95,8 @@ func describe(cfg, bare *config.Config) []string {
 		}
 		lines = append(lines, strings.Join(
 			append([]string{common.Kind + ":"}, changes("", reflect.ValueOf(s).Elem(), reflect.ValueOf(usual).Elem())...), " "))
-		if w, ok := s.(config.Warner); ok {
-			for _, warning := range w.Warnings() {
-				lines = append(lines, common.Name+" warns: "+warning)
-			}
+		for _, warning := range s.Warnings() {
+			lines = append(lines, common.Name+" warns: "+warning)
 		}
 		if keys := config.Placeholders(s); len(keys) > 0 {
 			lines = append(lines, fmt.Sprintf("%s has placeholders: %s", common.Name, keys))
@@ -115,6 +114,25 @@ func changes(path string, got, usual reflect.Value) []string {
 	for i := range got.NumField() {
 		key, options, _ := strings.Cut(got.Type().Field(i).Tag.Get("yaml"), ",")
 		g, u := got.Field(i), usual.Field(i)
+		if g.Type() == reflect.TypeFor[map[string]*config.AlertSettings]() {
+			settings, _ := reflect.TypeAssert[map[string]*config.AlertSettings](g)
+			before, _ := reflect.TypeAssert[map[string]*config.AlertSettings](u)
+			for _, kind := range alerts.Kinds() {
+				for _, k := range kind.Keys {
+					if is, was := k.At(settings[kind.Key]), k.At(before[kind.Key]); !reflect.DeepEqual(is, was) {
+						value := reflect.ValueOf(is).Elem().Interface()
+						if list, ok := value.([]string); ok && len(list) == 0 {
+							continue
+						}
+						if d, ok := value.(config.Duration); ok {
+							value = d.Std()
+						}
+						changed = append(changed, fmt.Sprintf("%s%s.%s=%v", path, kind.Key, k.Name, value))
+					}
+				}
+			}
+			continue
+		}
 		if options == "inline" {
 			changed = append(changed, changes(path, g, u)...)
 			continue

@@ -90,34 +90,10 @@ type Settings interface {
 	Configured() bool
 	// Check reports what is wrong with a configured target.
 	Check(*Report)
-}
-
-// Addressed is implemented by settings of a target on the network.
-type Addressed interface {
+	// Warnings are sentences about likely mistakes in a valid target, and what to do.
+	Warnings() []string
 	// HostName is the host of the URL or address, "" if the exporter does not resolve it itself.
 	HostName() string
-}
-
-// DefaultPaths are the paths of URLs that are written without one.
-type DefaultPaths map[*string]string
-
-// Located is implemented by settings of a kind whose URLs have default paths, in the file as in the environment.
-type Located interface {
-	// DefaultPaths returns those URLs, each with its path.
-	DefaultPaths() DefaultPaths
-}
-
-// Distinct is implemented by settings whose metrics lack the label target. Two targets of one kind must differ in this
-// value, or their metrics would collide.
-type Distinct interface {
-	// Distinction returns the value and the key that sets it. Without a key, the kind allows only one target.
-	Distinction() (key, value string)
-}
-
-// Exclusive is implemented by settings of a target that shares some of its values with no other target of its kind.
-type Exclusive interface {
-	// Exclusive returns those values, each after the key that sets it.
-	Exclusive() [][2]string
 }
 
 // LeftTargets are targets that an exporter does not poll.
@@ -131,23 +107,6 @@ func (l LeftTargets) Names() (names []string) {
 	return names
 }
 
-// RateLimited is implemented by settings of a target whose server limits connections per address.
-type RateLimited interface {
-	// LeastInterval is the minimum interval of a target without a schedule. In a pair, only the first exporter probes such a
-	// target.
-	LeastInterval() time.Duration
-}
-
-// Kind is a sort of target: its name in exporter.yaml, and its settings with their defaults.
-type Kind struct {
-	Name     string
-	Defaults func() Settings
-	// EachAddress says that a target may be probed at each address of its host name: its probes change nothing and need no other.
-	EachAddress bool
-	// Programs are the supported programs, in lower case. The error for an unknown kind suggests kinds by them.
-	Programs []string
-}
-
 // Source is where a configuration comes from.
 type Source struct {
 	// File is the path of exporter.yaml; "" reads the environment alone.
@@ -159,6 +118,7 @@ type Source struct {
 	// Environ works like os.Environ. Unless nil, it is searched for mistyped variables.
 	Environ func() []string
 	Kinds   []Kind
+	Alerts  []AlertKind
 	// Interval and Timeout, unless zero, override the file's poll keys.
 	Interval, Timeout time.Duration
 	// WithoutSecrets skips the files of secrets, for users who may not read them.
@@ -183,7 +143,7 @@ func Load(src Source) (*Config, error) {
 			Families:    20_000,
 			LabelBytes:  4096,
 		},
-		Alerts: DefaultAlerts(),
+		Alerts: NewAlerts(src.Alerts),
 
 		source:      src,
 		secretFiles: map[string]Secret{},
@@ -565,9 +525,9 @@ func (l *loader) check() {
 	l.checkWeb()
 	l.checkAlerts()
 	l.checkHosts(r)
-	names, distinctions := map[string]string{}, map[string]string{}
+	names, taken := map[string]string{}, map[string]string{}
 	for _, b := range l.blocks {
-		l.checkTarget(b, names, distinctions)
+		l.checkTarget(b, names, taken)
 	}
 	l.cfg.Unconfigured = slices.DeleteFunc(l.cfg.Unconfigured, func(name string) bool { return names[name] != "" })
 	l.checkMaintenance()
@@ -628,9 +588,10 @@ func (l *loader) checkPoll(r *Report) {
 	}
 }
 
-// checkTarget fills in a target's defaults and checks it. Names and distinctions come from the previous targets.
-func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
+// checkTarget fills in a target's defaults and checks it. names and taken come from the previous targets.
+func (l *loader) checkTarget(b block, names, taken map[string]string) {
 	cfg, t := l.cfg, b.settings.Common()
+	row := l.rowOf(t.Kind)
 	if t.Name == "" {
 		t.Name = t.Kind
 	}
@@ -640,6 +601,8 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		path:    b.path,
 		where:   b.where,
 		runs:    l.src.former != nil,
+		row:     *row,
+		taken:   taken,
 	}
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
@@ -650,18 +613,8 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
 	}
 	names[t.Name] = b.where
-	if located, ok := b.settings.(Located); ok {
-		for url, path := range located.DefaultPaths() {
-			*url = withPath(*url, path)
-		}
-	}
-	limited, isRateLimited := b.settings.(RateLimited)
 	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
-		interval := cfg.Poll.Interval.Std()
-		if isRateLimited {
-			interval = max(interval, limited.LeastInterval())
-		}
-		t.Schedule = "@every " + interval.String()
+		t.Schedule = "@every " + max(cfg.Poll.Interval.Std(), row.Interval).String()
 	}
 	if t.Timeout == 0 {
 		t.Timeout = cfg.Poll.Timeout
@@ -672,35 +625,19 @@ func (l *loader) checkTarget(b block, names, distinctions map[string]string) {
 	t.check(r)
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)
-	host, each := "", slices.ContainsFunc(l.src.Kinds, func(k Kind) bool { return k.Name == t.Kind && k.EachAddress })
-	if a, ok := b.settings.(Addressed); ok {
-		host = a.HostName()
+	t.checkAddresses(r, b.settings.HostName(), row.EachAddress)
+	if row.Alone {
+		r.Unique("", "")
 	}
-	t.checkAddresses(r, host, each)
-	if d, ok := b.settings.(Distinct); ok {
-		key, value := d.Distinction()
-		checkDistinction(r, key, value, t.Kind, b.where, distinctions)
-	}
-	if e, ok := b.settings.(Exclusive); ok {
-		for _, pair := range e.Exclusive() {
-			checkDistinction(r, pair[0], pair[1], t.Kind, b.where, distinctions)
-		}
-	}
-	if isRateLimited && cfg.Pair == PairOther {
+	if row.OnlyFirst && cfg.Pair == PairOther {
 		cfg.LeftToFirst = append(cfg.LeftToFirst, *t)
 		return
 	}
 	cfg.Targets = append(cfg.Targets, b.settings)
 }
 
-func checkDistinction(r *Report, key, value, kind, where string, seen map[string]string) {
-	first, again := seen[kind+"\x00"+value]
-	seen[kind+"\x00"+value] = where
-	switch {
-	case !again:
-	case key == "":
-		r.Faultf("kind", "%s already has kind %s, which allows one target per exporter; let another exporter watch the second", first, kind)
-	default:
-		r.Faultf(key, "is %q, already used by %s; give each %s target its own", value, first, kind)
-	}
+// rowOf returns the row of a kind that a block has.
+func (l *loader) rowOf(kind string) *Row {
+	i := slices.IndexFunc(l.src.Kinds, func(k Kind) bool { return k.Name == kind })
+	return &l.src.Kinds[i].Row
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -73,6 +74,7 @@ func FuzzConfig(f *testing.F) {
 			File:           "exporter.yaml",
 			Content:        content,
 			Kinds:          collectors.ConfigKinds(),
+			Alerts:         alerts.Kinds(),
 			WithoutSecrets: true,
 			Lookup:         func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 		}

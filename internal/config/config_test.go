@@ -20,6 +20,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
@@ -30,7 +31,9 @@ import (
 func load(t *testing.T, content string, env map[string]string) (*config.Config, error) {
 	t.Helper()
 	source := config.Source{
-		Kinds: collectors.ConfigKinds(), Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Kinds:  collectors.ConfigKinds(),
+		Alerts: alerts.Kinds(),
+		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 		Environ: func() []string {
 			var all []string
 			for name, value := range env {
@@ -83,6 +86,19 @@ func TestShippedFileExplainsEverythingAndSetsNothing(t *testing.T) {
 	for _, missing := range missingKeys(file.Alerts, reflect.TypeFor[config.Alerts](), "alerts") {
 		t.Errorf("the shipped file does not explain %s", missing)
 	}
+	for alert, settings := range shipped.Alerts.Settings {
+		for key := range settings.Values() {
+			inner, _ := file.Alerts[alert].(map[string]any)
+			severity, name, nested := strings.Cut(key, ".")
+			if nested {
+				inner, _ = inner[severity].(map[string]any)
+				key = name
+			}
+			if _, ok := inner[key]; !ok {
+				t.Errorf("the shipped file does not explain alerts.%s: %s", alert, key)
+			}
+		}
+	}
 }
 
 func TestEveryKindHasARowInTargets(t *testing.T) {
@@ -113,6 +129,7 @@ func TestMinimalExampleIsValid(t *testing.T) {
 		File:           "exporter.yaml",
 		Content:        []byte(example),
 		Kinds:          collectors.ConfigKinds(),
+		Alerts:         alerts.Kinds(),
 		WithoutSecrets: true,
 		Lookup:         func(string) (string, bool) { return "", false },
 	})
@@ -151,7 +168,9 @@ func missingKeys(have map[string]any, t reflect.Type, path string) []string {
 
 func TestFlagsOutweighAll(t *testing.T) {
 	cfg, err := config.Load(config.Source{
-		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Kinds:    collectors.ConfigKinds(),
+		Alerts:   alerts.Kinds(),
+		Lookup:   func(string) (string, bool) { return "", false },
 		Interval: 5 * time.Second,
 	})
 	if err != nil {
@@ -161,7 +180,9 @@ func TestFlagsOutweighAll(t *testing.T) {
 		t.Errorf("got %+v, want the interval as given and a timeout that fits into it", cfg.Poll)
 	}
 	_, err = config.Load(config.Source{
-		Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false },
+		Kinds:    collectors.ConfigKinds(),
+		Alerts:   alerts.Kinds(),
+		Lookup:   func(string) (string, bool) { return "", false },
 		Interval: time.Millisecond,
 	})
 	if err == nil || !strings.Contains(err.Error(), "--poll.interval: poll.interval: is 1ms, must be a whole number of seconds") {
@@ -194,6 +215,7 @@ func TestSecretFilesNeedNotBeReadToValidate(t *testing.T) {
 		_, err := config.Load(config.Source{
 			File:           file,
 			Kinds:          collectors.ConfigKinds(),
+			Alerts:         alerts.Kinds(),
 			WithoutSecrets: true,
 			Lookup: func(name string) (string, bool) {
 				v, ok := map[string]string{"PLANT_STORE_URL": "http://p", "PLANT_STORE_TOKEN_FILE": "/dev/zero"}[name]
@@ -354,7 +376,7 @@ func TestNamedFileThatIsNotThereIsLookedForNearby(t *testing.T) {
 			"did you mean",
 		},
 	} {
-		_, err := config.Load(config.Source{File: c.file, Kinds: collectors.ConfigKinds()})
+		_, err := config.Load(config.Source{File: c.file, Kinds: collectors.ConfigKinds(), Alerts: alerts.Kinds()})
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.not) ||
 			!strings.Contains(err.Error(), c.file) {
 			t.Errorf("%s: got %v\nwant %s", name, err, c.want)
@@ -429,7 +451,12 @@ targets:
 		named, err := filepath.Rel(from, file)
 		must(err)
 		cfg, err := config.Load(
-			config.Source{File: named, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+			config.Source{
+				File:   named,
+				Kinds:  collectors.ConfigKinds(),
+				Alerts: alerts.Kinds(),
+				Lookup: func(string) (string, bool) { return "", false },
+			})
 		if err != nil {
 			t.Fatalf("from %s: %v", from, err)
 		}
@@ -468,7 +495,12 @@ targets:
   - {kind: http, url: "https://x", certificate_file: "*.pem"}
 `)
 	_, err := config.Load(
-		config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+		config.Source{
+			File:   file,
+			Kinds:  collectors.ConfigKinds(),
+			Alerts: alerts.Kinds(),
+			Lookup: func(string) (string, bool) { return "", false },
+		})
 	for key, name := range map[string]string{
 		":2: state_file": "state.json", ":4: targets[0].password_file": "secret", ":4: targets[0].ca_file": "ca.pem",
 		":5: targets[1].certificate_file": "*.pem",
@@ -490,6 +522,7 @@ func TestFileOfAVariableLeadsFromTheWorkingDirectory(t *testing.T) {
 	cfg, err := config.Load(config.Source{
 		File:   file,
 		Kinds:  collectors.ConfigKinds(),
+		Alerts: alerts.Kinds(),
 		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	if err != nil {
@@ -508,7 +541,12 @@ func TestSecretFileThatIsMissingOrEmptyIsNamed(t *testing.T) {
 		file := write(t, filepath.Join(dir, "exporter.yaml"),
 			fmt.Sprintf("targets:\n  - {kind: plant_store, url: 'http://p', token_file: %q}\n", name))
 		return config.Load(
-			config.Source{File: file, Kinds: collectors.ConfigKinds(), Lookup: func(string) (string, bool) { return "", false }})
+			config.Source{
+				File:   file,
+				Kinds:  collectors.ConfigKinds(),
+				Alerts: alerts.Kinds(),
+				Lookup: func(string) (string, bool) { return "", false },
+			})
 	}
 	for name, want := range map[string]string{
 		"/run/secrets/plant_token": "/run/secrets/plant_token", "plant_token": filepath.Join(dir, "plant_token"),
@@ -541,6 +579,7 @@ func TestSecretsOfNowAreThoseOfTheFiles(t *testing.T) {
 	cfg, err := config.Load(config.Source{
 		File:   write(t, file("exporter.yaml"), web),
 		Kinds:  collectors.ConfigKinds(),
+		Alerts: alerts.Kinds(),
 		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
 	})
 	if err != nil {

@@ -42,8 +42,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		}
 		return
 	}
-	fields := map[string]reflect.Value{}
-	collectFields(v, fields)
+	fields := keysOf(v)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		full := join(path, key.Value)
@@ -103,11 +102,10 @@ func keySuggestion(key string, fields map[string]reflect.Value) string {
 	}
 	var deeper []string
 	for name, field := range fields {
-		inner := map[string]reflect.Value{}
-		if field.Kind() == reflect.Struct {
-			collectFields(field, inner)
+		if field.Kind() != reflect.Struct && field.Type() != keyValuesType {
+			continue
 		}
-		if _, ok := inner[key]; ok {
+		if _, ok := keysOf(field)[key]; ok {
 			deeper = append(deeper, strconv.Quote(name+"."+key))
 		}
 	}
@@ -119,6 +117,10 @@ func keySuggestion(key string, fields map[string]reflect.Value) string {
 
 func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
 	n = resolved(n)
+	if v.Type() == keyValuesType {
+		d.mapping(n, path, v)
+		return
+	}
 	if d.typed(n, path, v) {
 		return
 	}
@@ -356,11 +358,34 @@ func absolute(path string) string {
 	return path
 }
 
-func collectFields(v reflect.Value, into map[string]reflect.Value) {
+// keyValues are the values of a mapping by key, if its keys are no struct's.
+type keyValues map[string]reflect.Value
+
+var (
+	keyValuesType     = reflect.TypeFor[keyValues]()
+	alertSettingsType = reflect.TypeFor[map[string]*AlertSettings]()
+)
+
+// keysOf returns the values of a mapping by key.
+func keysOf(v reflect.Value) keyValues {
+	if known, ok := reflect.TypeAssert[keyValues](v); ok {
+		return known
+	}
+	fields := keyValues{}
+	collectFields(v, fields)
+	return fields
+}
+
+func collectFields(v reflect.Value, into keyValues) {
 	t := v.Type()
 	for i := range t.NumField() {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
 		switch {
+		case t.Field(i).Type == alertSettingsType:
+			alerts, _ := reflect.TypeAssert[map[string]*AlertSettings](v.Field(i))
+			for key, settings := range alerts {
+				into[key] = reflect.ValueOf(settings.mapping())
+			}
 		case options == "inline":
 			collectFields(v.Field(i), into)
 		case name != "" && name != "-":

@@ -94,6 +94,8 @@ type Report struct {
 	path    string            // of the block, such as targets[2]
 	where   string            // of the block itself, for keys that are not set
 	runs    bool              // the configuration is in use: a file that each probe reads is the probe's affair
+	row     Row               // of the block's kind; zero for what is no target
+	taken   map[string]string // what Unique was called with, by any target -> where
 }
 
 // Faultf reports an error in a key of the block. An empty key means the block.
@@ -104,6 +106,22 @@ func (r *Report) Faultf(key, format string, args ...any) {
 		where = r.where
 	}
 	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
+}
+
+// Unique reports an error if another target of the kind has the same value, since their metrics or messages would mix. key sets the
+// value; without one, an exporter may have only one target of the kind.
+func (r *Report) Unique(key, value string) {
+	mark := r.row.Name + "\x00" + value
+	first, again := r.taken[mark]
+	r.taken[mark] = r.where
+	switch {
+	case !again:
+	case key == "":
+		r.Faultf("kind", "%s already has kind %s, which allows one target per exporter; let another exporter watch the second",
+			first, r.row.Name)
+	default:
+		r.Faultf(key, "is %q, already used by %s; give each %s target its own", value, first, r.row.Name)
+	}
 }
 
 // In returns a report on the mapping under a key of the block.

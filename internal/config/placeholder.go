@@ -13,14 +13,8 @@ var placeholders = []string{
 	"replace-me", "replaceme", "placeholder", "your_", "your-", "<", "${",
 }
 
-// Secretless is implemented by settings of a service that may require no secret.
-type Secretless interface {
-	// NeedsNoSecret reports whether an empty secret is intended.
-	NeedsNoSecret() bool
-}
-
 // Placeholders returns the keys of a target's secrets that begin like placeholders. If there are none, and the target
-// needs a secret but has only empty ones, it returns the keys of those.
+// has only empty secrets, it returns the keys of those.
 func Placeholders(settings Settings) []string {
 	var obvious, empty []string
 	given := false
@@ -35,7 +29,7 @@ func Placeholders(settings Settings) []string {
 			given = true
 		}
 	})
-	if s, ok := settings.(Secretless); given || len(obvious) > 0 || ok && s.NeedsNoSecret() {
+	if given || len(obvious) > 0 {
 		return obvious
 	}
 	return empty
@@ -84,10 +78,4 @@ func isUnsendable(s Secret) bool { return strings.ContainsFunc(s.Reveal(), unico
 // isUTF16 reports whether a secret begins with the byte-order mark of UTF-16.
 func isUTF16(s Secret) bool {
 	return strings.HasPrefix(s.Reveal(), "\xff\xfe") || strings.HasPrefix(s.Reveal(), "\xfe\xff")
-}
-
-// Warner is implemented by settings that can be valid and still contain a likely mistake.
-type Warner interface {
-	// Warnings are sentences about likely mistakes and what to do.
-	Warnings() []string
 }

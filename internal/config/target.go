@@ -195,7 +195,7 @@ func (t *TLS) Check(r *Report) {
 // maxALPN is how long the name of a protocol may be, in bytes (RFC 7301).
 const maxALPN = 255
 
-// Warnings implements Warner.
+// Warnings implements Settings for the kinds that embed TLS.
 func (t *TLS) Warnings() (list []string) {
 	if t.InsecureSkipVerify {
 		list = append(list, "insecure_skip_verify accepts every certificate, even an attacker's; prefer fingerprint")
@@ -222,7 +222,7 @@ type HTTP struct {
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
 
-// HostName implements Addressed for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
+// HostName implements Settings for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
 func (h *HTTP) HostName() string {
 	u, err := url.Parse(h.URL)
 	if err != nil || h.ProxyURL != "" {
@@ -239,8 +239,11 @@ func HostOf(address string) string {
 	return strings.Trim(address, "[]")
 }
 
-// Check implements Settings for the kinds that embed HTTP: it reports errors in the HTTP keys.
+// Check implements Settings for the kinds that embed HTTP: it adds the kind's path to the URL, and reports errors in the HTTP keys.
 func (h *HTTP) Check(r *Report) {
+	if r.row.Path != "" {
+		h.URL = WithPath(h.URL, r.row.Path)
+	}
 	CheckURL(r, "url", h.URL, "http", "https")
 	if h.ProxyURL != "" {
 		CheckURL(r, "proxy_url", h.ProxyURL, "http", "https")
@@ -268,8 +271,8 @@ func (h *HTTP) Check(r *Report) {
 	}
 }
 
-// withPath adds a path to a URL that has neither path nor query, not even an empty one.
-func withPath(raw, path string) string {
+// WithPath adds a path to a URL that has neither path nor query, not even an empty one.
+func WithPath(raw, path string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery {
 		return raw

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // The streams of XMPP, as they are called in starttls and in ALPN.
@@ -50,7 +51,7 @@ func startXMPP(conn net.Conn, kind, domain string) error {
 	}
 	if in.Buffered() > 0 {
 		// An attacker may have injected it, to pass for data that came over TLS.
-		return failure.Errorf(failure.Malformed, "stream: %s between <proceed/> and TLS", failure.Count(in.Buffered(), "byte"))
+		return failure.Errorf(failure.Malformed, "stream: %s between <proceed/> and TLS", wording.Count(in.Buffered(), "byte"))
 	}
 	return nil
 }

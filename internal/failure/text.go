@@ -1,19 +1,10 @@
 package failure
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 )
-
-// Count formats a number and a noun: "1 byte", "2 bytes".
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
 
 // MaxLine limits how many characters of an untrusted text OneLine keeps. The poller masks secrets first and then cuts further:
 // cutting earlier could leave half a secret, which no mask matches.

@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // bridged is a world with a bridge, its XMPP server and its IRC server.
@@ -12,7 +10,7 @@ func bridged(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	for name, kind := range map[string]string{"bridge": "relay", "status": "xmpp_status", "port": "irc_tls"} {
-		w.target(name).Kind = kind
+		w.target(name).be(kind)
 	}
 	w.relays(true)
 	w.component(true)
@@ -77,7 +75,7 @@ func TestBridgeThatDoesNotPageExcusesNoComponentThatDoes(t *testing.T) {
 
 func TestBridgeWhoseAlertIsNotDueExcusesNoComponent(t *testing.T) {
 	w := bridged(t)
-	w.judge.alerts.BridgeNotRelaying.For = config.Duration(time.Hour)
+	w.waits(AlertBridgeNotRelaying, time.Hour)
 	w.relays(false)
 	w.component(false)
 	w.pass(6 * time.Minute)

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Condition is a possible problem of a target, other than an outage, that a reading checks and that has its own alert.
@@ -21,7 +19,7 @@ type Condition struct {
 	// Certificates, for AlertCertificateExpiry, are those that must not expire; for AlertServedNotRenewed, the one that is served.
 	Certificates []Validity
 	// OwnLimits, for AlertCertificateExpiry, replace the limits of the configuration; zero for none.
-	OwnLimits config.ExpiryLimits
+	OwnLimits ExpiryLimits
 	// Used, for AlertVolumeUsage and AlertVolumeInodes, is the used part of a volume or of its inodes.
 	Used float64
 	// Counts, for AlertAuthFailureRate, are the failed logins, by series.
@@ -89,8 +87,7 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	fresh := list
 	for _, old := range j.conditions[t.Name] {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
-		checked := slices.ContainsFunc(fresh,
-			func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || t.Kind != kindRelay) })
+		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
@@ -103,14 +100,12 @@ func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 func (r *round) judgeConditions(t *Target) {
 	j := r.judge
 	for _, c := range j.conditionsOf(t, r.now) {
-		switch c.Alert {
-		case AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate:
+		rule := j.rule(c.Alert)
+		c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(rule.Ignore, name) })
+		switch {
+		case slices.Contains(measured, c.Alert):
 			r.judgeTargetValue(t, &c)
-		case AlertModuleProblem:
-			c.Holds = c.Holds ||
-				slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(j.alerts.XMPPModuleProblem.Ignore, name) })
-			r.judgeCondition(t, &c, Warning)
-		case AlertServedNotRenewed:
+		case c.Alert == AlertServedNotRenewed:
 			r.judgeCondition(t, &c, Warning)
 			if t.WarnOnly {
 				continue
@@ -126,12 +121,8 @@ func (r *round) judgeConditions(t *Target) {
 				c.Holds = c.Holds && slices.ContainsFunc(c.Certificates, r.expiresBeforeRenewal)
 			}
 			r.judgeCondition(t, &c, Critical)
-		case AlertComponentDisconnected, AlertServicesUnlinked, AlertBridgeNotRelaying, AlertVolumeReadOnly:
-			severity := Critical
-			if t.WarnOnly {
-				severity = Warning
-			}
-			r.judgeCondition(t, &c, severity)
+		case rule.Pages && !t.WarnOnly:
+			r.judgeCondition(t, &c, Critical)
 		default:
 			r.judgeCondition(t, &c, Warning)
 		}
@@ -162,9 +153,7 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	}, r.now, c.first)
 	p.Unknown, p.condition = unknown, v
 	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
-	joins := slices.Contains([]string{AlertRelaySessionDown, AlertRelayUnwatched, AlertComponentDisconnected}, c.Alert)
-	if p.cause == nil && p.record.Excuse.Holds() && joins {
-		// What explained it is over. It has the whole hold to end, too: a session joins again within a minute.
+	if p.cause == nil && p.record.Excuse.Holds() && r.judge.rule(c.Alert).BeginsAnew {
 		p.record.Since, p.Since, p.Lasted = r.now, r.now, minDuration
 	}
 	if unknown {
@@ -173,60 +162,8 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 	v.Lasted = p.Lasted
 }
 
-// ofCondition returns what explains that a condition has held since then.
-func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cause, bool) {
-	switch alert {
-	case AlertPlaceholder:
-		return cause{}, false
-	case AlertModuleProblem, AlertChainInvalid:
-		return r.ofTarget(t, since)
-	case AlertOrphans: // a store that refuses every deletion is down, which has its own alert
-		return r.ofTargetOrOutage(t, since)
-	case AlertComponentDisconnected:
-		if c, ok := r.ofTarget(t, since); ok {
-			return c, true
-		}
-		if c, ok := r.ofRole("bridge", since); ok {
-			return c, true
-		}
-		return r.ofAlertedBridge(t, since)
-	case AlertServicesUnlinked:
-		if c, ok := r.ofTarget(t, since); ok {
-			return c, true
-		}
-		for i := range r.targets {
-			if s := &r.targets[i]; s.Kind == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
-				if c, ok := r.ofOtherTarget(s, since); ok {
-					return c, true
-				}
-			}
-		}
-		return r.ofRole("irc_services", since)
-	case AlertBridgeNotRelaying, AlertBridgeSlow:
-		if c, ok := r.ofTarget(t, since); ok {
-			return c, true
-		}
-		return r.ofRole("bridge", since)
-	case AlertRelaySessionDown:
-		if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
-			return c, true
-		}
-		return r.ofPorts(part, since)
-	case AlertRelayUnwatched:
-		return r.ofBlindRelay(t, since)
-	}
-	// Only maintenance excuses the other conditions.
-	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
-		return c, true
-	}
-	return cause{}, false
-}
-
-// ofTargetOrOutage returns the cause of the target's outage, or else the outage itself.
-func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
-	if c, ok := r.ofTarget(t, since); ok {
-		return c, true
-	}
+// ofOutage returns the outage of the target as a cause.
+func (r *round) ofOutage(t *Target, since time.Time) (cause, bool) {
 	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), alert: AlertTargetDown}]
 	if known == nil || since.Before(known.Since.Add(-excuseTolerance)) {
 		return cause{}, false
@@ -236,10 +173,22 @@ func (r *round) ofTargetOrOutage(t *Target, since time.Time) (cause, bool) {
 
 // ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.
 func (r *round) ofOtherTarget(t *Target, since time.Time) (cause, bool) {
-	if t.Throttled {
-		return r.ofTarget(t, since)
+	if c, ok := r.ofTarget(t, since); ok || t.Throttled {
+		return c, ok
 	}
-	return r.ofTargetOrOutage(t, since)
+	return r.ofOutage(t, since)
+}
+
+// ofServices returns why the IRC services do not work.
+func (r *round) ofServices(t *Target, since time.Time) (cause, bool) {
+	for i := range r.targets {
+		if s := &r.targets[i]; s.Role == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
+			if c, ok := r.ofOtherTarget(s, since); ok {
+				return c, true
+			}
+		}
+	}
+	return r.ofRole("irc_services", since)
 }
 
 // ofRole returns why no container with that role works. If one of them works, ok is false.
@@ -264,69 +213,6 @@ func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
 		}
 	}
 	return found, ok
-}
-
-// conditionHold returns how long a condition must hold before its alert fires.
-func conditionHold(a *config.Alerts, alert string) time.Duration {
-	switch alert {
-	case AlertTargetUnstable:
-		return 0
-	case AlertModuleProblem:
-		return a.XMPPModuleProblem.For.Std()
-	case AlertComponentDisconnected:
-		return a.XMPPComponentDisconnected.For.Std()
-	case AlertAuthSourceMissing:
-		return a.XMPPAuthSourceMissing.For.Std()
-	case AlertServicesUnlinked:
-		return a.IRCServicesUnlinked.For.Std()
-	case AlertOrphans:
-		return a.PlantStoreOrphans.For.Std()
-	case AlertSeriesDropped:
-		return a.UpstreamSeriesDropped.For.Std()
-	case AlertChainInvalid:
-		return a.TLSChainInvalid.For.Std()
-	case AlertCacheExhausted:
-		return a.IdentityCacheExhausted.For.Std()
-	case AlertPlaceholder:
-		return a.PlaceholderCredential.For.Std()
-	case AlertMonitoringGap:
-		return a.MonitoringGap.For.Std()
-	case AlertBridgeNotRelaying:
-		return a.BridgeNotRelaying.For.Std()
-	case AlertBridgeSlow:
-		return a.BridgeSlow.For.Std()
-	case AlertRelaySessionDown:
-		return a.RelaySessionDown.For.Std()
-	case AlertRelayUnwatched:
-		return a.RelayUnwatched.For.Std()
-	case AlertVolumeReadOnly:
-		return a.DataVolumeReadOnly.For.Std()
-	case AlertBackupOld:
-		return a.BackupOld.For.Std()
-	default:
-		return never
-	}
-}
-
-// conditionLimits returns the thresholds of the alert on a condition.
-func conditionLimits(a *config.Alerts, key *problemKey) thresholds {
-	hold := conditionHold(a, key.alert)
-	if warning, critical, measured := valueLimits(a, key.alert); measured {
-		hold = warning.hold
-		if key.severity == Critical {
-			hold = critical.hold
-		}
-	}
-	if key.alert == AlertServedNotRenewed {
-		hold = a.TLSServedNotRenewed.Warning.For.Std()
-		if key.severity == Critical {
-			hold = a.TLSServedNotRenewed.Critical.For.Std()
-		}
-	}
-	if key.severity == Critical {
-		return thresholds{never, hold}
-	}
-	return thresholds{hold, never}
 }
 
 // conditionVerdicts returns the verdicts sorted by alert, target and part.

@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // TestMemoryIsSavedWhenItIsOld holds that the next process knows about when this one ended, also where nothing happens.
@@ -214,9 +212,14 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		},
 	} {
 		w := newWorld(t)
-		a, at := &w.judge.alerts, config.Duration(5*time.Second)
-		a.XMPPModuleProblem.For, a.XMPPComponentDisconnected.For, a.IRCServicesUnlinked.For, a.PlantStoreOrphans.For = at, at, at, at
-		a.UpstreamSeriesDropped.For, a.TLSChainInvalid.For, a.PlaceholderCredential.For = at, at, at
+		at := 5 * time.Second
+		w.waits(AlertModuleProblem, at)
+		w.waits(AlertComponentDisconnected, at)
+		w.waits(AlertServicesUnlinked, at)
+		w.waits(AlertOrphans, at)
+		w.waits(AlertSeriesDropped, at)
+		w.waits(AlertChainInvalid, at)
+		w.waits(AlertPlaceholder, at)
 		for _, r := range c.roles {
 			w.container(r.name).Role = r.role
 		}
@@ -224,7 +227,7 @@ func TestConditionsAreExcusedByWhatServesThem(t *testing.T) {
 		target.Container = "own"
 		target.Conditions = []Condition{{Alert: c.alert}}
 		if c.maintained != "" {
-			w.Maintenance = []Subject{TargetSubject(c.maintained), {Kind: config.MaintenanceContainer, Name: c.maintained}}
+			w.Maintenance = []Subject{TargetSubject(c.maintained), {Kind: KindContainer, Name: c.maintained}}
 		}
 		w.pass(time.Minute)
 		for _, r := range c.roles {

@@ -61,7 +61,7 @@ func (x *causes) ofEngine(t *Target, host string, since time.Time) (found cause,
 	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
 		return
 	}
-	s, lookback := TargetSubject(e.Name), x.judge.alerts.Lookback.Std()
+	s, lookback := TargetSubject(e.Name), x.judge.rules.Lookback
 	known := x.judge.unavailable[s]
 	if known == nil || !known.lately(x.now, lookback) || x.judge.lastUp[t.Name].Sub(known.Began) > lookback {
 		return

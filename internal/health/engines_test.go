@@ -126,7 +126,8 @@ func TestServicesThatAreToldOfAreNotMissed(t *testing.T) {
 		"nothing":      func(*world) {},
 	} {
 		w := newWorld(t)
-		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.target("irc").be("irc_rpc")
+		w.target("services").be("irc_services")
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked}}
 		w.look()
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}

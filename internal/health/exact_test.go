@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 	"unsafe"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // verdict is that of the container.
@@ -45,15 +43,21 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 		AlertVolumeReadOnly: {23 * time.Minute, Critical}, AlertBackupOld: {24 * time.Minute, Warning},
 	} {
 		w := newWorld(t)
-		a := &w.judge.alerts
-		a.XMPPModuleProblem.For, a.XMPPComponentDisconnected.For = config.Duration(11*time.Minute), config.Duration(12*time.Minute)
-		a.XMPPAuthSourceMissing.For, a.IRCServicesUnlinked.For = config.Duration(13*time.Minute), config.Duration(14*time.Minute)
-		a.PlantStoreOrphans.For, a.UpstreamSeriesDropped.For = config.Duration(15*time.Minute), config.Duration(16*time.Minute)
-		a.TLSChainInvalid.For, a.IdentityCacheExhausted.For = config.Duration(17*time.Minute), config.Duration(18*time.Minute)
-		a.PlaceholderCredential.For, a.TLSServedNotRenewed.Warning.For = config.Duration(19*time.Minute), config.Duration(20*time.Minute)
-		a.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
-		a.BridgeNotRelaying.For, a.BridgeSlow.For = config.Duration(21*time.Minute), config.Duration(22*time.Minute)
-		a.DataVolumeReadOnly.For, a.BackupOld.For = config.Duration(23*time.Minute), config.Duration(24*time.Minute)
+		w.waits(AlertModuleProblem, 11*time.Minute)
+		w.waits(AlertComponentDisconnected, 12*time.Minute)
+		w.waits(AlertAuthSourceMissing, 13*time.Minute)
+		w.waits(AlertServicesUnlinked, 14*time.Minute)
+		w.waits(AlertOrphans, 15*time.Minute)
+		w.waits(AlertSeriesDropped, 16*time.Minute)
+		w.waits(AlertChainInvalid, 17*time.Minute)
+		w.waits(AlertCacheExhausted, 18*time.Minute)
+		w.waits(AlertPlaceholder, 19*time.Minute)
+		w.judge.rule(AlertServedNotRenewed).Warning.Hold = 20 * time.Minute
+		w.judge.rule(AlertServedNotRenewed).Critical.Hold = 9 * time.Minute
+		w.waits(AlertBridgeNotRelaying, 21*time.Minute)
+		w.waits(AlertBridgeSlow, 22*time.Minute)
+		w.waits(AlertVolumeReadOnly, 23*time.Minute)
+		w.waits(AlertBackupOld, 24*time.Minute)
 		w.target("x").Conditions = []Condition{{Alert: alert, Holds: true, Certificates: []Validity{{Ends: w.now.Add(100 * day)}}}}
 		w.pass(c.hold)
 		if p, ok := w.problem("x", alert); !ok || p.Severity != Pending {
@@ -71,7 +75,7 @@ func TestConditionsHaveExactThresholds(t *testing.T) {
 
 func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	w := newWorld(t)
-	w.judge.alerts.TLSServedNotRenewed.Critical.For = config.Duration(9 * time.Minute)
+	w.judge.rule(AlertServedNotRenewed).Critical.Hold = 9 * time.Minute
 	w.target("x").Conditions = []Condition{{Alert: AlertServedNotRenewed, Holds: true, Certificates: []Validity{{Ends: w.now.Add(day)}}}}
 	w.pass(9 * time.Minute)
 	w.want("x TLSServedNotRenewed pending 9m0s")
@@ -106,8 +110,9 @@ func TestServicesThatGoDownLaterExplainNothing(t *testing.T) {
 		time.Minute + time.Second: "irc IRCServicesUnlinked critical 6m1s also(services)",
 	} {
 		w := newWorld(t)
-		w.judge.alerts.TargetDown.Warning.For = config.Duration(time.Minute)
-		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.judge.rule(AlertTargetDown).Warning.Hold = time.Minute
+		w.target("irc").be("irc_rpc")
+		w.target("services").be("irc_services")
 		w.look()
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
 		w.pass(later)
@@ -120,9 +125,9 @@ func TestServicesThatGoDownLaterExplainNothing(t *testing.T) {
 // TestTargetThatIsNotToldHoldsBackNothingForLong has services that are down, of which no alert tells yet.
 func TestTargetThatIsNotToldHoldsBackNothingForLong(t *testing.T) {
 	w := newWorld(t)
-	a := &w.judge.alerts
-	a.TargetDown.Warning.For, a.TargetDown.Critical.For = config.Duration(time.Hour), config.Duration(time.Hour)
-	w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+	w.judge.rule(AlertTargetDown).Warning.Hold, w.judge.rule(AlertTargetDown).Critical.Hold = time.Hour, time.Hour
+	w.target("irc").be("irc_rpc")
+	w.target("services").be("irc_services")
 	w.look()
 	w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
 	w.target("services").Up = false
@@ -143,7 +148,8 @@ func TestServicesThatDoNotPageHoldBackNoPage(t *testing.T) {
 		{false, true, []string{"services TargetDown critical 10m0s", "irc IRCServicesUnlinked pending 10m0s dependency(services)"}},
 	} {
 		w := newWorld(t)
-		w.target("irc").Kind, w.target("services").Kind = "irc_rpc", "irc_services"
+		w.target("irc").be("irc_rpc")
+		w.target("services").be("irc_services")
 		w.target("irc").WarnOnly, w.target("services").WarnOnly = c.irc, c.services
 		w.look()
 		w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
@@ -156,7 +162,7 @@ func TestServicesThatDoNotPageHoldBackNoPage(t *testing.T) {
 // TestCauseThatWasNeverToldHoldsBackNothingForLong has a container that stops for half a minute, and then starts for ever.
 func TestCauseThatWasNeverToldHoldsBackNothingForLong(t *testing.T) {
 	w := stack(t)
-	w.judge.alerts.Lookback = config.Duration(10 * time.Minute)
+	w.judge.rules.Lookback = 10 * time.Minute
 	w.container("web").State = "exited"
 	w.target("web").Up = false
 	w.pass(30 * time.Second)
@@ -170,7 +176,7 @@ func TestCauseThatWasNeverToldHoldsBackNothingForLong(t *testing.T) {
 
 func TestWaitForWhatNobodyKnowsIsHeldBackNoLonger(t *testing.T) {
 	w := stack(t)
-	w.judge.alerts.ContainerRestarts.Critical.Over = 0
+	w.judge.rule(AlertContainerRestarts).Critical.Over = 0
 	*w.container("api") = Container{
 		Host:     "local",
 		Name:     "api",
@@ -185,13 +191,16 @@ func TestWaitForWhatNobodyKnowsIsHeldBackNoLonger(t *testing.T) {
 }
 
 func TestOneRestartHoldsBackIfItIsCritical(t *testing.T) {
-	for over, want := range map[int64]string{0: "web TargetDown pending 5m1s starting(web)", 1: "web TargetDown critical 5m1s also(web)"} {
+	for over, want := range map[float64]string{
+		0: "web TargetDown pending 5m1s starting(web)",
+		1: "web TargetDown critical 5m1s also(web)",
+	} {
 		w := stack(t)
-		w.judge.alerts.ContainerRestarts.Critical.Over = over
+		w.judge.rule(AlertContainerRestarts).Critical.Over = over
 		w.container("web").Health, w.container("web").Restarts = Starting, 1
 		w.target("web").Up = false
 		w.pass(5*time.Minute + time.Second)
-		severity := map[int64]string{0: "critical", 1: "warning"}[over]
+		severity := map[float64]string{0: "critical", 1: "warning"}[over]
 		w.want(want, "web ContainerRestarts "+severity+" 5m1s")
 	}
 }
@@ -199,7 +208,7 @@ func TestOneRestartHoldsBackIfItIsCritical(t *testing.T) {
 // TestCauseIsDecidedOnFirst has a cause that is told in the moment in which its consequence could no longer be held back.
 func TestCauseIsDecidedOnFirst(t *testing.T) {
 	w := stack(t)
-	w.judge.alerts.ContainerDown.Warning.For = w.judge.alerts.ContainerDown.Critical.For
+	w.judge.rule(AlertContainerDown).Warning.Hold = w.judge.rule(AlertContainerDown).Critical.Hold
 	w.container("db").State, w.container("api").State = "exited", "exited"
 	w.pass(5 * time.Minute)
 	w.want("db ContainerDown pending 5m0s", "api ContainerDown pending 5m0s dependency(db)")
@@ -245,7 +254,7 @@ func TestInferredContainerThatNeedNotRunExcusesNothing(t *testing.T) {
 
 func TestUnhealthyContainerHasExactThresholds(t *testing.T) {
 	w := stack(t)
-	w.judge.alerts.ContainerUnhealthy.Warning.For = config.Duration(time.Minute)
+	w.judge.rule(AlertContainerUnhealthy).Warning.Hold = time.Minute
 	w.container("web").Health = Unhealthy
 	for _, step := range []struct {
 		later time.Duration
@@ -264,7 +273,7 @@ func TestUnhealthyContainerHasExactThresholds(t *testing.T) {
 func TestRestartsThatAreNotWorthAWarning(t *testing.T) {
 	for restarts, want := range map[uint64]string{2: "", 3: "web ContainerRestarts warning 0s"} {
 		w := stack(t)
-		w.judge.alerts.ContainerRestarts.Warning.Over = 2
+		w.judge.rule(AlertContainerRestarts).Warning.Over = 2
 		w.container("web").Restarts = restarts
 		w.look()
 		w.want(lines(want)...)
@@ -274,7 +283,7 @@ func TestRestartsThatAreNotWorthAWarning(t *testing.T) {
 func TestMaintenanceOfTheBridgeHoldsBackAsLongAsItLasts(t *testing.T) {
 	w := newWorld(t)
 	w.container("b").Role = "bridge"
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "b"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "b"}}
 	w.target("x").Conditions = []Condition{{Alert: AlertComponentDisconnected, Holds: true}}
 	w.pass(time.Hour)
 	w.want("x XMPPComponentDisconnected pending 1h0m0s maintenance(b)")
@@ -376,7 +385,7 @@ func TestMaintenanceOfWhatWasTold(t *testing.T) {
 	}
 	w := begin()
 	w.container("db").Memory = 2e9 // a second problem, which is not told
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}, TargetSubject("x"), TargetSubject("web")}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}, TargetSubject("x"), TargetSubject("web")}
 	w.look()
 	if v := w.verdict("db"); v.Excuse.Holds() {
 		t.Errorf("the container that was told to be down is excused: %+v", v.Excuse)
@@ -393,7 +402,7 @@ func TestMaintenanceOfWhatWasTold(t *testing.T) {
 
 func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w := newWorld(t)
-	w.target("data").Kind = "volume"
+	w.target("data").be("volume")
 	w.target("web").Container = "web"
 	w.container("web")
 	w.target("data").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.9}}
@@ -407,7 +416,7 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 		t.Errorf("held back: %v, want nothing", w.last.HeldBack)
 	}
 	w.Maintenance = []Subject{TargetSubject("web")}
-	w.target("web").Kind = "xmpp_metrics"
+	w.target("web").be("xmpp_metrics")
 	w.look()
 	if want := []HeldBack{
 		{AlertCertificateExpiry, TargetSubject("web")},
@@ -416,7 +425,7 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
-	w.target("web").Kind = "irc_rpc"
+	w.target("web").be("irc_rpc")
 	w.look()
 	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(
 		w.last.HeldBack, want) {

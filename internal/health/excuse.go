@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // excuseTolerance is how long before its cause a problem may have begun and still be excused: a reading may detect the consequence
@@ -121,7 +119,7 @@ func (x *causes) blame(c *Container) (found cause, ok bool) {
 	if found, ok = x.blamed[c]; ok {
 		return found, found.Holds()
 	}
-	if s := x.judge.unavailable[c.subject()]; s != nil && s.lately(x.now, x.judge.alerts.Lookback.Std()) {
+	if s := x.judge.unavailable[c.subject()]; s != nil && s.lately(x.now, x.judge.rules.Lookback) {
 		found = cause{Excuse{ReasonDependency, c.Name, c.subject()}, s.Began, !s.Ended.IsZero()}
 		if x.underMaintenance(c.subject()) {
 			found.Reason = ReasonMaintenance
@@ -191,7 +189,7 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 	if t.Container == "" {
 		return cause{}, false
 	}
-	if x.underMaintenance(Subject{Kind: config.MaintenanceContainer, Name: t.Container}) {
+	if x.underMaintenance(Subject{Kind: KindContainer, Name: t.Container}) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}, true
 	}
 	var found cause
@@ -220,7 +218,7 @@ func (x *causes) ofTarget(t *Target, since time.Time) (cause, bool) {
 // downLately reports whether the container is down, or was within the lookback.
 func (x *causes) downLately(c *Container) bool {
 	s := x.judge.unavailable[c.subject()]
-	return s != nil && x.now.Sub(s.Down) <= x.judge.alerts.Lookback.Std()
+	return s != nil && x.now.Sub(s.Down) <= x.judge.rules.Lookback
 }
 
 // ofOwnContainer returns how the container that serves a target explains the target's outage that began at since.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 func TestContainerThatWaitsForEverIsTold(t *testing.T) {
@@ -136,7 +134,7 @@ func TestInferredContainerThatRunsAgainExcusesForAWhile(t *testing.T) {
 
 func TestMaintenanceOfADependencyReachesToTheEndOfTheChain(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.container("db").State = "exited"
 	w.container("api").State = "exited"
 	w.target("web").Up = false
@@ -179,8 +177,7 @@ func mesh(n, width int) *Facts {
 
 // TestDenseDependenciesAreSearchedOnce has so many ways through the dependencies that nobody could go them all.
 func TestDenseDependenciesAreSearchedOnce(t *testing.T) {
-	alerts := config.DefaultAlerts()
-	j, f := NewJudge(&alerts), mesh(1000, 10)
+	j, f := NewJudge(shippedRules()), mesh(1000, 10)
 	f.Now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	j.Judge(f)
 	for i := range f.Targets {
@@ -202,8 +199,7 @@ func BenchmarkJudge(b *testing.B) {
 	for _, n := range []int{200, 1000} {
 		for _, down := range []string{"well", "one down", "all down"} {
 			b.Run(fmt.Sprintf("%d containers, %s", n, down), func(b *testing.B) {
-				alerts := config.DefaultAlerts()
-				j, f := NewJudge(&alerts), mesh(n, 5)
+				j, f := NewJudge(shippedRules()), mesh(n, 5)
 				f.Now = time.Now()
 				j.Judge(f)
 				for i := range f.Targets {

@@ -1,23 +1,22 @@
 package health
 
-import (
-	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-)
+import "time"
 
 // Validity is from when to when a certificate is valid. Begins is zero if unknown.
 type Validity struct{ Begins, Ends time.Time }
 
+// ExpiryLimits are how little time a certificate may have left.
+type ExpiryLimits struct{ Warning, Critical time.Duration }
+
 // livesBriefly reports whether a certificate lives no longer than the warning's limit, so that it would always be under it.
-func (v Validity) livesBriefly(a *config.Alerts) bool {
-	return v.Ends.Sub(v.Begins) <= a.TLSCertificateExpiry.Warning.Under.Std()
+func (v Validity) livesBriefly(rule *Rule) bool {
+	return v.Ends.Sub(v.Begins) <= rule.Warning.Under
 }
 
 // limits returns how little time a certificate may have left. One that lives briefly is judged by its share of life.
-func (v Validity) limits(a *config.Alerts) (warning, critical time.Duration) {
-	warning, critical = a.TLSCertificateExpiry.Warning.Under.Std(), a.TLSCertificateExpiry.Critical.Under.Std()
-	if v.livesBriefly(a) {
+func (v Validity) limits(rule *Rule) (warning, critical time.Duration) {
+	warning, critical = rule.Warning.Under, rule.Critical.Under
+	if v.livesBriefly(rule) {
 		life := v.Ends.Sub(v.Begins)
 		warning, critical = life/3, min(life/6, critical)
 	}
@@ -26,16 +25,16 @@ func (v Validity) limits(a *config.Alerts) (warning, critical time.Duration) {
 
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
 // that less time exceeds them. Certificates may have different limits: these are of the one that reaches its limit first.
-func expiryLimits(a *config.Alerts, c *Condition) (first time.Time, warning, critical limit) {
+func expiryLimits(rule *Rule, c *Condition) (first time.Time, warning, critical limit) {
 	for _, v := range c.Certificates {
 		if first.IsZero() || v.Ends.Before(first) {
 			first = v.Ends
 		}
 	}
 	for _, v := range c.Certificates {
-		under, critically := v.limits(a)
-		if own := c.OwnLimits; own != (config.ExpiryLimits{}) {
-			under, critically = own.Warning.Std(), own.Critical.Std()
+		under, critically := v.limits(rule)
+		if own := c.OwnLimits; own != (ExpiryLimits{}) {
+			under, critically = own.Warning, own.Critical
 		}
 		warning.reachBy(v, under, first)
 		critical.reachBy(v, critically, first)
@@ -65,9 +64,9 @@ func (j *Judge) delayProblem(key problemKey, begins time.Time) {
 
 // expiresBeforeRenewal reports whether a certificate that should have been replaced has hardly any time left.
 func (r *round) expiresBeforeRenewal(v Validity) bool {
-	under := r.judge.alerts.TLSServedNotRenewed.Critical.Under.Std()
-	if v.livesBriefly(&r.judge.alerts) {
-		_, critical := v.limits(&r.judge.alerts)
+	under := r.judge.rule(AlertServedNotRenewed).Critical.Under
+	if expiry := r.judge.rule(AlertCertificateExpiry); v.livesBriefly(expiry) {
+		_, critical := v.limits(expiry)
 		under = min(under, critical)
 	}
 	return v.Ends.Sub(r.now) < under

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // lives returns a certificate that has lived until it has only so much left.
@@ -15,7 +13,7 @@ func (w *world) lives(life, left time.Duration) Validity {
 }
 
 // worstExpiry is the severity and the age of the problem of these certificates.
-func (w *world) worstExpiry(own config.ExpiryLimits, certificates ...Validity) (string, time.Duration) {
+func (w *world) worstExpiry(own ExpiryLimits, certificates ...Validity) (string, time.Duration) {
 	w.target("web").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: certificates, OwnLimits: own}}
 	w.look()
 	if p, ok := w.problem("web", AlertCertificateExpiry); ok {
@@ -26,51 +24,51 @@ func (w *world) worstExpiry(own config.ExpiryLimits, certificates ...Validity) (
 
 // TestCertificatesHaveTheOperatorsLimitsOrThoseOfTheirLives tries both sides of every limit.
 func TestCertificatesHaveTheOperatorsLimitsOrThoseOfTheirLives(t *testing.T) {
-	own := config.ExpiryLimits{Warning: config.Duration(5 * day), Critical: config.Duration(4 * day)}
+	own := ExpiryLimits{Warning: 5 * day, Critical: 4 * day}
 	for _, c := range []struct {
 		life              time.Duration
-		own               config.ExpiryLimits
+		own               ExpiryLimits
 		warning, critical time.Duration
 	}{
 		{
 			90 * day,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			14 * day,
 			3 * day,
 		},
 		{
 			15 * day,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			14 * day,
 			3 * day,
 		},
 		{
 			14*day + time.Second,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			14 * day,
 			3 * day,
 		},
 		{
 			14 * day,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			112 * time.Hour,
 			56 * time.Hour,
 		},
 		{
 			6 * day,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			2 * day,
 			day,
 		},
 		{
 			160 * time.Hour,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			160 * time.Hour / 3,
 			160 * time.Hour / 6,
 		},
 		{
 			time.Hour,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			20 * time.Minute,
 			10 * time.Minute,
 		},
@@ -112,14 +110,12 @@ func TestCertificatesHaveTheOperatorsLimitsOrThoseOfTheirLives(t *testing.T) {
 
 func TestShortLifeNeverRaisesAnOperatorsLimit(t *testing.T) {
 	w := newWorld(t)
-	w.judge.alerts.TLSCertificateExpiry = config.ExpiryAlert{
-		Warning:  config.Expiry{Under: config.Duration(60 * day)},
-		Critical: config.Expiry{Under: config.Duration(10 * time.Minute)},
-	}
-	if got, _ := w.worstExpiry(config.ExpiryLimits{}, w.lives(30*day, 11*time.Minute)); got != "warning" {
+	expiry := w.judge.rule(AlertCertificateExpiry)
+	expiry.Warning.Under, expiry.Critical.Under = 60*day, 10*time.Minute
+	if got, _ := w.worstExpiry(ExpiryLimits{}, w.lives(30*day, 11*time.Minute)); got != "warning" {
 		t.Errorf("11 minutes left of 30 days: %s, want a warning", got)
 	}
-	if got, _ := w.worstExpiry(config.ExpiryLimits{}, w.lives(30*day, 9*time.Minute)); got != "critical" {
+	if got, _ := w.worstExpiry(ExpiryLimits{}, w.lives(30*day, 9*time.Minute)); got != "critical" {
 		t.Errorf("9 minutes left of 30 days: %s, want critical", got)
 	}
 }
@@ -181,7 +177,7 @@ func TestEachCertificateHasItsOwnLimit(t *testing.T) {
 			if reversed {
 				slices.Reverse(certificates)
 			}
-			got, lasted := w.worstExpiry(config.ExpiryLimits{}, certificates...)
+			got, lasted := w.worstExpiry(ExpiryLimits{}, certificates...)
 			if got != c.want || lasted != c.lasted {
 				t.Errorf("%s and %s left: %s for %s, want %s for %s", c.briefLeft, c.longLeft, got, lasted, c.want, c.lasted)
 			}
@@ -195,10 +191,10 @@ func TestEachCertificateHasItsOwnLimit(t *testing.T) {
 }
 
 func TestNoProblemBeginsBeforeItsCertificate(t *testing.T) {
-	month := config.ExpiryLimits{Warning: config.Duration(30 * day), Critical: config.Duration(20 * day)}
+	month := ExpiryLimits{Warning: 30 * day, Critical: 20 * day}
 	for _, c := range []struct {
 		life, left, want time.Duration
-		own              config.ExpiryLimits
+		own              ExpiryLimits
 	}{
 		{
 			6 * day,
@@ -210,13 +206,13 @@ func TestNoProblemBeginsBeforeItsCertificate(t *testing.T) {
 			6 * day,
 			5 * day,
 			0,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 		},
 		{
 			15 * day,
 			13 * day,
 			day,
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 		},
 		{
 			90 * day,
@@ -240,22 +236,22 @@ func TestNoProblemBeginsBeforeItsCertificate(t *testing.T) {
 
 // TestOddCertificatesAreDatedToo has certificates that never were valid, and two that reach their limit together.
 func TestOddCertificatesAreDatedToo(t *testing.T) {
-	own := config.ExpiryLimits{Warning: config.Duration(30 * day), Critical: config.Duration(day)}
+	own := ExpiryLimits{Warning: 30 * day, Critical: day}
 	w := newWorld(t)
 	for name, c := range map[string]struct {
-		own          config.ExpiryLimits
+		own          ExpiryLimits
 		certificates []Validity
 		lasted       time.Duration
 		want         string
 	}{
 		"no life": {
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			[]Validity{w.lives(0, -time.Hour)},
 			time.Hour,
 			"critical",
 		},
 		"no life left": {
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			[]Validity{w.lives(0, time.Hour)},
 			0,
 			"none",
@@ -267,13 +263,13 @@ func TestOddCertificatesAreDatedToo(t *testing.T) {
 			"warning",
 		},
 		"an unknown begin": {
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			[]Validity{{Ends: w.now.Add(13 * day)}},
 			day,
 			"warning",
 		},
 		"an unknown begin, 2": {
-			config.ExpiryLimits{},
+			ExpiryLimits{},
 			[]Validity{{Ends: w.now.Add(14 * day)}},
 			0,
 			"none",
@@ -288,7 +284,7 @@ func TestOddCertificatesAreDatedToo(t *testing.T) {
 // TestProblemOfARenewedCertificateIsDatedAnew has a certificate replaced by others that are under their limits too.
 func TestProblemOfARenewedCertificateIsDatedAnew(t *testing.T) {
 	w := newWorld(t)
-	own := config.ExpiryLimits{Warning: config.Duration(30 * day), Critical: config.Duration(day)}
+	own := ExpiryLimits{Warning: 30 * day, Critical: day}
 	for _, c := range []struct{ life, left, lasted time.Duration }{
 		{90 * day, 20 * day, 10 * day},
 		{90 * day, 28 * day, 10 * day}, // it is older than the problem

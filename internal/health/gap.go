@@ -12,7 +12,7 @@ const AlertMonitoringGap = "MonitoringGap"
 // gaps about containers stay as they were.
 func (r *round) judgeGaps(allRead bool) {
 	unknown := r.unknownXMPPServer()
-	role := "no container has the role " + strings.Join(r.judge.alerts.MonitoringGap.Roles, " or ")
+	role := "no container has the role " + strings.Join(r.judge.rule(AlertMonitoringGap).Roles, " or ")
 	for i := range r.targets {
 		t := &r.targets[i]
 		gap := func(of string, holds, known bool) {
@@ -36,20 +36,14 @@ func (r *round) judgeGaps(allRead bool) {
 // unknownXMPPServer returns the first target whose container must be the XMPP server but has no role. The alert on the server's memory
 // needs that role. It returns "" if some container has the role, or if no known container serves such a target.
 func (r *round) unknownXMPPServer() string {
-	roles := r.judge.alerts.MonitoringGap.Roles
+	roles := r.judge.rule(AlertMonitoringGap).Roles
 	for _, c := range r.containers {
 		if slices.Contains(roles, c.Role) {
 			return ""
 		}
 	}
 	i := slices.IndexFunc(r.targets, func(t Target) bool {
-		switch t.Kind {
-		case "xmpp_status", "xmpp_metrics", "xmpp_rest":
-			if t.inferred { // the container with its address may be a proxy
-				return false
-			}
-		case "xmpp_c2s":
-		default:
+		if !t.ShowsServer || t.inferred && !t.Direct { // the container with its address may be a proxy
 			return false
 		}
 		return len(roles) > 0 &&

@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // gaps are what is not monitored, by target.
@@ -26,7 +24,8 @@ func xmpp(t *testing.T) *world {
 	w.container("db").Role = ""
 	w.container("irc").Role = "irc"
 	for _, kind := range []string{"xmpp_c2s", "xmpp_status"} {
-		w.target(kind).Kind, w.target(kind).HostName = kind, "chat"
+		w.target(kind).be(kind)
+		w.target(kind).HostName = "chat"
 	}
 	return w
 }
@@ -53,28 +52,16 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 			"xmpp_status",
 		},
 		"named, by metrics": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{
-				Name:      "xmpp_c2s",
-				Kind:      "xmpp_metrics",
-				Read:      true,
-				Container: "chat",
-			}
+			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Read: true, Container: "chat"}
+			w.target("xmpp_c2s").be("xmpp_metrics")
 		}, "xmpp_c2s"},
 		"named, by REST": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{
-				Name:      "xmpp_c2s",
-				Kind:      "xmpp_rest",
-				Read:      true,
-				Container: "chat",
-			}
+			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Read: true, Container: "chat"}
+			w.target("xmpp_c2s").be("xmpp_rest")
 		}, "xmpp_c2s"},
 		"named, but by its proxy's target": {func(w *world) {
-			*w.target("xmpp_c2s") = Target{
-				Name:      "xmpp_c2s",
-				Kind:      "xmpp_proxy",
-				Read:      true,
-				Container: "chat",
-			}
+			*w.target("xmpp_c2s") = Target{Name: "xmpp_c2s", Read: true, Container: "chat"}
+			w.target("xmpp_c2s").be("xmpp_proxy")
 		}, ""},
 		"named, on another exporter's": {
 			func(w *world) { w.target("xmpp_c2s").Container, w.target("xmpp_c2s").ContainerHost = "chat", "far" },
@@ -86,9 +73,9 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 		},
 		"an engine is unread":               {func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far"}) }, ""},
 		"no engine":                         {func(w *world) { w.Engines[0].Containers = nil }, ""},
-		"no XMPP target":                    {func(w *world) { w.target("xmpp_c2s").Kind = "http" }, ""},
-		"turned off":                        {func(w *world) { w.judge.alerts.MonitoringGap.Roles = nil }, ""},
-		"another role is wanted, and there": {func(w *world) { w.judge.alerts.MonitoringGap.Roles = []string{"im", "irc"} }, ""},
+		"no XMPP target":                    {func(w *world) { w.target("xmpp_c2s").be("http") }, ""},
+		"turned off":                        {func(w *world) { w.judge.rule(AlertMonitoringGap).Roles = nil }, ""},
+		"another role is wanted, and there": {func(w *world) { w.judge.rule(AlertMonitoringGap).Roles = []string{"im", "irc"} }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := xmpp(t)
@@ -104,7 +91,7 @@ func TestXMPPServerOfUnknownRoleIsAGap(t *testing.T) {
 
 func TestContainerThatNoEngineHasIsAGap(t *testing.T) {
 	w := newWorld(t)
-	w.judge.alerts.MonitoringGap.For = config.Duration(7 * time.Minute)
+	w.waits(AlertMonitoringGap, 7*time.Minute)
 	w.container("api")
 	w.target("web").Container = "wbe"
 	w.target("far").Container, w.target("far").ContainerHost = "far", "elsewhere"
@@ -124,7 +111,7 @@ func TestContainerThatNoEngineHasIsAGap(t *testing.T) {
 	w.pass(time.Minute)
 	w.want("web MonitoringGap warning 8m1s unknown")
 	w.restart(true)
-	w.judge.alerts.MonitoringGap.For = config.Duration(7 * time.Minute)
+	w.waits(AlertMonitoringGap, 7*time.Minute)
 	w.pass(time.Minute)
 	w.want("web MonitoringGap warning 9m1s unknown")
 	w.Engines[0].Read = true

@@ -8,18 +8,6 @@ import (
 // sameOutage is how far apart the targets of a server may fail and still count as one outage: longer than a schedule and a timeout.
 const sameOutage = 5 * time.Minute
 
-// servingRoles are the roles of the servers behind each kind of target.
-var servingRoles = map[string]string{
-	"xmpp_status": "xmpp", "xmpp_metrics": "xmpp", "xmpp_rest": "xmpp", "xmpp_c2s": "xmpp", "xmpp_login": "xmpp",
-	"xmpp_proxy": "xmpp_proxy",
-	"irc_rpc":    "irc", "irc_tls": "irc", "irc_login": "irc", "irc_services": "irc_services", "relay": "bridge",
-	"plant_store": "plant_store", "identity": "identity", "docs_search": "docs",
-	"web_irc": "web_irc", "web_panel": "web_panel", "log_viewer": "log_viewer",
-}
-
-// ServingRole returns the role of the server behind that kind of target, "" if any server may be.
-func ServingRole(kind string) string { return servingRoles[kind] }
-
 // setCauses sets the cause of each problem. The list is sorted.
 func (r *round) setCauses(list []Problem) {
 	of := map[Subject]Subject{}
@@ -90,9 +78,9 @@ func (r *round) joinServers(list []Problem, of map[Subject]Subject) {
 }
 
 // serverOf returns what serves a target: its container, else the only one that targets of its role have, else the role itself. It is
-// the zero Subject for a kind without a role. byRole are the containers of the roles.
+// the zero Subject for a target without a role. byRole are the containers of the roles.
 func serverOf(t *Target, byRole map[string][]Subject) Subject {
-	role := ServingRole(t.Kind)
+	role := t.Role
 	switch known := byRole[role]; {
 	case t.Container != "":
 		return ContainerSubject(t.ContainerHost, t.Container)
@@ -109,7 +97,7 @@ func (r *round) containersByRole() map[string][]Subject {
 	found := map[string][]Subject{}
 	for i := range r.targets {
 		t := &r.targets[i]
-		role, s := ServingRole(t.Kind), ContainerSubject(t.ContainerHost, t.Container)
+		role, s := t.Role, ContainerSubject(t.ContainerHost, t.Container)
 		if role != "" && t.Container != "" && !slices.Contains(found[role], s) {
 			found[role] = append(found[role], s)
 		}

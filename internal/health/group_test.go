@@ -3,8 +3,6 @@ package health
 import (
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // wantCauses compares the causes of the problems, by the name of their subject.
@@ -41,7 +39,7 @@ func server(t *testing.T) *world {
 		{"b", "tcp"},
 		{"c", "tcp"},
 	} {
-		w.target(t[0]).Kind = t[1]
+		w.target(t[0]).be(t[1])
 	}
 	w.pass(time.Minute)
 	return w
@@ -143,7 +141,7 @@ func TestMostTargetsDownIsTheCause(t *testing.T) {
 
 func TestMaintenanceIsNoCause(t *testing.T) {
 	w := server(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceTarget, Name: "status"}}
+	w.Maintenance = []Subject{{Kind: KindTarget, Name: "status"}}
 	w.down("status", "port")
 	w.wantCauses(map[string]string{"status": "status", "port": "port"})
 }

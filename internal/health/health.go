@@ -6,29 +6,34 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is config.MaintenanceTarget, config.MaintenanceContainer, or "exporter".
+	// Kind is KindTarget, KindContainer or KindExporter.
 	Kind string `json:"kind"`
 	// Host is the container's docker_host; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
 
+// The kinds of subjects.
+const (
+	KindTarget    = "target"
+	KindContainer = "container"
+	KindExporter  = "exporter"
+)
+
 // TargetSubject returns the subject for a target.
-func TargetSubject(name string) Subject { return Subject{Kind: config.MaintenanceTarget, Name: name} }
+func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name: name} }
 
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
-	return Subject{Kind: config.MaintenanceContainer, Host: host, Name: name}
+	return Subject{Kind: KindContainer, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
-var ExporterSubject = Subject{Kind: "exporter"}
+var ExporterSubject = Subject{Kind: KindExporter}
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {
@@ -42,8 +47,19 @@ type Facts struct {
 
 // Target is what is known of a target.
 type Target struct {
+	// Kind is only the label of that name: what matters about a kind has fields of its own.
 	Name, Kind string
-	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
+	// Role is the role of the container behind the target, "" if any container may be.
+	Role string
+	// Side is the side of a bridge, SideIRC or SideXMPP, whose clients do not get in while the target is down; else "".
+	Side string
+	// Relay says that it sends messages over a bridge, which has alerts of its own.
+	Relay bool
+	// ShowsServer says that its container is the XMPP server's, unless it is a proxy's. Direct says that no proxy can be at its address.
+	ShowsServer, Direct bool
+	// ValueAlerts are the alerts on its measured values and on their history. Without any, it is that on its certificate.
+	ValueAlerts []string
+	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
 	// unknown. inferred says that they come from the target's address, not from the configuration.
@@ -70,18 +86,26 @@ type Target struct {
 	Conditions []Condition
 }
 
+// The sides of a bridge.
+const (
+	SideIRC  = "irc"
+	SideXMPP = "xmpp"
+)
+
 // Engine is what is known of a configured container engine. Containers are valid only if Read says that the last reading succeeded.
 type Engine struct {
 	Host       string
 	Read       bool
 	Containers []Container
+	// Disappeared are containers that may come back at once, or soon count as missing or removed. Only their counts are known.
+	Disappeared []Container
 }
 
 // Container is what is known of a container.
 type Container struct {
 	// Host is the engine's docker_host.
 	Host, Name string
-	// HostNames are its names on the networks that it shares with the exporter.
+	// HostNames are its names on the networks that it shares with the exporter, in canonical spelling.
 	HostNames []string
 	// Role is its purpose, such as bridge; "" if unknown.
 	Role string
@@ -89,6 +113,10 @@ type Container struct {
 	Proxy bool
 	// State and Health are as the engine reports them, or State is Missing.
 	State, Health string
+	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
+	Started  time.Time
+	Stopped  bool
+	ExitCode int
 	// Expected says that it should be running.
 	Expected bool
 	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
@@ -97,13 +125,22 @@ type Container struct {
 	DependsOn []string
 	// Restarts counts all restarts, and Kills all processes that the kernel killed because memory ran out.
 	Restarts, Kills uint64
-	// Memory is its memory usage in bytes, 0 if unknown.
-	Memory float64
+	Usage
 	// DownFor is how long ago it stopped, according to the engine; UnhealthyFor how long its health checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
+}
+
+// Usage is what a container uses. The Has fields say what is known.
+type Usage struct {
+	// Memory and MemoryLimit are in bytes; a limit of 0 means none.
+	Memory, MemoryLimit float64
+	HasMemory           bool
+	// CPUSeconds is the CPU time since the container started.
+	CPUSeconds float64
+	HasCPU     bool
 }
 
 // The values of State and Health that matter here.
@@ -184,6 +221,21 @@ const (
 	AlertContainerRestarts  = "ContainerRestarts"
 	AlertContainerOOMKill   = "ContainerOOMKill"
 )
+
+// IsOutage reports whether the alert is on something that does not work at all.
+func IsOutage(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
+}
+
+// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
+func FailsReadings(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, alert)
+}
+
+// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
+func CountsEvents(alert string) bool {
+	return alert == AlertContainerRestarts || alert == AlertContainerOOMKill
+}
 
 // Problem is one thing that is wrong with a subject.
 type Problem struct {

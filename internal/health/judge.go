@@ -6,14 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Judge decides which problems there are. It remembers what the next judgement needs, such as when problems began, which alerts fire
 // and how often containers restarted. It is not safe for concurrent use.
 type Judge struct {
-	alerts      config.Alerts
+	rules       Rules
 	problems    map[problemKey]*record
 	unavailable map[Subject]*span
 	restarts    map[Subject]*restarts
@@ -50,9 +48,9 @@ type engine struct {
 }
 
 // NewJudge makes a judge that knows nothing yet.
-func NewJudge(alerts *config.Alerts) *Judge {
+func NewJudge(rules Rules) *Judge {
 	return &Judge{
-		alerts:      *alerts,
+		rules:       rules,
 		problems:    map[problemKey]*record{},
 		unavailable: map[Subject]*span{},
 		restarts:    map[Subject]*restarts{},
@@ -67,7 +65,7 @@ func NewJudge(alerts *config.Alerts) *Judge {
 }
 
 // Reconfigure changes the thresholds. The judge keeps its memory.
-func (j *Judge) Reconfigure(alerts *config.Alerts) { j.alerts = *alerts }
+func (j *Judge) Reconfigure(rules Rules) { j.rules = rules }
 
 // unreadGrace is how long the judge keeps the last known state of containers while their engine cannot be read.
 const unreadGrace = 15 * time.Minute
@@ -188,7 +186,7 @@ func (j *Judge) forget(r *round) {
 			known.gone = time.Time{}
 		case known.gone.IsZero():
 			known.gone = r.now
-		case r.now.Sub(known.gone) > j.alerts.Lookback.Std():
+		case r.now.Sub(known.gone) > j.rules.Lookback:
 			delete(j.restarts, s)
 			delete(j.unavailable, s)
 		}
@@ -210,7 +208,7 @@ func (j *Judge) forget(r *round) {
 	maps.DeleteFunc(j.lastUp, func(name string, _ time.Time) bool { return gone(name) })
 	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
 	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
-		return s.Kind == config.MaintenanceTarget && (gone(s.Name) || !known.lately(r.now, j.alerts.Lookback.Std()))
+		return s.Kind == KindTarget && (gone(s.Name) || !known.lately(r.now, j.rules.Lookback))
 	})
 }
 
@@ -222,10 +220,10 @@ const never = time.Duration(1<<63 - 1)
 
 // limits are the thresholds of the alert on a problem.
 func (j *Judge) limits(p *candidate) thresholds {
-	a := &j.alerts
-	switch p.Alert {
-	case AlertTargetDown:
-		t := thresholds{a.TargetDown.Warning.For.Std(), a.TargetDown.Critical.For.Std()}
+	rule := j.rule(p.Alert)
+	t := thresholds{rule.Warning.Hold, rule.Critical.Hold}
+	switch {
+	case p.Alert == AlertTargetDown:
 		if p.AtLeast { // its duration is unknown until then
 			t.warning = t.critical
 		}
@@ -233,27 +231,21 @@ func (j *Judge) limits(p *candidate) thresholds {
 		if p.warnOnly {
 			t.critical = never
 		}
-		return t
-	case AlertMostTargetsDown:
-		most := a.MostTargetsDown
-		switch {
-		case p.key.severity == Critical:
-			return thresholds{never, most.Critical.For.Std()}
-		case p.AtLeast:
-			return thresholds{most.Critical.For.Std(), never}
-		}
-		return thresholds{most.Warning.For.Std(), never}
-	case AlertContainerDown:
-		return thresholds{a.ContainerDown.Warning.For.Std(), a.ContainerDown.Critical.For.Std()}
-	case AlertContainerMissing:
-		if p.record.Removed {
-			return thresholds{a.ContainerMissing.For.Std(), never}
-		}
-		return thresholds{never, a.ContainerMissing.For.Std()}
-	case AlertContainerUnhealthy:
-		return thresholds{a.ContainerUnhealthy.Warning.For.Std(), a.ContainerUnhealthy.Critical.After.Std()}
+	case p.Alert == AlertMostTargetsDown && p.AtLeast:
+		t.warning = t.critical
+	case p.Alert == AlertContainerMissing && p.record.Removed:
+		t.critical = never
+	case p.Alert == AlertContainerMissing:
+		t.warning = never
 	}
-	return conditionLimits(a, &p.key)
+	switch p.key.severity {
+	case Pending: // of a problem that may have either
+	case Warning:
+		t.critical = never
+	case Critical:
+		t.warning = never
+	}
+	return t
 }
 
 func (t thresholds) severity(lasted time.Duration) Severity {
@@ -435,7 +427,7 @@ func (r *round) judgeTarget(t *Target) {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
 		j.lastUp[t.Name] = t.ReadAt
-	case t.Read && t.Kind == kindRelay && len(t.Conditions) > 0:
+	case t.Read && t.Relay && len(t.Conditions) > 0:
 		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
 	case !t.Read && known == nil:
 		v.Known = seen
@@ -450,7 +442,7 @@ func (r *round) judgeTarget(t *Target) {
 		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
 			p.freeze(j)
 		}
-		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.alerts.TargetDown.Critical.For.Std()
+		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.rule(AlertTargetDown).Critical.Hold
 		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
 	}
 	r.verdicts[s] = v
@@ -503,7 +495,7 @@ func (r *round) decideOn(p *candidate) {
 	case p.frozen:
 	case p.cause != nil && p.record.Alerted == Pending && r.mayHoldBack(p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
-		r.noteThreshold(p, j.alerts.ContainerDown.Critical.For.Std())
+		r.noteThreshold(p, j.rule(AlertContainerDown).Critical.Hold)
 	default:
 		limits := j.limits(p)
 		p.Severity = limits.severity(p.Lasted)
@@ -550,13 +542,13 @@ func (r *round) excuseMaintained() {
 // an alert of its own by the time that the alert on it is due.
 func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	j := r.judge
-	if c.Reason == ReasonMaintenance || lasted <= j.alerts.ContainerDown.Critical.For.Std() {
+	if c.Reason == ReasonMaintenance || lasted <= j.rule(AlertContainerDown).Critical.Hold {
 		return true
 	}
 	if s := j.unavailable[c.Root]; s != nil {
-		engine := c.Root.Kind == config.MaintenanceTarget
-		if s.Alerted && r.now.Sub(s.Down) <= j.alerts.Lookback.Std() ||
-			engine && r.now.Sub(s.Began) <= j.alerts.TargetDown.Critical.For.Std() {
+		engine := c.Root.Kind == KindTarget
+		if s.Alerted && r.now.Sub(s.Down) <= j.rules.Lookback ||
+			engine && r.now.Sub(s.Began) <= j.rule(AlertTargetDown).Critical.Hold {
 			return true
 		}
 	}
@@ -566,7 +558,7 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 	if r.bridgeAlerted(c.Root, r.now.Add(-lasted)) || r.sessionAlerted(c.Root) {
 		return true
 	}
-	return j.recentRestarts(c.Root, r.now) > uint64(max(j.alerts.ContainerRestarts.Critical.Over, 0))
+	return j.recentRestarts(c.Root, r.now) > uint64(max(j.rule(AlertContainerRestarts).Critical.Over, 0))
 }
 
 // heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
@@ -584,14 +576,9 @@ func (r *round) heldBack() []HeldBack {
 		if c, _ := r.ofTarget(t, r.now); c.Reason != ReasonMaintenance {
 			continue
 		}
-		alerts := []string{AlertCertificateExpiry}
-		switch t.Kind {
-		case "volume":
-			alerts = []string{AlertVolumeUsage}
-		case "xmpp_metrics":
-			alerts = append(alerts, AlertAuthFailureRate, AlertSessionsGone)
-		case "irc_rpc":
-			alerts = append(alerts, AlertUsersGone)
+		alerts := t.ValueAlerts
+		if alerts == nil {
+			alerts = []string{AlertCertificateExpiry}
 		}
 		for _, alert := range alerts {
 			if h := (HeldBack{alert, TargetSubject(t.Name)}); !alerted[h] {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // world is a stack in a test. Its containers are on the engine "local"; a change of it holds until the next one.
@@ -22,8 +20,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	alerts := config.DefaultAlerts()
-	w := &world{t: t, judge: NewJudge(&alerts), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &world{t: t, judge: NewJudge(shippedRules()), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.Engines = []Engine{{Host: "local", Read: true}}
 	return w
 }
@@ -52,6 +49,34 @@ func (w *world) target(name string) *Target {
 		i = len(w.Targets) - 1
 	}
 	return &w.Targets[i]
+}
+
+// be gives the target what is true of every target of a kind, as far as these tests need it.
+func (t *Target) be(kind string) {
+	t.Kind, t.Role, t.Side, t.Relay, t.ShowsServer, t.Direct, t.ValueAlerts = kind, "", "", false, false, false, nil
+	switch kind {
+	case "xmpp_metrics":
+		t.Role, t.ShowsServer, t.ValueAlerts = "xmpp", true, []string{AlertCertificateExpiry, AlertAuthFailureRate, AlertSessionsGone}
+	case "xmpp_rest":
+		t.Role, t.ShowsServer = "xmpp", true
+	case "xmpp_status":
+		t.Role, t.ShowsServer, t.Side = "xmpp", true, SideXMPP
+	case "xmpp_c2s":
+		t.Role, t.ShowsServer, t.Direct, t.Side = "xmpp", true, true, SideXMPP
+	case "irc_rpc":
+		t.Role, t.Side, t.ValueAlerts = "irc", SideIRC, []string{AlertCertificateExpiry, AlertUsersGone}
+	case "irc_tls":
+		t.Role, t.Side = "irc", SideIRC
+	case "relay":
+		t.Role, t.Relay = "bridge", true
+	case "volume":
+		t.ValueAlerts = []string{AlertVolumeUsage}
+	case "irc_services", "xmpp_proxy":
+		t.Role = kind
+	case "http", "tcp":
+	default:
+		panic("unknown kind " + kind)
+	}
 }
 
 // inferAPI has the container of the target api found by the address.
@@ -103,8 +128,7 @@ func (w *world) restart(saved bool) {
 
 // resume replaces the judge by one that knows this.
 func (w *world) resume(m *Memory) {
-	alerts := config.DefaultAlerts()
-	w.judge = NewJudge(&alerts)
+	w.judge = NewJudge(shippedRules())
 	if !m.Saved.IsZero() {
 		w.judge.Resume(m, w.now)
 	}
@@ -279,7 +303,7 @@ func TestCauseWithoutAnAlertHoldsBackNoLongerThanItsThreshold(t *testing.T) {
 
 func TestMaintenanceHoldsBackAsLongAsItLasts(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "api"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "api"}}
 	w.container("api").State = "exited"
 	w.target("api").Up, w.target("web").Up = false, false
 	w.pass(time.Hour)

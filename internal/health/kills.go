@@ -26,7 +26,7 @@ func (r *round) countKills(c *Container) uint64 {
 func (j *Judge) recentKills(s Subject, now time.Time) (total uint64) {
 	known := j.restarts[s]
 	known.Killed = slices.DeleteFunc(known.Killed,
-		func(one eventCount) bool { return now.Sub(one.At) > j.alerts.ContainerOOMKill.Window.Std() })
+		func(one eventCount) bool { return now.Sub(one.At) > j.rule(AlertContainerOOMKill).Window })
 	for _, one := range known.Killed {
 		if j.survived(s, one) {
 			total += one.Times
@@ -60,7 +60,7 @@ func (r *round) judgeKills(s Subject, v *Verdict) {
 	p.Lasted = r.now.Sub(p.Since)
 	for _, one := range slices.Backward(killed) {
 		if r.judge.survived(s, one) {
-			p.Ends = one.At.Add(r.judge.alerts.ContainerOOMKill.Window.Std())
+			p.Ends = one.At.Add(r.judge.rule(AlertContainerOOMKill).Window)
 			break
 		}
 	}

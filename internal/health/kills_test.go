@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // kills are how many kills the container has survived lately.
@@ -137,7 +135,7 @@ func TestKillIsSavedAtOnce(t *testing.T) {
 func TestKillsUnderMaintenanceDoNotCount(t *testing.T) {
 	w := newWorld(t)
 	w.container("x")
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "x"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "x"}}
 	w.look()
 	w.container("x").Kills = 1
 	w.pass(time.Minute)
@@ -187,7 +185,7 @@ func TestInodesAreJudgedLikeTheSpaceOfAVolume(t *testing.T) {
 		{0.971, time.Minute + time.Second, "data DataVolumeInodes critical 1m1s"},
 	} {
 		w := newWorld(t)
-		w.target("data").Kind = "volume"
+		w.target("data").be("volume")
 		w.target("data").Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.5}, {Alert: AlertVolumeUsage, Used: 0.5}}
 		w.look()
 		both := []ConditionVerdict{
@@ -214,7 +212,8 @@ func TestInodesAreJudgedLikeTheSpaceOfAVolume(t *testing.T) {
 func TestInodesOfWhichNobodyKnows(t *testing.T) {
 	w := newWorld(t)
 	data := w.target("data")
-	data.Kind, data.Conditions = "volume", []Condition{{Alert: AlertVolumeInodes, Used: 0.95}}
+	data.be("volume")
+	data.Conditions = []Condition{{Alert: AlertVolumeInodes, Used: 0.95}}
 	w.Maintenance = []Subject{TargetSubject("data")}
 	w.pass(10 * time.Minute)
 	w.want("data DataVolumeInodes pending 10m0s maintenance()")

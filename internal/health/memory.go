@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Memory is saved across restarts of the exporter, so that a restart resolves no alert and resets no duration.
@@ -206,7 +204,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 			p.Of,
 			p.Severity,
 		}] = &p.record
-		if p.Kind == config.MaintenanceTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
+		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
 			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}

@@ -30,7 +30,8 @@ func (r *round) judgeMost() {
 	if all < minTargets {
 		return
 	}
-	most := func(n int) bool { return int64(n)*100 > r.judge.alerts.MostTargetsDown.Over*int64(all) }
+	rule := r.judge.rule(AlertMostTargetsDown)
+	most := func(n int) bool { return float64(100*n) > rule.Warning.Over*float64(all) }
 	unexplained, since, pages := r.unexplained()
 	holds := most(down) && len(unexplained) >= minCauses
 	for _, severity := range []Severity{Warning, Critical} {
@@ -55,8 +56,7 @@ func (r *round) judgeMost() {
 func (r *round) unexplained() (list []Subject, since time.Time, pages bool) {
 	since = r.now
 	for _, p := range r.problems {
-		if !p.Excuse.Holds() && !p.Throttled &&
-			slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing}, p.Alert) {
+		if !p.Excuse.Holds() && !p.Throttled && IsOutage(p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && r.now.Sub(p.Since) <= excuseTolerance {

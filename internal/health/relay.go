@@ -1,19 +1,14 @@
 package health
 
 import (
-	"maps"
-	"slices"
 	"time"
 )
 
-// kindRelay is the kind of the targets that send messages over a bridge.
-const kindRelay = "relay"
-
-// ofPorts returns why no target for clients of that side, irc or xmpp, works. If one of them works, ok is false.
+// ofPorts returns why no target for clients of that side works. If one of them works, ok is false.
 func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 	for i := range r.targets {
 		t := &r.targets[i]
-		if !slices.Contains(clientPorts[side], t.Kind) {
+		if t.Side != side {
 			continue
 		}
 		if found, ok = r.ofOtherTarget(t, since); !ok {
@@ -23,16 +18,10 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 	return found, ok
 }
 
-// clientPorts are the kinds of targets that show whether clients can reach a side of a bridge.
-var clientPorts = map[string][]string{
-	"irc":  {"irc_tls", "irc_rpc", "irc_login"},
-	"xmpp": {"xmpp_c2s", "xmpp_status", "xmpp_login"},
-}
-
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outage := slices.Contains([]string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, key.alert)
+		outage := FailsReadings(key.alert) && key.alert != AlertTargetDown
 		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
 			return true
 		}
@@ -40,17 +29,9 @@ func (r *round) coversRelay(s Subject) bool {
 	return false
 }
 
-// ofBlindRelay returns what explains that a check of a bridge finds out nothing: no client reaches one of the sides, or the alert on the
-// check's session already fires.
-func (r *round) ofBlindRelay(t *Target, since time.Time) (cause, bool) {
-	s := TargetSubject(t.Name)
-	if c, _ := r.ofTarget(t, since); c.Reason == ReasonMaintenance {
-		return c, true
-	}
-	if r.sessionAlerted(s) {
-		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, true
-	}
-	for _, side := range slices.Sorted(maps.Keys(clientPorts)) {
+// ofAnyPort returns why no client reaches one of the sides.
+func (r *round) ofAnyPort(since time.Time) (cause, bool) {
+	for _, side := range []string{SideIRC, SideXMPP} {
 		if c, ok := r.ofPorts(side, since); ok {
 			return c, true
 		}

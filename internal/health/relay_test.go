@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // relayWorld has a bridge in a container, the servers of both sides, and the check of the bridge.
@@ -15,10 +13,11 @@ func relayWorld(t *testing.T) *world {
 	w := newWorld(t)
 	w.container("bridge").Role = "bridge"
 	for _, kind := range []string{"irc_tls", "irc_rpc", "xmpp_c2s", "xmpp_status"} {
-		w.target(kind).Kind = kind
+		w.target(kind).be(kind)
 	}
 	x := w.target("x")
-	x.Kind, x.Container, x.ContainerHost, x.Every = "relay", "bridge", "local", 10*time.Second
+	x.be("relay")
+	x.Container, x.ContainerHost, x.Every = "bridge", "local", 10*time.Second
 	w.relay("")
 	w.pass(time.Hour)
 	return w
@@ -190,7 +189,7 @@ func TestRelayIsExcused(t *testing.T) {
 			"bridge ContainerDown warning 2m0s", "x BridgeSlow pending 1m50s container(bridge)",
 		}},
 		"bridge under maintenance": {func(w *world) {
-			w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "bridge"}}
+			w.Maintenance = []Subject{{Kind: KindContainer, Name: "bridge"}}
 		}, AlertRelaySessionDown + " irc", []string{"x RelaySessionDown pending 1m50s maintenance(bridge)"}},
 		"session down, and the bridge too": {
 			func(w *world) { w.container("bridge").State = "exited" },
@@ -289,7 +288,7 @@ func TestPendingSessionExcusesNoBlindCheck(t *testing.T) {
 
 func TestSessionOfAnotherRelayExcusesNoBlindCheck(t *testing.T) {
 	w := relayWorld(t)
-	w.target("y").Kind = kindRelay
+	w.target("y").be("relay")
 	w.relay(blind)
 	w.setCondition("y", Condition{Alert: AlertRelaySessionDown, Of: "irc", Holds: true})
 	w.pass(20 * time.Minute)

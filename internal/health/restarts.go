@@ -7,17 +7,17 @@ import (
 
 // judgeRestarts adds a problem if a container has restarted too often.
 func (r *round) judgeRestarts(s Subject, v *Verdict) {
-	limits := &r.judge.alerts.ContainerRestarts
+	rule := r.judge.rule(AlertContainerRestarts)
 	p := Problem{
 		Subject:  s,
 		Alert:    AlertContainerRestarts,
 		Severity: Warning,
 		Unknown:  v.Unknown,
 	}
-	if p.Ends = r.judge.restartsOver(s, limits.Warning.Over); p.Ends.IsZero() {
+	if p.Ends = r.judge.restartsOver(s, rule.Warning.Over); p.Ends.IsZero() {
 		return
 	}
-	if p.Eases = r.judge.restartsOver(s, limits.Critical.Over); !p.Eases.IsZero() {
+	if p.Eases = r.judge.restartsOver(s, rule.Critical.Over); !p.Eases.IsZero() {
 		p.Severity = Critical
 	}
 	p.Since = r.judge.restarts[s].Recent[0].At
@@ -26,12 +26,12 @@ func (r *round) judgeRestarts(s Subject, v *Verdict) {
 }
 
 // restartsOver returns until when there will be more than over recent restarts, if no more follow; zero if there are not that many now.
-func (j *Judge) restartsOver(s Subject, over int64) (end time.Time) {
+func (j *Judge) restartsOver(s Subject, over float64) (end time.Time) {
 	recent := j.restarts[s].Recent
 	left := uint64(max(over, 0)) // restarts to skip, from the newest on
 	for _, one := range slices.Backward(recent) {
 		if one.Times > left {
-			return one.At.Add(j.alerts.ContainerRestarts.Window.Std())
+			return one.At.Add(j.rule(AlertContainerRestarts).Window)
 		}
 		left -= one.Times
 	}
@@ -56,7 +56,7 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 		excused = ok && r.mayHoldBack(&cause, r.now.Sub(cause.since))
 	}
 	// Ignore restarts since a reading before the window: they may be older than the window.
-	blind := r.now.Sub(j.engines[c.Host].previousRead) > j.alerts.ContainerRestarts.Window.Std()
+	blind := r.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
 		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Alerted > Pending &&
@@ -81,7 +81,7 @@ func (j *Judge) recentRestarts(s Subject, now time.Time) (total uint64) {
 	if known == nil {
 		return 0
 	}
-	window := j.alerts.ContainerRestarts.Window.Std()
+	window := j.rule(AlertContainerRestarts).Window
 	known.Recent = slices.DeleteFunc(known.Recent, func(one eventCount) bool { return now.Sub(one.At) > window })
 	for _, one := range known.Recent {
 		total += one.Times

@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Server is the container that serves a target, as far as known.
@@ -53,7 +51,7 @@ func NewDirectory(containers []*Container) Directory {
 	for _, c := range containers {
 		d.byName[c.Name] = append(d.byName[c.Name], c)
 		for _, name := range c.HostNames {
-			if name = config.CanonicalHost(name); !slices.Contains(d.byHostName[name], c) {
+			if !slices.Contains(d.byHostName[name], c) {
 				d.byHostName[name] = append(d.byHostName[name], c)
 			}
 		}
@@ -96,7 +94,6 @@ func (d Directory) configured(t *Target) Server {
 // reachableAs returns the containers that the exporter can reach by that name. IP addresses and localhost never count as names of
 // containers.
 func (d Directory) reachableAs(name string) []*Container {
-	name = config.CanonicalHost(name)
 	if _, err := netip.ParseAddr(name); err == nil || name == "localhost" {
 		return nil
 	}

@@ -31,7 +31,7 @@ func (w *world) wantPages(want bool) {
 func throttledWorld(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.target("x").Kind = "irc_tls"
+	w.target("x").be("irc_tls")
 	w.pass(time.Minute)
 	return w
 }

@@ -166,7 +166,7 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 	f.seen = t.Failed
 	f.Streak += failed
 	f.add(r.now, t.Every, t.Throttled, failed)
-	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Kind == kindRelay && r.coversRelay(TargetSubject(t.Name))
+	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Relay && r.coversRelay(TargetSubject(t.Name))
 	alerted := down != nil && down.Alerted > Pending
 	if excused || alerted {
 		f.excused += f.Streak
@@ -201,17 +201,17 @@ func (r *round) judgeFailures(t *Target) {
 	verdict := r.verdicts[s]
 	verdict.ExcusedFailures = f.excused
 	r.verdicts[s] = verdict
-	limits := &j.alerts.TargetUnstable
+	rule := j.rule(AlertTargetUnstable)
 	down := known != nil && known.Alerted > Pending && !t.Up
-	r.judgeUnstable(t, f, down, Warning, limits.Warning.Over)
-	if !t.WarnOnly && t.Kind != kindRelay { // the critical alert on a relay is BridgeNotRelaying
-		r.judgeUnstable(t, f, down, Critical, limits.Critical.Over)
+	r.judgeUnstable(t, f, down, Warning, rule.Warning.Over)
+	if !t.WarnOnly && !t.Relay { // the critical alert on a relay is BridgeNotRelaying
+		r.judgeUnstable(t, f, down, Critical, rule.Critical.Over)
 	}
 }
 
-// judgeUnstable adds a problem if more than percent of a target's readings have failed.
-func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, percent int64) {
-	limit, failedOf := float64(percent)/100, (*count).forWarning
+// judgeUnstable adds a problem if more than that part of a target's readings have failed.
+func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, limit float64) {
+	failedOf := (*count).forWarning
 	if severity == Critical {
 		failedOf = (*count).forCritical
 	}

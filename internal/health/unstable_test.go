@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // unsteady is a world with a target that is read every so often, and was well for over an hour.
@@ -319,7 +317,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.container("c")
 				w.target("x").Container = "c"
-				maintained(w, Subject{Kind: config.MaintenanceContainer, Name: "c"})
+				maintained(w, Subject{Kind: KindContainer, Name: "c"})
 				w.readings(again("FFFG", 30))
 			},
 			"well/well",
@@ -640,20 +638,21 @@ func TestFailuresNeedLittleMemory(t *testing.T) {
 func TestFailuresOutliveAReload(t *testing.T) {
 	w := unsteady(t, 30*time.Second)
 	w.readings(again("FFFG", 4))
-	alerts := config.DefaultAlerts()
-	w.judge.Reconfigure(&alerts)
+	rules := shippedRules()
+	w.judge.Reconfigure(rules)
 	w.target("x").Read = false // it has another address
 	w.look()
 	w.wantUnstable("-/-")
 	w.target("x").Read = true
 	w.readings("F")
 	w.wantUnstable("unstable/well")
-	alerts.TargetUnstable.Warning.Over, alerts.TargetUnstable.Critical.Over = 20, 20
-	w.judge.Reconfigure(&alerts)
+	limits := rules.Alerts[AlertTargetUnstable]
+	limits.Warning.Over, limits.Critical.Over = 0.2, 0.2
+	w.judge.Reconfigure(rules)
 	w.readings("G")
 	w.wantUnstable("well/well")
-	alerts.TargetUnstable.Warning.Over, alerts.TargetUnstable.Critical.Over = 10, 10
-	w.judge.Reconfigure(&alerts)
+	limits.Warning.Over, limits.Critical.Over = 0.1, 0.1
+	w.judge.Reconfigure(rules)
 	w.readings("G")
 	w.wantUnstable("unstable/unstable")
 
@@ -703,9 +702,9 @@ func TestMaintenanceHoldsBackTargetUnstable(t *testing.T) {
 	w := unsteady(t, 30*time.Second)
 	w.readings(again("FFFG", 4))
 	w.Maintenance = []Subject{TargetSubject("x")}
-	alerts := config.DefaultAlerts()
-	alerts.TargetUnstable.Warning.Over = 5
-	w.judge.Reconfigure(&alerts)
+	rules := shippedRules()
+	rules.Alerts[AlertTargetUnstable].Warning.Over = 0.05
+	w.judge.Reconfigure(rules)
 	w.readings("G")
 	w.wantUnstable("unstable, excused/well")
 	w.want("x TargetUnstable pending 0s maintenance()")
@@ -722,7 +721,7 @@ func TestLongOutageIsNotUnstable(t *testing.T) {
 		want     string
 	}{{30, "well/unstable"}, {31, "well/well"}} { // 30 intervals are 15 minutes
 		w := unsteady(t, 30*time.Second)
-		w.judge.alerts.TargetDown.Critical.For = config.Duration(2 * time.Hour)
+		w.judge.rule(AlertTargetDown).Critical.Hold = 2 * time.Hour
 		w.readings(again(again("F", c.failures)+"G", 3) + "G")
 		w.wantUnstable(c.want)
 	}

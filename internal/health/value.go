@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Value is a measured value that an alert compares with its limits.
@@ -20,36 +18,15 @@ type Value struct {
 	Warning, Critical float64
 }
 
-// limit is a limit and how long a value must exceed it before its alert fires.
+// limit is what a value exceeds.
 type limit struct {
 	over float64
-	hold time.Duration
 	// since is when a certificate has reached the limit, or will, and begins when that certificate begins; zero for other values.
 	since, begins time.Time
 }
 
-// valueLimits returns the limits of an alert on a measured value, or false for any other alert. Those of certificates depend on their
-// lives: see expiryLimits.
-func valueLimits(a *config.Alerts, alert string) (warning, critical limit, measured bool) {
-	amounts := func(warning, critical config.Amount, unit float64) (limit, limit, bool) {
-		of := func(a config.Amount) limit { return limit{over: float64(a.Over) / unit, hold: a.For.Std()} }
-		return of(warning), of(critical), true
-	}
-	switch alert {
-	case AlertContainerMemory:
-		return amounts(a.ContainerMemory.Warning, a.ContainerMemory.Critical, 1)
-	case AlertVolumeUsage:
-		return amounts(a.DataVolumeUsage.Warning, a.DataVolumeUsage.Critical, 100)
-	case AlertVolumeInodes:
-		return amounts(a.DataVolumeInodes.Warning, a.DataVolumeInodes.Critical, 100)
-	case AlertAuthFailureRate:
-		return amounts(a.XMPPAuthFailureRate.Warning, a.XMPPAuthFailureRate.Critical, 1)
-	case AlertCertificateExpiry:
-		return limit{}, limit{}, true
-	default:
-		return limit{}, limit{}, false
-	}
-}
+// measured are the alerts on measured values of targets.
+var measured = []string{AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate}
 
 // judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning.
 func (r *round) judgeMemory(c *Container, unknown, first bool) {
@@ -57,7 +34,7 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 		return
 	}
 	r.values = append(r.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
-	warning, critical, _ := valueLimits(&r.judge.alerts, AlertContainerMemory)
+	rule := r.judge.rule(AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
 		if c.Memory > over {
 			p := r.beginProblem(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
@@ -65,9 +42,9 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 		}
 	}
 	if c.Role == "xmpp" {
-		exceed(Warning, warning.over)
+		exceed(Warning, rule.Warning.Over)
 	}
-	exceed(Critical, critical.over)
+	exceed(Critical, rule.Critical.Over)
 }
 
 // decideOnMemory holds back the alerts on memory of excused containers, as the rules do.
@@ -94,11 +71,12 @@ func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
 	unknown := c.saved || !c.at.Equal(r.now)
 	v := Value{Subject: TargetSubject(t.Name), Alert: c.Alert, Number: c.Used}
 	exceeds := v.Number
-	warning, critical, _ := valueLimits(&r.judge.alerts, c.Alert)
+	rule := r.judge.rule(c.Alert)
+	warning, critical := limit{over: rule.Warning.Over}, limit{over: rule.Critical.Over}
 	switch c.Alert {
 	case AlertCertificateExpiry:
 		var first time.Time
-		first, warning, critical = expiryLimits(&r.judge.alerts, &c.Condition)
+		first, warning, critical = expiryLimits(rule, &c.Condition)
 		v.Number, v.Warning, v.Critical = first.Sub(r.now).Seconds(), -warning.over, -critical.over
 		exceeds = -v.Number
 	case AlertAuthFailureRate:
@@ -171,7 +149,7 @@ func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now tim
 		known = &rate{}
 		j.logins[t.Name] = known
 	}
-	window := j.alerts.XMPPAuthFailureRate.Window.Std()
+	window := j.rule(AlertAuthFailureRate).Window
 	if n := len(known.points); !unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
 		known.observe(t.ReadAt, c.Counts)
 	}

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 const day = 24 * time.Hour
@@ -83,14 +81,14 @@ func TestMemoryIsJudgedByTheRole(t *testing.T) {
 
 func TestMemoryIsHeldBackWithTheContainer(t *testing.T) {
 	w := stack(t)
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.container("db").Memory = 2e9
 	w.pass(time.Hour)
 	w.want("db ContainerMemory pending 1h0m0s maintenance()")
 	w.Maintenance = nil
 	w.look()
 	w.want("db ContainerMemory critical 1h0m0s")
-	w.Maintenance = []Subject{{Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []Subject{{Kind: KindContainer, Name: "db"}}
 	w.look()
 	w.want("db ContainerMemory critical 1h0m0s") // it was told before
 	if v := w.last.Verdicts[ContainerSubject("local", "db")]; v.Excuse.Holds() {
@@ -230,7 +228,7 @@ func TestCertificateIsWrongSinceItsLimit(t *testing.T) {
 
 func TestMaintenanceHoldsBackValues(t *testing.T) {
 	w := newWorld(t)
-	w.target("data").Kind = "volume"
+	w.target("data").be("volume")
 	w.target("data").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.99}}
 	w.Maintenance = []Subject{TargetSubject("data")}
 	w.pass(time.Hour)
@@ -301,7 +299,7 @@ func TestFailedLoginsCountWhenTheyLast(t *testing.T) {
 		},
 	} {
 		w, total := newWorld(t), 1000.0
-		w.target("xmpp").Kind = "xmpp_metrics"
+		w.target("xmpp").be("xmpp_metrics")
 		w.failLogins(&total, 0, 2)
 		w.want()
 		seen := map[Severity]bool{}
@@ -324,7 +322,7 @@ func TestFailedLoginsCountWhenTheyLast(t *testing.T) {
 
 func TestLostReadingDoesNotEndAnAttack(t *testing.T) {
 	w, total := newWorld(t), 0.0
-	w.target("xmpp").Kind = "xmpp_metrics"
+	w.target("xmpp").be("xmpp_metrics")
 	attack := func() (p Problem) {
 		for _, p := range w.last.Problems {
 			if p.Alert == AlertAuthFailureRate {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -156,19 +155,19 @@ func TestStates(t *testing.T) {
 		"down":     {target(func(t *health.Target, s *situation) { t.Up = false; alert(health.Critical)(s) }), Down},
 		"overdue":  {target(func(t *health.Target, s *situation) { t.Read = false; alert(health.Critical)(s) }), NotWatched},
 		"maintenance": {
-			target(func(t *health.Target, s *situation) { t.Up = false; maintenance(config.MaintenanceTarget, "web")(s) }),
+			target(func(t *health.Target, s *situation) { t.Up = false; maintenance(health.KindTarget, "web")(s) }),
 			Maintenance,
 		},
-		"maintenance of another": {target(func(_ *health.Target, s *situation) { maintenance(config.MaintenanceTarget, "irc")(s) }), Up},
+		"maintenance of another": {target(func(_ *health.Target, s *situation) { maintenance(health.KindTarget, "irc")(s) }), Up},
 		"maintenance of its server": {target(func(_ *health.Target, s *situation) {
 			s.Servers = map[string]health.Server{"web": {Container: "irc"}}
-			maintenance(config.MaintenanceContainer, "irc")(s)
+			maintenance(health.KindContainer, "irc")(s)
 		}), Maintenance},
 		"running":   {container(running, as), Up},
 		"unhealthy": {container(running, alert(health.Warning)), Degraded},
 		"exited":    {container(exited, as), Down},
 		"in maintenance": {
-			container(exited, both(alert(health.Critical), maintenance(config.MaintenanceContainer, "irc"))),
+			container(exited, both(alert(health.Critical), maintenance(health.KindContainer, "irc"))),
 			Maintenance,
 		},
 		"stopped on purpose":    {container(health.Container{State: "exited"}, as), NotWatched},
@@ -506,7 +505,7 @@ func situationOf(is map[string]State) *situation {
 		if state == Maintenance {
 			s.Maintenance = append(s.Maintenance, health.Subject{Kind: k.Kind, Name: k.Name})
 		}
-		if k.Kind == config.MaintenanceTarget {
+		if k.Kind == health.KindTarget {
 			s.Targets = append(s.Targets, health.Target{
 				Name:   k.Name,
 				Read:   true,

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -52,7 +51,7 @@ type key health.Subject
 
 // Key returns the subject as text: service/NAME or container/HOST/NAME.
 func Key(s health.Subject) string {
-	if s.Kind == config.MaintenanceContainer {
+	if s.Kind == health.KindContainer {
 		return "container/" + s.Host + "/" + s.Name
 	}
 	return "service/" + s.Name

@@ -266,18 +266,10 @@ type key struct {
 func (p *Problem) key() key           { return key{p.Subject, p.Alert, p.Of} }
 func keyOf(p *health.Problem) key     { return key{p.Subject, p.Alert, p.Of} }
 func (p *Problem) lasts() bool        { return p.Cleared.IsZero() }
-func (p *Problem) countsEvents() bool { return countsEvents(p.Alert) }
-
-// countsEvents reports whether a problem remains for a while after the last of its events.
-func countsEvents(alert string) bool {
-	return alert == health.AlertContainerRestarts || alert == health.AlertContainerOOMKill
-}
+func (p *Problem) countsEvents() bool { return health.CountsEvents(p.Alert) }
 
 // outage reports whether the readings of the problem's target fail because of it.
-func (p *Problem) outage() bool {
-	return slices.Contains(
-		[]string{health.AlertTargetDown, health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert)
-}
+func (p *Problem) outage() bool { return health.FailsReadings(p.Alert) }
 
 // checkNote returns a note without spaces around it.
 func checkNote(author, text string) (Note, error) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -37,12 +37,12 @@ const step = 30 * time.Second
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	alerts := config.DefaultAlerts()
+	settings := alerts.Defaults()
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	w := &world{
 		T:     t,
 		began: began,
-		judge: health.NewJudge(&alerts),
+		judge: health.NewJudge(alerts.Rules(&settings)),
 		log:   &Log{},
 		saved: map[string][]byte{},
 	}
@@ -145,9 +145,9 @@ func (w *world) restart(after time.Duration) {
 	if err := json.Unmarshal(raw, &restored); err != nil {
 		w.Fatal(err)
 	}
-	alerts := config.DefaultAlerts()
+	settings := alerts.Defaults()
 	w.Now = w.Now.Add(after)
-	w.judge, w.log = health.NewJudge(&alerts), &Log{}
+	w.judge, w.log = health.NewJudge(alerts.Rules(&settings)), &Log{}
 	w.judge.Resume(&restored, w.Now)
 	for _, raw := range w.saved {
 		if err := w.log.Restore(raw); err != nil {
@@ -223,7 +223,7 @@ func TestShortAndMaintainedProblemsOpenNone(t *testing.T) {
 	w.pass(4 * time.Minute)
 	w.target("lone").Up = true
 	w.pass(time.Hour)
-	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: config.MaintenanceContainer, Name: "db"}}
+	w.Maintenance = []health.Subject{health.TargetSubject("lone"), {Kind: health.KindContainer, Name: "db"}}
 	w.target("lone").Up = false
 	w.stopDatabase(true)
 	w.target("api").Up, w.target("web").Up = false, false
@@ -417,8 +417,8 @@ func TestUnreadContainersKeepTheirIncident(t *testing.T) {
 	w.stopDatabase(true)
 	w.pass(10 * time.Minute)
 	w.restart(time.Minute)
-	alerts := config.DefaultAlerts()
-	w.judge = health.NewJudge(&alerts)
+	settings := alerts.Defaults()
+	w.judge = health.NewJudge(alerts.Rules(&settings))
 	w.Engines[0].Read = false
 	w.pass(5 * time.Minute)
 	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/openmetrics"
@@ -51,7 +52,7 @@ func upstreamTarget(t *testing.T, name string, c collectors.Collector) Target {
 	t.Helper()
 	return Target{
 		Name:      name,
-		Kind:      "openmetrics",
+		Kind:      config.Row{Name: "openmetrics"},
 		Schedule:  every(t, "30s"),
 		Timeout:   10 * time.Second,
 		Collector: c,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -54,6 +55,8 @@ func (l *listener) Present(b *collectors.Batch) {
 	b.Gauge(plantsDesc, float64(l.plants.Load()))
 }
 
+func (*listener) Forget(string) error { return collectors.ErrContainerUnknown }
+
 // says has the target speak up.
 func (l *listener) says(plants int64) {
 	l.plants.Store(plants)
@@ -67,7 +70,7 @@ func followed(t *testing.T, log io.Writer, l *listener) (*Poller, func()) {
 	t.Helper()
 	p, stop := start(t, log, Target{
 		Name:      "engine",
-		Kind:      "docker",
+		Kind:      config.Row{Name: "docker"},
 		Schedule:  every(t, "30s"),
 		Timeout:   10 * time.Second,
 		Collector: l,

@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -98,7 +97,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
 		}
 		labels := []string{s.Name, s.Host}
-		if s.Kind == config.MaintenanceTarget {
+		if s.Kind == health.KindTarget {
 			labels = labels[:1]
 			pages := 1.0
 			if v.WarnOnly {

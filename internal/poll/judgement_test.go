@@ -13,8 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -23,7 +23,7 @@ import (
 // TestPageTellsOfAThresholdWhenItIsPassed reads seldom, so that no reading has the page made anew at that moment.
 func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		alerts := config.DefaultAlerts()
+		settings := alerts.Defaults()
 		var down atomic.Bool
 		target := Target{
 			Name:     "web",
@@ -36,7 +36,8 @@ func TestPageTellsOfAThresholdWhenItIsPassed(t *testing.T) {
 				return nil
 			}),
 		}
-		p, err := New([]Target{target}, prometheus.NewRegistry(), health.NewJudge(&alerts), slog.New(slog.DiscardHandler), nil)
+		judge := health.NewJudge(alerts.Rules(&settings))
+		p, err := New([]Target{target}, prometheus.NewRegistry(), judge, slog.New(slog.DiscardHandler), nil)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -179,6 +180,16 @@ type factsJudge struct{ last *health.Facts }
 func (j *factsJudge) Judge(f *health.Facts) *health.Judgement {
 	j.last = f
 	return &health.Judgement{Time: f.Now}
+}
+
+func TestJudgeKnowsHostNamesInOneSpelling(t *testing.T) {
+	j, target := &factsJudge{}, idle(t, "irc_tls", "30s")
+	target.HostName = "IRC.Example.org."
+	_, err := New([]Target{target}, prometheus.NewRegistry(), j, slog.New(slog.DiscardHandler), nil)
+	must(t, err)
+	if got := j.last.Targets[0].HostName; got != "irc.example.org" {
+		t.Errorf("got %q, want irc.example.org", got)
+	}
 }
 
 // TestEngineIsKnownBeforeItIsRead also has a reload replace its target: an engine that is not named is not configured any more.

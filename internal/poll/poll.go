@@ -107,18 +107,16 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 		log:    log,
 		status: Status{
 			Target:   given.Name,
-			Kind:     given.Kind,
+			Kind:     given.Kind.Name,
 			Server:   health.Server{Container: given.Container, Host: given.ContainerHost},
 			Counters: Counters{Failures: map[failure.Reason]uint64{}},
 		},
 	}
-	if given.DockerHost != "" {
-		t.engine = &health.Engine{Host: given.DockerHost}
-	}
+	t.forgetContainers()
 	if p != nil {
 		for _, old := range p.targets {
 			switch {
-			case old.Name != given.Name || old.Kind != given.Kind:
+			case old.Name != given.Name || old.Kind.Name != given.Kind.Name:
 			case given.Same:
 				r, ok := old.Collector.(collectors.Reloader)
 				old.readAtStart = ok && r.Reloaded()
@@ -163,7 +161,7 @@ func (p *Poller) Refresh() { p.changed() }
 // Forget makes the collector of a target forget a removed container. The error wraps one of the package collectors.
 func (p *Poller) Forget(target, container string) error {
 	for _, t := range p.targets {
-		if f, ok := t.Collector.(collectors.Forgetter); ok && t.Name == target {
+		if f, ok := t.Collector.(collectors.Presenter); ok && t.Name == target {
 			if err := f.Forget(container); err != nil {
 				return err
 			}
@@ -181,10 +179,10 @@ func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading,
 	t := (*Poller)(nil).successor(given, log)
 	t.once = true
 	t.read(ctx, unscheduled)
-	s, _, known, engine := t.viewAll()
+	s, _, known := t.viewAll()
 	facts := health.Facts{Targets: []health.Target{known}}
-	if engine != nil {
-		facts.Engines = []health.Engine{*engine}
+	if s.Engine != nil {
+		facts.Engines = []health.Engine{*s.Engine}
 	}
 	if len(t.history.Last) == 0 {
 		return s, Reading{}, facts // ctx ended first
@@ -224,9 +222,9 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload, a changed RateLimited target first waits
-// for its least interval, and a Reloader may ask to be probed at once. Run returns when all readings have ended, and StopGrace after
-// ctx is done at the latest: it abandons readings that take longer.
+// Run probes new targets at once and all targets on schedule, until ctx is done. After a reload,
+// a changed target first waits for its kind's least interval, and a Reloader may ask to be probed at once. Run returns when all readings
+// have ended, and StopGrace after ctx is done at the latest: it abandons readings that take longer.
 func (p *Poller) Run(ctx context.Context) {
 	var publisher sync.WaitGroup
 	publishing, stopPublishing := context.WithCancel(context.WithoutCancel(ctx))
@@ -351,8 +349,8 @@ func (p *Poller) read(ctx context.Context, t *target, by origin) {
 	}
 	wentDown := t.read(ctx, by)
 	p.changed()
-	if r, ok := t.Collector.(collectors.Retrier); ok && wentDown && !t.refused() {
-		p.retry(ctx, t, r)
+	if wentDown && !t.refused() {
+		p.retry(ctx, t)
 	}
 	p.lookAgain(ctx, t)
 }
@@ -391,18 +389,19 @@ func (p *Poller) follow(ctx context.Context, t *target, f collectors.Follower) {
 	}
 }
 
-// retry reads a target that has just gone down before its next scheduled reading, until it is up, the policy stops, or ctx is done.
-// The schedule continues.
-func (p *Poller) retry(ctx context.Context, t *target, r collectors.Retrier) {
+// retry reads a target that has just gone down before its next scheduled reading, as often as its kind allows, until it is up or ctx is
+// done. The schedule continues.
+func (p *Poller) retry(ctx context.Context, t *target) {
 	if !t.retrying.CompareAndSwap(false, true) {
 		return // one series of retries at a time
 	}
 	defer t.retrying.Store(false)
-	policy := r.Backoff()
-	for {
-		if delay := policy.NextBackOff(); delay == backoff.Stop || !pause(ctx, delay) {
+	delay := t.Kind.Retry.First
+	for range t.Kind.Retry.Most {
+		if !pause(ctx, delay) {
 			return
 		}
+		delay *= 2
 		if s, _ := t.view(); s.Up {
 			return // a scheduled reading found it up
 		}

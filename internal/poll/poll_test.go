@@ -107,7 +107,7 @@ func TestFailureLeavesNothingStale(t *testing.T) {
 		var down atomic.Bool
 		p, stop := start(t, io.Discard, Target{
 			Name:     "store",
-			Kind:     "plant_store",
+			Kind:     config.Row{Name: "plant_store"},
 			Schedule: every(t, "30s"),
 			Timeout:  10 * time.Second,
 			Collector: reader(func(_ context.Context, b *collectors.Batch) error {
@@ -156,7 +156,7 @@ func TestReasonsOfOneKindAreNoSeriesOfOthers(t *testing.T) {
 	for kind, want := range map[string]bool{"irc_rpc": true, "irc_services": true, "irc_tls": false, "docker": false} {
 		p := newPoller(t, nil, Target{
 			Name:     "it",
-			Kind:     kind,
+			Kind:     config.Row{Name: kind},
 			Schedule: every(t, "30s"),
 			Timeout:  time.Second,
 		})
@@ -173,7 +173,7 @@ func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stop := start(t, io.Discard, Target{
 			Name:      "it",
-			Kind:      "irc_tls",
+			Kind:      config.Row{Name: "irc_tls"},
 			Schedule:  every(t, "30s"),
 			Timeout:   time.Second,
 			Collector: reader(func(context.Context, *collectors.Batch) error { return failure.Errorf(failure.RPCError, "refused") }),

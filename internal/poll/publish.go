@@ -95,9 +95,8 @@ func (p *Poller) collect() *Snapshot {
 	}
 	facts := health.Facts{Now: s.Time, Targets: make([]health.Target, len(p.targets))}
 	for i, t := range p.targets {
-		var engine *health.Engine
-		s.Statuses[i], s.Families[i], facts.Targets[i], engine = t.viewAll()
-		if engine != nil {
+		s.Statuses[i], s.Families[i], facts.Targets[i] = t.viewAll()
+		if engine := s.Statuses[i].Engine; engine != nil {
 			facts.Engines = append(facts.Engines, *engine)
 		}
 	}

@@ -10,15 +10,8 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
-
-// rateLimitedReader is a collector whose server refuses who asks too often.
-type rateLimitedReader struct {
-	reader
-	least time.Duration
-}
-
-func (s rateLimitedReader) LeastInterval() time.Duration { return s.least }
 
 // connections are when a server was asked.
 type connections struct {
@@ -30,16 +23,16 @@ func (c *connections) target(t *testing.T, interval string, takes time.Duration)
 	t.Helper()
 	return Target{
 		Name:     "irc",
-		Kind:     "irc_tls",
+		Kind:     config.Row{Name: "irc_tls", LeastInterval: 30 * time.Second},
 		Schedule: every(t, interval),
 		Timeout:  10 * time.Second,
-		Collector: rateLimitedReader{func(context.Context, *collectors.Batch) error {
+		Collector: reader(func(context.Context, *collectors.Batch) error {
 			c.mu.Lock()
 			c.times = append(c.times, time.Now())
 			c.mu.Unlock()
 			time.Sleep(takes)
 			return nil
-		}, 30 * time.Second},
+		}),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -26,7 +27,7 @@ import (
 // Target is one thing to probe, and when.
 type Target struct {
 	Name string
-	Kind string
+	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
 	// Container is the configured name of the container that serves it, ContainerHost the docker_host of the container's engine.
@@ -74,7 +75,7 @@ type target struct {
 	once bool
 	// slowest is the result of History.slowest, in nanoseconds.
 	slowest atomic.Int64
-	// notBefore is the earliest first reading of a RateLimited target that a reload has changed.
+	// notBefore is the earliest first reading of a target with a least interval that a reload has changed.
 	notBefore time.Time
 	// readAtStart makes the next poller read the target at once, even if it was read before.
 	readAtStart bool
@@ -110,9 +111,7 @@ type output struct {
 	families       []exposition.Family
 	readingEncoder exposition.Encoder
 	// present is what a Follower knows now.
-	present []exposition.Family
-	// engine is what a Follower of a container engine knows now; nil for other targets.
-	engine          *health.Engine
+	present         []exposition.Family
 	followerEncoder exposition.Encoder
 	// changes counts the changes that a Follower has noticed; present includes the first presented of them.
 	changes   atomic.Uint64
@@ -122,6 +121,7 @@ type output struct {
 // outcome is how a reading ended.
 type outcome struct {
 	families   []exposition.Family
+	figures    []collectors.Figure
 	dropped    collectors.Drops
 	httpStatus int
 	notes      []string
@@ -268,7 +268,7 @@ func (t *target) collect(ctx context.Context) (o outcome) {
 		o.err = failure.Errorf(failure.Internal, "encode the metrics: %w", encodeErr)
 		return o
 	}
-	o.families = append(families, b.Foreign(err == nil)...)
+	o.families, o.figures = append(families, b.Foreign(err == nil)...), b.Figures(err == nil)
 	o.dropped = b.Dropped(err == nil)
 	return o
 }
@@ -318,7 +318,7 @@ func (t *target) end(ctx context.Context, start time.Time, o outcome) (wentDown 
 		s.Reason, s.Error, s.Hint = failure.ReasonOf(o.err), t.clean(o.err.Error()), t.clean(t.advice(o.err))
 		t.countFailure(s.Reason, t.by)
 	}
-	t.families = o.families
+	t.families, s.Figures = o.families, o.figures
 	t.updatePresent()
 	t.countSeries()
 	t.history = t.history.with(Reading{
@@ -351,7 +351,7 @@ func (t *target) recordUncounted(start, now time.Time, o *outcome) {
 	t.status.LastAttempt = now
 	t.overdueAfter, t.overdue = t.overdueIn(now), false
 	t.countFailure(reason, unscheduled)
-	t.families = o.families // the last values are not those of this reading
+	t.families, t.status.Figures = o.families, o.figures // the last values are not those of this reading
 	t.countSeries()
 	t.history = t.history.with(Reading{
 		Time:       now,
@@ -447,22 +447,18 @@ func (t *target) expire(now, start time.Time) bool {
 		t.log.Error("probes of the target are overdue", "target", t.Name, "last_attempt", t.status.LastAttempt)
 		t.status.Known = false
 		t.status.Dropped, t.status.Clashes = nil, nil
-		t.families, t.present = nil, nil
-		if t.engine != nil {
-			t.engine = &health.Engine{Host: t.engine.Host}
-		}
+		t.families, t.present, t.status.Figures = nil, nil, nil
+		t.forgetContainers()
 		t.countSeries()
 	}
 	return true
 }
 
-// updatePresent gets the current data of a Follower, or drops it unless the last reading succeeded. The caller holds mu.
+// updatePresent gets the current data of a Presenter, or drops it unless the last reading succeeded. The caller holds mu.
 func (t *target) updatePresent() {
 	t.present, t.presented = nil, t.changes.Load()
-	if t.engine != nil {
-		t.engine = &health.Engine{Host: t.engine.Host}
-	}
-	f, ok := t.Collector.(collectors.Follower)
+	t.forgetContainers()
+	f, ok := t.Collector.(collectors.Presenter)
 	if !ok || !t.status.Known || !t.status.Up {
 		return
 	}
@@ -475,11 +471,18 @@ func (t *target) updatePresent() {
 	t.present = families
 	if engine != nil {
 		engine.Read = true
-		t.engine = engine
+		t.status.Engine = engine
 	}
 }
 
-func (t *target) presentation(f collectors.Follower) (families []exposition.Family, engine *health.Engine, err error) {
+// forgetContainers drops what is known of an engine's containers. The caller holds mu.
+func (t *target) forgetContainers() {
+	if t.DockerHost != "" {
+		t.status.Engine = &health.Engine{Host: t.DockerHost}
+	}
+}
+
+func (t *target) presentation(f collectors.Presenter) (families []exposition.Family, engine *health.Engine, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
@@ -519,12 +522,12 @@ func (t *target) countSeries() {
 
 // view returns the status and the families as they are now. Families are immutable and may be kept.
 func (t *target) view() (Status, []exposition.Family) {
-	s, families, _, _ := t.viewAll()
+	s, families, _ := t.viewAll()
 	return s, families
 }
 
-// viewAll also returns the facts about the target and about its container engine; nil if the target is not an engine.
-func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.Engine) {
+// viewAll also returns the facts about the target.
+func (t *target) viewAll() (Status, []exposition.Family, health.Target) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.changes.Load() != t.presented {
@@ -539,8 +542,7 @@ func (t *target) viewAll() (Status, []exposition.Family, health.Target, *health.
 	if len(t.present) > 0 {
 		families = slices.Concat(families, t.present)
 	}
-	facts := t.facts()
-	return s, families, facts, t.engine
+	return s, families, t.facts()
 }
 
 // facts are what the judgement needs. The caller holds mu.
@@ -549,7 +551,13 @@ func (t *target) facts() health.Target {
 	f := health.Target{
 		Name:          s.Target,
 		Kind:          s.Kind,
-		HostName:      t.HostName,
+		Role:          t.Kind.Role.Name,
+		Side:          t.Kind.Side,
+		Relay:         t.Kind.Relay,
+		ShowsServer:   t.Kind.ShowsServer,
+		Direct:        t.Kind.Direct,
+		ValueAlerts:   t.Kind.ValueAlerts,
+		HostName:      config.CanonicalHost(t.HostName),
 		Container:     t.Container,
 		ContainerHost: t.ContainerHost,
 		Engine:        t.DockerHost,
@@ -618,20 +626,15 @@ func (t *target) recent() History {
 	return h
 }
 
-// leastInterval returns the least time between two readings of a RateLimited target, or its schedule's interval if that is shorter; 0 for
-// other targets.
+// leastInterval returns the least time between two readings, or its schedule's interval if that is shorter; 0 for none.
 func (t *target) leastInterval() time.Duration {
-	s, ok := t.Collector.(collectors.RateLimited)
-	if !ok {
-		return 0
-	}
 	switch every := t.Schedule.(type) {
 	case *paced:
-		return min(every.every, s.LeastInterval())
+		return min(every.every, t.Kind.LeastInterval)
 	case cron.ConstantDelaySchedule:
-		return min(every.Delay, s.LeastInterval())
+		return min(every.Delay, t.Kind.LeastInterval)
 	default:
-		return s.LeastInterval()
+		return t.Kind.LeastInterval
 	}
 }
 

@@ -3,37 +3,25 @@ package poll
 import (
 	"context"
 	"io"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
-
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// twice is a policy of two retries, a second apart.
-type twice struct{ left int }
-
-func (b *twice) Reset() { b.left = 2 }
-
-func (b *twice) NextBackOff() time.Duration {
-	if b.left == 0 {
-		return backoff.Stop
-	}
-	b.left--
-	return time.Second
-}
+// twice is a kind with two retries, the first after a second.
+var twice = config.Row{Name: "k", Retry: config.Retry{First: time.Second, Most: 2}}
 
 // impatient is a collector that is read again after a failure.
 type impatient struct {
 	down     atomic.Bool
 	readings chan time.Time
 }
-
-func (c *impatient) Backoff() backoff.BackOff { return &twice{left: 2} }
 
 func (c *impatient) Collect(context.Context, *collectors.Batch) error {
 	c.readings <- time.Now()
@@ -48,6 +36,7 @@ func TestFailureIsReadAgainSoonerOncePerOutage(t *testing.T) {
 		c := &impatient{readings: make(chan time.Time, 1000)}
 		p, stop := start(t, io.Discard, Target{
 			Name:      "identity",
+			Kind:      twice,
 			Schedule:  every(t, "60s"),
 			Timeout:   10 * time.Second,
 			Collector: c,
@@ -77,12 +66,38 @@ func TestFailureIsReadAgainSoonerOncePerOutage(t *testing.T) {
 	})
 }
 
+// TestRetriesWaitTwiceAsLongEachTime has a target that stays down.
+func TestRetriesWaitTwiceAsLongEachTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, begin := &impatient{readings: make(chan time.Time, 1000)}, time.Now()
+		c.down.Store(true)
+		row := config.Row{Name: "k", Retry: config.Retry{First: 2 * time.Second, Most: 4}}
+		_, stop := start(t, io.Discard, Target{
+			Name:      "identity",
+			Kind:      row,
+			Schedule:  every(t, "1h"),
+			Timeout:   10 * time.Second,
+			Collector: c,
+		})
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		var at []time.Duration
+		for range len(c.readings) {
+			at = append(at, (<-c.readings).Sub(begin).Round(time.Second))
+		}
+		if want := []time.Duration{0, 2 * time.Second, 6 * time.Second, 14 * time.Second, 30 * time.Second}; !slices.Equal(at, want) {
+			t.Errorf("readings at %s, want %s", at, want)
+		}
+	})
+}
+
 func TestPassingFaultIsOverInSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &impatient{readings: make(chan time.Time, 1000)}
 		c.down.Store(true)
 		p, stop := start(t, io.Discard, Target{
 			Name:      "identity",
+			Kind:      twice,
 			Schedule:  every(t, "1h"),
 			Timeout:   10 * time.Second,
 			Collector: c,
@@ -103,7 +118,7 @@ func TestSuccessorGoesOnWhereItWas(t *testing.T) {
 		target := func(name string, same bool) Target {
 			return Target{
 				Name:      name,
-				Kind:      "k",
+				Kind:      config.Row{Name: "k"},
 				Schedule:  every(t, "30s"),
 				Timeout:   time.Second,
 				Same:      same,
@@ -153,6 +168,7 @@ func TestRetryThatMeetsTheScheduleIsNoOverrun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stop := start(t, io.Discard, Target{
 			Name:      "identity",
+			Kind:      twice,
 			Schedule:  every(t, "30s"),
 			Timeout:   10 * time.Second,
 			Collector: &hanging{},
@@ -165,8 +181,6 @@ func TestRetryThatMeetsTheScheduleIsNoOverrun(t *testing.T) {
 
 // hanging is a collector that obeys its deadline and nothing else, and is read again after a failure.
 type hanging struct{}
-
-func (*hanging) Backoff() backoff.BackOff { return &twice{left: 2} }
 
 func (*hanging) Collect(ctx context.Context, _ *collectors.Batch) error {
 	<-ctx.Done()

@@ -36,6 +36,8 @@ type Status struct {
 	RetryReason failure.Reason
 	// Abandoned says that a reading still runs which was given up after its deadline. No other one starts meanwhile.
 	Abandoned bool
+	// Engine is what is known of the containers of a container engine; nil for other targets.
+	Engine *health.Engine
 	LastReading
 	Yield
 	Counters
@@ -57,6 +59,8 @@ type Yield struct {
 	// metrics of its own, and after a failure. Clashes are families whose names or types conflict with others on the exporter's page.
 	Dropped collectors.Drops
 	Clashes []exposition.Clash
+	// Figures are the numbers that the status page shows for it.
+	Figures []collectors.Figure
 	// Series counts the series of the target's own families on the page.
 	Series int
 }

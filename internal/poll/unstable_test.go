@@ -14,7 +14,7 @@ import (
 
 // missed are the failed readings of a poller's only target that its schedule asked for.
 func missed(p *Poller) (failed uint64, every time.Duration) {
-	_, _, facts, _ := p.targets[0].viewAll()
+	_, _, facts := p.targets[0].viewAll()
 	return facts.Failed, facts.Every
 }
 
@@ -25,6 +25,7 @@ func TestOnlyScheduledReadingsCount(t *testing.T) {
 		c.down.Store(true)
 		target := Target{
 			Name:      "identity",
+			Kind:      twice,
 			Schedule:  every(t, "60s"),
 			Timeout:   10 * time.Second,
 			Collector: c,

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 )
@@ -155,10 +154,7 @@ func (t *target) reopen(now time.Time) bool {
 func (t *target) ask(now time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	least := time.Duration(0)
-	if r, ok := t.Collector.(collectors.RateLimited); ok {
-		least = r.LeastInterval()
-	}
+	least := t.Kind.LeastInterval
 	const again = "%w: %s; try again in %s"
 	seconds := func(until time.Time) time.Duration { return max(time.Second, until.Sub(now).Round(time.Second)) }
 	switch next := t.connections.NextAsked(t.Pace.Address); {

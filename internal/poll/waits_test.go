@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
@@ -57,7 +58,7 @@ func loggingIn(t *testing.T, name string, logins *pacing.Logins, a *answering) T
 	t.Helper()
 	return Target{
 		Name:      name,
-		Kind:      "xmpp_login",
+		Kind:      config.Row{Name: "xmpp_login"},
 		Schedule:  every(t, "30s"),
 		Timeout:   10 * time.Second,
 		Collector: a,
@@ -69,7 +70,7 @@ func loggingIn(t *testing.T, name string, logins *pacing.Logins, a *answering) T
 func statusOf(p *Poller, name string) (Status, health.Target) {
 	for _, t := range p.targets {
 		if t.Name == name {
-			s, _, facts, _ := t.viewAll()
+			s, _, facts := t.viewAll()
 			return s, facts
 		}
 	}

@@ -50,7 +50,9 @@ func get(tb testing.TB, h http.Handler, method, path string, headers ...string) 
 }
 
 func TestServiceIsAsItsTargetsAre(t *testing.T) {
-	target := func(state string, l status.Level) *status.Service { return &status.Service{State: state, Level: l} }
+	target := func(state string, l status.Level) *status.Service {
+		return &status.Service{ServiceState: status.ServiceState{State: state, Level: l}}
+	}
 	excused := target("down", status.Pending)
 	excused.Excuse.Reason = health.ReasonContainer
 	for _, c := range []struct {
@@ -138,12 +140,9 @@ func planted() *fixed {
 			Hint:     token,
 			Affected: []string{token},
 		}},
-		Containers: []status.Container{{
-			Name:       token,
-			DockerHost: token,
-			Text:       token,
-			Hint:       token,
-		}},
+		Containers: []status.Container{
+			{ContainerState: status.ContainerState{Name: token, DockerHost: token}, Text: token, Hint: token},
+		},
 		Thresholds:    []status.Threshold{{Subject: token, Text: token}},
 		Transitions:   []status.Transition{{Name: token, Text: token}},
 		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
@@ -201,15 +200,14 @@ func planted() *fixed {
 		},
 	}
 	for name, state := range map[string]string{"-up": "up", "-down": "down", "-other": "down"} {
-		s := status.Service{
+		s := status.Service{Notes: []string{token}, ServiceState: status.ServiceState{
 			Name:            token + name,
 			Kind:            token,
 			Container:       token,
 			ContainerOrigin: token,
 			State:           state,
-			Maintenance:     token,
-			Notes:           []string{token},
-		}
+		}}
+		s.Maintenance = token
 		s.Text, s.Error, s.Hint, s.Reason = token, token, token, token
 		s.Values, s.LastAttempt, s.Since = []status.Value{{Name: token, Text: token}}, begin, begin
 		if state == "down" {

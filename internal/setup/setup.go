@@ -2,6 +2,7 @@
 package setup
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
@@ -65,103 +68,45 @@ type Container struct {
 	EngineSocket bool
 }
 
-// endpoint is a port of a service, and the target that checks it.
+// endpoint is a port where init looks for a target of a kind.
 type endpoint struct {
-	port int
-	kind string
-	// url is the target's address with %s for host and port; "" means that the kind has an address.
-	url string
+	config.Endpoint
+	kind, role string
 	// optional endpoints are only mentioned if the container has the port.
 	optional bool
-	// anyPort says that another port of the container may be meant.
-	anyPort bool
 }
 
-// endpoints are the usual ports of each role. The roles are those of the metrics.
-var endpoints = map[string][]endpoint{
-	"xmpp": {
-		{port: 5280, kind: "xmpp_status", url: "http://%s/status"},
-		{port: 5280, kind: "xmpp_metrics", url: "http://%s/metrics"},
-		{port: 5222, kind: "xmpp_c2s"},
-	},
-	"xmpp_proxy": {{
-		port:    5281,
-		kind:    "xmpp_proxy",
-		url:     "https://%s/health",
-		anyPort: true,
-	}},
-	"irc": {
-		{port: 8600, kind: "irc_rpc", url: "https://%s/api"},
-		{port: 6697, kind: "irc_tls"},
-		{
-			port:     8081,
-			kind:     "irc_services",
-			url:      "http://%s/",
-			optional: true,
-		},
-	},
-	"irc_services": {{port: 8081, kind: "irc_services", url: "http://%s/"}},
-	"web_irc": {{
-		port:    9000,
-		kind:    "web_irc",
-		url:     "http://%s/",
-		anyPort: true,
-	}},
-	"web_panel": {{
-		port:    8080,
-		kind:    "web_panel",
-		url:     "http://%s/",
-		anyPort: true,
-	}},
-	"log_viewer": {{
-		port:    8082,
-		kind:    "log_viewer",
-		url:     "http://%s/",
-		anyPort: true,
-	}},
-	"docs": {{
-		port:    3000,
-		kind:    "docs_search",
-		url:     "http://%s/api/search",
-		anyPort: true,
-	}},
-	"identity": {{
-		port:    3000,
-		kind:    "identity",
-		url:     "http://%s",
-		anyPort: true,
-	}},
-	"plant_store": {{
-		port:    8000,
-		kind:    "plant_store",
-		url:     "http://%s",
-		anyPort: true,
-	}},
-	webServer: {{
-		port:    80,
-		kind:    "http",
-		url:     "http://%s/",
-		anyPort: true,
-	}},
+// endpointsOf returns the usual ports of a role. The roles are those of the metrics, and webServer.
+func endpointsOf(role string) (list []endpoint) {
+	for _, k := range collectors.Kinds {
+		own := cmp.Or(k.Init.Role, k.Role.Name)
+		if k.Init.Port > 0 && (own == role || k.Init.Beside == role) {
+			list = append(list, endpoint{
+				k.Init,
+				k.Name,
+				own,
+				own != role,
+			})
+		}
+	}
+	return list
 }
 
 // roleOrder is the order of the roles in the file.
-var roleOrder = []string{
-	"xmpp", "xmpp_proxy", "irc", "irc_services", "bridge", "identity", "web_irc", "web_panel", "docs", "plant_store",
-	"log_viewer", webServer,
+var roleOrder = func() (names []string) {
+	for _, role := range collectors.Roles {
+		names = append(names, role.Name)
+	}
+	return append(names, webServer)
+}()
+
+// webServer is a web server of an unknown role.
+const webServer = config.WebServer
+
+// isCore reports whether containers with a role make a Compose project the stack.
+func isCore(role string) bool {
+	return slices.ContainsFunc(collectors.Roles, func(r config.Role) bool { return r.Name == role && r.Core })
 }
-
-// webServer is a web server of an unknown role, often the web client. The metrics do not have this role.
-const webServer = "web server"
-
-// stackRoles make a Compose project the stack.
-var stackRoles = []string{"xmpp", "irc", "irc_services", "bridge"}
-
-// roleByPort gives a role to containers whose names say nothing.
-var roleByPort = []struct {
-	port int
-	role string
-}{{5222, "xmpp"}, {5281, "xmpp_proxy"}, {6697, "irc"}, {8600, "irc"}}
 
 // tlsPorts are the ports of web servers where TLS begins at once.
 var tlsPorts = []int{443, 5281, 8443}
@@ -171,9 +116,10 @@ func recognize(c *Container, labels map[string]string) (role string, byPort bool
 	if role = fleet.RoleOf(labels, c.Image, c.Name); role != "" || c.EngineSocket { // a proxy of the engine has no other role
 		return role, false
 	}
-	for _, known := range roleByPort {
-		if slices.Contains(c.Ports, known.port) {
-			return known.role, true
+	for _, known := range roleOrder { // an XMPP server may have its proxy's port too
+		names := func(e endpoint) bool { return e.NamesRole && slices.Contains(c.Ports, e.Port) }
+		if slices.ContainsFunc(endpointsOf(known), names) {
+			return known, true
 		}
 	}
 	if fleet.IsProxy(c.Image) {
@@ -182,12 +128,12 @@ func recognize(c *Container, labels map[string]string) (role string, byPort bool
 	return "", false
 }
 
-// chooseProject returns the Compose project with the most stackRoles, "" for containers without one, and the other projects that
+// chooseProject returns the Compose project with the most core roles, "" for containers without one, and the other projects that
 // have any.
 func chooseProject(all []Container) (chosen string, others []string) {
 	roles := map[string][]string{}
 	for i := range all {
-		if c := &all[i]; slices.Contains(stackRoles, c.Role) && !slices.Contains(roles[c.Project], c.Role) {
+		if c := &all[i]; isCore(c.Role) && !slices.Contains(roles[c.Project], c.Role) {
 			roles[c.Project] = append(roles[c.Project], c.Role)
 		}
 	}
@@ -208,8 +154,8 @@ func chooseProject(all []Container) (chosen string, others []string) {
 
 // portOf returns the port of the container that an endpoint means.
 func (e *endpoint) portOf(c *Container) int {
-	if !e.anyPort || len(c.Ports) == 0 || slices.Contains(c.Ports, e.port) {
-		return e.port
+	if !e.AnyPort || len(c.Ports) == 0 || slices.Contains(c.Ports, e.Port) {
+		return e.Port
 	}
 	return slices.Min(c.Ports)
 }
@@ -252,13 +198,13 @@ func doors(containers []Container) []door {
 	}
 	for i := range containers {
 		c := &containers[i]
-		for _, e := range endpoints[c.Role] {
+		for _, e := range endpointsOf(c.Role) {
 			port := e.portOf(c)
 			add(&e, port, c.candidates(port))
 		}
 	}
 	for _, e := range localEndpoints(containers) {
-		add(&e, e.port, []string{e.local()})
+		add(&e, e.Port, []string{e.local()})
 	}
 	return all
 }
@@ -269,8 +215,8 @@ func localEndpoints(containers []Container) []endpoint {
 	var found []endpoint
 	for _, role := range roleOrder {
 		has := slices.ContainsFunc(containers, func(c Container) bool { return c.Role == role })
-		for _, e := range endpoints[role] {
-			if !has && role != webServer && !e.optional && (e.isSure() || len(containers) == 0) {
+		for _, e := range endpointsOf(role) {
+			if !has && role != webServer && !e.optional && (e.Sure || len(containers) == 0) {
 				found = append(found, e)
 			}
 		}
@@ -280,26 +226,13 @@ func localEndpoints(containers []Container) []endpoint {
 
 // tls reports whether TLS begins at once.
 func (e *endpoint) tls(port int) bool {
-	return e.kind == "irc_tls" || strings.HasPrefix(e.url, "https://") || slices.Contains(tlsPorts, port)
+	return e.TLS || strings.HasPrefix(e.URL, "https://") || slices.Contains(tlsPorts, port)
 }
 
-func (e *endpoint) local() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.port)) }
-
-// isSure reports whether what answers at a port of this machine is certainly the service. The others share common ports.
-func (e *endpoint) isSure() bool {
-	return slices.Contains([]int{5222, 5280, 5281, 6697, 8600}, e.port)
-}
+func (e *endpoint) local() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port)) }
 
 // hostName matches names that can be written into an address. An engine accepts others as aliases.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9])?$`)
-
-// credentials are the variables with what only the owner of a target knows, and the keys that they stand for.
-var credentials = []struct{ kind, key, name string }{
-	{"irc_rpc", "user", "IRC_RPC_USER"},
-	{"irc_rpc", "password_file", "IRC_RPC_PASSWORD"},
-	{"identity", "token_file", "BRIDGE_IDENTITY_TOKEN"},
-	{"plant_store", "token_file", "PLANT_STORE_TOKEN"},
-}
 
 // knownNames returns those of these names that the exporter reads. A secret's is without _FILE.
 func knownNames(names []string) []string {

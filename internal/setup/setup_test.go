@@ -189,10 +189,10 @@ func everything(text string) *Facts {
 			if role == text {
 				c.Name = "chat-foreign" + suffix
 			}
-			for _, e := range endpoints[role] {
-				address := c.candidates(e.port)[0]
+			for _, e := range endpointsOf(role) {
+				address := c.candidates(e.Port)[0]
 				f.Answers[address] = true
-				if e.tls(e.port) {
+				if e.tls(e.Port) {
 					f.ServerNames[address] = "chat.example.org"
 				}
 			}
@@ -365,6 +365,7 @@ func TestRecognition(t *testing.T) {
 		{Container{Name: "a", Image: "local", Ports: []int{80, 6697}}, "irc", true},
 		{Container{Name: "a", Image: "nginx:1", Ports: []int{80}}, webServer, false},
 		{Container{Name: "a", Image: "nginx:1", Ports: []int{80, 5281}}, "xmpp_proxy", true},
+		{Container{Name: "a", Image: "local", Ports: []int{5281, 5222}}, "xmpp", true},
 		{Container{Name: "a", Image: "nginx:1", EngineSocket: true}, "", false},
 		{Container{Name: "a", Image: "postgres:17", Ports: []int{5432}}, "", false},
 	} {

@@ -199,12 +199,12 @@ func (w *writer) server(role string, c *Container) {
 	w.targets.WriteString("\n")
 	w.comment("%s: container %s%s, image %s", role, plain(c.Name), notRunning(c), plain(c.Image))
 	var said []string
-	for _, e := range endpoints[role] {
+	for _, e := range endpointsOf(role) {
 		port := e.portOf(c)
 		addresses := c.candidates(port)
 		at := slices.IndexFunc(addresses, func(a string) bool { return w.facts.Answers[a] })
 		switch {
-		case e.optional && (at < 0 || slices.Contains(w.kinds, e.kind) || w.hasRole(e.kind)):
+		case e.optional && (at < 0 || slices.Contains(w.kinds, e.kind) || w.hasRole(e.role)):
 		case at < 0:
 			said = append(said, fmt.Sprintf("%s: port %d does not answer", e.kind, port))
 			w.silent(&e, port, c)
@@ -224,16 +224,16 @@ func (w *writer) target(e *endpoint, port int, address string, c *Container) str
 	key, value := e.at(port, address)
 	lines := key + ": " + quote(value)
 	name := ""
-	if e.kind == "http" {
+	if e.role == webServer {
 		name = w.unused(c)
 	}
-	if e.kind == "xmpp_c2s" && !w.knowsDomain() {
+	if e.NeedsDomain && !w.knowsDomain() {
 		w.comment("The virtual host is unknown. Set domain, or XMPP_DOMAIN, or run init --domain=chat.example.org:")
-		w.comment("- kind: xmpp_c2s")
+		w.comment("- kind: %s", e.kind)
 		w.comment("  %s", lines)
 		w.comment("  domain: chat.example.org")
 		w.Open++
-		return "xmpp_c2s at " + address + " needs a domain"
+		return e.kind + " at " + address + " needs a domain"
 	}
 	w.begin(e.kind, name)
 	if c != nil && c.isTransient(address) {
@@ -249,16 +249,18 @@ func (w *writer) target(e *endpoint, port int, address string, c *Container) str
 		fmt.Fprintf(&w.targets, "    server_name: %s # from its certificate\n", quote(name))
 		value += ", whose certificate is for " + plain(name)
 	}
-	if e.kind == "xmpp_c2s" && w.facts.Domain != "" {
+	if e.NeedsDomain && w.facts.Domain != "" {
 		fmt.Fprintf(&w.targets, "    domain: %s\n", quote(w.facts.Domain))
 	}
 	if c != nil {
 		fmt.Fprintf(&w.targets, "    container: %s\n", quote(c.Name))
-		if e.kind == "http" {
+		if e.role == webServer {
 			w.targets.WriteString("    # If this is the web client, write kind: web_irc and remove the name.\n")
 		}
 	}
-	w.credentials(e.kind)
+	if len(e.Credentials) > 0 {
+		fmt.Fprintf(&w.targets, "    # Add what only you know: %s\n", strings.Join(e.Credentials, ", "))
+	}
 	return e.kind + " at " + value
 }
 
@@ -280,7 +282,7 @@ func (w *writer) silent(e *endpoint, port int, c *Container) {
 	w.comment("- kind: %s", e.kind)
 	w.comment("  %s: %s", key, plain(quote(value)))
 	w.comment("  container: %s", quote(c.Name))
-	if e.kind == "xmpp_c2s" && !w.knowsDomain() {
+	if e.NeedsDomain && !w.knowsDomain() {
 		w.comment("  domain: chat.example.org")
 	}
 	w.Open++
@@ -288,29 +290,29 @@ func (w *writer) silent(e *endpoint, port int, c *Container) {
 
 // local writes what answers at this machine's own ports.
 func (w *writer) local(role string) {
-	for _, e := range endpoints[role] {
+	for _, e := range endpointsOf(role) {
 		if !w.facts.Answers[e.local()] || e.optional || role == webServer {
 			continue
 		}
-		if !e.isSure() {
-			key, value := e.at(e.port, e.local())
-			w.found("127.0.0.1:%d answers; it may be a %s", e.port, e.kind)
-			w.comment("127.0.0.1:%d answers. If it is the service, use it:", e.port)
+		if !e.Sure {
+			key, value := e.at(e.Port, e.local())
+			w.found("127.0.0.1:%d answers; it may be a %s", e.Port, e.kind)
+			w.comment("127.0.0.1:%d answers. If it is the service, use it:", e.Port)
 			w.comment("- kind: %s", e.kind)
 			w.comment("  %s: %s", key, quote(value))
 			w.Open++
 			continue
 		}
-		w.found("%s: %s", role, w.target(&e, e.port, e.local(), nil))
+		w.found("%s: %s", role, w.target(&e, e.Port, e.local(), nil))
 	}
 }
 
 // at returns the key and the value of the target's address.
 func (e *endpoint) at(port int, address string) (key, value string) {
-	if e.url == "" {
+	if e.URL == "" {
 		return "address", address
 	}
-	url := fmt.Sprintf(e.url, address)
+	url := fmt.Sprintf(e.URL, address)
 	if slices.Contains(tlsPorts, port) {
 		url = "https://" + url[strings.Index(url, "://")+3:]
 	}
@@ -319,19 +321,6 @@ func (e *endpoint) at(port int, address string) (key, value string) {
 
 func (w *writer) knowsDomain() bool {
 	return w.facts.Domain != "" || slices.Contains(w.facts.Environment, "XMPP_DOMAIN")
-}
-
-// credentials names the keys of a target that only its owner knows.
-func (w *writer) credentials(kind string) {
-	var keys []string
-	for _, c := range credentials {
-		if c.kind == kind {
-			keys = append(keys, c.key+" ("+c.name+")")
-		}
-	}
-	if len(keys) > 0 {
-		fmt.Fprintf(&w.targets, "    # Add what only you know: %s\n", strings.Join(keys, ", "))
-	}
 }
 
 // unused returns a name for a web server's target.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -26,7 +25,8 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	if in.Alive != nil {
 		r.Stale = in.Alive.Error()
 	}
-	targets := m.observed(in.Snapshot)
+	targets := in.Snapshot.Statuses
+	m.forgetServices(targets)
 	all := m.readFleet(targets)
 	j := m.describeAll(&in, all, targets)
 	r.Problems = j.problems
@@ -35,11 +35,12 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		r.Services = append(r.Services, m.reportService(&in, &targets[i], all, j, now))
 	}
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), a.lossRank()-b.lossRank(), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.Row.Rank, a.Level)-lossRank(b.Row.Rank, b.Level),
+			cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = thresholds(&in, r.Containers, all, j, targets)
 	if r.Stale != "" {
-		r.markStale()
+		r.stall()
 	}
 	m.setVerdict(r, now)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
@@ -48,29 +49,13 @@ func (m *memory) report(in Input, now time.Time) *Report {
 	return r
 }
 
-// observed returns what a snapshot has about each target, and forgets targets that are gone.
-func (m *memory) observed(s *poll.Snapshot) []observed {
-	targets := make([]observed, len(s.Statuses))
+// forgetServices forgets targets that are gone.
+func (m *memory) forgetServices(targets []poll.Status) {
 	present := make(map[string]bool, len(targets))
-	for i := range s.Statuses {
-		present[s.Statuses[i].Target] = true
+	for i := range targets {
+		present[targets[i].Target] = true
 	}
-	gone := func(name string) bool { return !present[name] }
-	maps.DeleteFunc(m.families, func(name string, _ *families) bool { return gone(name) })
-	maps.DeleteFunc(m.services, func(name string, _ *pastService) bool { return gone(name) })
-	for i := range s.Statuses {
-		name := s.Statuses[i].Target
-		f := m.families[name]
-		if f == nil {
-			f = &families{}
-			m.families[name] = f
-		}
-		if i < len(s.Families) {
-			f.renew(s.Families[i], isWanted)
-		}
-		targets[i] = observed{s.Statuses[i], f}
-	}
-	return targets
+	maps.DeleteFunc(m.services, func(name string, _ *pastService) bool { return !present[name] })
 }
 
 // setVerdict sets the report's overall level and summary.
@@ -106,25 +91,4 @@ func (m *memory) setVerdict(r *Report, now time.Time) {
 	}
 	r.Level, r.Since = m.level, m.since
 	r.Summarize()
-}
-
-// markStale sets everything to unknown, since polling has stalled.
-func (r *Report) markStale() {
-	r.Problems = []Problem{}
-	for i := range r.Services {
-		s := &r.Services[i]
-		s.Text = "polling has stalled; last known state: " + s.State
-		s.ProblemSince, s.ProblemSinceAtLeast = time.Time{}, false
-		s.State, s.Level, s.Hint, s.Values, s.Excuse = waiting, Unknown, "", []Value{}, health.Excuse{}
-	}
-	for i := range r.Containers {
-		c := &r.Containers[i]
-		c.Text = "polling has stalled; last known state: " + c.stateText()
-		c.ProblemSince, c.ProblemSinceAtLeast = time.Time{}, false
-		c.State, c.Health, c.Level, c.Hint, c.Values, c.Excuse = "unknown", "none", Unknown, "", []Value{}, health.Excuse{}
-	}
-	for i := range r.Thresholds {
-		t := &r.Thresholds[i]
-		t.Present, t.Distance, t.Pending, t.Since, t.Level, t.Text = nil, nil, false, time.Time{}, Unknown, "polling has stalled"
-	}
 }

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
@@ -68,7 +70,7 @@ func findCauses(r *Report) []Cause {
 	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if known := first[p.Subject]; known == nil || isOutage(p.Alert) && !isOutage(known.Alert) {
+		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !health.IsOutage(known.Alert) {
 			first[p.Subject] = p
 		}
 		if p.ExporterWide() && first[p.Subject] == p {
@@ -105,12 +107,6 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// isOutage reports whether the alert is on something that does not work at all.
-func isOutage(alert string) bool {
-	return slices.Contains(
-		[]string{health.AlertTargetDown, health.AlertContainerDown, health.AlertContainerMissing, health.AlertMostTargetsDown}, alert)
-}
-
 // newCause describes a cause by its members.
 func newCause(r *Report, members []member) Cause {
 	var c Cause
@@ -132,9 +128,9 @@ func newCause(r *Report, members []member) Cause {
 	switch {
 	case main.service != nil && role != "" &&
 		slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role() == role }):
-		c.Title, c.State = roleNames[role], serverState(r, role, members)
+		c.Title, c.State = main.service.Row.Role.Title, serverState(r, role, members)
 		c.Affected = affected(members, role)
-	case main.service != nil && main.service.Kind == "relay":
+	case main.service != nil && main.service.Row.Relay:
 		c.State, c.down = relayState(main)
 	case main.refuses():
 		c.State = "refuses the exporter"
@@ -204,7 +200,7 @@ func (m *member) isDown() bool {
 func (m *member) role() string {
 	switch {
 	case m.service != nil:
-		return health.ServingRole(m.service.Kind)
+		return m.service.Row.Role.Name
 	case m.container != nil:
 		return m.container.Role
 	}
@@ -217,7 +213,7 @@ func (m *member) describe() (title, text, hint string) {
 	case m.service != nil:
 		return m.service.title(), m.service.Text, m.service.Hint
 	case m.container != nil:
-		return cmp.Or(roleNames[m.container.Role], "container "+m.container.Name), m.container.Text, m.container.Hint
+		return cmp.Or(m.container.RoleRow.Title, "container "+m.container.Name), m.container.Text, m.container.Hint
 	}
 	return "most targets", m.problem.Text, m.problem.Hint
 }
@@ -225,16 +221,19 @@ func (m *member) describe() (title, text, hint string) {
 // title is the human name if the target has its kind's default name, and else its own name.
 func (s *Service) title() string {
 	if s.HasDefaultName() {
-		return KindName(s.Kind)
+		return s.Row.Title
 	}
 	return s.Name
 }
+
+// HasDefaultName reports whether the target has its kind's default name, so that the kind's title is its human name.
+func (s *Service) HasDefaultName() bool { return s.Name == s.Kind && s.Row.Title != "" }
 
 // serverState says how a server with that role is, by those of its targets that have one cause.
 func serverState(r *Report, role string, members []member) string {
 	all, failing := 0, 0
 	for i := range r.Services {
-		if s := &r.Services[i]; health.ServingRole(s.Kind) == role {
+		if s := &r.Services[i]; s.Row.Role.Name == role {
 			all++
 			if s.State == up {
 				return "is partly down"
@@ -270,10 +269,10 @@ func affected(members []member, role string) []string {
 		if m.container != nil {
 			name = "container " + m.container.Name
 		}
-		if s := m.service; s != nil && kinds[s.Kind] > 1 && health.ServingRole(s.Kind) != "" {
-			name = count(kinds[s.Kind], shortName(s.Kind, role))
+		if s := m.service; s != nil && kinds[s.Kind] > 1 && s.Row.Role.Name != "" {
+			name = wording.Count(kinds[s.Kind], shortName(&s.Row, role))
 		} else if s != nil && s.HasDefaultName() {
-			name = shortName(s.Kind, role)
+			name = shortName(&s.Row, role)
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -286,17 +285,14 @@ func affected(members []member, role string) []string {
 }
 
 // shortName returns the name of a kind without its server's name, if the server has this role.
-func shortName(kind, role string) string {
-	name, server := KindName(kind), roleNames[role]
+func shortName(row *config.Row, role string) string {
 	switch {
-	case server == "" || health.ServingRole(kind) != role:
-		return name
-	case kind == "xmpp_status":
-		return "status"
-	case kind == "irc_rpc":
-		return "RPC"
-	case name == server:
+	case role == "" || row.Role.Name != role:
+		return row.Title
+	case row.Part != "":
+		return row.Part
+	case row.Title == row.Role.Title:
 		return "its probe"
 	}
-	return strings.TrimPrefix(name, server+" ")
+	return strings.TrimPrefix(row.Title, row.Role.Title+" ")
 }

@@ -59,11 +59,11 @@ func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "docs_search", Kind: "docs_search"})
-	irc := containerText{role: "irc"}
-	w.contain(named{"irc", irc}, named{"services", containerText{dependsOn: "irc"}})
+	irc := testContainer{role: "irc"}
+	w.contain(named{"irc", irc}, named{"services", testContainer{dependsOn: "irc"}})
 	w.poll(0)
 	irc.state = "exited"
-	w.contain(named{"irc", irc}, named{"services", containerText{dependsOn: "irc", health: "unhealthy"}})
+	w.contain(named{"irc", irc}, named{"services", testContainer{dependsOn: "irc", health: "unhealthy"}})
 	w.fail("irc_rpc", "irc_tls")
 	w.poll(0)
 	r := w.poll(10 * time.Minute)
@@ -104,8 +104,8 @@ func TestServerThatRefusesTheExporterIsNotCalledDown(t *testing.T) {
 func TestWorstCauseIsFirst(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"}, poll.Status{Target: "old", Kind: "tls"},
 		poll.Status{Target: "plant_store", Kind: "plant_store"}, poll.Status{Target: "identity", Kind: "identity"})
-	w.contain(named{"irc", containerText{memory: 6e8}})
-	w.text["old"] = endedAt("old", w.now.Add(10*24*time.Hour))
+	w.contain(named{"irc", testContainer{memory: 6e8}})
+	w.find("old", endedAt(w.now.Add(10*24*time.Hour)))
 	w.poll(0)
 	w.fail("docs_search", "plant_store")
 	w.poll(0)
@@ -149,12 +149,14 @@ func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 			"1 of 1 target.|Messages do not cross between IRC and XMPP.",
 		"": "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
-		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{{
-			Name:  "boss",
-			Kind:  "relay",
-			State: down,
-			Level: Critical,
-		}}}
+		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{
+			{Row: rowOf("relay"), ServiceState: ServiceState{
+				Name:  "boss",
+				Kind:  "relay",
+				State: down,
+				Level: Critical,
+			}},
+		}}
 		if alert != "" {
 			r.Problems = []Problem{
 				{Problem: health.Problem{Subject: health.TargetSubject("boss"), Cause: health.TargetSubject("boss"), Alert: alert}},

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
 // maxDetail limits the characters of an error that its text repeats.
 const maxDetail = 160
 
 // explainFailure says why a target is down: the error's detail, if it has one, and what its reason means.
-func explainFailure(t *observed) string {
+func explainFailure(t *poll.Status) string {
 	meaning := failure.Explain(t.Reason)
 	detail := errorDetail(t.Reason, t.Error)
 	switch {
@@ -69,14 +69,14 @@ func errorDetail(r failure.Reason, text string) string {
 }
 
 // targetHint says what to do about a target that is down.
-func targetHint(t *observed, all *fleet) string {
+func targetHint(t *poll.Status, all *fleet) string {
 	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.containerOfRole(health.ServingRole(t.Kind))
+		container = all.containerOfRole(all.kinds.of(t.Kind).Role.Name)
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

@@ -127,8 +127,8 @@ func TestHintNamesContainerOfRole(t *testing.T) {
 			Reason: failure.Refused,
 			Hint:   c.hint,
 		})
-		w.text["docker"] = containerText{role: "irc"}.lines("chat-irc-1") + containerText{role: "xmpp"}.lines("a") +
-			containerText{role: "xmpp"}.lines("b")
+		w.contain(named{"chat-irc-1", testContainer{role: "irc"}}, named{"a", testContainer{role: "xmpp"}},
+			named{"b", testContainer{role: "xmpp"}})
 		if got := w.poll(0).service("x").Hint; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}

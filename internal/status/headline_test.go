@@ -1,25 +1,25 @@
 package status
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
-// endedAt returns the metrics of a target whose certificate expires then.
-func endedAt(target string, end time.Time) string {
-	return fmt.Sprintf("chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q,source=\"leaf\"} %d\n", target, end.Unix())
+// endedAt returns what a target finds whose certificate expires then.
+func endedAt(end time.Time) health.Condition {
+	return health.Condition{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{{Ends: end}}}
 }
 
 // Outages begin while a certificate has been expired for days.
 func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 	w := begin(poll.Status{Target: "pinned", Kind: "tls"}, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"},
 		poll.Status{Target: "xmpp_proxy", Kind: "xmpp_proxy"})
-	w.text["pinned"] = endedAt("pinned", w.now.Add(-24*time.Hour))
+	w.find("pinned", endedAt(w.now.Add(-24*time.Hour)))
 	critical := w.now.Add(-4 * 24 * time.Hour)
 	w.poll(0)
 	r := w.poll(time.Minute)
@@ -35,7 +35,7 @@ func TestHeadlineAgeIsThatOfItsSummary(t *testing.T) {
 		s := w.status(name)
 		s.Up, s.Reason, s.Error, s.Since = false, failure.Refused, "refused", outage
 	}
-	w.text["xmpp_proxy"] = endedAt("xmpp_proxy", w.now.Add(-24*time.Hour)) // it is down, and its certificate too old
+	w.find("xmpp_proxy", endedAt(w.now.Add(-24*time.Hour))) // it is down, and its certificate too old
 	w.poll(0)
 	for range 2 {
 		r := w.poll(6 * time.Minute)

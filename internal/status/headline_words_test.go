@@ -43,7 +43,8 @@ func TestHeadlineNamesItsSubject(t *testing.T) {
 		},
 		"XMPP server: SomethingNew": {health.Problem{Subject: target("xmpp_status"), Alert: "SomethingNew"}, "xmpp_status"},
 	} {
-		if got := Headline(&p.Problem, p.kind); got != want {
+		row := rowOf(p.kind)
+		if got := Headline(&p.Problem, &row); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -40,6 +41,11 @@ func (in *Input) hasNews(before *Input) bool {
 func sameProbe(a, b poll.Status) bool {
 	return a.Target == b.Target && a.Kind == b.Kind && a.Known == b.Known && a.Attempts == b.Attempts &&
 		a.LastAttempt.Equal(b.LastAttempt) && a.RetryAt.Equal(b.RetryAt)
+}
+
+// same reports whether two texts are equal; it is fast if they share memory.
+func same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b))
 }
 
 // sameLines reports whether a target's families are unchanged; unchanged ones share memory.

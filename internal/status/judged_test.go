@@ -2,7 +2,6 @@ package status
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
@@ -19,15 +19,14 @@ import (
 // named returns the engine's container with a name.
 type named struct {
 	name string
-	containerText
+	testContainer
 }
 
 func (w *world) contain(list ...named) {
-	var text strings.Builder
+	w.containers = nil
 	for _, c := range list {
-		text.WriteString(c.lines(c.name))
+		w.containers = append(w.containers, c.as(c.name))
 	}
-	w.text["docker"] = text.String()
 }
 
 func TestReportLevelFollowsJudgement(t *testing.T) {
@@ -37,8 +36,8 @@ func TestReportLevelFollowsJudgement(t *testing.T) {
 		Server: health.Server{Container: "irc"},
 		Reason: failure.DNS,
 	}, poll.Status{Target: "web", Kind: "http"})
-	w.contain(named{"irc", containerText{state: "exited"}}, named{"services", containerText{health: "unhealthy", dependsOn: "irc"}},
-		named{"db", containerText{memory: 2e9}})
+	w.contain(named{"irc", testContainer{state: "exited"}}, named{"services", testContainer{health: "unhealthy", dependsOn: "irc"}},
+		named{"db", testContainer{memory: 2e9}})
 	seen := map[Level]bool{}
 	w.poll(0)
 	for range 40 {
@@ -80,34 +79,34 @@ func TestReportLevelFollowsJudgement(t *testing.T) {
 
 func TestHeldBackAlertSaysWhy(t *testing.T) {
 	for name, c := range map[string]struct {
-		irc, db     containerText
+		irc, db     testContainer
 		maintenance string
 		later       bool // the container fails later than the target
 		text, json  string
 		level       Level
 	}{
 		"its container": {
-			irc:   containerText{state: "exited"},
+			irc:   testContainer{state: "exited"},
 			text:  "; no alert: its container irc is not running",
 			json:  `"excuse":{"reason":"container","cause":"irc"`,
 			level: Pending,
 		},
 		"its container needs": {
-			irc:   containerText{state: "exited", dependsOn: "db"},
-			db:    containerText{state: "exited"},
+			irc:   testContainer{state: "exited", dependsOn: "db"},
+			db:    testContainer{state: "exited"},
 			text:  "; no alert: it needs irc, which is not available because of db",
 			json:  `"excuse":{"reason":"dependency","cause":"irc"`,
 			level: Pending,
 		},
 		"a dependency": {
-			irc:   containerText{dependsOn: "db"},
-			db:    containerText{state: "exited"},
+			irc:   testContainer{dependsOn: "db"},
+			db:    testContainer{state: "exited"},
 			text:  "; no alert: it needs db, which is not available",
 			json:  `"excuse":{"reason":"dependency","cause":"db"`,
 			level: Pending,
 		},
 		"starting": {
-			irc:   containerText{health: "starting"},
+			irc:   testContainer{health: "starting"},
 			text:  "; no alert: its container irc is starting",
 			json:  `"excuse":{"reason":"starting","cause":"irc"`,
 			level: Pending,
@@ -125,20 +124,20 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 			level:       Maintenance,
 		},
 		"also": {
-			irc:   containerText{state: "exited"},
+			irc:   testContainer{state: "exited"},
 			later: true,
 			text:  "; also: irc is down",
 			level: Warning,
 		},
 		"also starting": {
-			irc:   containerText{health: "starting"},
+			irc:   testContainer{health: "starting"},
 			later: true,
 			text:  "; also: irc is not available",
 			level: Warning,
 		},
 	} {
 		w := begin(engine, poll.Status{Target: "target", Kind: "irc_rpc", Server: health.Server{Container: "irc"}})
-		w.contain(named{"irc", containerText{dependsOn: c.irc.dependsOn}}, named{"db", containerText{}})
+		w.contain(named{"irc", testContainer{dependsOn: c.irc.dependsOn}}, named{"db", testContainer{}})
 		w.poll(0)
 		fail := func() {
 			s := w.status("target")
@@ -170,7 +169,7 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 
 func TestRestartingContainerIsPending(t *testing.T) {
 	w := begin(engine)
-	w.contain(named{"db", containerText{state: "exited"}}, named{"irc", containerText{state: "restarting", dependsOn: "db"}})
+	w.contain(named{"db", testContainer{state: "exited"}}, named{"irc", testContainer{state: "restarting", dependsOn: "db"}})
 	w.poll(0)
 	if got := w.poll(time.Minute).container("irc"); got.Level != Pending ||
 		got.Text != "keeps exiting and restarting; no alert: it needs db, which is not available" || got.Excuse.Cause != "db" {
@@ -180,10 +179,10 @@ func TestRestartingContainerIsPending(t *testing.T) {
 
 func TestRestartsSayHowLongTheyCount(t *testing.T) {
 	w := begin(engine)
-	w.text["docker"] = containerText{restarts: 7}.lines("irc")
+	w.contain(named{"irc", testContainer{restarts: 7}})
 	w.poll(0)
 	for _, c := range []struct {
-		n    float64
+		n    uint64
 		want Level
 		text string
 	}{
@@ -191,23 +190,22 @@ func TestRestartsSayHowLongTheyCount(t *testing.T) {
 		{10, Warning, "restarted 3 times within 10 min, which counts until 12:12 UTC"},
 		{11, Critical, "restarted 4 times within 10 min, which is critical until 12:11 UTC and counts until 12:13 UTC"},
 	} {
-		w.text["docker"] = containerText{restarts: c.n}.lines("irc")
+		w.contain(named{"irc", testContainer{restarts: c.n}})
 		r := w.poll(time.Minute)
 		if got := r.container("irc"); got.Level != c.want || got.Text != c.text {
-			t.Errorf("%g restarts: got %s, %q; want %s, %q", c.n, got.Level, got.Text, c.want, c.text)
+			t.Errorf("%d restarts: got %s, %q; want %s, %q", c.n, got.Level, got.Text, c.want, c.text)
 		}
-		if got := r.threshold("ContainerRestarts"); got.Level != c.want || got.Present == nil || *got.Present != c.n-7 ||
+		if got := r.threshold("ContainerRestarts"); got.Level != c.want || got.Present == nil || *got.Present != float64(c.n-7) ||
 			got.Subject != "irc" {
-			t.Errorf("%g restarts: row is %+v", c.n, got)
+			t.Errorf("%d restarts: row is %+v", c.n, got)
 		}
 	}
 }
 
 func TestWaitingContainerNamesDependency(t *testing.T) {
 	w := begin(engine)
-	waits := containerText{state: "created", optional: true}
-	w.contain(named{"app", waits}, named{"idle", waits})
-	w.text["docker"] += "chatstack_container_waits{container=\"app\",docker_host=\"local\",for=\"db\"} 1\n"
+	waits := testContainer{state: "created", optional: true}
+	w.contain(named{"app", testContainer{state: "created", optional: true, waitsFor: "db"}}, named{"idle", waits})
 	r := w.poll(time.Minute)
 	if c := r.container("app"); c.Level != Pending || c.Text != "was created but never started; no alert: it waits for db" {
 		t.Errorf("app: %s, %q", c.Level, c.Text)
@@ -219,10 +217,10 @@ func TestWaitingContainerNamesDependency(t *testing.T) {
 
 func TestSilentEngineKeepsContainerStates(t *testing.T) {
 	w := begin(engine)
-	w.contain(named{"irc", containerText{role: "xmpp", memory: 1e8}}, named{"db", containerText{state: "exited"}})
+	w.contain(named{"irc", testContainer{role: "xmpp", memory: 1e8}}, named{"db", testContainer{state: "exited"}})
 	w.poll(0)
 	w.poll(2 * time.Minute)
-	w.text["docker"] = ""
+	w.contain()
 	w.status("docker").Up, w.status("docker").Reason = false, failure.Refused
 	r := w.poll(5 * time.Minute)
 	if got := r.container("irc"); got.Level != Unknown || got.State != "running" ||
@@ -244,9 +242,9 @@ func TestSilentEngineKeepsContainerStates(t *testing.T) {
 		t.Errorf("after two hours: got %+v", got)
 	}
 	w.status("docker").Up, w.status("docker").Reason = true, ""
-	w.contain(named{"irc", containerText{}})
+	w.contain(named{"irc", testContainer{}})
 	w.poll(time.Minute)
-	w.contain(named{"other", containerText{}})
+	w.contain(named{"other", testContainer{}})
 	if got := w.poll(time.Minute).Containers; len(got) != 1 || got[0].Name != "other" {
 		t.Errorf("a container that is gone is told of: %+v", got)
 	}
@@ -255,7 +253,7 @@ func TestSilentEngineKeepsContainerStates(t *testing.T) {
 // The exporter restarts while the engine does not answer.
 func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	w := begin(engine)
-	w.contain(named{"db", containerText{state: "exited"}})
+	w.contain(named{"db", testContainer{state: "exited"}})
 	w.poll(0)
 	w.poll(10 * time.Minute)
 	saved := w.judge.Memory(w.now)
@@ -277,7 +275,8 @@ func TestTextListsAllProblemsOnce(t *testing.T) {
 		Notes:       []string{"stats.get is not allowed"},
 		Impairments: []string{"server.list is refused"},
 	})
-	w.text["irc_rpc"] = "chatstack_irc_services_linked 0\nchatstack_placeholder_credential 1\n"
+	w.find("irc_rpc", health.Condition{Alert: health.AlertServicesUnlinked, Holds: true},
+		health.Condition{Alert: health.AlertPlaceholder, Holds: true})
 	w.poll(0)
 	s := w.poll(time.Hour).service("irc_rpc")
 	if s.Level != Critical || !strings.HasPrefix(s.Hint, "Nobody can log in") ||
@@ -298,8 +297,8 @@ func TestEveryAlertHasWords(t *testing.T) {
 		}
 		names = append(names, regexp.MustCompile(`\bAlert\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)...)
 	}
-	if len(names) < len(plainWords) {
-		t.Fatalf("found %d alerts for %d texts", len(names), len(plainWords))
+	if len(names) < 30 {
+		t.Fatalf("found %d alerts", len(names))
 	}
 	for _, name := range names {
 		if name[1] == health.AlertSessionsGone || name[1] == health.AlertUsersGone { // no problems of the judgement
@@ -312,21 +311,30 @@ func TestEveryAlertHasWords(t *testing.T) {
 	}
 }
 
+func TestThresholdOfUnhealthyContainersHasItsWarning(t *testing.T) {
+	w := begin(engine)
+	w.in.Alerts.Of("container_unhealthy").Warning.For = config.Duration(time.Minute)
+	row := w.poll(30 * time.Second).Thresholds[0]
+	if row.Alert != health.AlertContainerUnhealthy || *row.Warning != 60 || *row.Critical != 300 {
+		t.Errorf("%s warns after %g s, and is critical after %g s; want 60 and 300", row.Alert, *row.Warning, *row.Critical)
+	}
+}
+
 func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"},
 		poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
-		health, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
+		check, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
 		if fail {
-			health, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
+			check, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
 			total += 45
 		}
-		w.contain(named{"a", containerText{health: health, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
-			named{"b", containerText{role: "xmpp", memory: 6e8}})
-		w.text["data"] = fmt.Sprintf("chatstack_volume_used_ratio %g\n", used)
-		w.text["cert"] = endedAt("cert", end)
-		w.text["xmpp"] = fmt.Sprintf("xmpp_c2s_auth_failure_total %g\n", total)
+		w.contain(named{"a", testContainer{health: check, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
+			named{"b", testContainer{role: "xmpp", memory: 6e8}})
+		w.find("data", health.Condition{Alert: health.AlertVolumeUsage, Used: used})
+		w.find("cert", endedAt(end))
+		w.find("xmpp", failedLogins(total))
 		s := w.status("irc_rpc")
 		if s.Up == fail {
 			s.Since = w.now
@@ -420,8 +428,10 @@ func TestThresholdOfACertificateIsItsOwn(t *testing.T) {
 			day,
 		},
 	} {
-		w.text["brief"] = strings.Replace(endedAt("brief", w.now.Add(c.brief)), "{", `{life="144h",`, 1)
-		w.text["long"] = endedAt("long", w.now.Add(c.long))
+		brief := endedAt(w.now.Add(c.brief))
+		brief.Certificates[0].Begins = w.now.Add(c.brief - 144*time.Hour)
+		w.find("brief", brief)
+		w.find("long", endedAt(w.now.Add(c.long)))
 		r := w.poll(0)
 		got := r.threshold("TLSCertificateExpiry")
 		if got.Subject != c.subject || got.Text != c.text || *got.Warning != c.warning.Seconds() || *got.Critical != c.critical.Seconds() {
@@ -455,9 +465,9 @@ func TestTargetNeverUpAlertsLater(t *testing.T) {
 
 func TestMaintenanceMentionsFiredAlert(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "web", Kind: "http"})
-	w.contain(named{"irc", containerText{}})
+	w.contain(named{"irc", testContainer{}})
 	w.poll(0)
-	w.contain(named{"irc", containerText{state: "exited"}})
+	w.contain(named{"irc", testContainer{state: "exited"}})
 	w.in.Snapshot.Statuses[1].Up, w.in.Snapshot.Statuses[1].Reason = false, failure.DNS
 	for _, c := range []struct {
 		after time.Duration
@@ -494,11 +504,11 @@ func TestThresholdSaysWhyFailedLoginsAreUnknown(t *testing.T) {
 		t.Errorf("without a target: %+v", got)
 	}
 	w := begin(poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
-	w.text["xmpp"] = "chatstack_xmpp_family_available{family=\"xmpp_c2s_auth_failure_total\"} 0\n"
+	w.find("xmpp", health.Condition{Alert: health.AlertAuthSourceMissing, Holds: true})
 	if got := row(w); !strings.HasPrefix(got.Text, "nothing counts") {
 		t.Errorf("without a source: %+v", got)
 	}
-	w.text["xmpp"] = "xmpp_c2s_auth_failure_total 3\n"
+	w.find("xmpp", failedLogins(3))
 	if got := row(w); !strings.HasPrefix(got.Text, "a rate needs two") {
 		t.Errorf("after one probe: %+v", got)
 	}

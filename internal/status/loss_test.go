@@ -13,8 +13,7 @@ func TestOrderFollowsWhatUsersLose(t *testing.T) {
 	w := begin(engine,
 		poll.Status{Target: "a_docs", Kind: "docs_search", Reason: failure.Refused},
 		poll.Status{Target: "z_logins", Kind: "xmpp_c2s", Reason: failure.Refused})
-	w.text["docker"] = containerText{state: "exited", role: "docs"}.lines("a-docs") +
-		containerText{state: "exited", role: "irc"}.lines("z-irc")
+	w.contain(named{"a-docs", testContainer{state: "exited", role: "docs"}}, named{"z-irc", testContainer{state: "exited", role: "irc"}})
 	w.poll(0)
 	r := w.poll(time.Hour)
 	if r.Services[0].Name != "z_logins" || r.Containers[0].Name != "z-irc" {
@@ -24,7 +23,7 @@ func TestOrderFollowsWhatUsersLose(t *testing.T) {
 
 func TestSummaryBeginsWithWorstPart(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "docs_search", Kind: "docs_search"})
-	w.text["docker"] = containerText{memory: 2e9}.lines("irc")
+	w.contain(named{"irc", testContainer{memory: 2e9}})
 	w.poll(0)
 	w.poll(3 * time.Minute)
 	s := w.status("docs_search")

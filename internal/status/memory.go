@@ -3,6 +3,8 @@ package status
 import (
 	"maps"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 const (
@@ -12,7 +14,8 @@ const (
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
-	families    map[string]*families // by target
+	kinds       rows
+	roles       map[string]config.Role
 	services    map[string]*pastService
 	containers  map[place]*pastContainer
 	series      map[string]*series
@@ -22,14 +25,31 @@ type memory struct {
 	nextSweep   time.Time
 }
 
-func newMemory() memory {
-	return memory{
-		families:   map[string]*families{},
+func newMemory(kinds []config.Kind) memory {
+	m := memory{
+		kinds:      rows{},
+		roles:      map[string]config.Role{},
 		services:   map[string]*pastService{},
 		containers: map[place]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
 	}
+	for i := range kinds {
+		row := &kinds[i].Row
+		m.kinds[row.Name], m.roles[row.Role.Name] = row, row.Role
+	}
+	return m
+}
+
+// rows is the table of kinds, by name.
+type rows map[string]*config.Row
+
+// of returns the row of a kind; an empty one for an unknown kind.
+func (r rows) of(kind string) *config.Row {
+	if row := r[kind]; row != nil {
+		return row
+	}
+	return &config.Row{Name: kind}
 }
 
 // charted is a number of which the page shows a history.

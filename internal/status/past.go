@@ -49,7 +49,7 @@ func (c *counter) observe(v float64) (grown float64) {
 }
 
 // updateSince sets since when the container has been in its state.
-func (p *pastContainer) updateSince(c *Container, f *facts, v *health.Verdict, now time.Time) {
+func (p *pastContainer) updateSince(c *Container, given *health.Container, v *health.Verdict, now time.Time) {
 	if p.state != "" && p.state != c.stateText() {
 		p.since = now
 	}
@@ -58,8 +58,8 @@ func (p *pastContainer) updateSince(c *Container, f *facts, v *health.Verdict, n
 		c.Since = now.Add(-v.Missing)
 	case v.Unhealthy > 0:
 		c.Since = now.Add(-v.Unhealthy)
-	case f.state == health.Running && !f.started.IsZero():
-		c.Since = f.started
+	case given.State == health.Running && !given.Started.IsZero():
+		c.Since = given.Started.Truncate(time.Millisecond).UTC()
 	default:
 		c.Since = p.since
 	}
@@ -77,16 +77,16 @@ type cpuMeter struct {
 }
 
 // observe returns how much of a core the container uses; false until two values are known.
-func (m *cpuMeter) observe(u usage, now time.Time) (float64, bool) {
+func (m *cpuMeter) observe(u health.Usage, now time.Time) (float64, bool) {
 	switch {
-	case !u.timed:
+	case !u.HasCPU:
 		m.at, m.known = time.Time{}, false
-	case m.at.IsZero() || u.cpu < m.last:
-		m.last, m.at, m.known = u.cpu, now, false
-	case u.cpu > m.last:
+	case m.at.IsZero() || u.CPUSeconds < m.last:
+		m.last, m.at, m.known = u.CPUSeconds, now, false
+	case u.CPUSeconds > m.last:
 		if elapsed := now.Sub(m.at).Seconds(); elapsed >= 1 {
-			m.rate, m.known = (u.cpu-m.last)/elapsed, true
-			m.last, m.at = u.cpu, now
+			m.rate, m.known = (u.CPUSeconds-m.last)/elapsed, true
+			m.last, m.at = u.CPUSeconds, now
 		}
 	case now.Sub(m.at) > idleAfter:
 		m.rate, m.known = 0, true

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Problem is a problem of the judgement with a text for people.
@@ -54,13 +57,13 @@ func newJudged(given *health.Judgement) *judged {
 		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
 	}
 	for s, v := range j.Verdicts {
-		if s.Kind == config.MaintenanceContainer && (v.Down > 0 || v.Missing > 0) {
+		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
 	}
 	for i, known := range j.Problems {
 		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
-		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), plainWords[p.Alert].hint
+		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), alerts.WordsOf(p.Alert).Hint
 		j.problems, j.bySubject[p.Subject] = append(j.problems, p), append(j.bySubject[p.Subject], i)
 	}
 	return j
@@ -68,7 +71,7 @@ func newJudged(given *health.Judgement) *judged {
 
 // plainText says what is wrong, without measured values.
 func plainText(p *health.Problem) string {
-	text := cmp.Or(plainWords[p.Alert].text, p.Alert)
+	text := cmp.Or(alerts.WordsOf(p.Alert).Text, p.Alert)
 	if strings.Contains(text, "%s") {
 		text = fmt.Sprintf(text, cmp.Or(p.Of, p.Name))
 	}
@@ -76,17 +79,17 @@ func plainText(p *health.Problem) string {
 }
 
 // describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged {
+func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judged {
 	j := newJudged(in.Snapshot.Judgement)
-	byName := map[string]*observed{}
+	byName := map[string]*poll.Status{}
 	for i := range targets {
 		byName[targets[i].Target] = &targets[i]
 	}
 	for i := range j.problems {
 		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.facts[place] != nil && p.Kind == config.MaintenanceContainer {
-			text, p.Hint = j.describeContainer(in, &p.Problem, all.facts[place], m.containers[place])
-		} else if t := byName[p.Name]; t != nil && p.Kind == config.MaintenanceTarget {
+		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == health.KindContainer {
+			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
+		} else if t := byName[p.Name]; t != nil && p.Kind == health.KindTarget {
 			text, p.Hint = j.describeTarget(p, t, all)
 		}
 		if text != "" {
@@ -96,22 +99,27 @@ func (m *memory) describeAll(in *Input, all *fleet, targets []observed) *judged 
 	return j
 }
 
-// printable returns a copy with printable names, as parse returns them: an engine's names are untrusted.
+// maxName limits the length of shown names. An engine's own names are not longer.
+const maxName = 255
+
+// printableName returns an untrusted name as it is shown.
+func printableName(s string) string { return failure.Printable(s, maxName) }
+
+// printable returns a copy with printable names: an engine's names are untrusted.
 func printable(given *health.Judgement) *health.Judgement {
 	if given == nil {
 		return &health.Judgement{}
 	}
-	text := func(s string) string { return failure.Printable(s, maxName) }
 	subject := func(s health.Subject) health.Subject {
-		return health.Subject{Kind: s.Kind, Host: text(s.Host), Name: text(s.Name)}
+		return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
 	}
 	j := *given
 	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
 		make(map[health.Subject]health.Verdict, len(j.Verdicts))
 	for i := range j.Problems {
 		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause), text(p.Of), text(p.Also),
-			text(p.Excuse.Cause), subject(p.Excuse.Root)
+		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause),
+			printableName(p.Of), printableName(p.Also), printableName(p.Excuse.Cause), subject(p.Excuse.Root)
 		p.Consequences = slices.Clone(p.Consequences)
 		for k := range p.Consequences {
 			p.Consequences[k] = subject(p.Consequences[k])
@@ -121,7 +129,7 @@ func printable(given *health.Judgement) *health.Judgement {
 		j.Values[i].Subject = subject(j.Values[i].Subject)
 	}
 	for s, v := range given.Verdicts {
-		v.Excuse.Cause, v.Excuse.Root = text(v.Excuse.Cause), subject(v.Excuse.Root)
+		v.Excuse.Cause, v.Excuse.Root = printableName(v.Excuse.Cause), subject(v.Excuse.Root)
 		j.Verdicts[subject(s)] = v
 	}
 	return &j
@@ -160,13 +168,13 @@ func (j *judged) excuseText(p *health.Problem) string {
 	switch {
 	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
 		return health.AlertRelaySessionDown + " says so"
-	case e.Reason == health.ReasonDependency && e.Root.Kind == config.MaintenanceTarget && j.Verdicts[e.Root].Down > 0:
+	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.Verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
 		return e.Cause + " is under maintenance"
-	case e.Reason == health.ReasonStarting && p.Kind == config.MaintenanceContainer:
+	case e.Reason == health.ReasonStarting && p.Kind == health.KindContainer:
 		return "it waits for " + e.Cause
 	case e.Reason == health.ReasonStarting:
 		return "its container " + e.Cause + " is starting" + root
@@ -181,82 +189,8 @@ func (j *judged) excuseText(p *health.Problem) string {
 	return "it needs " + e.Cause + ", which is starting or has just come back" + root
 }
 
-// words are a problem's text, in which %s is its subject, and what to do.
-type words struct{ text, hint string }
-
-// plainWords describe a problem by the name of its alert, for lack of details.
-var plainWords = map[string]words{
-	health.AlertTargetDown: {"is down", ""},
-	health.AlertTargetUnstable: {
-		"many of its probes fail",
-		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
-	},
-	health.AlertMostTargetsDown: {
-		"most targets are down, without a common cause",
-		"Check the host, its network, and whether the exporter can reach anything.",
-	},
-	health.AlertContainerDown:      {"is not running", "Find out why it exited, then start it."},
-	health.AlertContainerMissing:   {"does not exist", "Create it again."},
-	health.AlertContainerUnhealthy: {"its health check fails", ""},
-	health.AlertContainerRestarts:  {"was restarted", "Find out why it exited."},
-	health.AlertContainerMemory:    {"uses too much memory", "Find out what uses it, or give the container a limit."},
-	health.AlertCertificateExpiry:  {"a certificate expires soon or has expired", "Renew it, then reload the server."},
-	health.AlertVolumeUsage:        {"is nearly full", "Free space, or enlarge the volume."},
-	health.AlertVolumeInodes:       {"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
-	health.AlertVolumeReadOnly: {
-		"its file system is read-only, so nothing can be written",
-		"Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only.",
-	},
-	health.AlertBackupOld: {
-		"the newest backup is missing, too old or too small",
-		"Its notes say which. Read the log of the backup job.",
-	},
-	health.AlertContainerOOMKill: {
-		"the kernel killed one of its processes because memory ran out",
-		"Give it more memory, or find out what uses it.",
-	},
-	health.AlertAuthFailureRate: {"too many logins fail", "The XMPP server's log shows where they come from."},
-	health.AlertPlaceholder: {
-		"a secret is a publicly known placeholder",
-		"Change it in the service and in the exporter's configuration.",
-	},
-	health.AlertComponentDisconnected: {
-		"the component %s is not connected",
-		"Read the component's log. If it is the bridge, messages no longer pass between the networks.",
-	},
-	health.AlertModuleProblem: {"modules of %s are in error", "The XMPP server's log and its page /status say which."},
-	health.AlertServicesUnlinked: {
-		"IRC services are not linked",
-		"Nobody can log in to an account. Read the services' log, and check the IRC server's link block.",
-	},
-	health.AlertOrphans: {
-		"test records were not deleted",
-		"Every probe tries again to delete them. Find out why the store refuses.",
-	},
-	health.AlertServedNotRenewed: {"does not serve the certificate in its file", "Make the server reload its certificate."},
-	health.AlertChainInvalid: {
-		"its certificate does not verify",
-		"Its authority, name or date is wrong. Clients refuse it too, unless they pin it.",
-	},
-	health.AlertSeriesDropped:     {"some of its series are dropped", "Its last probes list them."},
-	health.AlertAuthSourceMissing: {"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
-	health.AlertMonitoringGap: {"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: " +
-		"in exporter.yaml. For overdue probes, see the exporter's log."},
-	health.AlertBridgeNotRelaying: {"messages do not arrive from %s", "Read the bridge's log, then restart it."},
-	health.AlertBridgeSlow:        {"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
-	health.AlertRelaySessionDown: {
-		"the check has no session on %s",
-		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
-	},
-	health.AlertRelayUnwatched: {
-		"the check cannot tell whether messages cross the bridge",
-		"The error says why. Nobody notices meanwhile if the bridge stops relaying.",
-	},
-	health.AlertCacheExhausted: {"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
-}
-
 // describeTarget says what is wrong with a target, with measured values, and what to do.
-func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo string) {
+func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
 	v, known := j.value(&p.Problem)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
@@ -265,36 +199,35 @@ func (j *judged) describeTarget(p *Problem, t *observed, all *fleet) (text, todo
 			text += "; " + retry
 		}
 		return text, targetHint(t, all)
-	case slices.Contains([]string{health.AlertBridgeNotRelaying, health.AlertRelaySessionDown, health.AlertRelayUnwatched}, p.Alert) &&
-		t.Known && !t.Up:
+	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
 		return "", targetHint(t, all)
 	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
-		return valueText(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
 	case p.Alert == health.AlertTargetUnstable && known:
-		text = valueText(v, "ratio") + " of its probes failed in the last hour"
+		text = wording.Amount(v, "ratio") + " of its probes failed in the last hour"
 	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
-		text = "a certificate expired " + valueText(-v, "seconds") + " ago"
+		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
 	case p.Alert == health.AlertCertificateExpiry && known:
-		text = "a certificate expires in " + valueText(v, "seconds")
+		text = "a certificate expires in " + wording.Amount(v, "seconds")
 	case p.Alert == health.AlertVolumeUsage && known:
-		text = valueText(v, "ratio") + " of it is used"
+		text = wording.Amount(v, "ratio") + " of it is used"
 	case p.Alert == health.AlertVolumeInodes && known:
-		text = valueText(v, "ratio") + " of its inodes are used"
+		text = wording.Amount(v, "ratio") + " of its inodes are used"
 	case p.Alert == health.AlertAuthFailureRate && known:
-		text = number(v) + " logins per minute fail"
+		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
 
 // describeContainer says what is wrong with a container, and what to do.
-func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past *pastContainer) (text, todo string) {
+func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
 	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
 	case health.AlertContainerMissing:
-		if f.state == health.Missing && !f.expected {
+		if given.State == health.Missing && !given.Expected {
 			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " +
 				forget + ". Otherwise, create it again."
 		}
@@ -302,20 +235,20 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		switch f.state {
+		switch given.State {
 		case health.Restarting:
 			text = "waits for a restart that does not happen"
 			if p.Excuse.Holds() {
 				text = "keeps exiting and restarting"
 			}
-			return text + exitText(f, past, now), "Find out why it exited: " + logs
+			return text + exitText(given, past, now), "Find out why it exited: " + logs
 		case created:
 			return "was created but never started",
 				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
 		case "":
 			return "is not running", "Find out why it exited, then start it: " + logs
 		}
-		return "is not running: " + f.state + exitText(f, past, now), "Find out why it exited, then start it: " + logs
+		return "is not running: " + given.State + exitText(given, past, now), "Find out why it exited, then start it: " + logs
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
@@ -323,27 +256,29 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, f *facts, past 
 			todo = "Unless somebody restarted it, find"
 		}
 		text = fmt.Sprintf("restarted %s within %s, %s",
-			times(float64(j.Verdicts[p.Subject].RecentRestarts)), ago(in.Alerts.ContainerRestarts.Window.Std()), restartsEnd(p, now))
-		if f.state == health.Restarting {
-			text += "; keeps exiting and restarting" + exitText(f, past, now)
+			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.Of("container_restarts").Window.Std()),
+			restartsEnd(p, now))
+		if given.State == health.Restarting {
+			text += "; keeps exiting and restarting" + exitText(given, past, now)
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
 				"this counts until %s",
-				times(float64(j.Verdicts[p.Subject].RecentKills)), ago(in.Alerts.ContainerOOMKill.Window.Std()), clockUntil(now, p.Ends)),
+				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.Of("container_oom_kill").Window.Std()),
+				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	default: // memory
-		limit, todo := in.Alerts.ContainerMemory.Critical.Over, "Find out what uses it, or give the container a limit."
-		if f.role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.ContainerMemory.Warning.Over,
+		limit, todo := in.Alerts.Of("container_memory").Critical.Over, "Find out what uses it, or give the container a limit."
+		if given.Role == "xmpp" && p.Severity < health.Critical {
+			limit, todo = in.Alerts.Of("container_memory").Warning.Over,
 				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
 		}
 		used, known := j.value(p)
 		if !known {
-			return "uses over " + bytesText(float64(limit)) + " of memory", todo
+			return "uses over " + wording.Bytes(float64(limit)) + " of memory", todo
 		}
-		return "uses " + bytesText(used) + " of memory, over " + bytesText(float64(limit)), todo
+		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(float64(limit)), todo
 	}
 }
 

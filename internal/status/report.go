@@ -3,8 +3,10 @@
 package status
 
 import (
+	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 )
@@ -67,6 +69,24 @@ type Verdict struct {
 
 // Service is one target.
 type Service struct {
+	ServiceState
+	// Row is that of its kind.
+	Row   config.Row `json:"-"`
+	Since time.Time  `json:"since,omitzero"`
+	Onset
+	LastReading
+	Waiting
+	Finding
+	Hold
+	Notes []string `json:"notes"`
+	// Values are the service's main numbers.
+	Values []Value `json:"values"`
+	// Charts are the names of the histories to draw, see History.
+	Charts []string `json:"charts"`
+}
+
+// ServiceState is which target a service is, and how it is.
+type ServiceState struct {
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
 	Container string `json:"container,omitempty"`
@@ -74,24 +94,32 @@ type Service struct {
 	ContainerOrigin string `json:"container_origin,omitempty"`
 	Level           Level  `json:"level"`
 	// State is up, down, or waiting: before the first probe, and while a probe is overdue.
-	State string    `json:"state"`
-	Since time.Time `json:"since,omitzero"`
-	// ProblemSince is when the first problem in Text began; zero if there is none. ProblemSinceAtLeast says that it
-	// existed at the first probe, so it may have begun earlier.
+	State string `json:"state"`
+}
+
+// sameNews reports whether only ages and numbers have changed.
+func (s Service) sameNews(o Service) bool {
+	return s.ServiceState == o.ServiceState && s.Finding == o.Finding && s.Hold == o.Hold && slices.Equal(s.Notes, o.Notes)
+}
+
+// stall drops what needs a new probe to be true.
+func (s *Service) stall() {
+	s.Text, s.Hint, s.Onset, s.Excuse, s.Values = lastKnown+s.State, "", Onset{}, health.Excuse{}, []Value{}
+	s.Level, s.State = Unknown, waiting
+}
+
+// Onset is when the first problem in a text began.
+type Onset struct {
+	// ProblemSince is zero without a problem. ProblemSinceAtLeast says that it existed at the first probe, so it may have begun earlier.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
-	LastReading
-	Waiting
-	Finding
-	// Excuse is why alerts are held back.
+}
+
+// Hold is why alerts are held back.
+type Hold struct {
 	Excuse health.Excuse `json:"excuse,omitzero"`
-	// Maintenance says until when and why alerts are held back; empty without maintenance.
-	Maintenance string   `json:"maintenance,omitempty"`
-	Notes       []string `json:"notes"`
-	// Values are the service's main numbers.
-	Values []Value `json:"values"`
-	// Charts are the names of the histories to draw, see History.
-	Charts []string `json:"charts"`
+	// Maintenance says until when and why; empty without maintenance.
+	Maintenance string `json:"maintenance,omitempty"`
 }
 
 // LastReading is when a target was last probed.
@@ -121,25 +149,39 @@ type Finding struct {
 
 // Container is one container of an engine.
 type Container struct {
+	ContainerState
+	// RoleRow is that of its role.
+	RoleRow config.Role `json:"-"`
+	// Since is when the state began.
+	Since time.Time `json:"since,omitzero"`
+	Onset
+	// Text says what is wrong, or else the state in plain words; Hint says what to do.
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+	Hold
+	Values []Value  `json:"values"`
+	Charts []string `json:"charts"`
+}
+
+// ContainerState is which container one is, and how it is.
+type ContainerState struct {
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host"`
 	Role       string `json:"role,omitempty"`
 	Level      Level  `json:"level"`
 	State      string `json:"state"`
 	Health     string `json:"health"`
-	// Since is when the state began. ProblemSince is when the first problem in Text began; zero if there is none.
-	// ProblemSinceAtLeast says that it existed at the first probe, so it may have begun earlier.
-	Since               time.Time `json:"since,omitzero"`
-	ProblemSince        time.Time `json:"problem_since,omitzero"`
-	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
-	// Text says what is wrong, or else the state in plain words; Hint says what to do.
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-	// Excuse is why alerts are held back.
-	Excuse      health.Excuse `json:"excuse,omitzero"`
-	Maintenance string        `json:"maintenance,omitempty"`
-	Values      []Value       `json:"values"`
-	Charts      []string      `json:"charts"`
+}
+
+// sameNews reports whether only ages and numbers have changed, which the text has too.
+func (c Container) sameNews(o Container) bool {
+	return c.ContainerState == o.ContainerState && c.Hold == o.Hold
+}
+
+// stall drops what needs a new answer of the engine to be true.
+func (c *Container) stall() {
+	c.Text, c.Hint, c.Onset, c.Excuse, c.Values = lastKnown+c.stateText(), "", Onset{}, health.Excuse{}, []Value{}
+	c.Level, c.State, c.Health = Unknown, "unknown", "none"
 }
 
 // Value is a number with its name, for people.
@@ -175,6 +217,25 @@ type Threshold struct {
 	Pending bool `json:"pending,omitempty"`
 
 	Text string `json:"text"`
+}
+
+// sameNews reports whether only ages and numbers have changed.
+func (t Threshold) sameNews(o Threshold) bool {
+	return t.Alert == o.Alert && t.Level == o.Level && t.Pending == o.Pending
+}
+
+// stall drops what was measured.
+func (t *Threshold) stall() {
+	*t = Threshold{
+		Alert:    t.Alert,
+		Subject:  t.Subject,
+		Warning:  t.Warning,
+		Critical: t.Critical,
+		Unit:     t.Unit,
+		Below:    t.Below,
+		Level:    Unknown,
+		Text:     stalled,
+	}
 }
 
 // Transition is a change of state, which may have repeated.
@@ -218,6 +279,38 @@ type History struct {
 	Alert    string   `json:"alert,omitempty"`
 	Warning  *float64 `json:"warning,omitempty"`
 	Critical *float64 `json:"critical,omitempty"`
+}
+
+// The text of everything while polling has stalled.
+const (
+	stalled   = "polling has stalled"
+	lastKnown = stalled + "; last known state: "
+)
+
+// differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
+func (r *Report) differsFrom(before *Report) bool {
+	sameCause := func(a, b Cause) bool { return a.Level == b.Level && slices.Equal(a.Members, b.Members) }
+	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
+		!slices.EqualFunc(r.Causes, before.Causes, sameCause) ||
+		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
+		!slices.Equal(r.LeftToFirst, before.LeftToFirst) || !slices.Equal(r.Transitions, before.Transitions) ||
+		!slices.EqualFunc(r.Services, before.Services, Service.sameNews) ||
+		!slices.EqualFunc(r.Containers, before.Containers, Container.sameNews) ||
+		!slices.EqualFunc(r.Thresholds, before.Thresholds, Threshold.sameNews)
+}
+
+// stall drops everything that needs a poll loop to be true.
+func (r *Report) stall() {
+	r.Problems = []Problem{}
+	for i := range r.Services {
+		r.Services[i].stall()
+	}
+	for i := range r.Containers {
+		r.Containers[i].stall()
+	}
+	for i := range r.Thresholds {
+		r.Thresholds[i].stall()
+	}
 }
 
 // stateText returns the state, and a running container's health if it has a health check.

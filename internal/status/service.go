@@ -9,6 +9,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // The states of a service.
@@ -19,22 +21,27 @@ const (
 )
 
 // reportService reports one target.
-func (m *memory) reportService(in *Input, t *observed, all *fleet, j *judged, now time.Time) Service {
+func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) Service {
 	subject := health.TargetSubject(t.Target)
 	problems, worst := j.worstOf(subject)
 	s := Service{
-		Name:            t.Target,
-		Kind:            t.Kind,
-		Container:       t.Container,
-		ContainerOrigin: t.Origin(),
-		Since:           t.Since,
-		Excuse:          j.Verdicts[subject].Excuse,
-		Maintenance:     underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
-		LastReading:     LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
-		Waiting:         Waiting{t.RetryAt, string(t.RetryReason)},
-		Notes:           orEmpty(t.Notes),
-		Values:          []Value{},
-		Charts:          []string{},
+		ServiceState: ServiceState{
+			Name:            t.Target,
+			Kind:            t.Kind,
+			Container:       t.Container,
+			ContainerOrigin: t.Origin(),
+		},
+		Row:         *m.kinds.of(t.Kind),
+		Since:       t.Since,
+		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
+		Waiting:     Waiting{t.RetryAt, string(t.RetryReason)},
+		Hold: Hold{
+			Excuse:      j.Verdicts[subject].Excuse,
+			Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
+		},
+		Notes:  orEmpty(t.Notes),
+		Values: []Value{},
+		Charts: []string{},
 	}
 	switch {
 	case !t.Known && t.LastAttempt.IsZero():
@@ -93,7 +100,7 @@ func retryText(at, last time.Time, reason string) string {
 }
 
 // recordState records a transition if the service's state has changed.
-func (m *memory) recordState(s *Service, t *observed, now time.Time) {
+func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
@@ -112,7 +119,7 @@ func (m *memory) recordState(s *Service, t *observed, now time.Time) {
 			}
 			m.transitions.add(Transition{
 				Time:  at,
-				Kind:  config.MaintenanceTarget,
+				Kind:  health.KindTarget,
 				Name:  s.Name,
 				From:  known.state,
 				To:    s.State,
@@ -149,7 +156,7 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 	known.impaired = is
 	t := Transition{
 		Time:  now,
-		Kind:  config.MaintenanceTarget,
+		Kind:  health.KindTarget,
 		Name:  s.Name,
 		From:  up,
 		To:    wrong,
@@ -165,7 +172,7 @@ func (m *memory) recordImpairment(s *Service, now time.Time) {
 }
 
 // addDetails adds a service's values and charts.
-func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *judged, now time.Time) {
+func (m *memory) addDetails(s *Service, in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) {
 	chart := func(name string, v float64, unit string, l limits) {
 		s.Charts = m.chart(s.Charts, charted{
 			name:   "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"),
@@ -174,22 +181,19 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 			limits: l,
 		}, now, v)
 	}
-	for i := range figures {
-		f := &figures[i]
-		if f.kind != t.Kind {
+	for _, f := range t.Figures {
+		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) { // JSON cannot represent it
 			continue
 		}
-		if v, ok := f.sum(t); ok {
-			s.Values = append(s.Values, newValue(f.name, v, f.unit))
-			if f.chart {
-				chart(f.name, v, f.unit, limits{})
-			}
+		s.Values = append(s.Values, newValue(f.Name, f.Value, f.Unit))
+		if f.Chart {
+			chart(f.Name, f.Value, f.Unit, limits{})
 		}
 	}
-	if t.Kind == "docker" && s.State == up {
+	if t.Engine != nil && s.State == up {
 		runs := 0
-		for p, f := range all.facts {
-			if past := m.containers[p]; past != nil && past.target == t.Target && f.state == health.Running {
+		for p, c := range all.containers {
+			if past := m.containers[p]; past != nil && past.target == t.Target && c.State == health.Running {
 				runs++
 			}
 		}
@@ -209,7 +213,7 @@ func (m *memory) addDetails(s *Service, in *Input, t *observed, all *fleet, j *j
 		case v.Alert == health.AlertCertificateExpiry:
 			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
 			if left.Value < 0 {
-				left.Name, left.Text = "certificate expired", valueText(-left.Value, "seconds")+" ago"
+				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
 			}
 			s.Values = append(s.Values, left)
 		}
@@ -235,7 +239,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 	for i, p := range list {
 		switch {
 		case i == 0 && s.State != waiting:
-			s.Text, s.Hint, s.ProblemSince, s.ProblemSinceAtLeast = p.Text, p.Hint, p.Since, p.AtLeast
+			s.Text, s.Hint, s.Onset = p.Text, p.Hint, Onset{p.Since, p.AtLeast}
 		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
 		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
 		default:

@@ -14,8 +14,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -27,18 +27,20 @@ type world struct {
 
 	now   time.Time
 	in    Input
-	text  map[string]string // sample lines by target
-	judge *health.Judge
+	found map[string][]health.Condition // by target
+	// containers and disappeared are those of every engine.
+	containers, disappeared []health.Container
+	judge                   *health.Judge
 }
 
 // begin makes a world with targets that are up.
 func begin(targets ...poll.Status) *world {
 	w := &world{
-		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), text: map[string]string{},
-		in: Input{Alerts: config.DefaultAlerts(), Snapshot: &poll.Snapshot{}},
+		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), found: map[string][]health.Condition{},
+		in: Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{}},
 	}
-	w.Recorder = &Recorder{memory: newMemory()}
-	w.judge = health.NewJudge(&w.in.Alerts)
+	w.Recorder = &Recorder{memory: newMemory(collectors.ConfigKinds())}
+	w.judge = health.NewJudge(alerts.Rules(&w.in.Alerts))
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
 		t.Since, t.LastAttempt, t.LastSuccess = w.now, w.now, w.now
@@ -62,14 +64,21 @@ func (w *world) status(target string) *poll.Status {
 	return &w.in.Snapshot.Statuses[i]
 }
 
-// poll advances the clock, probes all targets with the statuses and texts that the test has set, and makes a report.
+// poll advances the clock, probes all targets with the statuses and conditions that the test has set, and makes a report.
 func (w *world) poll(later time.Duration) *Report {
 	w.now = w.now.Add(later)
 	s := &poll.Snapshot{Time: w.now}
 	for _, t := range w.in.Snapshot.Statuses {
 		t.LastAttempt = w.now
+		if t.Kind == engine.Kind {
+			t.Engine = &health.Engine{
+				Host:        "local",
+				Read:        t.Known && t.Up,
+				Containers:  w.containers,
+				Disappeared: w.disappeared,
+			}
+		}
 		s.Statuses = append(s.Statuses, t)
-		s.Families = append(s.Families, familiesOf(w.text[t.Target]))
 	}
 	s.Judgement = w.judge.Judge(w.facts(s))
 	w.in.Snapshot = s
@@ -77,7 +86,7 @@ func (w *world) poll(later time.Duration) *Report {
 	return w.Report()
 }
 
-// facts returns the judgement's facts for a snapshot, from the targets' sample lines.
+// facts returns the judgement's facts for a snapshot.
 func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	f := &health.Facts{Now: w.now}
 	for _, e := range w.in.Maintenance {
@@ -85,37 +94,29 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	}
 	hosts := map[string]*health.Engine{}
 	for _, t := range s.Statuses {
+		row := rowOf(t.Kind)
 		target := health.Target{
 			Name:      t.Target,
 			Kind:      t.Kind,
+			Role:      row.Role.Name,
+			Relay:     row.Relay,
 			Container: t.Container,
 			Read:      t.Known,
 			Up:        t.Up,
 			ReadAt:    t.LastAttempt,
 		}
 		target.Throttled = t.Known && t.Reason == failure.Throttled
-		target.Every, target.Failed = 30*time.Second, t.Missed
-		counts := map[string]float64{}
-		for line := range exposition.Lines([]byte(w.text[t.Target])) {
-			if line.Name == "xmpp_c2s_auth_failure_total" {
-				counts[fmt.Sprint(line.Labels)] = line.Value
-			} else if c, ok := conditionOf(&line); ok {
-				target.Conditions = append(target.Conditions, c)
-			}
-		}
-		if len(counts) > 0 {
-			target.Conditions = append(target.Conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
-		}
+		target.Every, target.Failed, target.Conditions = 30*time.Second, t.Missed, w.found[t.Target]
 		f.Targets = append(f.Targets, target)
-		if t.Kind != "docker" {
+		if t.Engine == nil {
 			continue
 		}
-		hosts["local"] = &health.Engine{Host: "local", Read: t.Known && t.Up}
-		for _, c := range containersOf(w.text[t.Target]) {
+		hosts["local"] = &health.Engine{Host: "local", Read: t.Engine.Read}
+		for _, c := range t.Engine.Containers {
 			if hosts[c.Host] == nil {
-				hosts[c.Host] = &health.Engine{Host: c.Host, Read: t.Known && t.Up}
+				hosts[c.Host] = &health.Engine{Host: c.Host, Read: t.Engine.Read}
 			}
-			hosts[c.Host].Containers = append(hosts[c.Host].Containers, *c)
+			hosts[c.Host].Containers = append(hosts[c.Host].Containers, c)
 		}
 	}
 	for _, e := range hosts {
@@ -124,101 +125,36 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 	return f
 }
 
-// conditionOf returns the condition that a sample line stands for.
-func conditionOf(l *exposition.Line) (health.Condition, bool) {
-	switch l.Name {
-	case "chatstack_irc_services_linked":
-		return health.Condition{Alert: health.AlertServicesUnlinked, Holds: l.Value == 0}, true
-	case "chatstack_xmpp_component_connected":
-		return health.Condition{Alert: health.AlertComponentDisconnected, Of: l.Label("host"), Holds: l.Value == 0}, true
-	case "chatstack_placeholder_credential":
-		return health.Condition{Alert: health.AlertPlaceholder, Holds: l.Value == 1}, true
-	case "chatstack_xmpp_family_available":
-		return health.Condition{Alert: health.AlertAuthSourceMissing, Holds: l.Value == 0}, true
-	case "chatstack_volume_used_ratio":
-		return health.Condition{Alert: health.AlertVolumeUsage, Used: l.Value}, true
-	case "chatstack_tls_certificate_not_after_timestamp_seconds":
-		v := health.Validity{Ends: unix(l.Value)}
-		if life, err := time.ParseDuration(l.Label("life")); err == nil { // a label of these tests alone
-			v.Begins = v.Ends.Add(-life)
-		}
-		return health.Condition{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{v}}, true
-	}
-	return health.Condition{}, false
+// find sets what the next probes of a target find.
+func (w *world) find(target string, conditions ...health.Condition) { w.found[target] = conditions }
+
+// failedLogins is what a target finds that has counted so many failed logins.
+func failedLogins(total float64) health.Condition {
+	return health.Condition{Alert: health.AlertAuthFailureRate, Counts: map[string]float64{"": total}}
 }
 
-// containersOf returns the judgement's containers from sample lines.
-func containersOf(text string) (list []*health.Container) {
-	known := map[place]*health.Container{}
-	for line := range exposition.Lines([]byte(text)) {
-		p := place{line.Label("docker_host"), line.Label("container")}
-		if line.Name == "chatstack_container_state" && known[p] == nil {
-			known[p] = &health.Container{Host: p.host, Name: p.name, State: line.Label("state")}
-			list = append(list, known[p])
-		}
-		c := known[p]
-		if c == nil {
-			continue
-		}
-		switch line.Name {
-		case "chatstack_container_health":
-			c.Health = line.Label("health")
-		case "chatstack_container_info":
-			c.Role = line.Label("role")
-		case "chatstack_container_expected":
-			c.Expected = true
-		case "chatstack_container_dependency":
-			c.DependsOn = append(c.DependsOn, line.Label("depends_on"))
-		case "chatstack_container_waits":
-			c.WaitsFor = line.Label("for")
-		case "chatstack_container_restarts_total":
-			c.Restarts = uint64(line.Value)
-		case "chatstack_container_memory_working_set_bytes":
-			c.Memory = line.Value
-		}
-	}
-	return list
+// testContainer is a container of an engine, without its name.
+type testContainer struct {
+	state, health, role, dependsOn, waitsFor string // dependsOn: several with a space between them
+	host                                     string // local if empty
+	restarts                                 uint64
+	memory                                   float64
+	optional                                 bool
 }
 
-// familiesOf groups sample lines into families.
-func familiesOf(text string) []exposition.Family {
-	var list []exposition.Family
-	for line := range strings.Lines(text) {
-		name, _, _ := strings.Cut(strings.Fields(line)[0], "{")
-		i := slices.IndexFunc(list, func(f exposition.Family) bool { return f.Name == name })
-		if i < 0 {
-			i = len(list)
-			list = append(list, exposition.Family{Name: name, Type: "gauge"})
-		}
-		list[i].Text = append(list[i].Text, line...)
+func (c testContainer) as(name string) health.Container {
+	return health.Container{
+		Host:      cmp.Or(c.host, "local"),
+		Name:      name,
+		Role:      c.role,
+		State:     cmp.Or(c.state, "running"),
+		Health:    cmp.Or(c.health, "none"),
+		Expected:  !c.optional,
+		WaitsFor:  c.waitsFor,
+		DependsOn: strings.Fields(c.dependsOn),
+		Restarts:  c.restarts,
+		Usage:     health.Usage{Memory: c.memory, HasMemory: c.memory > 0},
 	}
-	return list
-}
-
-// containerText is a container's metrics.
-type containerText struct {
-	state, health, role, dependsOn string // dependsOn: several with a space between them
-	host                           string // local if empty
-	restarts, memory               float64
-	optional                       bool
-}
-
-func (c containerText) lines(name string) string {
-	labels := fmt.Sprintf("container=%q,docker_host=%q", name, cmp.Or(c.host, "local"))
-	text := fmt.Sprintf("chatstack_container_state{%s,state=%q} 1\nchatstack_container_health{%s,health=%q} 1\n"+
-		"chatstack_container_info{%s,role=%q} 1\n"+
-		"chatstack_container_restarts_total{%s} %g\n", labels, cmp.Or(c.state, "running"), labels, cmp.Or(c.health, "none"), labels,
-		c.role, labels, c.restarts)
-	if !c.optional {
-		text += fmt.Sprintf("chatstack_container_expected{%s} 1\n", labels)
-	}
-	if c.memory > 0 {
-		text += fmt.Sprintf("chatstack_container_memory_working_set_bytes{%s} %g\n", labels, c.memory)
-	}
-	for on := range strings.FieldsSeq(c.dependsOn) {
-		text += fmt.Sprintf("chatstack_container_dependency{%s,depends_on=%q} 1\n", labels, on)
-	}
-	return text
 }
 
 var engine = poll.Status{Target: "docker", Kind: "docker"}
@@ -275,14 +211,15 @@ func TestFutureTimesRoundUpToMinutes(t *testing.T) {
 
 func TestDisappearedContainerIsUnknown(t *testing.T) {
 	w := begin(engine)
-	w.text["docker"] = containerText{}.lines("irc")
+	w.contain(named{"irc", testContainer{}})
 	w.poll(0)
-	w.text["docker"] = "chatstack_container_restarts_total{container=\"irc\",docker_host=\"local\"} 0\n"
+	w.containers, w.disappeared = nil, []health.Container{{Host: "local", Name: "irc", Health: "none"}}
 	if got := w.poll(time.Second).container("irc"); got.Level != Unknown || got.State != "unknown" ||
 		!strings.HasPrefix(got.Text, "has just disappeared") {
 		t.Errorf("got %+v", got)
 	}
-	w.text["docker"] = containerText{state: "missing"}.lines("irc")
+	w.disappeared = nil
+	w.contain(named{"irc", testContainer{state: "missing"}})
 	r := w.poll(time.Second)
 	for i, want := range []string{"missing", "unknown"} {
 		if len(r.Transitions) != 2 || r.Transitions[i].To != want {
@@ -318,12 +255,11 @@ func TestHistoryShowsShortOutage(t *testing.T) {
 func TestMemoryIsBounded(t *testing.T) {
 	w := begin(engine)
 	for round := range 3 {
-		var text strings.Builder
+		w.containers = nil
 		for i := range 2500 {
 			state := []string{"running", "exited"}[(round+i)%2]
-			text.WriteString(containerText{state: state, memory: 1}.lines(fmt.Sprintf("c%d-%d", round/2, i)))
+			w.containers = append(w.containers, testContainer{state: state, memory: 1}.as(fmt.Sprintf("c%d-%d", round/2, i)))
 		}
-		w.text["docker"] = text.String()
 		r := w.poll(time.Minute)
 		if len(r.Containers) != maxContainers || r.ContainersLeftOut != 500 || len(r.Transitions) > maxTransitions ||
 			len(w.memory.series) > maxSeries {
@@ -331,7 +267,7 @@ func TestMemoryIsBounded(t *testing.T) {
 				len(r.Containers), r.ContainersLeftOut, len(r.Transitions), len(w.memory.series))
 		}
 	}
-	w.text["docker"] = ""
+	w.containers = nil
 	w.poll(25 * time.Hour)
 	w.poll(2 * time.Hour)
 	for name := range w.memory.series {
@@ -349,8 +285,8 @@ func TestNothingConfiguredIsUnknown(t *testing.T) {
 
 func TestProblemOfRunningServiceIsTransition(t *testing.T) {
 	w := begin(poll.Status{Target: "xmpp_status", Kind: "xmpp_status"})
-	for i, linked := range []string{"1", "0", "0", "1"} {
-		w.text["xmpp_status"] = "chatstack_xmpp_component_connected{host=\"bridge\"} " + linked + "\n"
+	for i, linked := range []bool{true, false, false, true} {
+		w.find("xmpp_status", health.Condition{Alert: health.AlertComponentDisconnected, Of: "bridge", Holds: !linked})
 		r := w.poll(time.Minute)
 		if want := []int{0, 1, 1, 2}[i]; len(r.Transitions) != want {
 			t.Fatalf("look %d: got %+v, want %d", i, r.Transitions, want)
@@ -368,13 +304,13 @@ func TestProblemOfRunningServiceIsTransition(t *testing.T) {
 
 func TestTransitionsAreChangesOnly(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, engine)
-	w.text["docker"] = containerText{}.lines("irc")
+	w.contain(named{"irc", testContainer{}})
 	if got := w.poll(0).Transitions; len(got) > 0 {
 		t.Errorf("the start is news: %+v", got)
 	}
 	s := w.status("irc_rpc")
 	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now.Add(time.Minute)
-	w.text["docker"] = containerText{restarts: 1}.lines("irc")
+	w.contain(named{"irc", testContainer{restarts: 1}})
 	r := w.poll(time.Minute)
 	w.poll(time.Minute)
 	if len(r.Transitions) != 2 {
@@ -434,7 +370,7 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
 		alive := make(chan error, 1)
 		alive <- nil
-		r := NewRecorder("1.2.3", func() Input {
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input {
 			in := in
 			in.Alive = <-alive
 			alive <- in.Alive
@@ -466,7 +402,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
 		in.Store(&w.in)
-		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
 		made := func() time.Time { return r.current.Load().report.Made }
 		first := made()
 		go r.Run(t.Context())
@@ -521,10 +457,9 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 func TestUntrustedNamesBecomePrintable(t *testing.T) {
 	w := begin(engine)
 	for _, name := range []string{"a\x1b[2J\x1b[31m", `b\nDOWN`, "c\u202egnp\u2066\u200b", "d\xff", strings.Repeat("e", 10_000)} {
-		w.text["docker"] += fmt.Sprintf("chatstack_container_state{container=\"%[1]s\",docker_host=\"%[1]s\",state=\"exited\"} 1\n"+
-			"chatstack_container_info{container=\"%[1]s\",docker_host=\"%[1]s\",role=\"%[1]s\"} 1\n"+
-			"chatstack_container_expected{container=\"%[1]s\",docker_host=\"%[1]s\"} 1\n"+
-			"chatstack_container_dependency{container=\"%[1]s\",docker_host=\"%[1]s\",depends_on=\"%[1]s\"} 1\n", name)
+		c := testContainer{host: name, role: name, state: "exited"}.as(name)
+		c.DependsOn = []string{name}
+		w.containers = append(w.containers, c)
 	}
 	w.poll(0)
 	report := w.poll(10 * time.Minute)
@@ -575,32 +510,13 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 			in.Store(&next)
 		}
 		publish(health.Warning)
-		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
 		time.Sleep(time.Second)
 		publish(health.Critical)
 		if got := r.Report().Problems[0].Severity; got != health.Critical {
 			t.Errorf("got %s, want critical", got)
 		}
 	})
-}
-
-func TestFamiliesAreParsedOnlyWhenChanged(t *testing.T) {
-	f := &families{}
-	given := familiesOf("chatstack_irc_users 3\n")
-	f.renew(given, isWanted)
-	first := f.of("chatstack_irc_users")
-	f.renew(slices.Clone(given), isWanted)
-	if again := f.of("chatstack_irc_users"); &again[0] != &first[0] {
-		t.Error("the same lines are parsed twice")
-	}
-	f.renew(familiesOf("chatstack_irc_users 4\n"), isWanted)
-	if got := f.of("chatstack_irc_users"); len(got) != 1 || got[0].Value != 4 {
-		t.Errorf("got %v, want 4", got)
-	}
-	f.renew(nil, isWanted)
-	if len(f.of("chatstack_irc_users")) > 0 {
-		t.Error("a family that is gone is still known")
-	}
 }
 
 func TestHistoryHasMeanLowestAndHighest(t *testing.T) {

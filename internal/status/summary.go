@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // beginning is when a problem began, or when it was first seen, if it began earlier.
@@ -50,10 +52,10 @@ func (r *Report) setSummary() (began beginning) {
 		}
 	}
 	if unchecked > 0 {
-		details = append(details, count(unchecked, "target")+" not checked yet")
+		details = append(details, wording.Count(unchecked, "target")+" not checked yet")
 	}
 	if unknown > 0 {
-		details = append(details, count(unknown, "container")+" in an unknown state")
+		details = append(details, wording.Count(unknown, "container")+" in an unknown state")
 	}
 	if r.ConfigError != "" && len(r.Causes) > 0 {
 		details = append(details, "the configuration file has errors and is not used")
@@ -185,39 +187,18 @@ func affectedCount(r *Report) string {
 	}
 	var parts []string
 	if targets > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", targets, count(len(r.Services), "target")))
+		parts = append(parts, fmt.Sprintf("%d of %s", targets, wording.Count(len(r.Services), "target")))
 	}
 	if containers > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", containers, count(len(r.Containers)+r.ContainersLeftOut, "container")))
+		parts = append(parts, fmt.Sprintf("%d of %s", containers, wording.Count(len(r.Containers)+r.ContainersLeftOut, "container")))
 	}
 	return strings.Join(parts, " and ")
 }
 
 func operationalText(r *Report) string {
-	text := "All systems operational: " + count(len(r.Services), "target")
+	text := "All systems operational: " + wording.Count(len(r.Services), "target")
 	if n := len(r.Containers); n > 0 {
-		text += " and " + count(n, "container")
+		text += " and " + wording.Count(n, "container")
 	}
 	return text + "."
-}
-
-// differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
-func (r *Report) differsFrom(before *Report) bool {
-	return r.Level != before.Level || r.Summary != before.Summary || !slices.EqualFunc(r.Causes, before.Causes, func(a, b Cause) bool {
-		return a.Level == b.Level &&
-			slices.Equal(a.Members, b.Members)
-	}) || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
-		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
-		!slices.Equal(r.LeftToFirst, before.LeftToFirst) ||
-		!slices.Equal(r.Transitions, before.Transitions) ||
-		!slices.EqualFunc(r.Services, before.Services, func(a, b Service) bool {
-			return a.Name == b.Name && a.Level == b.Level && a.State == b.State && a.Text == b.Text && a.Error == b.Error &&
-				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse && slices.Equal(a.Notes, b.Notes)
-		}) ||
-		!slices.EqualFunc(r.Containers, before.Containers, func(a, b Container) bool {
-			return a.Name == b.Name && a.DockerHost == b.DockerHost && a.Level == b.Level && a.State == b.State && a.Health == b.Health &&
-				a.Maintenance == b.Maintenance && a.Excuse == b.Excuse
-		}) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds,
-			func(a, b Threshold) bool { return a.Alert == b.Alert && a.Level == b.Level && a.Pending == b.Pending })
 }

@@ -1,24 +1,27 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // row is a row of the table of thresholds.
 type row struct {
-	alert, unit       string
+	alert string
+	alerts.Gauge
 	warning, critical float64
 	oneLevel          bool // only critical
-	below             bool
-	duration          bool // its value is how long a problem has lasted
 	// includes selects the containers that the row is about; nil selects all.
 	includes func(s health.Subject) bool
-	// emptyText is the text without any value.
+	// emptyText is the text without any value, instead of the gauge's.
 	emptyText string
 }
 
@@ -30,18 +33,8 @@ type limits struct {
 
 // limitsOf returns the thresholds of an alert on a charted number.
 func limitsOf(a *config.Alerts, alert string) limits {
-	of := func(amount config.AmountAlert, unit float64) limits {
-		return limits{alert, new(float64(amount.Warning.Over) / unit), new(float64(amount.Critical.Over) / unit)}
-	}
-	switch alert {
-	case health.AlertContainerMemory:
-		return of(a.ContainerMemory, 1)
-	case health.AlertVolumeUsage:
-		return of(a.DataVolumeUsage, 100)
-	case health.AlertAuthFailureRate:
-		return limits{alert, new(float64(a.XMPPAuthFailureRate.Warning.Over)), new(float64(a.XMPPAuthFailureRate.Critical.Over))}
-	}
-	return limits{}
+	warning, critical := alerts.Limits(a, alert)
+	return limits{alert, &warning.Over, &critical.Over}
 }
 
 // worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
@@ -87,7 +80,7 @@ func (r *row) worst(j *judged) (w worst) {
 				o.level, o.problem = levelOf(p), p
 			}
 		}
-		w.replaceIfWorse(o, r.below)
+		w.replaceIfWorse(o, r.Below)
 	}
 	add := func(s health.Subject, value *float64) { limited(s, value, r.warning, r.critical) }
 	for i := range j.problems {
@@ -95,9 +88,9 @@ func (r *row) worst(j *judged) (w worst) {
 		_, measured := j.value(p)
 		switch {
 		case p.Alert != r.alert:
-		case r.duration && !p.Excuse.Holds():
+		case r.Lasts && !p.Excuse.Holds():
 			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
-		case !r.duration && !measured && r.alert != health.AlertContainerRestarts:
+		case !r.Lasts && !measured && r.alert != health.AlertContainerRestarts:
 			add(p.Subject, nil)
 		}
 	}
@@ -120,6 +113,17 @@ func (r *row) worst(j *judged) (w worst) {
 	return w
 }
 
+// setLimits takes what the row compares from the row of its alert.
+func (r *row) setLimits(a *config.Alerts) {
+	warning, critical := alerts.Limits(a, r.alert)
+	r.Gauge = alerts.GaugeOf(r.alert)
+	r.warning, r.critical = r.Number(warning), r.Number(critical)
+	r.emptyText = cmp.Or(r.emptyText, r.Unknown)
+	if r.oneLevel {
+		r.warning = 0
+	}
+}
+
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
 	w := r.worst(j)
@@ -128,9 +132,9 @@ func (r *row) threshold(j *judged) Threshold {
 	}
 	t := Threshold{
 		Alert:    r.alert,
-		Unit:     r.unit,
+		Unit:     r.Unit,
 		Critical: &w.critical,
-		Below:    r.below,
+		Below:    r.Below,
 		Level:    Unknown,
 		Text:     r.emptyText,
 		Subject:  w.name,
@@ -139,7 +143,7 @@ func (r *row) threshold(j *judged) Threshold {
 	if !r.oneLevel {
 		t.Warning = &w.warning
 	}
-	if w.name == "" && (r.duration || r.alert == health.AlertContainerRestarts) {
+	if w.name == "" && (r.Lasts || r.alert == health.AlertContainerRestarts) {
 		t.Present = new(0.0)
 	}
 	if t.Present != nil {
@@ -157,23 +161,24 @@ func (r *row) threshold(j *judged) Threshold {
 	limit, why := w.critical, ""
 	if w.problem != nil && neverUp(w.problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.duration) {
+	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.Lasts) {
 		limit = w.warning
 	}
 	distance := limit - *t.Present
-	if r.below {
+	if r.Below {
 		distance = -distance
 	}
 	t.Distance = &distance
 	switch {
-	case t.Pending && r.duration:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", valueText(*t.Present, r.unit), valueText(limit, r.unit), why)
+	case t.Pending && r.Lasts:
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s",
+			wording.Amount(*t.Present, r.Unit), wording.Amount(limit, r.Unit), why)
 	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", valueText(*t.Present, r.unit), ago(w.problem.Lasted))
+		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", wording.Amount(*t.Present, r.Unit), wording.Exact(w.problem.Lasted))
 	case w.name != "" && r.alert != health.AlertContainerRestarts:
 		t.Text = r.text(&t)
 	case w.name != "":
-		t.Text = times(*t.Present) + " within " + r.emptyText
+		t.Text = wording.Times(*t.Present) + " within " + r.emptyText
 	case r.alert == health.AlertContainerRestarts:
 		t.Text = "none within " + r.emptyText
 	}
@@ -182,22 +187,22 @@ func (r *row) threshold(j *judged) Threshold {
 
 // text returns the value and its distance from the next threshold.
 func (r *row) text(t *Threshold) string {
-	text := valueText(*t.Present, r.unit)
+	text := wording.Amount(*t.Present, r.Unit)
 	switch {
-	case r.below && *t.Present < 0:
-		return "expired " + valueText(-*t.Present, r.unit) + " ago"
-	case r.below:
+	case r.Below && *t.Present < 0:
+		return "expired " + wording.Amount(-*t.Present, r.Unit) + " ago"
+	case r.Below:
 		text += " left"
 	}
 	switch {
-	case t.Level == Critical && r.below:
-		text += ", under the critical " + valueText(*t.Critical, r.unit)
+	case t.Level == Critical && r.Below:
+		text += ", under the critical " + wording.Amount(*t.Critical, r.Unit)
 	case t.Level == Critical:
-		text += ", over the critical " + valueText(*t.Critical, r.unit)
+		text += ", over the critical " + wording.Amount(*t.Critical, r.Unit)
 	case t.Level == Warning || r.oneLevel:
-		text += fmt.Sprintf(", %s from critical", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from critical", wording.Amount(*t.Distance, r.Unit))
 	default:
-		text += fmt.Sprintf(", %s from warning", valueText(*t.Distance, r.unit))
+		text += fmt.Sprintf(", %s from warning", wording.Amount(*t.Distance, r.Unit))
 	}
 	return text
 }
@@ -208,89 +213,35 @@ const (
 )
 
 // thresholds returns the table of thresholds with its present values.
-func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []observed) []Threshold {
-	a := in.Alerts
+func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []poll.Status) []Threshold {
+	a := &in.Alerts
 	xmpp := map[health.Subject]bool{}
 	for i := range containers {
 		if c := &containers[i]; c.Role == "xmpp" {
 			xmpp[health.ContainerSubject(c.DockerHost, c.Name)] = true
 		}
 	}
-	seconds := func(d config.Duration) float64 { return d.Std().Seconds() }
 	rows := []row{
-		{
-			alert:     health.AlertContainerUnhealthy,
-			unit:      "seconds",
-			critical:  seconds(a.ContainerUnhealthy.Critical.After),
-			duration:  true,
-			emptyText: "no container is unhealthy",
-		},
-		{
-			alert:     health.AlertAuthFailureRate,
-			unit:      "per_minute",
-			warning:   float64(a.XMPPAuthFailureRate.Warning.Over),
-			critical:  float64(a.XMPPAuthFailureRate.Critical.Over),
-			emptyText: whyNoLogins(j, targets),
-		},
-		{
-			alert:     health.AlertCertificateExpiry,
-			unit:      "seconds",
-			below:     true,
-			emptyText: "no certificate is known",
-			warning:   seconds(a.TLSCertificateExpiry.Warning.Under),
-			critical:  seconds(a.TLSCertificateExpiry.Critical.Under),
-		},
-		{
-			alert:     health.AlertVolumeUsage,
-			unit:      "ratio",
-			emptyText: "no volume is configured or can be read",
-			warning:   float64(a.DataVolumeUsage.Warning.Over) / 100,
-			critical:  float64(a.DataVolumeUsage.Critical.Over) / 100,
-		},
-		{
-			alert:     health.AlertContainerRestarts,
-			emptyText: ago(a.ContainerRestarts.Window.Std()),
-			warning:   float64(a.ContainerRestarts.Warning.Over),
-			critical:  float64(a.ContainerRestarts.Critical.Over),
-		},
+		{alert: health.AlertContainerUnhealthy},
+		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(all, j, targets)},
+		{alert: health.AlertCertificateExpiry},
+		{alert: health.AlertVolumeUsage},
+		{alert: health.AlertContainerRestarts, emptyText: wording.Exact(a.Of("container_restarts").Window.Std())},
 		{
 			alert:     health.AlertContainerMemory,
-			unit:      "bytes",
 			includes:  func(s health.Subject) bool { return xmpp[s] },
 			emptyText: "the memory of a container with the role xmpp is unknown",
-			warning:   float64(a.ContainerMemory.Warning.Over),
-			critical:  float64(a.ContainerMemory.Critical.Over),
 		},
-		{
-			alert:     health.AlertContainerMemory,
-			unit:      "bytes",
-			oneLevel:  true,
-			critical:  float64(a.ContainerMemory.Critical.Over),
-			includes:  func(s health.Subject) bool { return !xmpp[s] },
-			emptyText: "no container's memory is known",
-		},
-		{
-			alert:     health.AlertContainerDown,
-			unit:      "seconds",
-			warning:   seconds(a.ContainerDown.Warning.For),
-			critical:  seconds(a.ContainerDown.Critical.For),
-			duration:  true,
-			emptyText: "every container that should run is running",
-		},
-		{
-			alert:     health.AlertTargetDown,
-			unit:      "seconds",
-			warning:   seconds(a.TargetDown.Warning.For),
-			critical:  seconds(a.TargetDown.Critical.For),
-			duration:  true,
-			emptyText: "no target is down without an excuse",
-		},
+		{alert: health.AlertContainerMemory, includes: func(s health.Subject) bool { return !xmpp[s] }, oneLevel: true},
+		{alert: health.AlertContainerDown},
+		{alert: health.AlertTargetDown},
 	}
 	list := make([]Threshold, len(rows))
 	for i := range rows {
 		r := &rows[i]
+		r.setLimits(a)
 		list[i] = r.threshold(j)
-		if len(all.facts) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
+		if len(all.containers) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
 			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
 			if all.engines == 0 {
 				list[i].Text = noEngine
@@ -305,8 +256,10 @@ var containerRows = []string{
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(j *judged, targets []observed) string {
-	i := slices.IndexFunc(targets, func(t observed) bool { return t.Kind == "xmpp_metrics" })
+func whyNoLogins(all *fleet, j *judged, targets []poll.Status) string {
+	i := slices.IndexFunc(targets, func(t poll.Status) bool {
+		return slices.Contains(all.kinds.of(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
+	})
 	switch {
 	case i < 0:
 		return "no xmpp_metrics target is configured, so failed logins are not counted"

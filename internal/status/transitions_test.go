@@ -11,7 +11,7 @@ import (
 
 func TestCrashLoopKeepsOlderTransitions(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
-	w.text["docker"] = containerText{}.lines("irc-services")
+	w.contain(named{"irc-services", testContainer{}})
 	w.poll(0)
 	s := w.status("irc_rpc")
 	s.Up, s.Reason, s.Since = false, failure.Timeout, w.now
@@ -22,7 +22,7 @@ func TestCrashLoopKeepsOlderTransitions(t *testing.T) {
 		if n%2 == 1 {
 			state = "running"
 		}
-		w.text["docker"] = containerText{state: state, restarts: float64(1 + n/2)}.lines("irc-services")
+		w.contain(named{"irc-services", testContainer{state: state, restarts: uint64(1 + n/2)}})
 		w.poll(3 * time.Second)
 	}
 	r := w.Report()

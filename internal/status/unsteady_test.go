@@ -3,7 +3,6 @@ package status
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func (w *world) failLogins(target string, total *float64, perMinute float64, min
 	var r *Report
 	for range 2 * minutes {
 		*total += perMinute / 2
-		w.text[target] = fmt.Sprintf("xmpp_c2s_auth_failure_total{host=\"a\"} %g\n", *total)
+		w.find(target, failedLogins(*total))
 		r = w.poll(30 * time.Second)
 	}
 	return r
@@ -26,7 +25,7 @@ func (w *world) failLogins(target string, total *float64, perMinute float64, min
 
 func TestWorstOfSeveralServersCounts(t *testing.T) {
 	w := begin(poll.Status{Target: "calm", Kind: "xmpp_metrics"}, poll.Status{Target: "attacked", Kind: "xmpp_metrics"})
-	w.text["calm"] = "xmpp_c2s_auth_failure_total{host=\"a\"} 3\n"
+	w.find("calm", failedLogins(3))
 	total := 0.0
 	if got := w.failLogins("attacked", &total, 100, 8).threshold("XMPPAuthFailureRate"); got.Level != Critical ||
 		got.Subject != "attacked" {
@@ -36,7 +35,7 @@ func TestWorstOfSeveralServersCounts(t *testing.T) {
 
 func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
-	w.contain(named{"irc", containerText{health: "healthy"}})
+	w.contain(named{"irc", testContainer{health: "healthy"}})
 	w.poll(0)
 	w.in.Alive = errors.New("the poll loop has been stalled for 31s")
 	r := w.poll(time.Hour)
@@ -66,7 +65,7 @@ func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 func TestProblemIsShownOnce(t *testing.T) {
 	w := begin(engine)
 	for restarts := range 6 {
-		w.contain(named{"irc", containerText{state: "restarting", restarts: float64(restarts)}})
+		w.contain(named{"irc", testContainer{state: "restarting", restarts: uint64(restarts)}})
 		w.poll(time.Second)
 	}
 	if got := w.poll(time.Second).container("irc").Text; strings.Count(got, "restarted 5 times") != 1 {

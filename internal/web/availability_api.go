@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -43,8 +43,8 @@ type availabilityAnswer struct {
 func newAvailabilityAnswer(r *history.Report) availabilityAnswer {
 	a := availabilityAnswer{Report: r, Subjects: slices.Clone(r.Subjects)}
 	for i := range a.Subjects {
-		if s := &a.Subjects[i]; s.Kind != config.MaintenanceContainer {
-			s.Kind = config.MaintenanceTarget
+		if s := &a.Subjects[i]; s.Kind != health.KindContainer {
+			s.Kind = health.KindTarget
 		}
 	}
 	return a

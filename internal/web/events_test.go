@@ -68,7 +68,9 @@ func (t *teller) tellOf(service string) {
 	next.Services, next.Causes = slices.Clone(t.told.Services), slices.Clone(t.told.Causes)
 	if service != "" {
 		next.Level, next.Summary = status.Critical, service+" is down"
-		next.Services = append(next.Services, status.Service{Name: service, State: "down", Level: status.Critical})
+		next.Services = append(next.Services, status.Service{
+			ServiceState: status.ServiceState{Name: service, State: "down", Level: status.Critical},
+		})
 		next.Causes = append(next.Causes,
 			status.Cause{Title: service, Level: status.Critical, Members: []health.Subject{health.TargetSubject(service)}})
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
@@ -175,10 +177,13 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			Name:        s.name,
-			Kind:        s.kind,
-			Level:       status.OK,
-			State:       "up",
+			ServiceState: status.ServiceState{
+				Name:  s.name,
+				Kind:  s.kind,
+				Level: status.OK,
+				State: "up",
+			},
+			Row:         rowOf(s.kind),
 			Since:       ago(53 * time.Hour),
 			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
 			Finding:     status.Finding{Text: "its last probe succeeded"},
@@ -285,14 +290,17 @@ func healthyReport() *status.Report {
 
 func goodContainer(name, role string) status.Container {
 	return status.Container{
-		Name:       name,
-		DockerHost: "local",
-		Role:       role,
-		Level:      status.OK,
-		State:      "running",
-		Health:     "healthy",
-		Since:      ago(53 * time.Hour),
-		Text:       "runs and is healthy",
+		ContainerState: status.ContainerState{
+			Name:       name,
+			DockerHost: "local",
+			Role:       role,
+			Level:      status.OK,
+			State:      "running",
+			Health:     "healthy",
+		},
+		RoleRow: roleOf(role),
+		Since:   ago(53 * time.Hour),
+		Text:    "runs and is healthy",
 		Values: []status.Value{
 			{Name: "restarts", Text: "0"},
 			{
@@ -305,6 +313,21 @@ func goodContainer(name, role string) status.Container {
 		},
 		Charts: []string{"bytes:memory of " + name},
 	}
+}
+
+// rowOf returns a row of the table of kinds.
+func rowOf(kind string) config.Row {
+	k, _ := collectors.KindOf(kind)
+	return k.Row
+}
+
+// roleOf returns the row of a role.
+func roleOf(name string) config.Role {
+	i := slices.IndexFunc(collectors.Kinds, func(k collectors.Kind) bool { return k.Role.Name == name })
+	if i < 0 {
+		return config.Role{}
+	}
+	return collectors.Kinds[i].Role
 }
 
 // faultyReport has that many problems, spread over targets and containers.
@@ -362,7 +385,7 @@ func faultyReport(faults int) *status.Report {
 func maintenanceReport() *status.Report {
 	r := faultyReport(1)
 	r.ConfigError = "exporter.yaml:12: targets[3]: unknown key\nexporter.yaml:19: poll.interval\n" +
-		"what is wrong there tell the log and chatstack_exporter check-config"
+		"see the log, or run chatstack_exporter check-config, for details"
 	r.Services[0].Error = "get https://" + strings.Repeat("very-long-host-name-", 30) + ".example:5281/status: " +
 		strings.Repeat("x509 certificate signed by unknown authority ", 12)
 	r.Thresholds[1].Level, r.Thresholds[1].Pending, r.Thresholds[1].Text = status.OK, true,

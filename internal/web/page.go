@@ -164,7 +164,7 @@ func (v *view) Detail() string {
 func (v *view) Crossings() (list []string) {
 	for i := range v.Services {
 		s := &v.Services[i]
-		if s.Kind != "relay" || s.State != "up" || len(s.Values) == 0 {
+		if !s.Row.Relay || s.State != "up" || len(s.Values) == 0 {
 			continue
 		}
 		name := s.Name
@@ -349,7 +349,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 			ID:             "service:" + s.Name,
 			Kind:           "service",
 			Name:           s.Name,
-			Words:          status.KindName(s.Kind),
+			Words:          s.Row.Title,
 			HasDefaultName: s.HasDefaultName(),
 			Text:           s.Text,
 			Error:          s.Error,
@@ -387,7 +387,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 			ID:          "container:" + c.DockerHost + "/" + c.Name,
 			Kind:        "container",
 			Name:        c.Name,
-			Words:       status.RoleName(c.Role),
+			Words:       c.RoleRow.Title,
 			Text:        c.Text,
 			Hint:        c.Hint,
 			Maintenance: c.Maintenance,
@@ -451,12 +451,12 @@ var pageFuncs = template.FuncMap{
 	"iso":        func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"millis":     time.Time.UnixMilli,
 	"zero":       time.Time.IsZero,
-	"took":       took,
+	"took":       wording.Took,
 	"segments":   segments,
 	"legend":     func() []bars { return legend },
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
-	"lasted":     func(seconds float64) string { return amount(seconds, "seconds") },
+	"lasted":     func(seconds float64) string { return wording.Glance(seconds, "seconds") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {
 			return one

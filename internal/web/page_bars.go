@@ -67,11 +67,11 @@ func newBars(s *history.Subject) []bars {
 		}
 		for _, state := range []history.State{history.Down, history.Degraded, history.Maintenance, history.NotWatched} {
 			if spent := w.Spent[state]; spent > 0 && (state != history.NotWatched || w.Available != nil) {
-				parts = append(parts, stateWords[state]+" "+amount(spent.Seconds(), "seconds"))
+				parts = append(parts, stateWords[state]+" "+wording.Glance(spent.Seconds(), "seconds"))
 			}
 		}
 		if l := w.Latency; l != nil {
-			parts = append(parts, fmt.Sprintf("probes took %s (%s to %s)", took(l.Mean), took(l.Min), took(l.Max)))
+			parts = append(parts, fmt.Sprintf("probes took %s (%s to %s)", wording.Took(l.Mean), wording.Took(l.Min), wording.Took(l.Max)))
 		}
 		b.Words = strings.Join(parts, ", ")
 		b.Label = "last " + b.Name + ": " + b.Words

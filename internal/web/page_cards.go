@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -98,9 +97,9 @@ func (v *view) card(c *status.Cause, byID map[string]row) card {
 // rowID returns the ID of a subject's row.
 func rowID(s health.Subject) string {
 	switch s.Kind {
-	case config.MaintenanceTarget:
+	case health.KindTarget:
 		return "service:" + s.Name
-	case config.MaintenanceContainer:
+	case health.KindContainer:
 		return "container:" + s.Host + "/" + s.Name
 	}
 	return s.Kind

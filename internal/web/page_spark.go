@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -47,16 +48,16 @@ func newSpark(h status.History) *spark {
 		last = *h.Last
 	}
 	s.Keeps = map[string]string{"least": "the lowest of each 5 min", "mean": "mean, lowest and highest of each 5 min"}[h.Keeps]
-	s.Last = amount(last, h.Unit)
+	s.Last = wording.Glance(last, h.Unit)
 	s.Path = sparkPath(h.Values, lows, highs, min(*low, 0), *high)
 	if s.Path == "" {
 		s.Label = h.Title + ": not enough data for a chart yet, last " + s.Last
 		return s
 	}
-	s.Low = amount(*low, h.Unit)
+	s.Low = wording.Glance(*low, h.Unit)
 	s.Label = h.Title + ", last 24 hours, lowest " + s.Low
 	if h.Keeps != "least" {
-		s.High = amount(*high, h.Unit)
+		s.High = wording.Glance(*high, h.Unit)
 		s.Label += ", highest " + s.High
 	}
 	s.Label += ", last " + s.Last

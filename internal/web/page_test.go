@@ -216,10 +216,13 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
 	relay := status.Service{
-		Name:   "bridge",
-		Kind:   "relay",
-		Level:  status.OK,
-		State:  "up",
+		ServiceState: status.ServiceState{
+			Name:  "bridge",
+			Kind:  "relay",
+			Level: status.OK,
+			State: "up",
+		},
+		Row:    rowOf("relay"),
 		Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}},
 	}
 	r.Services = append(r.Services, relay)

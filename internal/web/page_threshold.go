@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // thresholdRow is a row of the table of thresholds as text.
@@ -52,7 +54,7 @@ func (v *view) ThresholdsFold() string {
 type bar struct{ Present, Warning, Critical float64 }
 
 func newThresholdRow(t status.Threshold) thresholdRow {
-	r := thresholdRow{Threshold: t, Title: cmp.Or(alertWords[t.Alert], t.Alert), Now: "not measured"}
+	r := thresholdRow{Threshold: t, Title: cmp.Or(alerts.GaugeOf(t.Alert).Title, t.Alert), Now: "not measured"}
 	r.WarningText, r.CriticalText = limit(t.Warning, t), limit(t.Critical, t)
 	if t.Present == nil {
 		return r
@@ -67,11 +69,11 @@ func newThresholdRow(t status.Threshold) thresholdRow {
 func present(t status.Threshold) string {
 	switch {
 	case t.Below && t.Unit == "seconds" && *t.Present < 0:
-		return "expired " + amount(-*t.Present, t.Unit) + " ago"
+		return "expired " + wording.Glance(-*t.Present, t.Unit) + " ago"
 	case t.Below:
-		return amount(*t.Present, t.Unit) + " left"
+		return wording.Glance(*t.Present, t.Unit) + " left"
 	}
-	return amount(*t.Present, t.Unit)
+	return wording.Glance(*t.Present, t.Unit)
 }
 
 // exceeds reports whether the present value is beyond a threshold, which may be nil.
@@ -99,18 +101,18 @@ func limit(v *float64, t status.Threshold) string {
 	case *v == 0 && !t.Below:
 		return "any"
 	case t.Below:
-		return "under " + amount(*v, t.Unit)
+		return "under " + wording.Glance(*v, t.Unit)
 	default:
-		return "over " + amount(*v, t.Unit)
+		return "over " + wording.Glance(*v, t.Unit)
 	}
 }
 
 // distance says how far the present value is from the next threshold, or beyond the last one.
 func distance(t status.Threshold) string {
-	between := func(v *float64) string { return amount(math.Abs(*t.Present-*v), t.Unit) }
+	between := func(v *float64) string { return wording.Glance(math.Abs(*t.Present-*v), t.Unit) }
 	until := between
 	if t.Unit == "" { // a count: over 3 means at least 4
-		until = func(v *float64) string { return amount(*v+1-*t.Present, "") }
+		until = func(v *float64) string { return wording.Glance(*v+1-*t.Present, "") }
 	}
 	switch {
 	case exceeds(t, t.Critical):

@@ -69,13 +69,16 @@ func TestKnownReportIsNotModified(t *testing.T) {
 }
 
 func TestBadgeShowsStateAndEscapes(t *testing.T) {
-	r := &status.Report{Services: []status.Service{
+	r := &status.Report{}
+	for _, state := range []status.ServiceState{
 		{Name: "irc_rpc", State: "up"},
 		{Name: "xmpp_status", State: "up", Level: status.Warning},
 		{Name: "docs_search", State: "down", Level: status.Critical},
 		{Name: "identity", State: "down", Level: status.Maintenance},
 		{Name: `<script>"&`, State: "waiting", Level: status.Unknown},
-	}}
+	} {
+		r.Services = append(r.Services, status.Service{ServiceState: state})
+	}
 	for _, c := range []struct {
 		path, want string
 		code       int

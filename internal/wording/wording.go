@@ -1,36 +1,100 @@
-// Package wording writes durations and shares for people, the same on every page.
+// Package wording writes durations, sizes, counts and shares for people, the same wherever they stand.
 package wording
 
 import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
-// Duration formats a duration with at most two units: 3 d 4 h, 5 min, 12 s.
+const day = 24 * time.Hour
+
+// units are those of durations, the largest first.
+var units = []struct {
+	short, long string
+	length      time.Duration
+}{{"d", "day", day}, {"h", "hour", time.Hour}, {"min", "minute", time.Minute}, {"s", "second", time.Second}}
+
+// Exact formats a duration for a sentence, with at most two units: 3 d 4 h, 5 min 12 s.
+func Exact(d time.Duration) string {
+	d = max(d, 0)
+	for i, u := range units {
+		if d < u.length && u.length > time.Second {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.length, u.short)
+		if i+1 < len(units) {
+			if second := d % u.length / units[i+1].length; second > 0 {
+				text += fmt.Sprintf(" %d %s", second, units[i+1].short)
+			}
+		}
+		return text
+	}
+	return ""
+}
+
+// Duration formats a duration for a glance: it leaves out seconds beside minutes, and hours beside more than two weeks.
 func Duration(d time.Duration) string {
-	seconds := int(max(d, 0).Seconds())
-	minutes, hours := seconds/60, seconds/3600
 	switch {
-	case minutes == 0:
-		return fmt.Sprintf("%d s", seconds)
-	case hours == 0:
-		return fmt.Sprintf("%d min", minutes)
-	case hours < 24:
-		return twoUnits(hours, "h", minutes%60, "min")
-	case hours < 24*14:
-		return twoUnits(hours/24, "d", hours%24, "h")
+	case d >= 14*day:
+		return fmt.Sprintf("%d days", d/day)
+	case d >= time.Minute:
+		return Exact(d.Truncate(time.Minute))
 	default:
-		return fmt.Sprintf("%d days", hours/24)
+		return Exact(d)
 	}
 }
 
-func twoUnits(large int, largeUnit string, small int, smallUnit string) string {
-	if small == 0 {
-		return fmt.Sprintf("%d %s", large, largeUnit)
+// Took formats how many seconds a probe took: 12 ms, 1.5 s.
+func Took(seconds float64) string {
+	switch {
+	case seconds < 0.001:
+		return "under 1 ms"
+	case seconds < 1:
+		return fmt.Sprintf("%.0f ms", 1000*seconds)
+	default:
+		return fmt.Sprintf("%.1f s", seconds)
 	}
-	return fmt.Sprintf("%d %s %d %s", large, largeUnit, small, smallUnit)
+}
+
+// Limit formats a duration that somebody has set: 14 days, 5 minutes.
+func Limit(d time.Duration) string {
+	for _, u := range units {
+		if n := d / u.length; n > 0 && d%u.length == 0 {
+			return Count(int(n), u.long)
+		}
+	}
+	return d.String()
+}
+
+// AsPrometheus formats a duration as Prometheus does: 1m30s, 500ms.
+func AsPrometheus(d time.Duration) string {
+	if d >= time.Second {
+		d = d.Round(time.Second)
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	return text
+}
+
+// Count formats a number and a noun: 1 byte, 2 bytes.
+func Count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Times says how often something happened: once, 3 times.
+func Times(n float64) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%.0f times", n)
 }
 
 // Percent formats a percentage with at most two digits. It rounds down, so that 100 % means no downtime at all.

@@ -334,7 +334,7 @@ func (f *fleetTest) facts() map[string]map[string]string {
 	all := map[string]map[string]string{}
 	for _, r := range f.fleet.Report(f.now) {
 		facts := map[string]string{
-			"restarts": fmt.Sprint(r.Counts.Restarts), "recreations": fmt.Sprint(r.Counts.Recreations), "oom": fmt.Sprint(r.Counts.OOMs),
+			"restarts": fmt.Sprint(r.Restarts), "recreations": fmt.Sprint(r.Recreations), "oom": fmt.Sprint(r.Kills),
 		}
 		all[r.Name] = facts
 		s := r.Status

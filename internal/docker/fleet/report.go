@@ -11,26 +11,17 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// Report is the state of one container at one moment.
+// Report is what the fleet knows of one container at one moment. Of one that has just disappeared, only the counts are known.
 type Report struct {
-	Name string
-	// Status is set if the container exists or is missing.
+	health.Container
+	// Status has what only the metrics show; nil if the container has just disappeared.
 	Status *Status
 	// ID is the container's; "" if it does not exist.
-	ID string
-	// Expected is true if it should be running. DependsOn are the names of the containers that it needs, HostNames the names by
-	// which the exporter reaches it. All three require Status.
-	Expected  bool
-	DependsOn []string
-	HostNames []string
-	// WaitsFor is the container that must start or become healthy before compose starts this one, "" if none.
-	WaitsFor string
-	// DownFor is how long ago its last run ended, while it is not running. UnhealthyFor is how long its health checks have been
-	// failing. Both use the engine's times, and are 0 if unknown.
-	DownFor, UnhealthyFor time.Duration
-	Counts                Counts
+	ID          string
+	Recreations uint64
 }
 
 // Report returns a report of every member, sorted by name.
@@ -46,7 +37,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 	reports := make([]Report, 0, len(f.Members))
 	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
 		c := f.Members[name]
-		r := Report{Name: name, Counts: c.counts()}
+		r := Report{Container: health.Container{Host: f.Rules.Label, Name: name, Health: container.NoHealthcheck}}
 		switch {
 		case c.present:
 			r.Status, r.ID = &c.Status, c.ID
@@ -58,15 +49,19 @@ func (f *Fleet) Report(now time.Time) []Report {
 				Checks: Checks{Health: container.NoHealthcheck},
 			}
 		}
-		if r.Status != nil {
+		if s := r.Status; s != nil {
+			r.Role, r.Proxy, r.State, r.Health = s.Role, IsProxy(s.Image), s.State, s.Health
+			r.Started, r.Stopped, r.ExitCode = s.Started, s.Stopped, s.ExitCode
 			r.Expected = c.Expected && waiting[c] == "" && !f.removed(name, c)
 			r.WaitsFor = waiting[c]
-			r.DownFor, r.UnhealthyFor = r.Status.durations(c.GoneSince, now, c.clockAhead)
+			r.DownFor, r.UnhealthyFor = s.durations(c.GoneSince, now, c.clockAhead)
 			r.DependsOn, r.HostNames = f.dependencies(name, c, services), strings.Fields(c.HostNames)
 		}
+		counts := c.counts()
 		if f.SavedCounts != nil {
-			r.Counts = f.SavedCounts[name]
+			counts = f.SavedCounts[name]
 		}
+		r.Restarts, r.Kills, r.Recreations = counts.Restarts, counts.OOMs, counts.Recreations
 		reports = append(reports, r)
 	}
 	return reports

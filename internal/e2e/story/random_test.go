@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/prometheus/rules"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -135,7 +136,7 @@ type observer struct {
 }
 
 // lookback is how long what was read last counts.
-var lookback = config.DefaultAlerts().Lookback.Std()
+var lookback = alerts.Defaults().Lookback.Std()
 
 // opinion is what an exporter's page says of an alert on something.
 type opinion int
@@ -159,42 +160,42 @@ var judged = []struct {
 	{
 		health.AlertTargetDown,
 		config.MaintenanceTarget,
-		func(a *config.Alerts) config.Duration { return a.TargetDown.Critical.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("target_down").Critical.KeepFiringFor },
 	},
 	{
 		health.AlertTargetUnstable,
 		config.MaintenanceTarget,
-		func(a *config.Alerts) config.Duration { return a.TargetUnstable.Critical.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("target_unstable").Critical.KeepFiringFor },
 	},
 	{
 		health.AlertBridgeNotRelaying,
 		config.MaintenanceTarget,
-		func(a *config.Alerts) config.Duration { return a.BridgeNotRelaying.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("bridge_not_relaying").KeepFiringFor },
 	},
 	{
 		health.AlertRelaySessionDown,
 		config.MaintenanceTarget,
-		func(a *config.Alerts) config.Duration { return a.RelaySessionDown.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("relay_session_down").KeepFiringFor },
 	},
 	{
 		health.AlertComponentDisconnected,
 		config.MaintenanceTarget,
-		func(a *config.Alerts) config.Duration { return a.XMPPComponentDisconnected.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("xmpp_component_disconnected").KeepFiringFor },
 	},
 	{
 		health.AlertContainerDown,
 		config.MaintenanceContainer,
-		func(a *config.Alerts) config.Duration { return a.ContainerDown.Critical.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("container_down").Critical.KeepFiringFor },
 	},
 	{
 		health.AlertContainerUnhealthy,
 		config.MaintenanceContainer,
-		func(a *config.Alerts) config.Duration { return a.ContainerUnhealthy.Critical.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("container_unhealthy").Critical.KeepFiringFor },
 	},
 	{
 		health.AlertContainerMissing,
 		config.MaintenanceContainer,
-		func(a *config.Alerts) config.Duration { return a.ContainerMissing.KeepFiringFor },
+		func(a *config.Alerts) config.Duration { return a.Of("container_missing").KeepFiringFor },
 	},
 	{health.AlertContainerRestarts, config.MaintenanceContainer, func(*config.Alerts) config.Duration { return 0 }},
 }
@@ -248,10 +249,10 @@ var exceptions = []struct {
 
 // keptFiring is how long the rules keep an alert firing.
 func keptFiring(alert string) time.Duration {
-	alerts := config.DefaultAlerts()
+	settings := alerts.Defaults()
 	for _, j := range judged {
 		if j.alert == alert {
-			return j.keep(&alerts).Std()
+			return j.keep(&settings).Std()
 		}
 	}
 	return 0

@@ -224,7 +224,7 @@ type span struct {
 func TestAlertsLookBackForADay(t *testing.T) {
 	const h, none = time.Hour, -1
 	settings := alerts.Defaults()
-	settings.IRCServersSplit.Enabled = true
+	settings.Of("irc_servers_split").Enabled = true
 	var shipped bytes.Buffer
 	must(t, alerts.Write(&shipped, settings))
 	exprs := map[string]string{}

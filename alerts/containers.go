@@ -1,0 +1,214 @@
+package alerts
+
+import (
+	"fmt"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// The alerts on containers.
+
+var containerUnhealthy = row{
+	name: health.AlertContainerUnhealthy,
+	AlertKind: kind("container_unhealthy", config.Keys("warning", "for", "keep_firing_for", "critical", "after", "keep_firing_for"),
+		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
+			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
+		}),
+	judged:   &health.Rule{},
+	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
+	page:     Words{"its health check fails", ""},
+	gauge: Gauge{
+		Title:   "Unhealthy containers",
+		Unit:    "seconds",
+		Lasts:   true,
+		Unknown: "no container is unhealthy",
+	},
+	texts: []message{
+		{
+			Warning,
+			"",
+			aContainer + " is unhealthy.",
+			unhealthyText,
+		},
+		{
+			Critical,
+			"",
+			aContainer + " has been unhealthy for over <for>.",
+			unhealthyText,
+		},
+	},
+}
+
+const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
+
+var containerRestarts = row{
+	name: health.AlertContainerRestarts,
+	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
+		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
+	judged:   &health.Rule{},
+	evidence: containerEvents("container_recent_restarts"),
+	page:     Words{"was restarted", "Find out why it exited."},
+	gauge:    Gauge{Title: "Container restarts"},
+	texts: []message{
+		{
+			Warning,
+			"<more> or more within <window>",
+			aContainer + " has restarted.",
+			"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
+				"Each restart disconnects its users." + readLog,
+		},
+		{
+			Critical,
+			"<more> or more within <window>",
+			aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+			"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
+		},
+	},
+}
+
+var containerOOMKill = row{
+	name: health.AlertContainerOOMKill,
+	AlertKind: kind("container_oom_kill", config.Keys("window"),
+		config.AlertSettings{Window: 10 * minute}, config.ScrapesFit),
+	judged:   &health.Rule{},
+	evidence: containerEvents("container_recent_oom_kills"),
+	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
+	texts: []message{
+		{
+			Warning,
+			"1 or more within <window>",
+			aContainer + " ran out of memory and lost a process.",
+			"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
+				"First check that the service works.",
+		},
+	},
+}
+
+var containerDown = row{
+	name:      health.AlertContainerDown,
+	AlertKind: holds("container_down", lasting(minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	judged:    &health.Rule{},
+	evidence:  containerState("container_down_seconds", "container_down_seconds"),
+	page:      Words{"is not running", "Find out why it exited, then start it."},
+	gauge: Gauge{
+		Title:   "Container down",
+		Unit:    "seconds",
+		Lasts:   true,
+		Unknown: "every container that should run is running",
+	},
+	texts: []message{
+		{
+			Warning,
+			"",
+			aContainer + " is not running.",
+			containerDownText,
+		},
+		{
+			Critical,
+			"",
+			aContainer + " has been down for over <for>.",
+			containerDownText,
+		},
+	},
+}
+
+const containerDownText = "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog
+
+var containerMissing = row{
+	name:      health.AlertContainerMissing,
+	AlertKind: flat("container_missing", 5*minute, 0),
+	judged:    &health.Rule{},
+	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
+	page:      Words{"does not exist", "Create it again."},
+	texts: []message{
+		{
+			Warning,
+			"removed by a person: <after>",
+			aContainer + " has been removed.",
+			"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
+				"The exporter forgets it 1 hour after the removal.",
+		},
+		{
+			Critical,
+			"otherwise: <after>",
+			aContainer + " is missing.",
+			"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
+		},
+	},
+}
+
+var containerMemory = row{
+	name:      health.AlertContainerMemory,
+	AlertKind: amounts("container_memory", config.Amounts, over(500_000_000, 5*minute, 5*minute), over(1_000_000_000, 2*minute, 5*minute)),
+	judged:    &health.Rule{},
+	evidence: evidence{
+		expr: func(_ *config.Alerts, t *alert) string {
+			used := memory
+			if t.severity == Warning {
+				used = xmppMemory
+			}
+			return exceeds(used, number(float64(t.Over)), t.For)
+		},
+		trials: memoryTrials,
+	},
+	page:  Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	gauge: Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
+	texts: []message{
+		{
+			Warning,
+			"XMPP server: over <size><held>",
+			memorySummary,
+			"The XMPP server" + memoryText,
+		},
+		{
+			Critical,
+			"any container: over <size><held>",
+			memorySummary,
+			"It" + memoryText,
+		},
+	},
+}
+
+const (
+	memorySummary = aContainer + " uses over <size> of memory."
+	memoryText    = " has used at least " + bytesUsed +
+		"<held>. At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}."
+)
+
+// containerState compares how long containers have been in a state; all exporters must agree that it is critical.
+func containerState(warning, critical string) evidence {
+	gauge := func(t *alert) string {
+		if t.severity == Warning {
+			return warning
+		}
+		return critical
+	}
+	return evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			operator := "min"
+			if t.severity == Warning {
+				operator = "max"
+			}
+			return containers(operator, unlessExcused(a, "container", "chatstack_"+gauge(t))) + aboveSeconds(t.For)
+		},
+		trials: func(a *config.Alerts, t *alert) []trial {
+			s := newSubject(a, t, gauge(t), container, t.For.Std().Seconds())
+			s.all = t.severity == Critical
+			s.excusedBy(a, "container_excused")
+			return s.trials()
+		},
+	}
+}
+
+// containerEvents counts what happened to containers. An exporter that started later has seen fewer events, never more.
+func containerEvents(gauge string) evidence {
+	return evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			return fmt.Sprintf("%s > %d", containers("max", latest(a, "chatstack_"+gauge)), t.Over)
+		},
+		trials: func(a *config.Alerts, t *alert) []trial {
+			return newSubject(a, t, gauge, container, float64(t.Over)).trials()
+		},
+	}
+}

@@ -1,0 +1,261 @@
+package alerts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// row is one alert: everything that is keyed by its name, but its runbook and the code that finds out whether it holds.
+type row struct {
+	name string
+	// AlertKind is its settings. Its key is "" if it has none.
+	config.AlertKind
+	evidence
+	// timed says that Prometheus waits for the rule, since the exporter cannot; percent that Over is a percentage of what is measured.
+	timed, percent bool
+	// on reports whether there are rules; nil for always. off is what the index says otherwise.
+	on  func(*config.AlertSettings) bool
+	off string
+	// texts has one entry for each severity.
+	texts []message
+	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
+	page  Words
+	gauge Gauge
+	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
+	judged *health.Rule
+	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
+	target string
+	// drill marks the alert of a drill, whose series has the severity. elsewhere says that the exporter may not answer while it fires,
+	// so that its runbook is not there.
+	drill, elsewhere bool
+}
+
+// evidence is how rules find out that an alert holds, and with which series that is tried.
+type evidence struct {
+	expr   func(a *config.Alerts, t *alert) string
+	trials func(a *config.Alerts, t *alert) []trial
+}
+
+// message is what an alert of one severity says. Its words in angle brackets are settings: see fill.
+type message struct {
+	severity string
+	// when it fires, for the index; "" for after a time.
+	when string
+	// summary and description are templates of Prometheus.
+	summary, description string
+}
+
+// Words describe a problem for lack of details. In the text, %s is its subject; the hint says what to do.
+type Words struct{ Text, Hint string }
+
+// WordsOf returns the words for an alert on the status page.
+func WordsOf(alert string) Words { return rowOf(alert).page }
+
+// Gauge is how the table of thresholds shows an alert.
+type Gauge struct {
+	// Title is the alert's name for people; Unit that of its number: seconds, bytes, ratio, per_minute or "".
+	Title, Unit string
+	// Below says that less is worse, Lasts that the number is how long a problem has lasted.
+	Below, Lasts bool
+	// Unknown is the text without a number.
+	Unknown string
+}
+
+// Number is a limit as the table shows it.
+func (g *Gauge) Number(l health.Limit) float64 {
+	switch {
+	case g.Below:
+		return l.Under.Seconds()
+	case g.Lasts:
+		return l.Hold.Seconds()
+	}
+	return l.Over
+}
+
+// GaugeOf returns how the table of thresholds shows an alert.
+func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
+
+// Limits returns when an alert fires as a warning and as critical.
+func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
+	r := rowOf(alert)
+	s := a.Of(r.Key)
+	return r.limit(s, Warning), r.limit(s, Critical)
+}
+
+// rowOf returns the row of an alert; an empty one for a name that no alert has.
+func rowOf(alert string) *row {
+	if i := slices.IndexFunc(rows, func(r *row) bool { return r.name == alert }); i >= 0 {
+		return rows[i]
+	}
+	return &row{}
+}
+
+// alert is an alert of one severity with the settings.
+type alert struct {
+	*row
+	message
+	settings *config.AlertSettings
+	config.Level
+	// hold is the rule's for. keep is keep_firing_for.
+	hold, keep config.Duration
+	// checksum is that of the rules, for the alert that compares it.
+	checksum string
+}
+
+// alerts returns the alerts of the row.
+func (r *row) alerts(a *config.Alerts, checksum string) []alert {
+	list := make([]alert, len(r.texts))
+	for i, m := range r.texts {
+		t := &list[i]
+		t.row, t.message, t.checksum, t.settings = r, m, checksum, &config.AlertSettings{}
+		if r.Key != "" {
+			t.settings = a.Of(r.Key)
+			t.Level = t.settings.At(m.severity)
+		}
+		if t.keep = t.KeepFiringFor; r.timed {
+			t.hold = t.For
+		}
+	}
+	return list
+}
+
+// isOn reports whether there are rules for the alert.
+func (r *row) isOn(a *config.Alerts) bool { return r.on == nil || r.on(a.Of(r.Key)) }
+
+// table returns the alerts of all rows that are on.
+func table(a *config.Alerts, checksum string) (list []alert) {
+	for _, r := range rows {
+		if r.isOn(a) {
+			list = append(list, r.alerts(a, checksum)...)
+		}
+	}
+	return list
+}
+
+// fill replaces the words in angle brackets by settings.
+func (t *alert) fill(a *config.Alerts, text string) string {
+	s := t.settings
+	return strings.NewReplacer(
+		"<for>", inWords(t.For), "<after>", after(t.For), "<held>", forOver(t.For), "<under>", inWords(t.Under),
+		"<over>", fmt.Sprint(t.Over), "<more>", fmt.Sprint(t.Over+1), "<size>", size(t.Over),
+		"<window>", inWords(s.Window), "<within>", inWords(s.Within), "<remember>", inWords(s.Remember), "<apart>", inWords(s.Apart),
+		"<typical>", fmt.Sprint(s.Typical), "<nobody>", nobody(s.Bots), "<roles>", strings.Join(s.Roles, ", "),
+		"<interval>", inWords(a.Interval), "<lookback>", inWords(a.Lookback),
+		"<scrapes>", fmt.Sprint(fewestScrapes), "<lookbacks>", inWords(fewestScrapes*a.Lookback),
+	).Replace(text)
+}
+
+// nobody is in words that only bots are left.
+func nobody(bots int64) string {
+	if bots > 0 {
+		return fmt.Sprintf("%d or fewer", bots)
+	}
+	return "nobody"
+}
+
+// after is in words how long it takes until an alert fires.
+func after(d config.Duration) string {
+	if d == 0 {
+		return "at once"
+	}
+	return "after " + inWords(d)
+}
+
+// forOver ends a sentence with a minimum duration.
+func forOver(d config.Duration) string {
+	if d == 0 {
+		return ""
+	}
+	return " for over " + inWords(d)
+}
+
+// Kinds returns the table for internal/config.
+func Kinds() (kinds []config.AlertKind) {
+	for _, r := range rows {
+		if r.Key != "" {
+			kinds = append(kinds, r.AlertKind)
+		}
+	}
+	return kinds
+}
+
+// Rules returns what the exporter's judge needs of the settings.
+func Rules(a *config.Alerts) health.Rules {
+	all := health.Rules{Lookback: a.Lookback.Std(), Alerts: map[string]*health.Rule{}}
+	for _, r := range rows {
+		if r.judged == nil {
+			continue
+		}
+		s, rule := a.Of(r.Key), *r.judged
+		rule.Warning, rule.Critical, rule.Window = r.limit(s, Warning), r.limit(s, Critical), s.Window.Std()
+		rule.Roles, rule.Ignore = s.Roles, s.Ignore
+		all.Alerts[r.name] = &rule
+	}
+	return all
+}
+
+// excusedBy is for alerts of which the judge needs to know nothing but what explains a condition.
+func excusedBy(excuses ...health.Excuser) *health.Rule { return &health.Rule{Excuses: excuses} }
+
+// limit is when an alert fires, in the unit of what is measured.
+func (r *row) limit(s *config.AlertSettings, severity string) health.Limit {
+	l := s.At(severity)
+	over := float64(l.Over)
+	if r.percent {
+		over /= 100
+	}
+	return health.Limit{Over: over, Under: l.Under.Std(), Hold: l.For.Std()}
+}
+
+// The shapes of settings that several alerts have.
+
+const (
+	second = config.Duration(time.Second)
+	minute = config.Duration(time.Minute)
+	hour   = config.Duration(time.Hour)
+	// day is also the history that defines what is usual.
+	day = 24 * hour
+)
+
+func kind(key string, keys []config.AlertKey, defaults config.AlertSettings, checks ...func(*config.AlertCheck)) config.AlertKind {
+	return config.AlertKind{
+		Key:      key,
+		Keys:     keys,
+		Defaults: defaults,
+		Checks:   checks,
+	}
+}
+
+// flat has one duration for both severities.
+func flat(key string, wait, keep config.Duration) config.AlertKind {
+	return kind(key, holdKeys, config.AlertSettings{Level: lasting(wait, keep)})
+}
+
+// holds has a duration for each severity.
+func holds(key string, warning, critical config.Level, checks ...func(*config.AlertCheck)) config.AlertKind {
+	return kind(key, levelKeys, config.AlertSettings{Warning: warning, Critical: critical}, checks...)
+}
+
+// amounts has a limit and a duration for each severity. check is config.Amounts or config.Percents.
+func amounts(key string, check func(*config.AlertCheck), warning, critical config.Level) config.AlertKind {
+	return kind(key, amountKeys, config.AlertSettings{Warning: warning, Critical: critical}, check)
+}
+
+var (
+	holdKeys   = config.Keys("for", "keep_firing_for")
+	levelKeys  = config.Keys("warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for")
+	amountKeys = config.Keys("warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for")
+)
+
+func lasting(wait, keep config.Duration) config.Level {
+	return config.Level{For: wait, KeepFiringFor: keep}
+}
+
+func over(limit int64, wait, keep config.Duration) config.Level {
+	return config.Level{Over: limit, For: wait, KeepFiringFor: keep}
+}

@@ -1,0 +1,215 @@
+package alerts
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// The alerts on any target, and on what only some targets have.
+
+var targetDown = row{
+	name:      health.AlertTargetDown,
+	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	judged:    &health.Rule{},
+	evidence:  evidence{targetDownExpr, targetTrials},
+	page:      Words{"is down", ""},
+	gauge: Gauge{
+		Title:   "Target down",
+		Unit:    "seconds",
+		Lasts:   true,
+		Unknown: "no target is down without an excuse",
+	},
+	texts: []message{
+		{
+			Warning,
+			"",
+			aTarget + " is down (" + reasons + ").",
+			targetDownText,
+		},
+		{
+			Critical,
+			"",
+			aTarget + " has been down for over <for> (" + reasons + ").",
+			targetDownText,
+		},
+	},
+}
+
+// reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
+const reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment +
+	"})` $labels.target " + sameEnvironmentArgs +
+	") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+
+// nextTry is when a target that waits on purpose is probed again.
+const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_seconds{target=%q," + sameEnvironment +
+	"})` $labels.target " + sameEnvironmentArgs +
+	") }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
+
+var targetDownText = "Every check has failed" + forValue + " No other known problem explains it." +
+	usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
+
+// targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
+// minute before it, unless the alert already fired.
+func targetDownExpr(a *config.Alerts, t *alert) string {
+	down := targetDownAny
+	if t.severity == Critical {
+		down = targetDownAll
+	}
+	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
+		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
+	if t.severity == Critical {
+		return expr + " unless ignoring (kind) " + targetPages + " == 0"
+	}
+	// TLSChainInvalid replaces the warning. The critical alert still fires.
+	return fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s", expr, warningsAny, tlsChainInvalid.name,
+		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
+}
+
+var targetUnstable = row{
+	name: health.AlertTargetUnstable,
+	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
+		config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)}, config.Percents,
+		func(c *config.AlertCheck) {
+			if c.Warning.Over == 0 {
+				c.Faultf("warning.over", "is 0, must be at least 1")
+			}
+		}),
+	percent:  true,
+	judged:   excusedBy(health.ByMaintenance),
+	evidence: problem,
+	page: Words{
+		"many of its probes fail",
+		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
+	},
+	texts: []message{
+		{
+			Warning,
+			"over <over> % of the probes failed, both in the last hour and in the last 5 minutes",
+			unstableSummary,
+			unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0",
+				strings.TrimSpace(unstableMeaning)) + openPage,
+		},
+		{
+			Critical,
+			"over <over> % of them",
+			unstableSummary,
+			unstableText + unstableMeaning + openPage,
+		},
+	},
+}
+
+const (
+	unstableSummary = aTarget + " fails over <over> % of its probes."
+	unstableText    = "In the last hour and in the last 5 minutes, over <over> % of its probes have failed."
+	unstableMeaning = " It is not down, but its users get an error or wait now and then."
+)
+
+var mostTargetsDown = row{
+	name: health.AlertMostTargetsDown,
+	AlertKind: kind("most_targets_down", config.Keys("over", "warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for"),
+		config.AlertSettings{Level: config.Level{Over: 50}, Warning: lasting(minute, 5*minute), Critical: lasting(5*minute, 2*minute)},
+		config.NotShorter, func(c *config.AlertCheck) {
+			if c.Over < 1 || c.Over > 99 {
+				c.Faultf("over", "is %d, must be 1 to 99", c.Over)
+			}
+		}),
+	judged:   &health.Rule{},
+	evidence: problem,
+	page: Words{
+		"most targets are down, without a common cause",
+		"Check the host, its network, and whether the exporter can reach anything.",
+	},
+	texts: []message{
+		{
+			Warning,
+			"over <over> % of the targets for <for>",
+			downOfAll + " targets are down.",
+			mostText,
+		},
+		{
+			Critical,
+			"for <for>",
+			downOfAll + " targets have been down for over <for>.",
+			mostText,
+		},
+	},
+}
+
+const (
+	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
+	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
+		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of " +
+		"{{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
+	mostText = "Over <over> % of the targets are down, and no single container or engine explains it. Most of the chat stack does not " +
+		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
+)
+
+var plantStoreOrphans = row{
+	name:      health.AlertOrphans,
+	AlertKind: flat("plant_store_orphans", 15*minute, 0),
+	judged:    excusedBy(health.ByServer, health.ByOutage),
+	evidence:  problem,
+	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"The plant store refuses to delete test records.",
+			"The exporter created them to check the store, and could not delete them" + forValue +
+				" Users notice nothing. First read the log of the store.",
+		},
+	},
+}
+
+var identityCacheExhausted = row{
+	name:      health.AlertCacheExhausted,
+	AlertKind: flat("identity_cache_exhausted", 0, 2*minute),
+	judged:    excusedBy(health.ByMaintenance),
+	evidence:  problem,
+	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"The bridge's identity cache has expired; users appear under made-up nicks.",
+			"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
+				"First check the identity application.",
+		},
+	},
+}
+
+var upstreamSeriesDropped = row{
+	name:      health.AlertSeriesDropped,
+	AlertKind: flat("upstream_series_dropped", 15*minute, 0),
+	judged:    excusedBy(health.ByMaintenance),
+	evidence:  problem,
+	page:      Words{"some of its series are dropped", "Its last probes list them."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"The exporter drops series of {{ $labels.target }}.",
+			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
+		},
+	},
+}
+
+var placeholderCredential = row{
+	name:      health.AlertPlaceholder,
+	AlertKind: flat("placeholder_credential", 5*minute, 0),
+	judged:    &health.Rule{},
+	evidence:  problem,
+	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"A secret of {{ $labels.target }} is a placeholder.",
+			"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
+				"then in the exporter's configuration.",
+		},
+	},
+}

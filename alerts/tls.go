@@ -1,0 +1,120 @@
+package alerts
+
+import (
+	"fmt"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// The alerts on certificates.
+
+var tlsCertificateExpiry = row{
+	name: health.AlertCertificateExpiry,
+	AlertKind: kind("tls_certificate_expiry", config.Keys("warning", "under", "keep_firing_for", "critical", "under", "keep_firing_for"),
+		config.AlertSettings{
+			Warning:  config.Level{Under: 14 * day, KeepFiringFor: 15 * minute},
+			Critical: config.Level{Under: 3 * day, KeepFiringFor: 15 * minute},
+		}, func(c *config.AlertCheck) {
+			c.AtLeast("critical.under", c.Critical.Under, second, "")
+			c.AtLeast("warning.under", c.Warning.Under, second, "")
+			if c.Critical.Under > c.Warning.Under {
+				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
+			}
+		}),
+	target:   "{{ $labels.endpoint }}",
+	judged:   excusedBy(health.ByMaintenance),
+	evidence: evidence{expiryExpr, certificateTrials},
+	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
+	gauge: Gauge{
+		Title:   "Certificate expiry",
+		Unit:    "seconds",
+		Below:   true,
+		Unknown: "no certificate is known",
+	},
+	texts: []message{
+		{
+			Warning,
+			"less than <under> left; a third of its life, if it lives no longer than that",
+			expirySummary,
+			expiryText(Warning),
+		},
+		{
+			Critical,
+			"less than <under> left; a sixth of that life",
+			expirySummary + " Renew it now.",
+			expiryText(Critical),
+		},
+	},
+}
+
+const (
+	expirySummary = "The certificate of {{ $labels.endpoint }} {{ if gt $value 0.0 }}expires in " +
+		"{{ humanizeDuration $value }}{{ else }}has expired{{ end }}."
+	// endSources are the sources of the certificate that expires first, such as "file, leaf".
+	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," +
+		sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
+		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, " +
+		"{{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
+)
+
+// expiryText names the limit of the endpoint's certificate, such as "2d". An older exporter does not export it.
+func expiryText(severity string) string {
+	return "Less than {{ range query (printf `max(chatstack_tls_certificate_expiry_limit_seconds{severity=\"" + severity +
+		"\",endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
+		") }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>{{ end }} are left. " +
+		"Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources +
+		"."
+}
+
+// expiryExpr compares with the limit of the endpoint's certificate, or with the rule's, since an older exporter has none of its own.
+func expiryExpr(a *config.Alerts, t *alert) string {
+	own := acrossExporters("max",
+		fmt.Sprintf("last_over_time(chatstack_tls_certificate_expiry_limit_seconds{severity=%q}[%s])", t.severity, seconds(a.SlowLookback)),
+		[]string{"severity"}, "endpoint")
+	return fmt.Sprintf("%s - time() < (%s or 0 * %[1]s + %[3]s)", certificateEnd, own, number(t.Under.Std().Seconds()))
+}
+
+var tlsChainInvalid = row{
+	name:      health.AlertChainInvalid,
+	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
+	judged:    excusedBy(health.ByServer),
+	evidence:  problem,
+	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"The certificate of {{ $labels.target }} fails verification.",
+			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." +
+				openPage,
+		},
+	},
+}
+
+var tlsServedNotRenewed = row{
+	name: health.AlertServedNotRenewed,
+	AlertKind: kind("tls_served_not_renewed",
+		config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
+		config.AlertSettings{Warning: lasting(hour, 0), Critical: config.Level{Under: 3 * day, For: 15 * minute}},
+		func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
+	judged:   excusedBy(health.ByMaintenance),
+	evidence: problem,
+	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
+	texts: []message{
+		{
+			Warning,
+			"",
+			"{{ $labels.target }} does not serve the certificate in its file.",
+			"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
+				"the target's notes say more." + openPage,
+		},
+		{
+			Critical,
+			"<after>, with less than <under> left",
+			"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
+			"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
+				"reload the server; the target's notes say more." + openPage,
+		},
+	},
+}

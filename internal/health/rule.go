@@ -1,0 +1,104 @@
+package health
+
+import "time"
+
+// Rules are what the judge knows of the settings. Whoever makes the judge has read them.
+type Rules struct {
+	// Lookback is how long what has ended still counts.
+	Lookback time.Duration
+	// Alerts has what is known of each alert, by its name.
+	Alerts map[string]*Rule
+}
+
+// Rule is when the alert on a problem fires, and what excuses it.
+type Rule struct {
+	Warning, Critical Limit
+	// Window is how long events count.
+	Window time.Duration
+	// Pages says that a condition is critical, and a warning only for a target that only warns.
+	Pages bool
+	// BeginsAnew says that a condition which an excuse explained begins when the excuse ends. It has the whole hold to end, too.
+	BeginsAnew bool
+	// Excuses may explain that a condition holds: the first that does.
+	Excuses []Excuser
+	// Roles are the container roles that the alert is about, Ignore the modules whose errors are accepted.
+	Roles, Ignore []string
+}
+
+// Limit is what a value exceeds, and for how long a problem lasts, before the alert of one severity fires.
+type Limit struct {
+	// Over is in the unit of the value, Under the time left until something expires.
+	Over  float64
+	Under time.Duration
+	Hold  time.Duration
+}
+
+// Excuser is something that may explain that a condition of a target holds.
+type Excuser int
+
+// The excusers. All but ByMaintenance are about what does not work.
+const (
+	// ByMaintenance is maintenance of the target or its container.
+	ByMaintenance Excuser = iota
+	// ByServer is that, or what explains an outage of the target: its container, what that needs, its engine.
+	ByServer
+	// ByOutage is the outage of the target itself.
+	ByOutage
+	// ByBridge is that no container with the role of a bridge works, ByAlertedBridge that an alert says that a bridge does not relay.
+	ByBridge
+	ByAlertedBridge
+	// ByServices is that a target for the IRC services, or their containers, do not work.
+	ByServices
+	// ByPort is that no client reaches the side of the bridge that the condition is about, ByAnyPort that none reaches one of them.
+	ByPort
+	ByAnyPort
+	// BySession is that an alert says that the check of a bridge has no session.
+	BySession
+)
+
+// noRule is for problems of alerts that there are no longer: they never fire.
+var noRule = Rule{Warning: Limit{Hold: never}, Critical: Limit{Hold: never}}
+
+func (j *Judge) rule(alert string) *Rule {
+	if known := j.rules.Alerts[alert]; known != nil {
+		return known
+	}
+	return &noRule
+}
+
+// ofCondition returns what explains that a condition has held since then.
+func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cause, bool) {
+	for _, by := range r.judge.rule(alert).Excuses {
+		if c, ok := r.of(by, t, part, since); ok {
+			return c, true
+		}
+	}
+	return cause{}, false
+}
+
+// of returns how an excuser explains that a condition of the target, or of a part of it, has held since then.
+func (r *round) of(by Excuser, t *Target, part string, since time.Time) (cause, bool) {
+	switch by {
+	case ByMaintenance:
+		c, _ := r.ofTarget(t, since)
+		return c, c.Reason == ReasonMaintenance
+	case ByServer:
+		return r.ofTarget(t, since)
+	case ByOutage:
+		return r.ofOutage(t, since)
+	case ByBridge:
+		return r.ofRole("bridge", since)
+	case ByAlertedBridge:
+		return r.ofAlertedBridge(t, since)
+	case ByServices:
+		return r.ofServices(t, since)
+	case ByPort:
+		return r.ofPorts(part, since)
+	case ByAnyPort:
+		return r.ofAnyPort(since)
+	case BySession:
+		s := TargetSubject(t.Name)
+		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, r.sessionAlerted(s)
+	}
+	return cause{}, false
+}
