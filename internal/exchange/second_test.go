@@ -249,10 +249,12 @@ func TestServerThatHangsForAMomentIsUp(t *testing.T) {
 		f := &front{shown: shown}
 		for kind, probe := range f.probes() {
 			for i := range 20 {
+				synctest.Wait()
 				f.resumes = time.Now().Add(2500 * time.Millisecond)
 				if err := probe(); err != nil {
 					t.Errorf("%s, probe %d: %v", kind, i+1, err)
 				}
+				synctest.Wait() // for a connection that was given up
 				f.resumes = time.Time{}
 				if err := probe(); err != nil { // which ends the outage
 					t.Error(err)

@@ -64,7 +64,11 @@ func dialUntil(ctx context.Context, dial DialFunc) DialFunc {
 		dialling, cancel := context.WithCancel(detached)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
-		return dial(dialling, network, address)
+		conn, err := dial(dialling, network, address)
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			err = ctx.Err() // such as a deadline, which net/http may learn only after this
+		}
+		return conn, err
 	}
 }
 

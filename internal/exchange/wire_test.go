@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -176,4 +177,19 @@ func TestNothingGoesOnAfterTheReading(t *testing.T) {
 		"github.com/chatstack-exporter/chatstack_exporter/internal/exchange.TestNothingGoesOnAfterTheReading.func1")); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestDialThatIsCutShortSaysWhy has a dial that ends with the request's deadline.
+func TestDialThatIsCutShortSaysWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		dial := dialUntil(ctx, func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})
+		if _, err := dial(t.Context(), "tcp", "web.test:443"); failure.ReasonOf(err) != failure.Timeout {
+			t.Errorf("got %v, want a timeout", err)
+		}
+	})
 }
