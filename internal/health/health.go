@@ -234,7 +234,7 @@ func FailsReadings(alert string) bool {
 
 // CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
 func CountsEvents(alert string) bool {
-	return alert == AlertContainerRestarts || alert == AlertContainerOOMKill
+	return slices.Contains([]string{AlertContainerRestarts, AlertContainerOOMKill}, alert)
 }
 
 // Problem is one thing that is wrong with a subject.

@@ -233,7 +233,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 		}
 	case p.Alert == AlertMostTargetsDown && p.AtLeast:
 		t.warning = t.critical
-	case p.Alert == AlertContainerMissing && p.record.Removed:
+	case p.record.Removed:
 		t.critical = never
 	case p.Alert == AlertContainerMissing:
 		t.warning = never

@@ -21,8 +21,7 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		outage := FailsReadings(key.alert) && key.alert != AlertTargetDown
-		if key.Subject == s && (known.Excuse.Holds() || outage && known.Alerted > Pending) {
+		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.alert) && known.Alerted > Pending) {
 			return true
 		}
 	}

@@ -96,9 +96,8 @@ func (r *round) of(by Excuser, t *Target, part string, since time.Time) (cause, 
 		return r.ofPorts(part, since)
 	case ByAnyPort:
 		return r.ofAnyPort(since)
-	case BySession:
+	default: // BySession
 		s := TargetSubject(t.Name)
 		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, r.sessionAlerted(s)
 	}
-	return cause{}, false
 }

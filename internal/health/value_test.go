@@ -14,6 +14,15 @@ func lines(line string) []string {
 	return slices.DeleteFunc([]string{line}, func(l string) bool { return l == "" })
 }
 
+func TestCriticalProblemIsNoWarningBefore(t *testing.T) {
+	w := newWorld(t)
+	rule := w.judge.rule(AlertContainerMemory)
+	rule.Warning.Hold, rule.Critical.Hold = time.Minute, 10*time.Minute
+	w.container("db").Memory = 2e9
+	w.pass(5 * time.Minute)
+	w.want("db ContainerMemory pending 5m0s")
+}
+
 func TestMemoryIsJudgedByTheRole(t *testing.T) {
 	for _, c := range []struct {
 		role   string
