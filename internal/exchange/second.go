@@ -17,13 +17,13 @@ type question int
 const (
 	whichProtocol question = iota // what a port that does not speak XMPP speaks
 	whichHello                    // whether a shorter ClientHello is answered
-	whichRefusal                  // what a server says in TLS 1.2 that ends TLS 1.3 without a word
+	whichRefusal                  // the words in TLS 1.2 of a server that ends TLS 1.3 without any
 )
 
 // secondTries find out why a server does not answer, each by another connection. Servers count connections, so an outage has one try
 // for each question, whose finding holds until the server answers again. Only a ban is asked for again: at once, since it may end
-// earlier, and after refusalAgain if the server did not say anything of one, which happens to those that are banned. One more
-// connection, at start and hourly, asks a server that answers for its other certificate. Each address of a name has its own.
+// earlier, and after refusalAgain if the server said nothing, since some banned clients are told nothing. One more connection, at
+// start and hourly, asks a server that answers for its other certificate. Each address of a name has its own tries.
 type secondTries struct {
 	silence time.Duration // how long a server may say nothing before a try; 2 s by default
 
@@ -68,6 +68,9 @@ func (t *secondTries) find(ctx context.Context, q question, look func(context.Co
 	again := q == whichRefusal && known.err == nil && time.Since(known.at) >= refusalAgain
 	if tried && !again {
 		return known.err
+	}
+	if ctx.Err() != nil {
+		return nil // another address has had the time: the try is still to be made
 	}
 	found := look(ctx)
 	if found == nil || failure.ReasonOf(found) != failure.Throttled {

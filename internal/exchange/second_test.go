@@ -224,6 +224,27 @@ func TestSecondTryOfAnOutageEndsWithIt(t *testing.T) {
 	}
 }
 
+// TestTryWithoutTimeIsStillToBeMade: addresses of a name may use up the time of the probe that they share.
+func TestTryWithoutTimeIsStillToBeMade(t *testing.T) {
+	tries, looks := &secondTries{}, 0
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, ctx := range []context.Context{over, t.Context(), t.Context()} {
+		found := tries.find(ctx, whichHello, func(ctx context.Context) error {
+			if ctx.Err() == nil {
+				looks++
+			}
+			return nil
+		})
+		if found != nil {
+			t.Error(found)
+		}
+	}
+	if looks != 1 {
+		t.Errorf("%d tries with time left, want one", looks)
+	}
+}
+
 // TestRefusalIsAskedForAgainLater, since a banned client does not always get its words.
 func TestRefusalIsAskedForAgainLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
