@@ -113,7 +113,7 @@ SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
 	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web \
 	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup FuzzStanzas:internal/chat FuzzIRCSession:internal/chat
-SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzStateFile:internal/state FuzzJournal:internal/state
+SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzPatch:internal/state FuzzDecode:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
 	@if grep -ro '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed -E 's!^\./(.*)/[^/]*:func (.*)!\2:\1!' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ))"; then \

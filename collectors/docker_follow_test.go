@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -227,7 +228,7 @@ func (w *watch) restarts(name string) int {
 // stateFile is open until the test ends.
 func stateFile(t *testing.T, path string) *state.File {
 	t.Helper()
-	f, _, err := state.Open(path)
+	f, _, err := state.Open(path, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func (s savingState) Save(v any) error {
 }
 
 func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
-	f, _, err := state.Open("")
+	f, _, err := state.Open("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

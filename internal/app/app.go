@@ -24,7 +24,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -86,11 +85,9 @@ type App struct {
 	state       *state.File
 	maintenance *maintenance.Register
 	drill       drillSwitch
-	records     *records
-	history     *history.History // its lock is that of records
+	past        *past
 	judge       *judge
 	logins      *pacing.Logins
-	incidents   *incidents
 	recorder    *status.Recorder
 	server      *http.Server
 	listeners   []net.Listener
@@ -176,9 +173,12 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.logConfigFile()
 	var notice string
-	if a.state, notice, err = state.Open(cfg.StateFile); err != nil {
+	a.past = newPast(a.log)
+	if a.state, notice, err = state.Open(cfg.StateFile, a.log, availability{a.past}, a.past); err != nil {
 		return nil, err
 	}
+	a.past.file = a.state
+	a.past.publish()
 	if notice != "" {
 		a.log.Warn("the state file has a problem", "problem", notice)
 	}
@@ -187,12 +187,8 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.drill.log, a.drill.changed = a.log, func() { a.current.Load().poller.Refresh() }
 	a.own.registry.MustRegister(a.maintenance, &a.drill)
-	a.history = history.New()
-	a.incidents = newIncidents(a.log)
-	a.records = openRecords(cfg.StateFile, a.log, a.history, a.incidents)
-	a.incidents.records = a.records
-	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state.Value("problems"), a.log)
-	a.judge.observe = a.observe
+	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.log)
+	a.judge.observe = a.past.observe
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -326,10 +322,14 @@ func (o *Options) newTarget(
 	if !ok {
 		return poll.Target{}, fmt.Errorf("target %s: unknown kind %q", common.Name, common.Kind)
 	}
+	saved := file.Value(common.Kind + "/" + common.Name)
+	if kind.Engine {
+		saved = saved.Written() // its counts change often, and a power cut may cost the last second of them
+	}
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits:       cfg.Limits,
 		Log:          log.With("target", common.Name),
-		State:        file.Value(common.Kind + "/" + common.Name),
+		State:        saved,
 		UserAgent:    "chatstack_exporter/" + version.Version,
 		Once:         logins == nil,
 		ReadOnly:     logins == nil && !o.CheckWrites,
@@ -475,9 +475,6 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
 	others.Go(func() { a.public.run(a.log) })
-	// Until the end: the last requests may still add records.
-	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
-	others.Go(func() { a.records.run(recording) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
 	others.Go(func() {
@@ -489,7 +486,6 @@ func (a *App) Run(ctx context.Context) error {
 	others.Go(func() { a.watchSecretFiles(beside) })
 	defer others.Wait()
 	defer stopBeside()
-	defer stopRecording()
 
 	var err error
 	for running := true; running; {
@@ -545,9 +541,6 @@ func (a *App) serve() error {
 func (a *App) close() {
 	a.health.close()
 	a.drill.close()
-	if a.records != nil {
-		a.records.close()
-	}
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {
 			a.log.Error("close state file", "err", err)

@@ -92,7 +92,7 @@ func TestHistoryOutlivesKills(t *testing.T) {
 		before = e.daySeconds(t)
 	}
 	kill()
-	file := filepath.Join(dir, "state.json"+historySuffix)
+	file := filepath.Join(dir, "state.json")
 	content, err := os.ReadFile(file)
 	must(t, err)
 	lines := strings.SplitAfter(string(content), "\n")
@@ -102,7 +102,7 @@ func TestHistoryOutlivesKills(t *testing.T) {
 	if after := e.daySeconds(t); after["down"] != before["down"] || before["up"]-after["up"] > 5 {
 		t.Errorf("%v after one line was damaged, %v before", after, before)
 	}
-	if log := p.Stderr.String(); !strings.Contains(log, "1 records of the history file") {
+	if log := p.Stderr.String(); !strings.Contains(log, "1 records of the state file") {
 		t.Errorf("the log does not report the damage:\n%s", log)
 	}
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // quickAlerts make a target's outage critical at once.
@@ -141,7 +140,7 @@ func TestIncidentsOutliveKills(t *testing.T) {
 
 // TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
 func TestIncidentsAreKept90Days(t *testing.T) {
-	k, at := newIncidents(nil), time.Now()
+	k, at := newPast(nil), time.Now()
 	raw, err := json.Marshal(incident.Incident{
 		ID:      "old",
 		State:   incident.Closed,
@@ -151,9 +150,11 @@ func TestIncidentsAreKept90Days(t *testing.T) {
 		Updated: at,
 	})
 	must(t, err)
-	must(t, k.Read(raw))
+	must(t, k.Read("old", raw))
+	k.publish()
 	for _, after := range []time.Duration{0, time.Hour} {
-		k.observe(&health.Judgement{Time: at.Add(incident.Retention + after)})
+		now := at.Add(incident.Retention + after)
+		k.observe(&health.Facts{Now: now}, &health.Judgement{Time: now})
 		if n := len(*k.listed.Load()); (n == 1) != (after == 0) {
 			t.Errorf("%d incidents %s after the 90 days", n, after)
 		}
@@ -176,7 +177,7 @@ func sameIncident(t *testing.T, a, b *incident.Incident) bool {
 	return string(one) == string(other)
 }
 
-// closedIncident writes an incident of yesterday into the history file, as the log of a former process had it.
+// closedIncident writes an incident of yesterday into the state file, as the log of a former process had it.
 func closedIncident(t *testing.T, dir string) incident.Incident {
 	t.Helper()
 	var log incident.Log
@@ -197,27 +198,16 @@ func closedIncident(t *testing.T, dir string) incident.Incident {
 	if i.State != incident.Closed || i.Outages[0].Seconds != 60 {
 		t.Fatalf("got %+v", i)
 	}
-	r, err := state.NewRecord("incident", i)
-	must(t, err)
-	j, _ := state.OpenJournal(filepath.Join(dir, "state.json"+historySuffix), func(state.Record) error { return nil })
-	must(t, j.Append(r))
-	must(t, j.Close())
+	f, p := openPast(t, filepath.Join(dir, "state.json"))
+	p.log = log
+	p.save(&i)
+	must(t, f.Close())
 	return i
 }
 
 // restored are the incidents that a new process would read.
 func restored(t *testing.T, dir string) func(func(*incident.Incident) bool) {
 	t.Helper()
-	var log incident.Log
-	j, notice := state.OpenJournal(filepath.Join(dir, "state.json"+historySuffix), func(r state.Record) error {
-		if r.Kind != "incident" {
-			return nil
-		}
-		return log.Restore(r.Data)
-	})
-	must(t, j.Close())
-	if notice != "" {
-		t.Error(notice)
-	}
-	return slices.Values(log.All())
+	_, p := keptAt(t, filepath.Join(dir, "state.json"))
+	return slices.Values(p.log.All())
 }

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -17,28 +16,29 @@ import (
 type judge struct {
 	health      *health.Judge
 	maintenance *maintenance.Register
-	save        func(any) error
-	saving      chan error // not nil while the disk takes too long
+	file        *state.File
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
 	// observe gets each judgement with its facts; nil for nobody.
 	observe func(*health.Facts, *health.Judgement)
 	missing map[string]string // configured containers that were logged as missing, by target
-	unsaved bool              // the last attempt to save has failed
 }
 
+// problemsName is the name of the memory in the state file.
+const problemsName = "problems"
+
 // newJudge restores the memory of the former process.
-func newJudge(rules health.Rules, m *maintenance.Register, saved *state.Value, log *slog.Logger) *judge {
+func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, log *slog.Logger) *judge {
 	j := &judge{
 		health:      health.NewJudge(rules),
 		maintenance: m,
-		save:        saved.Save,
+		file:        file,
 		log:         log,
 		missing:     map[string]string{},
 	}
 	var memory health.Memory
-	if err := saved.Load(&memory); err != nil {
+	if err := file.Value(problemsName).Load(&memory); err != nil {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	} else if !memory.Saved.IsZero() {
 		j.health.Resume(&memory, time.Now())
@@ -81,44 +81,13 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 	return result
 }
 
-// saveWithin is how long a judgement waits for the disk.
-const saveWithin = 2 * time.Second
-
-// errSlowDisk means that saving continues in the background.
-var errSlowDisk = fmt.Errorf("the disk has taken longer than %s", saveWithin)
-
-// saveMemory saves the memory if it has changed. It returns even if the disk fails or hangs, so that problems are still published.
+// saveMemory saves the memory if it has changed. What is published afterwards is in the state file, the observed incidents and hours too,
+// unless the disk fails or hangs.
 func (j *judge) saveMemory(now time.Time) {
-	if j.saving != nil {
-		select {
-		case err := <-j.saving:
-			j.saving = nil
-			j.logSaving(err)
-		default:
-			return
+	if j.health.Changed() {
+		if err := j.file.Value(problemsName).Put(j.health.Memory(now)); err != nil {
+			j.log.Error("problems cannot be encoded", "err", err)
 		}
 	}
-	if !j.health.Changed() && !j.unsaved {
-		return
-	}
-	memory, saving := j.health.Memory(now), make(chan error, 1)
-	go func() { saving <- j.save(memory) }()
-	select {
-	case err := <-saving:
-		j.logSaving(err)
-	case <-time.After(saveWithin):
-		j.saving = saving
-		j.logSaving(errSlowDisk)
-	}
-}
-
-// logSaving logs when saving begins to fail, and when it works again.
-func (j *judge) logSaving(err error) {
-	switch {
-	case err != nil && !j.unsaved:
-		j.log.Error("cannot save problems; a restart of the exporter forgets when they began", "err", err)
-	case err == nil && j.unsaved:
-		j.log.Info("problems are saved again")
-	}
-	j.unsaved = err != nil
+	j.file.Flush() //nolint:errcheck,gosec // the file logs it; problems are published all the same
 }

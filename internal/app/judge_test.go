@@ -1,11 +1,9 @@
 package app
 
 import (
-	"bytes"
-	"errors"
 	"log/slog"
-	"strings"
-	"sync/atomic"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,87 +14,77 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
-// TestProblemIsSavedBeforeItIsShown has a judgement wait for the disk, but not for one that hangs, and try again after one that
-// fails.
-func TestProblemIsSavedBeforeItIsShown(t *testing.T) {
+// keptAt opens a copy of a state file until the end of the test, as a new process would after SIGKILL.
+func keptAt(t *testing.T, path string) (*state.File, *past) {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	must(t, err)
+	copied := filepath.Join(t.TempDir(), "state.json")
+	must(t, os.WriteFile(copied, raw, 0o600))
+	return openPast(t, copied)
+}
+
+// openPast opens a state file until the end of the test.
+func openPast(t *testing.T, path string) (*state.File, *past) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	p := newPast(log)
+	f, notice, err := state.Open(path, log, availability{p}, p)
+	must(t, err)
+	if notice != "" {
+		t.Error(notice)
+	}
+	t.Cleanup(func() { f.Close() }) //nolint:errcheck // a test that minds closes it itself
+	p.file = f
+	return f, p
+}
+
+// TestJudgementIsSavedBeforeItIsShown holds that what a judgement says is in the file when it is returned: problems, incidents and hours.
+func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		memory, _, err := state.Open("")
-		must(t, err)
+		path := filepath.Join(t.TempDir(), "state.json")
+		f, p := openPast(t, path)
 		log := slog.New(slog.DiscardHandler)
-		register, err := maintenance.New(memory.Value("maintenance"), log)
+		register, err := maintenance.New(f.Value("maintenance"), log)
 		must(t, err)
 		settings := alerts.Defaults()
-		var written bytes.Buffer
-		j := newJudge(alerts.Rules(&settings), register, memory.Value("problems"), slog.New(slog.NewTextHandler(&written, nil)))
-		// The disk takes so long, is full, was written so often, and has a problem.
-		var (
-			takes atomic.Int64
-			full  atomic.Bool
-			saves atomic.Int64
-			saved atomic.Bool
-		)
-		j.save = func(m any) error {
-			saves.Add(1)
-			time.Sleep(time.Duration(takes.Load()))
-			if full.Load() {
-				return errors.New("full")
-			}
-			saved.Store(len(m.(health.Memory).Problems) > 0)
-			return nil
-		}
-		judge := func(down bool) (took time.Duration) {
+		j := newJudge(alerts.Rules(&settings), register, f, log)
+		j.observe = p.observe
+		judge := func(up bool) {
 			t.Helper()
-			begun := time.Now()
-			result := j.Judge(&health.Facts{Now: begun, Targets: []health.Target{{Name: "web", Read: true, Up: !down}}})
-			if got := len(result.Problems) > 0; got != down {
-				t.Errorf("there is a problem: %t, want %t", got, down)
+			now := time.Now()
+			target := health.Target{Name: "web", Read: true, ReadAt: now, Up: up, Every: time.Second}
+			result := j.Judge(&health.Facts{Now: now, Targets: []health.Target{target}})
+			after, incidents := keptAt(t, path)
+			var memory health.Memory
+			must(t, after.Value(problemsName).Load(&memory))
+			if len(memory.Problems) != len(result.Problems) || (len(result.Problems) > 0) == up {
+				t.Errorf("up: %t: %d problems are shown, %d are kept", up, len(result.Problems), len(memory.Problems))
 			}
-			return time.Since(begun)
-		}
-		is := func(what string, down bool) {
-			t.Helper()
-			synctest.Wait()
-			if got := saved.Load(); got != down {
-				t.Errorf("%s: a problem is saved: %t, want %t", what, got, down)
+			if shown, kept := p.log.All(), incidents.log.All(); len(shown) != len(kept) || len(kept) > 0 && !sameIncident(t, kept[0], shown[0]) {
+				t.Errorf("the incidents %+v are shown, %+v are kept", shown, kept)
+			}
+			want, got := p.history.Report(now).Subjects[0].Windows[0].Spent, incidents.history.Report(now).Subjects[0].Windows[0].Spent
+			if got != want {
+				t.Errorf("the times %v are shown, %v are kept", want, got)
 			}
 		}
-		judge(false)
-		takes.Store(int64(time.Second))
-		if took := judge(true); took != time.Second {
-			t.Errorf("it took %s, want as long as the disk", took)
+		for _, up := range []bool{true, false, false, true, false, true, true} {
+			judge(up)
+			time.Sleep(time.Minute)
 		}
-		is("opened", true)
-		judge(false)
-		is("closed", false)
-		if before := saves.Load(); judge(false) != 0 || saves.Load() != before {
-			t.Errorf("saved %d times although nothing has changed", saves.Load()-before)
+		for range 10 {
+			judge(false)
+			time.Sleep(time.Minute)
 		}
-
-		takes.Store(int64(time.Hour))
-		if took := judge(true); took != saveWithin {
-			t.Errorf("it took %s, want %s", took, saveWithin)
+		if p.log.Len() == 0 {
+			t.Error("no incident was opened: the test shows less than it could")
 		}
-		if took := judge(false); took != 0 {
-			t.Errorf("the next one took %s although the disk hangs", took)
-		}
-		is("the disk hangs", false)
-		takes.Store(0)
-		time.Sleep(2 * time.Hour)
-		is("the disk has written", true)
-		judge(false)
-		is("what has happened meanwhile is saved", false)
-
-		full.Store(true)
-		judge(true)
-		judge(true)
-		is("the disk is full", false)
-		full.Store(false)
-		judge(true)
-		is("it is no longer full", true)
-		for text, want := range map[string]int{"cannot save problems": 2, "problems are saved again": 2} {
-			if got := strings.Count(written.String(), text); got != want {
-				t.Errorf("the log says %q %d times, want %d:\n%s", text, got, want, &written)
-			}
+		must(t, os.Remove(path))
+		must(t, os.Mkdir(path, 0o700))
+		result := j.Judge(&health.Facts{Now: time.Now(), Targets: []health.Target{{Name: "web", Read: true, Up: true}}})
+		if _, err := f.Status(); len(result.Problems) > 0 || err == nil {
+			t.Errorf("the file is a directory: %d problems, %v", len(result.Problems), err)
 		}
 	})
 }

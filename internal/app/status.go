@@ -1,11 +1,7 @@
 package app
 
 import (
-	"time"
-
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -17,21 +13,6 @@ func (a *App) Watch() (told *status.Report, superseded <-chan struct{}) { return
 
 // Chart implements web.Source.
 func (a *App) Chart(name string) (status.History, bool) { return a.recorder.History(name) }
-
-// Availability implements web.Source.
-func (a *App) Availability() *history.Report {
-	a.records.Lock()
-	defer a.records.Unlock()
-	return a.history.Report(time.Now())
-}
-
-// observe adds a judgement to the history and to the log of incidents.
-func (a *App) observe(f *health.Facts, j *health.Judgement) {
-	a.records.Lock()
-	defer a.records.Unlock()
-	a.history.Observe(f, j, func(value any) { a.records.put(a.history, value) })
-	a.incidents.observe(j)
-}
 
 // Runbook implements web.Source.
 func (a *App) Runbook(alert string) (text string, ok bool) { return alerts.Runbook(alert) }

@@ -6,9 +6,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,8 +39,8 @@ func measurePast(t *testing.T, e exporter, l load, scrapes int) (page string) {
 	}
 	shows(without)
 	file := filepath.Join(t.TempDir(), "state.json")
-	writePast(t, file+".history", subjects(t, without))
-	size := must(os.Stat(file + ".history")).Size()
+	writePast(t, file, subjects(t, without))
+	size := must(os.Stat(file)).Size()
 	with := &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text+"state_file: "+file+"\n", nil, "--log.level=warn")}
 	shows(with)
 	started, _ := memoryOf(with.PID())
@@ -115,19 +118,39 @@ func writePast(t *testing.T, path string, of []health.Subject) {
 		}
 		h.Observe(&facts, &health.Judgement{}, func(any) {})
 	}
-	journal, notice := state.OpenJournal(path, func(state.Record) error { return nil })
-	if notice != "" {
-		t.Fatal(notice)
-	}
-	var records []state.Record
+	states, log := &written{kind: h.Kind()}, &written{kind: "incident"}
 	for v := range h.Records() {
-		records = append(records, must(state.NewRecord(h.Kind(), v)))
+		states.keys, states.values = append(states.keys, ""), append(states.values, v)
 	}
 	for i := range incidents {
-		records = append(records, must(state.NewRecord("incident", pastIncident(i, of, now.Add(-time.Duration(i+1)*4*time.Hour)))))
+		in := pastIncident(i, of, now.Add(-time.Duration(i+1)*4*time.Hour))
+		log.keys, log.values = append(log.keys, in.ID), append(log.values, in)
 	}
-	must(0, journal.Append(records...))
-	must(0, journal.Close())
+	f, _, err := state.Open(path, slog.New(slog.DiscardHandler), states, log)
+	must(0, err)
+	must(0, f.Close())
+}
+
+// written is a part of a state file with records to write.
+type written struct {
+	sync.Mutex
+
+	kind   string
+	keys   []string
+	values []any
+}
+
+func (w *written) Kind() string              { return w.kind }
+func (w *written) Read(string, []byte) error { return nil }
+
+func (w *written) Records() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for i, key := range w.keys {
+			if !yield(key, w.values[i]) {
+				return
+			}
+		}
+	}
 }
 
 // pastIncident has three targets down for ten minutes, one by the fault of another.

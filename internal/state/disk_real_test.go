@@ -31,36 +31,30 @@ func TestRealFullAndReadOnlyDisksAreToldApart(t *testing.T) {
 	}
 	tell := func(want string) {
 		t.Helper()
-		f, notice, err := Open(path)
-		if err != nil || !strings.Contains(notice, want) {
-			t.Fatalf("got %q, %v; want %q", notice, err, want)
+		j := openAt(t, path)
+		if _, err := j.Status(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Fatalf("got %v; want %q", err, want)
 		}
-		if err := f.Value("a").Save(1); err == nil || !strings.Contains(err.Error(), want) {
+		if err := j.Value("a").Save(1); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("saved with %v, want %q", err, want)
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		j.Close() //nolint:errcheck // it cannot save
 		if notice, err := Inspect(path); err != nil || !strings.Contains(notice, want) {
 			t.Errorf("inspected with %q, %v; want %q", notice, err, want)
 		}
 	}
 	tell("its file system is full")
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
+	remount := func(flags uintptr) {
+		t.Helper()
+		must(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT|flags, ""))
 	}
+	remount(syscall.MS_RDONLY)
 	tell("its file system is read-only")
-	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
-	f := open(t, path)
-	if err := f.Value("a").Save(1); err != nil {
-		t.Errorf("the disk takes it again: %v", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	j := openAt(t, path) // what was saved before the disk was ever writable is kept in the end
+	j.part.set(j.File, "a", 1)
+	remount(0)
+	must(t, os.Remove(filler))
+	j.save("a", 1)
+	j.isKept("the disk takes it again")
+	j.end()
 }

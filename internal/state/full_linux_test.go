@@ -43,36 +43,29 @@ func TestDiskThatTakesNothingEndsNobody(t *testing.T) {
 	if err != nil {
 		t.Fatalf("inspected with %v, want a notice", err)
 	}
-	f, notice, err := Open(path)
-	if err != nil {
-		t.Fatalf("opened with %v, want a notice", err)
-	}
-	defer f.Close() //nolint:errcheck // nothing is written any more
-	for _, want := range []string{"the state cannot be saved", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
-		if !strings.Contains(notice, want) {
-			t.Errorf("the notice %q lacks %q", notice, want)
-		}
+	j := openAt(t, path)
+	for _, want := range []string{"cannot be saved", syscall.EFBIG.Error(), "ulimit -f", "state_file"} {
 		if !strings.Contains(inspected, want) {
 			t.Errorf("the inspection's notice %q lacks %q", inspected, want)
 		}
+		if _, err := j.Status(); want != "cannot be saved" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("the status %v lacks %q", err, want)
+		}
 	}
 	var a string
-	if err := f.Value("a").Load(&a); err != nil || len(a) != largest {
+	if err := j.Value("a").Load(&a); err != nil || len(a) != largest {
 		t.Errorf("read %d bytes of what was kept, %v", len(a), err)
 	}
-	if err := f.Value("b").Save(2); err == nil {
+	if err := j.Value("b").Save(2); err == nil {
 		t.Error("saved what is not on the disk")
 	}
 	if left, err := os.ReadFile(path); err != nil || string(left) != content {
 		t.Errorf("the file has now %d bytes, %v", len(left), err)
 	}
 	end()
-	if err := f.Value("b").Save(2); err != nil {
-		t.Errorf("the disk takes it again: %v", err)
-	}
-	if left, err := os.ReadFile(path); err != nil || !strings.Contains(string(left), `"b": 2`) || !strings.Contains(string(left), a) {
-		t.Errorf("kept %d bytes, %v", len(left), err)
-	}
+	j.save("b", 2)
+	j.isKept("the disk takes it again")
+	j.logged(map[string]int{"cannot save the state": 1, "ulimit -f": 1, "the state is saved again": 1})
 }
 
 // A file system that nobody may write is refused to every user, root included.

@@ -12,7 +12,7 @@ import (
 // lock locks the state file for this process, through a file beside it that is never replaced. The lock ends with the process,
 // even after a crash.
 func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(path+lockSuffix, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("lock state file: %w", err)
 	}

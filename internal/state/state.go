@@ -1,417 +1,474 @@
-// Package state saves small values across restarts of the process, in one JSON file.
+// Package state keeps what must survive a restart of the process in one file: a journal of records with checksums, of which the newest of
+// each name counts. One goroutine writes it, so that a disk that hangs delays nobody for long.
 package state
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"strconv"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
-// version is the version of the file's format.
-const version = 1
+const (
+	// patience is how long somebody waits for the disk.
+	patience = 2 * time.Second
+	// closeWithin is how long Close waits for the last write.
+	closeWithin = time.Second
+	// syncEvery is how often the disk is told to keep what was written, unless somebody waits for that.
+	syncEvery = time.Second
+	// retryEvery is the pause after a write that failed, unless somebody saves a value.
+	retryEvery = 10 * time.Second
+	// The file is rewritten with the present records when it has growth times the size that it had afterwards, but at least minRewrite.
+	growth     = 3
+	minRewrite = 4 << 20
+	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
+	maxQueue  = 1000
+	maxQueued = 4 << 20
+	// wholeAfter is how many times the length of a value its patches have when the whole value is written again.
+	wholeAfter = 4
+)
 
-// File is a set of named values. Each Save writes them to the disk. It is safe for concurrent use.
+// errSlow means that the disk takes too long; writing goes on.
+var errSlow = fmt.Errorf("the disk has taken longer than %s", patience)
+
+// Part is an owner of many records, which it has in memory, so that the file does not keep them in memory too. Its lock guards it:
+// change it and Put the record of the change under one lock.
+type Part interface {
+	sync.Locker
+	// Kind is where the names of its records begin.
+	Kind() string
+	// Read restores a record, before anything else is called. Those with a key are the newest of it; the key is "" for records that were
+	// added. An error means that the record is damaged. data is valid during the call only.
+	Read(key string, data []byte) error
+	// Records returns the keys and values that replace all former records. It is called with the lock, and iterated without it.
+	Records() iter.Seq2[string, any]
+}
+
+// File is a state file. It is safe for concurrent use.
 type File struct {
-	path string
-	lock *os.File // nil without a path, and until the disk accepts the lock file
-	// damaged is true if the file on the disk is invalid. The next write renames it first.
-	damaged bool
-	// movedTo is the new name of a damaged file.
-	movedTo string
+	log     *slog.Logger
+	store   store // nil without a path
+	parts   []Part
+	wake    chan struct{}
+	closing chan struct{}
+	ended   chan struct{}
 
-	closed bool
+	mu     sync.Mutex // never held during I/O, nor when a part's lock is taken
+	values map[string][]byte
+	queue  []record // newest last
+	// incomplete says that the file lacks records of parts, so that only a rewrite makes it complete again.
+	incomplete bool
+	waiting    []waiter
+	closed     bool
+	// writing is since when the goroutine is busy with the disk; zero if it is not. failure is why the last write failed, told whether
+	// that was logged. saved is when the file last had everything, tried when it was last written.
+	writing, saved, tried time.Time
+	failure               error
+	told                  bool
 
-	mu     sync.Mutex
-	values map[string]json.RawMessage
+	// What follows is only for the goroutine.
+	bases    map[string]base // what the file has of names that patches may change
+	kept     int             // the bytes of bases that belong to parts
+	rewrite  int64           // the size at which the file is rewritten
+	synced   time.Time
+	unsynced bool
 }
 
-// content is the content of the file.
-type content struct {
-	Version int                        `json:"version"`
-	Values  map[string]json.RawMessage `json:"values"`
+// waiter waits until the queue is written, or synced. Unless it insists, it does not wait while the disk fails.
+type waiter struct {
+	insists, sync bool
+	done          chan error
 }
 
-// Open reads the file, or begins without values if it does not exist. With an empty path, values are in memory only.
-//
-// A damaged file is renamed to PATH.damaged-TIME and replaced by an empty one; the notice says so. The notice also says why the
-// disk cannot be written: it is full, failing or read-only. Open succeeds then, and each Save tries again, because a watchdog that
-// does not start is worse than one without its state.
-//
-// A file of a newer version is an error, since writing it would lose values that this version does not support. So are a
-// directory without write permission, a file that another process has open, and anything but a regular file.
-func Open(path string) (_ *File, notice string, err error) {
-	f := &File{path: path, values: map[string]json.RawMessage{}}
-	if path == "" {
-		return f, "", nil
+// base is a value in the file, its checksum, and the bytes of the patches since the last whole one.
+type base struct {
+	value   []byte
+	sum     string
+	patched int
+}
+
+func newFile(log *slog.Logger, parts []Part) *File {
+	return &File{
+		log:     log,
+		parts:   parts,
+		wake:    make(chan struct{}, 1),
+		closing: make(chan struct{}),
+		ended:   make(chan struct{}),
+		values:  map[string][]byte{},
+		bases:   map[string]base{},
+		rewrite: minRewrite,
+		saved:   time.Now(),
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close())
+}
+
+// partOf returns the part that owns a record, and the record's key; nil for a value.
+func (f *File) partOf(name string) (Part, string) {
+	kind, key, _ := strings.Cut(name, "/")
+	for _, p := range f.parts {
+		if p.Kind() == kind {
+			return p, key
 		}
-	}()
-	if err := requireRegular(path); err != nil {
-		return nil, "", err
 	}
-	if err := f.ensureLock(); err != nil && !isDiskError(err) {
-		return nil, "", err
-	}
-	f.removeTemporary()
-	if err := f.read(); err != nil {
-		return nil, "", err
-	}
-	damaged := f.damaged
-	if err = f.write(); err != nil && !isDiskError(err) {
-		return nil, "", err
-	}
-	return f, f.problem(damaged, err), nil
+	return nil, ""
 }
 
-// problem returns what is wrong with a file that Open accepts, or "".
-func (f *File) problem(damaged bool, writeErr error) string {
-	var problems []string
+// restore hands out what was read.
+func (f *File) restore(c *content) {
+	for _, r := range c.records {
+		if p, key := f.partOf(r.name); p == nil {
+			f.keepBase(r.name, base{value: slices.Clone(r.data)})
+			f.values[r.name] = f.bases[r.name].value
+		} else if p.Read(key, r.data) != nil {
+			c.damaged++
+		}
+	}
+}
+
+// Put queues the present value of a part's key, or with key "" one more record. The caller holds the part's lock.
+func (f *File) Put(p Part, key string, value any) {
+	if f.store != nil {
+		f.put(encodeOf(p, key, value))
+	}
+}
+
+// encodeOf returns the record of a part's value.
+func encodeOf(p Part, key string, value any) record {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("record of %s: %v", p.Kind(), err)) // a programming error: the values are ours
+	}
+	if key == "" {
+		return record{p.Kind(), adds, raw}
+	}
+	return record{p.Kind() + "/" + key, replaces, raw}
+}
+
+func (f *File) put(r record) {
+	p, _ := f.partOf(r.name)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p == nil {
+		f.values[r.name] = r.data
+	}
+	if f.store == nil || p != nil && f.incomplete { // the next rewrite includes it
+		return
+	}
+	if r.op == replaces {
+		f.queue = slices.DeleteFunc(f.queue, func(q record) bool { return q.name == r.name && q.op == replaces })
+	}
+	f.queue = append(f.queue, r)
+	if len(f.queue) > maxQueue || sizeOf(f.queue) > maxQueued {
+		f.queue, f.incomplete = nil, true
+	}
+	if f.failure == nil {
+		f.awaken()
+	}
+}
+
+func sizeOf(list []record) (bytes int) {
+	for i := range list {
+		bytes += len(list[i].data)
+	}
+	return bytes
+}
+
+// unqueue takes the records of a part, or with nil the values, from the queue. The caller holds the lock.
+func (f *File) unqueue(owner Part) (taken []record) {
+	f.queue = slices.DeleteFunc(f.queue, func(r record) bool {
+		p, _ := f.partOf(r.name)
+		if p == owner {
+			taken = append(taken, r)
+		}
+		return p == owner
+	})
+	return taken
+}
+
+func (f *File) awaken() {
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake already
+	}
+}
+
+// Flush waits until what was put before is written, so that not even SIGKILL loses it. It returns why that fails, at once while the disk
+// fails or hangs, and after patience at the latest.
+func (f *File) Flush() error { return f.wait(waiter{}) }
+
+// wait waits for the goroutine.
+func (f *File) wait(w waiter) error {
+	if f.store == nil {
+		return nil
+	}
+	w.done = make(chan error, 1)
+	f.mu.Lock()
 	switch {
-	case f.movedTo != "":
-		problems = append(problems,
-			fmt.Sprintf("the state file %s was damaged and has been renamed to %s; its values are lost", f.path, f.movedTo))
-	case damaged:
-		problems = append(problems, fmt.Sprintf("the state file %s is damaged; its values are lost", f.path))
+	case f.closed:
+		f.mu.Unlock()
+		return errors.New("the state file is closed")
+	case !f.writing.IsZero() && time.Since(f.writing) >= patience:
+		f.mu.Unlock()
+		return f.late()
+	case !w.insists && (f.failure != nil || len(f.queue) == 0 && f.writing.IsZero() && !f.incomplete):
+		defer f.mu.Unlock()
+		return f.failure
 	}
-	if writeErr != nil {
-		problems = append(problems, fmt.Sprintf("the state cannot be saved, so a restart loses it: %v", writeErr))
+	f.waiting = append(f.waiting, w)
+	f.mu.Unlock()
+	f.awaken()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case err := <-w.done:
+		return err
+	case <-timer.C:
+		return f.late()
 	}
-	return strings.Join(problems, "; ")
 }
 
-// isDiskError reports whether an error is the disk's, which may pass while the exporter runs, rather than the configuration's.
-func isDiskError(err error) bool {
-	for _, cause := range []error{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE,
-	} {
-		if errors.Is(err, cause) {
-			return true
-		}
-	}
-	return false
-}
-
-// withAdvice adds what to do to an error of writing the file.
-func withAdvice(err error) error {
-	for _, row := range []struct {
-		cause  error
-		advice string
-	}{
-		{syscall.ENOSPC, "its file system is full: free space or inodes there"},
-		{syscall.EDQUOT, "the disk quota is used up: free space, or raise the quota of the exporter's user"},
-		{
-			syscall.EROFS,
-			"its file system is read-only: mount it for writing; in a container give the directory a volume, " +
-				"in a systemd unit StateDirectory=",
-		},
-		{syscall.EIO, "the disk is failing: check the kernel's log"},
-		{syscall.EFBIG, "the file exceeds the size limit: raise it (ulimit -f, LimitFSIZE=)"},
-		{syscall.EMFILE, "raise the exporter's limit of open files (ulimit -n, LimitNOFILE=)"},
-		{syscall.ENFILE, "the machine has too many open files: raise fs.file-max"},
-		{fs.ErrPermission, "allow the exporter's user to write the directory"},
-		{fs.ErrNotExist, "create its directory"},
-	} {
-		if errors.Is(err, row.cause) {
-			return fmt.Errorf("%w; %s, or name another file with state_file", err, row.advice)
-		}
-	}
+// late says that the disk takes too long.
+func (f *File) late() error {
+	err := withAdvice(errSlow)
+	f.report(err)
 	return err
 }
 
-// ensureLock locks the file for this process, unless it already is.
-func (f *File) ensureLock() (err error) {
-	if f.lock == nil {
-		f.lock, err = lock(f.path)
-	}
-	if err != nil {
-		return withAdvice(err)
-	}
-	return nil
-}
-
-// Inspect reports what Open would, and changes nothing. It returns an error if Open would fail. The notice says that the file is
-// damaged, or why the disk cannot be written. Inspect does not check whether another process has the file open. The error wraps
-// fs.ErrNotExist if the directory does not exist. An empty path is valid.
-func Inspect(path string) (notice string, err error) {
-	if path == "" {
-		return "", nil
-	}
-	dir := filepath.Dir(path)
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("its directory does not exist: %w; create it, writable for the exporter's user, or name another file", err)
-	case err != nil:
-		return "", fmt.Errorf("read its directory: %w; allow this user to enter it, or name another file", err)
-	case !info.IsDir():
-		return "", fmt.Errorf("%s is not a directory; name another file", dir)
-	}
-	f := &File{path: path, values: map[string]json.RawMessage{}}
-	writeErr := mayWrite(dir)
-	if writeErr != nil {
-		writeErr = withAdvice(fmt.Errorf("write directory %s: %w", dir, writeErr))
-	}
-	if writeErr != nil && !isDiskError(writeErr) {
-		return "", writeErr
-	}
-	if err := requireRegular(path); err != nil {
-		return "", err
-	}
-	lock := path + ".lock"
-	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !isDiskError(err) {
-		return "", fmt.Errorf("write %s: %w; make the exporter's user its owner", lock, err)
-	}
-	if err := f.read(); err != nil {
-		return "", err
-	}
-	if writeErr == nil {
-		writeErr = f.tryWrite()
-	}
-	if f.damaged && writeErr == nil {
-		return fmt.Sprintf("the state file %s is damaged; the exporter will rename it and start without its values", path), nil
-	}
-	return f.problem(f.damaged, writeErr), nil
-}
-
-// read loads the values from the disk.
-func (f *File) read() error {
-	raw, err := os.ReadFile(f.path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("read state file: %w; allow this user to read and write it, or name another file with state_file", err)
-	}
-	c, damaged, err := f.decode(raw)
-	if err != nil {
-		return err
-	}
-	f.damaged = damaged
-	if c.Values != nil {
-		f.values = c.Values
-	}
-	return nil
-}
-
-// tryWrite reports why the disk cannot be written. It writes a nameless file, so that it leaves nothing behind.
-func (f *File) tryWrite() error {
-	raw, err := f.encode()
-	if err != nil {
-		return err
-	}
-	tmp, err := openUnnamed(filepath.Dir(f.path))
-	if err == nil {
-		_, err = tmp.Write(raw)
-		err = errors.Join(err, tmp.Close())
-	}
-	if !isDiskError(err) {
-		return nil // not every file system supports nameless files
-	}
-	return withAdvice(fmt.Errorf("write state file: %w", err))
-}
-
-// requireRegular refuses anything but a regular file: reading a pipe hangs, and a rename would replace a device, or a symbolic
-// link instead of its target.
-func requireRegular(path string) error {
-	for _, name := range []string{path, path + ".lock"} {
-		info, err := os.Lstat(name)
-		if err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is %s, must be a regular file or absent; name another file with state_file", name, typeOf(info.Mode()))
-		}
-	}
-	return nil
-}
-
-// typeOf names the type of a file that is not regular.
-func typeOf(mode fs.FileMode) string {
-	for bit, name := range map[fs.FileMode]string{
-		fs.ModeDir: "a directory", fs.ModeSymlink: "a symbolic link", fs.ModeNamedPipe: "a named pipe", fs.ModeSocket: "a socket",
-		fs.ModeDevice: "a device",
-	} {
-		if mode&bit != 0 {
-			return name
-		}
-	}
-	return "a special file"
-}
-
-// Close unlocks the file for other processes. Afterwards values can be read, but not saved.
-func (f *File) Close() error {
+// Status returns when the file last had everything, and why nothing is kept since; nil if all is.
+func (f *File) Status() (saved time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.closed = f.path != ""
-	if f.lock == nil {
-		return nil
+	if !f.writing.IsZero() && time.Since(f.writing) >= patience {
+		return f.saved, withAdvice(errSlow)
 	}
-	l := f.lock
-	f.lock = nil
-	return l.Close()
+	return f.saved, f.failure
 }
 
-// removeTemporary removes the temporary files of a process that ended during a write. The number in their names distinguishes
-// them from other files.
-func (f *File) removeTemporary() { removeTemporary(f.path) }
+// Keeps reports whether there is a file at all.
+func (f *File) Keeps() bool { return f.store != nil }
 
-func removeTemporary(path string) {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(cmp.Or(dir, "."))
-	if err != nil {
-		return // the first write reports the error
+// report logs when saving begins to fail, and when it works again.
+func (f *File) report(err error) {
+	f.mu.Lock()
+	told := f.told
+	f.told = err != nil
+	f.mu.Unlock()
+	switch {
+	case err != nil && !told:
+		f.log.Error("cannot save the state; a restart of the exporter forgets what happens from now on", "err", err)
+	case err == nil && told:
+		f.log.Info("the state is saved again")
 	}
-	for _, e := range entries {
-		number, ours := strings.CutPrefix(e.Name(), base+".")
-		number, temporary := strings.CutSuffix(number, ".tmp")
-		if _, err := strconv.ParseUint(number, 10, 64); ours && temporary && err == nil && e.Type().IsRegular() {
-			os.Remove(filepath.Join(dir, e.Name())) //nolint:errcheck,gosec // a file left behind is harmless
+}
+
+// run writes until Close, once ready returns.
+func (f *File) run(ready func()) {
+	defer close(f.ended)
+	f.setBusy(time.Now())
+	ready()
+	f.setBusy(time.Time{})
+	f.awaken()
+	for {
+		timer := time.NewTimer(f.pause())
+		select {
+		case <-f.wake:
+		case <-timer.C:
+		case <-f.closing:
+			timer.Stop()
+			f.write()
+			if err := f.store.close(); err != nil {
+				f.report(err)
+			}
+			return
+		}
+		timer.Stop()
+		f.write()
+	}
+}
+
+func (f *File) setBusy(since time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.writing = since
+}
+
+// pause is how long the goroutine may wait until it has something to do by itself.
+func (f *File) pause() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.failure != nil:
+		return max(retryEvery-time.Since(f.tried), 0)
+	case f.unsynced:
+		return max(syncEvery-time.Since(f.synced), 0)
+	}
+	return retryEvery
+}
+
+// write brings the disk up to date, and tells who waits for it.
+func (f *File) write() {
+	f.mu.Lock()
+	batch, waiting, whole := f.queue, f.waiting, f.incomplete || f.failure != nil
+	f.queue, f.waiting = nil, nil
+	f.writing = time.Now()
+	f.tried = f.writing
+	f.mu.Unlock()
+	err := f.transfer(batch, whole)
+	f.settle(err, waiting, false)
+	syncNow := slices.ContainsFunc(waiting, func(w waiter) bool { return w.sync })
+	if err == nil && f.unsynced && (syncNow || time.Since(f.synced) >= syncEvery) {
+		err = withAdvice(f.store.sync())
+		f.synced, f.unsynced = time.Now(), false
+	}
+	f.settle(err, waiting, true)
+}
+
+// settle notes how writing, or in the end syncing, has ended, and tells who waits for that.
+func (f *File) settle(err error, waiting []waiter, end bool) {
+	f.mu.Lock()
+	f.failure, f.incomplete = err, f.incomplete || err != nil
+	if err == nil {
+		f.saved = f.tried
+	}
+	if end {
+		f.writing = time.Time{}
+	}
+	f.mu.Unlock()
+	f.report(err)
+	for _, w := range waiting {
+		if w.sync == end {
+			w.done <- err
 		}
 	}
 }
 
-// renameDamaged renames a damaged file, so that it is never overwritten.
-func (f *File) renameDamaged() error {
-	if !f.damaged {
-		return nil
-	}
-	newName := fmt.Sprintf("%s.damaged-%s", f.path, time.Now().UTC().Format("20060102T150405Z"))
-	if err := os.Rename(f.path, newName); err != nil {
-		return fmt.Errorf("rename damaged state file: %w", err)
-	}
-	f.damaged, f.movedTo = false, newName
-	return nil
-}
-
-// decode parses the file's content. A newer version is an error.
-func (f *File) decode(raw []byte) (c content, damaged bool, err error) {
-	if err := json.Unmarshal(raw, &c); err != nil || c.Version < 1 {
-		return content{}, true, nil //nolint:nilerr // the kind of damage does not matter
-	}
-	if c.Version > version {
-		return content{}, false, fmt.Errorf("state file %s is of version %d, this program supports up to %d: run the newer program, "+
-			"or name another file with state_file",
-			f.path, c.Version, version)
-	}
-	return c, false, nil
-}
-
-// write replaces the file atomically, and syncs it and its directory.
-func (f *File) write() error {
-	if f.path == "" {
-		return nil
-	}
-	if err := f.ensureLock(); err != nil {
-		return err
-	}
-	err := f.renameDamaged()
-	if err == nil {
-		err = f.replace()
-	}
+// transfer appends a batch, or rewrites the file.
+func (f *File) transfer(batch []record, whole bool) error {
+	intact, err := f.store.intact()
 	if err != nil {
 		return withAdvice(err)
 	}
-	return nil
-}
-
-// encode returns the file's new content.
-func (f *File) encode() ([]byte, error) {
-	raw, err := json.MarshalIndent(content{version, f.values}, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write state file: %w", err)
+	if whole || !intact {
+		return withAdvice(f.rewriteAll())
 	}
-	return append(raw, '\n'), nil
-}
-
-func (f *File) replace() error {
-	raw, err := f.encode()
-	if err == nil {
-		err = replaceFile(f.path, func(w io.Writer) error { _, err := w.Write(raw); return err })
+	if f.store.size() >= f.rewrite {
+		if f.rewriteAll() == nil {
+			return nil
+		}
+		f.rewrite = f.store.size() + minRewrite // appending may still work
 	}
-	if err != nil {
-		return fmt.Errorf("write state file: %w", err)
+	var lines []byte
+	for _, r := range batch {
+		lines = f.encode(lines, r)
 	}
-	return nil
-}
-
-// replaceFile replaces a file, so that at every moment the disk has the old content or the new one.
-func replaceFile(path string, write func(io.Writer) error) error {
-	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(tmp), tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	d, err := os.Open(dir)
-	if err == nil {
-		err = errors.Join(d.Sync(), d.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("sync its directory: %w", err)
-	}
-	return nil
-}
-
-// Value is one named value of a file.
-type Value struct {
-	file *File
-	name string
-}
-
-// Value returns the value with this name, which need not exist yet.
-func (f *File) Value(name string) *Value { return &Value{f, name} }
-
-// Load decodes the last saved value into a pointer, or leaves it unchanged if there is none.
-func (v *Value) Load(into any) error {
-	v.file.mu.Lock()
-	raw, ok := v.file.values[v.name]
-	v.file.mu.Unlock()
-	if !ok {
+	if len(lines) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("read %s from state file: %w", v.name, err)
+	f.unsynced = true
+	return withAdvice(f.store.append(lines))
+}
+
+// encode appends a record to lines, as a patch if that is shorter.
+func (f *File) encode(lines []byte, r record) []byte {
+	if r.op != replaces {
+		return r.appendTo(lines)
+	}
+	next := base{value: r.data, sum: sumOf(r.data)}
+	if known, found := f.bases[r.name]; found {
+		if next.sum == known.sum {
+			return lines
+		}
+		patch := makePatch(known.value, r.data)
+		next.patched = known.patched + len(patch)
+		if len(patch) < len(r.data)/2 && next.patched <= wholeAfter*len(r.data) {
+			r.op, r.data = changes, append([]byte(known.sum+" "), patch...)
+		} else {
+			next.patched = 0
+		}
+	}
+	f.keepBase(r.name, next)
+	return r.appendTo(lines)
+}
+
+// keepBase remembers what the file has of a name. What parts have is bounded, since they have it in memory too.
+func (f *File) keepBase(name string, b base) {
+	if b.sum == "" {
+		b.sum = sumOf(b.value)
+	}
+	if p, _ := f.partOf(name); p != nil {
+		f.kept += len(b.value) - len(f.bases[name].value)
+		if f.kept > maxQueued {
+			maps.DeleteFunc(f.bases, func(name string, _ base) bool { p, _ := f.partOf(name); return p != nil })
+			f.kept = len(b.value)
+		}
+	}
+	f.bases[name] = b
+}
+
+// rewriteAll replaces the file by what values and parts have now, which includes what they have queued.
+func (f *File) rewriteAll() error {
+	f.mu.Lock()
+	before := f.incomplete
+	f.incomplete = false
+	values, dropped := maps.Clone(f.values), f.unqueue(nil)
+	f.mu.Unlock()
+	all := make([]iter.Seq2[string, any], len(f.parts))
+	for i, p := range f.parts {
+		p.Lock()
+		f.mu.Lock()
+		dropped = append(dropped, f.unqueue(p)...)
+		f.mu.Unlock()
+		all[i] = p.Records()
+		p.Unlock()
+	}
+	err := f.store.rewrite(func(w io.Writer) {
+		io.WriteString(w, header) //nolint:errcheck // the flush returns it
+		write := func(r record) { w.Write(r.appendTo(nil)) }
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			write(record{name, replaces, values[name]})
+		}
+		for i, p := range f.parts {
+			for key, value := range all[i] {
+				write(encodeOf(p, key, value))
+			}
+		}
+	})
+	if err != nil {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.queue, f.incomplete = append(dropped, f.queue...), f.incomplete || before
+		return err
+	}
+	f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
+	clear(f.bases)
+	f.kept = 0
+	for name, value := range values {
+		f.keepBase(name, base{value: value})
 	}
 	return nil
 }
 
-// Save saves the value. When it returns nil, the value is on the disk, if the file has a path. After an error, the disk has the old
-// value, or the new one if only the directory could not be synced.
-func (v *Value) Save(value any) error {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("write %s to state file: %w", v.name, err)
+// Close writes what is left and unlocks the file for other processes, unless the disk hangs. Afterwards values can be read, but not saved.
+func (f *File) Close() error {
+	f.mu.Lock()
+	closed := f.closed || f.store == nil
+	f.closed = true
+	f.mu.Unlock()
+	if closed {
+		return nil
 	}
-	v.file.mu.Lock()
-	defer v.file.mu.Unlock()
-	if v.file.closed {
-		return fmt.Errorf("write %s to state file: it is closed", v.name)
-	}
-	before, had := v.file.values[v.name]
-	v.file.values[v.name] = raw
-	if err := v.file.write(); err != nil {
-		if had {
-			v.file.values[v.name] = before
-		} else {
-			delete(v.file.values, v.name)
-		}
+	close(f.closing)
+	select {
+	case <-f.ended:
+		_, err := f.Status()
 		return err
+	case <-time.After(closeWithin):
+		return withAdvice(errSlow)
 	}
-	return nil
 }

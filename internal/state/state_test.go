@@ -1,267 +1,247 @@
 package state
 
 import (
-	"errors"
-	"io/fs"
-	"net"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-func open(t *testing.T, path string) *File {
-	t.Helper()
-	f, notice, err := Open(path)
-	if err != nil || notice != "" {
-		t.Fatalf("open: notice %q, error %v", notice, err)
+func TestValuesAndRecordsOutliveTheProcess(t *testing.T) {
+	j := open(t)
+	j.save("plants", []int{1, 2})
+	j.save("other", "kept")
+	for i := range 10 {
+		j.part.add(j.File, i)
+		j.part.set(j.File, fmt.Sprint("k", i%3), i)
 	}
-	return f
-}
-
-func TestValuesOutliveTheProcess(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	f := open(t, path)
-	if err := f.Value("plants").Save([]int{1, 2}); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Value("other").Save("kept"); err != nil {
-		t.Fatal(err)
-	}
-	var plants []int
-	var other string
-	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
-		t.Errorf("opened twice: %v", err)
-	}
-	if err := os.WriteFile(path+".123.tmp", []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	again := open(t, path)
-	if err := f.Value("late").Save(1); err == nil {
+	must(t, j.Flush())
+	j.isKept("written")
+	j.end()
+	if err := j.Value("late").Save(1); err == nil {
 		t.Error("saved into a file that another process may have by now")
 	}
-	if err := again.Value("plants").Load(&plants); err != nil {
-		t.Fatal(err)
+	again := openAt(t, j.path)
+	if again.notice != "" || again.log.Len() > 0 {
+		t.Errorf("notice %q, log %s", again.notice, again.log)
 	}
-	if err := again.Value("other").Load(&other); err != nil {
-		t.Fatal(err)
-	}
-	if len(plants) != 2 || plants[1] != 2 || other != "kept" {
-		t.Errorf("got %v and %q", plants, other)
+	var plants []int
+	must(t, again.Value("plants").Load(&plants))
+	if len(plants) != 2 || plants[1] != 2 || again.part.text() != j.part.text() {
+		t.Errorf("got %v and %s, want %s", plants, again.part.text(), j.part.text())
 	}
 	unset := 7
 	if err := again.Value("unset").Load(&unset); err != nil || unset != 7 {
 		t.Errorf("an unset value: %d, %v; want it left as it is", unset, err)
 	}
-	entries, err := os.ReadDir(filepath.Dir(path))
+	again.save("other", "changed")
+	again.isKept("in the second process")
+	entries, err := os.ReadDir(filepath.Dir(j.path))
 	if err != nil || len(entries) != 2 { // and the lock
 		t.Errorf("files left behind: %v, %v", entries, err)
 	}
 }
 
 func TestWithoutPathValuesAreInMemory(t *testing.T) {
-	f := open(t, "")
-	if err := f.Value("a").Save(1); err != nil {
-		t.Fatal(err)
-	}
+	j := openAt(t, "")
+	j.part.set(j.File, "a", 1)
+	j.save("a", 1)
 	var got int
-	if err := f.Value("a").Load(&got); err != nil || got != 1 {
-		t.Errorf("got %d, %v", got, err)
+	if err := j.Value("a").Load(&got); err != nil || got != 1 || j.Keeps() || j.Flush() != nil {
+		t.Errorf("got %d, %v, keeps %t, %v", got, err, j.Keeps(), j.Flush())
 	}
 }
 
-func TestDamagedFileIsPutAside(t *testing.T) {
-	for name, content := range map[string]string{"cut": `{"version":1,"values":{"a`, "empty": "", "other": `[1]`, "no version": `{}`} {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "state.json")
-			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			f, notice, err := Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(notice, "damaged") {
-				t.Errorf("notice %q does not say what happened", notice)
-			}
-			aside, err := filepath.Glob(path + ".damaged-*")
-			if err != nil || len(aside) != 1 {
-				t.Fatalf("aside: %v, %v", aside, err)
-			}
-			if kept, err := os.ReadFile(aside[0]); err != nil || string(kept) != content {
-				t.Errorf("kept %q, %v; want what was in the file", kept, err)
-			}
-			if err := f.Value("a").Save(1); err != nil {
-				t.Error(err)
+// inVirtualTime runs a test with a file on a slow disk.
+func inVirtualTime(t *testing.T, test func(j *journal, s *slow)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		j := open(t)
+		s := j.slowly()
+		test(j, s)
+		s.set(0, nil)
+		j.Close() //nolint:errcheck // the disk may still hang
+		synctest.Wait()
+	})
+}
+
+// took is how long something waits.
+func took(do func()) time.Duration {
+	begun := time.Now()
+	do()
+	return time.Since(begun)
+}
+
+// TestNobodyWaitsForADiskThatHangs holds that only the first ones wait, for patience, and that nothing is lost in the end.
+func TestNobodyWaitsForADiskThatHangs(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		s.set(time.Second, nil)
+		j.part.set(j.File, "a", 1)
+		if waits := took(func() { must(t, j.Flush()) }); waits != time.Second {
+			t.Errorf("waited %s, want as long as the disk takes", waits)
+		}
+		time.Sleep(3 * syncEvery)
+		begun := time.Now()
+		s.set(time.Hour, nil)
+		j.part.set(j.File, "a", 2)
+		if waits := took(func() { j.Flush() }); waits != patience { //nolint:errcheck // it is about the time
+			t.Errorf("waited %s, want %s", waits, patience)
+		}
+		waits := took(func() {
+			for i := range 3 * maxQueue {
+				j.part.set(j.File, "a", i)
+				j.part.add(j.File, i)
+				if j.Flush() == nil || j.Value("v").Save(i) == nil {
+					t.Fatal("what is not on the disk was saved")
+				}
 			}
 		})
-	}
+		if saved, err := j.Status(); waits != 0 || saved.After(begun) || err == nil || !strings.Contains(err.Error(), "longer than 2s") {
+			t.Errorf("waited %s; saved until %s, %v", waits, saved, err)
+		}
+		if len(j.queue) > maxQueue {
+			t.Errorf("%d records wait for the disk", len(j.queue))
+		}
+		s.set(0, nil)
+		time.Sleep(3 * time.Hour)
+		j.isKept("the disk works again")
+		j.logged(map[string]int{"cannot save the state": 1, "the state is saved again": 1})
+		if saved, err := j.Status(); time.Since(saved) > retryEvery || err != nil {
+			t.Errorf("saved until %s, %v", saved, err)
+		}
+	})
 }
 
-func TestNewerVersionIsNotOverwritten(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.json")
-	const newer = `{"version":2,"values":{}}`
-	if err := os.WriteFile(path, []byte(newer), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "version 2") {
-		t.Errorf("got %v, want the version named", err)
-	}
-	if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
-		t.Errorf("the file is now %q, %v", kept, err)
-	}
+func TestWhatAFullDiskMissedIsWrittenLater(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		j.part.set(j.File, "a", 1)
+		j.save("v", 1)
+		s.set(0, errFull)
+		full := time.Now()
+		j.part.set(j.File, "b", 1)
+		j.part.add(j.File, 1)
+		if err := j.Flush(); err == nil {
+			t.Error("flushed to a full disk")
+		}
+		if err := j.Value("v").Save(2); err == nil {
+			t.Error("saved to a full disk")
+		}
+		time.Sleep(time.Hour)
+		if saved, err := j.Status(); saved.After(full) || err == nil {
+			t.Errorf("saved until %s, %v", saved, err)
+		}
+		s.set(0, nil)
+		j.save("w", 1)
+		j.isKept("a value is saved, so the disk is tried at once")
+		s.set(0, errFull)
+		j.part.add(j.File, 1)
+		time.Sleep(time.Hour)
+		s.set(0, nil)
+		time.Sleep(retryEvery)
+		synctest.Wait()
+		j.isKept("nobody saves anything, so the disk is tried after a while")
+		j.logged(map[string]int{"cannot save the state": 2, "the state is saved again": 2})
+	})
 }
 
-func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
-	dir := t.TempDir()
-	for name, content := range map[string]string{"good": `{"version":1}`, "damaged": `{"ver`, "newer": `{"version":2}`} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+// TestSyncsAtMostOnceASecond holds that what is flushed is synced within a second, and what is saved at once.
+func TestSyncsAtMostOnceASecond(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		time.Sleep(time.Minute)
+		for i := range 100 {
+			j.part.set(j.File, "a", i)
+			must(t, j.Flush())
+			must(t, j.Value("v").Written().Save(i))
+			time.Sleep(syncEvery / 10)
 		}
-	}
-	before, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]struct{ notice, err string }{
-		"good":         {},
-		"new":          {},
-		"damaged":      {notice: "rename it and start without its values"},
-		"newer":        {err: "is of version 2"},
-		"absent/state": {err: "its directory does not exist"},
-		"good/state":   {err: "is not a directory"},
-		"\x00/x":       {err: "invalid argument"},
-	} {
-		notice, err := Inspect(filepath.Join(dir, name))
-		if (notice == "") != (want.notice == "") || !strings.Contains(notice, want.notice) {
-			t.Errorf("%q: notice %q, want %q", name, notice, want.notice)
+		if s.syncs < 9 || s.syncs > 11 {
+			t.Errorf("%d syncs in 10 s", s.syncs)
 		}
-		if (err == nil) != (want.err == "") || (err != nil && !strings.Contains(err.Error(), want.err)) {
-			t.Errorf("%q: %v, want %q", name, err, want.err)
+		time.Sleep(syncEvery)
+		synctest.Wait()
+		before := s.syncs
+		time.Sleep(time.Hour)
+		if s.syncs != before {
+			t.Errorf("%d syncs although nothing was written", s.syncs-before)
 		}
-		if absent := errors.Is(err, fs.ErrNotExist); absent != (name == "absent/state") {
-			t.Errorf("%q: %v is fs.ErrNotExist: %v", name, err, absent)
+		for i := range 10 {
+			j.save("debt", i)
 		}
-	}
-	after, err := os.ReadDir(dir)
-	if err != nil || len(after) != len(before) {
-		t.Errorf("it left %v, %v", after, err)
-	}
-	if notice, err := Inspect(""); notice != "" || err != nil {
-		t.Errorf("in memory: %q, %v", notice, err)
-	}
+		if s.syncs != before+10 {
+			t.Errorf("%d syncs for 10 saves", s.syncs-before)
+		}
+	})
 }
 
-func TestOnlyARegularFileIsOpenedOrReplaced(t *testing.T) {
-	for name, put := range map[string]func(t *testing.T, path string){
-		"a directory": func(t *testing.T, path string) {
-			t.Helper()
-			if err := os.Mkdir(path, 0o700); err != nil {
-				t.Fatal(err)
+// TestCloseWritesWhatIsLeft has the end come while a write runs. A disk that hangs delays it by closeWithin at most.
+func TestCloseWritesWhatIsLeft(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		s.set(closeWithin/4, nil)
+		j.part.set(j.File, "a", 1)
+		synctest.Wait()
+		j.part.set(j.File, "b", 1)
+		j.end()
+		j.isKept("at the end")
+	})
+	inVirtualTime(t, func(j *journal, s *slow) {
+		s.set(time.Hour, nil)
+		j.part.set(j.File, "a", 1)
+		if waits := took(func() { j.Close() }); waits != closeWithin { //nolint:errcheck // it is about the time
+			t.Errorf("waited %s", waits)
+		}
+		time.Sleep(2 * time.Hour)
+	})
+}
+
+// TestFileStaysSmall holds that values that change often cannot fill the disk, even if it has no room for a second file.
+func TestFileStaysSmall(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		for n := range 100 {
+			j.save("v", strings.Repeat(fmt.Sprint(n%10), minRewrite/8))
+			if size := s.size(); size > 2*minRewrite {
+				t.Fatalf("after %d values, the file has %d bytes", n, size)
 			}
-		},
-		"a symbolic link": func(t *testing.T, path string) {
-			t.Helper()
-			if err := os.WriteFile(path+".other", []byte(`{"version":1}`), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(path+".other", path); err != nil {
-				t.Fatal(err)
-			}
-		},
-		// A read of one that nobody writes to never ends.
-		"a named pipe": func(t *testing.T, path string) {
-			t.Helper()
-			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a socket": func(t *testing.T, path string) {
-			t.Helper()
-			l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { l.Close() }) //nolint:errcheck // it is only there
-		},
-	} {
-		for _, suffix := range []string{"", ".lock"} {
-			t.Run(name+" at PATH"+suffix, func(t *testing.T) {
-				t.Chdir(t.TempDir()) // a socket's whole path may be too long for its address
-				put(t, "s"+suffix)
-				refused(t, "s", "s"+suffix, name)
-			})
 		}
-	}
+		if s.rewrites == 0 {
+			t.Error("it was never rewritten")
+		}
+		j.isKept("rewritten")
+		j.store = noRewrites{s}
+		for range 20 {
+			for n := range 10 {
+				j.part.add(j.File, n)
+				j.save("v", strings.Repeat(fmt.Sprint(n%10), minRewrite/8))
+			}
+		}
+		j.isKept("appended, since it cannot be rewritten")
+	})
 }
 
-// refused holds that neither Open nor Inspect accepts the file at culprit, and that it stays what it is.
-func refused(t *testing.T, path, culprit, is string) {
-	t.Helper()
-	before, err := os.Lstat(culprit)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := culprit + " is " + is + ", must be a regular file"
-	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("inspect: %v, want %q", err, want)
-	}
-	f, _, err := Open(path)
-	if err == nil {
-		f.Close() //nolint:errcheck // it should not be open
-	}
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("open: %v, want %q", err, want)
-	}
-	if after, err := os.Lstat(culprit); err != nil || !os.SameFile(before, after) {
-		t.Errorf("it was replaced: %v, %v", after, err)
-	}
-}
+// noRewrites is a disk without room for a second file.
+type noRewrites struct{ *slow }
 
-func TestCleaningUpTouchesNoFileOfOthers(t *testing.T) {
-	dir := t.TempDir()
-	others := []string{"states.1.tmp", "state1.2.tmp", "state[12s].notes.tmp", "state[12s].json.3.tmp"}
-	for _, name := range append(others, "state[12s].4.tmp") {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	open(t, filepath.Join(dir, "state[12s]"))
-	for _, name := range others {
-		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			t.Errorf("%s was removed: %v", name, err)
-		}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "state[12s].4.tmp")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its own temporary file is left behind: %v", err)
-	}
-}
+func (noRewrites) rewrite(func(io.Writer)) error { return errFull }
 
-func TestFailedSaveLosesNothing(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "sub", "state.json")
-	if _, _, err := Open(path); err == nil || !strings.Contains(err.Error(), "state_file") {
-		t.Errorf("a directory that is not there: %v, want what to do", err)
-	}
-	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	f := open(t, path)
-	if err := f.Value("a").Save("old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Value("a").Save("new"); err == nil {
-		t.Error("saved into a directory that is gone")
-	}
-	var got string
-	if err := f.Value("a").Load(&got); err != nil || got != "old" {
-		t.Errorf("got %q, %v; want what is true of the disk", got, err)
-	}
+// TestChangesOfLargeValuesCostLittle holds that values with small changes cost little: patches, and now and then a rewrite.
+func TestChangesOfLargeValuesCostLittle(t *testing.T) {
+	inVirtualTime(t, func(j *journal, s *slow) {
+		value := make([]string, 1000)
+		for i := range value {
+			value[i] = fmt.Sprintf("2026-11-27T14:%02d:00Z", i%60)
+		}
+		j.save("v", value)
+		before := s.written
+		for i := range 3000 {
+			value[i%1000] = fmt.Sprintf("2026-11-28T14:%02d:%02dZ", i%60, i/1000)
+			must(t, j.Value("v").Written().Save(value))
+		}
+		if each := (s.written - before) / 3000; each > 100 {
+			t.Errorf("a change costs %d bytes", each)
+		}
+		j.isKept("after all changes")
+	})
 }

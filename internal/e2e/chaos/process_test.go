@@ -5,10 +5,10 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -26,6 +26,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // canary has the plant store's probe write, with what it owes in a file, and the stack's clients' port is where it is.
@@ -45,22 +46,25 @@ func owed(t *testing.T, path string) map[int64]bool {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var content struct {
-		Version int `json:"version"`
-		Values  struct {
-			Plants []struct {
-				ID int64 `json:"id"`
-			} `json:"plant_store/plant_store"`
-		} `json:"values"`
+	var plants []struct {
+		ID int64 `json:"id"`
 	}
+	copied := filepath.Join(t.TempDir(), "state.json")
 	if err == nil {
-		err = json.Unmarshal(raw, &content)
+		err = os.WriteFile(copied, raw, 0o600)
 	}
-	if err != nil || content.Version != 1 {
-		t.Fatalf("the state file cannot be read: version %d, %v\n%s", content.Version, err, raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler))
+	if err != nil || notice != "" {
+		t.Fatalf("the state file cannot be read: %s, %v\n%s", notice, err, raw)
+	}
+	if err := errors.Join(f.Value("plant_store/plant_store").Load(&plants), f.Close()); err != nil {
+		t.Fatal(err)
 	}
 	ids := map[int64]bool{}
-	for _, p := range content.Values.Plants {
+	for _, p := range plants {
 		ids[p.ID] = true
 	}
 	return ids

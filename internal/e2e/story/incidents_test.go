@@ -315,7 +315,7 @@ func lastsUnread(alert string) bool {
 	return alert == health.AlertTargetDown || strings.HasPrefix(alert, "Container")
 }
 
-// since reports whether a problem began at that time. An exporter that lost its state forgets it, but its history does not.
+// since reports whether a problem began at that time, as this process or the former one says.
 func (s *watched) since(id problemID, at time.Time) bool {
 	former, known := s.former[id]
 	unseen := !known && at.Before(s.started) && s.started.Sub(at) <= interval // since the last look at the former process

@@ -328,20 +328,14 @@ func (w *world) start(e *exporter) {
 // kill ends an exporter as SIGKILL does: what it would save at its end is not saved.
 func (w *world) kill(e *exporter) {
 	w.Helper()
-	files := map[string][]byte{e.stateFile: nil, e.stateFile + ".history": nil}
-	for file := range files {
-		if e.stateFile != "" {
-			content, err := os.ReadFile(file)
-			must(w.T, err)
-			files[file] = content
-		}
+	if e.stateFile == "" {
+		e.stop()
+		return
 	}
+	content, err := os.ReadFile(e.stateFile)
+	must(w.T, err)
 	e.stop()
-	for file, content := range files {
-		if e.stateFile != "" {
-			must(w.T, os.WriteFile(file, content, 0o600))
-		}
-	}
+	must(w.T, os.WriteFile(e.stateFile, content, 0o600))
 }
 
 // page gets an exporter's metrics as Prometheus does, nil if that fails.

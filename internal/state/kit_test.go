@@ -1,0 +1,235 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// numbers is a part with a number for each key, and a series of numbers, of which a rewrite keeps only the sum.
+type numbers struct {
+	sync.Mutex
+
+	kind  string
+	keyed map[string]int
+	sum   int
+}
+
+func newNumbers(kind string) *numbers { return &numbers{kind: kind, keyed: map[string]int{}} }
+
+func (n *numbers) Kind() string { return n.kind }
+
+func (n *numbers) Read(key string, data []byte) error {
+	var i int
+	err := json.Unmarshal(data, &i)
+	if key == "" || key == "sum" {
+		n.sum += i
+	} else {
+		n.keyed[key] = i
+	}
+	return err
+}
+
+func (n *numbers) Records() iter.Seq2[string, any] {
+	keyed, sum := map[string]int{}, n.sum
+	for key, i := range n.keyed {
+		keyed[key] = i
+	}
+	return func(yield func(string, any) bool) {
+		if !yield("sum", sum) {
+			return
+		}
+		for key, i := range keyed {
+			if !yield(key, i) {
+				return
+			}
+		}
+	}
+}
+
+// set gives a key a number; add adds one to the series.
+func (n *numbers) set(f *File, key string, i int) {
+	n.Lock()
+	defer n.Unlock()
+	n.keyed[key] = i
+	f.Put(n, key, i)
+}
+
+func (n *numbers) add(f *File, i int) {
+	n.Lock()
+	defer n.Unlock()
+	n.sum += i
+	f.Put(n, "", i)
+}
+
+func (n *numbers) text() string {
+	n.Lock()
+	defer n.Unlock()
+	raw, _ := json.Marshal(map[string]any{"keyed": n.keyed, "sum": n.sum}) //nolint:errcheck // numbers
+	return string(raw)
+}
+
+// slow is a store that takes a while, or fails.
+type slow struct {
+	store
+
+	mu       sync.Mutex
+	takes    time.Duration
+	fails    error
+	written  int
+	rewrites int
+	syncs    int
+}
+
+func (s *slow) set(takes time.Duration, fails error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.takes, s.fails = takes, fails
+}
+
+func (s *slow) wait(written, rewrites, syncs int) error {
+	s.mu.Lock()
+	takes, fails := s.takes, s.fails
+	s.written, s.rewrites, s.syncs = s.written+written, s.rewrites+rewrites, s.syncs+syncs
+	s.mu.Unlock()
+	time.Sleep(takes)
+	return fails
+}
+
+func (s *slow) append(lines []byte) error {
+	if err := s.wait(len(lines), 0, 0); err != nil {
+		return err
+	}
+	return s.store.append(lines)
+}
+
+func (s *slow) rewrite(write func(io.Writer)) error {
+	if err := s.wait(0, 1, 0); err != nil {
+		return err
+	}
+	err := s.store.rewrite(write)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written += int(s.size())
+	return err
+}
+
+func (s *slow) sync() error {
+	if err := s.wait(0, 0, 1); err != nil {
+		return err
+	}
+	return s.store.sync()
+}
+
+// journal is an open file with a part.
+type journal struct {
+	*File
+
+	t      *testing.T
+	path   string
+	part   *numbers
+	notice string
+	log    *bytes.Buffer
+}
+
+// openAt opens a file until the end of the test.
+func openAt(t *testing.T, path string) *journal {
+	t.Helper()
+	j := &journal{t: t, path: path, part: newNumbers("n"), log: &bytes.Buffer{}}
+	var err error
+	if j.File, j.notice, err = Open(path, slog.New(slog.NewTextHandler(j.log, nil)), j.part); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { j.Close() }) //nolint:errcheck // a test that minds closes it itself
+	return j
+}
+
+func open(t *testing.T) *journal {
+	t.Helper()
+	return openAt(t, filepath.Join(t.TempDir(), "state.json"))
+}
+
+// slowly puts a slow store in front of the disk. Nothing is written meanwhile.
+func (j *journal) slowly() *slow {
+	s := &slow{store: j.store}
+	j.store = s
+	return s
+}
+
+func (j *journal) save(name string, value any) {
+	j.t.Helper()
+	if err := j.Value(name).Save(value); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func (j *journal) end() {
+	j.t.Helper()
+	if err := j.Close(); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+// kept is everything that a file has, by what a new process would read of a copy.
+func kept(t *testing.T, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, _, err := interpret(raw, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, part := newFile(nil, nil), newNumbers("n")
+	f.parts = []Part{part}
+	f.restore(&c)
+	return valuesOf(f) + part.text()
+}
+
+func valuesOf(f *File) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := map[string]json.RawMessage{}
+	for name, raw := range f.values {
+		text[name] = raw
+	}
+	raw, _ := json.Marshal(text) //nolint:errcheck // it was valid
+	return string(raw)
+}
+
+// isKept holds that the file has what memory has.
+func (j *journal) isKept(when string) {
+	j.t.Helper()
+	if got, want := kept(j.t, j.path), valuesOf(j.File)+j.part.text(); got != want {
+		j.t.Errorf("%s: the file has\n%s\nmemory has\n%s", when, got, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var errFull = errors.New("the test's disk is full")
+
+// count holds how often the log says each text.
+func (j *journal) logged(want map[string]int) {
+	j.t.Helper()
+	for text, n := range want {
+		if got := strings.Count(j.log.String(), text); got != n {
+			j.t.Errorf("the log says %q %d times, want %d:\n%s", text, got, n, j.log)
+		}
+	}
+}

@@ -1,0 +1,260 @@
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	lockSuffix = ".lock"
+	// historySuffix is that of a second file, which builds before version 2 had. oldSuffix is that of their files, once they are read.
+	historySuffix = ".history"
+	oldSuffix     = ".old"
+	// readWithin is how long the start waits for the disk.
+	readWithin = 10 * time.Second
+)
+
+// Open reads the file, or begins without values if it does not exist. With an empty path, values are in memory only. It gives the
+// parts their records, and starts the goroutine that writes until Close. log gets when writing begins to fail, and when it works again.
+//
+// A watchdog that does not start is worse than one without its state, so Open succeeds if the disk is full, failing, hanging or read-only.
+// What memory has is written when that is over. The notice says why a file could not be read, or that damaged records were left out; such
+// a file is kept as PATH.damaged-TIME.
+//
+// A file of a newer version is an error, since writing it would lose what this version does not support. So are a directory without write
+// permission, a file that another process has open, and anything but a regular file with one name.
+func Open(path string, log *slog.Logger, parts ...Part) (_ *File, notice string, err error) {
+	f := newFile(log, parts)
+	if path == "" {
+		return f, "", nil
+	}
+	d := &disk{path: path}
+	return f.open(d, d.load)
+}
+
+// open loads the file, unless that takes too long.
+func (f *File) open(d *disk, load func() found) (_ *File, notice string, err error) {
+	f.store = d
+	loaded := make(chan found, 1)
+	go func() { loaded <- load() }()
+	select {
+	case got := <-loaded:
+		return f.begin(d, &got)
+	case <-time.After(readWithin):
+		f.incomplete = true
+		go f.run(func() {
+			<-loaded
+			d.known = nil // what it has read comes too late, so it is set aside
+		})
+		return f, unread(d.path, errSlow), nil
+	}
+}
+
+// begin takes over what was found, and starts to write.
+func (f *File) begin(d *disk, got *found) (_ *File, notice string, err error) {
+	if got.err != nil && !isDiskError(got.err) {
+		return nil, "", errors.Join(got.err, d.close())
+	}
+	c, legacy, err := interpret(got.raw, got.history)
+	if err != nil {
+		return nil, "", errors.Join(unsupported(d.path, err), d.close())
+	}
+	f.restore(&c)
+	if d.known != nil && d.known.ModTime().Before(f.saved) {
+		f.saved = d.known.ModTime()
+	}
+	switch {
+	case got.err != nil:
+		notice = unread(d.path, got.err)
+	case legacy:
+		d.aside = map[string][]byte{d.path + oldSuffix: got.raw}
+	case c.damaged > 0:
+		name := damagedName(d.path)
+		d.aside = map[string][]byte{name: got.raw}
+		notice = damage(d.path, &c) + "; a copy of the file is " + name
+	default:
+		f.incomplete = d.resume(got.raw) != nil
+	}
+	if len(got.history) > 0 {
+		d.outdated = []string{d.path + historySuffix}
+	}
+	f.incomplete = f.incomplete || notice != "" || legacy || len(got.history) > 0
+	go f.run(func() {})
+	if err := f.wait(waiter{insists: true}); err != nil && !isDiskError(err) {
+		f.Close() //nolint:errcheck,gosec // it fails for the same reason
+		return nil, "", err
+	}
+	return f, notice, nil
+}
+
+func unread(path string, err error) string {
+	return fmt.Sprintf("the state file %s cannot be read, so the exporter starts without it: %v", path, err)
+}
+
+func unsupported(path string, err error) error {
+	return fmt.Errorf("state file %s is %w, or name another file with state_file", path, err)
+}
+
+// damage says what is lost of a damaged file.
+func damage(path string, c *content) string {
+	if len(c.records) == 0 {
+		return fmt.Sprintf("the state file %s is damaged; its values are lost", path)
+	}
+	return fmt.Sprintf("%d records of the state file %s are damaged and left out", c.damaged, path)
+}
+
+// found is what the start has found: the file, and the history that an earlier build had beside it.
+type found struct {
+	raw, history []byte
+	err          error
+}
+
+// load locks and reads the file.
+func (d *disk) load() (got found) {
+	if err := d.ensureLock(); err != nil && !isDiskError(err) {
+		return found{err: withAdvice(err)}
+	}
+	removeTemporary(d.path)
+	if got.raw, d.known, got.err = read(d.path); got.err == nil {
+		got.history, _, got.err = read(d.path + historySuffix)
+	}
+	return got
+}
+
+func read(path string) ([]byte, fs.FileInfo, error) {
+	raw, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read state file: %w; allow this user to read and write it, or name another file with state_file", err)
+	}
+	info, err := os.Stat(path)
+	return raw, info, err
+}
+
+// resume makes the disk append to the journal that was read. An error means that it must be rewritten.
+func (d *disk) resume(raw []byte) error {
+	if d.known == nil || !bytes.HasSuffix(raw, []byte("\n")) {
+		return errors.New("it is incomplete")
+	}
+	file, err := os.OpenFile(d.path, os.O_RDWR, 0)
+	if err == nil {
+		d.file, d.length = file, int64(len(raw))
+	}
+	return err
+}
+
+// object is what the file was before version 2.
+type object struct {
+	Version int                        `json:"version"`
+	Values  map[string]json.RawMessage `json:"values"`
+}
+
+// interpret returns what a file has, and whether it is of an earlier version, whose history was in a second file.
+func interpret(raw, history []byte) (c content, legacy bool, err error) {
+	var o object
+	if err := json.Unmarshal(raw, &o); err == nil && o.Version > 1 {
+		return c, false, newer(o.Version)
+	} else if err != nil || o.Version < 1 {
+		if c, err = decode(raw); err != nil || len(raw) > 0 {
+			return c, false, err
+		}
+	}
+	for name, value := range o.Values {
+		var compact bytes.Buffer
+		if json.Compact(&compact, value) == nil {
+			c.records = append(c.records, record{name, replaces, compact.Bytes()})
+		}
+	}
+	_, lines, _ := bytes.Cut(history, []byte("\n"))
+	for line := range bytes.Lines(lines) {
+		sum, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		kind, data, _ := bytes.Cut(rest, []byte(" "))
+		if string(sum) == sumOf(rest) {
+			c.records = append(c.records, record{string(kind), adds, data})
+		}
+	}
+	return c, len(raw) > 0, nil
+}
+
+// Inspect reports what Open would, and changes nothing. It returns an error if Open would fail. The notice says that the file is
+// damaged, or why the disk cannot be written. Inspect does not check whether another process has the file open. The error wraps
+// fs.ErrNotExist if the directory does not exist. An empty path is valid.
+func Inspect(path string) (notice string, err error) {
+	if path == "" {
+		return "", nil
+	}
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("its directory does not exist: %w; create it, writable for the exporter's user, or name another file", err)
+	case err != nil:
+		return "", fmt.Errorf("read its directory: %w; allow this user to enter it, or name another file", err)
+	case !info.IsDir():
+		return "", fmt.Errorf("%s is not a directory; name another file", dir)
+	}
+	writeErr := mayWrite(dir)
+	if writeErr != nil {
+		writeErr = withAdvice(fmt.Errorf("write directory %s: %w", dir, writeErr))
+	}
+	if writeErr != nil && !isDiskError(writeErr) {
+		return "", writeErr
+	}
+	if err := requireRegular(path); err != nil {
+		return "", err
+	}
+	lock := path + lockSuffix
+	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !isDiskError(err) {
+		return "", fmt.Errorf("write %s: %w; make the exporter's user its owner", lock, err)
+	}
+	raw, _, readErr := read(path)
+	if readErr != nil && !isDiskError(readErr) {
+		return "", readErr
+	}
+	c, _, err := interpret(raw, nil)
+	if err != nil {
+		return "", unsupported(path, err)
+	}
+	if writeErr == nil {
+		writeErr = tryWrite(dir, raw)
+	}
+	return inspected(path, &c, readErr, writeErr), nil
+}
+
+// inspected puts together what is wrong with a file that Open accepts, or "".
+func inspected(path string, c *content, readErr, writeErr error) string {
+	var notices []string
+	if readErr != nil {
+		notices = append(notices, unread(path, readErr))
+	}
+	if c.damaged > 0 {
+		notices = append(notices, damage(path, c)+"; the exporter will keep a copy and go on without them")
+	}
+	if writeErr != nil {
+		notices = append(notices, fmt.Sprintf("the state cannot be saved, so a restart loses it: %v", writeErr))
+	}
+	return strings.Join(notices, "; ")
+}
+
+// tryWrite reports why the disk cannot be written. It writes a nameless file, so that it leaves nothing behind.
+func tryWrite(dir string, content []byte) error {
+	tmp, err := openUnnamed(dir)
+	if err == nil {
+		_, err = tmp.Write(append(content, header...))
+		err = errors.Join(err, tmp.Close())
+	}
+	if !isDiskError(err) {
+		return nil // not every file system supports nameless files
+	}
+	return withAdvice(fmt.Errorf("write state file: %w", err))
+}

@@ -1,0 +1,53 @@
+package state
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Value is one named value of a file.
+type Value struct {
+	file *File
+	name string
+	// unsynced says that Save waits only until the value is written.
+	unsynced bool
+}
+
+// Value returns the value with this name, which need not exist yet.
+func (f *File) Value(name string) *Value { return &Value{file: f, name: name} }
+
+// Written returns the value with a Save that returns once it is written. SIGKILL does not lose it, a power cut may within a second.
+func (v *Value) Written() *Value { return &Value{v.file, v.name, true} }
+
+// Load decodes the last saved value into a pointer, or leaves it unchanged if there is none.
+func (v *Value) Load(into any) error {
+	v.file.mu.Lock()
+	raw, ok := v.file.values[v.name]
+	v.file.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read %s from state file: %w", v.name, err)
+	}
+	return nil
+}
+
+// Put saves the value without waiting for the disk.
+func (v *Value) Put(value any) error {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Errorf("write %s to state file: %w", v.name, err)
+	}
+	v.file.put(record{v.name, replaces, raw})
+	return nil
+}
+
+// Save saves the value. When it returns nil, the value is on the disk, if the file has a path. After an error it is in memory, and written
+// when the disk works again.
+func (v *Value) Save(value any) error {
+	if err := v.Put(value); err != nil {
+		return err
+	}
+	return v.file.wait(waiter{insists: true, sync: !v.unsynced})
+}
