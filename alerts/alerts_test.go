@@ -131,6 +131,7 @@ func TestEveryAlertIsThere(t *testing.T) {
 		"TLSChainInvalid":           {"warning"},
 		"TLSServedNotRenewed":       {"critical", "warning"},
 		"ConfigReloadFailed":        {"warning"},
+		"StateNotSaved":             {"warning"},
 		"IdentityCacheExhausted":    {"warning"},
 		"XMPPModuleProblem":         {"warning"},
 		"XMPPComponentDisconnected": {"critical", "warning"},
@@ -357,7 +358,7 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "HonorLabelsOff warning",
+		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "StateNotSaved warning", "HonorLabelsOff warning",
 			"ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue

@@ -71,8 +71,7 @@ var pollStalled = row{
 		// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still,
 		// scrapes return an old page.
 		expr: func(a *config.Alerts, t *alert) string {
-			return latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, "chatstack_poll_last_completed_timestamp_seconds") +
-				aboveSeconds(t.For) +
+			return age(a, "chatstack_poll_last_completed_timestamp_seconds") + aboveSeconds(t.For) +
 				fmt.Sprintf(" or delta(%s[%s]) == 0 and chatstack_exporter_time_seconds offset %[2]s", exporterClock, seconds(t.For))
 		},
 		trials: pollTrials,
@@ -86,6 +85,11 @@ var pollStalled = row{
 				"First restart it.",
 		},
 	},
+}
+
+// age returns how long ago the time of a series is by the exporter's own clock.
+func age(a *config.Alerts, series string) string {
+	return latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, series)
 }
 
 // oldestHeartbeat is the maximum age of the heartbeat in the metrics of a running poll loop: it beats every 10 s, and every second beat
@@ -124,6 +128,28 @@ var configReloadFailed = row{
 			"",
 			exporterName + " could not reload its configuration.",
 			"It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
+		},
+	},
+}
+
+var stateNotSaved = row{
+	name:      "StateNotSaved",
+	AlertKind: flat("state_not_saved", 15*minute, 0),
+	evidence: evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			return age(a, "chatstack_state_last_saved_timestamp_seconds") + aboveSeconds(t.For)
+		},
+		trials: func(a *config.Alerts, t *alert) []trial {
+			return ageTrials(a, t, newAge(a, t, "state_last_saved_timestamp_seconds"))
+		},
+	},
+	texts: []message{
+		{
+			Warning,
+			"",
+			exporterName + " cannot save its state.",
+			"A restart of the exporter would forget what has happened since, and when problems began. First look at its log: it says what " +
+				"is wrong with the disk of `state_file`.",
 		},
 	},
 }

@@ -239,41 +239,41 @@ func checksumTrials(a *config.Alerts, t *alert) []trial {
 
 // pollTrials compare two times of one exporter. The clock goes, by next to nothing, so that the limits are exact, but in the last
 // trials.
-func pollTrials(a *config.Alerts, t *alert) []trial {
-	const now = 1e6
+// ageClock is the exporter's clock in trials about ages, and ageTick what it goes on in a round.
+const ageClock, ageTick = 1e6, -0.001
+
+// newAge returns the time of something that may not be older than the alert's limit, beside the exporter's clock.
+func newAge(a *config.Alerts, t *alert, name string) *subject {
 	after := t.For.Std().Seconds()
-	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
-	s.good, s.bad, s.each = now-after, now-above(after), true
-	const tick = -0.001
-	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: now, by: tick}}}}
-	// seldom is a scrape each so many rounds.
-	seldom := func(n int, value, by float64) []step {
-		var steps []step
-		for at := 0; at < 3*n+30; at += n {
-			steps = append(steps, step{from: at, value: value + by*float64(at)}, step{from: at + 1, value: missing})
-		}
-		return steps
-	}
-	clock := func(steps ...step) []input {
-		series := s.series(0, steady(s.good)...)
-		series[1].steps = steps
-		return series
-	}
-	late := now + above(after) - after
+	s := newSubject(a, t, name, nil, 0)
+	s.good, s.bad, s.each = ageClock-after, ageClock-above(after), true
+	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: ageClock, by: ageTick}}}}
+	return s
+}
+
+// clocked are the series of an age that is just allowed, with another clock.
+func (s *subject) clocked(steps ...step) []input {
+	series := s.series(0, steady(s.good)...)
+	series[1].steps = steps
+	return series
+}
+
+// ageTrials test an age, which grows with the exporter's clock.
+func ageTrials(a *config.Alerts, t *alert, s *subject) []trial {
+	after := t.For.Std().Seconds()
+	late := ageClock + above(after) - after
 	lostClock := s.series(0, steady(s.bad)...)
-	lostClock[1].steps = []step{{value: now, by: tick}, {from: rise, value: lost}}
+	lostClock[1].steps = []step{{value: ageClock, by: ageTick}, {from: rise, value: lost}}
 	within, beyond := rise-1+s.pace.within(a.Lookback), rise-1+s.pace.beyond(a.Lookback)
-	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
-	least, most := rise-2+s.pace.floor(t.For), rise+s.pace.ceil(t.For)
 	return append(s.trials(),
 		trial{
 			name:   "its clock goes on",
-			series: clock(step{value: now, by: tick}, step{from: rise, value: late, by: tick}),
+			series: s.clocked(step{value: ageClock, by: ageTick}, step{from: rise, value: late, by: ageTick}),
 			checks: []check{{rise - 1, false}, {rise, true}},
 		},
 		trial{
 			name:   "its clock is set back",
-			series: clock(step{value: late, by: tick}, step{from: rise, value: now, by: tick}),
+			series: s.clocked(step{value: late, by: ageTick}, step{from: rise, value: ageClock, by: ageTick}),
 			checks: []check{{rise - 1, true}, {rise + s.pace.ceil(s.keep), false}},
 		},
 		trial{
@@ -284,28 +284,44 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 		trial{
 			name: "its clock is another one than Prometheus'", checks: []check{{rise, false}},
 			series: []input{
-				from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: tick}),
+				from(0, s.name, nil, steady(5e9-after)...), from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: ageTick}),
 			},
-		},
+		})
+}
+
+func pollTrials(a *config.Alerts, t *alert) []trial {
+	s := newAge(a, t, "poll_last_completed_timestamp_seconds")
+	after := t.For.Std().Seconds()
+	// seldom is a scrape each so many rounds.
+	seldom := func(n int, value, by float64) []step {
+		var steps []step
+		for at := 0; at < 3*n+30; at += n {
+			steps = append(steps, step{from: at, value: value + by*float64(at)}, step{from: at + 1, value: missing})
+		}
+		return steps
+	}
+	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
+	least, most := rise-2+s.pace.floor(t.For), rise+s.pace.ceil(t.For)
+	return append(ageTrials(a, t, s),
 		trial{
 			name: "its page stands still", checks: []check{{least, false}, {most, true}},
-			series: clock(step{value: now - after, by: 1}, step{from: rise, value: now}),
+			series: s.clocked(step{value: ageClock - after, by: 1}, step{from: rise, value: ageClock}),
 		},
 		trial{
-			name: "it returns the same page from the first scrape on", series: clock(step{value: lost}, step{from: rise, value: now}),
+			name: "it returns the same page from the first scrape on", series: s.clocked(step{value: lost}, step{from: rise, value: ageClock}),
 			checks: []check{{rise - 1 + s.pace.floor(t.For), false}, {most, true}},
 		},
 		trial{
 			name:   "every other scrape is lost, and its page stands still",
-			series: clock(seldom(2, now, 0)...),
+			series: s.clocked(seldom(2, ageClock, 0)...),
 			checks: []check{{most + 1, true}},
 		},
-		trial{name: "every other scrape is lost", series: clock(seldom(2, now-after, 1)...), checks: []check{{most + 1, false}}},
-		trial{name: "one scrape in the time", series: clock(seldom(most, now, 0)...), checks: []check{{2*most - 1, false}}},
+		trial{name: "every other scrape is lost", series: s.clocked(seldom(2, ageClock-after, 1)...), checks: []check{{most + 1, false}}},
+		trial{name: "one scrape in the time", series: s.clocked(seldom(most, ageClock, 0)...), checks: []check{{2*most - 1, false}}},
 		trial{
 			name: "another exporter's page that it reads stands still", checks: []check{{most, false}},
-			series: append(clock(step{value: now, by: tick}),
-				from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(now)...)),
+			series: append(s.clocked(step{value: ageClock, by: ageTick}),
+				from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(ageClock)...)),
 		})
 }
 

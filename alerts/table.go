@@ -11,7 +11,7 @@ var rows = []*row{
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &relaySessionDown,
 	&ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid, &tlsServedNotRenewed, &upstreamSeriesDropped,
-	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &relayUnwatched, &honorLabelsOff,
+	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff,
 	&scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate, &watchdog,
 }
 

@@ -177,6 +177,7 @@ func New(o Options) (_ *App, err error) {
 	if a.state, notice, err = state.Open(cfg.StateFile, a.log, availability{a.past}, a.past); err != nil {
 		return nil, err
 	}
+	a.own.keepsState(a.state)
 	a.past.file = a.state
 	a.past.publish()
 	if notice != "" {

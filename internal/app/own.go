@@ -10,6 +10,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // allocatedTotal is a counter of the Go collector. It is dropped, since a gauge has the same family name in OpenMetrics.
@@ -77,6 +78,31 @@ func (m *ownMetrics) reloaded(err error) {
 	}
 	m.reloadedOK.Set(1)
 	m.reloadedAt.SetToCurrentTime()
+}
+
+// keepsState adds the metrics of the state file, if there is one.
+func (m *ownMetrics) keepsState(f *state.File) {
+	if !f.Keeps() {
+		return
+	}
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chatstack_state_writable",
+			Help: "Whether the state file takes what the exporter must keep over a restart. Absent without state_file.",
+		}, func() float64 {
+			if _, err := f.Status(); err != nil {
+				return 0
+			}
+			return 1
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "chatstack_state_last_saved_timestamp_seconds",
+			Help: "Unix time when the state file last had everything; while it is not writable, nothing is kept since. Absent without state_file.",
+		}, func() float64 {
+			saved, _ := f.Status()
+			return float64(saved.UnixMilli()) / 1000
+		}),
+	)
 }
 
 // describe sets the metrics that depend only on the configuration.

@@ -32,5 +32,15 @@ func (a *App) statusInput() status.Input {
 		LeftToFirst:  g.cfg.LeftToFirst.Names(),
 		ReloadError:  a.ReloadError(),
 		Alive:        g.poller.Alive(),
+		Unsaved:      a.unsaved(),
 	}
+}
+
+// unsaved says since when the state file keeps nothing; nil while it does.
+func (a *App) unsaved() *status.Unsaved {
+	saved, err := a.state.Status()
+	if err == nil {
+		return nil
+	}
+	return &status.Unsaved{Since: saved, Error: err.Error()}
 }

@@ -16,6 +16,7 @@ func (m *memory) report(in Input, now time.Time) *Report {
 		Maintenance:   orEmpty(in.Maintenance),
 		NotConfigured: orEmpty(in.Unconfigured),
 		LeftToFirst:   in.LeftToFirst,
+		Unsaved:       in.Unsaved,
 		PageTitle:     in.Title,
 		Services:      make([]Service, 0, len(in.Snapshot.Statuses)),
 	}

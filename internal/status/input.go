@@ -23,6 +23,8 @@ type Input struct {
 	LeftToFirst []string
 	// ReloadError is why the configuration file is not in use, Alive why polling has stalled; nil if all is well.
 	ReloadError, Alive error
+	// Unsaved says since when nothing is kept; nil if all is.
+	Unsaved *Unsaved
 	// Title is the name of what is watched.
 	Title string
 }
@@ -31,6 +33,7 @@ type Input struct {
 func (in *Input) hasNews(before *Input) bool {
 	a, b := in.Snapshot, before.Snapshot
 	if (in.ReloadError == nil) != (before.ReloadError == nil) || (in.Alive == nil) != (before.Alive == nil) ||
+		(in.Unsaved == nil) != (before.Unsaved == nil) ||
 		!slices.Equal(in.Maintenance, before.Maintenance) {
 		return true
 	}

@@ -21,6 +21,8 @@ type Report struct {
 	// everything else is out of date.
 	ConfigError string `json:"config_error,omitempty"`
 	Stale       string `json:"stale,omitempty"`
+	// Unsaved says since when the state file keeps nothing; nil while it does.
+	Unsaved *Unsaved `json:"state_not_saved,omitempty"`
 
 	// Problems are the judgement's, the worst first, then the oldest. Services and Containers repeat them.
 	Problems []Problem `json:"problems"`
@@ -41,6 +43,12 @@ type Report struct {
 	NotConfigured []string            `json:"not_configured"`
 	// LeftToFirst are the names of the targets that only the first exporter of a pair polls.
 	LeftToFirst []string `json:"left_to_first,omitempty"`
+}
+
+// Unsaved says that the state file keeps nothing since a time, and why.
+type Unsaved struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
 }
 
 // Edition identifies a report.
@@ -291,6 +299,7 @@ const (
 func (r *Report) differsFrom(before *Report) bool {
 	sameCause := func(a, b Cause) bool { return a.Level == b.Level && slices.Equal(a.Members, b.Members) }
 	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
+		(r.Unsaved == nil) != (before.Unsaved == nil) ||
 		!slices.EqualFunc(r.Causes, before.Causes, sameCause) ||
 		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
 		!slices.Equal(r.LeftToFirst, before.LeftToFirst) || !slices.Equal(r.Transitions, before.Transitions) ||

@@ -283,6 +283,17 @@ var exporterFaults = []fault[*exporter]{
 	},
 }
 
+// diskFaults happen to the disk of an exporter's state file.
+var diskFaults = []fault[*exporter]{{
+	"cannot save",
+	"can save",
+	func(w *world, e *exporter) {
+		must(w.T, os.Rename(e.stateFile, e.stateFile+".away"))
+		must(w.T, os.Mkdir(e.stateFile, 0o700))
+	},
+	func(w *world, e *exporter) { must(w.T, os.Remove(e.stateFile)) },
+}}
+
 // prometheusFaults happen to Prometheus.
 var prometheusFaults = []fault[*server]{
 	{
@@ -344,7 +355,7 @@ func (w *world) happen(what string) {
 	switch {
 	case i >= 0:
 		known = act(w, exporterFaults, verb, w.exporters[i]) || act(w, gapFaults, verb, w.exporters[i]) ||
-			act(w, valueFaults, verb, w.exporters[i])
+			act(w, valueFaults, verb, w.exporters[i]) || act(w, diskFaults, verb, w.exporters[i])
 	case name == "prometheus":
 		known = act(w, prometheusFaults, verb, w.prometheus) || act(w, clockFaults, verb, w.prometheus) ||
 			act(w, memories, verb, w.prometheus)

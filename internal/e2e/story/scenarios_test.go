@@ -570,6 +570,26 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name:      "the state cannot be saved for 20 minutes, nor for 10, and a restart forgets nothing",
+		lasts:     60 * time.Minute,
+		exporters: keeping,
+		script: `
+			1m a cannot save
+			21m a can save
+			30m other stops
+			31m a cannot save
+			41m a can save
+			42m a is killed
+		`,
+		notifications: `
+			18m0s chat: StateNotSaved warning a
+			23m0s chat: StateNotSaved warning a is over
+			33m0s chat: ContainerDown warning other
+			34m30s chat: TargetDown warning other
+			36m15s page: ContainerDown critical other; TargetDown critical other
+		`,
+	},
+	{
 		name:  "Prometheus is restarted during an outage",
 		lasts: 14 * time.Minute,
 		script: `
