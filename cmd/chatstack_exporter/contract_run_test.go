@@ -40,8 +40,6 @@ type shapes map[string]map[string]bool
 var named = []string{
 	"GET /api/v1/discovery 200[].labels",
 	"state.json docker.containers",
-	"state.json problems.homes",
-	"state.json problems.well",
 	"state.json availability.span.latency",
 }
 
@@ -327,8 +325,12 @@ type kind struct {
 func (k *kind) Kind() string                    { return k.name }
 func (k *kind) Records() iter.Seq2[string, any] { return func(func(string, any) bool) {} }
 
-func (k *kind) Read(_ string, data []byte) error {
-	k.keys.addJSON(k.t, "state.json "+k.name, data)
+func (k *kind) Read(key string, data []byte) error {
+	path := "state.json " + k.name
+	if section, _, many := strings.Cut(key, "/"); many || key == "saved" { // of the judge
+		path += "/" + section
+	}
+	k.keys.addJSON(k.t, path, data)
 	return nil
 }
 

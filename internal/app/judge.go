@@ -17,6 +17,7 @@ type judge struct {
 	health      *health.Judge
 	maintenance *maintenance.Register
 	file        *state.File
+	memories    memories
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
@@ -25,20 +26,18 @@ type judge struct {
 	missing map[string]string // configured containers that were logged as missing, by target
 }
 
-// problemsName is the name of the memory in the state file.
-const problemsName = "problems"
-
 // newJudge restores the memory of the former process.
 func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, log *slog.Logger) *judge {
 	j := &judge{
 		health:      health.NewJudge(rules),
 		maintenance: m,
 		file:        file,
+		memories:    memoriesIn(file),
 		log:         log,
 		missing:     map[string]string{},
 	}
-	var memory health.Memory
-	if err := file.Value(problemsName).Load(&memory); err != nil {
+	memory, err := j.memories.Load()
+	if err != nil {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	} else if !memory.Saved.IsZero() {
 		j.health.Resume(&memory, time.Now())
@@ -85,7 +84,8 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 // unless the disk fails or hangs.
 func (j *judge) saveMemory(now time.Time) {
 	if j.health.Changed() {
-		if err := j.file.Value(problemsName).Put(j.health.Memory(now)); err != nil {
+		memory := j.health.Memory(now)
+		if err := j.memories.Put(&memory); err != nil {
 			j.log.Error("problems cannot be encoded", "err", err)
 		}
 	}

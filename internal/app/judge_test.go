@@ -56,8 +56,8 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 			target := health.Target{Name: "web", Read: true, ReadAt: now, Up: up, Every: time.Second}
 			result := j.Judge(&health.Facts{Now: now, Targets: []health.Target{target}})
 			after, incidents := keptAt(t, path)
-			var memory health.Memory
-			must(t, after.Value(problemsName).Load(&memory))
+			memory, err := memoriesIn(after).Load()
+			must(t, err)
 			if len(memory.Problems) != len(result.Problems) || (len(result.Problems) > 0) == up {
 				t.Errorf("up: %t: %d problems are shown, %d are kept", up, len(result.Problems), len(memory.Problems))
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -83,6 +84,7 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			stack.CAFile()+"}\n"+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			relayBlock(stack)+
+			"state_file: "+filepath.Join(t.TempDir(), "state.json")+"\n"+
 			"maintenance:\n"+underMaintenance(now, "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		const left = "chatstack_target_left_to_first"

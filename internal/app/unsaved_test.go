@@ -50,8 +50,9 @@ func TestUnsavedStateIsTold(t *testing.T) {
 			t.Error("it is not saved again")
 		}
 		says(t, "the log", e.log.String(), "the state is saved again")
-		if f, _ := keptAt(t, path); f.Value(problemsName).Load(&struct{ Problems []struct{} }{}) != nil {
-			t.Error("what memory had is not in the file")
+		f, _ := keptAt(t, path)
+		if memory, err := memoriesIn(f).Load(); err != nil || len(memory.Problems) == 0 {
+			t.Errorf("what memory had is not in the file: %v, %v", memory, err)
 		}
 	})
 }

@@ -26,6 +26,8 @@ type Judge struct {
 	// changed says that there is something new to save. now is the time of the last judgement, lastSave of the last saved memory.
 	changed       bool
 	now, lastSave time.Time
+	// clock is a moment by whose wall clock times are saved.
+	clock time.Time
 	// saved is when the former process last saved its memory, resumed when this process loaded it. unread are the engines in that
 	// memory that have not been read since.
 	saved, resumed time.Time

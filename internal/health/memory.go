@@ -126,19 +126,32 @@ func (j *Judge) Changed() bool { return j.changed || j.now.Sub(j.lastSave) > sav
 
 // noticeStep marks the memory as changed after a step of the wall clock, since all saved times are by that clock.
 func (j *Judge) noticeStep(now time.Time) {
-	step := now.Round(0).Sub(j.now.Round(0)) - now.Sub(j.now)
-	j.changed = j.changed || step.Abs() > time.Second
+	j.changed = j.changed || j.drift(now) > time.Second
 	j.now = now
 }
 
-// Memory returns the memory to save, with all times by the current wall clock.
+// drift is how far the wall clock has gone from the one by which times were saved.
+func (j *Judge) drift(now time.Time) time.Duration {
+	if j.clock.IsZero() {
+		return 0
+	}
+	return (now.Round(0).Sub(j.clock.Round(0)) - now.Sub(j.clock)).Abs()
+}
+
+// tolerableDrift is how wrong saved times may be, so that those that stay are the same each time.
+const tolerableDrift = 100 * time.Millisecond
+
+// Memory returns the memory to save, with all times by the wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
+	if j.clock.IsZero() || j.drift(now) > tolerableDrift {
+		j.clock = now
+	}
 	j.changed, j.lastSave = false, now
 	wall := func(t time.Time) time.Time {
 		if t.IsZero() {
 			return t
 		}
-		return now.Round(0).Add(-now.Sub(t))
+		return j.clock.Round(0).Add(t.Sub(j.clock))
 	}
 	m := Memory{Saved: wall(now), LastUp: make(map[string]time.Time, len(j.lastUp)), Homes: maps.Clone(j.homes)}
 	for name, at := range j.lastUp {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ const (
 	maxTimeline = 200
 	maxProblems = 500
 	maxNotes    = 100
+	// maxDropped is how many dropped events are known.
+	maxDropped = 1000
 	// maxText and maxAuthor bound a note, in characters.
 	maxText   = 2000
 	maxAuthor = 100
@@ -76,8 +79,10 @@ type Incident struct {
 	Outages    []Outage  `json:"outages"`
 	Timeline   []Event   `json:"timeline"`
 	// LeftOut is how many events in the middle of the timeline were dropped.
-	LeftOut int    `json:"timeline_left_out,omitempty"`
-	Notes   []Note `json:"notes"`
+	LeftOut int `json:"timeline_left_out,omitempty"`
+	// Dropped are checksums of them, so that one that comes again drops no other.
+	Dropped []uint32 `json:"timeline_dropped,omitempty"`
+	Notes   []Note   `json:"notes"`
 	// Links are the subjects whose problems belong to the incident.
 	Links []health.Subject `json:"links,omitempty"`
 }
@@ -178,7 +183,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 func (i *Incident) clone() *Incident {
 	c := *i
 	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
-	c.Notes, c.Links = slices.Clone(i.Notes), slices.Clone(i.Links)
+	c.Notes, c.Links, c.Dropped = slices.Clone(i.Notes), slices.Clone(i.Links), slices.Clone(i.Dropped)
 	return &c
 }
 
@@ -196,15 +201,28 @@ func (i *Incident) note(e Event) {
 			return
 		}
 	}
+	if slices.Contains(i.Dropped, e.checksum()) {
+		return
+	}
 	at := len(i.Timeline)
 	for at > 0 && e.Time.Before(i.Timeline[at-1].Time) {
 		at--
 	}
 	i.Timeline = slices.Insert(i.Timeline, at, e)
 	if len(i.Timeline) > maxTimeline {
+		i.Dropped = append(i.Dropped, i.Timeline[maxTimeline/2].checksum())
+		i.Dropped = i.Dropped[max(len(i.Dropped)-maxDropped, 0):]
 		i.Timeline = slices.Delete(i.Timeline, maxTimeline/2, maxTimeline/2+1)
 		i.LeftOut++
 	}
+}
+
+// checksum identifies an event without its times.
+func (e *Event) checksum() uint32 {
+	h := fnv.New32a()
+	//nolint:errcheck // a hash takes everything
+	fmt.Fprintf(h, "%s %v %q %q %s %q", e.Kind, e.Subject, e.Alert, e.Of, e.Severity, e.Text)
+	return h.Sum32()
 }
 
 // clamp moves the times of the incident that are in the future to now: the clock was set back.

@@ -610,6 +610,17 @@ func TestTimelineIsBounded(t *testing.T) {
 	}
 }
 
+// TestFullTimelineStaysIfEventsComeAgain has more events than there is room for, again and again.
+func TestFullTimelineStaysIfEventsComeAgain(t *testing.T) {
+	i, at := &Incident{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for n := range 1000 {
+		i.note(Event{Time: at.Add(time.Duration(n) * time.Second), Kind: EventBegan, Text: fmt.Sprint(n % 250)})
+	}
+	if len(i.Timeline) != maxTimeline || i.LeftOut != 50 || i.Timeline[0].Count != 4 || i.Timeline[maxTimeline-1].Text != "249" {
+		t.Errorf("%d events, %d left out, the first %d times", len(i.Timeline), i.LeftOut, i.Timeline[0].Count)
+	}
+}
+
 // TestCriticalCertificateTakesInNoLaterOutage has a certificate that is critical for days, and an outage of ten minutes.
 func TestCriticalCertificateTakesInNoLaterOutage(t *testing.T) {
 	w := newWorld(t)

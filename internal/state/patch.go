@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -13,36 +14,76 @@ const (
 )
 
 // makePatch returns how to make a text of an old one: COPY,SKIP,LENGTH:TEXT for each difference, without spaces. The rest is copied.
-// It is short for a few small differences, as between two JSON texts of a value.
-func makePatch(old, text []byte) (patch []byte) {
-	tail := 0
-	for tail < min(len(old), len(text)) && old[len(old)-1-tail] == text[len(text)-1-tail] {
-		tail++
+// It is short if a few elements of a JSON text differ, are new or are gone.
+func makePatch(old, text []byte) []byte {
+	var p patch
+	at := map[string][]int{} // where elements are in the old text
+	for end := 0; end < len(old); {
+		e := element(old[end:])
+		at[string(e)] = append(at[string(e)], end)
+		end += len(e)
 	}
-	old, text = old[:len(old)-tail], text[:len(text)-tail]
-	for {
-		same := 0
-		for same < min(len(old), len(text)) && old[same] == text[same] {
-			same++
+	from, fresh := 0, 0 // until where the old text is used, and the length of the elements that it lacks
+	for end := 0; end < len(text); {
+		e := element(text[end:])
+		places := at[string(e)]
+		if i, _ := slices.BinarySearch(places, from); i < len(places) {
+			p.add(old[from:places[i]], text[end-fresh:end])
+			p.same += len(e)
+			from, fresh = places[i]+len(e), 0
+		} else {
+			fresh += len(e)
 		}
-		old, text = old[same:], text[same:]
+		end += len(e)
+	}
+	p.add(old[from:], text[len(text)-fresh:])
+	return p.text
+}
+
+// element returns a text until the end of its first JSON object in a list.
+func element(text []byte) []byte {
+	if i := bytes.Index(text, []byte("},")); i >= 0 {
+		return text[:i+len("},")]
+	}
+	return text
+}
+
+// patch is a patch that is being made, with how many bytes are to be copied since its last difference.
+type patch struct {
+	text []byte
+	same int
+}
+
+// add adds a part, for which the patch must be short if it differs in little.
+func (p *patch) add(old, text []byte) {
+	for {
+		same := commonStart(old, text)
+		p.same, old, text = p.same+same, old[same:], text[same:]
 		if len(old)+len(text) == 0 {
-			return patch
+			return
 		}
 		skip, insert := difference(old, text)
-		patch = strconv.AppendInt(patch, int64(same), 10)
-		patch = strconv.AppendInt(append(patch, ','), int64(skip), 10)
-		patch = strconv.AppendInt(append(patch, ','), int64(insert), 10)
-		patch = append(append(patch, ':'), text[:insert]...)
-		old, text = old[skip:], text[insert:]
+		for _, n := range []int{p.same, skip, insert} {
+			p.text = append(strconv.AppendInt(p.text, int64(n), 10), ',')
+		}
+		p.text[len(p.text)-1] = ':'
+		p.text = append(p.text, text[:insert]...)
+		p.same, old, text = 0, old[skip:], text[insert:]
 	}
+}
+
+func commonStart(a, b []byte) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 // difference returns after how many bytes of each two texts are the same again.
 func difference(old, text []byte) (skip, insert int) {
 	again := func(i, k int) bool {
-		return i+sameAgain <= len(old) && k+sameAgain <= len(text) && old[i] == text[k] &&
-			bytes.Equal(old[i:i+sameAgain], text[k:k+sameAgain])
+		n := min(sameAgain, max(len(old)-i, len(text)-k))
+		return n > 0 && i+n <= len(old) && k+n <= len(text) && old[i] == text[k] && bytes.Equal(old[i:i+n], text[k:k+n])
 	}
 	for far := range min(longestChange, max(len(old), len(text))) {
 		for near := range far + 1 {

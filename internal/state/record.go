@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -24,9 +25,10 @@ var header = fmt.Sprintf("%s%d\n", headerStart, version)
 type operation byte
 
 const (
-	// replaces gives a name a value, changes patches the value that it has, and adds gives it one more.
+	// replaces gives a name a value, changes patches the value that it has, removes takes it away, and adds gives the name one more.
 	replaces operation = '='
 	changes  operation = '~'
+	removes  operation = '-'
 	adds     operation = '+'
 )
 
@@ -100,6 +102,7 @@ func decode(raw []byte) (c content, err error) {
 			}
 		}
 	}
+	c.records = slices.DeleteFunc(c.records, func(r record) bool { return r.op == removes })
 	return c, err
 }
 
@@ -134,6 +137,12 @@ func (c *content) add(known map[string]int, r record) bool {
 			c.records[at].data = value
 		}
 		return ok
+	case removes:
+		if found {
+			c.records[at].op = removes
+			delete(known, r.name)
+		}
+		return true
 	case replaces:
 		if !found {
 			known[r.name] = len(c.records)

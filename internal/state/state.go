@@ -27,12 +27,12 @@ const (
 	retryEvery = 10 * time.Second
 	// The file is rewritten with the present records when it has growth times the size that it had afterwards, but at least minRewrite.
 	growth     = 3
-	minRewrite = 4 << 20
+	minRewrite = 8 << 20
 	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
 	maxQueue  = 1000
 	maxQueued = 4 << 20
-	// wholeAfter is how many times the length of a value its patches have when the whole value is written again.
-	wholeAfter = 4
+	// leastPatched is the length of values that are patched; shorter ones stay readable. wholeAfter is how many times the length of a value its patches have when the whole value is written again.
+	leastPatched, wholeAfter = 512, 4
 )
 
 // errSlow means that the disk takes too long; writing goes on.
@@ -154,14 +154,19 @@ func (f *File) put(r record) {
 	p, _ := f.partOf(r.name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if p == nil {
+	switch _, known := f.values[r.name]; {
+	case r.op == removes && !known:
+		return
+	case r.op == removes:
+		delete(f.values, r.name)
+	case p == nil:
 		f.values[r.name] = r.data
 	}
 	if f.store == nil || p != nil && f.incomplete { // the next rewrite includes it
 		return
 	}
-	if r.op == replaces {
-		f.queue = slices.DeleteFunc(f.queue, func(q record) bool { return q.name == r.name && q.op == replaces })
+	if r.op != adds {
+		f.queue = slices.DeleteFunc(f.queue, func(q record) bool { return q.name == r.name && q.op != adds })
 	}
 	f.queue = append(f.queue, r)
 	if len(f.queue) > maxQueue || sizeOf(f.queue) > maxQueued {
@@ -376,6 +381,9 @@ func (f *File) transfer(batch []record, whole bool) error {
 
 // encode appends a record to lines, as a patch if that is shorter.
 func (f *File) encode(lines []byte, r record) []byte {
+	if r.op == removes {
+		delete(f.bases, r.name)
+	}
 	if r.op != replaces {
 		return r.appendTo(lines)
 	}
@@ -384,10 +392,13 @@ func (f *File) encode(lines []byte, r record) []byte {
 		if next.sum == known.sum {
 			return lines
 		}
-		patch := makePatch(known.value, r.data)
-		next.patched = known.patched + len(patch)
-		if len(patch) < len(r.data)/2 && next.patched <= wholeAfter*len(r.data) {
-			r.op, r.data = changes, append([]byte(known.sum+" "), patch...)
+		var p []byte
+		if len(r.data) >= leastPatched {
+			p = makePatch(known.value, r.data)
+		}
+		next.patched = known.patched + len(p)
+		if len(p) > 0 && len(p) < len(r.data)/2 && next.patched <= wholeAfter*len(r.data) {
+			r.op, r.data = changes, append([]byte(known.sum+" "), p...)
 		} else {
 			next.patched = 0
 		}

@@ -1,8 +1,12 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // Value is one named value of a file.
@@ -43,6 +47,9 @@ func (v *Value) Put(value any) error {
 	return nil
 }
 
+// Forget removes the value without waiting for the disk.
+func (v *Value) Forget() { v.file.put(record{v.name, removes, nil}) }
+
 // Save saves the value. When it returns nil, the value is on the disk, if the file has a path. After an error it is in memory, and written
 // when the disk works again.
 func (v *Value) Save(value any) error {
@@ -50,4 +57,45 @@ func (v *Value) Save(value any) error {
 		return err
 	}
 	return v.file.wait(waiter{insists: true, sync: !v.unsynced})
+}
+
+// Group is many small values of one owner, such as one for each problem, of which only those are written that differ.
+type Group struct {
+	file   *File
+	prefix string
+}
+
+// Group returns the values whose names begin with a name and a slash.
+func (f *File) Group(name string) *Group { return &Group{f, name + "/"} }
+
+// Load returns the JSON of the values by the rest of their names.
+func (g *Group) Load() map[string]json.RawMessage {
+	g.file.mu.Lock()
+	defer g.file.mu.Unlock()
+	found := map[string]json.RawMessage{}
+	for name, raw := range g.file.values {
+		if rest, ours := strings.CutPrefix(name, g.prefix); ours {
+			found[rest] = raw
+		}
+	}
+	return found
+}
+
+// Put makes these the values of the group, without waiting for the disk.
+func (g *Group) Put(values map[string]any) error {
+	before := g.Load()
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		raw, err := json.Marshal(values[name])
+		if err != nil {
+			return fmt.Errorf("write %s to state file: %w", g.prefix+name, err)
+		}
+		if !bytes.Equal(raw, before[name]) {
+			g.file.put(record{g.prefix + name, replaces, raw})
+		}
+		delete(before, name)
+	}
+	for name := range before {
+		g.file.put(record{g.prefix + name, removes, nil})
+	}
+	return nil
 }

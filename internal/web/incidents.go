@@ -170,6 +170,7 @@ type incidentSummary struct {
 	LeftOut  omitted `json:"timeline_left_out,omitzero"`
 	Notes    omitted `json:"notes,omitzero"`
 	Links    omitted `json:"links,omitzero"`
+	Dropped  omitted `json:"timeline_dropped,omitzero"`
 }
 
 // omitted is a key that is not written.
@@ -179,7 +180,8 @@ type omitted struct{}
 type incidentDetail struct {
 	Schema status.Schema `json:"schema"`
 	*incident.Incident
-	Links omitted `json:"links,omitzero"`
+	Links   omitted `json:"links,omitzero"`
+	Dropped omitted `json:"timeline_dropped,omitzero"`
 }
 
 // incidentList is the body of the API's list.
