@@ -179,6 +179,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.own.keepsState(a.state)
 	a.past.file = a.state
+	a.past.log.Mend()
 	a.past.publish()
 	if notice != "" {
 		a.log.Warn("the state file has a problem", "problem", notice)

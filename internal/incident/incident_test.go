@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -618,6 +619,47 @@ func TestFullTimelineStaysIfEventsComeAgain(t *testing.T) {
 	}
 	if len(i.Timeline) != maxTimeline || i.LeftOut != 50 || i.Timeline[0].Count != 4 || i.Timeline[maxTimeline-1].Text != "249" {
 		t.Errorf("%d events, %d left out, the first %d times", len(i.Timeline), i.LeftOut, i.Timeline[0].Count)
+	}
+}
+
+// TestIncidentsThatContinueEachOtherAreMended restores incidents whose continuation never ends, or is not there.
+func TestIncidentsThatContinueEachOtherAreMended(t *testing.T) {
+	for name, c := range map[string]struct {
+		into map[string]string // the incident that continues each one
+		want map[string]string // where a note on each one goes
+	}{
+		"each other": {map[string]string{"a": "b", "b": "a"}, map[string]string{"a": "a", "b": "a"}},
+		"itself":     {map[string]string{"a": "a"}, map[string]string{"a": "a"}},
+		"in a circle": {
+			map[string]string{"a": "b", "b": "c", "c": "a", "d": "c"},
+			map[string]string{"a": "a", "b": "a", "c": "a", "d": "a"},
+		},
+		"by none":    {map[string]string{"a": "gone", "b": "a"}, map[string]string{"a": "a", "b": "a"}},
+		"as it does": {map[string]string{"a": "b", "b": "c", "c": ""}, map[string]string{"a": "c", "b": "c", "c": "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log, now := &Log{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+			for _, id := range slices.Sorted(maps.Keys(c.into)) {
+				i := Incident{ID: id, State: Closed, Began: now}
+				if into := c.into[id]; into != "" {
+					i.State, i.MergedInto = Merged, into
+				}
+				raw, err := json.Marshal(i)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := log.Restore(raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _ = log.AddNote(now, "a", "", "must end") //nolint:errcheck // it is about the end
+			log.Mend()
+			for id, want := range c.want {
+				if i, err := log.AddNote(now, id, "", "text"); err != nil || i.ID != want || i.State != Closed {
+					t.Errorf("a note on %s goes to %+v, %v; want %s", id, i, err, want)
+				}
+			}
+		})
 	}
 }
 

@@ -52,6 +52,29 @@ func (l *Log) Restore(data []byte) error {
 	return nil
 }
 
+// Mend closes restored incidents that should be continued by one that is not there, or in the end by themselves, as in a file that was
+// put together from several.
+func (l *Log) Mend() {
+	for n, i := range l.incidents {
+		if l.heir(n) < 0 {
+			mended := i.clone()
+			mended.State, mended.MergedInto = Closed, ""
+			l.incidents[n] = mended
+		}
+	}
+}
+
+// heir returns the incident that continues one in the end; -1 if there is none.
+func (l *Log) heir(at int) int {
+	for range l.incidents {
+		if at < 0 || l.incidents[at].State != Merged {
+			return at
+		}
+		at = l.index(l.incidents[at].MergedInto)
+	}
+	return -1
+}
+
 // All returns the incidents, newest first. The caller may keep but not change them.
 func (l *Log) All() []*Incident {
 	all := slices.Clone(l.incidents)
@@ -72,10 +95,7 @@ func (l *Log) AddNote(now time.Time, id, author, text string) (*Incident, error)
 	if err != nil {
 		return nil, err
 	}
-	at := l.index(id)
-	for at >= 0 && l.incidents[at].State == Merged {
-		at = l.index(l.incidents[at].MergedInto)
-	}
+	at := l.heir(l.index(id))
 	switch {
 	case at < 0:
 		return nil, fmt.Errorf("%w %q", ErrUnknown, failure.Printable(id, 100))
