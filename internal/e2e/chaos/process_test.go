@@ -328,7 +328,7 @@ func TestFullDiskStopsTheCanaryAlone(t *testing.T) {
 	fill()
 	e := start(t, command(t, "", canaryEvery(2*time.Second, stack, path), stack.Environ()))
 	e.wait(t, "all but the canary up from the start", othersUp)
-	for _, want := range []string{"the state file has a problem", "no space left on device", "free space"} {
+	for _, want := range []string{"cannot save the state", "no space left on device", "free space"} {
 		if !strings.Contains(e.Stderr.String(), want) {
 			t.Errorf("the log lacks %q", want)
 		}
