@@ -358,8 +358,8 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "StateNotSaved warning", "HonorLabelsOff warning",
-			"ScrapedTooSeldom warning",
+		case "ExporterDown warning", "PollStalled critical", "ConfigReloadFailed warning", "StateNotSaved warning",
+			"HonorLabelsOff warning", "ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue
 		case "chatstack:xmpp_auth_failures_per_minute": // the alerts aggregate it

@@ -308,7 +308,8 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 			series: s.clocked(step{value: ageClock - after, by: 1}, step{from: rise, value: ageClock}),
 		},
 		trial{
-			name: "it returns the same page from the first scrape on", series: s.clocked(step{value: lost}, step{from: rise, value: ageClock}),
+			name:   "it returns the same page from the first scrape on",
+			series: s.clocked(step{value: lost}, step{from: rise, value: ageClock}),
 			checks: []check{{rise - 1 + s.pace.floor(t.For), false}, {most, true}},
 		},
 		trial{

@@ -61,7 +61,8 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 			if len(memory.Problems) != len(result.Problems) || (len(result.Problems) > 0) == up {
 				t.Errorf("up: %t: %d problems are shown, %d are kept", up, len(result.Problems), len(memory.Problems))
 			}
-			if shown, kept := p.log.All(), incidents.log.All(); len(shown) != len(kept) || len(kept) > 0 && !sameIncident(t, kept[0], shown[0]) {
+			shown, kept := p.log.All(), incidents.log.All()
+			if len(shown) != len(kept) || len(kept) > 0 && !sameIncident(t, kept[0], shown[0]) {
 				t.Errorf("the incidents %+v are shown, %+v are kept", shown, kept)
 			}
 			want, got := p.history.Report(now).Subjects[0].Windows[0].Spent, incidents.history.Report(now).Subjects[0].Windows[0].Spent

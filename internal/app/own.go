@@ -97,7 +97,8 @@ func (m *ownMetrics) keepsState(f *state.File) {
 		}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chatstack_state_last_saved_timestamp_seconds",
-			Help: "Unix time when the state file last had everything; while it is not writable, nothing is kept since. Absent without state_file.",
+			Help: "Unix time when the state file last had everything; while it is not writable, nothing is kept since. " +
+				"Absent without state_file.",
 		}, func() float64 {
 			saved, _ := f.Status()
 			return float64(saved.UnixMilli()) / 1000

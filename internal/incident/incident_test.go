@@ -652,7 +652,7 @@ func TestIncidentsThatContinueEachOtherAreMended(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			_, _ = log.AddNote(now, "a", "", "must end") //nolint:errcheck // it is about the end
+			_, _ = log.AddNote(now, "a", "", "must end")
 			log.Mend()
 			for id, want := range c.want {
 				if i, err := log.AddNote(now, id, "", "text"); err != nil || i.ID != want || i.State != Closed {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,14 +20,13 @@ import (
 type numbers struct {
 	sync.Mutex
 
-	kind  string
 	keyed map[string]int
 	sum   int
 }
 
-func newNumbers(kind string) *numbers { return &numbers{kind: kind, keyed: map[string]int{}} }
+func newNumbers() *numbers { return &numbers{keyed: map[string]int{}} }
 
-func (n *numbers) Kind() string { return n.kind }
+func (n *numbers) Kind() string { return "n" }
 
 func (n *numbers) Read(key string, data []byte) error {
 	var i int
@@ -40,10 +40,7 @@ func (n *numbers) Read(key string, data []byte) error {
 }
 
 func (n *numbers) Records() iter.Seq2[string, any] {
-	keyed, sum := map[string]int{}, n.sum
-	for key, i := range n.keyed {
-		keyed[key] = i
-	}
+	keyed, sum := maps.Clone(n.keyed), n.sum
 	return func(yield func(string, any) bool) {
 		if !yield("sum", sum) {
 			return
@@ -74,7 +71,7 @@ func (n *numbers) add(f *File, i int) {
 func (n *numbers) text() string {
 	n.Lock()
 	defer n.Unlock()
-	raw, _ := json.Marshal(map[string]any{"keyed": n.keyed, "sum": n.sum}) //nolint:errcheck // numbers
+	raw, _ := json.Marshal(map[string]any{"keyed": n.keyed, "sum": n.sum})
 	return string(raw)
 }
 
@@ -144,7 +141,7 @@ type journal struct {
 // openAt opens a file until the end of the test.
 func openAt(t *testing.T, path string) *journal {
 	t.Helper()
-	j := &journal{t: t, path: path, part: newNumbers("n"), log: &bytes.Buffer{}}
+	j := &journal{t: t, path: path, part: newNumbers(), log: &bytes.Buffer{}}
 	var err error
 	if j.File, j.notice, err = Open(path, slog.New(slog.NewTextHandler(j.log, nil)), j.part); err != nil {
 		t.Fatal(err)
@@ -190,7 +187,7 @@ func kept(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, part := newFile(nil, nil), newNumbers("n")
+	f, part := newFile(nil, nil), newNumbers()
 	f.parts = []Part{part}
 	f.restore(&c)
 	return valuesOf(f) + part.text()
@@ -203,7 +200,7 @@ func valuesOf(f *File) string {
 	for name, raw := range f.values {
 		text[name] = raw
 	}
-	raw, _ := json.Marshal(text) //nolint:errcheck // it was valid
+	raw, _ := json.Marshal(text)
 	return string(raw)
 }
 

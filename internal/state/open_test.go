@@ -124,10 +124,12 @@ func TestStartDoesNotWaitForADiskThatHangs(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.json")
 		must(t, os.WriteFile(path, []byte(header+"unread"), 0o600))
 		read := make(chan struct{})
-		j := &journal{t: t, path: path, part: newNumbers("n"), log: &bytes.Buffer{}}
+		j := &journal{t: t, path: path, part: newNumbers(), log: &bytes.Buffer{}}
 		j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), []Part{j.part})
 		d := &disk{path: path}
-		if waits := took(func() { _, j.notice, _ = j.open(d, func() found { <-read; return d.load() }) }); waits != readWithin || !strings.Contains(j.notice, "cannot be read") {
+		load := func() found { <-read; return d.load() }
+		waits := took(func() { _, j.notice, _ = j.open(d, load) })
+		if waits != readWithin || !strings.Contains(j.notice, "cannot be read") {
 			t.Errorf("waited %s, notice %q", waits, j.notice)
 		}
 		j.part.add(j.File, 1)

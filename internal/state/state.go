@@ -31,8 +31,10 @@ const (
 	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
 	maxQueue  = 1000
 	maxQueued = 4 << 20
-	// leastPatched is the length of values that are patched; shorter ones stay readable. wholeAfter is how many times the length of a value its patches have when the whole value is written again.
-	leastPatched, wholeAfter = 512, 4
+	// leastPatched is the length of values that are patched; shorter ones stay readable.
+	leastPatched = 1024
+	// wholeAfter is how many times the length of a value its patches have when the whole value is written again.
+	wholeAfter = 4
 )
 
 // errSlow means that the disk takes too long; writing goes on.

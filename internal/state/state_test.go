@@ -200,7 +200,7 @@ func TestCloseWritesWhatIsLeft(t *testing.T) {
 // TestFileStaysSmall holds that values that change often cannot fill the disk, even if it has no room for a second file.
 func TestFileStaysSmall(t *testing.T) {
 	inVirtualTime(t, func(j *journal, s *slow) {
-		for n := range 100 {
+		for n := range 40 {
 			j.save("v", strings.Repeat(fmt.Sprint(n%10), minRewrite/8))
 			if size := s.size(); size > 2*minRewrite {
 				t.Fatalf("after %d values, the file has %d bytes", n, size)
@@ -211,7 +211,7 @@ func TestFileStaysSmall(t *testing.T) {
 		}
 		j.isKept("rewritten")
 		j.store = noRewrites{s}
-		for range 20 {
+		for range 6 {
 			for n := range 10 {
 				j.part.add(j.File, n)
 				j.save("v", strings.Repeat(fmt.Sprint(n%10), minRewrite/8))
