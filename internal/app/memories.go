@@ -46,8 +46,9 @@ func (k memories) Put(m *health.Memory) error {
 	for target, home := range m.Homes {
 		all["home/"+target] = home
 	}
-	k.former.Forget()
-	return k.group.Put(all)
+	err := k.group.Put(all)
+	k.former.Forget() // after it, in case the end comes in between
+	return err
 }
 
 // Load returns the memory of the former process.
