@@ -502,6 +502,31 @@ func TestStepOfTheWallClockIsSaved(t *testing.T) {
 	}
 }
 
+// slew moves the wall clock of a time with a monotonic reading by less than a second.
+func slew(t time.Time, by time.Duration) time.Time {
+	*(*uint64)(unsafe.Pointer(&t)) += uint64(by)
+	return t
+}
+
+// TestSavedTimesStayTheSame holds that a clock that is slewed a little changes no saved time, since each change is written to the disk.
+func TestSavedTimesStayTheSame(t *testing.T) {
+	for by, same := range map[time.Duration]bool{0: true, 100 * time.Millisecond: true, 100*time.Millisecond + 1: false} {
+		w := newWorld(t)
+		w.now = time.Now()
+		w.now = slew(w.now, -time.Duration(w.now.Nanosecond())) // so that there is room for what is added
+		w.container("db")
+		w.pass(time.Minute)
+		w.container("db").State = "exited"
+		w.pass(2 * time.Minute)
+		before := w.judge.Memory(w.now).Problems[0].Since
+		w.now = slew(w.now.Add(time.Second), by)
+		w.look()
+		if since := w.judge.Memory(w.now).Problems[0].Since; since.Equal(before) != same {
+			t.Errorf("slewed by %s: the saved time is now %s, it was %s; the same: want %t", by, since, before, same)
+		}
+	}
+}
+
 func TestWhatIsNotSavedYetStaysToBeSaved(t *testing.T) {
 	w := stack(t)
 	w.judge.Memory(w.now)
