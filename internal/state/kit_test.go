@@ -79,12 +79,20 @@ func (n *numbers) text() string {
 type slow struct {
 	store
 
-	mu       sync.Mutex
-	takes    time.Duration
-	fails    error
-	written  int
-	rewrites int
-	syncs    int
+	mu         sync.Mutex
+	takes      time.Duration
+	fails      error
+	appendOnly bool
+	counts     counts
+}
+
+// counts are how much was done.
+type counts struct{ written, rewrites, syncs int }
+
+func (s *slow) done() counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts
 }
 
 func (s *slow) set(takes time.Duration, fails error) {
@@ -93,35 +101,40 @@ func (s *slow) set(takes time.Duration, fails error) {
 	s.takes, s.fails = takes, fails
 }
 
-func (s *slow) wait(written, rewrites, syncs int) error {
+func (s *slow) wait(done counts) error {
 	s.mu.Lock()
 	takes, fails := s.takes, s.fails
-	s.written, s.rewrites, s.syncs = s.written+written, s.rewrites+rewrites, s.syncs+syncs
+	if s.appendOnly && done.rewrites > 0 {
+		fails = errFull
+	}
+	s.counts.written += done.written
+	s.counts.rewrites += done.rewrites
+	s.counts.syncs += done.syncs
 	s.mu.Unlock()
 	time.Sleep(takes)
 	return fails
 }
 
 func (s *slow) append(lines []byte) error {
-	if err := s.wait(len(lines), 0, 0); err != nil {
+	if err := s.wait(counts{written: len(lines)}); err != nil {
 		return err
 	}
 	return s.store.append(lines)
 }
 
 func (s *slow) rewrite(write func(io.Writer)) error {
-	if err := s.wait(0, 1, 0); err != nil {
+	if err := s.wait(counts{rewrites: 1}); err != nil {
 		return err
 	}
 	err := s.store.rewrite(write)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.written += int(s.size())
+	s.counts.written += int(s.size())
 	return err
 }
 
 func (s *slow) sync() error {
-	if err := s.wait(0, 0, 1); err != nil {
+	if err := s.wait(counts{syncs: 1}); err != nil {
 		return err
 	}
 	return s.store.sync()
@@ -134,16 +147,26 @@ type journal struct {
 	t      *testing.T
 	path   string
 	part   *numbers
+	slow   *slow
 	notice string
 	log    *bytes.Buffer
+}
+
+// newJournal is a file that is not open yet, with a store before its disk.
+func newJournal(t *testing.T, d *disk) *journal {
+	j := &journal{t: t, path: d.path, part: newNumbers(), slow: &slow{store: d}, log: &bytes.Buffer{}}
+	j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), []Part{j.part})
+	j.store = j.slow
+	return j
 }
 
 // openAt opens a file until the end of the test.
 func openAt(t *testing.T, path string) *journal {
 	t.Helper()
-	j := &journal{t: t, path: path, part: newNumbers(), log: &bytes.Buffer{}}
+	d := &disk{path: path}
+	j := newJournal(t, d)
 	var err error
-	if j.File, j.notice, err = Open(path, slog.New(slog.NewTextHandler(j.log, nil)), j.part); err != nil {
+	if j.File, j.notice, err = j.open(d, d.load); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { j.Close() }) //nolint:errcheck // a test that minds closes it itself
@@ -153,13 +176,6 @@ func openAt(t *testing.T, path string) *journal {
 func open(t *testing.T) *journal {
 	t.Helper()
 	return openAt(t, filepath.Join(t.TempDir(), "state.json"))
-}
-
-// slowly puts a slow store in front of the disk. Nothing is written meanwhile.
-func (j *journal) slowly() *slow {
-	s := &slow{store: j.store}
-	j.store = s
-	return s
 }
 
 func (j *journal) save(name string, value any) {

@@ -37,12 +37,12 @@ func Open(path string, log *slog.Logger, parts ...Part) (_ *File, notice string,
 		return f, "", nil
 	}
 	d := &disk{path: path}
+	f.store = d
 	return f.open(d, d.load)
 }
 
 // open loads the file, unless that takes too long.
 func (f *File) open(d *disk, load func() found) (_ *File, notice string, err error) {
-	f.store = d
 	loaded := make(chan found, 1)
 	go func() { loaded <- load() }()
 	select {

@@ -1,10 +1,8 @@
 package state
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -124,9 +122,8 @@ func TestStartDoesNotWaitForADiskThatHangs(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.json")
 		must(t, os.WriteFile(path, []byte(header+"unread"), 0o600))
 		read := make(chan struct{})
-		j := &journal{t: t, path: path, part: newNumbers(), log: &bytes.Buffer{}}
-		j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), []Part{j.part})
 		d := &disk{path: path}
+		j := newJournal(t, d)
 		load := func() found { <-read; return d.load() }
 		waits := took(func() { _, j.notice, _ = j.open(d, load) })
 		if waits != readWithin || !strings.Contains(j.notice, "cannot be read") {

@@ -2,7 +2,6 @@ package state
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -47,13 +46,16 @@ func TestValuesAndRecordsOutliveTheProcess(t *testing.T) {
 }
 
 func TestWithoutPathValuesAreInMemory(t *testing.T) {
-	j := openAt(t, "")
-	j.part.set(j.File, "a", 1)
-	j.save("a", 1)
+	part := newNumbers()
+	f, _, err := Open("", nil, part)
+	must(t, err)
+	part.set(f, "a", 1)
+	must(t, f.Value("a").Save(1))
 	var got int
-	if err := j.Value("a").Load(&got); err != nil || got != 1 || j.Keeps() || j.Flush() != nil {
-		t.Errorf("got %d, %v, keeps %t, %v", got, err, j.Keeps(), j.Flush())
+	if err := f.Value("a").Load(&got); err != nil || got != 1 || f.Keeps() || f.Flush() != nil {
+		t.Errorf("got %d, %v, keeps %t, %v", got, err, f.Keeps(), f.Flush())
 	}
+	must(t, f.Close())
 }
 
 // inVirtualTime runs a test with a file on a slow disk.
@@ -61,7 +63,7 @@ func inVirtualTime(t *testing.T, test func(j *journal, s *slow)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		j := open(t)
-		s := j.slowly()
+		s := j.slow
 		test(j, s)
 		s.set(0, nil)
 		j.Close() //nolint:errcheck // the disk may still hang
@@ -103,8 +105,11 @@ func TestNobodyWaitsForADiskThatHangs(t *testing.T) {
 		if saved, err := j.Status(); waits != 0 || saved.After(begun) || err == nil || !strings.Contains(err.Error(), "longer than 2s") {
 			t.Errorf("waited %s; saved until %s, %v", waits, saved, err)
 		}
-		if len(j.queue) > maxQueue {
-			t.Errorf("%d records wait for the disk", len(j.queue))
+		j.mu.Lock()
+		queued := len(j.queue)
+		j.mu.Unlock()
+		if queued > maxQueue {
+			t.Errorf("%d records wait for the disk", queued)
 		}
 		s.set(0, nil)
 		time.Sleep(3 * time.Hour)
@@ -158,21 +163,21 @@ func TestSyncsAtMostOnceASecond(t *testing.T) {
 			must(t, j.Value("v").Written().Save(i))
 			time.Sleep(syncEvery / 10)
 		}
-		if s.syncs < 9 || s.syncs > 11 {
-			t.Errorf("%d syncs in 10 s", s.syncs)
+		if n := s.done().syncs; n < 9 || n > 11 {
+			t.Errorf("%d syncs in 10 s", n)
 		}
 		time.Sleep(syncEvery)
 		synctest.Wait()
-		before := s.syncs
+		before := s.done().syncs
 		time.Sleep(time.Hour)
-		if s.syncs != before {
-			t.Errorf("%d syncs although nothing was written", s.syncs-before)
+		if n := s.done().syncs; n != before {
+			t.Errorf("%d syncs although nothing was written", n-before)
 		}
 		for i := range 10 {
 			j.save("debt", i)
 		}
-		if s.syncs != before+10 {
-			t.Errorf("%d syncs for 10 saves", s.syncs-before)
+		if n := s.done().syncs; n != before+10 {
+			t.Errorf("%d syncs for 10 saves", n-before)
 		}
 	})
 }
@@ -202,15 +207,17 @@ func TestFileStaysSmall(t *testing.T) {
 	inVirtualTime(t, func(j *journal, s *slow) {
 		for n := range 40 {
 			j.save("v", strings.Repeat(fmt.Sprint(n%10), minRewrite/8))
-			if size := s.size(); size > 2*minRewrite {
-				t.Fatalf("after %d values, the file has %d bytes", n, size)
+			if info, err := os.Stat(j.path); err != nil || info.Size() > 2*minRewrite {
+				t.Fatalf("after %d values, the file has %d bytes, %v", n, info.Size(), err)
 			}
 		}
-		if s.rewrites == 0 {
+		if s.done().rewrites < 2 {
 			t.Error("it was never rewritten")
 		}
 		j.isKept("rewritten")
-		j.store = noRewrites{s}
+		s.mu.Lock()
+		s.appendOnly = true
+		s.mu.Unlock()
 		for range 6 {
 			for n := range 10 {
 				j.part.add(j.File, n)
@@ -221,11 +228,6 @@ func TestFileStaysSmall(t *testing.T) {
 	})
 }
 
-// noRewrites is a disk without room for a second file.
-type noRewrites struct{ *slow }
-
-func (noRewrites) rewrite(func(io.Writer)) error { return errFull }
-
 // TestChangesOfLargeValuesCostLittle holds that values with small changes cost little: patches, and now and then a rewrite.
 func TestChangesOfLargeValuesCostLittle(t *testing.T) {
 	inVirtualTime(t, func(j *journal, s *slow) {
@@ -234,12 +236,12 @@ func TestChangesOfLargeValuesCostLittle(t *testing.T) {
 			value[i] = fmt.Sprintf("2026-11-27T14:%02d:00Z", i%60)
 		}
 		j.save("v", value)
-		before := s.written
+		before := s.done().written
 		for i := range 3000 {
 			value[i%1000] = fmt.Sprintf("2026-11-28T14:%02d:%02dZ", i%60, i/1000)
 			must(t, j.Value("v").Written().Save(value))
 		}
-		if each := (s.written - before) / 3000; each > 100 {
+		if each := (s.done().written - before) / 3000; each > 100 {
 			t.Errorf("a change costs %d bytes", each)
 		}
 		j.isKept("after all changes")
