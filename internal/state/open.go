@@ -71,22 +71,23 @@ func (f *File) begin(d *disk, got *found) (_ *File, notice string, err error) {
 	if d.known != nil && d.known.ModTime().Before(f.saved) {
 		f.saved = d.known.ModTime()
 	}
+	name := damagedName(d.path)
+	if legacy {
+		name = d.path + oldSuffix
+	}
+	if len(got.history) > 0 { // it is not read again even if the end comes before it is renamed
+		d.outdated = []string{d.path + historySuffix}
+	}
 	switch {
 	case got.err != nil:
 		notice = unread(d.path, got.err)
-	case legacy:
-		d.aside = map[string][]byte{d.path + oldSuffix: got.raw}
 	case c.damaged > 0:
-		name := damagedName(d.path)
-		d.aside = map[string][]byte{name: got.raw}
 		notice = damage(d.path, &c) + "; a copy of the file is " + name
-	default:
-		f.incomplete = d.resume(got.raw) != nil
 	}
-	if len(got.history) > 0 {
-		d.outdated = []string{d.path + historySuffix}
+	f.incomplete = notice != "" || legacy || len(got.history) > 0 || d.resume(got.raw) != nil
+	if f.incomplete && len(got.raw) > 0 && (legacy || c.damaged > 0) {
+		d.aside = map[string][]byte{name: got.raw}
 	}
-	f.incomplete = f.incomplete || notice != "" || legacy || len(got.history) > 0
 	go f.run(func() {})
 	if err := f.wait(waiter{insists: true}); err != nil && !isDiskError(err) {
 		f.Close() //nolint:errcheck,gosec // it fails for the same reason
@@ -179,8 +180,11 @@ func interpret(raw, history []byte) (c content, legacy bool, err error) {
 	for line := range bytes.Lines(lines) {
 		sum, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
 		kind, data, _ := bytes.Cut(rest, []byte(" "))
-		if string(sum) == sumOf(rest) {
+		switch {
+		case string(sum) == sumOf(rest):
 			c.records = append(c.records, record{string(kind), adds, data})
+		case bytes.HasSuffix(line, []byte("\n")):
+			c.damaged++
 		}
 	}
 	return c, len(raw) > 0, nil

@@ -37,8 +37,15 @@ func TestFilesOfAnEarlierBuildAreReadOnce(t *testing.T) {
 	history += "01234567 n 100\nhalf a li"
 	must(t, os.WriteFile(path, []byte(today), 0o600))
 	must(t, os.WriteFile(path+historySuffix, []byte(history), 0o600))
-	for range 2 {
+	for n := range 3 {
 		j := openAt(t, path)
+		want := ""
+		if n == 0 {
+			want = "2 records of the state file " + path + " are damaged and left out; a copy of the file is " + path + ".old"
+		}
+		if j.notice != want {
+			t.Errorf("notice %q, want %q", j.notice, want)
+		}
 		var debts []struct{ ID int }
 		must(t, j.Value("plant_store/store").Load(&debts))
 		if len(debts) != 1 || debts[0].ID != 7 || j.part.sum != 3 {
@@ -54,6 +61,7 @@ func TestFilesOfAnEarlierBuildAreReadOnce(t *testing.T) {
 		if _, err := os.Stat(path + historySuffix); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the old history is still there: %v", err)
 		}
+		must(t, os.WriteFile(path+historySuffix, []byte(history), 0o600)) // as if the end had come before it was renamed
 	}
 }
 

@@ -76,8 +76,7 @@ type File struct {
 	told                  bool
 
 	// What follows is only for the goroutine.
-	bases    map[string]base // what the file has of names that patches may change
-	kept     int             // the bytes of bases that belong to parts
+	bases    map[string]base // what the file has of values, and of what parts have changed since the last rewrite
 	rewrite  int64           // the size at which the file is rewritten
 	synced   time.Time
 	unsynced bool
@@ -95,6 +94,8 @@ type base struct {
 	sum     string
 	patched int
 }
+
+func newBase(value []byte) base { return base{value: value, sum: sumOf(value)} }
 
 func newFile(log *slog.Logger, parts []Part) *File {
 	return &File{
@@ -125,8 +126,8 @@ func (f *File) partOf(name string) (Part, string) {
 func (f *File) restore(c *content) {
 	for _, r := range c.records {
 		if p, key := f.partOf(r.name); p == nil {
-			f.keepBase(r.name, base{value: slices.Clone(r.data)})
-			f.values[r.name] = f.bases[r.name].value
+			f.values[r.name] = slices.Clone(r.data)
+			f.bases[r.name] = newBase(f.values[r.name])
 		} else if p.Read(key, r.data) != nil {
 			c.damaged++
 		}
@@ -389,7 +390,7 @@ func (f *File) encode(lines []byte, r record) []byte {
 	if r.op != replaces {
 		return r.appendTo(lines)
 	}
-	next := base{value: r.data, sum: sumOf(r.data)}
+	next := newBase(r.data)
 	if known, found := f.bases[r.name]; found {
 		if next.sum == known.sum {
 			return lines
@@ -405,23 +406,8 @@ func (f *File) encode(lines []byte, r record) []byte {
 			next.patched = 0
 		}
 	}
-	f.keepBase(r.name, next)
+	f.bases[r.name] = next
 	return r.appendTo(lines)
-}
-
-// keepBase remembers what the file has of a name. What parts have is bounded, since they have it in memory too.
-func (f *File) keepBase(name string, b base) {
-	if b.sum == "" {
-		b.sum = sumOf(b.value)
-	}
-	if p, _ := f.partOf(name); p != nil {
-		f.kept += len(b.value) - len(f.bases[name].value)
-		if f.kept > maxQueued {
-			maps.DeleteFunc(f.bases, func(name string, _ base) bool { p, _ := f.partOf(name); return p != nil })
-			f.kept = len(b.value)
-		}
-	}
-	f.bases[name] = b
 }
 
 // rewriteAll replaces the file by what values and parts have now, which includes what they have queued.
@@ -460,9 +446,8 @@ func (f *File) rewriteAll() error {
 	}
 	f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
 	clear(f.bases)
-	f.kept = 0
 	for name, value := range values {
-		f.keepBase(name, base{value: value})
+		f.bases[name] = newBase(value)
 	}
 	return nil
 }
