@@ -97,8 +97,8 @@ var hurts = []hurt{
 	{"on a disk that hangs", control(freeze), control(thaw), "longer than 2s"},
 }
 
-// TestStateFileThatIsHurtIsMended hurts the state file of one exporter in all ways, on a disk of its own. Meanwhile probes and scrapes go on,
-// metrics and page say that nothing is kept, and afterwards everything is.
+// TestStateFileThatIsHurtIsMended hurts the state file of one exporter in all ways, on a disk of its own. Meanwhile probes and scrapes
+// go on, metrics and page say that nothing is kept, and afterwards everything is.
 func TestStateFileThatIsHurtIsMended(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -157,7 +157,8 @@ func smallDisk(t *testing.T) string {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"mkfs.ext4", "-q", image}, {"mount", "-o", "loop", image, disk}} {
-		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // as above
+		//nolint:gosec // as above
+		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", command, err, out)
 		}
 	}
