@@ -30,14 +30,13 @@ func (p place) subject() health.Subject { return health.ContainerSubject(p.host,
 
 // fleet is all containers in one snapshot.
 type fleet struct {
-	kinds      rows
 	containers map[place]*health.Container
 	engines    int
 }
 
 // readFleet collects the containers of the engines. An engine that is not up contributes none.
 func (m *memory) readFleet(targets []poll.Status) *fleet {
-	all := &fleet{kinds: m.kinds, containers: map[place]*health.Container{}}
+	all := &fleet{containers: map[place]*health.Container{}}
 	for i := range targets {
 		t := &targets[i]
 		if t.Engine == nil {
@@ -161,7 +160,7 @@ func (m *memory) reportContainer(in *Input, p place, given *health.Container, pa
 			State:      cmp.Or(given.State, "unknown"),
 			Health:     given.Health,
 		},
-		RoleRow: m.roles[given.Role],
+		RoleRow: roleOf(given.Role),
 		Values:  []Value{},
 		Charts:  []string{},
 	}

@@ -76,7 +76,7 @@ func targetHint(t *poll.Status, all *fleet) string {
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.containerOfRole(all.kinds.of(t.Kind).Role.Name)
+		container = all.containerOfRole(rowOf(t.Kind).Role.Name)
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

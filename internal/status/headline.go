@@ -3,30 +3,28 @@ package status
 import (
 	"strings"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
-// HumanName returns what people call a subject, such as "IRC server" for the target irc_rpc. row is that of the target's kind.
-func HumanName(s health.Subject, row *config.Row) string {
-	name := failure.Printable(s.Name, maxName)
+// HumanName returns what people call a subject, such as "IRC server" for the target irc_rpc. kind is the target's.
+func HumanName(s health.Subject, kind string) string {
+	name, title := printableName(s.Name), rowOf(kind).Title
 	switch {
 	case s == health.ExporterSubject:
 		return "the exporter"
 	case s.Kind == health.KindContainer:
 		return "container " + name
-	case name == row.Name && row.Title != "":
-		return row.Title
+	case name == kind && title != "":
+		return title
 	}
 	return name
 }
 
-// Headline says in human names what is wrong with which subject, such as "IRC server is down". row is that of the target's kind.
-func Headline(given *health.Problem, row *config.Row) string {
+// Headline says in human names what is wrong with which subject, such as "IRC server is down". kind is the target's.
+func Headline(given *health.Problem, kind string) string {
 	p := *given
-	p.Of, p.Name = failure.Printable(p.Of, maxName), failure.Printable(p.Name, maxName)
-	name, text := HumanName(given.Subject, row), plainText(&p)
+	p.Of, p.Name = printableName(p.Of), printableName(p.Name)
+	name, text := HumanName(given.Subject, kind), plainText(&p)
 	switch verb, _, _ := strings.Cut(text, " "); verb {
 	case "is":
 		if strings.HasSuffix(name, " services") {

@@ -4,52 +4,43 @@ import (
 	"maps"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-)
-
-const (
-	// sweepEvery is how often empty histories are dropped.
-	sweepEvery = time.Hour
 )
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
-	kinds       rows
-	roles       map[string]config.Role
 	services    map[string]*pastService
 	containers  map[place]*pastContainer
 	series      map[string]*series
 	transitions transitions
 	level       Level
 	since       time.Time
-	nextSweep   time.Time
 }
 
-func newMemory(kinds []config.Kind) memory {
-	m := memory{
-		kinds:      rows{},
-		roles:      map[string]config.Role{},
+func newMemory() memory {
+	return memory{
 		services:   map[string]*pastService{},
 		containers: map[place]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
 	}
-	for i := range kinds {
-		row := &kinds[i].Row
-		m.kinds[row.Name], m.roles[row.Role.Name] = row, row.Role
-	}
-	return m
 }
 
-// rows is the table of kinds, by name.
-type rows map[string]*config.Row
+// rowOf returns the row of a kind; an empty one for an unknown kind.
+func rowOf(kind string) config.Row {
+	k, _ := collectors.KindOf(kind)
+	return k.Row
+}
 
-// of returns the row of a kind; an empty one for an unknown kind.
-func (r rows) of(kind string) *config.Row {
-	if row := r[kind]; row != nil {
-		return row
+// roleOf returns the row of a role; an empty one for an unknown role.
+func roleOf(name string) config.Role {
+	for _, r := range collectors.Roles {
+		if r.Name == name {
+			return r
+		}
 	}
-	return &config.Row{Name: kind}
+	return config.Role{}
 }
 
 // charted is a number of which the page shows a history.
@@ -76,10 +67,6 @@ func (m *memory) chart(charts []string, c charted, now time.Time, v float64) []s
 
 // forget drops histories without a value during the last day.
 func (m *memory) forget(now time.Time) {
-	if now.Before(m.nextSweep) {
-		return
-	}
-	m.nextSweep = now.Add(sweepEvery)
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
 }
 

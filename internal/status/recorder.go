@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -45,14 +44,13 @@ type update struct {
 	superseded        chan struct{} // closed when published is superseded
 }
 
-// NewRecorder returns a recorder that reads source, which must have a snapshot already. Version is the exporter's, kinds is the table
-// of kinds.
-func NewRecorder(version string, kinds []config.Kind, source func() Input) *Recorder {
+// NewRecorder returns a recorder that reads source, which must have a snapshot already. Version is the exporter's.
+func NewRecorder(version string, source func() Input) *Recorder {
 	r := &Recorder{
 		version: version,
 		source:  source,
 		wake:    make(chan struct{}, 1),
-		memory:  newMemory(kinds),
+		memory:  newMemory(),
 	}
 	r.renew(func(Input, time.Time) bool { return true })
 	return r

@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -39,7 +38,7 @@ func begin(targets ...poll.Status) *world {
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), found: map[string][]health.Condition{},
 		in: Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{}},
 	}
-	w.Recorder = &Recorder{memory: newMemory(collectors.ConfigKinds())}
+	w.Recorder = &Recorder{memory: newMemory()}
 	w.judge = health.NewJudge(alerts.Rules(&w.in.Alerts))
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
@@ -370,7 +369,7 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
 		alive := make(chan error, 1)
 		alive <- nil
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input {
+		r := NewRecorder("1.2.3", func() Input {
 			in := in
 			in.Alive = <-alive
 			alive <- in.Alive
@@ -402,7 +401,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
 		in.Store(&w.in)
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
 		made := func() time.Time { return r.current.Load().report.Made }
 		first := made()
 		go r.Run(t.Context())
@@ -510,7 +509,7 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 			in.Store(&next)
 		}
 		publish(health.Warning)
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
 		time.Sleep(time.Second)
 		publish(health.Critical)
 		if got := r.Report().Problems[0].Severity; got != health.Critical {

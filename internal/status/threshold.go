@@ -223,7 +223,7 @@ func thresholds(in *Input, containers []Container, all *fleet, j *judged, target
 	}
 	rows := []row{
 		{alert: health.AlertContainerUnhealthy},
-		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(all, j, targets)},
+		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(j, targets)},
 		{alert: health.AlertCertificateExpiry},
 		{alert: health.AlertVolumeUsage},
 		{alert: health.AlertContainerRestarts, emptyText: wording.Exact(a.Of("container_restarts").Window.Std())},
@@ -256,9 +256,9 @@ var containerRows = []string{
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(all *fleet, j *judged, targets []poll.Status) string {
+func whyNoLogins(j *judged, targets []poll.Status) string {
 	i := slices.IndexFunc(targets, func(t poll.Status) bool {
-		return slices.Contains(all.kinds.of(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
+		return slices.Contains(rowOf(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
 	})
 	switch {
 	case i < 0:
