@@ -89,7 +89,9 @@ type words struct{ *health.Judgement }
 
 func (w words) Name(s health.Subject) string { return status.HumanName(s, w.Verdicts[s].TargetKind) }
 
-func (w words) Headline(p *health.Problem) string { return status.Headline(p, w.Verdicts[p.Subject].TargetKind) }
+func (w words) Headline(p *health.Problem) string {
+	return status.Headline(p, w.Verdicts[p.Subject].TargetKind)
+}
 
 // Incidents implements web.Source.
 func (a *App) Incidents() []*incident.Incident { return *a.incidents.listed.Load() }

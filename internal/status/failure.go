@@ -69,14 +69,14 @@ func errorDetail(r failure.Reason, text string) string {
 }
 
 // targetHint says what to do about a target that is down.
-func targetHint(t *poll.Status, all *fleet) string {
+func (j *judged) targetHint(t *poll.Status) string {
 	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
 	container := t.Container
 	if container == "" || t.Unseen {
-		container = all.containerOfRole(rowOf(t.Kind).Role.Name)
+		container = j.containerOfRole(rowOf(t.Kind).Role.Name)
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

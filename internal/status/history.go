@@ -15,25 +15,50 @@ const (
 	maxSeries = 4000
 )
 
-// aggregation selects which of the values within one step a history shows.
-type aggregation int
-
+// What a history keeps of the values within one step.
 const (
 	// mean keeps the lowest and the highest value beside it.
-	mean aggregation = iota
+	mean = "mean"
 	// least is for states: a mean would hide a short outage.
-	least
+	least = "least"
 )
+
+// History is a number over the last day, in steps of equal length.
+type History struct {
+	Schema Schema `json:"schema"`
+
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Unit  string `json:"unit,omitempty"`
+	// Start is the time of the first step, Step their length in seconds.
+	Start time.Time `json:"start"`
+	Step  float64   `json:"step_seconds"`
+	// Keeps is what Values has of each step: mean, or least for states.
+	Keeps string `json:"keeps"`
+	// Last is the newest number; nil if the last step is unknown.
+	Last *float64 `json:"last"`
+	// Values has one number per step; nil if unknown.
+	Values []*float64 `json:"values"`
+	// Min and Max have the lowest and the highest number of each step, if Keeps is mean.
+	Min []*float64 `json:"min,omitempty"`
+	Max []*float64 `json:"max,omitempty"`
+	Limits
+}
+
+// Limits are the thresholds of the alert on a number, if any. It fires above Warning and Critical; nil if it has no such severity.
+type Limits struct {
+	Alert    string   `json:"alert,omitempty"`
+	Warning  *float64 `json:"warning,omitempty"`
+	Critical *float64 `json:"critical,omitempty"`
+}
 
 // numbers is one number per step. A step's number is at the step's index modulo steps; NaN is an unknown number.
 type numbers [steps]float32
 
 // series is the history of one number.
 type series struct {
-	title, unit string
-	aggregation aggregation
-	limits      limits
-	values      numbers
+	of     History // without values
+	values numbers
 	// extremes is nil until a value differs from the others of its step, so a number that stays the same takes no more memory.
 	extremes *extremes
 	// at is the newest step, counted since 1970.
@@ -50,13 +75,8 @@ func (n *numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
 
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
-func newSeries(title, unit string, a aggregation, now time.Time) *series {
-	s := &series{
-		title:       title,
-		unit:        unit,
-		aggregation: a,
-		at:          stepOf(now),
-	}
+func newSeries(now time.Time) *series {
+	s := &series{at: stepOf(now)}
 	for i := range s.values {
 		s.values[i] = unknownValue
 	}
@@ -89,7 +109,7 @@ func (s *series) add(now time.Time, v float64) {
 		return
 	}
 	p := s.values.at(s.at)
-	if s.aggregation == least {
+	if s.of.Keeps == least {
 		if known := float64(*p); math.IsNaN(known) || v < known {
 			*p = float32(v)
 		}
@@ -133,28 +153,19 @@ func (s *series) empty(now time.Time) bool {
 }
 
 // history copies the series, oldest value first.
-func (s *series) history(name string, now time.Time) History {
+func (s *series) history(now time.Time) History {
 	s.advance(now)
-	h := History{
-		Name:   name,
-		Title:  s.title,
-		Unit:   s.unit,
-		Step:   step.Seconds(),
-		Values: s.copyOf(&s.values),
-		Start:  time.UnixMilli(s.first() * step.Milliseconds()).UTC(),
-		Keeps:  [...]string{mean: "mean", least: "least"}[s.aggregation],
-	}
+	h := s.of
+	h.Step, h.Start = step.Seconds(), time.UnixMilli(s.first()*step.Milliseconds()).UTC()
+	h.Values = s.copyOf(&s.values)
 	switch {
 	case s.extremes != nil:
 		h.Min, h.Max = s.copyOf(&s.extremes.low), s.copyOf(&s.extremes.high)
-	case s.aggregation == mean: // each step has only one value
+	case h.Keeps == mean: // each step has only one value
 		h.Min, h.Max = h.Values, h.Values
 	}
 	if latest := s.latest; h.Values[steps-1] != nil {
 		h.Last = &latest
-	}
-	if l := s.limits; l.alert != "" {
-		h.Alert, h.Warning, h.Critical = l.alert, l.warning, l.critical
 	}
 	return h
 }

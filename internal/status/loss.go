@@ -23,7 +23,7 @@ func loss(members []member) string {
 	first, text := lastRank, ""
 	for i := range members {
 		m := &members[i]
-		if m.service == nil || !m.isDown() {
+		if m.service == nil || !m.down {
 			continue
 		}
 		row := &m.service.Row

@@ -1,17 +1,17 @@
 package status
 
 import (
-	"maps"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
 	services    map[string]*pastService
-	containers  map[place]*pastContainer
+	containers  map[health.Subject]*pastContainer
 	series      map[string]*series
 	transitions transitions
 	level       Level
@@ -21,7 +21,7 @@ type memory struct {
 func newMemory() memory {
 	return memory{
 		services:   map[string]*pastService{},
-		containers: map[place]*pastContainer{},
+		containers: map[health.Subject]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
 	}
@@ -43,37 +43,17 @@ func roleOf(name string) config.Role {
 	return config.Role{}
 }
 
-// charted is a number of which the page shows a history.
-type charted struct {
-	name, title, unit string
-	aggregation       aggregation
-	limits            limits
-}
-
-// chart adds a value to a history and appends the history's name to charts, unless maxSeries is reached.
-func (m *memory) chart(charts []string, c charted, now time.Time, v float64) []string {
-	s := m.series[c.name]
+// chart adds a value to a history and shows it, unless maxSeries is reached. The history's values are ignored.
+func (m *memory) chart(shown *Shown, h History, now time.Time, v float64) {
+	s := m.series[h.Name]
 	if s == nil {
 		if len(m.series) >= maxSeries {
-			return charts
+			return
 		}
-		s = newSeries(c.title, c.unit, c.aggregation, now)
-		m.series[c.name] = s
+		s = newSeries(now)
+		m.series[h.Name] = s
 	}
-	s.limits = c.limits // a reload may change them
+	s.of = h // a reload may change its limits
 	s.add(now, v)
-	return append(charts, c.name)
-}
-
-// forget drops histories without a value during the last day.
-func (m *memory) forget(now time.Time) {
-	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
-}
-
-// orEmpty makes a nil list an empty list in JSON.
-func orEmpty[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
+	shown.Charts = append(shown.Charts, h.Name)
 }

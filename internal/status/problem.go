@@ -33,38 +33,62 @@ func (p *Problem) Level() Level { return levelOf(&p.Problem) }
 // ExporterWide reports whether the problem is about everything that the exporter watches, not one target or container.
 func (p *Problem) ExporterWide() bool { return p.Subject == health.ExporterSubject }
 
-// judged is the judgement with a text for each problem.
+func (p *Problem) onset() Onset { return Onset{p.Since, p.AtLeast} }
+
+// judged is a judgement with a text for each problem, and with printable names: an engine's are untrusted.
 type judged struct {
-	*health.Judgement
 	problems  []Problem
-	bySubject map[health.Subject][]int // indexes in problems, the worst first
+	bySubject map[health.Subject][]*Problem // an outage first, then the worst
+	verdicts  map[health.Subject]health.Verdict
+	values    []health.Value
 	measured  map[health.HeldBack]float64
 	down      map[string]bool // containers, by name
+
+	// What follows is what a report needs besides.
+	*Input
+	now time.Time
+	// containers are those of the engines that are up.
+	containers map[health.Subject]*health.Container
 }
 
 // Describe returns a judgement's problems with their texts.
 func Describe(given *health.Judgement) []Problem { return newJudged(given).problems }
 
 func newJudged(given *health.Judgement) *judged {
+	given = cmp.Or(given, &health.Judgement{})
 	j := &judged{
-		Judgement: printable(given),
-		problems:  []Problem{},
-		bySubject: map[health.Subject][]int{},
-		measured:  map[health.HeldBack]float64{},
-		down:      map[string]bool{},
+		problems:   make([]Problem, len(given.Problems)),
+		bySubject:  map[health.Subject][]*Problem{},
+		verdicts:   make(map[health.Subject]health.Verdict, len(given.Verdicts)),
+		values:     slices.Clone(given.Values),
+		measured:   map[health.HeldBack]float64{},
+		down:       map[string]bool{},
+		containers: map[health.Subject]*health.Container{},
 	}
-	for _, v := range j.Values {
-		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
-	}
-	for s, v := range j.Verdicts {
+	for s, v := range given.Verdicts {
+		s, v.Excuse = printableSubject(s), printableExcuse(v.Excuse)
+		j.verdicts[s] = v
 		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
+		if v.RecentRestarts > 0 {
+			j.values = append(j.values, health.Value{Alert: health.AlertContainerRestarts, Subject: s, Number: float64(v.RecentRestarts)})
+		}
 	}
-	for i, known := range j.Problems {
-		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
+	for i := range j.values {
+		v := &j.values[i]
+		v.Subject = printableSubject(v.Subject)
+		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
+	}
+	for i, known := range given.Problems {
+		p := &j.problems[i]
+		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), alerts.WordsOf(p.Alert).Hint
-		j.problems, j.bySubject[p.Subject] = append(j.problems, p), append(j.bySubject[p.Subject], i)
+		at := len(j.bySubject[p.Subject])
+		if p.Alert == health.AlertTargetDown {
+			at = 0
+		}
+		j.bySubject[p.Subject] = slices.Insert(j.bySubject[p.Subject], at, p)
 	}
 	return j
 }
@@ -78,19 +102,22 @@ func plainText(p *health.Problem) string {
 	return text
 }
 
-// describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judged {
+// judge returns the judgement with texts that use what only the snapshot knows of containers and targets.
+func (m *memory) judge(in *Input, now time.Time) *judged {
 	j := newJudged(in.Snapshot.Judgement)
-	byName := map[string]*poll.Status{}
-	for i := range targets {
-		byName[targets[i].Target] = &targets[i]
+	j.Input, j.now = in, now
+	m.readContainers(j)
+	targets := map[health.Subject]*poll.Status{}
+	for i := range in.Snapshot.Statuses {
+		t := &in.Snapshot.Statuses[i]
+		targets[health.TargetSubject(t.Target)] = t
 	}
 	for i := range j.problems {
 		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == health.KindContainer {
-			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
-		} else if t := byName[p.Name]; t != nil && p.Kind == health.KindTarget {
-			text, p.Hint = j.describeTarget(p, t, all)
+		if given := j.containers[p.Subject]; given != nil {
+			text, p.Hint = j.describeContainer(&p.Problem, given, m.containers[p.Subject])
+		} else if t := targets[p.Subject]; t != nil {
+			text, p.Hint = j.describeTarget(p, t)
 		}
 		if text != "" {
 			p.Text = text + j.alertNote(&p.Problem)
@@ -105,34 +132,23 @@ const maxName = 255
 // printableName returns an untrusted name as it is shown.
 func printableName(s string) string { return failure.Printable(s, maxName) }
 
-// printable returns a copy with printable names: an engine's names are untrusted.
-func printable(given *health.Judgement) *health.Judgement {
-	if given == nil {
-		return &health.Judgement{}
+func printableSubject(s health.Subject) health.Subject {
+	return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
+}
+
+func printableExcuse(e health.Excuse) health.Excuse {
+	return health.Excuse{Reason: e.Reason, Cause: printableName(e.Cause), Root: printableSubject(e.Root)}
+}
+
+// printable returns a copy with printable names.
+func printable(p health.Problem) health.Problem {
+	p.Subject, p.Cause, p.Excuse = printableSubject(p.Subject), printableSubject(p.Cause), printableExcuse(p.Excuse)
+	p.Of, p.Also = printableName(p.Of), printableName(p.Also)
+	p.Consequences = slices.Clone(p.Consequences)
+	for i, s := range p.Consequences {
+		p.Consequences[i] = printableSubject(s)
 	}
-	subject := func(s health.Subject) health.Subject {
-		return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
-	}
-	j := *given
-	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
-		make(map[health.Subject]health.Verdict, len(j.Verdicts))
-	for i := range j.Problems {
-		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause),
-			printableName(p.Of), printableName(p.Also), printableName(p.Excuse.Cause), subject(p.Excuse.Root)
-		p.Consequences = slices.Clone(p.Consequences)
-		for k := range p.Consequences {
-			p.Consequences[k] = subject(p.Consequences[k])
-		}
-	}
-	for i := range j.Values {
-		j.Values[i].Subject = subject(j.Values[i].Subject)
-	}
-	for s, v := range given.Verdicts {
-		v.Excuse.Cause, v.Excuse.Root = printableName(v.Excuse.Cause), subject(v.Excuse.Root)
-		j.Verdicts[subject(s)] = v
-	}
-	return &j
+	return p
 }
 
 // alertNote says why the alert on a problem is held back, or what else is wrong.
@@ -168,7 +184,7 @@ func (j *judged) excuseText(p *health.Problem) string {
 	switch {
 	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
 		return health.AlertRelaySessionDown + " says so"
-	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.Verdicts[e.Root].Down > 0:
+	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
@@ -190,39 +206,41 @@ func (j *judged) excuseText(p *health.Problem) string {
 }
 
 // describeTarget says what is wrong with a target, with measured values, and what to do.
-func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
+func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) {
 	v, known := j.value(&p.Problem)
+	share := wording.Amount(v, "ratio")
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		text = explainFailure(t)
-		if retry := retryText(t.RetryAt, t.LastAttempt, string(t.RetryReason)); retry != "" {
+		if retry := retryText(t.Waiting, t.LastAttempt); retry != "" {
 			text += "; " + retry
 		}
-		return text, targetHint(t, all)
+		return text, j.targetHint(t)
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
-		return "", targetHint(t, all)
-	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
-		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+		return "", j.targetHint(t)
+	case !known:
+	case p.Alert == health.AlertTargetUnstable && p.Throttled:
+		return share + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
-	case p.Alert == health.AlertTargetUnstable && known:
-		text = wording.Amount(v, "ratio") + " of its probes failed in the last hour"
-	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
+	case p.Alert == health.AlertTargetUnstable:
+		text = share + " of its probes failed in the last hour"
+	case p.Alert == health.AlertCertificateExpiry && v < 0:
 		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
-	case p.Alert == health.AlertCertificateExpiry && known:
+	case p.Alert == health.AlertCertificateExpiry:
 		text = "a certificate expires in " + wording.Amount(v, "seconds")
-	case p.Alert == health.AlertVolumeUsage && known:
-		text = wording.Amount(v, "ratio") + " of it is used"
-	case p.Alert == health.AlertVolumeInodes && known:
-		text = wording.Amount(v, "ratio") + " of its inodes are used"
-	case p.Alert == health.AlertAuthFailureRate && known:
+	case p.Alert == health.AlertVolumeUsage:
+		text = share + " of it is used"
+	case p.Alert == health.AlertVolumeInodes:
+		text = share + " of its inodes are used"
+	case p.Alert == health.AlertAuthFailureRate:
 		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
 
 // describeContainer says what is wrong with a container, and what to do.
-func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
-	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
+func (j *judged) describeContainer(p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
+	now, logs := j.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
@@ -235,57 +253,67 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		switch given.State {
-		case health.Restarting:
-			text = "waits for a restart that does not happen"
-			if p.Excuse.Holds() {
-				text = "keeps exiting and restarting"
-			}
-			return text + exitText(given, past, now), "Find out why it exited: " + logs
-		case created:
-			return "was created but never started",
-				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
-		case "":
-			return "is not running", "Find out why it exited, then start it: " + logs
-		}
-		return "is not running: " + given.State + exitText(given, past, now), "Find out why it exited, then start it: " + logs
+		return describeStopped(p, given, exitText(given, past, now), logs)
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
 		}
-		text = fmt.Sprintf("restarted %s within %s, %s",
-			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.Of("container_restarts").Window.Std()),
+		text = fmt.Sprintf("restarted %s%s, %s", wording.Times(float64(j.verdicts[p.Subject].RecentRestarts)), j.within("container_restarts"),
 			restartsEnd(p, now))
 		if given.State == health.Restarting {
 			text += "; keeps exiting and restarting" + exitText(given, past, now)
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
-		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
-				"this counts until %s",
-				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.Of("container_oom_kill").Window.Std()),
+		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
+				"this counts until %s", wording.Times(float64(j.verdicts[p.Subject].RecentKills)), j.within("container_oom_kill"),
 				clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
-	default: // memory
-		limit, todo := in.Alerts.Of("container_memory").Critical.Over, "Find out what uses it, or give the container a limit."
-		if given.Role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.Of("container_memory").Warning.Over,
-				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
-		}
-		used, known := j.value(p)
-		if !known {
-			return "uses over " + wording.Bytes(float64(limit)) + " of memory", todo
-		}
-		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(float64(limit)), todo
 	}
+	limits := j.limits(health.AlertContainerMemory)
+	limit, todo := limits.Critical, "Find out what uses it, or give the container a limit."
+	if given.Role == "xmpp" && p.Severity < health.Critical {
+		limit, todo = limits.Warning, "Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
+	}
+	if used, known := j.value(p); known {
+		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(*limit), todo
+	}
+	return "uses over " + wording.Bytes(*limit) + " of memory", todo
+}
+
+// describeStopped says why a container that should run does not, and what to do.
+func describeStopped(p *health.Problem, given *health.Container, exit, logs string) (text, todo string) {
+	switch {
+	case given.State == health.Restarting && p.Excuse.Holds():
+		return "keeps exiting and restarting" + exit, "Find out why it exited: " + logs
+	case given.State == health.Restarting:
+		return "waits for a restart that does not happen" + exit, "Find out why it exited: " + logs
+	case given.State == created:
+		return "was created but never started",
+			"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
+	case given.State == "":
+		return "is not running", "Find out why it exited, then start it: " + logs
+	}
+	return "is not running: " + given.State + exit, "Find out why it exited, then start it: " + logs
 }
 
 // value returns what was measured of a problem's subject.
 func (j *judged) value(p *health.Problem) (float64, bool) {
 	number, known := j.measured[health.HeldBack{Alert: p.Alert, Subject: p.Subject}]
 	return number, known
+}
+
+// within says how long the events of an alert count, by its key.
+func (j *judged) within(key string) string {
+	return " within " + wording.Exact(j.Alerts.Of(key).Window.Std())
+}
+
+// limits returns the thresholds of an alert on a number.
+func (j *judged) limits(alert string) Limits {
+	warning, critical := alerts.Limits(&j.Alerts, alert)
+	return Limits{alert, &warning.Over, &critical.Over}
 }
 
 // restartsEnd says until when restarts are critical, if they are, and until when they count: a restart loop that is over remains
@@ -298,13 +326,12 @@ func restartsEnd(p *health.Problem, now time.Time) string {
 	return "which is critical until " + clockUntil(now, p.Eases) + " and counts until " + end
 }
 
-// worstOf returns a subject's problems, the worst first, and their worst level.
-func (j *judged) worstOf(s health.Subject) (list []*Problem, worst Level) {
-	for _, i := range j.bySubject[s] {
-		list = append(list, &j.problems[i])
-		worst = max(worst, levelOf(&j.problems[i].Problem))
+// problemsOf returns a subject's problems, and their worst level.
+func (j *judged) problemsOf(s health.Subject) (list []*Problem, worst Level) {
+	for _, p := range j.bySubject[s] {
+		worst = max(worst, p.Level())
 	}
-	return list, worst
+	return j.bySubject[s], worst
 }
 
 // underMaintenance says until when and why a target or container is under maintenance, "" if it is not. The maintenance of a

@@ -125,7 +125,7 @@ func (r *Recorder) History(name string) (History, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.memory.series[name]; s != nil {
-		return s.history(name, time.Now()), true
+		return s.history(time.Now()), true
 	}
 	return History{}, false
 }
@@ -133,9 +133,8 @@ func (r *Recorder) History(name string) (History, bool) {
 // observe makes the report from an input. The caller holds the lock.
 func (r *Recorder) observe(in Input, now time.Time) {
 	r.lastInput = in
-	// without the metrics page, which is large
-	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Families: in.Snapshot.Families}
-	report := r.memory.report(in, now)
+	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses} // without the metrics page, which is large
+	report := r.memory.report(&in, now)
 	report.Version = r.version
 	last := r.current.Load()
 	if last == nil {
@@ -145,7 +144,7 @@ func (r *Recorder) observe(in Input, now time.Time) {
 	}
 	report.Revision = last.report.Revision + 1
 	next := &update{report, last.published, last.superseded}
-	news := report.differsFrom(last.published) || now.Sub(last.published.Made) >= notifyEvery
+	news := !report.sameNews(last.published) || now.Sub(last.published.Made) >= notifyEvery
 	if news {
 		next.published, next.superseded = report, make(chan struct{})
 	}

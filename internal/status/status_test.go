@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -237,7 +236,7 @@ func TestHistoryShowsShortOutage(t *testing.T) {
 	w.poll(time.Minute)
 	w.poll(10 * time.Minute)
 	s := w.memory.series["service/irc_rpc/up"]
-	h := s.history("x", w.now)
+	h := s.history(w.now)
 	if len(h.Values) != 288 || h.Step != 300 || !h.Start.Equal(w.now.Truncate(step).Add(-287*step)) {
 		t.Errorf("got %d steps of %g s from %s", len(h.Values), h.Step, h.Start)
 	}
@@ -245,7 +244,7 @@ func TestHistoryShowsShortOutage(t *testing.T) {
 	if tail[0] == nil || *tail[0] != 0 || tail[1] != nil || tail[2] == nil || *tail[2] != 1 {
 		t.Errorf("got %v, want 0, nothing, 1", tail)
 	}
-	later := s.history("x", w.now.Add(25*time.Hour))
+	later := s.history(w.now.Add(25 * time.Hour))
 	if slices.ContainsFunc(later.Values, func(v *float64) bool { return v != nil }) {
 		t.Error("what is older than a day is still there")
 	}
@@ -367,12 +366,12 @@ func TestWatchersReceiveNewsAtOnceAndAgesRarely(t *testing.T) {
 func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
-		alive := make(chan error, 1)
-		alive <- nil
+		stale := make(chan string, 1)
+		stale <- ""
 		r := NewRecorder("1.2.3", func() Input {
 			in := in
-			in.Alive = <-alive
-			alive <- in.Alive
+			in.Stale = <-stale
+			stale <- in.Stale
 			return in
 		})
 		done := make(chan struct{})
@@ -384,10 +383,8 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		if got := r.Report().Revision; got < 2 || got > 3 {
 			t.Errorf("revision after waking it: got %d", got)
 		}
-		if err := <-alive; err != nil {
-			t.Fatal(err)
-		}
-		alive <- errors.New("the poll loop has been stalled for 31s")
+		<-stale
+		stale <- "the poll loop has been stalled for 31s"
 		time.Sleep(maxAge)
 		synctest.Wait()
 		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
@@ -427,7 +424,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		}
 
 		stale := read
-		stale.Alive = errors.New("the poll loop has been stalled for 31s")
+		stale.Stale = "the poll loop has been stalled for 31s"
 		time.Sleep(2 * maxAge)
 		synctest.Wait()
 		in.Store(&stale)
@@ -561,11 +558,12 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 			4,
 		},
 	} {
-		s := newSeries("CPU", "ratio", mean, start)
+		s := newSeries(start)
+		s.of.Keeps = mean
 		for i, v := range c.values {
 			s.add(start.Add(c.at[i]), v)
 		}
-		h := s.history("cpu", start)
+		h := s.history(start)
 		got := [3]float64{*h.Values[steps-1], *h.Min[steps-1], *h.Max[steps-1]}
 		for i, want := range []float64{c.mean, c.low, c.high} {
 			if math.Abs(got[i]-want) > 1e-6 {
@@ -579,11 +577,12 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 // TestHistoryOfAStepKeepsNothingOfTheOneBefore: extremes begin anew, and steps before the first difference are known too.
 func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("CPU", "ratio", mean, start)
+	s := newSeries(start)
+	s.of.Keeps = mean
 	for i, v := range []float64{5, 5, 1, 3, 2} {
 		s.add(start.Add(time.Duration(i/2)*step+time.Duration(1+i%2)*10*time.Second), v)
 	}
-	h := s.history("cpu", start.Add(2*step))
+	h := s.history(start.Add(2 * step))
 	for i, want := range [][3]float64{{5, 5, 5}, {2, 1, 3}, {2, 2, 2}} {
 		at := steps - 3 + i
 		if got := [3]float64{*h.Values[at], *h.Min[at], *h.Max[at]}; got != want {
@@ -602,7 +601,8 @@ func BenchmarkHistoryMemory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s := newSeries("CPU", "ratio", mean, now)
+				s := newSeries(now)
+				s.of.Keeps = mean
 				for i, v := range values {
 					s.add(now.Add(time.Duration(i)*time.Second), v)
 				}
@@ -613,14 +613,15 @@ func BenchmarkHistoryMemory(b *testing.B) {
 
 func TestLastIsTheNewestValue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("CPU", "ratio", mean, now)
+	s := newSeries(now)
+	s.of.Keeps = mean
 	for i, v := range []float64{1, 9, 2} {
 		s.add(now.Add(time.Duration(i)*time.Second), v)
 	}
-	if h := s.history("cpu", now); h.Last == nil || *h.Last != 2 || *h.Max[steps-1] != 9 || h.Keeps != "mean" {
+	if h := s.history(now); h.Last == nil || *h.Last != 2 || *h.Max[steps-1] != 9 || h.Keeps != "mean" {
 		t.Errorf("got %+v", h)
 	}
-	if h := s.history("cpu", now.Add(step)); h.Last != nil {
+	if h := s.history(now.Add(step)); h.Last != nil {
 		t.Errorf("a step later: got %g", *h.Last)
 	}
 }
