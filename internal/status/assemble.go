@@ -24,8 +24,7 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 	}
 	maps.DeleteFunc(m.services, func(_ string, s *pastService) bool { return !s.seen.Equal(now) })
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.Row.Rank, a.Level)-lossRank(b.Row.Rank, b.Level),
-			cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.compare(a.Row.Rank, &b.Shown, b.Row.Rank), cmp.Compare(a.Name, b.Name))
 	})
 	r.Thresholds = m.thresholds(j)
 	if r.Stale != "" {
@@ -40,15 +39,12 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 
 // setVerdict sets the report's overall level and summary.
 func (m *memory) setVerdict(r *Report, now time.Time) {
-	worst := OK
-	if len(r.Services) == 0 {
-		worst = Unknown
+	worst := Unknown
+	if len(r.Services) > 0 {
+		worst = r.Services[0].Level // the worst is first
 	}
-	for i := range r.Services {
-		worst = max(worst, r.Services[i].Level)
-	}
-	for i := range r.Containers {
-		worst = max(worst, r.Containers[i].Level)
+	if len(r.Containers) > 0 {
+		worst = max(worst, r.Containers[0].Level)
 	}
 	for _, t := range r.Thresholds {
 		if t.Level != Unknown { // an unmeasured threshold is not a problem of the stack

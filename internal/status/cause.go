@@ -63,7 +63,7 @@ type member struct {
 	down, refuses bool
 	service       *Service   // nil unless it is one
 	container     *Container // nil unless it is one
-	problem       *Problem   // the one whose cause counts; nil for a service that works only partly
+	alert         string     // on the problem whose cause counts; "" for a service that works only partly
 }
 
 func (s *Service) member() member {
@@ -110,10 +110,9 @@ func findCauses(r *Report) []Cause {
 	var order []health.Subject
 	members := map[health.Subject][]member{}
 	add := func(m member) {
-		cause := m.Subject
-		if m.problem = first[m.Subject]; m.problem != nil && m.problem.Cause.Kind != "" {
-			cause = m.problem.Cause
-		}
+		p := cmp.Or(first[m.Subject], &Problem{})
+		m.alert = p.Alert
+		cause := cmp.Or(p.Cause, m.Subject)
 		if members[cause] == nil {
 			order = append(order, cause)
 		}
@@ -149,7 +148,13 @@ func findCauses(r *Report) []Cause {
 // newCause describes a cause by its members.
 func newCause(r *Report, members []member) Cause {
 	main := &members[0]
-	c := Cause{Title: main.title, State: main.state(), Hint: main.Hint}
+	c := Cause{
+		Title:    main.title,
+		State:    main.state(),
+		Hint:     main.Hint,
+		Alert:    main.alert,
+		Affected: affected(members[1:], main.role),
+	}
 	var w worst
 	for i := range members {
 		m := &members[i]
@@ -158,10 +163,6 @@ func newCause(r *Report, members []member) Cause {
 		c.down = c.down || m.down
 	}
 	c.Level, c.Since, c.SinceAtLeast = w.level, w.ProblemSince, w.ProblemSinceAtLeast
-	if main.problem != nil {
-		c.Alert = main.problem.Alert
-	}
-	c.Affected = affected(members[1:], main.role)
 	switch {
 	case main.service == nil:
 	case main.role != "" &&
@@ -177,6 +178,21 @@ func newCause(r *Report, members []member) Cause {
 	}
 	c.Loss = loss(members)
 	return c
+}
+
+// loss says what users lose first.
+func loss(members []member) string {
+	first, text := lastRank, ""
+	for i := range members {
+		m := &members[i]
+		if m.service == nil || !m.down || m.service.Row.Relay && m.alert != health.AlertBridgeNotRelaying {
+			continue
+		}
+		if row := &m.service.Row; row.Loss != "" && row.Rank < first {
+			first, text = row.Rank, row.Loss
+		}
+	}
+	return text
 }
 
 // worst is the worst level of several, and when the first problem of that level began.
@@ -197,18 +213,15 @@ const doesNotRelay = "does not relay"
 
 // state says how a member is, apart from the others.
 func (m *member) state() string {
-	alert := ""
-	if m.problem != nil {
-		alert = m.problem.Alert
-	}
+	isRelay := m.service != nil && m.service.Row.Relay
 	switch {
 	case m.Subject == health.ExporterSubject:
 		return "are down"
-	case m.service != nil && m.service.Row.Relay && alert == health.AlertBridgeNotRelaying:
+	case isRelay && m.alert == health.AlertBridgeNotRelaying:
 		return doesNotRelay
-	case m.service != nil && m.service.Row.Relay && (alert == health.AlertRelaySessionDown || alert == health.AlertRelayUnwatched):
+	case isRelay && (m.alert == health.AlertRelaySessionDown || m.alert == health.AlertRelayUnwatched):
 		return "is not checked"
-	case m.service != nil && m.service.Row.Relay:
+	case isRelay:
 		return "has a problem"
 	case m.refuses:
 		return "refuses the exporter"
@@ -242,24 +255,20 @@ const maxAffected = 8
 
 // affected returns the names of members. Targets of the server with this role go by what they are of it.
 func affected(members []member, role string) []string {
-	kinds := map[string]int{}
-	for i := range members {
-		if s := members[i].service; s != nil {
-			kinds[s.Kind]++
-		}
-	}
 	var names []string
 	for i := range members {
 		m := &members[i]
 		name := m.title
-		switch s := m.service; {
-		case m.container != nil:
+		if m.container != nil {
 			name = "container " + m.Name
-		case s == nil:
-		case kinds[s.Kind] > 1 && m.role != "":
-			name = wording.Count(kinds[s.Kind], shortName(&s.Row, role))
-		case s.HasDefaultName():
-			name = shortName(&s.Row, role)
+		} else if s := m.service; s != nil {
+			same := count(members, func(o *member) bool { return o.service != nil && o.service.Kind == s.Kind })
+			switch {
+			case same > 1 && m.role != "":
+				name = wording.Count(same, shortName(&s.Row, role))
+			case s.HasDefaultName():
+				name = shortName(&s.Row, role)
+			}
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)

@@ -26,10 +26,11 @@ const (
 	maxUnseen = time.Hour
 )
 
-// readContainers collects the containers of the engines that are up.
-func (m *memory) readContainers(j *judged) {
+// readTargets finds the targets, and the containers of the engines that are up.
+func (m *memory) readTargets(j *judged) {
 	for i := range j.Snapshot.Statuses {
 		t := &j.Snapshot.Statuses[i]
+		j.targets[health.TargetSubject(t.Target)] = t
 		if t.Engine == nil || !t.Known || !t.Up {
 			continue
 		}
@@ -61,18 +62,12 @@ func (j *judged) containerOfRole(role string) string {
 
 // reportContainers reports all containers, the worst first.
 func (m *memory) reportContainers(j *judged) (list []Container, left int) {
-	answers := map[string]bool{}
-	for i := range j.Snapshot.Statuses {
-		t := &j.Snapshot.Statuses[i]
-		answers[t.Target] = t.Known && t.Up
-	}
 	list = make([]Container, 0, len(m.containers))
 	for s, past := range m.containers {
-		engineAnswers, isConfigured := answers[past.target]
-		switch given := j.containers[s]; {
+		switch given, engine := j.containers[s], j.targets[health.TargetSubject(past.target)]; {
 		case given != nil:
 			list = append(list, m.reportContainer(j, s, given))
-		case engineAnswers || !isConfigured || j.now.Sub(past.seen) > maxUnseen:
+		case engine == nil || engine.Known && engine.Up || j.now.Sub(past.seen) > maxUnseen:
 			delete(m.containers, s)
 		default:
 			list = append(list, past.unseen(j))
@@ -86,8 +81,7 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.RoleRow.Rank, a.Level)-lossRank(b.RoleRow.Rank, b.Level),
-			cmp.Compare(a.DockerHost, b.DockerHost), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost), cmp.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left

@@ -3,8 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Level is how bad something is. Higher values are worse.
@@ -26,12 +24,7 @@ var levelNames = [...]string{
 }
 
 // String returns the level's name, as in JSON.
-func (l Level) String() string {
-	if l < 0 || int(l) >= len(levelNames) {
-		return fmt.Sprintf("Level(%d)", int(l))
-	}
-	return levelNames[l]
-}
+func (l Level) String() string { return levelNames[l] }
 
 // MarshalText implements encoding.TextMarshaler.
 func (l Level) MarshalText() ([]byte, error) {
@@ -49,17 +42,4 @@ func (l *Level) UnmarshalText(text []byte) error {
 	}
 	*l = Level(i)
 	return nil
-}
-
-// levelOf returns the level of a problem.
-func levelOf(p *health.Problem) Level {
-	switch {
-	case p.Severity == health.Critical:
-		return Critical
-	case p.Severity == health.Warning:
-		return Warning
-	case p.Excuse.Reason == health.ReasonMaintenance:
-		return Maintenance
-	}
-	return Pending
 }

@@ -28,43 +28,77 @@ type Problem struct {
 }
 
 // Level returns the problem's level.
-func (p *Problem) Level() Level { return levelOf(&p.Problem) }
+func (p *Problem) Level() Level {
+	switch {
+	case p.Severity == health.Critical:
+		return Critical
+	case p.Severity == health.Warning:
+		return Warning
+	case p.Excuse.Reason == health.ReasonMaintenance:
+		return Maintenance
+	}
+	return Pending
+}
 
 // ExporterWide reports whether the problem is about everything that the exporter watches, not one target or container.
 func (p *Problem) ExporterWide() bool { return p.Subject == health.ExporterSubject }
 
 func (p *Problem) onset() Onset { return Onset{p.Since, p.AtLeast} }
 
-// judged is a judgement with a text for each problem, and with printable names: an engine's are untrusted.
+// judged is what a report is made from: an input, and its judgement with a text for each problem. Names are printable, since an engine's
+// are untrusted.
 type judged struct {
+	*Input
+	now       time.Time
 	problems  []Problem
 	bySubject map[health.Subject][]*Problem // an outage first, then the worst
 	verdicts  map[health.Subject]health.Verdict
 	values    []health.Value
 	measured  map[health.HeldBack]float64
 	down      map[string]bool // containers, by name
-
-	// What follows is what a report needs besides.
-	*Input
-	now time.Time
+	targets   map[health.Subject]*poll.Status
 	// containers are those of the engines that are up.
 	containers map[health.Subject]*health.Container
 }
 
 // Describe returns a judgement's problems with their texts.
-func Describe(given *health.Judgement) []Problem { return newJudged(given).problems }
+func Describe(given *health.Judgement) []Problem {
+	m := newMemory()
+	return m.judge(&Input{Snapshot: &poll.Snapshot{Judgement: given}}, given.Time).problems
+}
 
-func newJudged(given *health.Judgement) *judged {
-	given = cmp.Or(given, &health.Judgement{})
+// judge reads an input, and describes the problems of its judgement.
+func (m *memory) judge(in *Input, now time.Time) *judged {
+	given := cmp.Or(in.Snapshot.Judgement, &health.Judgement{})
 	j := &judged{
+		Input:      in,
+		now:        now,
 		problems:   make([]Problem, len(given.Problems)),
 		bySubject:  map[health.Subject][]*Problem{},
 		verdicts:   make(map[health.Subject]health.Verdict, len(given.Verdicts)),
 		values:     slices.Clone(given.Values),
 		measured:   map[health.HeldBack]float64{},
 		down:       map[string]bool{},
+		targets:    map[health.Subject]*poll.Status{},
 		containers: map[health.Subject]*health.Container{},
 	}
+	m.readTargets(j)
+	j.readVerdicts(given)
+	for i, known := range given.Problems {
+		p := &j.problems[i]
+		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
+		m.describe(j, p)
+		at := len(j.bySubject[p.Subject])
+		if p.Alert == health.AlertTargetDown {
+			at = 0
+		}
+		j.bySubject[p.Subject] = slices.Insert(j.bySubject[p.Subject], at, p)
+	}
+	return j
+}
+
+// readVerdicts reads what a judgement says of each subject.
+func (j *judged) readVerdicts(given *health.Judgement) {
 	for s, v := range given.Verdicts {
 		s, v.Excuse = printableSubject(s), printableExcuse(v.Excuse)
 		j.verdicts[s] = v
@@ -80,17 +114,18 @@ func newJudged(given *health.Judgement) *judged {
 		v.Subject = printableSubject(v.Subject)
 		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
 	}
-	for i, known := range given.Problems {
-		p := &j.problems[i]
-		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
-		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), alerts.WordsOf(p.Alert).Hint
-		at := len(j.bySubject[p.Subject])
-		if p.Alert == health.AlertTargetDown {
-			at = 0
-		}
-		j.bySubject[p.Subject] = slices.Insert(j.bySubject[p.Subject], at, p)
+}
+
+// describe says what is wrong, with what only the snapshot knows of containers and targets, and what to do.
+func (m *memory) describe(j *judged, p *Problem) {
+	text := ""
+	p.Hint = alerts.WordsOf(p.Alert).Hint
+	if given := j.containers[p.Subject]; given != nil {
+		text, p.Hint = j.describeContainer(&p.Problem, given, m.containers[p.Subject])
+	} else if t := j.targets[p.Subject]; t != nil {
+		text, p.Hint = j.describeTarget(p, t)
 	}
-	return j
+	p.Text = cmp.Or(text, plainText(&p.Problem)) + j.alertNote(&p.Problem)
 }
 
 // plainText says what is wrong, without measured values.
@@ -100,30 +135,6 @@ func plainText(p *health.Problem) string {
 		text = fmt.Sprintf(text, cmp.Or(p.Of, p.Name))
 	}
 	return text
-}
-
-// judge returns the judgement with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) judge(in *Input, now time.Time) *judged {
-	j := newJudged(in.Snapshot.Judgement)
-	j.Input, j.now = in, now
-	m.readContainers(j)
-	targets := map[health.Subject]*poll.Status{}
-	for i := range in.Snapshot.Statuses {
-		t := &in.Snapshot.Statuses[i]
-		targets[health.TargetSubject(t.Target)] = t
-	}
-	for i := range j.problems {
-		p, text := &j.problems[i], ""
-		if given := j.containers[p.Subject]; given != nil {
-			text, p.Hint = j.describeContainer(&p.Problem, given, m.containers[p.Subject])
-		} else if t := targets[p.Subject]; t != nil {
-			text, p.Hint = j.describeTarget(p, t)
-		}
-		if text != "" {
-			p.Text = text + j.alertNote(&p.Problem)
-		}
-	}
-	return j
 }
 
 // maxName limits the length of shown names. An engine's own names are not longer.

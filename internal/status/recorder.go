@@ -52,6 +52,7 @@ func NewRecorder(version string, source func() Input) *Recorder {
 		wake:    make(chan struct{}, 1),
 		memory:  newMemory(),
 	}
+	r.current.Store(&update{&Report{}, &Report{}, make(chan struct{})})
 	r.renew(func(Input, time.Time) bool { return true })
 	return r
 }
@@ -137,11 +138,6 @@ func (r *Recorder) observe(in Input, now time.Time) {
 	report := r.memory.report(&in, now)
 	report.Version = r.version
 	last := r.current.Load()
-	if last == nil {
-		report.Revision = 1
-		r.current.Store(&update{report, report, make(chan struct{})})
-		return
-	}
 	report.Revision = last.report.Revision + 1
 	next := &update{report, last.published, last.superseded}
 	news := !report.sameNews(last.published) || now.Sub(last.published.Made) >= notifyEvery

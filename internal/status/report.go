@@ -3,6 +3,7 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -80,6 +81,17 @@ type Onset struct {
 	// ProblemSince is zero without a problem. ProblemSinceAtLeast says that it existed at the first probe, so it may have begun earlier.
 	ProblemSince        time.Time `json:"problem_since,omitzero"`
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
+}
+
+// lastRank is the rank of what has none: only operators notice.
+const lastRank = 1000
+
+// compare puts the worst first, then what users miss most by the ranks. Of what is well, that would only disturb the order of names.
+func (s *Shown) compare(rank int, o *Shown, otherRank int) int {
+	if s.Level != o.Level || s.Level <= Unknown {
+		return cmp.Compare(o.Level, s.Level)
+	}
+	return cmp.Compare(cmp.Or(rank, lastRank), cmp.Or(otherRank, lastRank))
 }
 
 // sameNews reports whether only ages and numbers have changed, which the text may have too.

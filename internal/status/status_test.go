@@ -38,6 +38,7 @@ func begin(targets ...poll.Status) *world {
 		in: Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{}},
 	}
 	w.Recorder = &Recorder{memory: newMemory()}
+	w.current.Store(&update{&Report{}, &Report{}, make(chan struct{})})
 	w.judge = health.NewJudge(alerts.Rules(&w.in.Alerts))
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
