@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -143,7 +142,7 @@ func (m *memory) reportContainer(j *judged, s health.Subject, given *health.Cont
 	past.updateSince(&c, given, &v, j.Snapshot.Time)
 	c.Text = healthyText(given, past, j.now)
 	c.judge(j, "")
-	c.Maintenance = underMaintenance(j.Maintenance, config.MaintenanceContainer, s.Name, "", c.Level)
+	c.Maintenance = j.underMaintenance(s, "", c.Level)
 	switch {
 	case len(j.bySubject[s]) > 0:
 	case given.State == "":
@@ -198,20 +197,11 @@ func healthyText(given *health.Container, past *pastContainer, now time.Time) st
 
 // addContainerValues adds the numbers and charts of a container.
 func (m *memory) addContainerValues(c *Container, j *judged, given *health.Container, past *pastContainer) {
-	chart := func(name, title, keeps, unit string, l Limits, v float64) {
-		m.chart(&c.Shown, History{
-			Name:   "container/" + c.DockerHost + "/" + c.Name + "/" + name,
-			Title:  c.Name + ": " + title,
-			Unit:   unit,
-			Keeps:  keeps,
-			Limits: l,
-		}, j.now, v)
-	}
-	up := 0.0
+	s, up := c.subject(), 0.0
 	if given.State == health.Running && given.Health != health.Unhealthy {
 		up = 1
 	}
-	chart("up", "healthy", least, "", Limits{}, up)
+	m.chart(j, s, &c.Shown, History{Name: "up", Title: "healthy", Keeps: least}, up)
 	if given.HasMemory {
 		c.addValue("memory", given.Memory, "bytes")
 		if given.MemoryLimit > 0 {
@@ -221,13 +211,13 @@ func (m *memory) addContainerValues(c *Container, j *judged, given *health.Conta
 		if c.Role != "xmpp" {
 			l.Warning = nil
 		}
-		chart("memory", "memory", mean, "bytes", l, given.Memory)
+		m.chart(j, s, &c.Shown, History{Name: "memory", Unit: "bytes", Limits: l}, given.Memory)
 	}
 	if rate, ok := past.cpu.observe(given.Usage, j.now); ok {
 		c.addValue("CPU", rate, "ratio")
-		chart("cpu", "CPU", mean, "ratio", Limits{}, rate)
+		m.chart(j, s, &c.Shown, History{Name: "cpu", Title: "CPU", Unit: "ratio"}, rate)
 	}
-	if n := j.verdicts[c.subject()].RecentRestarts; n > 0 {
+	if n := j.verdicts[s].RecentRestarts; n > 0 {
 		c.addValue("recent restarts", float64(n), "")
 	}
 }

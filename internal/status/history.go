@@ -11,7 +11,7 @@ const (
 	step  = 5 * time.Minute
 	span  = 24 * time.Hour
 	steps = int(span / step)
-	// maxSeries limits the number of histories; each takes about 1.3 KB, or 3.6 KB if its number changes within a step.
+	// maxSeries limits the number of histories; each takes 3.6 KB, or 1.3 KB if it keeps the least.
 	maxSeries = 4000
 )
 
@@ -53,14 +53,16 @@ type Limits struct {
 }
 
 // numbers is one number per step. A step's number is at the step's index modulo steps; NaN is an unknown number.
-type numbers [steps]float32
+type numbers []float32
+
+func newNumbers() numbers { return slices.Repeat(numbers{unknownValue}, steps) }
 
 // series is the history of one number.
 type series struct {
 	of     History // without values
 	values numbers
-	// extremes is nil until a value differs from the others of its step, so a number that stays the same takes no more memory.
-	extremes *extremes
+	// low and high are the lowest and the highest value of each step; nil if it keeps the least.
+	low, high numbers
 	// at is the newest step, counted since 1970.
 	at int64
 	// sum and weight make the mean of the newest step; latest is the last value added, at the Unix time latestAt in milliseconds.
@@ -68,17 +70,14 @@ type series struct {
 	latestAt            int64
 }
 
-// extremes are the lowest and highest value of each step.
-type extremes struct{ low, high numbers }
-
-func (n *numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
+func (n numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
 
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
-func newSeries(now time.Time) *series {
-	s := &series{at: stepOf(now)}
-	for i := range s.values {
-		s.values[i] = unknownValue
+func newSeries(of History, now time.Time) *series {
+	s := &series{of: of, at: stepOf(now), values: newNumbers()}
+	if of.Keeps == mean {
+		s.low, s.high = newNumbers(), newNumbers()
 	}
 	return s
 }
@@ -94,10 +93,9 @@ func (s *series) advance(now time.Time) {
 	}
 	for s.at < at {
 		s.at++
-		s.sum, s.weight = 0, 0
-		*s.values.at(s.at) = unknownValue
-		if s.extremes != nil {
-			*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = unknownValue, unknownValue
+		s.sum, s.weight, *s.values.at(s.at) = 0, 0, unknownValue
+		if s.low != nil {
+			*s.low.at(s.at), *s.high.at(s.at) = unknownValue, unknownValue
 		}
 	}
 }
@@ -124,23 +122,13 @@ func (s *series) addToMean(now time.Time, v float64) {
 	begin := max(s.latestAt, s.at*step.Milliseconds())
 	weight := float64(min(max(now.UnixMilli()-begin, 0), maxIdleAge.Milliseconds()))
 	s.sum, s.weight = s.sum+v*weight, s.weight+weight
-	p, exact := s.values.at(s.at), float32(v)
-	low, high := exact, exact
-	switch {
-	case s.extremes != nil && !unknown(*p):
-		low, high = min(exact, *s.extremes.low.at(s.at)), max(exact, *s.extremes.high.at(s.at))
-	case s.extremes == nil && !unknown(*p):
-		low, high = min(exact, *p), max(exact, *p)
+	p, low, high, exact := s.values.at(s.at), s.low.at(s.at), s.high.at(s.at), float32(v)
+	if unknown(*p) {
+		*low, *high = exact, exact
 	}
-	if low != high && s.extremes == nil {
-		s.extremes = &extremes{s.values, s.values}
-	}
-	if s.extremes != nil {
-		*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = low, high
-	}
-	*p = exact
+	*low, *high, *p = min(exact, *low), max(exact, *high), exact
 	if s.weight > 0 {
-		*p = min(max(float32(s.sum/s.weight), low), high) // rounding must not move it out
+		*p = min(max(float32(s.sum/s.weight), *low), *high) // rounding must not move it out
 	}
 }
 
@@ -149,7 +137,7 @@ func unknown(v float32) bool { return math.IsNaN(float64(v)) }
 // empty reports whether no value of the last day is known.
 func (s *series) empty(now time.Time) bool {
 	s.advance(now)
-	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !unknown(v) })
+	return !slices.ContainsFunc(s.values, func(v float32) bool { return !unknown(v) })
 }
 
 // history copies the series, oldest value first.
@@ -157,15 +145,9 @@ func (s *series) history(now time.Time) History {
 	s.advance(now)
 	h := s.of
 	h.Step, h.Start = step.Seconds(), time.UnixMilli(s.first()*step.Milliseconds()).UTC()
-	h.Values = s.copyOf(&s.values)
-	switch {
-	case s.extremes != nil:
-		h.Min, h.Max = s.copyOf(&s.extremes.low), s.copyOf(&s.extremes.high)
-	case h.Keeps == mean: // each step has only one value
-		h.Min, h.Max = h.Values, h.Values
-	}
-	if latest := s.latest; h.Values[steps-1] != nil {
-		h.Last = &latest
+	h.Values, h.Min, h.Max = s.copyOf(s.values), s.copyOf(s.low), s.copyOf(s.high)
+	if h.Values[steps-1] != nil {
+		h.Last = new(s.latest)
 	}
 	return h
 }
@@ -174,8 +156,8 @@ func (s *series) history(now time.Time) History {
 func (s *series) first() int64 { return s.at - int64(steps) + 1 }
 
 // copyOf returns numbers as pointers, oldest first; nil is unknown.
-func (s *series) copyOf(n *numbers) []*float64 {
-	list := make([]*float64, steps)
+func (s *series) copyOf(n numbers) []*float64 {
+	list := make([]*float64, len(n))
 	for i := range list {
 		if v := *n.at(s.first() + int64(i)); !unknown(v) {
 			list[i] = new(float64(v))

@@ -1,6 +1,9 @@
 package status
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
@@ -43,17 +46,94 @@ func roleOf(name string) config.Role {
 	return config.Role{}
 }
 
-// chart adds a value to a history and shows it, unless maxSeries is reached. The history's values are ignored.
-func (m *memory) chart(shown *Shown, h History, now time.Time, v float64) {
+// chart adds a value to the history of a subject's number and shows it, unless maxSeries is reached. A history without a title is called by
+// its name.
+func (m *memory) chart(j *judged, of health.Subject, shown *Shown, h History, v float64) {
+	prefix := "service/"
+	if of.Kind == health.KindContainer {
+		prefix = "container/" + of.Host + "/"
+	}
+	h.Title, h.Keeps = of.Name+": "+cmp.Or(h.Title, h.Name), cmp.Or(h.Keeps, mean)
+	h.Name = prefix + of.Name + "/" + h.Name
 	s := m.series[h.Name]
 	if s == nil {
 		if len(m.series) >= maxSeries {
 			return
 		}
-		s = newSeries(now)
+		s = newSeries(h, j.now)
 		m.series[h.Name] = s
 	}
 	s.of = h // a reload may change its limits
-	s.add(now, v)
+	s.add(j.now, v)
 	shown.Charts = append(shown.Charts, h.Name)
+}
+
+// report makes the report from an input.
+func (m *memory) report(in *Input, now time.Time) *Report {
+	j := m.judge(in, now)
+	targets := in.Snapshot.Statuses
+	r := &Report{
+		Edition:  Edition{Made: now, Time: in.Snapshot.Time},
+		Notices:  in.Notices,
+		Problems: j.problems,
+		Services: make([]Service, 0, len(targets)),
+	}
+	r.Maintenance, r.NotConfigured = orEmpty(r.Maintenance), orEmpty(r.NotConfigured)
+	r.Containers, r.ContainersLeftOut = m.reportContainers(j)
+	for i := range targets {
+		r.Services = append(r.Services, m.reportService(j, &targets[i]))
+	}
+	maps.DeleteFunc(m.services, func(_ string, s *pastService) bool { return !s.seen.Equal(now) })
+	slices.SortStableFunc(r.Services, func(a, b Service) int {
+		return cmp.Or(a.compare(a.Row.Rank, &b.Shown, b.Row.Rank), cmp.Compare(a.Name, b.Name))
+	})
+	r.Thresholds = m.thresholds(j)
+	if r.Stale != "" {
+		r.stall()
+	}
+	m.setVerdict(r, now)
+	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
+	r.TransitionsLeftOut = m.transitions.dropped
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
+	return r
+}
+
+// setVerdict sets the report's overall level and summary.
+func (m *memory) setVerdict(r *Report, now time.Time) {
+	worst := Unknown
+	if len(r.Services) > 0 {
+		worst = r.Services[0].Level // the worst is first
+	}
+	if len(r.Containers) > 0 {
+		worst = max(worst, r.Containers[0].Level)
+	}
+	for _, t := range r.Thresholds {
+		if t.Level != Unknown { // an unmeasured threshold is not a problem of the stack
+			worst = max(worst, t.Level)
+		}
+	}
+	for i := range r.Problems {
+		if p := &r.Problems[i]; p.ExporterWide() {
+			worst = max(worst, p.Level())
+		}
+	}
+	if r.ConfigError != "" {
+		worst = max(worst, Warning)
+	}
+	if r.Stale != "" {
+		worst = Critical
+	}
+	if worst != m.level {
+		m.level, m.since = worst, now
+	}
+	r.Level, r.Since = m.level, m.since
+	r.Summarize()
+}
+
+// orEmpty makes a nil list an empty list in JSON.
+func orEmpty[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

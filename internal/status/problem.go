@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -347,22 +345,22 @@ func (j *judged) problemsOf(s health.Subject) (list []*Problem, worst Level) {
 
 // underMaintenance says until when and why a target or container is under maintenance, "" if it is not. The maintenance of a
 // container includes the targets that it serves. worst is the level of its problems: an alert that has fired keeps firing.
-func underMaintenance(entries []maintenance.Entry, kind, name, container string, worst Level) string {
-	text, fired := "", ""
-	if worst >= Warning {
-		fired = "; its alert fired before: silence it in Alertmanager"
-	}
-	for _, e := range entries {
-		because := ""
+func (j *judged) underMaintenance(s health.Subject, container string, worst Level) string {
+	text := ""
+	for _, e := range j.Maintenance {
+		until := "under maintenance until " + clock(e.Until)
 		if e.Reason != "" {
-			because = ": " + e.Reason
+			until += ": " + e.Reason
+		}
+		if worst >= Warning {
+			until += "; its alert fired before: silence it in Alertmanager"
 		}
 		switch {
 		case !e.Active:
-		case e.Kind == kind && e.Name == name:
-			return "Under maintenance until " + clock(e.Until) + because + fired
-		case e.Kind == config.MaintenanceContainer && e.Name == container && container != "":
-			text = fmt.Sprintf("Its container %s is under maintenance until %s%s%s", e.Name, clock(e.Until), because, fired)
+		case e.Kind == s.Kind && e.Name == s.Name:
+			return UpperFirst(until)
+		case e.Kind == health.KindContainer && e.Name == container && container != "":
+			text = "Its container " + e.Name + " is " + until
 		}
 	}
 	return text

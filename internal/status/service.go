@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -34,7 +33,7 @@ func (m *memory) reportService(j *judged, t *poll.Status) Service {
 		Shown: Shown{
 			Since:       t.Since,
 			Excuse:      j.verdicts[health.TargetSubject(t.Target)].Excuse,
-			Maintenance: underMaintenance(j.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
+			Maintenance: j.underMaintenance(health.TargetSubject(t.Target), t.Container, worst),
 			Values:      []Value{},
 			Charts:      []string{},
 		},
@@ -64,7 +63,7 @@ func (m *memory) reportService(j *judged, t *poll.Status) Service {
 	if len(problems) > 0 && problems[0].Alert == health.AlertTargetDown { // the transition to down shows this level
 		s.Level = level(problems[0].Level())
 	}
-	m.recordState(&s, t, j.now)
+	m.recordState(&s, t, j)
 	s.Level = level(worst)
 	s.describe(problems, t.Impairments)
 	if retry := s.Retry(); retry != "" && !strings.Contains(s.Text, retry) {
@@ -93,7 +92,7 @@ func retryText(w poll.Waiting, last time.Time) string {
 }
 
 // recordState records a transition if the service's state has changed.
-func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
+func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
@@ -103,17 +102,17 @@ func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 		known = &pastService{state: waiting, failures: failures}
 		m.services[s.Name] = known
 	}
-	known.seen = now
+	known.seen = j.now
 	if s.State != known.state {
 		// A service that comes up after the exporter's start has not changed.
 		if s.State == down || !known.since.IsZero() {
-			at := now
-			if !s.Since.IsZero() {
-				at = s.Since
+			at := s.Since
+			if at.IsZero() {
+				at = j.now
 			}
 			m.transitions.add(s.changed(s.subject(), known.state, s.State, at))
 		}
-		known.state, known.since = s.State, now
+		known.state, known.since = s.State, j.now
 	}
 	if s.State != waiting {
 		ok := 0.0
@@ -121,20 +120,10 @@ func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 		if s.State == up && failures == known.failures {
 			ok = 1
 		}
-		m.chart(&s.Shown, s.history("up", "up", least, ""), now, ok)
-		m.chart(&s.Shown, s.history("duration", "probe duration", mean, "seconds"), now, s.Duration)
+		m.chart(j, s.subject(), &s.Shown, History{Name: "up", Keeps: least}, ok)
+		m.chart(j, s.subject(), &s.Shown, History{Name: "duration", Title: "probe duration", Unit: "seconds"}, s.Duration)
 	}
 	known.failures = failures
-}
-
-// history describes the history of a number.
-func (s *Service) history(name, title, keeps, unit string) History {
-	return History{
-		Name:  "service/" + s.Name + "/" + name,
-		Title: s.Name + ": " + title,
-		Unit:  unit,
-		Keeps: keeps,
-	}
 }
 
 // recordImpairment records a transition when a service that is up gets or loses a problem: a lost bridge is a change although the
@@ -162,7 +151,7 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		}
 		s.addValue(f.Name, f.Value, f.Unit)
 		if f.Chart {
-			m.chart(&s.Shown, s.history(f.Name, f.Name, mean, f.Unit), j.now, f.Value)
+			m.chart(j, s.subject(), &s.Shown, History{Name: f.Name, Unit: f.Unit}, f.Value)
 		}
 	}
 	if t.Engine != nil && s.State == up {
@@ -175,9 +164,9 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		}
 		chart := func(name, title, unit string) {
 			s.addValue(title, v.Number, unit)
-			h := s.history(name, title, mean, unit)
+			h := History{Name: name, Title: title, Unit: unit}
 			h.Limits = j.limits(v.Alert)
-			m.chart(&s.Shown, h, j.now, v.Number)
+			m.chart(j, s.subject(), &s.Shown, h, v.Number)
 		}
 		switch v.Alert {
 		case health.AlertAuthFailureRate:

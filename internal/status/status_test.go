@@ -559,8 +559,7 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 			4,
 		},
 	} {
-		s := newSeries(start)
-		s.of.Keeps = mean
+		s := newSeries(History{Keeps: mean}, start)
 		for i, v := range c.values {
 			s.add(start.Add(c.at[i]), v)
 		}
@@ -578,8 +577,7 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 // TestHistoryOfAStepKeepsNothingOfTheOneBefore: extremes begin anew, and steps before the first difference are known too.
 func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries(start)
-	s.of.Keeps = mean
+	s := newSeries(History{Keeps: mean}, start)
 	for i, v := range []float64{5, 5, 1, 3, 2} {
 		s.add(start.Add(time.Duration(i/2)*step+time.Duration(1+i%2)*10*time.Second), v)
 	}
@@ -593,6 +591,9 @@ func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	if h.Min[steps-4] != nil || h.Max[steps-4] != nil {
 		t.Error("a step without values has extremes")
 	}
+	if h = s.history(start.Add(25 * time.Hour)); slices.ContainsFunc(slices.Concat(h.Min, h.Max), func(v *float64) bool { return v != nil }) {
+		t.Error("a day later, there are extremes")
+	}
 }
 
 // BenchmarkHistoryMemory reports what a history takes.
@@ -602,8 +603,7 @@ func BenchmarkHistoryMemory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s := newSeries(now)
-				s.of.Keeps = mean
+				s := newSeries(History{Keeps: mean}, now)
 				for i, v := range values {
 					s.add(now.Add(time.Duration(i)*time.Second), v)
 				}
@@ -614,8 +614,7 @@ func BenchmarkHistoryMemory(b *testing.B) {
 
 func TestLastIsTheNewestValue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries(now)
-	s.of.Keeps = mean
+	s := newSeries(History{Keeps: mean}, now)
 	for i, v := range []float64{1, 9, 2} {
 		s.add(now.Add(time.Duration(i)*time.Second), v)
 	}

@@ -74,8 +74,7 @@ func TestProblemIsShownOnce(t *testing.T) {
 
 func TestHistoryIgnoresNumbersBeyondItsRange(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries(now)
-	s.of.Keeps = mean
+	s := newSeries(History{Keeps: mean}, now)
 	s.add(now, 1e39)
 	s.add(now, math.NaN())
 	s.add(now.Add(step), 3)
