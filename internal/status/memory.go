@@ -71,17 +71,16 @@ func (m *memory) chart(j *judged, of health.Subject, shown *Shown, h History, v 
 // report makes the report from an input.
 func (m *memory) report(in *Input, now time.Time) *Report {
 	j := m.judge(in, now)
-	targets := in.Snapshot.Statuses
 	r := &Report{
 		Edition:  Edition{Made: now, Time: in.Snapshot.Time},
 		Notices:  in.Notices,
 		Problems: j.problems,
-		Services: make([]Service, 0, len(targets)),
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	r.Maintenance, r.NotConfigured = orEmpty(r.Maintenance), orEmpty(r.NotConfigured)
 	r.Containers, r.ContainersLeftOut = m.reportContainers(j)
-	for i := range targets {
-		r.Services = append(r.Services, m.reportService(j, &targets[i]))
+	for i := range in.Snapshot.Statuses {
+		r.Services = append(r.Services, m.reportService(j, &in.Snapshot.Statuses[i]))
 	}
 	maps.DeleteFunc(m.services, func(_ string, s *pastService) bool { return !s.seen.Equal(now) })
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
