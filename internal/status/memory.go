@@ -91,8 +91,7 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 		r.stall()
 	}
 	m.setVerdict(r, j)
-	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
-	r.TransitionsLeftOut = m.transitions.dropped
+	r.Transitions, r.TransitionsLeftOut = slices.Clone(orEmpty(m.transitions.list)), m.transitions.dropped
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
 	return r
 }

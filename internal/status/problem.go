@@ -81,13 +81,17 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		p := &j.problems[i]
 		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		m.describe(j, p)
-		at := len(j.bySubject[p.Subject])
-		if p.Alert == health.AlertTargetDown {
-			at = 0
-		}
-		j.bySubject[p.Subject] = slices.Insert(j.bySubject[p.Subject], at, p)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
 	}
 	return j
+}
+
+// insert inserts an element as the first or as the last.
+func insert[T any](list []T, e T, first bool) []T {
+	if first {
+		return slices.Insert(list, 0, e)
+	}
+	return append(list, e)
 }
 
 // readVerdicts reads what a judgement says of each subject.
