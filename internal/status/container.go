@@ -79,7 +79,8 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost),
+			cmp.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left

@@ -92,7 +92,7 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 	}
 	m.setVerdict(r, j)
 	r.Transitions, r.TransitionsLeftOut = slices.Clone(orEmpty(m.transitions.list)), m.transitions.dropped
-	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.isEmpty(now) })
 	return r
 }
 

@@ -158,10 +158,7 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		runs := count(t.Engine.Containers, func(c *health.Container) bool { return c.State == health.Running })
 		s.addValue("containers running", float64(runs), "")
 	}
-	for _, v := range j.values {
-		if v.Subject != s.subject() {
-			continue
-		}
+	for _, v := range j.values[s.subject()] {
 		chart := func(name, title, unit string) {
 			s.addValue(title, v.Number, unit)
 			h := History{Name: name, Title: title, Unit: unit}

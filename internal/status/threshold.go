@@ -12,8 +12,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the limit
-// or farthest beyond it.
+// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the
+// limit or farthest beyond it.
 type row struct {
 	Threshold
 	lasts, oneLevel bool // the number is a duration; only critical
@@ -81,13 +81,15 @@ func (r *row) measure(j *judged) {
 			r.add(j, p.Subject, nil, warning, critical)
 		}
 	}
-	for _, v := range j.values {
-		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
-		case v.Alert != r.Alert:
-		case v.Warning > 0:
-			r.add(j, v.Subject, value, v.Warning, v.Critical)
-		default:
-			r.add(j, v.Subject, value, warning, critical)
+	for s, values := range j.values {
+		for _, v := range values {
+			switch value := math.Trunc(v.Number*1e6) / 1e6; {
+			case v.Alert != r.Alert:
+			case v.Warning > 0:
+				r.add(j, s, &value, v.Warning, v.Critical)
+			default:
+				r.add(j, s, &value, warning, critical)
+			}
 		}
 	}
 }
