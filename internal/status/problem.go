@@ -51,6 +51,7 @@ type judged struct {
 	targets   map[health.Subject]*poll.Status
 	// containers are those of the engines that are up.
 	containers map[health.Subject]*health.Container
+	byRole     map[string][]string // their names
 }
 
 // Describe returns a judgement's problems with their texts.
@@ -72,6 +73,7 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		down:       map[string]bool{},
 		targets:    map[health.Subject]*poll.Status{},
 		containers: map[health.Subject]*health.Container{},
+		byRole:     map[string][]string{},
 	}
 	m.readTargets(j)
 	j.readVerdicts(given)
