@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -106,11 +107,7 @@ func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
 	if s.State != known.state {
 		// A service that comes up after the exporter's start has not changed.
 		if s.State == down || !known.since.IsZero() {
-			at := s.Since
-			if at.IsZero() {
-				at = j.now
-			}
-			m.transitions.add(s.changed(s.subject(), known.state, s.State, at))
+			m.transitions.add(s.changed(s.subject(), known.state, s.State, cmp.Or(s.Since, j.now)))
 		}
 		known.state, known.since = s.State, j.now
 	}
@@ -173,11 +170,10 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		case health.AlertVolumeInodes:
 			s.addValue("inodes used", v.Number, "ratio")
 		case health.AlertCertificateExpiry:
-			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
-			if left.Value < 0 {
+			s.addValue("certificate expires in", math.Trunc(v.Number), "seconds")
+			if left := &s.Values[len(s.Values)-1]; left.Value < 0 {
 				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
 			}
-			s.Values = append(s.Values, left)
 		}
 	}
 }
