@@ -90,7 +90,7 @@ func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) er
 				address))
 			continue
 		}
-		b.KeepGauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())
+		b.Kept.Gauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())
 		if i != best && err != nil {
 			b.Note(fmt.Sprintf("%s: %s", address, failure.OneLine(err.Error())))
 			b.Impair(fmt.Sprintf("%s does not work (%s)", address, failure.ReasonOf(err)))

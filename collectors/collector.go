@@ -125,13 +125,20 @@ type Batch struct {
 	// Impairments are the parts of a target that do not work although it is up, in a few words each.
 	Impairments []string
 
-	metrics exposition.Samples
-	kept    []prometheus.Metric
-	// conditions hold only if the probe succeeds, keptConditions always.
-	conditions, keptConditions []health.Condition
-	families                   []exposition.Family
-	dropped                    Drops
-	figures                    []Figure
+	// Results are served only if the probe succeeds, Kept even if it fails.
+	Results
+	Kept Results
+
+	families []exposition.Family
+	dropped  Drops
+}
+
+// Results are what a probe has found: metrics, conditions of alerts, and figures.
+type Results struct {
+	metrics    exposition.Samples
+	others     []prometheus.Metric // than gauges and counters
+	conditions []health.Condition
+	figures    []Figure
 }
 
 // Figure is a number that the status page shows for a target, in the order of the calls that add it.
@@ -142,47 +149,42 @@ type Figure struct {
 	Unit string
 	// Chart is true if the page also shows its history.
 	Chart bool
-	kept  bool
 }
 
-// Figure adds a figure that is shown only if the probe succeeds.
-func (b *Batch) Figure(f Figure) { b.figures = append(b.figures, f) }
-
-// KeepFigure adds a figure that is shown even if the probe fails.
-func (b *Batch) KeepFigure(f Figure) {
-	f.kept = true
-	b.Figure(f)
+// Gauge adds a gauge.
+func (r *Results) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	r.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// Figures returns all figures after a success, the kept ones after a failure.
-func (b *Batch) Figures(success bool) []Figure {
-	return slices.DeleteFunc(slices.Clone(b.figures), func(f Figure) bool { return !success && !f.kept })
+// Counter adds a counter.
+func (r *Results) Counter(desc *prometheus.Desc, value float64, labels ...string) {
+	r.metrics.Add(desc, prometheus.CounterValue, value, labels...)
 }
 
-// Gauge adds a gauge that is served only if the probe succeeds.
-func (b *Batch) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
+// Histogram adds a histogram. buckets has the cumulative counts by upper bound.
+func (r *Results) Histogram(desc *prometheus.Desc, count uint64, sum float64, buckets map[float64]uint64, labels ...string) {
+	r.others = append(r.others, prometheus.MustNewConstHistogram(desc, count, sum, maps.Clone(buckets), labels...))
 }
 
-// Counter adds a counter that is served only if the probe succeeds.
-func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics.Add(desc, prometheus.CounterValue, value, labels...)
+// Figure adds a figure.
+func (r *Results) Figure(f Figure) { r.figures = append(r.figures, f) }
+
+// Condition adds whether the condition of an alert holds. part is the part of the target that the alert is about, such as a
+// virtual host; "" for the target itself.
+func (r *Results) Condition(alert, part string, holds bool) {
+	r.conditions = append(r.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
 }
 
-// KeepGauge adds a gauge that is served even if the probe fails.
-func (b *Batch) KeepGauge(desc *prometheus.Desc, value float64, labels ...string) {
-	b.kept = append(b.kept, newMetric(desc, prometheus.GaugeValue, value, labels))
+// found returns what remains of all results after a success, or of the kept ones after a failure.
+func found[T any](success bool, kept, others []T) []T {
+	if !success {
+		return slices.Clone(kept)
+	}
+	return slices.Concat(kept, others)
 }
 
-// KeepCounter adds a counter that is served even if the probe fails.
-func (b *Batch) KeepCounter(desc *prometheus.Desc, value float64, labels ...string) {
-	b.kept = append(b.kept, newMetric(desc, prometheus.CounterValue, value, labels))
-}
-
-// KeepHistogram adds a histogram that is served even if the probe fails. buckets has the cumulative counts by upper bound.
-func (b *Batch) KeepHistogram(desc *prometheus.Desc, count uint64, sum float64, buckets map[float64]uint64, labels ...string) {
-	b.kept = append(b.kept, prometheus.MustNewConstHistogram(desc, count, sum, maps.Clone(buckets), labels...))
-}
+// Figures returns the figures that are shown.
+func (b *Batch) Figures(success bool) []Figure { return found(success, b.Kept.figures, b.figures) }
 
 // Families adds families of a target's own metrics, which are served only if the probe succeeds.
 func (b *Batch) Families(families ...exposition.Family) {
@@ -201,23 +203,9 @@ func (b *Batch) Drop(reason openmetrics.Reason, series int) {
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
-// Condition adds whether the condition of an alert holds. part is the part of the target that the alert is about, such as a
-// virtual host; "" for the target itself. The condition counts only if the probe succeeds.
-func (b *Batch) Condition(alert, part string, holds bool) {
-	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
-}
-
-// KeepCondition adds, as Condition does, whether the condition of an alert holds. The condition counts even if the probe fails.
-func (b *Batch) KeepCondition(alert, part string, holds bool) {
-	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: part, Holds: holds})
-}
-
-// Conditions returns all conditions after a success, the kept ones after a failure. err is the result of the probe.
+// Conditions returns the conditions that count, and those of the certificate. err is the result of the probe.
 func (b *Batch) Conditions(err error) []health.Condition {
-	list := slices.Clone(b.keptConditions)
-	if err == nil {
-		list = append(list, b.conditions...)
-	}
+	list := found(err == nil, b.Kept.conditions, b.conditions)
 	c := &b.Certificate
 	var certificates []health.Validity
 	for _, v := range []exchange.Validity{c.Leaf, c.Other, c.Chain, c.File} {
@@ -257,13 +245,15 @@ func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
 	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
-// Metrics returns all metrics after a success, the kept ones after a failure.
+// Metrics returns the metrics that are served, and those of the certificate.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
-	always := slices.Concat(b.kept, certificateMetrics(b.Target, &b.Certificate))
-	if !success {
-		return always
+	var certificate Results
+	certificate.certificate(b.Target, &b.Certificate)
+	list := certificate.metrics.AppendTo(b.Kept.metrics.AppendTo(found(success, b.Kept.others, b.others)))
+	if success {
+		list = b.metrics.AppendTo(list)
 	}
-	return b.metrics.AppendTo(always)
+	return list
 }
 
 // Foreign returns the families of the target's own metrics; none after a failure.
@@ -305,14 +295,9 @@ func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 		if reason == openmetrics.Clash {
 			n += lost
 		}
-		metrics = append(metrics, newMetric(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), []string{target, string(reason)}))
+		metrics = append(metrics, exposition.NewSample(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), target, string(reason)))
 	}
 	return metrics
-}
-
-// newMetric never fails. An invalid metric fails when its batch is encoded.
-func newMetric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
-	return exposition.NewSample(desc, kind, value, labels...)
 }
 
 // boolValue is 1 for true and 0 for false.

@@ -22,7 +22,7 @@ func TestFailureServesNothingOfAnotherPage(t *testing.T) {
 
 func TestSeriesLostBesideOtherTargetsAreClashes(t *testing.T) {
 	drops := Drops{openmetrics.Clash: 1, openmetrics.Limit: 0, openmetrics.Malformed: 5}
-	got := ownSeries(t, &Batch{kept: drops.Metrics("xmpp", 2)}, "chatstack_upstream_dropped_series")
+	got := ownSeries(t, &Batch{Kept: Results{others: drops.Metrics("xmpp", 2)}}, "chatstack_upstream_dropped_series")
 	want := []string{
 		`chatstack_upstream_dropped_series{reason="clash",target="xmpp"} 3`,
 		`chatstack_upstream_dropped_series{reason="limit",target="xmpp"} 0`,

@@ -606,19 +606,19 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
-		return nil, a.Refusal(http.MethodPost, url).
+		return nil, a.Refusal().
 			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" +
 				a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
 	case a.Status == http.StatusUnauthorized:
-		return nil, a.Refusal(http.MethodPost, url).
+		return nil, a.Refusal().
 			WithHint(cmp.Or(
 				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, "+
 					"or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
 				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, "+
-					"or check what answers at "+exchange.PrintableURL(url),
+					"or check what answers at "+exchange.PrintableURL(a.URL),
 			))
 	}
-	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))
+	return a.Body, a.WantOK(hintsForPage("url", url, ircRPCPath, ""))
 }
 
 // ircLine is a connection to the Unix socket. Its protocol is one line of JSON each way, without HTTP or credentials, for

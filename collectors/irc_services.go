@@ -58,11 +58,7 @@ func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
 	case s.JSONRPCURL != "":
 		c.rpc = s.JSONRPCURL
 	default:
-		u, err := url.Parse(s.URL)
-		if err != nil {
-			return nil, fmt.Errorf("parse url: %w", err)
-		}
-		c.rpc = u.ResolveReference(&url.URL{Path: jsonRPCPath}).String()
+		c.rpc = parsed(s.URL).ResolveReference(&url.URL{Path: jsonRPCPath}).String()
 	}
 	return c, nil
 }
@@ -74,7 +70,7 @@ func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if a.Status >= http.StatusInternalServerError {
-		return a.Refusal(http.MethodGet, c.http.Settings.URL)
+		return a.Refusal()
 	}
 	if c.rpc == "" {
 		return nil
@@ -115,7 +111,7 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
 	}
-	if err := a.WantOK(http.MethodPost, c.rpc, hints); err != nil {
+	if err := a.WantOK(hints); err != nil {
 		return err
 	}
 	var resp struct {

@@ -153,13 +153,9 @@ type plantError struct {
 }
 
 func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
 	c := &plantStore{
 		http:        d.http(s.HTTP),
-		base:        base,
+		base:        parsed(s.URL),
 		credentials: exchange.Credentials{Token: s.Token},
 		mode:        s.Mode,
 		min:         s.IDMin,
@@ -182,9 +178,9 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 // Collect implements Collector. If ctx is cancelled after a plant was sent, the transaction continues for up to c.grace.
 func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
-		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
-		b.KeepFigure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
-		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
+		b.Kept.Gauge(plantOrphansDesc, float64(len(c.owed)))
+		b.Kept.Figure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
+		b.Kept.Condition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
 		if c.untested && err == nil {
 			b.Note("check writes nothing; it used mode reject, so creating and deleting a plant was not tested")
@@ -210,9 +206,9 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 
 // keepOperation adds how long an operation took, and whether it succeeded.
 func keepOperation(b *Batch, operation, figure string, took time.Duration, err error) {
-	b.KeepGauge(plantDurationDesc, took.Seconds(), operation)
-	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), operation)
-	b.KeepFigure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
+	b.Kept.Gauge(plantDurationDesc, took.Seconds(), operation)
+	b.Kept.Gauge(plantSuccessDesc, boolValue(err == nil), operation)
+	b.Kept.Figure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
 }
 
 // reportOwed notes which plants are owed, and logs them if the exporter stops.
@@ -379,15 +375,13 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	switch {
 	case a.Status/100 == 2:
-		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400",
-			exchange.PrintableURL(c.plants()), a.Status)
+		return failure.Errorf(failure.Mismatch, "%s for a plant without a name, which should be refused with 400", a)
 	case a.Status != http.StatusBadRequest:
-		return c.unexpected(http.MethodPost, c.plants(), a)
+		return c.unexpected(a)
 	}
 	e, ok := readPlantError(a.Body)
 	if !ok || e.Number == nil || e.Message == nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message",
-			exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Malformed, "%s without the documented body of error and message", a)
 	}
 	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, failure.OneLine(*e.Message)))
 	return nil
@@ -433,15 +427,14 @@ func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, 
 // acceptance returns nil if a is the documented answer to the plant.
 func (c *plantStore) acceptance(p plant, a *exchange.Answer) error {
 	if a.Status/100 != 2 {
-		return c.unexpected(http.MethodPost, c.plants(), a)
+		return c.unexpected(a)
 	}
 	var got plant
 	if err := json.Unmarshal(a.Body, &got); err != nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", exchange.PrintableURL(c.plants()), a.Status, err)
+		return a.Errorf(failure.Malformed, "read plant: %w", err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent",
-			exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent", exchange.PrintableURL(a.URL))
 	}
 	return nil
 }
@@ -471,15 +464,15 @@ func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed boo
 	case a.Status == http.StatusNotFound && !p.Created:
 		return time.Since(p.Since) >= c.late, nil
 	}
-	return false, c.unexpected(http.MethodDelete, target, a)
+	return false, c.unexpected(a)
 }
 
 func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
 
 // unexpected returns the failure of an unexpected status, with the message of the error body.
-func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
+func (c *plantStore) unexpected(a *exchange.Answer) *failure.Error {
 	if a.Status/100 == 3 {
-		return a.Refusal(method, target).
+		return a.Refusal().
 			WithHint("the store redirects: set url to the address that it redirects to")
 	}
 	hint := ""
@@ -491,21 +484,20 @@ func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *fail
 				"or token in the configuration file"
 		}
 	case http.StatusNotFound:
-		if method == http.MethodPost {
-			hint = "the store answers, but has nothing at " + exchange.PathOf(target) + ": set url to its base address, without /plants"
+		if a.Method == http.MethodPost {
+			hint = "the store answers, but has nothing at " + exchange.PathOf(a.URL) + ": set url to its base address, without /plants"
 		}
 	}
 	e, ok := readPlantError(a.Body)
 	if !ok || e.Message == nil {
-		failed := a.Refusal(method, target)
+		failed := a.Refusal()
 		return failed.WithHint(cmp.Or(hint, failed.Hint))
 	}
 	number := int32(0)
 	if e.Number != nil {
 		number = *e.Number
 	}
-	return failure.OfStatus(a.Status, a.Header, "%s %s: status %d: error %d: %s",
-		method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
+	return failure.OfStatus(a.Status, a.Header, "%s: error %d: %s", a, number, failure.OneLine(*e.Message)).WithHint(hint)
 }
 
 func readPlantError(body []byte) (plantError, bool) {

@@ -634,28 +634,28 @@ func (c *relayProbe) report(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sides {
-		b.KeepGauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
+		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
 		// A room whose bridge is silent is the bridge's own failure.
-		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
+		b.Kept.Condition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
 	blind := false
 	for _, w := range c.ways {
 		labels := []string{c.target, w.from.name, w.to.name}
 		for _, outcome := range relayOutcomes {
-			b.KeepCounter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
+			b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
 		}
-		b.KeepHistogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
-		b.KeepGauge(relayFailuresDesc, float64(w.failures), labels...)
+		b.Kept.Histogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
+		b.Kept.Gauge(relayFailuresDesc, float64(w.failures), labels...)
 		if !w.last.IsZero() {
-			b.KeepGauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
+			b.Kept.Gauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
 		}
 		if w.checked {
-			b.KeepGauge(relaySuccessDesc, boolValue(w.success), labels...)
+			b.Kept.Gauge(relaySuccessDesc, boolValue(w.success), labels...)
 		}
 		took := w.arrived.Sub(w.sent)
 		if w.success {
-			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
-			b.KeepFigure(Figure{
+			b.Kept.Gauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+			b.Kept.Figure(Figure{
 				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
 				Value: took.Seconds(),
 				Unit:  "seconds",
@@ -663,7 +663,7 @@ func (c *relayProbe) report(b *Batch) {
 			})
 		}
 		if w.brokenAt != "" {
-			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
+			b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
 		// The first failures after a start may continue an outage, which must not end with the start.
@@ -671,9 +671,9 @@ func (c *relayProbe) report(b *Batch) {
 		if w.untested || undecided {
 			blind = true
 		} else {
-			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
+			b.Kept.Condition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
-		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
+		b.Kept.Condition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
 		if w.success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}
@@ -683,7 +683,7 @@ func (c *relayProbe) report(b *Batch) {
 			w.stragglers = nil
 		}
 	}
-	b.KeepCondition(health.AlertRelayUnwatched, "", blind)
+	b.Kept.Condition(health.AlertRelayUnwatched, "", blind)
 }
 
 // relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.

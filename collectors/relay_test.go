@@ -199,7 +199,7 @@ func (r *relayed) turn(service, fault string, on bool) {
 func (r *relayed) metrics(name string) map[string]float64 {
 	r.t.Helper()
 	values := map[string]float64{}
-	for _, m := range r.batch.kept {
+	for _, m := range r.batch.Metrics(false) {
 		if !strings.Contains(m.Desc().String(), `"`+name+`"`) {
 			continue
 		}

@@ -168,7 +168,7 @@ func newVolume(all *measurements[diskUsage]) func(*Volume, Deps) (Collector, err
 // Collect implements Collector.
 func (c *volume) Collect(ctx context.Context, b *Batch) error {
 	u, err := c.usage(ctx)
-	b.KeepGauge(volumeErrorDesc, boolValue(err != nil), c.name)
+	b.Kept.Gauge(volumeErrorDesc, boolValue(err != nil), c.name)
 	if err != nil {
 		return err
 	}

@@ -120,8 +120,7 @@ func newWeb(s *Web, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *web) Collect(ctx context.Context, b *Batch) error {
-	target := c.http.Settings.URL
-	a, err := c.http.Do(ctx, &b.Record, c.method, target, c.header, nil)
+	a, err := c.http.Do(ctx, &b.Record, c.method, c.http.Settings.URL, c.header, nil)
 	switch {
 	case errors.Is(err, exchange.ErrRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
@@ -138,12 +137,10 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 	case !c.expects(a.Status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body",
-			c.method, exchange.PrintableURL(target), a.Status, wording.Count(len(a.Body), "byte")).
+		return a.Errorf(failure.Mismatch, "nothing in %s matches expect_body", wording.Count(len(a.Body), "byte")).
 			WithHint("the service answers with a different page than expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body",
-			c.method, exchange.PrintableURL(target), a.Status).
+		return a.Errorf(failure.Mismatch, "the body matches refuse_body").
 			WithHint("the service answers with a page that refuse_body describes")
 	}
 	return nil
@@ -159,8 +156,7 @@ func (c *web) expects(status int) bool {
 }
 
 func (c *web) unexpected(a *exchange.Answer) *failure.Error {
-	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d, want %s",
-		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
+	failed := failure.OfStatus(a.Status, a.Header, "%s, want %s", a, strings.Join(c.status, " or "))
 	const expected = ", or add the status to expect_status if that is the expected answer"
 	sent := c.header.Get("Authorization") != ""
 	others := slices.DeleteFunc(slices.Collect(maps.Keys(c.header)), func(name string) bool { return name == "Host" })
@@ -179,5 +175,5 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 		return failed.WithHint("the service refuses this request: its address may not be allowed, or it needs a login; " +
 			"admit the address there, or set user and password or a token" + expected)
 	}
-	return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
+	return failed.WithHint(a.Refusal().Hint)
 }

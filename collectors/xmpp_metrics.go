@@ -81,8 +81,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	contentType := a.Header.Get("Content-Type")
 	lines := bytes.Count(a.Body, []byte{'\n'})
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
-		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(lines, "line"), size, u.http.Limit).
+		return nil, a.Errorf(failure.TooLarge, "%s, %d bytes with the added prefix and labels, more than %d",
+			wording.Count(lines, "line"), size, u.http.Limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, " +
 				"or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
@@ -92,9 +92,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(malformed, "line")).
-			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) +
+		return nil, a.Errorf(failure.Malformed, "not a metrics page: no sample, %s of other text", wording.Count(malformed, "line")).
+			WithHint("the server has another page than its metrics at " + exchange.PathOf(a.URL) +
 				": correct the path or the port of url; most servers have them at " + metricsPath)
 	}
 	if !page.Complete {
@@ -385,13 +384,12 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	if a.Status == http.StatusOK {
 		return c.reexpose(ctx, b, a)
 	}
-	url := c.upstream.http.Settings.URL
-	hints := hintsForPage("url", url, metricsPath,
+	hints := hintsForPage("url", a.URL, metricsPath,
 		cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_openmetrics"), seeTargets))
 	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
 		"the metrics module refuses this address: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	if bytes.Contains(a.Body, []byte(noStatistics)) {
 		hints[http.StatusNotFound] = `statistics are switched off: set statistics = "internal" in the XMPP server's configuration`
 	}
-	return a.WantOK(http.MethodGet, url, hints)
+	return a.WantOK(hints)
 }

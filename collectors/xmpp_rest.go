@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -82,24 +80,20 @@ func (s *XMPPRest) host() string {
 // that asks for a token counts as up.
 type xmppRest struct {
 	http        exchange.HTTP
-	url         string
 	host        string
 	credentials exchange.Credentials
 	deprecated  bool // says that the API deprecates the credential
 }
 
 func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
-	return &xmppRest{
+	c := &xmppRest{
 		http:        d.http(s.HTTP),
-		url:         base.JoinPath(s.Path).String(),
 		host:        s.host(),
 		credentials: s.Credentials,
 		deprecated:  s.deprecated(),
-	}, nil
+	}
+	c.http.Settings.URL = parsed(s.URL).JoinPath(s.Path).String()
+	return c, nil
 }
 
 // Collect implements Collector.
@@ -108,14 +102,14 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 	if c.host != "" {
 		header.Set("Host", c.host)
 	}
-	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, header, nil)
+	a, err := c.http.Get(ctx, &b.Record, header)
 	if err != nil {
 		return err
 	}
 	if c.deprecated {
 		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
-	failed := a.Refusal(http.MethodGet, c.url)
+	failed := a.Refusal()
 	switch a.Status {
 	case http.StatusOK:
 		return c.accepted(ctx, b, a)
@@ -133,7 +127,7 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 // accepted checks an answer with status 200.
 func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	if !json.Valid(a.Body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
+		return a.Errorf(failure.Malformed, "the answer is not JSON")
 	}
 	var info struct {
 		SiteName string `json:"site_name"`
@@ -154,7 +148,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 		return nil
 	}
 	// site_name may be a custom title, so the realm of a refusal takes precedence.
-	refusal, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
+	refusal, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {c.host}})
 	if err != nil {
 		return err
 	}
@@ -172,7 +166,7 @@ const noHost = "chatstack-exporter.invalid"
 // otherHost returns the failure of an answer from another virtual host than the requested one. The virtual host may have the
 // requested name as its http_host: then it does not answer for an impossible name, and otherHost returns nil.
 func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, answered string) error {
-	nowhere, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
+	nowhere, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {noHost}})
 	if err != nil {
 		return err
 	}
@@ -181,8 +175,7 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
 		return nil
 	}
-	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered",
-		exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
+	return a.Errorf(failure.Mismatch, "asked for virtual host %s, but %s answered", c.host, failure.OneLine(answered)).
 		WithHint("the server does not serve HTTP for " + c.host + ", so its default host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
@@ -226,7 +219,7 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 		}
 		return failed.WithHint(what +
 			"; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " +
-			exchange.PrintableURL(c.url))
+			exchange.PrintableURL(a.URL))
 	case c.host != "" && host != "" && !config.SameHost(host, c.host):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
@@ -253,7 +246,7 @@ func (c *xmppRest) forbidden(a *exchange.Answer) string {
 	return cmp.Or(
 		a.IfFrom(exchange.Prosody, "the account of the credential is not an administrator of "+c.where()+
 			": make it one, or issue a token with an administrator's role"),
-		"the server does not let this credential, or this address, request "+exchange.PathOf(c.url)+" of "+c.where()+
+		"the server does not let this credential, or this address, request "+exchange.PathOf(a.URL)+" of "+c.where()+
 			": give the credential's account that permission, or admit the exporter's address",
 	)
 }
@@ -266,8 +259,8 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 	if a.UnknownHost() {
 		return "the server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
-	nothing := "the server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)
-	if exchange.PathOf(c.url) != xmppRestPath {
+	nothing := "the server answers, but " + c.where() + " has nothing at " + exchange.PathOf(a.URL)
+	if exchange.PathOf(a.URL) != xmppRestPath {
 		return nothing + ": the API is below /admin_api by default; correct the path of url, or the key path"
 	}
 	return nothing + ": " + cmp.Or(
@@ -282,8 +275,5 @@ func (c *xmppRest) where() string {
 	if c.host != "" {
 		return c.host
 	}
-	if u, err := url.Parse(c.url); err == nil {
-		return u.Hostname()
-	}
-	return "the URL's host"
+	return parsed(c.http.Settings.URL).Hostname()
 }

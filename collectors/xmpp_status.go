@@ -73,7 +73,7 @@ const (
 // hints say what to do about a status.
 func (c *xmppStatus) hints(a *exchange.Answer) map[int]string {
 	enable := cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_status"), seeTargets)
-	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, enable)
+	hints := hintsForPage("url", a.URL, xmppStatusPath, enable)
 	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
 		"the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
 	return hints
@@ -85,12 +85,12 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, c.hints(a)); err != nil {
+	if err := a.WantOK(c.hints(a)); err != nil {
 		return err
 	}
 	var hosts map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
-		b.Note("what the server has at " + exchange.PathOf(c.http.Settings.URL) +
+		b.Note("what the server has at " + exchange.PathOf(a.URL) +
 			" is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // any answer counts as up
