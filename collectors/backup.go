@@ -40,9 +40,6 @@ func newBackupSettings() *Backup {
 	return &Backup{MaxAge: config.Duration(26 * time.Hour), MinSize: 1}
 }
 
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *Backup) Environ(*config.Env) {}
-
 // Configured implements config.Settings.
 func (s *Backup) Configured() bool { return s.Path != "" }
 

@@ -23,9 +23,6 @@ type OpenMetrics struct {
 
 func newOpenMetricsSettings() *OpenMetrics { return &OpenMetrics{} }
 
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *OpenMetrics) Environ(*config.Env) {}
-
 // metricsPath is where servers have their metrics by default.
 const metricsPath = "/metrics"
 

@@ -13,8 +13,7 @@ import (
 
 // IRCAccount is a user of an IRC server.
 type IRCAccount struct {
-	// Address is host:port; port 6697 where it has none, or 6667 with Plain.
-	Address string `yaml:"address"`
+	Endpoint `yaml:",inline"` // with port 6697 where it has none, or 6667 with Plain
 	// Plain connects without TLS.
 	Plain bool `yaml:"plain"`
 	// Nick is the nick; "irccheck" if unset.
@@ -303,15 +302,6 @@ type IRCLogin struct {
 
 func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: newIRCAccount()} }
 
-// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
-func (s *IRCLogin) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *IRCLogin) Configured() bool { return s.Address != "" }
-
 // Check implements config.Settings.
 func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }
 
@@ -325,9 +315,6 @@ type XMPPLogin struct {
 }
 
 func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{XMPPAccount: newXMPPAccount()} }
-
-// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
-func (s *XMPPLogin) Environ(*config.Env) {}
 
 // HostName implements config.Settings.
 func (s *XMPPLogin) HostName() string { return config.HostOf(s.server()) }

@@ -50,7 +50,7 @@ func relaySettings(stack *simstack.Stack) *Relay {
 
 func ircAccount(stack *simstack.Stack) IRCAccount {
 	return IRCAccount{
-		Address:  stack.IRCAddress(),
+		Endpoint: Endpoint{Address: stack.IRCAddress()},
 		Nick:     ircNick,
 		User:     simstack.RelayUser,
 		Password: config.NewSecret(simstack.RelayPassword),

@@ -16,9 +16,8 @@ import (
 
 // TCP is the block of anything that listens on a TCP port.
 type TCP struct {
-	config.Target `yaml:",inline"`
-	// Address is host:port.
-	Address           string `yaml:"address"`
+	config.Target     `yaml:",inline"`
+	Endpoint          `yaml:",inline"`
 	config.Connection `yaml:",inline"`
 	// Send is sent after connecting, if set.
 	Send string `yaml:"send"`
@@ -27,15 +26,6 @@ type TCP struct {
 }
 
 func newTCPSettings() *TCP { return &TCP{} }
-
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *TCP) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *TCP) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *TCP) Configured() bool { return s.Address != "" }
 
 // Warnings implements config.Settings.
 func (s *TCP) Warnings() []string { return nil }

@@ -55,7 +55,7 @@ func TestWhatAServiceSaysLastIsHeard(t *testing.T) {
 		{"", "^ready", failure.Closed},
 		{"ready\r\n", "", failure.Closed}, // nothing is read, so the write is all there is
 	} {
-		c, err := newTCP(&TCP{Address: "irc.test:6667", Send: "PING\r\n", Expect: tt.expect}, Deps{})
+		c, err := newTCP(&TCP{Endpoint: Endpoint{Address: "irc.test:6667"}, Send: "PING\r\n", Expect: tt.expect}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,9 +48,6 @@ type Volume struct {
 
 func newVolumeSettings() *Volume { return &Volume{} }
 
-// Environ implements config.Settings.
-func (s *Volume) Environ(*config.Env) {}
-
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 

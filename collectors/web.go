@@ -34,9 +34,6 @@ type Web struct {
 
 func newWebSettings() *Web { return &Web{Method: http.MethodGet, ExpectStatus: []string{"2xx"}} }
 
-// Environ implements config.Settings. The stack has no variables for these.
-func (s *Web) Environ(*config.Env) {}
-
 var (
 	statusPattern = regexp.MustCompile(`^[1-5]([0-9][0-9]|xx)$`)
 	headerPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
