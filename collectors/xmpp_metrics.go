@@ -218,9 +218,8 @@ func (s *XMPPMetrics) Warnings() []string {
 
 // xmppMetrics requests GET /metrics and serves the server's families under their own names, plus the canonical ones.
 type xmppMetrics struct {
-	upstream  upstream
-	rules     *FamilyRules
-	canonical *canonicalMap
+	upstream upstream
+	rules    *FamilyRules
 	// chosen is where each canonical family came from on the last complete page.
 	chosen []choice
 	log    *loginLog // nil where no log is read
@@ -234,11 +233,10 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 		return nil, err
 	}
 	c := &xmppMetrics{
-		rules:     &s.FamilyRules,
-		log:       log,
-		modules:   !d.ModuleStatus,
-		canonical: newCanonicalMap(),
-		chosen:    make([]choice, len(canonicalFamilies)),
+		rules:   &s.FamilyRules,
+		log:     log,
+		modules: !d.ModuleStatus,
+		chosen:  make([]choice, len(canonicalFamilies)),
 	}
 	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
 		Name:       c.served,
@@ -274,64 +272,69 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		return err
 	}
 	whole := page.Complete && page.Dropped[openmetrics.Limit]+page.Dropped[openmetrics.Malformed] == 0
-	reading := c.canonical.read(page, whole, c.chosen)
+	reading := readCanonical(page, whole, c.chosen)
 	c.upstream.keep(b, c.shown(page))
+	b.Notes = append(b.Notes, reading.notes...)
 	for _, f := range reading.families {
-		if !c.rules.serves(f.Name, f.Type) {
-			continue
+		if c.rules.serves(f.Name, f.Type) {
+			b.Families(f)
 		}
-		b.Families(f)
-		if f.TextName() == authFailures {
-			b.loginFailures(slices.Values(reading.samples[rowOf(authFailures)]))
-		}
-	}
-	for _, text := range reading.notes {
-		b.Note(text)
 	}
 	if sessions, known := reading.sessions(a.Body); known && whole {
 		b.Gauge(xmppSessionsDesc, sessions)
 	}
 	for row := range canonicalFamilies {
-		f := &canonicalFamilies[row]
+		f, found := &canonicalFamilies[row], &reading.rows[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
-		available := reading.available[row] && serves
-		if sum, known := reading.total(row, f.figured); known && f.figure.Name != "" && (serves || reading.chosen[row] == ready) {
+		available := found.available && serves
+		if sum, known := found.total(f.figured); known && f.figure.Name != "" && (serves || found.chosen == ready) {
 			shown := f.figure
 			shown.Value = sum
 			b.Figure(shown)
 		}
-		// An incomplete page may lack the source.
-		cut := !whole && c.chosen[row] != noSource
-		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
-			available = c.log.report(ctx, b)
-		}
-		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 		if f.name == authFailures {
-			b.Condition(health.AlertAuthSourceMissing, "", !available)
-		}
-		switch {
-		case f.name != authFailures:
-		case available && whole:
-			if text := reading.uncounted(); text != "" {
+			cut := !whole && c.chosen[row] != noSource // an incomplete page may lack the source
+			available = c.failureCount(ctx, b, reading, serves, cut)
+			if !available && serves && !cut {
+				b.Note("nothing counts failed logins, so no alert covers them" +
+					a.IfFrom(exchange.Prosody, ": load "+ownModule+" (deploy/prosody) on every virtual host of the XMPP server"))
+			}
+			if text := reading.uncounted(); available && whole && text != "" {
 				b.Note(text)
 			}
-		case !available && cut:
-			b.Note("failed logins are missing from this probe: the metrics page is incomplete")
-		case !serves:
-			b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " + f.fullName() + " out")
-		case !available:
-			b.Note("nothing counts failed logins, so no alert covers them" +
-				a.IfFrom(exchange.Prosody, ": load "+ownModule+" (deploy/prosody) on every virtual host of the XMPP server"))
 		}
+		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 	}
 	if c.modules {
 		there := slices.ContainsFunc(page.Families, func(f exposition.Family) bool { return f.TextName() == moduleStatusFamily })
 		b.Gauge(familyAvailableDesc, boolValue(there), moduleStatusFamily)
 	}
-	if whole {
-		c.chosen = reading.chosen
+	for row := range c.chosen {
+		if whole {
+			c.chosen[row] = reading.rows[row].chosen
+		}
 	}
 	return nil
+}
+
+// failureCount judges the count of failed logins, that of the log if the page has none, and reports whether there is one.
+func (c *xmppMetrics) failureCount(ctx context.Context, b *Batch, r *canonicalReading, serves, cut bool) (available bool) {
+	found := &r.rows[rowOf(authFailures)]
+	available = found.available && serves
+	switch {
+	case available && found.chosen != ready: // else keep has judged it
+		b.loginFailures(slices.Values(found.samples))
+	case available:
+	case cut:
+		b.Note("failed logins are missing from this probe: the metrics page is incomplete")
+	case !serves:
+		b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " +
+			strings.TrimSuffix(authFailures, exposition.Total.Suffix()) + " out")
+	case !found.blocked && c.log != nil:
+		available = c.log.report(ctx, b)
+	}
+	b.Condition(health.AlertAuthSourceMissing, "", !available)
+	return available
 }
 
 // declaredSessions shows that a server counts sessions, even before the first.
@@ -340,9 +343,9 @@ var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
 // sessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample before
 // the first client.
 func (r *canonicalReading) sessions(page []byte) (sum float64, known bool) {
-	row := rowOf(clientSessions)
-	known = r.available[row] || bytes.Contains(page, declaredSessions)
-	for _, s := range r.samples[row] {
+	found := &r.rows[rowOf(clientSessions)]
+	known = found.available || bytes.Contains(page, declaredSessions)
+	for _, s := range found.samples {
 		if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
 			sum += s.Value
 		}
