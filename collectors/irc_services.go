@@ -3,7 +3,6 @@ package collectors
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -114,21 +113,6 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	if err := a.WantOK(hints); err != nil {
 		return err
 	}
-	var resp struct {
-		ID     *string         `json:"id"`
-		Result json.RawMessage `json:"result"`
-		Error  *rpcError       `json:"error"`
-	}
-	if err := json.Unmarshal(a.Body, &resp); err != nil {
-		return failure.Errorf(failure.Malformed, "%s: read answer: %w", servicesMethod, err)
-	}
-	switch {
-	case resp.Error != nil:
-		return failure.Errorf(failure.RPCError, "%s: %w", servicesMethod, resp.Error)
-	case resp.ID == nil || *resp.ID != "1":
-		return failure.Errorf(failure.Mismatch, "%s: the answer belongs to another call", servicesMethod)
-	case resp.Result == nil, string(resp.Result) == "null":
-		return failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", servicesMethod)
-	}
-	return nil
+	_, err = rpcResult(servicesMethod, a.Body, "1", "belongs to another call")
+	return err
 }
