@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -60,11 +59,8 @@ func (a Addresses) Collect(ctx context.Context, c Collector, b *Batch) error {
 
 // collectAt probes one address, the first of several that share the time until ctx's deadline.
 func collectAt(ctx context.Context, c Collector, b *Batch, r exchange.Route, several int) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(several))
-		defer cancel()
-	}
+	ctx, cancel := share(ctx, 1/float64(several))
+	defer cancel()
 	return c.Collect(exchange.WithRoute(ctx, r), b)
 }
 

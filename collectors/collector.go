@@ -272,6 +272,15 @@ func (b *Batch) Dropped(success bool) Drops {
 	return b.dropped
 }
 
+// share returns a context with a part of ctx's remaining time, so that a slow step leaves time for the next.
+func share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
+}
+
 // readAge says how old what a collector reads may be, as an exporter that keeps its readings should.
 const readAge = " Up to one poll interval old."
 

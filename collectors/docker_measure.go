@@ -150,10 +150,7 @@ func (r *runUsage) show(u *usage.Usage, from origin) {
 // readFiles reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half of the
 // remaining time. After that the probe succeeds without resources.
 func (c *docker) readFiles(ctx context.Context, m dockerRound) (map[string]usage.Usage, error) {
-	patience, cancel := context.WithCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-	}
+	patience, cancel := share(ctx, 0.5)
 	defer cancel()
 	var (
 		used map[string]usage.Usage

@@ -139,11 +139,8 @@ type recentMessage struct {
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
 	run, key := make([]byte, 6), make([]byte, sha256.Size)
-	for _, secret := range [][]byte{run, key} {
-		if _, err := rand.Read(secret); err != nil {
-			return nil, fmt.Errorf("choose a number: %w", err)
-		}
-	}
+	rand.Read(run) //nolint:errcheck // it never fails
+	rand.Read(key) //nolint:errcheck // it never fails
 	c := &relayProbe{
 		target:   s.Name,
 		mapping:  s.IRC.Channel + " to " + s.XMPP.Room,
@@ -212,18 +209,22 @@ func (s *relaySide) Joined(chat.Conversation) {
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
 func (s *relaySide) Heard(text string) {
 	now := time.Now()
-	for _, number := range s.relay.numbers(text) {
-		s.relay.event(func() {
-			for _, w := range s.relay.ways {
-				w.hear(s, number, now)
-			}
+	s.relay.each(text, func(w *crossing, number uint64) { w.hear(s, number, now) })
+}
+
+// each calls do for each of the check's messages in a text, with each way.
+func (c *relayProbe) each(text string, do func(w *crossing, number uint64)) {
+	for _, number := range c.numbers(text) {
+		c.event(func() {
+			do(c.ways[0], number)
+			do(c.ways[1], number)
 		})
 	}
 }
 
 // numbers are those of the check's messages in a text.
 func (c *relayProbe) numbers(text string) (list []uint64) {
-	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+	for _, mark := range c.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(text, ""), -1) {
 		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
 			list = append(list, number)
 		}
@@ -248,15 +249,11 @@ func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
 
 // Refused implements chat.Listener. A refusal may come long after its message.
 func (s *relaySide) Refused(text string, err error) {
-	for _, number := range s.relay.numbers(text) {
-		s.relay.event(func() {
-			for _, w := range s.relay.ways {
-				if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
-					w.refused = err
-				}
-			}
-		})
-	}
+	s.relay.each(text, func(w *crossing, number uint64) {
+		if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
+			w.refused = err
+		}
+	})
 }
 
 // event changes the state and wakes Collect.
@@ -270,8 +267,6 @@ func (c *relayProbe) event(change func()) {
 
 // colours matches the formatting of IRC, which contains digits.
 var colours = regexp.MustCompile(`\x03([0-9]{1,2}(,[0-9]{1,2})?)?|\x04([0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d-\x1f]`)
-
-func withoutColours(text string) string { return colours.ReplaceAllLiteralString(text, "") }
 
 // Collect implements Collector.
 func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
@@ -556,11 +551,10 @@ func (c *relayProbe) decide(w, back *crossing) error {
 		w.open = false
 		w.outcomes[relayNotSent]++
 	}
-	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at {
-	case atBridge:
+	if at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at == atBridge {
 		w.failTested()
 		w.remember(true, true)
-	default:
+	} else {
 		w.failUntested(at)
 	}
 	if w.brokenAt == w.from.name {
