@@ -168,7 +168,7 @@ func isAbsent(err error) bool {
 // Collect implements Collector.
 func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	file, err := c.all.await(ctx, "look for", c.path)
-	if err == nil && file.path == "" && file.unread != nil {
+	if err == nil && file.path == "" {
 		err = fileSystemError("look for", c.path, file.unread)
 	}
 	if errors.Is(err, syscall.EACCES) {

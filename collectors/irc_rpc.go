@@ -113,11 +113,9 @@ func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 // decides whether the target is up. The other methods provide numbers. If one of them returns an error or an unexpected
 // result, the target is up without those numbers, with a note. If it gets no JSON-RPC answer, the target is down.
 type ircRPC struct {
+	settings *IRCRPC
 	http     exchange.HTTP
 	path     string // of the Unix socket; "" for HTTP
-	user     string
-	password config.Secret
-	pause    time.Duration
 	services string // the services' server or a pattern, in lower case; "" if any U-lined server counts
 	// mostULined is the most U-lined servers ever linked at once.
 	mostULined int64
@@ -130,10 +128,8 @@ type ircRPC struct {
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
+		settings: s,
 		http:     d.http(s.HTTP),
-		user:     s.User,
-		password: s.Password,
-		pause:    s.Pause.Std(),
 		services: strings.ToLower(s.ServicesServer),
 		refused:  refusals{},
 	}
@@ -454,7 +450,7 @@ func ask[T any](ctx context.Context, r *ircReading, method string, params rpcPar
 		return answer, nil
 	}
 	select {
-	case <-time.After(r.pause):
+	case <-time.After(r.settings.Pause.Std()):
 	case <-ctx.Done():
 		return answer, fmt.Errorf("%s: %w", method, ctx.Err())
 	}
@@ -582,12 +578,11 @@ func rpcResult[ID comparable](method string, body []byte, id ID, foreign string)
 
 func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
-	given := r.user != "" || !r.password.IsZero()
+	url, user, password := r.settings.URL, r.settings.User, r.settings.Password
+	given := user != "" || !password.IsZero()
 	if given {
-		auth := &http.Request{Header: header}
-		auth.SetBasicAuth(r.user, r.password.Reveal())
+		(&http.Request{Header: header}).SetBasicAuth(user, password.Reveal())
 	}
-	url := r.http.Settings.URL
 	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:

@@ -39,36 +39,27 @@ func (s *TCP) Check(r *config.Report) {
 
 // tcp connects, sends a text if configured, and matches the answer.
 type tcp struct {
-	address, send string
-	connection    config.Connection
-	expect        *regexp.Regexp
+	settings *TCP
+	expect   *regexp.Regexp // nil for any answer
 }
 
 func newTCP(s *TCP, _ Deps) (Collector, error) {
 	expect, err := pattern(s.Expect)
-	if err != nil {
-		return nil, err
-	}
-	return &tcp{
-		s.Address,
-		s.Send,
-		s.Connection,
-		expect,
-	}, nil
+	return &tcp{s, expect}, err
 }
 
 // Collect implements Collector.
 func (c *tcp) Collect(ctx context.Context, b *Batch) error {
-	ctx, timing := b.Begin(ctx, "connect to "+c.address)
+	ctx, timing := b.Begin(ctx, "connect to "+c.settings.Address)
 	err := c.converse(ctx, timing)
 	timing.End("end", err)
 	return err
 }
 
 func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
-	conn, err := exchange.Dial(ctx, c.connection, "tcp", c.address)
+	conn, err := exchange.Dial(ctx, c.settings.Connection, "tcp", c.settings.Address)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", c.address, err)
+		return fmt.Errorf("connect to %s: %w", c.settings.Address, err)
 	}
 	defer conn.Close()                                      //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
@@ -78,9 +69,9 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if c.expect == nil {
 		spoken = conn // nothing is read, so a failed write is the failure
 	}
-	if c.send != "" {
-		if _, err := io.WriteString(spoken, c.send); err != nil {
-			return fmt.Errorf("write to %s: %w", c.address, exchange.PreferContextError(ctx, err))
+	if c.settings.Send != "" {
+		if _, err := io.WriteString(spoken, c.settings.Send); err != nil {
+			return fmt.Errorf("write to %s: %w", c.settings.Address, exchange.PreferContextError(ctx, err))
 		}
 	}
 	if c.expect == nil {
@@ -88,13 +79,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	}
 	err = c.hear(ctx, heard, timing)
 	if err != nil && heard.Refusal() != nil {
-		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).
+		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.settings.Address).
 			WithHint(exchange.LimitHint(""))
 	}
-	if err != nil {
-		return exchange.WithHeader(err, heard, c.connection)
-	}
-	return nil
+	return exchange.WithHeader(err, heard, c.settings.Connection)
 }
 
 // maxHeard bounds how many bytes are read until they match.
@@ -113,7 +101,7 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			return nil
 		}
 		if err != nil && len(heard) == 0 {
-			return fmt.Errorf("read from %s: %w", c.address, exchange.PreferContextError(ctx, err))
+			return fmt.Errorf("read from %s: %w", c.settings.Address, exchange.PreferContextError(ctx, err))
 		}
 		if err != nil {
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -122,6 +110,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			break
 		}
 	}
-	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.address, wording.Count(len(heard), "byte")).
+	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.settings.Address, wording.Count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

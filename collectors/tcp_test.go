@@ -29,7 +29,7 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	}()
 	b := &Batch{}
 	_, timing := b.Begin(t.Context(), "connect")
-	c := &tcp{address: "irc:6667", expect: regexp.MustCompile(`(?m)^220 ready`)}
+	c := &tcp{settings: &TCP{Endpoint: Endpoint{Address: "irc:6667"}}, expect: regexp.MustCompile(`(?m)^220 ready`)}
 	if err := c.hear(t.Context(), client, timing); err != nil {
 		t.Error(err)
 	}

@@ -115,10 +115,7 @@ func (m *measurements[T]) await(ctx context.Context, call, path string) (T, erro
 					"probes succeed again once the kernel answers")
 		}
 	}
-	if running.err != nil {
-		return running.found, fileSystemError(call, path, running.err)
-	}
-	return running.found, nil
+	return running.found, fileSystemError(call, path, running.err)
 }
 
 // begin starts a measurement, or joins the running one.
@@ -209,8 +206,11 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 	return u, nil
 }
 
-// fileSystemError classifies the kernel's error about a path.
+// fileSystemError classifies the kernel's error about a path, if there is one.
 func fileSystemError(call, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	err = fmt.Errorf("%s %s: %w", call, path, err)
 	for _, row := range []struct {
 		cause  error

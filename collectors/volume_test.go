@@ -240,12 +240,12 @@ func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
 		{"101", "/mnt/stopped", true},
 		{"102", "/mnt/layers", true},
 	}
-	if got, err := parseMounts(strings.NewReader(mounts + strings.Repeat("/layer:", 10_000) + "/last\n")); err != nil ||
+	if got, err := parseMounts(mounts + strings.Repeat("/layer:", 10_000) + "/last\n"); err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {
-		if got, err := parseMounts(strings.NewReader(short)); err == nil {
+		if got, err := parseMounts(short); err == nil {
 			t.Errorf("%q: got %v, want an error", short, got)
 		}
 	}

@@ -88,20 +88,14 @@ func pattern(s string) (*regexp.Regexp, error) {
 
 // web requests one URL.
 type web struct {
+	settings       *Web
 	http           exchange.HTTP
-	method         string
 	header         http.Header
-	status         []string
 	expect, refuse *regexp.Regexp
 }
 
 func newWeb(s *Web, d Deps) (Collector, error) {
-	c := &web{
-		http:   d.http(s.HTTP),
-		method: s.Method,
-		header: s.AuthHeader(),
-		status: s.ExpectStatus,
-	}
+	c := &web{settings: s, http: d.http(s.HTTP), header: s.AuthHeader()}
 	for name, value := range s.Headers {
 		c.header.Set(name, value.Reveal())
 	}
@@ -117,7 +111,7 @@ func newWeb(s *Web, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *web) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.Do(ctx, &b.Record, c.method, c.http.Settings.URL, c.header, nil)
+	a, err := c.http.Do(ctx, &b.Record, c.settings.Method, c.settings.URL, c.header, nil)
 	switch {
 	case errors.Is(err, exchange.ErrRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
@@ -146,14 +140,14 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 // expects reports whether a status counts as up.
 func (c *web) expects(status int) bool {
 	text := strconv.Itoa(status)
-	return slices.ContainsFunc(c.status, func(s string) bool {
+	return slices.ContainsFunc(c.settings.ExpectStatus, func(s string) bool {
 		class, isClass := strings.CutSuffix(s, "xx")
 		return s == text || isClass && strings.HasPrefix(text, class)
 	})
 }
 
 func (c *web) unexpected(a *exchange.Answer) *failure.Error {
-	failed := failure.OfStatus(a.Status, a.Header, "%s, want %s", a, strings.Join(c.status, " or "))
+	failed := failure.OfStatus(a.Status, a.Header, "%s, want %s", a, strings.Join(c.settings.ExpectStatus, " or "))
 	const expected = ", or add the status to expect_status if that is the expected answer"
 	sent := c.header.Get("Authorization") != ""
 	others := slices.DeleteFunc(slices.Collect(maps.Keys(c.header)), func(name string) bool { return name == "Host" })

@@ -79,34 +79,27 @@ func (s *XMPPRest) host() string {
 // xmppRest requests one page of the REST admin API, which each virtual host has separately. Without a credential, a 401
 // that asks for a token counts as up.
 type xmppRest struct {
-	http        exchange.HTTP
-	host        string
-	credentials exchange.Credentials
-	deprecated  bool // says that the API deprecates the credential
+	*XMPPRest
+	http exchange.HTTP
 }
 
 func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
-	c := &xmppRest{
-		http:        d.http(s.HTTP),
-		host:        s.host(),
-		credentials: s.Credentials,
-		deprecated:  s.deprecated(),
-	}
+	c := &xmppRest{s, d.http(s.HTTP)}
 	c.http.Settings.URL = parsed(s.URL).JoinPath(s.Path).String()
 	return c, nil
 }
 
 // Collect implements Collector.
 func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
-	header := c.credentials.AuthHeader()
-	if c.host != "" {
-		header.Set("Host", c.host)
+	header := c.AuthHeader()
+	if host := c.host(); host != "" {
+		header.Set("Host", host)
 	}
 	a, err := c.http.Get(ctx, &b.Record, header)
 	if err != nil {
 		return err
 	}
-	if c.deprecated {
+	if c.deprecated() {
 		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
 	failed := a.Refusal()
@@ -136,25 +129,25 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	if err := json.Unmarshal(a.Body, &info); err == nil && info.Version != "" {
 		b.Note("server version: " + failure.OneLine(info.Version))
 	}
-	if !c.credentials.HasCredentials() {
+	if !c.HasCredentials() {
 		b.Note("the API answers without a credential: anyone who can reach it can manage accounts")
 	}
 	switch {
 	case info.SiteName == "" || config.SameHost(info.SiteName, c.where()):
 		return nil
-	case c.host == "":
+	case c.host() == "":
 		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) +
 			" answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
 		return nil
 	}
 	// site_name may be a custom title, so the realm of a refusal takes precedence.
-	refusal, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {c.host}})
+	refusal, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {c.host()}})
 	if err != nil {
 		return err
 	}
 	b.HTTPStatus = a.Status
 	realm, _ := challenge(refusal)
-	if config.SameHost(realm, c.host) {
+	if config.SameHost(realm, c.host()) {
 		return nil
 	}
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
@@ -172,11 +165,11 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 	}
 	b.HTTPStatus = a.Status
 	if whoAnswered(nowhere) != answered {
-		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
+		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host())
 		return nil
 	}
-	return a.Errorf(failure.Mismatch, "asked for virtual host %s, but %s answered", c.host, failure.OneLine(answered)).
-		WithHint("the server does not serve HTTP for " + c.host + ", so its default host " + failure.OneLine(answered) +
+	return a.Errorf(failure.Mismatch, "asked for virtual host %s, but %s answered", c.host(), failure.OneLine(answered)).
+		WithHint("the server does not serve HTTP for " + c.host() + ", so its default host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
 
@@ -214,22 +207,22 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	switch {
 	case !bearer:
 		what := "no credential is set, and the server requires one: set token, or user and password"
-		if c.credentials.HasCredentials() {
+		if c.HasCredentials() {
 			what = "the server refuses the credential: correct it"
 		}
 		return failed.WithHint(what +
 			"; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " +
 			exchange.PrintableURL(a.URL))
-	case c.host != "" && host != "" && !config.SameHost(host, c.host):
+	case c.host() != "" && host != "" && !config.SameHost(host, c.host()):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !c.credentials.HasCredentials():
+	case !c.HasCredentials():
 		b.Note("the API is up and asks for a token; none is set, so the exporter cannot test credentials")
 		return nil
-	case c.credentials.UsesBasicAuth():
+	case c.UsesBasicAuth():
 		return failed.WithHint("the server rejects this user and password at " + c.where() +
 			", and asks for a bearer token: issue one and set XMPP_REST_TOKEN")
 	default:
@@ -240,7 +233,7 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 
 // forbidden returns the hint for a 403.
 func (c *xmppRest) forbidden(a *exchange.Answer) string {
-	if !c.credentials.HasCredentials() {
+	if !c.HasCredentials() {
 		return "no credential is set, and the server refuses the request without one, or from this address: set token, or user and password"
 	}
 	return cmp.Or(
@@ -272,8 +265,8 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 
 // where returns the virtual host for messages.
 func (c *xmppRest) where() string {
-	if c.host != "" {
-		return c.host
+	if c.host() != "" {
+		return c.host()
 	}
 	return parsed(c.http.Settings.URL).Hostname()
 }

@@ -356,7 +356,9 @@ func PathOf(rawURL string) string {
 }
 
 // String is the request and the status, for messages.
-func (a *Answer) String() string { return fmt.Sprintf("%s %s: status %d", a.Method, PrintableURL(a.URL), a.Status) }
+func (a *Answer) String() string {
+	return fmt.Sprintf("%s %s: status %d", a.Method, PrintableURL(a.URL), a.Status)
+}
 
 // Errorf returns a failure of the answer, which begins with the request and the status.
 func (a *Answer) Errorf(reason failure.Reason, format string, args ...any) *failure.Error {
