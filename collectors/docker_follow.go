@@ -198,7 +198,9 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
-			if c.missesEvents() {
+			missing := false
+			c.locked(func() { missing = c.fleet.HasOverdueEvent(time.Now(), c.patience) })
+			if missing {
 				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(api.HintEvents)
 			}
 		case <-lasting.C:
@@ -249,12 +251,6 @@ func drained(queue <-chan events.Message) []events.Message {
 			return batch
 		}
 	}
-}
-
-func (c *docker) missesEvents() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fleet.HasOverdueEvent(time.Now(), c.patience)
 }
 
 // applyEvents applies events and inspects their containers.

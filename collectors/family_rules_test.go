@@ -158,7 +158,7 @@ func TestSeveralUpstreamsLiveSideBySide(t *testing.T) {
 	xmpp := readPage(t, strings.Replace(shared, "%s", `host="a.test"`, 1), nil)
 	sources := [][]exposition.Family{xmpp.Foreign(true)}
 	for _, name := range []string{"bridge", "relay"} {
-		s := newOpenMetricsSettings()
+		s := &OpenMetrics{}
 		s.Name, s.URL = name, metricsPage(t, strings.Replace(shared, "%s", `from="irc"`, 1))
 		c := newProbe(t, newOpenMetrics, s)
 		b := readUp(t, c)

@@ -25,8 +25,6 @@ type IRCServices struct {
 // jsonRPCPath is where the services have their JSON-RPC by default.
 const jsonRPCPath = "/jsonrpc"
 
-func newIRCServicesSettings() *IRCServices { return &IRCServices{} }
-
 // Environ implements config.Settings.
 func (s *IRCServices) Environ(e *config.Env) {
 	e.Origin("url", "IRC_SERVICES_JSONRPC_URL", &s.URL)

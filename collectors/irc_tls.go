@@ -21,8 +21,6 @@ type IRCTLS struct {
 	config.TLS        `yaml:",inline"`
 }
 
-func newIRCTLSSettings() *IRCTLS { return &IRCTLS{} }
-
 // ircTLSPort is where clients connect to an IRC server with TLS.
 const ircTLSPort = "6697"
 

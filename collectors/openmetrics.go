@@ -21,8 +21,6 @@ type OpenMetrics struct {
 	Prefix string `yaml:"prefix"`
 }
 
-func newOpenMetricsSettings() *OpenMetrics { return &OpenMetrics{} }
-
 // metricsPath is where servers have their metrics by default.
 const metricsPath = "/metrics"
 

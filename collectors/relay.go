@@ -114,18 +114,18 @@ type crossing struct {
 	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
 	refused, swallowed error
 
-	checked, success bool   // the result of the last check
-	brokenAt         string // "" after a success
-	failures         uint64 // in a row, at the bridge
-	untested         bool   // the last check shows nothing about the bridge, or its result is not known yet
-	outcomes         map[string]uint64
-	buckets          map[float64]uint64
-	sum              float64
-	count            uint64
-	last             time.Time
-	recent           []recentMessage
-	lost             map[uint64]time.Time // when messages were sent that did not arrive, by number
-	stragglers       []time.Duration      // how long lost messages took that have arrived since the last check
+	checked    bool   // there was a check
+	brokenAt   string // "" if the last check succeeded
+	failures   uint64 // in a row, at the bridge
+	untested   bool   // the last check shows nothing about the bridge, or its result is not known yet
+	outcomes   map[string]uint64
+	buckets    map[float64]uint64
+	sum        float64
+	count      uint64
+	last       time.Time
+	recent     []recentMessage
+	lost       map[uint64]time.Time // when messages were sent that did not arrive, by number
+	stragglers []time.Duration      // how long lost messages took that have arrived since the last check
 }
 
 // maxLost is how many lost messages are known by number: of the last hours.
@@ -390,7 +390,7 @@ func (w *crossing) observe() {
 }
 
 // failAt records that a check has failed at that place.
-func (w *crossing) failAt(at string) { w.checked, w.success, w.brokenAt = true, false, at }
+func (w *crossing) failAt(at string) { w.checked, w.brokenAt = true, at }
 
 // failTested records that the bridge has failed, although both servers work.
 func (w *crossing) failTested() {
@@ -541,7 +541,7 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
 	if !w.arrived.IsZero() && took <= c.deadline {
 		w.forgetOutage()
-		w.open, w.checked, w.success, w.untested, w.failures, w.brokenAt = false, true, true, false, 0, ""
+		w.open, w.checked, w.untested, w.failures, w.brokenAt = false, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
 		w.remember(took > c.slow, false)
@@ -643,11 +643,11 @@ func (c *relayProbe) report(b *Batch) {
 		if !w.last.IsZero() {
 			b.Kept.Gauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
 		}
+		took, success := w.arrived.Sub(w.sent), w.checked && w.brokenAt == ""
 		if w.checked {
-			b.Kept.Gauge(relaySuccessDesc, boolValue(w.success), labels...)
+			b.Kept.Gauge(relaySuccessDesc, boolValue(success), labels...)
 		}
-		took := w.arrived.Sub(w.sent)
-		if w.success {
+		if success {
 			b.Kept.Gauge(relayLastDeliveryDesc, took.Seconds(), labels...)
 			b.Kept.Figure(Figure{
 				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
@@ -655,8 +655,7 @@ func (c *relayProbe) report(b *Batch) {
 				Unit:  "seconds",
 				Chart: true,
 			})
-		}
-		if w.brokenAt != "" {
+		} else if w.checked {
 			b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
@@ -668,7 +667,7 @@ func (c *relayProbe) report(b *Batch) {
 			b.Kept.Condition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
 		b.Kept.Condition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
-		if w.success && c.once {
+		if success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}
 		if n := len(w.stragglers); n > 0 {

@@ -25,8 +25,6 @@ type TCP struct {
 	Expect string `yaml:"expect"`
 }
 
-func newTCPSettings() *TCP { return &TCP{} }
-
 // Warnings implements config.Settings.
 func (s *TCP) Warnings() []string { return nil }
 

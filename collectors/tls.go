@@ -31,8 +31,6 @@ type TLSEndpoint struct {
 	config.TLS        `yaml:",inline"`
 }
 
-func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
-
 // Configured implements config.Settings.
 func (s *TLSEndpoint) Configured() bool { return s.Address != "" || s.CertificateFile != "" }
 

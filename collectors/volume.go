@@ -46,8 +46,6 @@ type Volume struct {
 	ReadOnly bool `yaml:"read_only"`
 }
 
-func newVolumeSettings() *Volume { return &Volume{} }
-
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 

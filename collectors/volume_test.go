@@ -18,7 +18,7 @@ import (
 // volumeProbe is a collector of the volume data at /data.
 func volumeProbe(t *testing.T, all *measurements[diskUsage], mountpoint bool) Collector {
 	t.Helper()
-	s := newVolumeSettings()
+	s := &Volume{}
 	s.Name, s.Path, s.Mountpoint = "data", "/data", mountpoint
 	c, err := newVolume(all)(s, deps(&memory{}))
 	if err != nil {
@@ -176,7 +176,7 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 		"missing":   {t.TempDir() + "/nowhere", false, failure.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newVolumeSettings()
+			s := &Volume{}
 			s.Name, s.Path, s.Mountpoint = "data", c.path, c.mountpoint
 			probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 			if err != nil {
@@ -207,7 +207,7 @@ func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
 	for _, c := range []struct{ is, meant, want bool }{
 		{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false},
 	} {
-		s := newVolumeSettings()
+		s := &Volume{}
 		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
 		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))
 		if err != nil {

@@ -21,8 +21,6 @@ type XMPPC2S struct {
 	guessed bool // the address is derived from the environment
 }
 
-func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
-
 // c2sPort is where clients connect to an XMPP server.
 const c2sPort = "5222"
 

@@ -15,7 +15,7 @@ import (
 
 func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()
-	s := newXMPPC2SSettings()
+	s := &XMPPC2S{}
 	s.Address, s.Domain, s.TLS = address, simstack.XMPPDomain, trust
 	return newProbe(t, newXMPPC2S, s)
 }

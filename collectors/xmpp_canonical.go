@@ -176,38 +176,10 @@ var canonicalFamilies = []canonicalFamily{
 			"a virtual host that has sessions but no series here is named by `check` and on the status page; " +
 			"without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
-	{
-		name:    "xmpp_messages_sent_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Messages that the XMPP server sent to clients.",
-		sources: []canonicalSource{own("messages_sent", model.MetricTypeCounter), stanzas("sent", "message")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_messages_received_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Messages that the XMPP server received from clients.",
-		sources: []canonicalSource{own("messages_received", model.MetricTypeCounter), stanzas("received", "message")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_presence_sent_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Presences that the XMPP server sent to clients.",
-		sources: []canonicalSource{own("presence_sent", model.MetricTypeCounter), stanzas("sent", "presence")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_presence_received_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Presences that the XMPP server received from clients.",
-		sources: []canonicalSource{own("presence_received", model.MetricTypeCounter), stanzas("received", "presence")},
-		remark:  stanzaRemark,
-	},
+	stanzaCount("messages_sent", "Messages that the XMPP server sent to clients.", stanzas("sent", "message")),
+	stanzaCount("messages_received", "Messages that the XMPP server received from clients.", stanzas("received", "message")),
+	stanzaCount("presence_sent", "Presences that the XMPP server sent to clients.", stanzas("sent", "presence")),
+	stanzaCount("presence_received", "Presences that the XMPP server received from clients.", stanzas("received", "presence")),
 	{
 		name:   "xmpp_storage_operations_total",
 		kind:   model.MetricTypeCounter,
@@ -268,7 +240,17 @@ var canonicalFamilies = []canonicalFamily{
 	},
 }
 
-const stanzaRemark = "`mod_measure_stanza_counts` does not tell the `host`, and has no series before the first"
+// stanzaCount returns the family of a count of stanzas. other is its source without our module.
+func stanzaCount(name, help string, other canonicalSource) canonicalFamily {
+	return canonicalFamily{
+		name:    "xmpp_" + name + exposition.Total.Suffix(),
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
+		help:    help,
+		sources: []canonicalSource{own(name, model.MetricTypeCounter), other},
+		remark:  "`mod_measure_stanza_counts` does not tell the `host`, and has no series before the first",
+	}
+}
 
 // fullName is the family's name in OpenMetrics' spelling.
 func (f *canonicalFamily) fullName() string {

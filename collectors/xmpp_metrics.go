@@ -203,12 +203,8 @@ func (s *XMPPMetrics) Warnings() []string {
 		return warnings // unknown
 	}
 	for _, a := range own {
-		ip, ok := a.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		address, ok := netip.AddrFromSlice(ip.IP)
-		if ok && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Unmap()) }) {
+		address, err := netip.ParsePrefix(a.String())
+		if err == nil && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Addr().Unmap()) }) {
 			return warnings
 		}
 	}

@@ -11,8 +11,6 @@ type XMPPProxy struct {
 // xmppProxyPath is where the proxy answers by itself by default.
 const xmppProxyPath = "/health"
 
-func newXMPPProxySettings() *XMPPProxy { return &XMPPProxy{} }
-
 // Environ implements config.Settings.
 func (s *XMPPProxy) Environ(e *config.Env) {
 	e.String("url", "XMPP_PROXY_URL", &s.URL)

@@ -42,8 +42,6 @@ type XMPPStatus struct {
 	config.HTTP   `yaml:",inline"`
 }
 
-func newXMPPStatusSettings() *XMPPStatus { return &XMPPStatus{} }
-
 // Environ implements config.Settings.
 func (s *XMPPStatus) Environ(e *config.Env) {
 	e.Origin("url", "XMPP_REST_URL", &s.URL)
