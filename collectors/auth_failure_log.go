@@ -77,19 +77,11 @@ func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.pattern: %w", err)
 	}
-	endpoint, err := api.ParseEndpoint(s.DockerHost, false)
+	engine, err := (&Docker{Host: s.DockerHost}).Client(int64(d.Limits.MetricsBody), d.UserAgent)
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.docker_host: %w", err)
 	}
-	return &loginLog{
-		container: s.Container, pattern: pattern,
-		engine: &api.Client{
-			Host:      s.DockerHost,
-			Endpoint:  endpoint,
-			Limit:     int64(d.Limits.MetricsBody),
-			UserAgent: d.UserAgent,
-		},
-	}, nil
+	return &loginLog{container: s.Container, pattern: pattern, engine: engine}, nil
 }
 
 // logTimeout is short so that a hanging log does not fail the whole probe.

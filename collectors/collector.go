@@ -27,11 +27,13 @@ import (
 //   - Checked: its settings are loaded and checked, and a mistake ends the start or the reload. No collector is made for that.
 //   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away
 //     unused, so New opens nothing and starts nothing.
-//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once.
-//   - Read: Collect is one probe with a deadline. Its calls never overlap: while one has not returned, even after its deadline, no other
-//     begins. A panic is a failed probe. After a success, and at each change, a Presenter is asked what there is.
+//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once, or after the
+//     kind's least interval. The command check starts nothing, and probes once.
+//   - Read: Collect is one probe with a deadline, or one for each address, one after the other. Its calls never overlap: while one has not
+//     returned, even after its deadline, no other begins. A panic is a failed probe. After a success, and at each change, a Presenter is
+//     asked what there is.
 //   - Reloaded: all collectors are stopped. One whose settings are the same is started again, after a Reloader was told. Any other is
-//     replaced; the first probe of the new one waits until the last probe of the old one has returned.
+//     replaced; the new one is not probed until the last probe of the old one has returned.
 //   - Stopped: the contexts of Collect and Follow end, and both return soon. Nothing else is called: what must be closed belongs to them.
 //
 // It may keep what it likes in its fields, until it is stopped; what must survive that goes to Deps.State. Collect alone needs no lock for
@@ -40,7 +42,7 @@ import (
 type Collector interface {
 	// Collect probes the target once and writes the results to b. It must return when ctx is done; otherwise the caller
 	// abandons it and discards its results. A nil error means that the target is up. After an error, whose reason is
-	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains.
+	// failure.ReasonOf, only what b.Kept has remains.
 	Collect(ctx context.Context, b *Batch) error
 }
 

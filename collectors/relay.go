@@ -105,14 +105,7 @@ type relaySide struct {
 // crossing is one way across the bridge, with its last message and the outcomes of all.
 type crossing struct {
 	from, to *relaySide
-	// open says that the outcome of the last message is not decided.
-	open   bool
-	number uint64
-	sent   time.Time
-	// accepted is when its own server had it, arrived when the other side did; zero before that.
-	accepted, arrived time.Time
-	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
-	refused, swallowed error
+	message
 
 	checked    bool   // there was a check
 	brokenAt   string // "" if the last check succeeded
@@ -126,6 +119,18 @@ type crossing struct {
 	recent     []recentMessage
 	lost       map[uint64]time.Time // when messages were sent that did not arrive, by number
 	stragglers []time.Duration      // how long lost messages took that have arrived since the last check
+}
+
+// message is the last message one way.
+type message struct {
+	// open says that its outcome is not decided.
+	open   bool
+	number uint64
+	sent   time.Time
+	// accepted is when its own server had it, arrived when the other side did; zero before that.
+	accepted, arrived time.Time
+	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
+	refused, swallowed error
 }
 
 // maxLost is how many lost messages are known by number: of the last hours.
@@ -416,8 +421,7 @@ func (c *relayProbe) send(ctx context.Context, talks [2]chat.Conversation) {
 		c.mu.Lock()
 		w.settle()
 		c.count++
-		w.open, w.number, w.sent = true, c.numberOf(c.count), time.Now()
-		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
+		w.message = message{open: true, number: c.numberOf(c.count), sent: time.Now()}
 		text := c.text(w.number)
 		c.mu.Unlock()
 		sending.Go(func() {
