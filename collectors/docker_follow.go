@@ -261,7 +261,6 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 	)
 	again := map[string]bool{}
 	c.locked(func() {
-		c.touched = true
 		now := time.Now()
 		for i := range batch {
 			e := &batch[i]
@@ -284,37 +283,40 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 
 // inspectNow inspects containers between two probes.
 func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
+	return c.look(ctx, func(ctx context.Context, s *api.Session) error {
+		release, err := c.claim(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		// These are only some of the containers: the target is not down even if the engine fails for all of them.
+		found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
+		if err == nil {
+			c.describe(wanted, found, mark)
+		}
+		return err
+	})
+}
+
+// look lets do ask the engine between two probes.
+func (c *docker) look(ctx context.Context, do func(context.Context, *api.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
-	release, err := c.claim(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
 	s, err := c.open(ctx, c.settings.Parallelism)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// These are only some of the containers: the target is not down even if the engine fails for all of them.
-	found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
-	if err != nil {
-		return err
-	}
-	c.describe(wanted, found, mark)
-	return nil
+	return do(ctx, s)
 }
 
 // catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
-	defer cancel()
-	s, err := c.open(ctx, c.settings.Parallelism)
+	err := c.look(ctx, func(ctx context.Context, s *api.Session) error {
+		_, err := c.review(ctx, s, &Batch{})
+		return err
+	})
 	if err != nil {
-		return
-	}
-	defer s.Close()
-	if _, err := c.review(ctx, s, &Batch{}); err != nil {
 		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
 	}
 }
@@ -386,11 +388,7 @@ func (c *docker) usageOf(r *fleet.Report) (usage.Usage, bool) {
 
 // Forget implements Presenter.
 func (c *docker) Forget(name string) (err error) {
-	c.locked(func() {
-		if err = c.fleet.Forget(name); err == nil {
-			c.touched = true
-		}
-	})
+	c.locked(func() { err = c.fleet.Forget(name) })
 	if err == nil {
 		c.save()
 	}

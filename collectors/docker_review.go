@@ -120,7 +120,6 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 // describe records the results of inspections that began after the mark.
 func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) {
 	c.locked(func() {
-		c.touched = true
 		now := time.Now()
 		for i, d := range found {
 			switch {

@@ -109,8 +109,6 @@ type dockerRound struct {
 // keeper saves container state across restarts of the exporter.
 type keeper struct {
 	state State
-	// touched is true if the state may have changed since it was saved. The collector's lock guards it.
-	touched bool
 
 	saving  sync.Mutex // guards what follows
 	saved   []byte     // the last saved content

@@ -122,11 +122,8 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	if !json.Valid(a.Body) {
 		return a.Errorf(failure.Malformed, "the answer is not JSON")
 	}
-	var info struct {
-		SiteName string `json:"site_name"`
-		Version  string `json:"version"`
-	}
-	if err := json.Unmarshal(a.Body, &info); err == nil && info.Version != "" {
+	info := serverInfoOf(a)
+	if info.Version != "" {
 		b.Note("server version: " + failure.OneLine(info.Version))
 	}
 	if !c.HasCredentials() {
@@ -153,6 +150,20 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
 }
 
+// serverInfo is what the default page of the API says.
+type serverInfo struct {
+	SiteName string `json:"site_name"`
+	Version  string `json:"version"`
+}
+
+// serverInfoOf reads an answer. What cannot be read is unknown.
+func serverInfoOf(a *exchange.Answer) (info serverInfo) {
+	if json.Unmarshal(a.Body, &info) != nil {
+		return serverInfo{SiteName: info.SiteName}
+	}
+	return info
+}
+
 // noHost is an impossible name of a virtual host.
 const noHost = "chatstack-exporter.invalid"
 
@@ -175,14 +186,8 @@ func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, 
 
 // whoAnswered returns the virtual host that answered a request without a credential, or its title; "" if unknown.
 func whoAnswered(a *exchange.Answer) string {
-	var info struct {
-		SiteName string `json:"site_name"`
-	}
-	if err := json.Unmarshal(a.Body, &info); err != nil {
-		info.SiteName = ""
-	}
 	host, _ := challenge(a)
-	return cmp.Or(host, info.SiteName)
+	return cmp.Or(host, serverInfoOf(a).SiteName)
 }
 
 // challenge parses the challenge of a 401: the virtual host in its realm, and whether it asks for a bearer token.
