@@ -74,15 +74,13 @@ var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 2
 // relayProbe sends a marked message to each side of a bridge and waits for it on the other side. Follow keeps both sessions; Collect sends
 // and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
 type relayProbe struct {
-	target         string
-	mapping        string // what the bridge must map, in words
-	prefix, run    string // run is new for each process, so that no number is used twice
-	deadline, slow time.Duration
-	silent, once   bool
-	key            []byte // makes the numbers
-	log            *slog.Logger
-	sides          [2]*relaySide // IRC, XMPP
-	marks          *regexp.Regexp
+	settings     *Relay
+	run          string // new for each process, so that no number is used twice
+	silent, once bool
+	key          []byte // makes the numbers
+	log          *slog.Logger
+	sides        [2]*relaySide // IRC, XMPP
+	marks        *regexp.Regexp
 
 	mu      sync.Mutex
 	count   uint64 // of the messages
@@ -147,12 +145,8 @@ func newRelay(s *Relay, d Deps) (Collector, error) {
 	rand.Read(run) //nolint:errcheck // it never fails
 	rand.Read(key) //nolint:errcheck // it never fails
 	c := &relayProbe{
-		target:   s.Name,
-		mapping:  s.IRC.Channel + " to " + s.XMPP.Room,
-		prefix:   s.Prefix,
+		settings: s,
 		run:      hex.EncodeToString(run),
-		deadline: s.Deadline.Std(),
-		slow:     s.Slow.Std(),
 		silent:   d.ReadOnly,
 		once:     d.Once,
 		key:      key,
@@ -297,10 +291,10 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 			w.untested = true
 		}
 	})
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.settings.Deadline.Std()+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
-	until, cancel := context.WithTimeout(ctx, c.deadline)
+	until, cancel := context.WithTimeout(ctx, c.settings.Deadline.Std())
 	defer cancel()
 	c.send(until, talks)
 	c.wait(until)
@@ -359,7 +353,7 @@ func (s *relaySide) nameMisspelling(err error) error {
 }
 
 func (c *relayProbe) text(number uint64) string {
-	return fmt.Sprintf("%s %s %018d", c.prefix, c.run, number)
+	return fmt.Sprintf("%s %s %018d", c.settings.Prefix, c.run, number)
 }
 
 // settle decides on a message that had not arrived by its deadline, before the next one is sent.
@@ -543,12 +537,12 @@ func (s *relaySide) placeOf(err error) string {
 // holds mu.
 func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
-	if !w.arrived.IsZero() && took <= c.deadline {
+	if !w.arrived.IsZero() && took <= c.settings.Deadline.Std() {
 		w.forgetOutage()
 		w.open, w.checked, w.untested, w.failures, w.brokenAt = false, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
-		w.remember(took > c.slow, false)
+		w.remember(took > c.settings.Slow.Std(), false)
 		return nil
 	}
 	if w.stopped() != nil && w.refused != nil {
@@ -572,15 +566,16 @@ func (c *relayProbe) decide(w, back *crossing) error {
 }
 
 func (c *relayProbe) notDelivered(what, at string) error {
+	mapping := c.settings.IRC.Channel + " to " + c.settings.XMPP.Room
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
 	switch {
 	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
-		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping +
+		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + mapping +
 			", then read its log"
 	case at == atBridge:
-		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + c.mapping
+		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + mapping
 	}
-	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.deadline, at).WithHint(hint)
+	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.settings.Deadline.Std(), at).WithHint(hint)
 }
 
 // remember adds a message to those of the last hour.
@@ -632,13 +627,13 @@ func (c *relayProbe) report(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sides {
-		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
+		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.settings.Name, s.name)
 		// A room whose bridge is silent is the bridge's own failure.
 		b.Kept.Condition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
 	blind := false
 	for _, w := range c.ways {
-		labels := []string{c.target, w.from.name, w.to.name}
+		labels := []string{c.settings.Name, w.from.name, w.to.name}
 		for _, outcome := range relayOutcomes {
 			b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
 		}

@@ -195,6 +195,11 @@ func (r *relayed) turn(service, fault string, on bool) {
 	}
 }
 
+// limits sets how long messages and probes may take.
+func (r *relayed) limits(deadline, slow, timeout time.Duration) {
+	r.relay.settings.Deadline, r.relay.settings.Slow, r.timeout = config.Duration(deadline), config.Duration(slow), timeout
+}
+
 // metrics are the values of a family on the last page, by their other labels, such as "irc xmpp lost".
 func (r *relayed) metrics(name string) map[string]float64 {
 	r.t.Helper()
@@ -486,7 +491,7 @@ func (r *relayed) wantNoAlert() {
 func TestRelayTellsThatTheBridgeIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startRelayed(t)
-		r.relay.slow, r.relay.deadline, r.timeout = 5*time.Second, 20*time.Second, 25*time.Second // the fault takes 15 s
+		r.limits(20*time.Second, 5*time.Second, 25*time.Second) // the fault takes 15 s
 		for range 8 {
 			r.works()
 		}

@@ -122,12 +122,7 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 // isMarkup reports whether a content type is HTML, JSON or XML, which are not metrics.
 func isMarkup(contentType string) bool {
 	mediaType, _, _ := mime.ParseMediaType(contentType) // wrong parameters do not matter
-	switch mediaType {
-	case "text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml":
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{"text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml"}, mediaType)
 }
 
 // XMPPMetrics is the block of the XMPP server's own metrics page.
