@@ -131,8 +131,11 @@ type Batch struct {
 	Results
 	Kept Results
 
+	// Drops counts the dropped series of the target's own metrics. Callers of Families must set it for every reason, since series that
+	// are lost later add to these counts.
+	Drops Drops
+
 	families []exposition.Family
-	dropped  Drops
 }
 
 // Results are what a probe has found: metrics, conditions of alerts, and figures.
@@ -191,15 +194,6 @@ func (b *Batch) Figures(success bool) []Figure { return found(success, b.Kept.fi
 // Families adds families of a target's own metrics, which are served only if the probe succeeds.
 func (b *Batch) Families(families ...exposition.Family) {
 	b.families = append(b.families, families...)
-}
-
-// Drop counts dropped series of a target's own metrics. Callers of Families must call it for every reason, with 0 if there
-// are none, because series that are lost later add to these counts.
-func (b *Batch) Drop(reason openmetrics.Reason, series int) {
-	if b.dropped == nil {
-		b.dropped = Drops{}
-	}
-	b.dropped[reason] += series
 }
 
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
@@ -266,12 +260,12 @@ func (b *Batch) Foreign(success bool) []exposition.Family {
 	return b.families
 }
 
-// Dropped returns the number of dropped series by reason; nil after a failure, or if Drop was not called.
+// Dropped returns the number of dropped series by reason; nil after a failure, or without metrics of its own.
 func (b *Batch) Dropped(success bool) Drops {
 	if !success {
 		return nil
 	}
-	return b.dropped
+	return b.Drops
 }
 
 // share returns a context with a part of ctx's remaining time, so that a slow step leaves time for the next.

@@ -11,7 +11,7 @@ import (
 func TestFailureServesNothingOfAnotherPage(t *testing.T) {
 	b := &Batch{}
 	b.Families(exposition.Family{Name: "hits"})
-	b.Drop(openmetrics.Clash, 1)
+	b.Drops = Drops{openmetrics.Clash: 1}
 	if len(b.Foreign(true)) != 1 || len(b.Dropped(true)) != 1 {
 		t.Errorf("after a success: got families %v, dropped %v, want one of each", b.Foreign(true), b.Dropped(true))
 	}

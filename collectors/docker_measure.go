@@ -40,12 +40,10 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		case m := <-c.measuring:
-			rest := time.NewTimer(measureDelay)
 			select {
 			case <-ctx.Done():
-				rest.Stop()
 				return
-			case <-rest.C:
+			case <-time.After(measureDelay):
 			}
 			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), longestLook))
 			c.measure(measuring, m)

@@ -280,9 +280,9 @@ func (c *docker) inspectAll(
 	})
 	if err == nil {
 		if n := stumbles.Load(); n > 0 {
-			b.Impair(fmt.Sprintf("the engine cannot describe %d of %d containers", n, all))
-			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; the exporter shows what the container list says about them",
-				n, all))
+			part := fmt.Sprintf("the engine cannot describe %d of %d containers", n, all)
+			b.Impair(part)
+			b.Note(part + "; the exporter shows what the container list says about them")
 		}
 		return found, nil
 	}
@@ -318,10 +318,10 @@ func (c *docker) recordLeftOut(s *fleet.Selection) {
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.
 func (c *docker) noteLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
-		b.Impair(wording.Count(c.leftOut.beyond, "container") + " over max_containers")
-		b.Note(fmt.Sprintf(
-			"%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
-			wording.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
+		part := wording.Count(c.leftOut.beyond, "container") + " over max_containers"
+		b.Impair(part)
+		b.Note(fmt.Sprintf("%s (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
+			part, c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {
 		b.Impair(wording.Count(c.leftOut.misnamed, "container") + " with invalid names")

@@ -99,9 +99,7 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	if !page.Complete {
 		b.Note("the metrics page does not end with # EOF and may be incomplete")
 	}
-	for reason, n := range page.Dropped {
-		b.Drop(reason, n)
-	}
+	b.Drops = page.Dropped
 	return page, nil
 }
 
