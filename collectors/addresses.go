@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -66,12 +67,7 @@ func collectAt(ctx context.Context, c Collector, b *Batch, r exchange.Route, sev
 
 // merge fills b, which is empty, with the results of a probe at each address.
 func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) error {
-	best := 0
-	for i := range results {
-		if errs[best] != nil && errs[i] == nil {
-			best = i
-		}
-	}
+	best := max(0, slices.Index(errs, nil))
 	var exchanges []*exchange.Exchange
 	for _, r := range results {
 		exchanges = append(exchanges, r.Exchanges...)

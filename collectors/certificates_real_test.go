@@ -146,7 +146,7 @@ func TestRealXMPPStreams(t *testing.T) {
 	trust := config.TLS{CAFile: prosody.Authority.File}
 	probe := func(address, kind, domain string, trust config.TLS) Collector {
 		c, err := newTLSEndpoint(&TLSEndpoint{
-			Endpoint: Endpoint{Address: address},
+			Endpoint: at(address),
 			StartTLS: kind,
 			Domain:   domain,
 			TLS:      trust,
@@ -271,7 +271,7 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		},
 	} {
 		p, err := newTLSEndpoint(&TLSEndpoint{
-			Endpoint: Endpoint{Address: c.address},
+			Endpoint: at(c.address),
 			StartTLS: kind,
 			Domain:   realstack.XMPPDomain,
 			TLS:      trust,

@@ -300,7 +300,8 @@ func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 		if reason == openmetrics.Clash {
 			n += lost
 		}
-		metrics = append(metrics, exposition.NewSample(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), target, string(reason)))
+		sample := exposition.NewSample(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), target, string(reason))
+		metrics = append(metrics, sample)
 	}
 	return metrics
 }

@@ -252,27 +252,24 @@ func (s *ircStats) users() *int64 {
 }
 
 // ircServers is the result of server.list. Servers of services have ulined set.
-type ircServers struct {
-	List []struct {
-		Name   string
-		ID     string
-		Server struct {
-			Users  *int64 `json:"num_users"`
-			Synced bool
-			Ulined bool
-		}
+type ircServers struct{ List []ircServer }
+
+type ircServer struct {
+	Name   string
+	ID     string
+	Server struct {
+		Users  *int64 `json:"num_users"`
+		Synced bool
+		Ulined bool
 	}
 }
 
 // linked reports whether a synced U-lined server matches the pattern; "" matches any name.
 func (s *ircServers) linked(pattern string) bool {
-	for _, l := range s.List {
+	return slices.ContainsFunc(s.List, func(l ircServer) bool {
 		fits, err := path.Match(pattern, strings.ToLower(l.Name))
-		if l.Server.Ulined && l.Server.Synced && (pattern == "" || err == nil && fits) {
-			return true
-		}
-	}
-	return false
+		return l.Server.Ulined && l.Server.Synced && (pattern == "" || err == nil && fits)
+	})
 }
 
 // ulined returns the names of the U-lined servers.
@@ -306,12 +303,9 @@ func (s *ircServers) users() *int64 {
 
 // bot reports whether the user of this id is on a server of services: a user's id begins with the server's id.
 func (s *ircServers) bot(id string) bool {
-	for _, l := range s.List {
-		if l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.List, func(l ircServer) bool {
+		return l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID)
+	})
 }
 
 // numbers counts users, channels and servers: with stats.get, a few hundred bytes, or else from the long lists.
@@ -461,7 +455,7 @@ func ask[T any](ctx context.Context, r *ircReading, method string, params rpcPar
 	var got T
 	if json.Unmarshal(result, &got) != nil {
 		r.impair(method, "cannot be read", "returned a result of an unexpected shape")
-		return answer, nil
+		return answer, nil //nolint:nilerr // the server is up, and there is a note
 	}
 	return got, nil
 }

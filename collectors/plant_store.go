@@ -430,7 +430,7 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Ans
 	}
 	header := c.credentials.AuthHeader()
 	header.Set("Content-Type", "application/json")
-	return c.http.Do(ctx, &b.Record, http.MethodPost, c.plants(), header, bytes.NewReader(body))
+	return c.http.Do(ctx, &b.Record, http.MethodPost, c.base.JoinPath("plants").String(), header, bytes.NewReader(body))
 }
 
 // delete deletes a plant and reports whether it is certainly gone. Any 2xx is a success, because the API does not document
@@ -450,8 +450,6 @@ func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed boo
 	}
 	return false, c.unexpected(a)
 }
-
-func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
 
 // unexpected returns the failure of an unexpected status, with the message of the error body.
 func (c *plantStore) unexpected(a *exchange.Answer) *failure.Error {

@@ -142,8 +142,8 @@ type recentMessage struct {
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
 	run, key := make([]byte, 6), make([]byte, sha256.Size)
-	rand.Read(run) //nolint:errcheck // it never fails
-	rand.Read(key) //nolint:errcheck // it never fails
+	rand.Read(run) // it never fails
+	rand.Read(key)
 	c := &relayProbe{
 		settings: s,
 		run:      hex.EncodeToString(run),

@@ -50,7 +50,7 @@ func relaySettings(stack *simstack.Stack) *Relay {
 
 func ircAccount(stack *simstack.Stack) IRCAccount {
 	return IRCAccount{
-		Endpoint: Endpoint{Address: stack.IRCAddress()},
+		Endpoint: at(stack.IRCAddress()),
 		Nick:     ircNick,
 		User:     simstack.RelayUser,
 		Password: config.NewSecret(simstack.RelayPassword),

@@ -37,8 +37,8 @@ func (s *TCP) Check(r *config.Report) {
 
 // tcp connects, sends a text if configured, and matches the answer.
 type tcp struct {
-	settings *TCP
-	expect   *regexp.Regexp // nil for any answer
+	*TCP
+	expect *regexp.Regexp // nil for any answer
 }
 
 func newTCP(s *TCP, _ Deps) (Collector, error) {
@@ -48,16 +48,16 @@ func newTCP(s *TCP, _ Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *tcp) Collect(ctx context.Context, b *Batch) error {
-	ctx, timing := b.Begin(ctx, "connect to "+c.settings.Address)
+	ctx, timing := b.Begin(ctx, "connect to "+c.Address)
 	err := c.converse(ctx, timing)
 	timing.End("end", err)
 	return err
 }
 
 func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
-	conn, err := exchange.Dial(ctx, c.settings.Connection, "tcp", c.settings.Address)
+	conn, err := exchange.Dial(ctx, c.Connection, "tcp", c.Address)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", c.settings.Address, err)
+		return fmt.Errorf("connect to %s: %w", c.Address, err)
 	}
 	defer conn.Close()                                      //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
@@ -67,9 +67,9 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if c.expect == nil {
 		spoken = conn // nothing is read, so a failed write is the failure
 	}
-	if c.settings.Send != "" {
-		if _, err := io.WriteString(spoken, c.settings.Send); err != nil {
-			return fmt.Errorf("write to %s: %w", c.settings.Address, exchange.PreferContextError(ctx, err))
+	if c.Send != "" {
+		if _, err := io.WriteString(spoken, c.Send); err != nil {
+			return fmt.Errorf("write to %s: %w", c.Address, exchange.PreferContextError(ctx, err))
 		}
 	}
 	if c.expect == nil {
@@ -77,10 +77,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	}
 	err = c.hear(ctx, heard, timing)
 	if err != nil && heard.Refusal() != nil {
-		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.settings.Address).
+		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.Address).
 			WithHint(exchange.LimitHint(""))
 	}
-	return exchange.WithHeader(err, heard, c.settings.Connection)
+	return exchange.WithHeader(err, heard, c.Connection)
 }
 
 // maxHeard bounds how many bytes are read until they match.
@@ -99,7 +99,7 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			return nil
 		}
 		if err != nil && len(heard) == 0 {
-			return fmt.Errorf("read from %s: %w", c.settings.Address, exchange.PreferContextError(ctx, err))
+			return fmt.Errorf("read from %s: %w", c.Address, exchange.PreferContextError(ctx, err))
 		}
 		if err != nil {
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -108,6 +108,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			break
 		}
 	}
-	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.settings.Address, wording.Count(len(heard), "byte")).
+	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.Address, wording.Count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

@@ -22,7 +22,7 @@ const mountInfo = "/proc/self/mountinfo"
 func measureVolume(path string) (diskUsage, error) {
 	var s syscall.Statfs_t
 	err := syscall.Statfs(path, &s)
-	for err == syscall.EINTR { //nolint:errorlint // a signal interrupted it; the kernel's own error, as it is
+	for err == syscall.EINTR { // a signal interrupted it
 		err = syscall.Statfs(path, &s)
 	}
 	if err != nil {
@@ -54,8 +54,8 @@ func mountOf(path string) (mounted bool, readOnly *bool, err error) {
 		return false, nil, err
 	}
 	id, err := mountID(path)
-	if err != nil { // not every kernel says it
-		return slices.ContainsFunc(mounts, func(m mount) bool { return m.at == path }), nil, nil
+	if err != nil {
+		return slices.ContainsFunc(mounts, func(m mount) bool { return m.at == path }), nil, nil //nolint:nilerr // not every kernel says it
 	}
 	if i := slices.IndexFunc(mounts, func(m mount) bool { return m.id == id }); i >= 0 {
 		return mounts[i].at == path, &mounts[i].readOnly, nil

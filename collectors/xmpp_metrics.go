@@ -171,11 +171,10 @@ func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 		if part == "" {
 			continue
 		}
-		if a, err := netip.ParseAddr(part); err == nil {
-			networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
-			continue
-		}
 		n, err := netip.ParsePrefix(part)
+		if a, noPrefix := netip.ParseAddr(part); noPrefix == nil {
+			n, err = a.Prefix(a.BitLen())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a network", part)
 		}
