@@ -400,18 +400,18 @@ const maxUncounted = 5
 // must have a series.
 func (r *canonicalReading) uncounted() string {
 	failures := &r.rows[rowOf(authFailures)]
-	counted, everywhere := hostsOf(failures.samples, nil)
-	if !failures.available || everywhere {
+	counted := hostsOf(failures.samples, nil)
+	if !failures.available || counted[""] {
 		return ""
 	}
 	only := []exposition.Label{{Name: "type", Value: "c2s"}}
 	if failures.chosen == firstSource {
 		only = nil
 	}
-	served, _ := hostsOf(r.rows[rowOf(clientSessions)].samples, only)
+	served := hostsOf(r.rows[rowOf(clientSessions)].samples, only)
 	var names []string
 	for _, host := range slices.Sorted(maps.Keys(served)) {
-		if !counted[host] {
+		if host != "" && !counted[host] {
 			names = append(names, failure.OneLine(host))
 		}
 	}
@@ -424,20 +424,15 @@ func (r *canonicalReading) uncounted() string {
 	return "nothing counts failed logins on these virtual hosts, so no alert covers them: " + strings.Join(names, ", ")
 }
 
-// hostsOf returns the hosts of the samples that have all labels in only, and whether one of these samples has no host.
-func hostsOf(samples []exposition.Line, only []exposition.Label) (hosts map[string]bool, without bool) {
-	hosts = map[string]bool{}
+// hostsOf returns the hosts of the samples that have all labels in only; "" is among them if one of these samples has no host.
+func hostsOf(samples []exposition.Line, only []exposition.Label) map[string]bool {
+	hosts := map[string]bool{}
 	for _, s := range samples {
-		if !hasAll(s, only) {
-			continue
-		}
-		if host := s.Label("host"); host != "" {
-			hosts[host] = true
-		} else {
-			without = true
+		if hasAll(s, only) {
+			hosts[s.Label("host")] = true
 		}
 	}
-	return hosts, without
+	return hosts
 }
 
 // madeFamily is a canonical family with its samples, and the number of samples left out because of their values.

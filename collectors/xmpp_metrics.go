@@ -234,23 +234,16 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 	c.upstream.options.Keep = func(family string, kind model.MetricType) bool {
 		return c.rules.serves(family, kind) || isCanonicalSource(family)
 	}
-	c.upstream.options.Rename = c.renamed
 	return c, nil
 }
 
-// served returns the name that a family of the server is served under. It refuses the states of modules if the status page
-// has them, because both would have the same series.
+// served returns the name that a family of the server is served under. Process metrics get a prefix, so that they do not pass for the
+// exporter's, whose own prefix is refused. So are the states of modules if the status page has the same series.
 func (c *xmppMetrics) served(family string) (string, bool) {
-	name, ok := xmppFamilyName(family)
-	return name, ok && (c.modules || name != moduleStatusFamily)
-}
-
-// renamed returns the new name of a family of the server. A family that is not served keeps its name.
-func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
-	if !c.rules.serves(family, kind) {
-		return family
+	if strings.HasPrefix(family, "process_") || strings.HasPrefix(family, "go_") {
+		return "xmpp_" + family, true
 	}
-	return c.rules.renamed(family, kind)
+	return family, !strings.HasPrefix(family, ownPrefix) && (c.modules || family != moduleStatusFamily)
 }
 
 // reexpose adds the families of a page and the canonical families to b, and reports which canonical ones are available.
@@ -350,17 +343,6 @@ func (c *xmppMetrics) shown(page *openmetrics.Page) []exposition.Family {
 		}
 	}
 	return families
-}
-
-// xmppFamilyName returns the name that a family of the XMPP server is served under. Process metrics get a prefix, so that
-// they do not pass for the exporter's. The exporter's own prefix is refused.
-func xmppFamilyName(name string) (string, bool) {
-	switch {
-	case strings.HasPrefix(name, "process_"), strings.HasPrefix(name, "go_"):
-		return "xmpp_" + name, true
-	default:
-		return name, !strings.HasPrefix(name, "chatstack_")
-	}
 }
 
 // noStatistics is in the server's answer if statistics are switched off.
