@@ -242,30 +242,14 @@ func (c *docker) inspectAll(
 	if len(listed) >= all {
 		c.locked(func() { c.hangs.AllowOneIfStalled(listed, time.Now()) })
 	}
-	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(inner context.Context, i int) error {
-		one, cancel := context.WithTimeout(inner, patience)
-		defer cancel()
+	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(ctx context.Context, i int) error {
 		asked := time.Now()
-		var allowed bool
-		c.locked(func() { allowed = c.hangs.MayInspect(listed[i].ID, asked) })
-		if !allowed {
-			if int(stumbles.Add(1)) < max(all, 2) {
-				found[i].Failed = true
-				return nil
-			}
-			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
-		}
-		d, reply, err := s.Inspect(one, listed[i].ID)
-		hung := one.Err() != nil && inner.Err() == nil
-		if err == nil || inner.Err() == nil {
-			c.locked(func() { c.hangs.RecordInspection(listed[i].ID, err != nil && hung, time.Now()) })
-		}
-		stumbled := reply.Status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
-		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
+		d, reply, stumbled, err := c.inspect(ctx, s, listed[i].ID, patience)
+		if stumbled && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].Failed = true
 			return nil
 		}
-		if err != nil && inner.Err() == nil {
+		if err != nil && ctx.Err() == nil && reply.Status != 0 {
 			status.Store(int64(reply.Status))
 		}
 		if !reply.Date.IsZero() {
@@ -293,6 +277,28 @@ func (c *docker) inspectAll(
 		return nil, fmt.Errorf("inspect containers of %s: %w", c.settings.Host, ctx.Err())
 	}
 	return nil, err
+}
+
+// inspect inspects one container, unless the engine hangs when asked about it. It stumbled if the error may be about that one alone.
+func (c *docker) inspect(
+	ctx context.Context, s *api.Session, id string, patience time.Duration,
+) (d *container.InspectResponse, reply api.Reply, stumbled bool, err error) {
+	var allowed bool
+	c.locked(func() { allowed = c.hangs.MayInspect(id, time.Now()) })
+	if !allowed {
+		err = failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
+		return nil, reply, true, err
+	}
+	one, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d, reply, err = s.Inspect(one, id)
+	hung := err != nil && one.Err() != nil && ctx.Err() == nil
+	if err == nil || ctx.Err() == nil {
+		c.locked(func() { c.hangs.RecordInspection(id, hung, time.Now()) })
+	}
+	stumbled = err != nil && ctx.Err() == nil &&
+		(hung || reply.Status >= http.StatusInternalServerError || failure.ReasonOf(err) == failure.TooLarge)
+	return d, reply, stumbled, err
 }
 
 // One inspection may take 1/inspectShare of the remaining time.
