@@ -71,6 +71,10 @@ const (
 	ownFamilies = "prosody_mod_measure_chatstack__"
 )
 
+func label(name, value string) []exposition.Label {
+	return []exposition.Label{{Name: name, Value: value}}
+}
+
 // own returns our module as the source of a family. Its series have the family's labels.
 func own(family string, kind model.MetricType) canonicalSource {
 	return canonicalSource{enableOwn, []canonicalPart{{family: ownFamilies + family, kind: kind}}}
@@ -80,7 +84,7 @@ func own(family string, kind model.MetricType) canonicalSource {
 func stanzas(direction, stanza string) canonicalSource {
 	return canonicalSource{stanzaModule, []canonicalPart{{
 		family: "prosody_mod_measure_stanza_counts__" + direction, kind: model.MetricTypeCounter,
-		only: []exposition.Label{{Name: "session_type", Value: "c2s"}, {Name: "stanza_kind", Value: stanza}},
+		only: append(label("session_type", "c2s"), label("stanza_kind", stanza)...),
 	}}}
 }
 
@@ -89,7 +93,7 @@ func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
 		family: "prosody_mod_measure_auth__attempts",
 		kind:   model.MetricTypeCounter,
-		only:   []exposition.Label{{Name: "result", Value: result}},
+		only:   label("result", result),
 		begins: true,
 	}}}
 }
@@ -117,16 +121,8 @@ var canonicalFamilies = []canonicalFamily{
 		labels: []string{"direction", "host"},
 		help:   "Connections with other XMPP servers: accepted (in) and attempted (out), successful or not.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
-			{
-				family: "prosody_mod_s2s__accepted_tcp",
-				kind:   model.MetricTypeCounter,
-				set:    []exposition.Label{{Name: "direction", Value: "in"}},
-			},
-			{
-				family: "prosody_mod_s2s__initiated",
-				kind:   model.MetricTypeCounter,
-				set:    []exposition.Label{{Name: "direction", Value: "out"}},
-			},
+			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: label("direction", "in")},
+			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: label("direction", "out")},
 		}}},
 		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; " +
 			"`direction=\"out\"` has no series before the first",
@@ -142,7 +138,7 @@ var canonicalFamilies = []canonicalFamily{
 		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; " +
 			"absent until the server has collected its statistics once",
 		figure:  Figure{Name: "sessions", Chart: true},
-		figured: []exposition.Label{{Name: "type", Value: "c2s"}},
+		figured: label("type", "c2s"),
 	},
 	{
 		name:   "xmpp_s2s_sessions",
@@ -404,7 +400,7 @@ func (r *canonicalReading) uncounted() string {
 	if !failures.available || counted[""] {
 		return ""
 	}
-	only := []exposition.Label{{Name: "type", Value: "c2s"}}
+	only := label("type", "c2s")
 	if failures.chosen == firstSource {
 		only = nil
 	}
@@ -476,7 +472,7 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool)
 		f.add(&sums, p)
 	}
 	out.spoiled = len(sums.spoiled)
-	present := len(sums.samples)+len(sums.begun)+len(sums.spoiled) > 0
+	present := len(sums.samples)+len(sums.begun)+out.spoiled > 0
 	if f.kind == model.MetricTypeCounter && sums.several && !whole {
 		return out, present
 	}
