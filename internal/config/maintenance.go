@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -93,16 +94,10 @@ func CheckMaintenance(kind, name, reason string) (key, fault string) {
 }
 
 // checkMaintenance checks the maintenance list and parses its schedules.
-func (l *loader) checkMaintenance() {
+func (l *loader) checkMaintenance(root *Report) {
 	for i := range l.cfg.Maintenance {
 		m := &l.cfg.Maintenance[i]
-		path := fmt.Sprintf("maintenance[%d]", i)
-		r := &Report{
-			faults:  &l.faults,
-			origins: l.origins,
-			path:    path,
-			where:   l.origins[path],
-		}
+		r := root.In(fmt.Sprintf("maintenance[%d]", i))
 		if key, fault := CheckMaintenance(m.Kind, m.Name, m.Reason); fault != "" {
 			r.Faultf(key, "%s", fault)
 		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
@@ -169,6 +164,16 @@ func (m *Maintenance) checkRepeated(r *Report) {
 
 // Time is a time.Time that YAML spells as RFC 3339 does, such as 2026-05-01T22:00:00Z.
 type Time time.Time
+
+// Set reads a time. Its error says what to write.
+func (t *Time) Set(text string) error {
+	parsed, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return errors.New("must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00")
+	}
+	*t = Time(parsed)
+	return nil
+}
 
 // Std returns t as the standard library's type.
 func (t Time) Std() time.Time { return time.Time(t) }

@@ -27,7 +27,7 @@ const (
 func Redactor(settings Settings) func(string) string {
 	forms := map[string]string{} // text to pattern
 	users := usersOf(settings)
-	for secret := range secretsOf(settings) {
+	for _, secret := range secretsIn(settings) {
 		if len(secret) < minRedacted {
 			continue
 		}

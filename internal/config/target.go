@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -47,30 +48,35 @@ func (t *Target) Common() *Target { return t }
 // targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-func (t *Target) check(r *Report) {
+// check sets the defaults that depend on others, and reports errors in the keys of every kind.
+func (t *Target) check(r *Report, poll Poll) {
+	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
+		t.Schedule = "@every " + max(poll.Interval.Std(), r.row.Interval).String()
+	}
+	schedule, err := ParseSchedule(t.Schedule)
+	gap := poll.Timeout
+	if err == nil {
+		gap = Duration(shortestGap(schedule))
+	}
+	t.Timeout = cmp.Or(t.Timeout, min(poll.Timeout, gap))
 	if !targetName.MatchString(t.Name) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
-	if t.Timeout.Std() < time.Second {
-		r.Faultf("timeout", "is %s, must be at least 1s", t.Timeout.Std())
-	}
+	r.AtLeast("timeout", t.Timeout, second, "")
 	if t.ContainerHost != "" && t.Container == "" {
 		r.Faultf("container_host", "is set without container, the name of a container on that host; set both or neither")
 	}
-	schedule, err := ParseSchedule(t.Schedule)
-	if err != nil {
+	switch {
+	case err != nil:
 		r.scheduleFault(err, `"@every 30s" or five cron fields such as "*/5 * * * *"`)
-		return
-	}
-	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
+	case t.Timeout > gap:
 		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then",
-			t.Timeout.Std(), gap)
+			t.Timeout.Std(), gap.Std())
 	}
 }
 
-// checkAddresses checks the keys about addresses, of a target that has this host, "" for none. each says that its kind can be probed at
-// each address.
-func (t *Target) checkAddresses(r *Report, host string, each bool) {
+// checkAddresses checks the keys about addresses, of a target that has this host, "" for none.
+func (t *Target) checkAddresses(r *Report, host string) {
 	ip, err := netip.ParseAddr(host)
 	switch v := t.IPVersion; {
 	case v == 0:
@@ -85,7 +91,7 @@ func (t *Target) checkAddresses(r *Report, host string, each bool) {
 	case t.Addresses == "":
 	case t.Addresses != AllAddresses:
 		r.Faultf("addresses", "is %q, must be %s, or empty for the first address that answers", t.Addresses, AllAddresses)
-	case !each || host == "":
+	case !r.row.EachAddress || host == "":
 		r.Faultf("addresses",
 			"is set, but only a target of a kind that checks whether a port answers can be probed at each address; remove it")
 	}
@@ -173,13 +179,13 @@ func (t *TLS) Check(r *Report) {
 	if t.CAFile != "" && t.Fingerprint != "" {
 		r.Faultf("fingerprint", "is set beside ca_file; keep one of them")
 	}
-	if _, err := t.Roots(); err != nil && !r.runs {
+	if _, err := t.Roots(); err != nil && !r.runs() {
 		r.Faultf("ca_file", "%v", err)
 	}
 	t.CertificateExpiry.check(r)
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		r.Faultf("cert_file", "and key_file must be set together")
-	} else if _, err := t.pair(); err != nil && !r.runs {
+	} else if _, err := t.pair(); err != nil && !r.runs() {
 		r.Faultf("cert_file", "%v", err)
 	}
 	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {

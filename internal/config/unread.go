@@ -33,10 +33,8 @@ func (l *loader) warnAboutUnusedVariables(read map[string]string) {
 			continue
 		}
 		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
-			l.warnings = append(l.warnings, pathWarning{
-				path:  read[meant],
-				fault: Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)},
-			})
+			fault := Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)}
+			l.warn(pathWarning{path: read[meant], fault: fault})
 		}
 	}
 }
