@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -166,17 +165,6 @@ func NewAlerts(table []AlertKind) Alerts {
 
 // Of returns the settings of an alert by its key, such as target_down.
 func (a *Alerts) Of(key string) *AlertSettings { return a.Settings[key] }
-
-// Clone returns a copy that shares nothing that changes.
-func (a *Alerts) Clone() Alerts {
-	c := *a
-	c.Settings = maps.Clone(a.Settings)
-	for key, s := range c.Settings {
-		own := *s
-		c.Settings[key] = &own
-	}
-	return c
-}
 
 // taggedVersion matches the versions that have a Git tag.
 var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)

@@ -109,26 +109,25 @@ func (l *loader) value(n *yaml.Node, path string, v reflect.Value) {
 	switch target := v.Addr().Interface().(type) {
 	case *keyValues:
 		l.mapping(n, path, *target)
-		return
 	case *[]block:
 		l.readTargets(n)
-		return
 	case *secretFile:
 		l.secretFile(n, path, target.secret)
-		return
 	case *Secret:
 		l.scalar(n, path, "a string", func(text string) error { *target = NewSecret(text); return nil })
-		return
 	case *Duration:
 		l.scalar(n, path, "a duration such as 30s", target.Set)
-		return
 	case *Time:
 		l.scalar(n, path, "a time such as 2026-05-01T22:00:00Z", target.Set)
-		return
 	case *Bytes:
 		l.scalar(n, path, "a size such as 16MiB", target.Set)
-		return
+	default:
+		l.valueOfKind(n, path, v)
 	}
+}
+
+// valueOfKind reads a node into a value of a type that only Go knows.
+func (l *loader) valueOfKind(n *yaml.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
 		l.mapping(n, path, keysOf(v))

@@ -59,14 +59,11 @@ func (e *Env) String(key, name string, value *string) {
 // Origin replaces the value of key by the scheme, host and port of the variable's URL, if the variable is set: its path is
 // that of another page. An invalid URL is kept, so that the check reports it.
 func (e *Env) Origin(key, name string, value *string) {
-	raw := e.unquoted(name)
-	if raw == "" {
+	e.String(key, name, value)
+	if e.unquoted(name) == "" {
 		return
 	}
-	raw = e.trimmed(key, name, raw)
-	e.set(key, name)
-	*value = raw
-	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+	if u, err := url.Parse(*value); err == nil && u.Host != "" {
 		*value = (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String()
 	}
 }

@@ -66,7 +66,7 @@ func (f Faults) Places() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {
 		place := Fault{Where: fault.Where, Key: fault.Key}
-		if strings.HasPrefix(fault.Message, hiddenKey) {
+		if strings.HasPrefix(fault.Message, hiddenKey) || strings.HasPrefix(fault.Message, unknownKey) {
 			place.Message = unknownKey
 		}
 		if before, _, ok := strings.Cut(place.Key, ".labels."); ok {
@@ -75,9 +75,6 @@ func (f Faults) Places() string {
 		for _, key := range unknown {
 			if place.Key == key || strings.HasPrefix(place.Key, key+".") {
 				place.Key = key[:max(0, strings.LastIndexByte(key, '.'))]
-				if strings.HasPrefix(fault.Message, unknownKey) {
-					place.Message = unknownKey
-				}
 				break
 			}
 		}

@@ -23,11 +23,9 @@ type Public struct {
 	// Announcements are shown between their times.
 	Announcements []Announcement `yaml:"announcements"`
 
-	trusted []netip.Prefix // TrustedProxies
+	// TrustedNetworks are TrustedProxies, where an address is a network of one.
+	TrustedNetworks []netip.Prefix `yaml:"-"`
 }
-
-// TrustedNetworks returns TrustedProxies, where an address is a network of one.
-func (p *Public) TrustedNetworks() []netip.Prefix { return p.trusted }
 
 // PublicService is a service as users know it.
 type PublicService struct {
@@ -76,7 +74,7 @@ func (l *loader) checkPublic(r *Report) {
 		if err != nil {
 			r.Faultf("public.trusted_proxies", "has %q, must be an address or a network such as 10.0.0.0/8", text)
 		}
-		p.trusted = append(p.trusted, network)
+		p.TrustedNetworks = append(p.TrustedNetworks, network)
 	}
 	if len(p.Services) == 0 {
 		r.Faultf("public.services", "is empty; list what users may see, each with name and targets")

@@ -262,19 +262,18 @@ func (h *HTTP) Check(r *Report) {
 	if i := slices.Index(h.ALPN, "h2"); i >= 0 {
 		r.Faultf(fmt.Sprintf("alpn[%d]", i), "is h2, but the exporter speaks HTTP/1.1; remove it")
 	}
-	plain := strings.HasPrefix(strings.ToLower(h.URL), "http://")
-	if h.CertificateFile != "" && plain {
-		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	if !strings.HasPrefix(strings.ToLower(h.URL), "http://") {
+		return
 	}
-	if h.CertificateExpiry != (ExpiryLimits{}) && plain {
-		r.Faultf("certificate_expiry", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	refuse := func(set bool, key, why string) {
+		if set {
+			r.Faultf(key, "is set beside an http:// url, which "+why+", or write https://")
+		}
 	}
-	if h.ALPN != nil && plain {
-		r.Faultf("alpn", "is set beside an http:// url, which offers no protocols; remove it, or write https://")
-	}
-	if h.CertFile != "" && plain {
-		r.Faultf("cert_file", "is set beside an http:// url, which asks for no certificate; remove it and key_file, or write https://")
-	}
+	refuse(h.CertificateFile != "", "certificate_file", "has no certificate; remove it")
+	refuse(h.CertificateExpiry != ExpiryLimits{}, "certificate_expiry", "has no certificate; remove it")
+	refuse(h.ALPN != nil, "alpn", "offers no protocols; remove it")
+	refuse(h.CertFile != "", "cert_file", "asks for no certificate; remove it and key_file")
 }
 
 // WithPath adds a path to a URL that has neither path nor query, not even an empty one.
