@@ -147,7 +147,7 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 			about = m.Name
 		}
 		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set a new time",
-			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
+			i, m.Kind, m.Name, m.Until.UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }

@@ -117,8 +117,13 @@ func (l *loader) value(n *yaml.Node, path string, v reflect.Value) {
 		l.scalar(n, path, "a string", func(text string) error { *target = NewSecret(text); return nil })
 	case *Duration:
 		l.scalar(n, path, "a duration such as 30s", target.Set)
-	case *Time:
-		l.scalar(n, path, "a time such as 2026-05-01T22:00:00Z", target.Set)
+	case *time.Time:
+		l.scalar(n, path, "a time such as 2026-05-01T22:00:00Z", func(text string) (err error) {
+			if *target, err = time.Parse(time.RFC3339, text); err != nil {
+				return errors.New("must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00")
+			}
+			return nil
+		})
 	case *Bytes:
 		l.scalar(n, path, "a size such as 16MiB", target.Set)
 	default:

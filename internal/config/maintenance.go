@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -32,8 +31,8 @@ type Maintenance struct {
 	Kind string `yaml:"kind"`
 	Name string `yaml:"name"`
 	// From and Until bound a single maintenance, which may be in the past.
-	From  Time `yaml:"from"`
-	Until Time `yaml:"until"`
+	From  time.Time `yaml:"from"`
+	Until time.Time `yaml:"until"`
 	// Schedule is a cron line of five fields: when each maintenance begins, see ParseSchedule. Duration is how long it lasts.
 	Schedule string   `yaml:"schedule"`
 	Duration Duration `yaml:"duration"`
@@ -46,7 +45,7 @@ type Maintenance struct {
 // At returns the maintenance at t, else the next one. It returns false if there is neither.
 func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
 	if m.begins == nil {
-		return m.From.Std(), m.Until.Std(), m.Until.Std().After(t)
+		return m.From, m.Until, m.Until.After(t)
 	}
 	from = m.begins.Next(t.Add(-m.Duration.Std()))
 	if from.IsZero() {
@@ -119,7 +118,7 @@ func (l *loader) hasTarget(name string) bool {
 }
 
 func (m *Maintenance) checkOnce(r *Report) {
-	from, until := m.From.Std(), m.Until.Std()
+	from, until := m.From, m.Until
 	switch {
 	case m.Duration != 0:
 		r.Faultf("duration", "is set without a schedule; write from and until, or add a schedule")
@@ -137,7 +136,7 @@ func (m *Maintenance) checkOnce(r *Report) {
 }
 
 func (m *Maintenance) checkRepeated(r *Report) {
-	if !m.From.Std().IsZero() || !m.Until.Std().IsZero() {
+	if !m.From.IsZero() || !m.Until.IsZero() {
 		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
 		return
 	}
@@ -161,19 +160,3 @@ func (m *Maintenance) checkRepeated(r *Report) {
 		m.begins = begins
 	}
 }
-
-// Time is a time.Time that YAML spells as RFC 3339 does, such as 2026-05-01T22:00:00Z.
-type Time time.Time
-
-// Set reads a time. Its error says what to write.
-func (t *Time) Set(text string) error {
-	parsed, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return errors.New("must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00")
-	}
-	*t = Time(parsed)
-	return nil
-}
-
-// Std returns t as the standard library's type.
-func (t Time) Std() time.Time { return time.Time(t) }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -37,9 +38,9 @@ type PublicService struct {
 
 // Announcement is a text for users.
 type Announcement struct {
-	From  Time   `yaml:"from"`
-	Until Time   `yaml:"until"`
-	Text  string `yaml:"text"`
+	From  time.Time `yaml:"from"`
+	Until time.Time `yaml:"until"`
+	Text  string    `yaml:"text"`
 }
 
 const (
@@ -95,9 +96,9 @@ func (a Announcement) check(r *Report) {
 	r.checkText("text", a.Text, maxAnnouncement)
 	switch {
 	case r.hasFault("from", "until"):
-	case a.From.Std().IsZero() || a.Until.Std().IsZero():
+	case a.From.IsZero() || a.Until.IsZero():
 		r.Faultf("until", "or from is missing; write when the announcement appears and disappears, such as 2026-05-01T22:00:00Z")
-	case !a.Until.Std().After(a.From.Std()):
+	case !a.Until.After(a.From):
 		r.Faultf("until", "is not after from")
 	}
 }
