@@ -53,15 +53,3 @@ func TestServerOfAURLHasItsPort(t *testing.T) {
 		}
 	}
 }
-
-func TestCertificatesAreComparedByALabels(t *testing.T) {
-	for want, trust := range map[string]TLS{
-		"xn--mller-kva.test": {},
-		"xn--grn-ioa.test":   {ServerName: "grün.test"},
-		"chat.test":          {ServerName: "chat.test"},
-	} {
-		if got := trust.NameFor("müller.test"); got != want {
-			t.Errorf("server_name %q: got %s, want %s", trust.ServerName, got, want)
-		}
-	}
-}

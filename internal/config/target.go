@@ -185,7 +185,7 @@ func (t *TLS) Check(r *Report) {
 	t.CertificateExpiry.check(r)
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		r.Faultf("cert_file", "and key_file must be set together")
-	} else if _, err := t.pair(); err != nil && !r.runs() {
+	} else if _, err := t.ClientCertificates(); err != nil && !r.runs() {
 		r.Faultf("cert_file", "%v", err)
 	}
 	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {

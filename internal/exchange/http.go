@@ -221,8 +221,8 @@ func (h *HTTP) handshakeAgain(ctx context.Context, address string, tlsConfig *tl
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
 func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
-	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
-	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
+	trust := &config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
+	tlsConfig, err := clientFor(trust, host, HTTPProtocols, func(peer) {})
 	if err != nil {
 		return nil, ownFileError(err)
 	}
