@@ -183,12 +183,20 @@ type loader struct {
 	origins map[string]string
 	// blocks are the targets with the path of their block, configured or not.
 	blocks []block
+	// read are the variables that have been read, and the first kind that did.
+	read map[string]string
 	// taken is what Report.Unique was called with, by any target, and where.
 	taken map[string]string
 }
 
 func newLoader(src Source, cfg *Config) *loader {
-	return &loader{src: src, cfg: cfg, origins: map[string]string{}, taken: map[string]string{}}
+	return &loader{
+		src:     src,
+		cfg:     cfg,
+		origins: map[string]string{},
+		read:    map[string]string{},
+		taken:   map[string]string{},
+	}
 }
 
 // pathWarning is a warning about the key at a path, or about a kind.
@@ -230,9 +238,9 @@ func (l *loader) blockAt(path string) *block {
 	return nil
 }
 
+// block is a target with the path of its keys.
 type block struct {
 	path     string
-	where    string
 	settings Settings
 }
 
@@ -244,10 +252,11 @@ const fromEnvironment = "environment"
 func (l *loader) warnAboutNoAddress(b block) {
 	keys := addressKeys(b.settings)
 	written := func(key string) bool { return l.origins[join(b.path, key)] != "" }
-	if b.where == fromEnvironment || slices.ContainsFunc(keys, written) {
+	where := l.origins[b.path]
+	if where == fromEnvironment || slices.ContainsFunc(keys, written) {
 		return
 	}
-	warning := Fault{b.where, b.path, "is not configured, so it is not probed; set " + strings.Join(keys, " or ") + ", or remove the entry"}
+	warning := Fault{where, b.path, "is not configured, so it is not probed; set " + strings.Join(keys, " or ") + ", or remove the entry"}
 	l.cfg.Warnings = append(l.cfg.Warnings, Warning{b.settings.Common().Name, warning.String()})
 }
 
@@ -346,13 +355,14 @@ func (l *loader) readTargets(n *yaml.Node) {
 		return
 	}
 	for i, item := range n.Content {
-		path, where := fmt.Sprintf("targets[%d]", i), l.lineOf(item)
+		path := fmt.Sprintf("targets[%d]", i)
+		l.origins[path] = l.lineOf(item)
 		item = resolved(item)
 		if settings := l.settingsFor(item, path); settings != nil {
 			v := reflect.ValueOf(settings).Elem()
 			l.mapping(item, path, keysOf(v))
 			l.resolvePaths(path, v)
-			l.blocks = append(l.blocks, block{path, where, settings})
+			l.blocks = append(l.blocks, block{path, settings})
 		}
 	}
 }
@@ -381,7 +391,7 @@ func (l *loader) defaultsOf(n *yaml.Node, path string) Settings {
 	case !shownKey.MatchString(n.Value): // YAML may have added the next line to it
 		l.nodeFaultf(n, path, "is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
 	default:
-		l.nodeFaultf(n, path, "is %q, which is not a kind; %s", n.Value, kindSuggestion(n.Value, l.src.Kinds))
+		l.nodeFaultf(n, path, "is %q, which is not a kind; %s", n.Value, l.kindSuggestion(n.Value))
 	}
 	return nil
 }
@@ -409,21 +419,20 @@ func (l *loader) kindIn(n *yaml.Node) string {
 }
 
 // kindSuggestion returns what to write instead of an unknown kind: for a program's name, the kinds that support it.
-func kindSuggestion(name string, kinds []Kind) string {
-	var supporting []string
-	for _, k := range kinds {
-		if lower := strings.ToLower(name); slices.Contains(k.Programs, lower) || strings.HasPrefix(k.Name, lower+"_") {
+func (l *loader) kindSuggestion(name string) string {
+	var supporting, known []string
+	lower := strings.ToLower(name)
+	for _, k := range l.src.Kinds {
+		known = append(known, k.Name)
+		if slices.Contains(k.Programs, lower) || strings.HasPrefix(k.Name, lower+"_") {
 			supporting = append(supporting, k.Name)
 		}
 	}
 	if len(supporting) > 0 {
 		return "use " + strings.Join(supporting, ", ")
 	}
-	var known []string
-	for _, k := range kinds {
-		known = append(known, k.Name)
-	}
-	return suggestion(name, slices.Sorted(slices.Values(known)))
+	slices.Sort(known)
+	return suggestion(name, known)
 }
 
 func (l *loader) applyFlags() {
@@ -444,21 +453,14 @@ func (l *loader) applyFlags() {
 
 // addFromEnvironment applies the environment to one target of each kind, and creates it if the file has none.
 func (l *loader) addFromEnvironment() {
-	read := map[string]string{}
 	for _, kind := range l.src.Kinds {
 		b, applies := l.ownBlock(kind)
-		lookup := func(name string) (string, bool) {
-			if read[name] == "" {
-				read[name] = kind.Name
-			}
-			return l.src.Lookup(name)
-		}
-		b.settings.Environ(&Env{l, lookup, b.path})
+		b.settings.Environ(&Env{l, kind.Name, b.path})
 		if !applies {
 			l.refuseVariables(kind.Name, b.path)
 		}
 	}
-	l.warnAboutUnusedVariables(read)
+	l.warnAboutUnusedVariables()
 }
 
 // refuseVariables reports a variable that sets a key of a block for no target. Variables that several kinds read may be meant for the
@@ -493,8 +495,9 @@ func (l *loader) ownBlock(kind Kind) (own block, applies bool) {
 	if len(others) == 1 {
 		return others[0], true
 	}
-	created := block{path: "targets(" + kind.Name + ")", where: fromEnvironment, settings: kind.Defaults()}
+	created := block{"targets(" + kind.Name + ")", kind.Defaults()}
 	created.settings.Common().Kind = kind.Name
+	l.origins[created.path] = fromEnvironment
 	if len(others) == 0 {
 		l.blocks = append(l.blocks, created)
 	}
@@ -512,7 +515,7 @@ func (l *loader) check() {
 	l.checkHosts(r)
 	names := map[string]string{}
 	for _, b := range l.blocks {
-		l.checkTarget(b, names)
+		l.checkTarget(b, r.In(b.path), names)
 	}
 	l.cfg.Unconfigured = slices.DeleteFunc(l.cfg.Unconfigured, func(name string) bool { return names[name] != "" })
 	l.checkMaintenance(r)
@@ -564,14 +567,9 @@ func (l *loader) checkPoll(r *Report) {
 }
 
 // checkTarget fills in a target's defaults and checks it. names are those of the previous targets.
-func (l *loader) checkTarget(b block, names map[string]string) {
+func (l *loader) checkTarget(b block, r *Report, names map[string]string) {
 	cfg, t := l.cfg, b.settings.Common()
-	r := &Report{
-		loader: l,
-		path:   b.path,
-		where:  b.where,
-		row:    l.kind(t.Kind).Row,
-	}
+	r.row = l.kind(t.Kind).Row
 	if t.Name == "" {
 		t.Name = t.Kind
 	}
@@ -583,7 +581,7 @@ func (l *loader) checkTarget(b block, names map[string]string) {
 	if first, again := names[t.Name]; again {
 		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
 	}
-	names[t.Name] = b.where
+	names[t.Name] = r.where
 	t.check(r, cfg.Poll)
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)

@@ -81,7 +81,7 @@ func withSpace(text string, fields keyValues) string {
 // keySuggestion returns what to write instead of an unknown key: a known key, one level deeper if it exists only there.
 func keySuggestion(key string, fields keyValues) string {
 	known := knownKeys(fields)
-	if plain := Nearest(key, known); plain != "" {
+	if Nearest(key, known) != "" {
 		return suggestion(key, known)
 	}
 	bare := func(name string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) }

@@ -11,7 +11,7 @@ import (
 // unset variables as empty.
 type Env struct {
 	loader *loader
-	lookup func(string) (string, bool)
+	kind   string
 	path   string
 }
 
@@ -24,7 +24,10 @@ func (e *Env) In(key string) *Env {
 
 // Get returns the variable's value, "" if it is unset.
 func (e *Env) Get(name string) string {
-	value, _ := e.lookup(name)
+	if e.loader.read[name] == "" {
+		e.loader.read[name] = e.kind
+	}
+	value, _ := e.loader.src.Lookup(name)
 	return value
 }
 
@@ -38,22 +41,18 @@ func (e *Env) unquoted(name string) string {
 	return value
 }
 
-// trimmed returns the value of an address without the space around it, and reports the space. Other values stay as they are.
-func (e *Env) trimmed(key, name, value string) string {
-	fault := spaceAround(value)
-	if fault == "" || !isAddressKey(key) {
-		return value
-	}
-	e.fault(name, fault)
-	return strings.TrimSpace(value)
-}
-
-// String replaces the value of key by the variable's, if set.
+// String replaces the value of key by the variable's, if set. It reports space around an address.
 func (e *Env) String(key, name string, value *string) {
-	if s := e.unquoted(name); s != "" {
-		*value = e.trimmed(key, name, s)
-		e.set(key, name)
+	text := e.unquoted(name)
+	if text == "" {
+		return
 	}
+	if fault := spaceAround(text); fault != "" && isAddressKey(key) {
+		e.fault(name, fault)
+		text = strings.TrimSpace(text)
+	}
+	*value = text
+	e.set(key, name)
 }
 
 // Origin replaces the value of key by the scheme, host and port of the variable's URL, if the variable is set: its path is
@@ -115,9 +114,9 @@ func (e *Env) warn(key, name, message string, unset bool) {
 // ReadEnvironment applies variables to settings of a command, which the file does not have. The error is Faults. Origins say where keys
 // come from that are set already.
 func ReadEnvironment(lookup func(string) (string, bool), origins map[string]string, apply func(*Env, *Report)) error {
-	l := newLoader(Source{}, &Config{secretFiles: map[string]Secret{}})
+	l := newLoader(Source{Lookup: lookup}, &Config{secretFiles: map[string]Secret{}})
 	l.origins = origins
-	apply(&Env{l, lookup, ""}, &Report{loader: l, where: fromEnvironment})
+	apply(&Env{loader: l}, &Report{loader: l, where: fromEnvironment})
 	if len(l.faults) > 0 {
 		return l.faults
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"encoding/base64"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -18,18 +17,17 @@ type SecretFinder struct{ forms [][]byte }
 
 // findSecrets returns a finder of all secrets of these targets.
 func findSecrets(targets []Settings) *SecretFinder {
-	forms := map[string]bool{}
+	var forms []string
 	for _, settings := range targets {
 		users := usersOf(settings)
 		for _, secret := range secretsIn(settings) {
-			for _, form := range append(encoded(secret, users), secret, url.QueryEscape(secret), url.PathEscape(secret)) {
-				forms[form] = len(form) >= minFound
-			}
+			forms = append(append(forms, encoded(secret, users)...), secret, url.QueryEscape(secret), url.PathEscape(secret))
 		}
 	}
+	slices.Sort(forms)
 	f := &SecretFinder{}
-	for _, form := range slices.Sorted(maps.Keys(forms)) {
-		if forms[form] {
+	for _, form := range slices.Compact(forms) {
+		if len(form) >= minFound {
 			f.forms = append(f.forms, []byte(form))
 		}
 	}
