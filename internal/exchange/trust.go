@@ -62,7 +62,7 @@ func clientFor(t *config.TLS, name string, alpn []string, seen func(peer)) (*tls
 }
 
 // nameFor is the name that the certificate of the server at host must have: ServerName, else host. Certificates have A-labels.
-func nameFor(t *config.TLS, host string) string { return config.ASCIIHost(cmp.Or(t.ServerName, host)) }
+func nameFor(t *config.TLS, host string) string { return ASCIIHost(cmp.Or(t.ServerName, host)) }
 
 // verify applies the rules of crypto/tls.
 func verify(name string, roots *x509.CertPool, shown []*x509.Certificate) peer {
