@@ -173,7 +173,6 @@ func Load(src Source) (*Config, error) {
 	return cfg, nil
 }
 
-// loader reads one configuration.
 type loader struct {
 	src      Source
 	cfg      *Config
@@ -343,10 +342,7 @@ func notYAML(file string, err error) Fault {
 	case strings.HasPrefix(text, "could not find expected ':'"):
 		text += "; " + spaceAfterColon
 	}
-	return Fault{
-		Where:   where,
-		Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters",
-	}
+	return Fault{where, "", "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters"}
 }
 
 func (l *loader) readTargets(n *yaml.Node) {

@@ -25,7 +25,6 @@ func (l *loader) lineOf(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", filepath.Base(l.src.File), n.Line)
 }
 
-// nodeFaultf reports an error in a value of the file.
 func (l *loader) nodeFaultf(n *yaml.Node, path, format string, args ...any) {
 	l.faultf(l.lineOf(n), path, format, args...)
 }
@@ -59,7 +58,7 @@ func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 			l.nodeFaultf(key, full, unknownKey+"; %s", keySuggestion(key.Value, fields))
 		default:
 			l.nodeFaultf(key, path, hiddenKey+", not shown because it may contain a secret; most likely the space after a colon is missing: "+
-				"write "+withSpace(key.Value, fields)+"; valid keys: %s", strings.Join(knownKeys(fields), ", "))
+				"write "+withSpace(key.Value, fields)+"; valid keys: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 	}
 }
@@ -80,7 +79,7 @@ func withSpace(text string, fields keyValues) string {
 
 // keySuggestion returns what to write instead of an unknown key: a known key, one level deeper if it exists only there.
 func keySuggestion(key string, fields keyValues) string {
-	known := knownKeys(fields)
+	known := slices.Sorted(maps.Keys(fields))
 	if Nearest(key, known) != "" {
 		return suggestion(key, known)
 	}
@@ -289,7 +288,6 @@ func exists(path string) bool {
 	return err == nil && len(found) > 0
 }
 
-// absolute returns a path from the root, for messages.
 func absolute(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		return full
@@ -325,9 +323,6 @@ func keysOf(v reflect.Value) keyValues {
 	}
 	return keys
 }
-
-// knownKeys returns the keys in alphabetical order.
-func knownKeys(fields keyValues) []string { return slices.Sorted(maps.Keys(fields)) }
 
 // field is a value of a struct that has a key.
 type field struct {
@@ -486,7 +481,6 @@ func editDistance(a, b string) int {
 // isNull reports whether a value is left out, so that the default remains.
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// resolved follows an alias.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

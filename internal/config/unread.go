@@ -98,7 +98,6 @@ func abbreviates(word, whole string) bool {
 	return true
 }
 
-// lastWord is the part of a name after the last underscore.
 func lastWord(name string) string { return name[strings.LastIndex(name, "_")+1:] }
 
 // sharesService reports whether two names begin with the same two words, underscores ignored.
