@@ -25,7 +25,7 @@ type Alerts struct {
 	Lookback Duration `yaml:"lookback"`
 	// SlowLookback is the same for certificates, which change slowly.
 	SlowLookback Duration `yaml:"slow_lookback"`
-	// Settings are those of each alert, by its key. The decoder finds the keys in them.
+	// Settings are those of each alert, by its key. The loader finds the keys in them.
 	Settings map[string]*AlertSettings `yaml:"-"`
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -428,11 +429,9 @@ func durationHint(text string, standard time.Duration) string {
 		"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d",
 		"day": "d", "w": "w", "week": "w",
 	}
-	unit, known := units[strings.ToLower(found[2])]
-	if !known {
-		unit, known = units[strings.TrimSuffix(strings.ToLower(found[2]), "s")]
-	}
-	if !known {
+	written := strings.ToLower(found[2])
+	unit := cmp.Or(units[written], units[strings.TrimSuffix(written, "s")])
+	if unit == "" {
 		return ""
 	}
 	return "; write " + found[1] + unit

@@ -136,26 +136,22 @@ func (m *Maintenance) checkOnce(r *Report) {
 }
 
 func (m *Maintenance) checkRepeated(r *Report) {
-	if !m.From.IsZero() || !m.Until.IsZero() {
-		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
-		return
-	}
 	begins, err := ParseSchedule(m.Schedule)
-	if err != nil {
+	_, byClock := begins.(*clockTimes)
+	switch {
+	case !m.From.IsZero() || !m.Until.IsZero():
+		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
+	case err != nil:
 		r.scheduleFault(err, `five cron fields such as "0 3 * * 0", where 0 is Sunday and 6 Saturday`)
-		return
-	}
-	if _, ok := begins.(*clockTimes); !ok {
+	case !byClock:
 		r.Faultf("schedule", "has @every, which sets no time of day; write five cron fields such as \"0 3 * * 0\"")
-		return
-	}
-	switch gap := shortestGap(begins); {
-	case m.Duration < Duration(time.Second):
+	case m.Duration < second:
 		r.Faultf("duration", "is %s, must be at least 1s", m.Duration.Std())
 	case m.Duration.Std() > MaxMaintenance:
 		r.Faultf("duration", "is %s, must be at most %s (30 days)", m.Duration.Std(), MaxMaintenance)
-	case m.Duration.Std() >= gap:
-		r.Faultf("duration", "is %s, must be shorter than the %s between two maintenances, or they never end", m.Duration.Std(), gap)
+	case m.Duration.Std() >= shortestGap(begins):
+		r.Faultf("duration", "is %s, must be shorter than the %s between two maintenances, or they never end",
+			m.Duration.Std(), shortestGap(begins))
 	default:
 		m.begins = begins
 	}

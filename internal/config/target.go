@@ -345,22 +345,19 @@ func nameOfSpace(c byte) string {
 // credentials. It never shows credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {
 	want := strings.Join(schemes, ":// or ") + "://"
-	if fault := BareIPv6(raw); fault != "" {
-		r.Faultf(key, "%s", fault)
-		return
-	}
 	u, err := url.Parse(raw)
-	if err != nil && strings.Contains(raw, "${") {
-		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
-		return
-	}
 	if err != nil {
-		r.Faultf(key, "is not a valid URL; write one that begins with %s", want)
-		return
+		u = &url.URL{}
 	}
 	known := slices.Contains(schemes, u.Scheme)
 	same := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
-	switch {
+	switch bare := BareIPv6(raw); {
+	case bare != "":
+		r.Faultf(key, "%s", bare)
+	case err != nil && strings.Contains(raw, "${"):
+		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
+	case err != nil:
+		r.Faultf(key, "is not a valid URL; write one that begins with %s", want)
 	case !known && slices.Contains(schemes, same):
 		r.Faultf(key, "begins with %q; write %s://, with which every WebSocket connection begins", u.Scheme+"://", same)
 	case !known && strings.Contains(raw, "://"):
