@@ -58,8 +58,9 @@ func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 		case shown:
 			l.nodeFaultf(key, full, unknownKey+"; %s", keySuggestion(key.Value, fields))
 		default:
-			l.nodeFaultf(key, path, hiddenKey+", not shown because it may contain a secret; most likely the space after a colon is missing: "+
-				"write "+withSpace(key.Value, fields)+"; valid keys: %s", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+			l.nodeFaultf(key, path, hiddenKey+", not shown because it may contain a secret; "+
+				"most likely the space after a colon is missing: write "+withSpace(key.Value, fields)+"; valid keys: %s",
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
 	}
 }
@@ -318,7 +319,7 @@ func keysOf(v reflect.Value) keyValues {
 	}
 	for _, f := range fieldsOf(v) {
 		keys[f.path] = f.Value
-		if secret, ok := f.Addr().Interface().(*Secret); ok {
+		if secret, ok := reflect.TypeAssert[*Secret](f.Addr()); ok {
 			keys[f.path+fileSuffix] = reflect.ValueOf(&secretFile{secret}).Elem()
 		}
 	}
