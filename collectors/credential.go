@@ -47,7 +47,7 @@ func httpCredential(address, user string, secrets ...config.Secret) pacing.Crede
 	if err != nil || !slices.ContainsFunc(secrets, func(s config.Secret) bool { return !s.IsZero() }) {
 		return pacing.Credential{}
 	}
-	server := "http " + config.CanonicalServer(u)
+	server := "http " + exchange.CanonicalServer(u)
 	if u.Scheme == "unix" { // a socket has no host
 		server += u.Path
 	}
@@ -101,7 +101,7 @@ func (s *XMPPAccount) login() pacing.Credential {
 	return pacing.Credential{Server: "xmpp " + hostOf(s.server()), Account: digest(s.User, s.Password.Reveal()), Login: true}
 }
 
-func hostOf(address string) string { return config.CanonicalHost(config.HostOf(address)) }
+func hostOf(address string) string { return exchange.CanonicalHost(config.HostOf(address)) }
 
 // Pacing implements Paced.
 func (s *IRCLogin) Pacing() Pacing {

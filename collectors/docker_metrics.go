@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 var (
@@ -126,7 +126,7 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 func canonical(names []string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
-		list[i] = config.CanonicalHost(name)
+		list[i] = exchange.CanonicalHost(name)
 	}
 	return list
 }

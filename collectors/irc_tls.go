@@ -65,7 +65,7 @@ func (s *IRCTLS) Warnings() []string {
 func IsLoopback(address string) bool {
 	host := config.HostOf(address)
 	ip := net.ParseIP(host)
-	return config.SameHost(host, "localhost") || ip != nil && ip.IsLoopback()
+	return exchange.SameHost(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It never becomes a user, but the

@@ -282,7 +282,7 @@ func (s *Relay) Check(r *config.Report) {
 		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
 	}
 	// A second check in the same place would double the messages there. With an @, the room would be hidden as a credential.
-	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+config.CanonicalAddress(s.IRC.account("").Address))
+	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+exchange.CanonicalAddress(s.IRC.account("").Address))
 	r.Unique("xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1)))
 }
 

@@ -130,7 +130,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 		b.Note("the API answers without a credential: anyone who can reach it can manage accounts")
 	}
 	switch {
-	case info.SiteName == "" || config.SameHost(info.SiteName, c.where()):
+	case info.SiteName == "" || exchange.SameHost(info.SiteName, c.where()):
 		return nil
 	case c.host() == "":
 		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) +
@@ -144,7 +144,7 @@ func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) e
 	}
 	b.HTTPStatus = a.Status
 	realm, _ := challenge(refusal)
-	if config.SameHost(realm, c.host()) {
+	if exchange.SameHost(realm, c.host()) {
 		return nil
 	}
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
@@ -218,7 +218,7 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 		return failed.WithHint(what +
 			"; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " +
 			exchange.PrintableURL(a.URL))
-	case c.host() != "" && host != "" && !config.SameHost(host, c.host()):
+	case c.host() != "" && host != "" && !exchange.SameHost(host, c.host()):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
 		}

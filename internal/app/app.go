@@ -24,6 +24,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
@@ -379,7 +380,7 @@ func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
 		p.Sessions = append(p.Sessions, logins.Gate(c))
 	}
 	if given.Address != "" && !settings.Common().OwnSchedule {
-		p.Address = config.CanonicalAddress(given.Address)
+		p.Address = exchange.CanonicalAddress(given.Address)
 	}
 	return p
 }

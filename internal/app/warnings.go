@@ -8,6 +8,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -112,7 +113,7 @@ func throttleWarning(cfg *config.Config, settings config.Settings) string {
 		return float64(time.Minute) / float64(s.Next(next).Sub(next))
 	}
 	for _, other := range cfg.Targets {
-		if tls, ok := other.(*collectors.IRCTLS); ok && config.SameHost(tls.HostName(), login.HostName()) &&
+		if tls, ok := other.(*collectors.IRCTLS); ok && exchange.SameHost(tls.HostName(), login.HostName()) &&
 			perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
 			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: "+
 				"\"@every 1m\" in both, "+
@@ -147,7 +148,7 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 			about = m.Name
 		}
 		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set a new time",
-			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
+			i, m.Kind, m.Name, m.Until.UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }

@@ -140,7 +140,7 @@ func (h *HTTP) converse(
 	a := &Answer{
 		Method: method,
 		URL:    rawURL,
-		Host:   config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
+		Host:   ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
 		Status: resp.StatusCode,
 		Header: resp.Header,
 		Body:   content,
@@ -225,8 +225,8 @@ func (h *HTTP) handshakeAgain(ctx context.Context, address string, tlsConfig *tl
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
 func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
-	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
-	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
+	trust := &config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
+	tlsConfig, err := clientFor(trust, host, HTTPProtocols, func(peer) {})
 	if err != nil {
 		return nil, ownFileError(err)
 	}
@@ -262,7 +262,7 @@ func followOnServer(req *http.Request, via []*http.Request) error {
 
 // sameServer reports whether two URLs lead to the same scheme, host and port, however they are written.
 func sameServer(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && config.CanonicalServer(a) == config.CanonicalServer(b)
+	return a.Scheme == b.Scheme && CanonicalServer(a) == CanonicalServer(b)
 }
 
 // redirectHint returns what to do about a redirect that is not followed, or "".
@@ -273,7 +273,7 @@ func redirectHint(resp *http.Response) string {
 		return ""
 	case sameServer(to, resp.Request.URL):
 		return "the service redirects in a circle: open the url in a browser, and set it to the page where that ends"
-	case config.SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
+	case SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
 		return "the service redirects to TLS: write https:// in the url, with the port that it names"
 	}
 	return "the service redirects to another host: write the address that it names in the url"
@@ -342,7 +342,7 @@ func PrintableURL(raw string) string {
 		return "<no URL>"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	u.Host = strings.Replace(u.Host, u.Hostname(), config.ASCIIHost(u.Hostname()), 1)
+	u.Host = strings.Replace(u.Host, u.Hostname(), ASCIIHost(u.Hostname()), 1)
 	return u.String()
 }
 
@@ -385,7 +385,7 @@ func (a *Answer) UnknownHost() bool {
 
 // HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
 func (a *Answer) HostHint() string {
-	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
+	if host := config.HostOf(a.Host); a.UnknownHost() && IsIDN(host) {
 		return fmt.Sprintf(
 			"the server answers \"Unknown host\" to the name that HTTP clients ask for: set http_host = %q in its VirtualHost", host)
 	}

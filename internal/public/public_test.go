@@ -120,8 +120,8 @@ func planted() *fixed {
 			{Name: "Chat", Targets: []string{token + "-up"}}, {Name: "Plants", Targets: []string{token + "-down"}},
 		},
 		Announcements: []config.Announcement{
-			{From: config.Time(begin), Until: config.Time(begin.Add(2 * time.Hour)), Text: "New rooms"},
-			{From: config.Time(begin.Add(2 * time.Hour)), Until: config.Time(begin.Add(3 * time.Hour)), Text: token},
+			{From: begin, Until: begin.Add(2 * time.Hour), Text: "New rooms"},
+			{From: begin.Add(2 * time.Hour), Until: begin.Add(3 * time.Hour), Text: token},
 		},
 	}}
 	f.report = &status.Report{
