@@ -69,30 +69,31 @@ func (j *Judge) resumeCondition(target string, c Condition, now time.Time) {
 	if c.Alert == AlertMonitoringGap { // the judge checks it, not a reading
 		return
 	}
-	if !slices.ContainsFunc(j.conditions[target], func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
-		j.conditions[target] = append(j.conditions[target], seenCondition{Condition: c, at: now, saved: true})
+	t := j.target(target)
+	if !slices.ContainsFunc(t.conditions, func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
+		t.conditions = append(t.conditions, seenCondition{Condition: c, at: now, saved: true})
 	}
 }
 
 // conditionsOf returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace.
 func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
 	var list []seenCondition
+	known := &j.target(t.Name).conditions
 	if t.Read {
 		for _, c := range t.Conditions {
-			known := slices.ContainsFunc(j.conditions[t.Name],
-				func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
-			list = append(list, seenCondition{Condition: c, at: now, first: !known})
+			seen := slices.ContainsFunc(*known, func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
+			list = append(list, seenCondition{Condition: c, at: now, first: !seen})
 		}
 	}
 	fresh := list
-	for _, old := range j.conditions[t.Name] {
+	for _, old := range *known {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
 		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
 		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
 	}
-	j.conditions[t.Name] = list
+	*known = list
 	return list
 }
 
@@ -164,7 +165,7 @@ func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
 
 // ofOutage returns the outage of the target as a cause.
 func (r *round) ofOutage(t *Target, since time.Time) (cause, bool) {
-	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), alert: AlertTargetDown}]
+	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), Alert: AlertTargetDown}]
 	if known == nil || since.Before(known.Since.Add(-excuseTolerance)) {
 		return cause{}, false
 	}

@@ -12,7 +12,7 @@ type home struct {
 
 // findHome finds the engine of a target's container. While that engine cannot be read, it returns the container's last known engine.
 func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
-	known := j.homes[t.Name]
+	known := &j.target(t.Name).home
 	same := known.HostName == t.HostName && known.Configured == t.Container
 	unread := 0
 	for _, e := range engines {
@@ -31,7 +31,8 @@ func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 			s.Container,
 			s.Host,
 		}
-		j.homes[t.Name], j.changed = seen, j.changed || seen != known
+		j.changed = j.changed || seen != *known
+		*known = seen
 	case t.Container != "" && len(engines) == 1 && unread == 1: // it has to be on this engine
 		s.Host = engines[0].Host
 	}
@@ -40,7 +41,7 @@ func (j *Judge) findHome(t *Target, s Server, engines []Engine) Server {
 
 // trackEngine records since when an engine has been unreadable. One that only limits this address explains nothing.
 func (j *Judge) trackEngine(target Subject, v *Verdict, now time.Time) {
-	known, outage := j.unavailable[target], j.problems[problemKey{Subject: target, alert: AlertTargetDown}]
+	known, outage := j.unavailable[target], j.problems[problemKey{Subject: target, Alert: AlertTargetDown}]
 	lasting, down := known != nil && known.Ended.IsZero(), v.Down > 0 && !outage.Throttled
 	switch {
 	case down && !lasting:
@@ -63,7 +64,7 @@ func (x *causes) ofEngine(t *Target, host string, since time.Time) (found cause,
 	}
 	s, lookback := TargetSubject(e.Name), x.judge.rules.Lookback
 	known := x.judge.unavailable[s]
-	if known == nil || !known.lately(x.now, lookback) || x.judge.lastUp[t.Name].Sub(known.Began) > lookback {
+	if known == nil || !known.lately(x.now, lookback) || x.judge.target(t.Name).lastUp.Sub(known.Began) > lookback {
 		return
 	}
 	found = cause{Excuse{ReasonDependency, e.Name, s}, known.Began, !known.Ended.IsZero()}

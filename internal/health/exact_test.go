@@ -96,7 +96,7 @@ func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	severities := map[Severity]bool{}
 	for key, known := range w.judge.problems {
 		if key.Name == "y" {
-			severities[key.severity] = known.AtLeast
+			severities[key.Severity] = known.AtLeast
 		}
 	}
 	if want := map[Severity]bool{Warning: true, Critical: false}; !maps.Equal(severities, want) {
@@ -653,7 +653,7 @@ func TestRateIsThatOfTheReadingsInTheWindow(t *testing.T) {
 			w.now = w.now.Add(later)
 		}
 	}
-	if n := len(w.judge.logins["x"].points); n > 5 {
+	if n := len(w.judge.targets["x"].logins.points); n > 5 {
 		t.Errorf("%d readings are kept of two minutes with one every 30 s", n)
 	}
 	w.target("x").Up, w.target("x").Conditions = false, nil

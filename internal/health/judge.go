@@ -16,13 +16,7 @@ type Judge struct {
 	unavailable map[Subject]*span
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
-	conditions  map[string][]seenCondition // by target
-	logins      map[string]*rate           // failed logins, by target
-	failures    map[string]*failures       // failed readings, by target
-	// lastUp is when a target was last up, by target.
-	lastUp map[string]time.Time
-	// homes are where the containers of targets were last seen, by target.
-	homes map[string]home
+	targets     map[string]*targetMemory
 	// changed says that there is something new to save. now is the time of the last judgement, lastSave of the last saved memory.
 	changed       bool
 	now, lastSave time.Time
@@ -30,14 +24,6 @@ type Judge struct {
 	// memory that have not been read since.
 	saved, resumed time.Time
 	unread         map[string]bool
-}
-
-// problemKey identifies a problem. Only conditions have of and severity.
-type problemKey struct {
-	Subject
-	alert    string
-	of       string
-	severity Severity
 }
 
 // engine is the last successful reading of an engine.
@@ -55,12 +41,8 @@ func NewJudge(rules Rules) *Judge {
 		unavailable: map[Subject]*span{},
 		restarts:    map[Subject]*restarts{},
 		engines:     map[string]*engine{},
-		lastUp:      map[string]time.Time{},
 		unread:      map[string]bool{},
-		conditions:  map[string][]seenCondition{},
-		logins:      map[string]*rate{},
-		failures:    map[string]*failures{},
-		homes:       map[string]home{},
+		targets:     map[string]*targetMemory{},
 	}
 }
 
@@ -202,11 +184,7 @@ func (j *Judge) forget(r *round) {
 	})
 	j.changed = j.changed || len(j.problems) < before
 	gone := func(name string) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok }
-	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
-	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
-	maps.DeleteFunc(j.failures, func(name string, _ *failures) bool { return gone(name) })
-	maps.DeleteFunc(j.lastUp, func(name string, _ time.Time) bool { return gone(name) })
-	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
+	maps.DeleteFunc(j.targets, func(name string, _ *targetMemory) bool { return gone(name) })
 	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
 		return s.Kind == KindTarget && (gone(s.Name) || !known.lately(r.now, j.rules.Lookback))
 	})
@@ -238,7 +216,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 	case p.Alert == AlertContainerMissing:
 		t.warning = never
 	}
-	switch p.key.severity {
+	switch p.key.Severity {
 	case Pending: // of a problem that may have either
 	case Warning:
 		t.critical = never
@@ -308,14 +286,14 @@ func (r *round) judgeContainer(c *Container) {
 	var p *candidate
 	switch {
 	case c.State == Missing:
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, Alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 		p.record.Removed = !c.Expected
 	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= maxRestartDelay:
 		// ContainerRestarts covers a crash loop.
 	case c.Down():
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, Alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
 	case c.State == Running && c.Health == Unhealthy:
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
+		p = r.beginProblem(problemKey{Subject: s, Alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
 	}
 	if p != nil {
 		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
@@ -392,7 +370,7 @@ func (r *round) keepUnread() {
 		p, v := r.beginProblem(key, known.Since, known.AtLeast), r.verdicts[key.Subject]
 		p.freeze(j)
 		v.Known, v.Unknown = true, true
-		if key.alert == AlertContainerMemory {
+		if key.Alert == AlertContainerMemory {
 			p.Unknown, p.condition = true, &ConditionVerdict{}
 			continue
 		}
@@ -421,18 +399,19 @@ func (r *round) judgeTarget(t *Target) {
 		TargetKind: t.Kind,
 		WarnOnly:   t.WarnOnly,
 	}
-	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	_, seen := j.lastUp[t.Name]
+	known := j.problems[problemKey{Subject: s, Alert: AlertTargetDown}]
+	target := j.target(t.Name)
+	seen := !target.lastUp.IsZero()
 	switch {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
-		j.lastUp[t.Name] = t.ReadAt
+		target.lastUp = t.ReadAt
 	case t.Read && t.Relay && len(t.Conditions) > 0:
 		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
 	case !t.Read && known == nil:
 		v.Known = seen
 	default:
-		p := r.beginProblem(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
+		p := r.beginProblem(problemKey{Subject: s, Alert: AlertTargetDown}, r.now, !seen)
 		if t.Read {
 			p.record.noteThrottled(t.Throttled, r.now)
 		}
@@ -467,8 +446,8 @@ func (r *round) beginProblem(key problemKey, since time.Time, atLeast bool) *can
 		before: *known,
 		Problem: Problem{
 			Subject: key.Subject,
-			Alert:   key.alert,
-			Of:      key.of,
+			Alert:   key.Alert,
+			Of:      key.Of,
 			Since:   known.Since,
 			AtLeast: known.AtLeast,
 			Lasted:  max(r.now.Sub(known.Since), minDuration),
@@ -552,7 +531,7 @@ func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Alerted > Pending {
+	if known := j.problems[problemKey{Subject: c.Root, Alert: AlertTargetDown}]; known != nil && known.Alerted > Pending {
 		return true
 	}
 	if r.bridgeAlerted(c.Root, r.now.Add(-lasted)) || r.sessionAlerted(c.Root) {
@@ -614,7 +593,7 @@ func (r *round) sorted() []Problem {
 	})
 	seen := map[problemKey]bool{}
 	list = slices.DeleteFunc(list, func(p Problem) bool {
-		key := problemKey{Subject: p.Subject, alert: p.Alert, of: p.Of}
+		key := problemKey{Subject: p.Subject, Alert: p.Alert, Of: p.Of}
 		again := seen[key]
 		seen[key] = true
 		return again

@@ -37,7 +37,7 @@ func (r *round) judgeMost() {
 	for _, severity := range []Severity{Warning, Critical} {
 		v := &ConditionVerdict{Alert: AlertMostTargetsDown, Severity: severity}
 		if holds && (pages || severity == Warning) {
-			p := r.beginProblem(problemKey{Subject: ExporterSubject, alert: AlertMostTargetsDown, severity: severity},
+			p := r.beginProblem(problemKey{Subject: ExporterSubject, Alert: AlertMostTargetsDown, Severity: severity},
 				since, !most(down-unsure))
 			p.condition, p.Consequences = v, unexplained
 			r.decideOn(p)

@@ -21,7 +21,7 @@ func (r *round) ofPorts(side string, since time.Time) (found cause, ok bool) {
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (r *round) coversRelay(s Subject) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.alert) && known.Alerted > Pending) {
+		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.Alert) && known.Alerted > Pending) {
 			return true
 		}
 	}
@@ -41,7 +41,7 @@ func (r *round) ofAnyPort(since time.Time) (cause, bool) {
 // sessionAlerted reports whether an alert says that a relay check has no session on one side.
 func (r *round) sessionAlerted(s Subject) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && key.alert == AlertRelaySessionDown && known.Alerted > Pending {
+		if key.Subject == s && key.Alert == AlertRelaySessionDown && known.Alerted > Pending {
 			return true
 		}
 	}
@@ -63,7 +63,7 @@ func (r *round) ofAlertedBridge(t *Target, since time.Time) (cause, bool) {
 // bridgeAlerted reports whether an alert says that messages do not cross that target, since about then.
 func (r *round) bridgeAlerted(s Subject, since time.Time) bool {
 	for key, known := range r.judge.problems {
-		if key.Subject == s && key.alert == AlertBridgeNotRelaying && known.Alerted > Pending &&
+		if key.Subject == s && key.Alert == AlertBridgeNotRelaying && known.Alerted > Pending &&
 			known.Since.Sub(since).Abs() <= sameOutage {
 			return true
 		}

@@ -59,7 +59,7 @@ func (r *round) countRestarts(c *Container) (recent uint64, excused bool) {
 	blind := r.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
-		if down := j.problems[problemKey{Subject: s, alert: AlertContainerDown}]; down != nil && down.Alerted > Pending &&
+		if down := j.problems[problemKey{Subject: s, Alert: AlertContainerDown}]; down != nil && down.Alerted > Pending &&
 			c.State == Running {
 			times-- // the end of that alert already reports this restart
 		}

@@ -1,8 +1,8 @@
 package health
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -68,12 +68,6 @@ func (f *failures) current(c *count) *uint64 {
 
 // bucketLength is the time that one count covers.
 const bucketLength = time.Minute
-
-// SavedFailures are the failed readings of a target.
-type SavedFailures struct {
-	Target string `json:"target"`
-	failures
-}
 
 // add counts failures of the current outage.
 func (f *failures) add(now time.Time, every time.Duration, throttled bool, failed uint64) {
@@ -151,14 +145,8 @@ const maxFlap = longWindow / 4
 // countFailures counts the new failed readings of a target. down is its outage, nil if there is none.
 func (r *round) countFailures(t *Target, down *record) *failures {
 	j := r.judge
-	f := j.failures[t.Name]
-	if f == nil {
-		f = &failures{}
-		j.failures[t.Name] = f
-	}
-	if f.since.IsZero() {
-		f.since = r.now
-	}
+	f := &j.target(t.Name).failures
+	f.since = cmp.Or(f.since, r.now)
 	if t.Failed < f.seen { // the counter was reset
 		f.seen = 0
 	}
@@ -189,14 +177,14 @@ func (r *round) countFailures(t *Target, down *record) *failures {
 
 // excusedByWarning reports whether the container that excuses the target has only a warning.
 func (r *round) excusedByWarning(t *Target) bool {
-	known := r.judge.problems[problemKey{Subject: r.verdicts[TargetSubject(t.Name)].Excuse.Root, alert: AlertContainerDown}]
+	known := r.judge.problems[problemKey{Subject: r.verdicts[TargetSubject(t.Name)].Excuse.Root, Alert: AlertContainerDown}]
 	return known != nil && known.Alerted == Warning
 }
 
 // judgeFailures decides whether a target is unstable. It needs the decision on TargetDown.
 func (r *round) judgeFailures(t *Target) {
 	j, s := r.judge, TargetSubject(t.Name)
-	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
+	known := j.problems[problemKey{Subject: s, Alert: AlertTargetDown}]
 	f := r.countFailures(t, known)
 	verdict := r.verdicts[s]
 	verdict.ExcusedFailures = f.excused
@@ -254,32 +242,4 @@ func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severi
 	r.decideOn(p)
 	v.Lasted = p.Lasted
 	r.values = append(r.values, Value{Subject: key.Subject, Alert: AlertTargetUnstable, Number: part})
-}
-
-// savedFailures returns the failed readings to save, with all times by the wall clock.
-func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
-	var list []SavedFailures
-	for name, f := range j.failures {
-		if len(f.Counts) == 0 {
-			continue
-		}
-		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Streak: f.Streak, Warned: f.Warned}}
-		for i := range saved.Counts {
-			saved.Counts[i].At = wall(saved.Counts[i].At)
-		}
-		list = append(list, saved)
-	}
-	slices.SortFunc(list, func(a, b SavedFailures) int { return strings.Compare(a.Target, b.Target) })
-	return list
-}
-
-// resumeFailures restores the failed readings of the former process.
-func (j *Judge) resumeFailures(list []SavedFailures, past func(time.Time) time.Time) {
-	for i := range list {
-		f := &list[i].failures
-		for k := range f.Counts {
-			f.Counts[k].At = past(f.Counts[k].At)
-		}
-		j.failures[list[i].Target] = f
-	}
 }

@@ -37,7 +37,7 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 	rule := r.judge.rule(AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
 		if c.Memory > over {
-			p := r.beginProblem(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
+			p := r.beginProblem(problemKey{Subject: c.subject(), Alert: AlertContainerMemory, Severity: severity}, r.now, first)
 			p.Unknown, p.condition = unknown, &ConditionVerdict{}
 		}
 	}
@@ -144,11 +144,7 @@ type point struct {
 
 // failingLogins returns the number of failed logins per minute; NaN unless there are two readings within the window.
 func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now time.Time) float64 {
-	known := j.logins[t.Name]
-	if known == nil {
-		known = &rate{}
-		j.logins[t.Name] = known
-	}
+	known := &j.target(t.Name).logins
 	window := j.rule(AlertAuthFailureRate).Window
 	if n := len(known.points); !unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
 		known.observe(t.ReadAt, c.Counts)
