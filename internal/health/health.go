@@ -61,10 +61,9 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
-	// unknown. inferred says that they come from the target's address, not from the configuration.
+	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" unless
+	// configured.
 	Container, ContainerHost string
-	inferred                 bool
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.

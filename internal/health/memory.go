@@ -70,11 +70,6 @@ type span struct {
 	Alerted bool `json:"told,omitempty"`
 }
 
-// lately reports whether the outage lasts, or ended at most ago before now.
-func (s *span) lately(now time.Time, ago time.Duration) bool {
-	return s.Ended.IsZero() || now.Sub(s.Ended) <= ago
-}
-
 // targetMemory is what is remembered of a target: when it was last up, zero if it never was, and where its container was last seen.
 type targetMemory struct {
 	conditions []seenCondition
@@ -135,22 +130,16 @@ type restarts struct {
 	Count uint64 `json:"count"`
 	Known bool   `json:"known"`
 	// Recent are the unexcused restarts within the window of the alert, oldest first.
-	Recent []eventCount `json:"recent,omitempty"`
+	Recent events `json:"recent,omitempty"`
 	// Kills is the container's counter of out-of-memory kills at the last reading. Killed are the kills within the window of the alert
 	// that did not end the container.
-	Kills  uint64       `json:"kills,omitempty"`
-	Killed []eventCount `json:"killed,omitempty"`
+	Kills  uint64 `json:"kills,omitempty"`
+	Killed events `json:"killed,omitempty"`
 	// ended is when the container was last seen stopped or restarted.
 	ended time.Time
 	// gone is when the container vanished, zero while it exists; last is its last known state.
 	gone time.Time
 	last *Container
-}
-
-// eventCount is a number of restarts or kills that one reading found.
-type eventCount struct {
-	At    time.Time `json:"at"`
-	Times uint64    `json:"times"`
 }
 
 // saveEvery is how often to save unchanged memory, which tells the next process roughly when this one ended.
@@ -206,7 +195,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	for _, p := range m.Problems {
 		j.problems[p.problemKey] = &p.record
 		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
-			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
+			j.target(p.Name).resumeCondition(Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}
 	for _, r := range m.Restarts {
@@ -240,7 +229,7 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 		set(&m.Problems[i].Since, &m.Problems[i].Broken)
 	}
 	for _, r := range m.Restarts {
-		for _, list := range [][]eventCount{r.Recent, r.Killed} {
+		for _, list := range []events{r.Recent, r.Killed} {
 			for i := range list {
 				set(&list[i].At)
 			}
