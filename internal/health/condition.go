@@ -26,8 +26,27 @@ type Condition struct {
 	Counts map[string]float64
 }
 
-// The names of the alerts on conditions.
+// The names of the alerts: on availability, on measured values, on history, which only Prometheus evaluates, and on conditions.
 const (
+	AlertTargetDown         = "TargetDown"
+	AlertMostTargetsDown    = "MostTargetsDown"
+	AlertContainerDown      = "ContainerDown"
+	AlertContainerMissing   = "ContainerMissing"
+	AlertContainerUnhealthy = "ContainerUnhealthy"
+	AlertContainerRestarts  = "ContainerRestarts"
+	AlertContainerOOMKill   = "ContainerOOMKill"
+
+	AlertCertificateExpiry = "TLSCertificateExpiry"
+	AlertVolumeUsage       = "DataVolumeUsage"
+	AlertAuthFailureRate   = "XMPPAuthFailureRate"
+	AlertContainerMemory   = "ContainerMemory"
+	AlertVolumeInodes      = "DataVolumeInodes"
+
+	AlertSessionsGone = "XMPPSessionsGone"
+	AlertUsersGone    = "IRCUsersGone"
+
+	AlertTargetUnstable        = "TargetUnstable" // a target fails too often, although it is not down
+	AlertMonitoringGap         = "MonitoringGap"  // something cannot be watched as configured
 	AlertModuleProblem         = "XMPPModuleProblem"
 	AlertComponentDisconnected = "XMPPComponentDisconnected"
 	AlertAuthSourceMissing     = "XMPPAuthSourceMissing"
@@ -68,9 +87,6 @@ type ConditionVerdict struct {
 
 // resumeCondition restores a condition that held when the former process ended.
 func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
-	if c.Alert == AlertMonitoringGap { // the judge checks it, not a reading
-		return
-	}
 	if !slices.ContainsFunc(t.conditions, c.same) {
 		t.conditions = append(t.conditions, seenCondition{
 			Condition: c,

@@ -80,8 +80,7 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	blind := s.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
-		if down := j.problems[problemKey{Subject: c.subject(), Alert: AlertContainerDown}]; down != nil && down.Alerted > Pending &&
-			c.State == Running {
+		if c.State == Running && j.problems[problemKey{Subject: c.subject(), Alert: AlertContainerDown}].fires() {
 			times-- // the end of that alert already reports this restart
 		}
 		if times > 0 {

@@ -21,6 +21,14 @@ type cause struct {
 // explains reports whether the cause explains a problem that began at since.
 func (c *cause) explains(since time.Time) bool { return !since.Before(c.since.Add(-excuseTolerance)) }
 
+// explaining returns the cause if it explains a problem that began at since.
+func (c cause) explaining(since time.Time) cause {
+	if !c.explains(since) {
+		return cause{}
+	}
+	return c
+}
+
 // ofContainer returns the cause of a container's problem that began at since.
 func (s *scene) ofContainer(c *Container, since time.Time) cause {
 	switch {
@@ -65,11 +73,8 @@ func (s *scene) blame(c *Container) cause {
 	if known {
 		return found
 	}
-	if outage := s.lately(c.subject()); outage != nil {
-		found = cause{Excuse{ReasonDependency, c.Name, c.subject()}, outage.Began, !outage.Ended.IsZero()}
-		if s.underMaintenance(c.subject()) {
-			found.Reason = ReasonMaintenance
-		} else if further := s.ofDependencies(c, outage.Began, map[*Container]bool{}); further.Holds() {
+	if found = s.ofLoss(c.subject()); found.Reason == ReasonDependency {
+		if further := s.ofDependencies(c, found.since, map[*Container]bool{}); further.Holds() {
 			found.Reason, found.Root = further.Reason, further.Root
 		}
 	}
@@ -77,13 +82,17 @@ func (s *scene) blame(c *Container) cause {
 	return found
 }
 
-// lately returns the outage of a container or engine that lasts, or ended within the lookback; else nil.
-func (s *scene) lately(subject Subject) *span {
+// ofLoss returns a container or engine as a cause if it is unavailable, or was within the lookback.
+func (s *scene) ofLoss(subject Subject) cause {
 	known := s.judge.unavailable[subject]
 	if known == nil || !known.Ended.IsZero() && s.now.Sub(known.Ended) > s.judge.rules.Lookback {
-		return nil
+		return cause{}
 	}
-	return known
+	found := cause{Excuse{ReasonDependency, subject.Name, subject}, known.Began, !known.Ended.IsZero()}
+	if s.underMaintenance(subject) {
+		found.Reason = ReasonMaintenance
+	}
+	return found
 }
 
 // dependencies are what is computed on demand of the containers that need each other.
@@ -176,15 +185,13 @@ func (s *scene) ofOwnContainer(c *Container, since time.Time) cause {
 	switch {
 	case !found.Holds():
 		return s.ofDependencies(c, since, map[*Container]bool{})
-	case !found.explains(since):
-		return cause{}
 	case found.Root != c.subject():
 	case c.State == Running || c.WaitsFor != "":
 		found.Reason = ReasonStarting
 	default:
 		found.Reason = ReasonContainer
 	}
-	return found
+	return found.explaining(since)
 }
 
 // ofEngine returns the engine of the target's container as a cause, if it cannot be read and explains the target's outage that began at
@@ -194,27 +201,20 @@ func (s *scene) ofEngine(t *target, host string, since time.Time) cause {
 	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
 		return cause{}
 	}
-	known := s.lately(e.subject)
-	if known == nil || t.memory.lastUp.Sub(known.Began) > s.judge.rules.Lookback {
+	found := s.ofLoss(e.subject)
+	if t.memory.lastUp.Sub(found.since) > s.judge.rules.Lookback {
 		return cause{}
 	}
-	found := cause{Excuse{ReasonDependency, e.Name, e.subject}, known.Began, !known.Ended.IsZero()}
-	if s.underMaintenance(e.subject) {
-		found.Reason = ReasonMaintenance
-	}
-	if !found.explains(since) {
-		return cause{}
-	}
-	return found
+	return found.explaining(since)
 }
 
 // ofOutage returns the outage of the target as a cause.
 func (s *scene) ofOutage(t *target, since time.Time) cause {
 	known := s.judge.outage(t.subject)
-	if known == nil || since.Before(known.Since.Add(-excuseTolerance)) {
+	if known == nil {
 		return cause{}
 	}
-	return cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}
+	return cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}.explaining(since)
 }
 
 // ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.
@@ -295,7 +295,7 @@ func (j *Judge) outage(s Subject) *record {
 // alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or at any time if that is zero.
 func (j *Judge) alerted(s Subject, alert string, since time.Time) bool {
 	for key, known := range j.problems {
-		if key.Subject == s && key.Alert == alert && known.Alerted > Pending &&
+		if key.Subject == s && key.Alert == alert && known.fires() &&
 			(since.IsZero() || known.Since.Sub(since).Abs() <= sameOutage) {
 			return true
 		}

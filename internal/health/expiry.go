@@ -18,12 +18,11 @@ func (v Validity) livesBriefly(rule *Rule) bool {
 
 // limits returns how little time a certificate may have left. One that lives briefly is judged by its share of life.
 func (v Validity) limits(rule *Rule) (warning, critical time.Duration) {
-	warning, critical = rule.Warning.Under, rule.Critical.Under
 	if v.livesBriefly(rule) {
 		life := v.Ends.Sub(v.Begins)
-		warning, critical = life/3, min(life/6, critical)
+		return life / 3, min(life/6, rule.Critical.Under)
 	}
-	return warning, critical
+	return rule.Warning.Under, rule.Critical.Under
 }
 
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so

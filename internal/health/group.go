@@ -53,9 +53,8 @@ func joinServers(list []Problem, targets []*target, of map[Subject]Subject) {
 	}
 	failed := slices.DeleteFunc(slices.Clone(targets), func(t *target) bool { return down[t.subject].IsZero() })
 	slices.SortStableFunc(failed, func(a, b *target) int { return down[a.subject].Compare(down[b.subject]) })
-	byRole := containersByRole(targets)
 	for _, t := range failed {
-		since, server := down[t.subject], serverOf(t, byRole)
+		since, server := down[t.subject], serverOf(t, targets)
 		k := slices.IndexFunc(found[server], func(o outage) bool { return o.since.Sub(since).Abs() <= sameOutage })
 		if k < 0 {
 			found[server] = append(found[server], outage{t.subject, since})
@@ -66,27 +65,23 @@ func joinServers(list []Problem, targets []*target, of map[Subject]Subject) {
 }
 
 // serverOf returns what serves a target: its container, else the only one that targets of its role have, else the role itself. It is
-// the zero Subject for a target without a role. byRole are the containers of the roles.
-func serverOf(t *target, byRole map[string][]Subject) Subject {
-	switch known := byRole[t.Role]; {
+// the zero Subject for a target without a role.
+func serverOf(t *target, targets []*target) Subject {
+	switch {
 	case t.Container != "":
 		return ContainerSubject(t.ContainerHost, t.Container)
-	case len(known) == 1:
-		return known[0]
-	case t.Role != "":
-		return Subject{Kind: "role", Name: t.Role}
+	case t.Role == "":
+		return Subject{}
 	}
-	return Subject{}
-}
-
-// containersByRole returns the containers that serve targets, by role.
-func containersByRole(targets []*target) map[string][]Subject {
-	found := map[string][]Subject{}
-	for _, t := range targets {
-		s := ContainerSubject(t.ContainerHost, t.Container)
-		if t.Role != "" && t.Container != "" && !slices.Contains(found[t.Role], s) {
-			found[t.Role] = append(found[t.Role], s)
+	var known []Subject
+	for _, other := range targets {
+		s := ContainerSubject(other.ContainerHost, other.Container)
+		if other.Role == t.Role && s.Name != "" && !slices.Contains(known, s) {
+			known = append(known, s)
 		}
 	}
-	return found
+	if len(known) == 1 {
+		return known[0]
+	}
+	return Subject{Kind: "role", Name: t.Role}
 }

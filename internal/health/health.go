@@ -210,17 +210,6 @@ type Excuse struct {
 // Holds reports whether the alert is held back.
 func (e Excuse) Holds() bool { return e.Reason != "" }
 
-// The names of the alerts on availability.
-const (
-	AlertTargetDown         = "TargetDown"
-	AlertMostTargetsDown    = "MostTargetsDown"
-	AlertContainerDown      = "ContainerDown"
-	AlertContainerMissing   = "ContainerMissing"
-	AlertContainerUnhealthy = "ContainerUnhealthy"
-	AlertContainerRestarts  = "ContainerRestarts"
-	AlertContainerOOMKill   = "ContainerOOMKill"
-)
-
 // IsOutage reports whether the alert is on something that does not work at all.
 func IsOutage(alert string) bool {
 	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
@@ -310,18 +299,3 @@ type HeldBack struct {
 	Alert string
 	Subject
 }
-
-// The names of alerts on history, which only Prometheus evaluates.
-const (
-	AlertSessionsGone = "XMPPSessionsGone"
-	AlertUsersGone    = "IRCUsersGone"
-)
-
-// The names of the alerts on measured values.
-const (
-	AlertCertificateExpiry = "TLSCertificateExpiry"
-	AlertVolumeUsage       = "DataVolumeUsage"
-	AlertAuthFailureRate   = "XMPPAuthFailureRate"
-	AlertContainerMemory   = "ContainerMemory"
-	AlertVolumeInodes      = "DataVolumeInodes"
-)

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"maps"
 	"time"
 )
@@ -95,14 +96,11 @@ func (f *findings) add(later findings) {
 
 // readEngines records the containers of the engines. It keeps the last containers of an unreadable engine for unreadGrace.
 func (j *Judge) readEngines(f *Facts) {
-	configured, present := map[string]bool{}, map[string]bool{}
+	configured := map[string]bool{}
 	for i := range f.Engines {
 		given := &f.Engines[i]
-		e := j.engines[given.Host]
-		if e == nil {
-			e = &engine{}
-			j.engines[given.Host] = e
-		}
+		e := cmp.Or(j.engines[given.Host], &engine{})
+		j.engines[given.Host] = e
 		if given.Read {
 			e.previousRead, e.read, e.containers = e.read, f.Now, given.Containers
 			if j.unread[given.Host] { // its state since the former process is unknown
@@ -111,9 +109,10 @@ func (j *Judge) readEngines(f *Facts) {
 			}
 		}
 		configured[given.Host] = true
-		present[given.Host] = f.Now.Sub(e.read) <= unreadGrace
 	}
-	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !present[host] })
+	maps.DeleteFunc(j.engines, func(host string, e *engine) bool {
+		return !configured[host] || f.Now.Sub(e.read) > unreadGrace
+	})
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
@@ -247,11 +246,8 @@ func (s *scene) keepUnread() findings {
 		if !j.unread[key.Host] {
 			continue
 		}
-		v := found.verdicts[key.Subject]
-		if v == nil {
-			v = &Verdict{Known: true, Unknown: true}
-			found.verdicts[key.Subject] = v
-		}
+		v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true, Unknown: true})
+		found.verdicts[key.Subject] = v
 		p := found.begin(s, key, known.Since, known.AtLeast)
 		p.freeze(j)
 		if p.Unknown = true; key.Alert != AlertContainerMemory {
@@ -291,6 +287,6 @@ func (j *Judge) forget(s *scene, problems []*candidate) {
 		j.targets[t.Name] = t.memory
 	}
 	maps.DeleteFunc(j.unavailable, func(subject Subject, _ *span) bool {
-		return subject.Kind == KindTarget && (j.targets[subject.Name] == nil || s.lately(subject) == nil)
+		return subject.Kind == KindTarget && (j.targets[subject.Name] == nil || !s.ofLoss(subject).Holds())
 	})
 }

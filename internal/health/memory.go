@@ -106,13 +106,11 @@ type record struct {
 	Broken    time.Time `json:"broken,omitzero"`
 }
 
+// fires reports whether the alert on the problem fires, or has. There may be no problem.
+func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
+
 // realSince is when an outage began that is not a limit on this address.
-func (r *record) realSince() time.Time {
-	if r.Broken.IsZero() {
-		return r.Since
-	}
-	return r.Broken
-}
+func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
 
 // noteThrottled records whether a target's outage is a limit on this address. Such an outage is no longer critical.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
@@ -194,7 +192,8 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	j.saved, j.resumed = m.Saved, now
 	for _, p := range m.Problems {
 		j.problems[p.problemKey] = &p.record
-		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
+		// The judge checks the other two itself.
+		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable && p.Alert != AlertMonitoringGap {
 			j.target(p.Name).resumeCondition(Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}

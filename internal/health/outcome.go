@@ -31,26 +31,19 @@ func (s *scene) sumUp(found *findings) *Judgement {
 
 // next returns how long until the same facts give another judgement; 0 if they always give this one.
 func (s *scene) next(found *findings) time.Duration {
-	next := never
-	note := func(left time.Duration) {
-		if left >= 0 {
-			next = min(next, left+minDuration)
-		}
-	}
-	for _, left := range found.recheck {
-		note(left)
-	}
+	left := found.recheck
 	for _, p := range found.problems {
 		for _, limit := range []time.Duration{p.ahead.warning, p.ahead.critical} {
 			if limit != never {
-				note(limit - s.now.Sub(p.Since))
+				left = append(left, limit-s.now.Sub(p.Since))
 			}
 		}
 	}
-	if next == never {
+	left = slices.DeleteFunc(left, func(d time.Duration) bool { return d < 0 })
+	if len(left) == 0 {
 		return 0
 	}
-	return next
+	return slices.Min(left) + minDuration
 }
 
 // sorted returns the problems with their consequences, the worst first, then the oldest. If one value exceeds both the warning and the
@@ -89,7 +82,7 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 	}
 	alerted := map[HeldBack]bool{}
 	for _, p := range problems {
-		if p.record.Alerted > Pending {
+		if p.record.fires() {
 			alerted[HeldBack{p.Alert, p.Subject}] = true
 		}
 	}

@@ -167,8 +167,7 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	known := j.outage(c.Root)
-	return known != nil && known.Alerted > Pending ||
+	return j.outage(c.Root).fires() ||
 		j.alerted(c.Root, AlertBridgeNotRelaying, s.now.Add(-lasted)) ||
 		j.alerted(c.Root, AlertRelaySessionDown, time.Time{}) ||
 		float64(j.recentRestarts(c.Root, s.now).total()) > j.rule(AlertContainerRestarts).Critical.Over
@@ -178,7 +177,7 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 func (s *scene) excuseMaintained(problems []*candidate, verdicts map[Subject]*Verdict) {
 	alerted := map[Subject]bool{}
 	for _, p := range problems {
-		if p.record.Alerted > Pending && (p.verdict != nil || p.Alert == AlertContainerMemory) {
+		if p.record.fires() && (p.verdict != nil || p.Alert == AlertContainerMemory) {
 			alerted[p.Subject] = true
 		}
 	}

@@ -1,6 +1,9 @@
 package health
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rules are what the judge knows of the settings. Whoever makes the judge has read them.
 type Rules struct {
@@ -60,8 +63,5 @@ const (
 var noRule = Rule{Warning: Limit{Hold: never}, Critical: Limit{Hold: never}}
 
 func (j *Judge) rule(alert string) *Rule {
-	if known := j.rules.Alerts[alert]; known != nil {
-		return known
-	}
-	return &noRule
+	return cmp.Or(j.rules.Alerts[alert], &noRule)
 }

@@ -6,9 +6,6 @@ import (
 	"time"
 )
 
-// AlertTargetUnstable is the name of the alert on a target that fails too often, although it is not down.
-const AlertTargetUnstable = "TargetUnstable"
-
 // A target is unstable while too many of its readings have failed in both windows, and at least minFailures in the long one. A target
 // with a long interval has a longer short window, which always includes the last reading.
 const (
@@ -164,8 +161,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 	f.Streak += failed
 	f.add(s.now, t.Every, t.Throttled, failed)
 	excused := excuse.Holds() || t.Relay && j.coversRelay(t.subject)
-	alerted := outage != nil && outage.Alerted > Pending
-	if excused || alerted {
+	if excused || outage.fires() {
 		f.excused += f.Streak
 		f.Streak = 0
 	} else {
@@ -174,9 +170,9 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 	root := j.problems[problemKey{Subject: excuse.Root, Alert: AlertContainerDown}]
 	warned := root != nil && root.Alerted == Warning // what excuses the target has no more than a warning
 	switch {
-	case excused && !warned || alerted && (outage.Alerted == Critical || s.now.Sub(outage.Since) > maxFlap):
+	case excused && !warned || outage.fires() && (outage.Alerted == Critical || s.now.Sub(outage.Since) > maxFlap):
 		f.excludeOutage()
-	case excused || alerted:
+	case excused || outage.fires():
 		f.markWarned()
 	}
 	if t.Up {
@@ -188,7 +184,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (j *Judge) coversRelay(s Subject) bool {
 	for key, known := range j.problems {
-		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.Alert) && known.Alerted > Pending) {
+		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.Alert) && known.fires()) {
 			return true
 		}
 	}
@@ -208,11 +204,11 @@ func (s *scene) judgeFailures(found *findings, t *target, severity Severity, lim
 	key := t.key(AlertTargetUnstable, "", severity)
 	part, holds := f.tooMany(failedOf, limit, s.now)
 	holds = holds && over(max(shortWindow, t.Every*5/4))
-	watched, outage := s.now.Sub(f.since), s.judge.outage(t.subject)
+	watched := s.now.Sub(f.since)
 	switch {
 	case !t.Read:
 		holds = s.judge.problems[key] != nil
-	case outage != nil && outage.Alerted > Pending && !t.Up || t.Every == 0:
+	case s.judge.outage(t.subject).fires() && !t.Up || t.Every == 0:
 		return // TargetDown covers it, or there is no schedule
 	case !holds && watched < longWindow && (watched < shortWindow || over(watched)):
 		return // too little data to say that the target is stable
