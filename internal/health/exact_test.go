@@ -689,3 +689,21 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		}
 	}
 }
+
+// TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead restarts the exporter, for which nothing says that it is well else.
+func TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.container("db").Memory = 2e9
+	w.pass(time.Hour)
+	w.restart(true)
+	w.Engines[0].Read = false
+	w.look()
+	if v := w.verdict("db"); !v.Known || !v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want the last known state", v)
+	}
+	w.Engines[0].Read = true
+	w.look()
+	if v := w.verdict("db"); v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want one on what was read", v)
+	}
+}

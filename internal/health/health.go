@@ -1,5 +1,27 @@
 // Package health judges which problems the stack has, since when, and from which cause. It is a pure computation on facts, so that
 // the status page, the metrics and the alerts all show the same judgement.
+//
+// A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
+// returns what it finds, or completes what it was given.
+//
+//   - readEngines remembers the containers of every engine that was read.
+//   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
+//     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
+//   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
+//     explains it; how bad it is, and whether it is excused, comes later.
+//   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
+//     of others.
+//   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeGaps does so for what cannot be watched as configured.
+//   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
+//   - decide sets severity and excuse of these problems, and the excuse of the verdicts: those with a cause last, since a cause excuses
+//     only until its own alert is due and does not fire.
+//   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
+//   - excuseMaintained completes the verdicts of what is under maintenance and has no problem, or one that is excused.
+//   - decideOnMemory comes after it, since the excuse of a container is that of the problem with its use of memory.
+//   - judgeUnstable needs all excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
+//   - forget drops the memory of what no pass has found, nor is there.
+//   - sumUp sorts it all, and groups the problems by their causes.
 package health
 
 import (
