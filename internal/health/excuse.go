@@ -173,6 +173,11 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 	return found
 }
 
+// isMaintained reports whether maintenance explains that a target does not work now.
+func (s *scene) isMaintained(t *target) bool {
+	return len(s.maintained) != 0 && s.ofTarget(t, s.now).Reason == ReasonMaintenance
+}
+
 // downLately reports whether the container is down, or was within the lookback.
 func (s *scene) downLately(c *Container) bool {
 	known := s.judge.unavailable[c.subject()]

@@ -15,7 +15,7 @@ const minTargets = 4
 func (s *scene) judgeMost(problems []*candidate, verdicts map[Subject]*Verdict) (found findings) {
 	all, down, unsure := 0, 0, 0
 	for _, t := range s.targets {
-		if s.ofTarget(t, s.now).Reason == ReasonMaintenance {
+		if s.isMaintained(t) {
 			continue
 		}
 		all++

@@ -77,9 +77,6 @@ func (f *findings) sorted() []Problem {
 
 // heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
 func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
-	if len(s.maintained) == 0 {
-		return nil
-	}
 	alerted := map[HeldBack]bool{}
 	for _, p := range problems {
 		if p.record.fires() {
@@ -87,7 +84,7 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 		}
 	}
 	for _, t := range s.targets {
-		if s.ofTarget(t, s.now).Reason != ReasonMaintenance {
+		if !s.isMaintained(t) {
 			continue
 		}
 		alerts := t.ValueAlerts
