@@ -297,7 +297,7 @@ func (j *Judge) outage(s Subject) *record {
 	return j.problems[problemKey{Subject: s, Alert: AlertTargetDown}]
 }
 
-// alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or at any time if that is zero.
+// alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or ever if that is zero.
 func (j *Judge) alerted(s Subject, alert string, since time.Time) bool {
 	for key, known := range j.problems {
 		if key.Subject == s && key.Alert == alert && known.fires() &&
