@@ -88,12 +88,7 @@ type ConditionVerdict struct {
 // resumeCondition restores a condition that held when the former process ended.
 func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
 	if !slices.ContainsFunc(t.conditions, c.same) {
-		t.conditions = append(t.conditions, seenCondition{
-			Condition: c,
-			at:        now,
-			unknown:   true,
-			saved:     true,
-		})
+		t.conditions = append(t.conditions, seenCondition{Condition: c, at: now, saved: true})
 	}
 }
 

@@ -123,7 +123,7 @@ func (s *scene) judgeEvents(found *findings, subject Subject, v *Verdict) {
 		found.events = append(found.events, p)
 	}
 	add(AlertContainerRestarts, restarted, rule.Warning.Over, rule.Critical.Over)
-	add(AlertContainerOOMKill, killed, 0, math.Inf(1))
+	add(AlertContainerOOMKill, killed, 0, math.MaxFloat64) // no number of kills is critical
 	for _, one := range s.judge.restarts[subject].Killed {
 		found.recheck = append(found.recheck, survivalTime-s.now.Sub(one.At))
 	}

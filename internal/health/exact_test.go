@@ -707,3 +707,36 @@ func TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead(t *testing.
 		t.Errorf("the verdict is %+v, want one on what was read", v)
 	}
 }
+
+// TestTargetThatNobodyReadsIsNotUp holds that only a reading ends an outage.
+func TestTargetThatNobodyReadsIsNotUp(t *testing.T) {
+	w := newWorld(t)
+	w.target("docs")
+	w.look()
+	w.target("docs").Up = false
+	w.pass(10 * time.Minute)
+	w.target("docs").Up, w.target("docs").Read = true, false
+	w.look()
+	w.want("docs TargetDown critical 10m0s unknown")
+}
+
+// TestValueMayHaveBeenOverItsLimitBefore holds that only what was over the limit in the first reading may have been so for longer.
+func TestValueMayHaveBeenOverItsLimitBefore(t *testing.T) {
+	w := newWorld(t)
+	used := func(of string) { // more than the limit of a warning, but not of the critical alert
+		w.target(of).Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.9}}
+	}
+	used("full")
+	w.target("fills").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.1}}
+	w.look()
+	used("fills")
+	w.look()
+	for _, p := range w.last.Problems {
+		if want := p.Name == "full"; p.AtLeast != want {
+			t.Errorf("%s may have begun earlier: %t, want %t", p.Name, p.AtLeast, want)
+		}
+	}
+	if len(w.last.Problems) != 2 {
+		t.Errorf("there are %d problems, want 2", len(w.last.Problems))
+	}
+}

@@ -219,7 +219,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		}
 		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.rule(AlertTargetDown).Critical.Hold
 		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
-		lost, began = v.Down > 0 && !p.Throttled, p.record.realSince()
+		lost, began = !p.Throttled, p.record.realSince()
 	}
 	if t.Engine != "" { // one that only limits this address explains nothing
 		j.track(t.subject, lost, lost, began, s.now)
