@@ -24,6 +24,7 @@ var containerUnhealthy = row{
 		Lasts:   true,
 		Unknown: "no container is unhealthy",
 	},
+	panels: []string{"overview/Containers unhealthy"},
 	texts: []message{
 		{
 			Warning,
@@ -50,6 +51,7 @@ var containerRestarts = row{
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
 	gauge:    Gauge{Title: "Container restarts"},
+	panels:   []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
 	texts: []message{
 		{
 			Warning,
@@ -97,6 +99,7 @@ var containerDown = row{
 		Lasts:   true,
 		Unknown: "every container that should run is running",
 	},
+	panels: []string{"overview/Containers down", "containers/Container problems over time"},
 	texts: []message{
 		{
 			Warning,
@@ -152,8 +155,9 @@ var containerMemory = row{
 		},
 		trials: memoryTrials,
 	},
-	page:  Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
-	gauge: Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
+	page:   Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	gauge:  Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
+	panels: []string{"overview/Memory of the XMPP server", "overview/Largest container", "containers/Memory", "xmpp/Memory"},
 	texts: []message{
 		{
 			Warning,

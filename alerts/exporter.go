@@ -30,6 +30,7 @@ var exporterDown = row{
 	timed:     true,
 	elsewhere: true,
 	evidence:  evidence{exporterDownExpr, exporterTrials},
+	panels:    []string{"exporter/Scraped"},
 	texts: []message{
 		{
 			Warning,
@@ -77,6 +78,7 @@ var pollStalled = row{
 		},
 		trials: pollTrials,
 	},
+	panels: []string{"exporter/Poll loop heartbeat"},
 	texts: []message{
 		{
 			Critical,
@@ -118,6 +120,7 @@ var configReloadFailed = row{
 			return s.trials()
 		},
 	},
+	panels: []string{"exporter/Configuration"},
 	texts: []message{
 		{
 			Warning,
@@ -205,6 +208,7 @@ var clockSkew = row{
 		},
 		trials: clockTrials,
 	},
+	panels: []string{"exporter/Clock skew"},
 	texts: []message{
 		{
 			Warning,
@@ -249,6 +253,7 @@ var rulesOutOfDate = row{
 		},
 		trials: checksumTrials,
 	},
+	panels: []string{"exporter/Rules out of date", "exporter/Rules"},
 	texts: []message{
 		{
 			Warning,

@@ -59,6 +59,7 @@ var ircServicesUnlinked = row{
 		"IRC services are not linked",
 		"Nobody can log in to an account. Read the services' log, and check the IRC server's link block.",
 	},
+	panels: []string{"irc/Services linked"},
 	texts: []message{
 		{
 			Warning,

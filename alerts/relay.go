@@ -13,6 +13,7 @@ var bridgeNotRelaying = row{
 	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByBridge}},
 	evidence:  problem,
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
+	panels:    []string{"irc/Messages cross"},
 	texts: []message{
 		{
 			Warning,
@@ -45,6 +46,7 @@ var bridgeSlow = row{
 	judged:    excusedBy(health.ByServer, health.ByBridge),
 	evidence:  problem,
 	page:      Words{"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
+	panels:    []string{"irc/Delivery time"},
 	texts: []message{
 		{
 			Warning,
@@ -62,6 +64,7 @@ var relaySessionDown = row{
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.ByPort}},
 	evidence:  problem,
 	page:      Words{"the check has no session on %s", blindHint},
+	panels:    []string{"irc/Sessions"},
 	texts: []message{
 		{
 			Warning,

@@ -26,6 +26,8 @@ type row struct {
 	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
 	page  Words
 	gauge Gauge
+	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
+	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
@@ -85,6 +87,20 @@ func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
 	r := rowOf(alert)
 	s := a.Of(r.Key)
 	return r.limit(s, Warning), r.limit(s, Critical)
+}
+
+// Settings returns the settings of an alert.
+func Settings(a *config.Alerts, alert string) *config.AlertSettings { return a.Of(rowOf(alert).Key) }
+
+// Panels returns the alerts that the panels of the dashboards are about, by dashboard/title.
+func Panels() map[string]string {
+	all := map[string]string{}
+	for _, r := range rows {
+		for _, panel := range r.panels {
+			all[panel] = r.name
+		}
+	}
+	return all
 }
 
 // rowOf returns the row of an alert; an empty one for a name that no alert has.

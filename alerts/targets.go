@@ -22,6 +22,7 @@ var targetDown = row{
 		Lasts:   true,
 		Unknown: "no target is down without an excuse",
 	},
+	panels: []string{"overview/Targets down"},
 	texts: []message{
 		{
 			Warning,
@@ -153,6 +154,7 @@ var plantStoreOrphans = row{
 	judged:    excusedBy(health.ByServer, health.ByOutage),
 	evidence:  problem,
 	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
+	panels:    []string{"irc/Test records left behind"},
 	texts: []message{
 		{
 			Warning,
@@ -170,6 +172,7 @@ var identityCacheExhausted = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
+	panels:    []string{"irc/Identity cache left"},
 	texts: []message{
 		{
 			Warning,
@@ -187,6 +190,7 @@ var upstreamSeriesDropped = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
+	panels:    []string{"exporter/Dropped series"},
 	texts: []message{
 		{
 			Warning,
@@ -203,6 +207,7 @@ var placeholderCredential = row{
 	judged:    &health.Rule{},
 	evidence:  problem,
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
+	panels:    []string{"exporter/Placeholder secrets"},
 	texts: []message{
 		{
 			Warning,

@@ -32,6 +32,7 @@ var tlsCertificateExpiry = row{
 		Below:   true,
 		Unknown: "no certificate is known",
 	},
+	panels: []string{"overview/Next certificate to expire", "tls-disks/Days left", "tls-disks/Days left over time"},
 	texts: []message{
 		{
 			Warning,
@@ -81,6 +82,7 @@ var tlsChainInvalid = row{
 	judged:    excusedBy(health.ByServer),
 	evidence:  problem,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
+	panels:    []string{"tls-disks/Certificate verifies"},
 	texts: []message{
 		{
 			Warning,
@@ -101,6 +103,7 @@ var tlsServedNotRenewed = row{
 	judged:   excusedBy(health.ByMaintenance),
 	evidence: problem,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
+	panels:   []string{"tls-disks/Serves the certificate in its file"},
 	texts: []message{
 		{
 			Warning,

@@ -20,8 +20,9 @@ var dataVolumeUsage = row{
 		},
 		trials: volumeTrials,
 	},
-	page:  Words{"is nearly full", "Free space, or enlarge the volume."},
-	gauge: Gauge{Title: "Data volume used", Unit: "ratio", Unknown: "no volume is configured or can be read"},
+	page:   Words{"is nearly full", "Free space, or enlarge the volume."},
+	gauge:  Gauge{Title: "Data volume used", Unit: "ratio", Unknown: "no volume is configured or can be read"},
+	panels: []string{"overview/Fullest volume", "tls-disks/Used", "tls-disks/Forecast for 7 days", "tls-disks/Used over time"},
 	texts: []message{
 		{
 			Warning,
@@ -87,6 +88,7 @@ var dataVolumeInodes = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
+	panels:    []string{"tls-disks/Inodes used"},
 	texts: []message{
 		{
 			Warning,
@@ -118,6 +120,7 @@ var dataVolumeReadOnly = row{
 		"its file system is read-only, so nothing can be written",
 		"Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only.",
 	},
+	panels: []string{"tls-disks/Writable"},
 	texts: []message{
 		{
 			Warning,
@@ -143,6 +146,7 @@ var backupOld = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
+	panels:    []string{"tls-disks/Age of the newest backup", "tls-disks/Size of the newest backup"},
 	texts: []message{
 		{
 			Warning,

@@ -26,8 +26,9 @@ var xmppAuthFailureRate = row{
 		},
 		trials: loginTrials,
 	},
-	page:  Words{"too many logins fail", "The XMPP server's log shows where they come from."},
-	gauge: Gauge{Title: "Failed XMPP logins", Unit: "per_minute"},
+	page:   Words{"too many logins fail", "The XMPP server's log shows where they come from."},
+	gauge:  Gauge{Title: "Failed XMPP logins", Unit: "per_minute"},
+	panels: []string{"overview/Failed logins per minute", "xmpp/Failed logins per minute", "xmpp/Failed logins"},
 	texts: []message{
 		{
 			Warning,
@@ -88,6 +89,7 @@ var xmppAuthSourceMissing = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
+	panels:    []string{"xmpp/Metric sources"},
 	texts: []message{
 		{
 			Warning,
@@ -108,6 +110,7 @@ var xmppModuleProblem = row{
 	judged:   excusedBy(health.ByServer),
 	evidence: problem,
 	page:     Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},
+	panels:   []string{"xmpp/Modules in error", "xmpp/Worst module by host"},
 	texts: []message{
 		{
 			Warning,
@@ -132,6 +135,7 @@ var xmppComponentDisconnected = row{
 		"the component %s is not connected",
 		"Read the component's log. If it is the bridge, messages no longer pass between the networks.",
 	},
+	panels: []string{"xmpp/Components"},
 	texts: []message{
 		{
 			Warning,
