@@ -11,6 +11,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -136,6 +137,8 @@ type size struct{ statements, lines int }
 
 type count struct {
 	alerts, kinds map[string]*named
+	constants     map[string]string // the alerts that constants are the names of
+	keys          map[string]bool   // all of the configuration
 	packages      map[string]*size
 }
 
@@ -151,6 +154,17 @@ func countIn(files map[string][]byte) (*count, error) {
 	if len(c.alerts) == 0 || len(c.kinds) == 0 {
 		return nil, fmt.Errorf("found %d alerts in %s and %d kinds in %s", len(c.alerts), rules, len(c.kinds), settings)
 	}
+	c.constants, c.keys = map[string]string{}, map[string]bool{}
+	for _, key := range matches(`(?m)^ +#? ?(\w+):`, files[settings]) {
+		c.keys[key] = true
+	}
+	for name, content := range files {
+		for _, m := range constant.FindAllSubmatch(content, -1) {
+			if alert := string(m[2]); strings.HasSuffix(name, ".go") && c.alerts[alert] != nil {
+				c.constants[string(m[1])] = alert
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		switch {
 		case name == rules:
@@ -165,6 +179,9 @@ func countIn(files map[string][]byte) (*count, error) {
 	return c, nil
 }
 
+// constant finds the constants of texts.
+var constant = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+) += "(\w+)"$`)
+
 func matches(pattern string, in []byte) (found []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(in, -1) {
 		found = append(found, string(m[1]))
@@ -174,7 +191,7 @@ func matches(pattern string, in []byte) (found []string) {
 
 func (c *count) readDocument(name, text string) {
 	for alert, n := range c.alerts {
-		if words(alert).MatchString(text) {
+		if c.words(alert).MatchString(text) {
 			n.documents[name] = true
 		}
 	}
@@ -189,13 +206,13 @@ func (c *count) readDocument(name, text string) {
 	}
 }
 
-// words finds an alert by its name, or by its key in the configuration.
-func words(alert string) *regexp.Regexp {
+// words finds an alert by its name, or by its key in the configuration if it has one. chatstack:container_down is no alert.
+func (c *count) words(alert string) *regexp.Regexp {
 	key := compiled(`([a-z0-9])([A-Z])`).ReplaceAllString(compiled(`([A-Z]+)([A-Z][a-z])`).ReplaceAllString(alert, `${1}_$2`), `${1}_$2`)
-	if !strings.Contains(key, "_") {
+	if key = strings.ToLower(key); !c.keys[key] {
 		key = alert
 	}
-	return compiled(`\b(` + alert + `|` + strings.ToLower(key) + `)\b`)
+	return compiled(`(^|[^\w:])(` + alert + `|` + key + `)\b`)
 }
 
 var patterns = map[string]*regexp.Regexp{}
@@ -293,7 +310,7 @@ var otherMeaning = []string{"Watchdog"}
 
 // name notes an identifier that is the name of an alert, as a field or as a constant.
 func (d *declaration) name(id *ast.Ident) {
-	alert := strings.TrimPrefix(id.Name, "Alert")
+	alert := cmp.Or(d.constants[id.Name], id.Name)
 	if n := d.alerts[alert]; n != nil && (alert != id.Name || !slices.Contains(otherMeaning, alert)) {
 		n.add(d.fset.Position(id.Pos()))
 	}
@@ -322,7 +339,7 @@ func (d *declaration) note() {
 			n.add(d.fset.Position(l.Pos()))
 		}
 		for alert, n := range d.alerts {
-			for range words(alert).FindAllString(text, -1) {
+			for range d.words(alert).FindAllString(text, -1) {
 				n.add(d.fset.Position(l.Pos()))
 			}
 		}
