@@ -216,3 +216,29 @@ func containerEvents(gauge string) evidence {
 		},
 	}
 }
+
+func memoryTrials(a *config.Alerts, t *alert) []trial {
+	s := newSubject(a, t, "container_memory_working_set_bytes", container, float64(t.Over))
+	s.hold, s.born = t.For, true
+	s.excusedBy(a, "container_memory_excused").wait = s.hold
+	if t.severity == Critical {
+		return s.trials()
+	}
+	info := func(role string) map[string]string {
+		return map[string]string{
+			"container": "web", "docker_host": "local", "role": role, "image": "x", "compose_project": "x", "compose_service": "x",
+		}
+	}
+	s.gates = append(s.gates, gate{
+		name:     "chatstack_container_info",
+		labels:   info("xmpp"),
+		open:     1,
+		shut:     lost,
+		lookback: a.Lookback,
+		wait:     s.hold,
+	})
+	other := *s
+	other.gates = []gate{{name: "chatstack_container_info", labels: info("irc"), open: 1}}
+	return append(s.trials(),
+		try("it is another server", other.series(0, steady(s.bad)...), check{s.pace.ceil(s.hold) + 2, false}))
+}

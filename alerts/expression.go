@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,4 +152,11 @@ func exceeds(recorded, limit string, hold config.Duration) string {
 // list is a sorted list of labels.
 func list(labels []string, more ...string) string {
 	return strings.Join(slices.Sorted(slices.Values(slices.Concat(labels, more))), ", ")
+}
+
+// rounds returns the number of evaluations in a window, and a range with exactly as many. The range begins between two evaluations,
+// since Prometheus 2 and 3 differ about a sample at its very beginning.
+func rounds(a *config.Alerts, window config.Duration) (n int, within config.Duration) {
+	n = max(int(math.Round(float64(window)/float64(a.Interval))), 1)
+	return n, config.Duration(n)*a.Interval - a.Interval/2
 }

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -50,6 +51,35 @@ var ircServersSplit = row{
 	},
 }
 
+// splitTrials have a server leave the network, on days with and without an earlier split.
+func splitTrials(a *config.Alerts, t *alert) []trial {
+	hold, keep := t.rounds()
+	servers := func(exporter int, steps ...step) input { return from(exporter, "chatstack_irc_servers", nil, steps...) }
+	split := t.ceil(day) + 5
+	fires := split + hold
+	back := fires + 2
+	gone := []step{{value: 3}, {from: split, value: 2}}
+	then := func(later ...step) []step { return append(slices.Clone(gone), later...) }
+	excused := func(steps ...step) []input {
+		return []input{servers(0, gone...), from(0, "chatstack_irc_excused", nil, steps...)}
+	}
+	return append([]trial{
+		try("a server splits and comes back", []input{servers(0, then(step{from: back, value: 3})...)},
+			append([]check{{split - 1, false}}, between(fires, back+keep)...)...),
+		try("one of two exporters sees it", []input{servers(0, gone...), servers(1, steady(3)...)}, check{fires, true}),
+		try("both exporters see it", []input{servers(0, gone...), servers(1, gone...)}, check{fires, true}),
+		try("one is added", []input{servers(0, step{value: 3}, step{from: split, value: 4})}, check{fires, false}),
+		try("all scrapes are lost", []input{servers(0, then(step{from: back, value: lost})...)},
+			t.forgotten(back, keep, a.Lookback, true)...),
+		try("maintenance begins", excused(step{value: lost}, step{from: back, value: 1}),
+			check{back - 1, true}, check{back + keep - 1, true}, check{back + keep, false}),
+		try("maintenance ends", excused(step{value: lost}, step{from: split - 1, value: 1}, step{from: back, value: lost}),
+			t.forgotten(back, hold, a.Lookback, false)...),
+	}, when(hold > 5, try("two scrapes are lost",
+		[]input{servers(0, then(step{from: split + 2, value: lost}, step{from: split + 4, value: 2})...)},
+		check{fires - 1, false}, check{fires, true}))...)
+}
+
 var ircServicesUnlinked = row{
 	name:      health.AlertServicesUnlinked,
 	AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
@@ -87,6 +117,9 @@ func gone(key string) config.AlertKind {
 		})
 }
 
+// leastHistory is the minimum of the history that defines what is usual.
+const leastHistory = 3 * hour
+
 func someAreTypical(s *config.AlertSettings) bool { return s.Typical > 0 }
 
 const (
@@ -105,4 +138,45 @@ func leaving(recorded, series, excuse string) evidence {
 		},
 		trials: short(func(a *config.Alerts, t *alert) []trial { return goneTrials(a, t, series, excuse) }),
 	}
+}
+
+// goneTrials have users for hours, and then none.
+func goneTrials(a *config.Alerts, t *alert, name, excuse string) []trial {
+	usual, nobody := float64(t.settings.Typical), float64(t.settings.Bots)
+	least, _ := rounds(a, leastHistory)
+	hold, keep := t.rounds()
+	people := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
+	leaves := least + 10
+	fires := leaves + hold
+	back := fires + 2
+	silent := []check{{fires + 1, false}}
+	gone := []step{{value: usual}, {from: leaves, value: nobody}}
+	excused := func(steps ...step) []input { return []input{people(0, gone...), from(0, excuse, nil, steps...)} }
+	early := least - 3 - hold
+	trials := []trial{
+		try("all leave, and one comes back", []input{people(0, append(slices.Clone(gone), step{from: back, value: nobody + 1})...)},
+			between(fires, back+keep)...),
+		try("there were fewer", []input{people(0, step{value: usual - 1}, step{from: leaves, value: nobody})}, silent...),
+		try("one stays", []input{people(0, step{value: usual}, step{from: leaves, value: nobody + 1})}, silent...),
+		try("one of two exporters sees nobody", []input{people(0, gone...), people(1, steady(usual)...)}, check{fires, true}),
+		try("both exporters see nobody", []input{people(0, gone...), people(1, gone...)}, check{fires, true}),
+		try("two exporters see half as many", []input{
+			people(0, step{value: usual / 2.5}, step{from: leaves, value: nobody}),
+			people(1, step{value: usual / 2.5}, step{from: leaves, value: nobody}),
+		}, silent...),
+		try("all scrapes are lost", []input{people(0, append(slices.Clone(gone), step{from: back, value: lost})...)},
+			t.forgotten(back, keep, a.Lookback, true)...),
+		try("maintenance begins", excused(step{value: lost}, step{from: back, value: 1}),
+			check{back - 1, true}, check{back + keep - 1, true}, check{back + keep, false}),
+		try("maintenance ends", excused(step{value: lost}, step{from: leaves - 1, value: 1}, step{from: back, value: lost}),
+			t.forgotten(back, hold, a.Lookback, false)...),
+	}
+	ends := 2*leaves - 1 + keep
+	return slices.Concat(trials,
+		when(hold > 5, try("two scrapes are lost",
+			[]input{people(0, append(slices.Clone(gone), step{from: leaves + 2, value: lost}, step{from: leaves + 4, value: nobody})...)},
+			check{fires - 1, false}, check{fires, true})),
+		when(early > least/2+hold, try("after a few hours", []input{people(0, step{value: usual}, step{from: early, value: nobody})},
+			check{least - 2 + hold, false}, check{least - 1 + hold, true})),
+		when(hold < least/2, try("nobody comes back", []input{people(0, gone...)}, check{ends - 1, true}, check{ends, false})))
 }

@@ -119,6 +119,7 @@ type alert struct {
 	config.Level
 	// hold is the rule's for. keep is keep_firing_for.
 	hold, keep config.Duration
+	pace
 	// checksum is that of the rules, for the alert that compares it.
 	checksum string
 }
@@ -128,7 +129,7 @@ func (r *row) alerts(a *config.Alerts, checksum string) []alert {
 	list := make([]alert, len(r.texts))
 	for i, m := range r.texts {
 		t := &list[i]
-		t.row, t.message, t.checksum, t.settings = r, m, checksum, &config.AlertSettings{}
+		t.row, t.message, t.checksum, t.settings, t.pace = r, m, checksum, &config.AlertSettings{}, pace(a.Interval)
 		if r.Key != "" {
 			t.settings = a.Of(r.Key)
 			t.Level = t.settings.At(m.severity)

@@ -69,6 +69,83 @@ func targetDownExpr(a *config.Alerts, t *alert) string {
 		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
 }
 
+func targetTrials(a *config.Alerts, t *alert) []trial {
+	limit := t.For.Std().Seconds()
+	long, earlier := limit+61, max(1, min(60, limit))
+	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
+	s.all = t.severity == Critical
+	web := map[string]string{"target": "web"}
+	s.excusedBy(a, "target_excused").labels = web
+	if t.severity == Critical {
+		s.gates = append(s.gates, gate{
+			name:     "chatstack_target_pages",
+			labels:   web,
+			open:     1,
+			shut:     0,
+			optional: true,
+			lookback: a.Lookback,
+		})
+	}
+	// pages sets target_pages to 0 at one exporter and to a value at the other.
+	pages := func(other float64) []input {
+		return []input{
+			from(0, s.name, s.labels, steady(long)...), from(0, "chatstack_target_pages", web, steady(0)...),
+			from(1, s.name, s.labels, steady(long)...), from(1, "chatstack_target_pages", web, steady(other)...),
+		}
+	}
+	there := map[string]string{"container": "c", "docker_host": "far"}
+	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
+	// on puts the target's container on the other exporter's engine.
+	on := func(down, container []step) []input {
+		return append(s.series(0, down...), from(0, "chatstack_target_info", info, steady(1)...),
+			from(1, "chatstack_container_down_seconds", there, container...))
+	}
+	gone := []step{{value: long}, {from: rise, value: lost}}
+	recent := t.forgotten(rise, 0, a.Lookback, false)
+	// both lets both exporters know the target and its container, which one of them found down later.
+	both := func(first, later float64) []input {
+		return append(on(steady(long), steady(first)), from(0, "chatstack_container_down_seconds", there, steady(later)...),
+			from(1, "chatstack_target_info", info, steady(1)...))
+	}
+	another := map[string]string{"target": "web", "kind": "http", "container": "d", "docker_host": "far"}
+	two := append(on(steady(long), steady(long)), from(1, "chatstack_target_info", another, steady(1)...),
+		from(1, "chatstack_container_down_seconds", map[string]string{"container": "d", "docker_host": "far"}, steady(1)...))
+	infoLost := on(steady(long), steady(long))
+	infoLost[len(infoLost)-2].steps = []step{{value: 1}, {from: rise, value: lost}}
+	// nowhere lacks the engine of the target's container.
+	nowhere := on(steady(long), steady(long))
+	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info",
+		map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
+	trials := append(s.trials(),
+		try("no exporter pages about it", pages(0), check{rise, t.severity == Warning}),
+		try("one of two exporters pages about it", pages(1), check{rise, true}),
+		try("a container of the same name is down on another host", nowhere, check{rise, true}),
+		try("its container elsewhere went down soon after it", on(steady(long), steady(long-earlier+1)), check{rise, false}),
+		try("its container elsewhere went down later", on(steady(long), steady(long-earlier)), check{rise, true}),
+		try("its container elsewhere runs", on(steady(s.bad), steady(0)), check{rise, true}),
+		try("its container elsewhere was started", on(steady(long), []step{{value: long}, {from: rise, value: 0}}),
+			recent...),
+		try("its container elsewhere goes down", on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
+			check{rise - 1, true}, check{rise + s.pace.ceil(s.keep), false}),
+		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
+		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
+		try("one of its two containers has been down for long", two, check{rise, false}),
+		try("the other exporter is lost", on(steady(long), gone), recent...),
+		try("its container is forgotten", infoLost, recent...))
+	if t.severity == Critical {
+		return trials
+	}
+	refused := func(alert string, seconds float64) []input {
+		labels := map[string]string{"alert": alert, "target": "web", "severity": "warning", "of": "x"}
+		return append(s.series(0, steady(long)...), from(0, "chatstack_problem_seconds", labels, steady(seconds)...))
+	}
+	chain := a.Of(tlsChainInvalid.Key).For.Std().Seconds()
+	return append(trials,
+		try("its certificate is refused", refused(tlsChainInvalid.name, above(chain)), check{rise, false}),
+		try("its certificate has not been refused for long", refused(tlsChainInvalid.name, chain), check{rise, true}),
+		try("something else is wrong with it", refused(upstreamSeriesDropped.name, above(chain)), check{rise, true}))
+}
+
 var targetUnstable = row{
 	name: health.AlertTargetUnstable,
 	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -74,6 +75,65 @@ func expiryExpr(a *config.Alerts, t *alert) string {
 		fmt.Sprintf("last_over_time(chatstack_tls_certificate_expiry_limit_seconds{severity=%q}[%s])", t.severity, seconds(a.SlowLookback)),
 		[]string{"severity"}, "endpoint")
 	return fmt.Sprintf("%s - time() < (%s or 0 * %[1]s + %[3]s)", certificateEnd, own, number(t.Under.Std().Seconds()))
+}
+
+// certificateTrials test the exact limit separately, since the remaining time decreases with each round.
+func certificateTrials(a *config.Alerts, t *alert) []trial {
+	under := t.Under.Std().Seconds()
+	leaf := map[string]string{"endpoint": "x", "source": "leaf"}
+	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", leaf, 0)
+	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
+	s.heldBackBy(a, "tls_certificate_excused", map[string]string{"endpoint": "x"})
+	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
+	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
+		try("the limit is reached", s.series(0, steady(s.pace.time(rise)+under)...), check{rise, false}, check{rise + 1, true}),
+		try("the limit is passed", s.series(0, steady(s.pace.time(rise)+under*0.995)...), check{rise, true}),
+		try("it has expired", s.series(0, steady(-1)...), check{rise, true}),
+		try("one certificate of the chain expires", append(s.series(0, steady(s.good)...), from(0, s.name, chain, steady(s.bad)...)),
+			check{rise, true}),
+		try("the whole chain expires", append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)), check{rise, true}))
+}
+
+// expiryLimitTrials have exporters that know the limit of the endpoint's certificate, which counts instead of the rule's.
+func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []trial {
+	limit := func(exporter int, endpoint, severity string, steps ...step) input {
+		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds",
+			map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
+	}
+	other := Critical
+	if t.severity == Critical {
+		other = Warning
+	}
+	keep := s.pace.ceil(s.keep)
+	within, beyond := rise-1+s.pace.within(a.SlowLookback), rise-1+s.pace.beyond(a.SlowLookback)
+	// many is more than the rule's limit until all trials have ended.
+	end := s.pace.time(beyond + keep + 3)
+	many := steady(end + under*1.01)
+	lower, part, higher := end*0.5, (end+under)*0.6, (end+under)*2
+	with := func(certificate []step, more ...input) []input { return append(s.series(0, certificate...), more...) }
+	own := func(value float64) input { return limit(0, "x", t.severity, steady(value)...) }
+	return []trial{
+		try("its limit is lower", with(steady(under*0.99), own(under*0.5)), check{0, false}),
+		try("its limit is lower and reached", with(steady(under*0.49), own(under*0.5)), check{0, true}),
+		try("its limit is higher", with(many, own(higher)), check{0, true}, check{rise, true}),
+		try("its limit is higher and not reached", with(steady(1e10), own(higher)), check{rise, false}),
+		try("its other severity has another limit", with(many, limit(0, "x", other, steady(higher)...)),
+			check{0, false}, check{rise, false}),
+		try("another endpoint has another limit", with(many, limit(0, "y", t.severity, steady(higher)...)),
+			check{0, false}, check{rise, false}),
+		try("one of two exporters has a higher limit", with(many, own(lower), limit(1, "x", t.severity, steady(higher)...)),
+			check{0, true}, check{rise, true}),
+		try("both exporters have the same limit", with(many, own(part), limit(1, "x", t.severity, steady(part)...)),
+			check{0, false}, check{rise, false}),
+		try("one of two exporters has no limit", slices.Concat(s.series(0, many...), s.series(1, many...), []input{own(higher)}),
+			check{0, true}, check{rise, true}),
+		try("its limit falls", with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lower})),
+			check{rise - 1, true}, check{rise + keep, false}),
+		try("its limit rises", with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})),
+			check{rise - 1, false}, check{rise, true}),
+		try("its limit is lost", with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})),
+			check{within, true}, check{within + keep, true}, check{beyond + keep, false}),
+	}
 }
 
 var tlsChainInvalid = row{

@@ -2,6 +2,8 @@ package alerts
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -37,6 +39,15 @@ var dataVolumeUsage = row{
 			fullText,
 		},
 	},
+}
+
+func volumeTrials(a *config.Alerts, t *alert) []trial {
+	labels := map[string]string{"volume": "data"}
+	s := newSubject(a, t, "volume_used_ratio", labels, float64(t.Over)/100)
+	s.bad = max(s.good*1.005, 0.001)
+	s.hold, s.born = t.For, true
+	s.heldBackBy(a, "volume_excused", labels).wait = s.hold
+	return s.trials()
 }
 
 const (
@@ -79,6 +90,67 @@ func checkFilling(c *config.AlertCheck) {
 	if c.Within < c.Window {
 		c.Faultf("within", "is %s, must be at least the window's %s", c.Within.Std(), c.Window.Std())
 	}
+}
+
+// fillingTrials have lines that cross each limit, and steps, which are not a trend.
+func fillingTrials(a *config.Alerts, t *alert) []trial {
+	limit, left := float64(t.Over)/100, 1-float64(t.Over)/100
+	half, within := float64(t.settings.Window)/2/float64(a.Interval), float64(t.settings.Within)/float64(a.Interval)
+	hold, keep := t.rounds()
+	used := func(steps ...step) []input {
+		return []input{from(0, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steps...)}
+	}
+	at := func(share float64) int { return int(math.Ceil(share * half)) }
+	// line has a value between two rounds.
+	line := func(round int, value, by float64) step { return step{value: value - by*(float64(round)-0.5), by: by} }
+	begin := at(2) + 5
+	end := begin + hold + 4
+	fast, slow := 1.5*left/within, 0.4*left/within
+	falls := append(used(line(begin, limit, fast), step{from: end, value: limit - 0.1}),
+		from(1, "chatstack_volume_used_ratio", map[string]string{"volume": "data"}, steady(0)...))
+	edges := []check{{begin + hold - 1, false}, {begin + hold, true}, {end - 1, true}}
+	// A line with a bend: one half crosses the limit at the beginning, and the other has done so before. It fills faster by so little
+	// that the newer half alone is not full in time before.
+	slowly, more := line(begin, 1-0.4*left, slow), 1+0.4/(within/half+1)
+	later, sooner := begin+hold-at(1)+1, begin-at(1)-2
+	fills := []trial{
+		try("it fills faster later", used(slowly, step{from: later, value: slowly.value + slow*float64(later), by: more * slow}),
+			edges...),
+		try("it fills slower later", used(
+			step{value: slowly.value + (1-more)*slow*float64(sooner), by: more * slow},
+			step{from: sooner, value: slowly.value + slow*float64(sooner), by: slow},
+		), edges...),
+		try("it fills, and exceeds the limit", falls,
+			append(slices.Clone(edges), check{end + keep - 1, true}, check{end + keep, false})...),
+		try("it exceeds the limit, and fills faster", used(line(begin, 1-0.4*left, slow)), edges...),
+		try("it is full, and stays so", used(steady(1)...), check{begin + hold, false}),
+	}
+	// files are large files. The newest one fills the volume.
+	size := 0.4 * left
+	const first = 3
+	files := func(rounds ...int) []input {
+		full := 1 - 0.01*left
+		steps := steady(full - size*float64(len(rounds)))
+		for i, n := range rounds {
+			steps = append(steps, step{from: n, value: full - size*float64(len(rounds)-1-i)})
+		}
+		return used(steps...)
+	}
+	var never []check
+	for n := range 7 {
+		never = append(never, check{at(1+float64(n)/4) + first, false})
+	}
+	// A file must be some way inside a half to make a trend of it.
+	share := 1.1 * (size + 0.01*left) / (6 * size * (within/half + 0.5))
+	inside := (1-math.Sqrt(1-4*share))/2 + 3/half
+	apart := 0.24
+	return slices.Concat(fills, []trial{
+		try("one large file", files(at(1)+first), never...),
+		try("one large file, and nothing is known of the time before", files(first), check{first + at(1.45), false}),
+		try("a large file after a long time", files(at(0.5), at(0.5)+at(2.05)), check{at(0.5) + at(2.45), false}),
+	}, when(int((apart-inside)*half) > hold+2,
+		try("two large files, the newer one long ago", files(at(0.3), at(0.3+apart)), check{at(1.3+apart) - 2, true}),
+		try("two large files, the older one long ago", files(at(0.3), at(2.3-apart)), check{at(2.3 - inside), true})))
 }
 
 var dataVolumeInodes = row{

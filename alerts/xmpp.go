@@ -3,6 +3,7 @@ package alerts
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -57,6 +58,60 @@ func unexcusedLogins(a *config.Alerts, number string) string {
 	return acrossExporters("max", number+" unless "+latest(a, "chatstack_xmpp_auth_failures_excused"), nil)
 }
 
+// loginTrials judge a rate: it is a little above or below its limit, comes in bursts, or is shared by two hosts.
+func loginTrials(a *config.Alerts, t *alert) []trial {
+	limit, window := float64(t.Over), t.settings.Window
+	hold, keep := t.rounds()
+	// each is by how much the counter increases in a round, at a number per minute.
+	each := func(perMinute float64) float64 { return perMinute * t.time(1) / 60 }
+	below, beyond := each(limit*0.995), each(max(limit*1.005, 0.5))
+	count := func(exporter int, host string, steps ...step) input {
+		return from(exporter, "xmpp_c2s_auth_failure_total", map[string]string{"host": host}, steps...)
+	}
+	begin := t.ceil(window) + 2
+	// burst is enough for the whole window at once.
+	burst := beyond * float64(t.ceil(window)+1)
+	rising := func(by float64) []step { return []step{{value: 0}, {from: begin, value: burst * by / beyond, by: by}} }
+	fires := begin + hold
+	excuse := func(steps ...step) input { return from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...) }
+	change := fires + 2
+	trials := []trial{
+		try("below the limit", []input{count(0, "x", step{by: below})}, check{fires + 5, false}),
+		try("above the limit", []input{count(0, "x", rising(beyond)...)},
+			check{fires - 1, false}, check{fires, true}, check{fires + begin + keep, true}),
+		try("two hosts together", []input{count(0, "x", rising(beyond/2)...), count(0, "y", rising(beyond/2)...)}, check{fires, true}),
+		try("one of two exporters finds it", []input{count(0, "x", rising(beyond)...), count(1, "x", steady(0)...)}, check{fires, true}),
+		try("both exporters find it", []input{count(0, "x", rising(beyond)...), count(1, "x", rising(beyond)...)}, check{fires, true}),
+		try("each of two exporters is below", []input{count(0, "x", step{by: below}), count(1, "x", step{by: below})},
+			check{fires + 5, false}),
+		try("maintenance begins", []input{count(0, "x", rising(beyond)...), excuse(step{value: lost}, step{from: change, value: 1})},
+			check{change - 1, true}, check{change + keep - 1, true}, check{change + keep, false}),
+		try("maintenance ends",
+			[]input{count(0, "x", rising(beyond)...), excuse(step{value: 1}, step{from: change, value: lost})},
+			t.forgotten(change, hold, a.Lookback, false)...),
+	}
+	// Prometheus 3 and 2 see a burst for this long: in the window, and in what the alert remembers.
+	least, most := t.ceil(window)+1, t.floor(window)+2
+	// Bursts that are as far apart as that, and a little further.
+	bursts := func(every int) []input {
+		var steps []step
+		for n, last := 0, fires+2*every; n <= last; n += every {
+			steps = append(steps, step{from: n, value: burst * 10 * float64(n/every)})
+		}
+		return []input{count(0, "x", steps...)}
+	}
+	at := begin + t.ceil(window) + 2
+	interrupted := count(0, "x", step{value: 0}, step{from: begin, value: burst, by: beyond}, step{from: at, value: lost},
+		step{from: at + 2, value: burst + beyond*float64(at+2-begin), by: beyond})
+	return slices.Concat(trials,
+		when(hold < least, try("one burst", []input{count(0, "x", step{value: 0}, step{from: begin, value: burst * 10})},
+			check{begin + least - 1 + keep, true}, check{begin + most + keep, false})),
+		[]trial{try("bursts that the window bridges", bursts(least), check{fires + t.ceil(window), true})},
+		when(hold >= most, try("bursts that it does not", bursts(most+1),
+			check{fires + most + 1, false}, check{fires + most, false})),
+		when(at+2 < fires, try("two scrapes are lost", []input{interrupted}, check{fires - 1, false}, check{fires, true})))
+}
+
 var xmppAuthFailuresSustained = row{
 	name: "XMPPAuthFailuresSustained",
 	AlertKind: kind("xmpp_auth_failures_sustained", config.Keys("over", "window", "keep_firing_for"),
@@ -81,6 +136,74 @@ var xmppAuthFailuresSustained = row{
 				`First find the addresses in the server's log.`,
 		},
 	},
+}
+
+// sustainedTrials have bursts and slow rates that XMPPAuthFailureRate does not report.
+func sustainedTrials(a *config.Alerts, t *alert) []trial {
+	n, _ := rounds(a, t.settings.Window)
+	_, keep := t.rounds()
+	count := func(exporter int, host string, steps ...step) input {
+		return from(exporter, "xmpp_c2s_auth_failure_total", map[string]string{"host": host}, steps...)
+	}
+	const before = 1e6 // a counter that is far above 0
+	// total is how many logins fail in the window, if it is exactly the limit.
+	total := max(float64(t.Over), 0.5) * t.time(n) / 60
+	rate := a.Of(xmppAuthFailureRate.Key)
+	// A burst is seen for so many rounds, and remembered by the alert on the rate for two more.
+	seen := t.ceil(rate.Window) + 1
+	patience := t.ceil(min(rate.Warning.For, rate.Critical.For))
+	begin := seen + 2
+	bursts := func(exporter int, host string, share float64, at ...int) input {
+		steps := steady(before)
+		for i, round := range at {
+			steps = append(steps, step{from: round, value: before + share*total*float64(i+1)/float64(len(at))})
+		}
+		return count(exporter, host, steps...)
+	}
+	const many = 5
+	spreadOver := func(span float64) (at []int) {
+		for i := range many {
+			at = append(at, begin+int(span*float64(n)*float64(i)/(many-1)))
+		}
+		return at
+	}
+	short, long := spreadOver(0.8), spreadOver(1.3)
+	last := short[many-1]
+	fires := last + seen
+	excuse := func(steps ...step) []input {
+		return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
+	}
+	begins := fires + 2
+	// An excuse may be remembered for so long that the first burst leaves the window,
+	// so maintenance ends before the last burst is counted.
+	ends := fires + 1 - t.within(a.Lookback)
+	each := total / float64(n)
+	return slices.Concat(
+		[]trial{try("nobody fails", []input{count(0, "x", steady(before)...)}, check{n + begin, false})},
+		when(patience >= seen+4 && short[1]-short[0] > seen+4,
+			try("bursts below the limit", []input{bursts(0, "x", 0.995, short...)}, check{fires, false}, check{begin + n, false}),
+			try("bursts above the limit", []input{bursts(0, "x", 1.005, short...)},
+				check{last - 1, false}, check{fires, true}, check{begin + n - 1 + keep, true}, check{begin + n + keep, false}),
+			try("bursts over a longer time", []input{bursts(0, "x", 1.005, long...)},
+				check{long[many-1] + seen, false}, check{long[many-1] + n, false}),
+			try("bursts on two hosts", []input{bursts(0, "x", 0.505, short...), bursts(0, "y", 0.5, short...)}, check{fires, true}),
+			try("one of two exporters sees bursts", []input{bursts(0, "x", 1.005, short...), count(1, "x", steady(before)...)},
+				check{fires, true}),
+			try("both exporters see bursts", []input{bursts(0, "x", 1.005, short...), bursts(1, "x", 1.005, short...)},
+				check{fires, true}),
+			try("each of two exporters sees few", []input{bursts(0, "x", 0.6, short...), bursts(1, "x", 0.6, short...)},
+				check{fires, false}),
+			try("the server restarts its counter", []input{count(0, "x", slices.Concat(
+				bursts(0, "x", 0.995, short...).steps[:many], []step{{from: last - 2, value: 0}, {from: last, value: 1.5 * total / many}},
+			)...)}, check{last - 1, false}, check{fires, true}),
+			try("maintenance begins", excuse(step{value: lost}, step{from: begins, value: 1}),
+				check{begins + keep - 1, true}, check{begins + keep, false}),
+			try("maintenance ends", excuse(step{value: 1}, step{from: ends, value: lost}),
+				t.forgotten(ends, 0, a.Lookback, false)...)),
+		when(t.Over < rate.Warning.Over && t.Over > 0,
+			try("a little below the limit", []input{count(0, "x", step{value: before, by: each * 0.99})}, check{2 * n, false}),
+			try("a little above the limit", []input{count(0, "x", step{value: before, by: each * 1.01})},
+				check{n - 10, false}, check{2 * n, true})))
 }
 
 var xmppAuthSourceMissing = row{
