@@ -24,21 +24,9 @@ var containerUnhealthy = row{
 		Lasts:   true,
 		Unknown: "no container is unhealthy",
 	},
-	panels: []string{"overview/Containers unhealthy"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aContainer + " is unhealthy.",
-			unhealthyText,
-		},
-		{
-			Critical,
-			"",
-			aContainer + " has been unhealthy for over <for>.",
-			unhealthyText,
-		},
-	},
+	panels:   []string{"overview/Containers unhealthy"},
+	warning:  message{"", aContainer + " is unhealthy.", unhealthyText},
+	critical: message{"", aContainer + " has been unhealthy for over <for>.", unhealthyText},
 }
 
 const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
@@ -52,21 +40,11 @@ var containerRestarts = row{
 	page:     Words{"was restarted", "Find out why it exited."},
 	gauge:    Gauge{Title: "Container restarts"},
 	panels:   []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
-	texts: []message{
-		{
-			Warning,
-			"<more> or more within <window>",
-			aContainer + " has restarted.",
-			"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
-				"Each restart disconnects its users." + readLog,
-		},
-		{
-			Critical,
-			"<more> or more within <window>",
-			aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
-			"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
-		},
-	},
+	warning: message{"<more> or more within <window>", aContainer + " has restarted.",
+		"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
+			"Each restart disconnects its users." + readLog},
+	critical: message{"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog},
 }
 
 var containerOOMKill = row{
@@ -76,15 +54,9 @@ var containerOOMKill = row{
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
-	texts: []message{
-		{
-			Warning,
-			"1 or more within <window>",
-			aContainer + " ran out of memory and lost a process.",
-			"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
-				"First check that the service works.",
-		},
-	},
+	warning: message{"1 or more within <window>", aContainer + " ran out of memory and lost a process.",
+		"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
+			"First check that the service works."},
 }
 
 var containerDown = row{
@@ -99,21 +71,9 @@ var containerDown = row{
 		Lasts:   true,
 		Unknown: "every container that should run is running",
 	},
-	panels: []string{"overview/Containers down", "containers/Container problems over time"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aContainer + " is not running.",
-			containerDownText,
-		},
-		{
-			Critical,
-			"",
-			aContainer + " has been down for over <for>.",
-			containerDownText,
-		},
-	},
+	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
+	warning:  message{"", aContainer + " is not running.", containerDownText},
+	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
 }
 
 const containerDownText = "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog
@@ -124,21 +84,11 @@ var containerMissing = row{
 	judged:    &health.Rule{},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
-	texts: []message{
-		{
-			Warning,
-			"removed by a person: <after>",
-			aContainer + " has been removed.",
-			"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
-				"The exporter forgets it 1 hour after the removal.",
-		},
-		{
-			Critical,
-			"otherwise: <after>",
-			aContainer + " is missing.",
-			"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
-		},
-	},
+	warning: message{"removed by a person: <after>", aContainer + " has been removed.",
+		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
+			"The exporter forgets it 1 hour after the removal."},
+	critical: message{"otherwise: <after>", aContainer + " is missing.",
+		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d."},
 }
 
 var containerMemory = row{
@@ -155,23 +105,11 @@ var containerMemory = row{
 		},
 		trials: memoryTrials,
 	},
-	page:   Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
-	gauge:  Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
-	panels: []string{"overview/Memory of the XMPP server", "overview/Largest container", "containers/Memory", "xmpp/Memory"},
-	texts: []message{
-		{
-			Warning,
-			"XMPP server: over <size><held>",
-			memorySummary,
-			"The XMPP server" + memoryText,
-		},
-		{
-			Critical,
-			"any container: over <size><held>",
-			memorySummary,
-			"It" + memoryText,
-		},
-	},
+	page:     Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	gauge:    Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
+	panels:   []string{"overview/Memory of the XMPP server", "overview/Largest container", "containers/Memory", "xmpp/Memory"},
+	warning:  message{"XMPP server: over <size><held>", memorySummary, "The XMPP server" + memoryText},
+	critical: message{"any container: over <size><held>", memorySummary, "It" + memoryText},
 }
 
 const (

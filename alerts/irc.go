@@ -17,14 +17,8 @@ var ircUsersGone = row{
 	on:        someAreTypical,
 	off:       offByTypical,
 	evidence:  leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
-	texts: []message{
-		{
-			Warning,
-			goneWhen,
-			"Nobody is on the IRC network.",
-			goneText + "Clients may not reach the server. First connect with a client of your own.",
-		},
-	},
+	warning: message{goneWhen, "Nobody is on the IRC network.",
+		goneText + "Clients may not reach the server. First connect with a client of your own."},
 }
 
 var ircServersSplit = row{
@@ -40,15 +34,9 @@ var ircServersSplit = row{
 		},
 		trials: short(splitTrials),
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The IRC network has split; servers still linked: {{ $value }}.",
-			"The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: " +
-				"/MAP. The alert ends a day after the split, even if nobody comes back.",
-		},
-	},
+	warning: message{"", "The IRC network has split; servers still linked: {{ $value }}.",
+		"The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: " +
+			"/MAP. The alert ends a day after the split, even if nobody comes back."},
 }
 
 // splitTrials have a server leave the network, on days with and without an earlier split.
@@ -89,21 +77,9 @@ var ircServicesUnlinked = row{
 		"IRC services are not linked",
 		"Nobody can log in to an account. Read the services' log, and check the IRC server's link block.",
 	},
-	panels: []string{"irc/Services linked"},
-	texts: []message{
-		{
-			Warning,
-			insteadOfCritical,
-			"The IRC services are not linked to the IRC server.",
-			unlinkedText,
-		},
-		{
-			Critical,
-			"",
-			"The IRC services have been unlinked from the IRC server for over <for>.",
-			unlinkedText,
-		},
-	},
+	panels:   []string{"irc/Services linked"},
+	warning:  message{insteadOfCritical, "The IRC services are not linked to the IRC server.", unlinkedText},
+	critical: message{"", "The IRC services have been unlinked from the IRC server for over <for>.", unlinkedText},
 }
 
 const unlinkedText = "Unlinked" + forValue + " The services run, but nobody can log in to an account. The IRC server's log says why."

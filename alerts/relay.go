@@ -14,20 +14,8 @@ var bridgeNotRelaying = row{
 	evidence:  problem,
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	panels:    []string{"irc/Messages cross"},
-	texts: []message{
-		{
-			Warning,
-			insteadOfCritical,
-			"Messages do not cross {{ $labels.target }} from {{ $labels.of }}.",
-			notRelayingText,
-		},
-		{
-			Critical,
-			"",
-			"Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.",
-			notRelayingText,
-		},
-	},
+	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
+	critical:  message{"", "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
 }
 
 const (
@@ -47,15 +35,9 @@ var bridgeSlow = row{
 	evidence:  problem,
 	page:      Words{"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
 	panels:    []string{"irc/Delivery time"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
-			"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
-				"First read the log of the bridge.",
-		},
-	},
+	warning: message{"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
+		"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
+			"First read the log of the bridge."},
 }
 
 var relaySessionDown = row{
@@ -65,15 +47,9 @@ var relaySessionDown = row{
 	evidence:  problem,
 	page:      Words{"the check has no session on %s", blindHint},
 	panels:    []string{"irc/Sessions"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
-			"This has lasted" + forValue +
-				" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage,
-		},
-	},
+	warning: message{"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
+		"This has lasted" + forValue +
+			" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage},
 }
 
 const blindHint = "The error says why. Nobody notices meanwhile if the bridge stops relaying."
@@ -90,16 +66,10 @@ var relayUnwatched = row{
 		trials: relayTrials,
 	},
 	page: Words{"the check cannot tell whether messages cross the bridge", blindHint},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Nobody knows whether messages cross {{ $labels.target }}.",
-			"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
-				"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
-				"or set pair: first in this one{{ end }}." + openPage,
-		},
-	},
+	warning: message{"", "Nobody knows whether messages cross {{ $labels.target }}.",
+		"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
+			"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
+			"or set pair: first in this one{{ end }}." + openPage},
 }
 
 // relayTrials have the series of the first exporter vanish, to which another leaves the check of a bridge.

@@ -21,8 +21,8 @@ type row struct {
 	// on reports whether there are rules; nil for always. off is what the index says otherwise.
 	on  func(*config.AlertSettings) bool
 	off string
-	// texts has one entry for each severity.
-	texts []message
+	// warning, critical and none are what it says with that severity, if it has it.
+	warning, critical, none message
 	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
 	page  Words
 	gauge Gauge
@@ -45,7 +45,6 @@ type evidence struct {
 
 // message is what an alert of one severity says. Its words in angle brackets are settings: see fill.
 type message struct {
-	severity string
 	// when it fires, for the index; "" for after a time.
 	when string
 	// summary and description are templates of Prometheus.
@@ -115,6 +114,7 @@ func rowOf(alert string) *row {
 type alert struct {
 	*row
 	message
+	severity string
 	settings *config.AlertSettings
 	config.Level
 	// hold is the rule's for. keep is keep_firing_for.
@@ -126,17 +126,27 @@ type alert struct {
 
 // alerts returns the alerts of the row.
 func (r *row) alerts(a *config.Alerts, checksum string) []alert {
-	list := make([]alert, len(r.texts))
-	for i, m := range r.texts {
-		t := &list[i]
-		t.row, t.message, t.checksum, t.settings, t.pace = r, m, checksum, &config.AlertSettings{}, pace(a.Interval)
+	var list []alert
+	for i, m := range []message{r.warning, r.critical, r.none} {
+		if m.summary == "" {
+			continue
+		}
+		t := alert{
+			row:      r,
+			message:  m,
+			severity: []string{Warning, Critical, None}[i],
+			settings: &config.AlertSettings{},
+			pace:     pace(a.Interval),
+			checksum: checksum,
+		}
 		if r.Key != "" {
 			t.settings = a.Of(r.Key)
-			t.Level = t.settings.At(m.severity)
+			t.Level = t.settings.At(t.severity)
 		}
 		if t.keep = t.KeepFiringFor; r.timed {
 			t.hold = t.For
 		}
+		list = append(list, t)
 	}
 	return list
 }

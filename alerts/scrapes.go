@@ -21,15 +21,9 @@ var honorLabelsOff = row{
 		},
 		trials: labelTrials,
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Prometheus overwrites labels of exporter {{ $labels.instance }}.",
-			"Alerts and dashboards name the wrong container or endpoint, or miss the series. Set honor_labels: " +
-				"true in the scrape configuration.",
-		},
-	},
+	warning: message{"", "Prometheus overwrites labels of exporter {{ $labels.instance }}.",
+		"Alerts and dashboards name the wrong container or endpoint, or miss the series. Set honor_labels: " +
+			"true in the scrape configuration."},
 }
 
 // LabelCheck returns the labels of chatstack_label_check. Series of the exporter have them, and scrape configurations add them.
@@ -90,15 +84,10 @@ var scrapedTooSeldom = row{
 		},
 		trials: scrapeTrials,
 	},
-	texts: []message{
-		{
-			Warning,
-			"fewer than <scrapes> scrapes in <lookbacks>, <after>",
-			"Prometheus scrapes exporter {{ $labels.instance }} too rarely: " +
-				"{{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in <lookbacks>.",
-			"Scrapes are over <lookback> apart, so alerts come and go. Set scrape_interval to <interval>.",
-		},
-	},
+	warning: message{"fewer than <scrapes> scrapes in <lookbacks>, <after>",
+		"Prometheus scrapes exporter {{ $labels.instance }} too rarely: " +
+			"{{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in <lookbacks>.",
+		"Scrapes are over <lookback> apart, so alerts come and go. Set scrape_interval to <interval>."},
 }
 
 // scrapeTrials scrape as often as is just enough, and a little less often.
@@ -166,15 +155,10 @@ var clockSkew = row{
 		trials: clockTrials,
 	},
 	panels: []string{"exporter/Clock skew"},
-	texts: []message{
-		{
-			Warning,
-			"over <apart> apart, <after>",
-			"The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
-			"The limit is <apart>. One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. " +
-				"First run timedatectl on both machines.",
-		},
-	},
+	warning: message{"over <apart> apart, <after>",
+		"The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
+		"The limit is <apart>. One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. " +
+			"First run timedatectl on both machines."},
 }
 
 // clockTrials have the exporter's clock ahead of Prometheus', or behind it. Prometheus' clock starts at 0.

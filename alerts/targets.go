@@ -22,21 +22,9 @@ var targetDown = row{
 		Lasts:   true,
 		Unknown: "no target is down without an excuse",
 	},
-	panels: []string{"overview/Targets down"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aTarget + " is down (" + reasons + ").",
-			targetDownText,
-		},
-		{
-			Critical,
-			"",
-			aTarget + " has been down for over <for> (" + reasons + ").",
-			targetDownText,
-		},
-	},
+	panels:   []string{"overview/Targets down"},
+	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
+	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
 }
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
@@ -162,21 +150,9 @@ var targetUnstable = row{
 		"many of its probes fail",
 		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> % of the probes failed, both in the last hour and in the last 5 minutes",
-			unstableSummary,
-			unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0",
-				strings.TrimSpace(unstableMeaning)) + openPage,
-		},
-		{
-			Critical,
-			"over <over> % of them",
-			unstableSummary,
-			unstableText + unstableMeaning + openPage,
-		},
-	},
+	warning: message{"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
+		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage},
+	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
 }
 
 const (
@@ -200,20 +176,8 @@ var mostTargetsDown = row{
 		"most targets are down, without a common cause",
 		"Check the host, its network, and whether the exporter can reach anything.",
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> % of the targets for <for>",
-			downOfAll + " targets are down.",
-			mostText,
-		},
-		{
-			Critical,
-			"for <for>",
-			downOfAll + " targets have been down for over <for>.",
-			mostText,
-		},
-	},
+	warning:  message{"over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
+	critical: message{"for <for>", downOfAll + " targets have been down for over <for>.", mostText},
 }
 
 const (
@@ -232,15 +196,9 @@ var plantStoreOrphans = row{
 	evidence:  problem,
 	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
 	panels:    []string{"irc/Test records left behind"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The plant store refuses to delete test records.",
-			"The exporter created them to check the store, and could not delete them" + forValue +
-				" Users notice nothing. First read the log of the store.",
-		},
-	},
+	warning: message{"", "The plant store refuses to delete test records.",
+		"The exporter created them to check the store, and could not delete them" + forValue +
+			" Users notice nothing. First read the log of the store."},
 }
 
 var identityCacheExhausted = row{
@@ -250,15 +208,9 @@ var identityCacheExhausted = row{
 	evidence:  problem,
 	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 	panels:    []string{"irc/Identity cache left"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The bridge's identity cache has expired; users appear under made-up nicks.",
-			"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
-				"First check the identity application.",
-		},
-	},
+	warning: message{"", "The bridge's identity cache has expired; users appear under made-up nicks.",
+		"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
+			"First check the identity application."},
 }
 
 var upstreamSeriesDropped = row{
@@ -268,14 +220,8 @@ var upstreamSeriesDropped = row{
 	evidence:  problem,
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
 	panels:    []string{"exporter/Dropped series"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The exporter drops series of {{ $labels.target }}.",
-			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
-		},
-	},
+	warning: message{"", "The exporter drops series of {{ $labels.target }}.",
+		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage},
 }
 
 var placeholderCredential = row{
@@ -285,13 +231,7 @@ var placeholderCredential = row{
 	evidence:  problem,
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
 	panels:    []string{"exporter/Placeholder secrets"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"A secret of {{ $labels.target }} is a placeholder.",
-			"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
-				"then in the exporter's configuration.",
-		},
-	},
+	warning: message{"", "A secret of {{ $labels.target }} is a placeholder.",
+		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
+			"then in the exporter's configuration."},
 }

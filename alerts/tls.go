@@ -34,20 +34,9 @@ var tlsCertificateExpiry = row{
 		Unknown: "no certificate is known",
 	},
 	panels: []string{"overview/Next certificate to expire", "tls-disks/Days left", "tls-disks/Days left over time"},
-	texts: []message{
-		{
-			Warning,
-			"less than <under> left; a third of its life, if it lives no longer than that",
-			expirySummary,
-			expiryText(Warning),
-		},
-		{
-			Critical,
-			"less than <under> left; a sixth of that life",
-			expirySummary + " Renew it now.",
-			expiryText(Critical),
-		},
-	},
+	warning: message{"less than <under> left; a third of its life, if it lives no longer than that", expirySummary,
+		expiryText(Warning)},
+	critical: message{"less than <under> left; a sixth of that life", expirySummary + " Renew it now.", expiryText(Critical)},
 }
 
 const (
@@ -143,15 +132,8 @@ var tlsChainInvalid = row{
 	evidence:  problem,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
 	panels:    []string{"tls-disks/Certificate verifies"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The certificate of {{ $labels.target }} fails verification.",
-			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." +
-				openPage,
-		},
-	},
+	warning: message{"", "The certificate of {{ $labels.target }} fails verification.",
+		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage},
 }
 
 var tlsServedNotRenewed = row{
@@ -164,20 +146,11 @@ var tlsServedNotRenewed = row{
 	evidence: problem,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
 	panels:   []string{"tls-disks/Serves the certificate in its file"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"{{ $labels.target }} does not serve the certificate in its file.",
-			"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
-				"the target's notes say more." + openPage,
-		},
-		{
-			Critical,
-			"<after>, with less than <under> left",
-			"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
-			"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
-				"reload the server; the target's notes say more." + openPage,
-		},
-	},
+	warning: message{"", "{{ $labels.target }} does not serve the certificate in its file.",
+		"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
+			"the target's notes say more." + openPage},
+	critical: message{"<after>, with less than <under> left",
+		"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
+		"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
+			"reload the server; the target's notes say more." + openPage},
 }

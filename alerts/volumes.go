@@ -22,23 +22,11 @@ var dataVolumeUsage = row{
 		},
 		trials: volumeTrials,
 	},
-	page:   Words{"is nearly full", "Free space, or enlarge the volume."},
-	gauge:  Gauge{Title: "Data volume used", Unit: "ratio", Unknown: "no volume is configured or can be read"},
-	panels: []string{"overview/Fullest volume", "tls-disks/Used", "tls-disks/Forecast for 7 days", "tls-disks/Used over time"},
-	texts: []message{
-		{
-			Warning,
-			fullWhen,
-			fullSummary,
-			fullText,
-		},
-		{
-			Critical,
-			fullWhen,
-			fullSummary,
-			fullText,
-		},
-	},
+	page:     Words{"is nearly full", "Free space, or enlarge the volume."},
+	gauge:    Gauge{Title: "Data volume used", Unit: "ratio", Unknown: "no volume is configured or can be read"},
+	panels:   []string{"overview/Fullest volume", "tls-disks/Used", "tls-disks/Forecast for 7 days", "tls-disks/Used over time"},
+	warning:  message{fullWhen, fullSummary, fullText},
+	critical: message{fullWhen, fullSummary, fullText},
 }
 
 func volumeTrials(a *config.Alerts, t *alert) []trial {
@@ -72,15 +60,10 @@ var dataVolumeFilling = row{
 		},
 		trials: short(fillingTrials),
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> %, and full within <within> at the rate of the last <window><held>",
-			"Volume {{ $labels.volume }} will be full within <within> at this rate.",
-			"It is " + shareUsed +
-				" full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du.",
-		},
-	},
+	warning: message{"over <over> %, and full within <within> at the rate of the last <window><held>",
+		"Volume {{ $labels.volume }} will be full within <within> at this rate.",
+		"It is " + shareUsed +
+			" full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du."},
 }
 
 func checkFilling(c *config.AlertCheck) {
@@ -161,20 +144,8 @@ var dataVolumeInodes = row{
 	evidence:  problem,
 	page:      Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
 	panels:    []string{"tls-disks/Inodes used"},
-	texts: []message{
-		{
-			Warning,
-			fullWhen,
-			inodesSummary,
-			inodesText,
-		},
-		{
-			Critical,
-			fullWhen,
-			inodesSummary,
-			inodesText,
-		},
-	},
+	warning:   message{fullWhen, inodesSummary, inodesText},
+	critical:  message{fullWhen, inodesSummary, inodesText},
 }
 
 const (
@@ -192,21 +163,9 @@ var dataVolumeReadOnly = row{
 		"its file system is read-only, so nothing can be written",
 		"Read the kernel's log for errors of the disk. If it is meant to be read-only, set read_only.",
 	},
-	panels: []string{"tls-disks/Writable"},
-	texts: []message{
-		{
-			Warning,
-			insteadOfCritical,
-			"Volume {{ $labels.target }} is read-only.",
-			readOnlyText,
-		},
-		{
-			Critical,
-			"",
-			"Volume {{ $labels.target }} has been read-only for over <for>.",
-			readOnlyText,
-		},
-	},
+	panels:   []string{"tls-disks/Writable"},
+	warning:  message{insteadOfCritical, "Volume {{ $labels.target }} is read-only.", readOnlyText},
+	critical: message{"", "Volume {{ $labels.target }} has been read-only for over <for>.", readOnlyText},
 }
 
 const readOnlyText = "Its file system has been read-only" + forValue +
@@ -219,13 +178,7 @@ var backupOld = row{
 	evidence:  problem,
 	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
 	panels:    []string{"tls-disks/Age of the newest backup", "tls-disks/Size of the newest backup"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"{{ $labels.target }} has no recent backup.",
-			"This has lasted" + forValue + " No file matches, or the newest one is too old or too small. " +
-				"Users notice nothing until somebody needs it. First read the log of the backup job." + openPage,
-		},
-	},
+	warning: message{"", "{{ $labels.target }} has no recent backup.",
+		"This has lasted" + forValue + " No file matches, or the newest one is too old or too small. " +
+			"Users notice nothing until somebody needs it. First read the log of the backup job." + openPage},
 }

@@ -27,23 +27,11 @@ var xmppAuthFailureRate = row{
 		},
 		trials: loginTrials,
 	},
-	page:   Words{"too many logins fail", "The XMPP server's log shows where they come from."},
-	gauge:  Gauge{Title: "Failed XMPP logins", Unit: "per_minute"},
-	panels: []string{"overview/Failed logins per minute", "xmpp/Failed logins per minute", "xmpp/Failed logins"},
-	texts: []message{
-		{
-			Warning,
-			loginsWhen,
-			loginsSummary,
-			loginsText,
-		},
-		{
-			Critical,
-			loginsWhen,
-			loginsSummary,
-			loginsText,
-		},
-	},
+	page:     Words{"too many logins fail", "The XMPP server's log shows where they come from."},
+	gauge:    Gauge{Title: "Failed XMPP logins", Unit: "per_minute"},
+	panels:   []string{"overview/Failed logins per minute", "xmpp/Failed logins per minute", "xmpp/Failed logins"},
+	warning:  message{loginsWhen, loginsSummary, loginsText},
+	critical: message{loginsWhen, loginsSummary, loginsText},
 }
 
 const (
@@ -127,15 +115,10 @@ var xmppAuthFailuresSustained = row{
 		},
 		trials: short(sustainedTrials),
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> a minute, averaged over <window>",
-			"Over <over> XMPP logins per minute have failed, averaged over <window>.",
-			`The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. ` +
-				`First find the addresses in the server's log.`,
-		},
-	},
+	warning: message{"over <over> a minute, averaged over <window>",
+		"Over <over> XMPP logins per minute have failed, averaged over <window>.",
+		`The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. ` +
+			`First find the addresses in the server's log.`},
 }
 
 // sustainedTrials have bursts and slow rates that XMPPAuthFailureRate does not report.
@@ -213,15 +196,9 @@ var xmppAuthSourceMissing = row{
 	evidence:  problem,
 	page:      Words{"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
 	panels:    []string{"xmpp/Metric sources"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Failed logins at the XMPP server are not counted.",
-			"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, " +
-				"or have the exporter count log lines.",
-		},
-	},
+	warning: message{"", "Failed logins at the XMPP server are not counted.",
+		"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, " +
+			"or have the exporter count log lines."},
 }
 
 var xmppModuleProblem = row{
@@ -234,15 +211,9 @@ var xmppModuleProblem = row{
 	evidence: problem,
 	page:     Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},
 	panels:   []string{"xmpp/Modules in error", "xmpp/Worst module by host"},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"XMPP modules are in error on {{ $labels.of }}.",
-			"The server has reported errors" + forValue +
-				" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them.",
-		},
-	},
+	warning: message{"", "XMPP modules are in error on {{ $labels.of }}.",
+		"The server has reported errors" + forValue +
+			" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."},
 }
 
 var xmppComponentDisconnected = row{
@@ -258,21 +229,9 @@ var xmppComponentDisconnected = row{
 		"the component %s is not connected",
 		"Read the component's log. If it is the bridge, messages no longer pass between the networks.",
 	},
-	panels: []string{"xmpp/Components"},
-	texts: []message{
-		{
-			Warning,
-			insteadOfCritical,
-			"Component {{ $labels.of }} is disconnected from the XMPP server.",
-			disconnectedText,
-		},
-		{
-			Critical,
-			"",
-			"Component {{ $labels.of }} has been disconnected from the XMPP server for over <for>.",
-			disconnectedText,
-		},
-	},
+	panels:   []string{"xmpp/Components"},
+	warning:  message{insteadOfCritical, "Component {{ $labels.of }} is disconnected from the XMPP server.", disconnectedText},
+	critical: message{"", "Component {{ $labels.of }} has been disconnected from the XMPP server for over <for>.", disconnectedText},
 }
 
 const disconnectedText = "Disconnected" + forValue +
@@ -285,12 +244,6 @@ var xmppSessionsGone = row{
 	on:        someAreTypical,
 	off:       offByTypical,
 	evidence:  leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
-	texts: []message{
-		{
-			Warning,
-			goneWhen,
-			"Nobody is logged in at the XMPP server.",
-			goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own.",
-		},
-	},
+	warning: message{goneWhen, "Nobody is logged in at the XMPP server.",
+		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own."},
 }
