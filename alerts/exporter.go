@@ -154,19 +154,13 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	s.good, s.bad, s.each = now-after, now-above(after), true
 	const tick = -0.001
 	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: now, by: tick}}}}
-	// seldom is a scrape each so many rounds.
-	seldom := func(n int, value, by float64) []step {
-		var steps []step
-		for at := 0; at < 3*n+30; at += n {
-			steps = append(steps, step{from: at, value: value + by*float64(at)}, step{from: at + 1, value: missing})
-		}
-		return steps
-	}
 	clock := func(steps ...step) []input {
 		series := s.series(0, steady(s.good)...)
 		series[1].steps = steps
 		return series
 	}
+	// seldom is a scrape each so many rounds.
+	seldom := func(every int, value, by float64) []input { return clock(scraped(every, 3*every+30, value, by)...) }
 	late := now + above(after) - after
 	lostClock := s.series(0, steady(s.bad)...)
 	lostClock[1].steps = []step{{value: now, by: tick}, {from: rise, value: lost}}
@@ -185,9 +179,9 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 			check{least, false}, check{most, true}),
 		try("it returns the same page from the first scrape on", clock(step{value: lost}, step{from: rise, value: now}),
 			check{rise - 1 + t.floor(t.For), false}, check{most, true}),
-		try("every other scrape is lost, and its page stands still", clock(seldom(2, now, 0)...), check{most + 1, true}),
-		try("every other scrape is lost", clock(seldom(2, now-after, 1)...), check{most + 1, false}),
-		try("one scrape in the time", clock(seldom(most, now, 0)...), check{2*most - 1, false}),
+		try("every other scrape is lost, and its page stands still", seldom(2, now, 0), check{most + 1, true}),
+		try("every other scrape is lost", seldom(2, now-after, 1), check{most + 1, false}),
+		try("one scrape in the time", seldom(most, now, 0), check{2*most - 1, false}),
 		try("another exporter's page that it reads stands still", append(clock(step{value: now, by: tick}),
 			from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(now)...)),
 			check{most, false}))

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -49,6 +50,15 @@ func unlessExcused(a *config.Alerts, subject, selector string) string {
 		unless += " ignoring (kind)"
 	}
 	return fmt.Sprintf("%s %s %s == 1", latest(a, selector), unless, latest(a, "chatstack_"+subject+"_excused"))
+}
+
+// matching is a selector of series with those labels.
+func matching(labels map[string]string) string {
+	var matchers []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		matchers = append(matchers, fmt.Sprintf("%s=%q", name, labels[name]))
+	}
+	return "{" + strings.Join(matchers, ",") + "}"
 }
 
 // number is a PromQL literal without an exponent.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,11 +88,8 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 			}
 			last = max(last, check.round)
 			fires := 0.0
-			switch {
-			case check.fires && one.each:
-				fires = 2
-			case check.fires:
-				fires = 1
+			if check.fires {
+				fires = one.times
 			}
 			c.Checks = append(c.Checks, trialCheck{
 				Expr: fmt.Sprintf(`count(ALERTS{alertname=%q,severity=%q,alertstate="firing"%s}) or vector(0)`,
@@ -106,11 +102,7 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 			if !one.alone {
 				labels["env"] = one.name
 			}
-			var pairs []string
-			for _, key := range slices.Sorted(maps.Keys(labels)) {
-				pairs = append(pairs, fmt.Sprintf("%s=%q", key, labels[key]))
-			}
-			c.InputSeries = append(c.InputSeries, trialSeries{fmt.Sprintf("%s{%s}", s.name, strings.Join(pairs, ",")), text(s.steps, last)})
+			c.InputSeries = append(c.InputSeries, trialSeries{s.name + matching(labels), text(s.steps, last)})
 		}
 	}
 	if shared.Checks != nil {

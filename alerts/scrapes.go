@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -17,7 +16,7 @@ var honorLabelsOff = row{
 	timed:     true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, _ *alert) string {
-			return latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check{"+checkedLabels()+"}")
+			return latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check"+matching(LabelCheck()))
 		},
 		trials: labelTrials,
 	},
@@ -30,15 +29,6 @@ var honorLabelsOff = row{
 // Prometheus keeps their values only with honor_labels.
 func LabelCheck() map[string]string {
 	return map[string]string{"container": "ours", "endpoint": "ours", "host": "ours", "name": "ours", "role": "ours", "target": "ours"}
-}
-
-func checkedLabels() string {
-	var matchers []string
-	labels := LabelCheck()
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		matchers = append(matchers, fmt.Sprintf("%s=%q", name, labels[name]))
-	}
-	return strings.Join(matchers, ",")
 }
 
 // labelTrials have one label after another overwritten.
@@ -95,19 +85,11 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	window := fewestScrapes * a.Lookback
 	hold, keep := t.rounds()
 	job := map[string]string{"job": a.Job}
-	// every is a scrape each so many rounds, up to a round.
-	every := func(n, to int) []step {
-		var steps []step
-		for at := 0; at < to; at += n {
-			steps = append(steps, step{from: at, value: 1}, step{from: at + 1, value: missing})
-		}
-		return steps
-	}
 	const begin = 1
 	// In any window of enough there are enough scrapes, and in none of tooFew.
 	enough, tooFew := t.floor(a.Lookback), t.ceil(window)/(fewestScrapes-1)+1
 	last := begin + t.ceil(window) + hold + 2*tooFew
-	seldom := from(0, "up", job, every(tooFew, last+1)...)
+	seldom := from(0, "up", job, scraped(tooFew, last+1, 1, 0)...)
 	// again is when there are enough scrapes again if they are in each round after the last,
 	// with those at the edge of the window or without.
 	again := func(edge config.Duration) int {
@@ -124,16 +106,16 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 		}
 	}
 	return []trial{
-		try("scrapes as far apart as may be", []input{from(0, "up", job, every(enough, last+1)...)},
+		try("scrapes as far apart as may be", []input{from(0, "up", job, scraped(enough, last+1, 1, 0)...)},
 			check{last - 1, false}, check{last, false}),
 		try("scrapes a little further apart", []input{seldom}, check{hold - 1, false}, check{hold, true}, check{last, true}),
-		try("another job", []input{from(0, "up", map[string]string{"job": a.Job + "2"}, every(tooFew, last+1)...)}, check{last, false}),
+		try("another job", []input{from(0, "up", map[string]string{"job": a.Job + "2"}, scraped(tooFew, last+1, 1, 0)...)}, check{last, false}),
 		try("an exporter is found", []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})},
 			check{rise + hold - 1, false}, check{rise + hold, false}, check{last, false}),
 		try("an exporter is down", []input{from(0, "up", job, steady(0)...)}, check{last, false}),
 		try("one of two exporters", []input{seldom, from(1, "up", job, steady(1)...)}, check{last, true}),
-		try("both exporters", []input{seldom, from(1, "up", job, every(tooFew, last+1)...)}, check{last, true}).fromEach(),
-		try("scrapes are close again", []input{from(0, "up", job, append(every(tooFew, last+1), step{from: last + 1, value: 1})...)},
+		try("both exporters", []input{seldom, from(1, "up", job, scraped(tooFew, last+1, 1, 0)...)}, check{last, true}).fromEach(),
+		try("scrapes are close again", []input{from(0, "up", job, append(scraped(tooFew, last+1, 1, 0), step{from: last + 1, value: 1})...)},
 			check{last, true}, check{again(1) - 1 + keep, true}, check{again(0) + keep, false}),
 	}
 }

@@ -18,18 +18,23 @@ type trial struct {
 	checks []check
 	// alone trials test absent series, so they share no test case with others.
 	alone bool
-	// each means that the alert fires once for each of the two exporters.
-	each bool
+	// times is how often the alert fires: once, or for each of the two exporters.
+	times float64
 }
 
 // try is a trial that shares a test case with others.
 func try(name string, series []input, checks ...check) trial {
-	return trial{name: name, series: series, checks: checks}
+	return trial{
+		name:   name,
+		series: series,
+		checks: checks,
+		times:  1,
+	}
 }
 
 func (t trial) apart() trial { t.alone = true; return t }
 
-func (t trial) fromEach() trial { t.each = true; return t }
+func (t trial) fromEach() trial { t.times = 2; return t }
 
 type check struct {
 	round int
@@ -49,6 +54,14 @@ type step struct {
 }
 
 var lost = math.NaN()
+
+// scraped has a scrape each so many rounds, before a round.
+func scraped(every, before int, value, by float64) (steps []step) {
+	for at := 0; at < before; at += every {
+		steps = append(steps, step{from: at, value: value + by*float64(at)}, step{from: at + 1, value: missing})
+	}
+	return steps
+}
 
 // missing is a round without a scrape: unlike lost, no stale marker ends the series.
 var missing = math.Inf(-1)
@@ -249,11 +262,13 @@ const rise = 3
 
 // trials test both sides of the threshold and of its times, with one and two exporters, and with every gate.
 func (s *subject) trials() []trial {
-	p, keep := s.pace, s.pace.ceil(s.keep)
-	silent, firing := rise+max(p.ceil(s.hold)-2, -1), rise+p.floor(s.hold)
+	p, keep, hold := s.pace, s.pace.ceil(s.keep), s.pace.ceil(s.hold)
+	silent, firing := rise+max(hold-2, -1), rise+p.floor(s.hold)
 	end := firing + 2
 	both := try("both exporters find it", slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)), check{firing, true})
-	both.each = s.each
+	if s.each {
+		both = both.fromEach()
+	}
 	list := []trial{
 		try("it turns bad and good again", s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}),
 			check{rise - 1, false}, check{silent, false}, check{firing, true}, check{end + keep - 1, true}, check{end + keep, false}),
@@ -268,23 +283,20 @@ func (s *subject) trials() []trial {
 	}
 	lostAt := firing + 2
 	around := []check{{lostAt - 1, true}, {lostAt, true}, {lostAt + 1, true}, {lostAt + 2, true}}
-	for n := lostAt + p.floor(s.hold); s.hold > 0 && n < lostAt+p.ceil(s.hold)+3; n++ {
+	for n := lostAt + p.floor(s.hold); s.hold > 0 && n < lostAt+hold+3; n++ {
 		around = append(around, check{n, true})
 	}
-	list = append(list, try("two scrapes are lost",
-		s.series(0, step{value: s.bad}, step{from: lostAt, value: lost}, step{from: lostAt + 2, value: s.bad}), around...))
-	if s.born && p.ceil(s.hold) > p.beyond(s.lookback)+1 { // else the last scrape counts for as long
-		var gone []check
-		for n := range p.ceil(s.hold) + 3 {
-			gone = append(gone, check{rise + n, false})
-		}
-		list = append(list, try("it turns bad and disappears at once",
-			s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: rise + 1, value: lost}), gone...))
+	var gone []check
+	for n := range hold + 3 {
+		gone = append(gone, check{rise + n, false})
 	}
-	if s.born {
-		list = append(list, try("it is bad from the beginning", s.series(0, steady(s.bad)...),
-			check{p.ceil(s.hold) - 1, false}, check{p.ceil(s.hold), true}))
-	}
+	list = slices.Concat(list,
+		[]trial{try("two scrapes are lost",
+			s.series(0, step{value: s.bad}, step{from: lostAt, value: lost}, step{from: lostAt + 2, value: s.bad}), around...)},
+		when(s.born && hold > p.beyond(s.lookback)+1, // else the last scrape counts for as long
+			try("it turns bad and disappears at once",
+				s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: rise + 1, value: lost}), gone...)),
+		when(s.born, try("it is bad from the beginning", s.series(0, steady(s.bad)...), check{hold - 1, false}, check{hold, true})))
 	for i, g := range s.gates {
 		list = append(list, s.gateTrials(i, g, firing+2, keep)...)
 	}
