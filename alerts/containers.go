@@ -120,24 +120,15 @@ const (
 
 // containerState compares how long containers have been in a state; all exporters must agree that it is critical.
 func containerState(warning, critical string) evidence {
-	gauge := func(t *alert) string {
-		if t.severity == Warning {
-			return warning
-		}
-		return critical
-	}
+	gauge := map[string]string{Warning: warning, Critical: critical}
 	return evidence{
 		expr: func(a *config.Alerts, t *alert) string {
-			operator := "min"
-			if t.severity == Warning {
-				operator = "max"
-			}
-			return containers(operator, unlessExcused(a, "container", "chatstack_"+gauge(t))) + aboveSeconds(t.For)
+			return containers(agreed[t.severity], unlessExcused(a, "container", "chatstack_"+gauge[t.severity])) + aboveSeconds(t.For)
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
-			s := newSubject(a, t, gauge(t), container, t.For.Std().Seconds())
+			s := newSubject(a, t, gauge[t.severity], container, t.For.Std().Seconds())
 			s.all = t.severity == Critical
-			s.excusedBy(a, "container_excused")
+			s.heldBackBy(a, "container_excused", 0)
 			return s.trials()
 		},
 	}
@@ -158,7 +149,7 @@ func containerEvents(gauge string) evidence {
 func memoryTrials(a *config.Alerts, t *alert) []trial {
 	s := newSubject(a, t, "container_memory_working_set_bytes", container, float64(t.Over))
 	s.hold, s.born = t.For, true
-	s.excusedBy(a, "container_memory_excused").wait = s.hold
+	s.heldBackBy(a, "container_memory_excused", 0).wait = s.hold
 	if t.severity == Critical {
 		return s.trials()
 	}

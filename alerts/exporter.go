@@ -52,8 +52,7 @@ func exporterDownExpr(a *config.Alerts, t *alert) string {
 func exporterTrials(a *config.Alerts, t *alert) []trial {
 	hold, keep := t.rounds()
 	// ups are exporters that are up or down.
-	ups := func(each ...[]step) []input {
-		var list []input
+	ups := func(each ...[]step) (list []input) {
 		for i, steps := range each {
 			pages := slices.Clone(steps)
 			for k := range pages {
@@ -161,15 +160,14 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	}
 	// seldom is a scrape each so many rounds.
 	seldom := func(every int, value, by float64) []input { return clock(scraped(every, 3*every+30, value, by)...) }
-	late := now + above(after) - after
 	lostClock := s.series(0, steady(s.bad)...)
 	lostClock[1].steps = []step{{value: now, by: tick}, {from: rise, value: lost}}
 	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
 	least, most := rise-2+t.floor(t.For), rise+t.ceil(t.For)
 	return append(s.trials(),
-		try("its clock goes on", clock(step{value: now, by: tick}, step{from: rise, value: late, by: tick}),
+		try("its clock goes on", clock(step{value: now, by: tick}, step{from: rise, value: now + above(after) - after, by: tick}),
 			check{rise - 1, false}, check{rise, true}),
-		try("its clock is set back", clock(step{value: late, by: tick}, step{from: rise, value: now, by: tick}),
+		try("its clock is set back", clock(step{value: now + above(after) - after, by: tick}, step{from: rise, value: now, by: tick}),
 			check{rise - 1, true}, check{rise + t.ceil(s.keep), false}),
 		try("its clock is lost", lostClock, t.forgotten(rise, t.ceil(s.keep), a.Lookback, true)...),
 		try("its clock is another one than Prometheus'", []input{

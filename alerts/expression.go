@@ -21,6 +21,9 @@ var foreign = []string{"container", "endpoint"}
 // buildLabels are the labels of chatstack_exporter_build_info.
 var buildLabels = []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"}
 
+// agreed is the operator by which exporters agree on an alert: for a warning, one that sees a problem is enough.
+var agreed = map[string]string{Warning: "max", Critical: "min"}
+
 // acrossExporters aggregates the series of all exporters: max if one that sees a problem is enough, min if all must agree. It also
 // drops the labels in drop. keep lists the labels of foreign that the exporter itself sets on the series.
 func acrossExporters(operator, series string, drop []string, keep ...string) string {
@@ -90,8 +93,8 @@ const (
 // recorded returns the recording rules that the alerts use.
 func recorded(a *config.Alerts) []rule {
 	down := unlessExcused(a, "target", "chatstack_target_down_seconds")
-	problems := func(operator, severity string) string {
-		return acrossExporters(operator, fmt.Sprintf("%s unless %s == 1",
+	problems := func(severity string) string {
+		return acrossExporters(agreed[severity], fmt.Sprintf("%s unless %s == 1",
 			latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
 	}
 	rules := []rule{
@@ -109,8 +112,8 @@ func recorded(a *config.Alerts) []rule {
 			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
 				list(scrapeLabels, "endpoint", "kind", "target"), downContainers), []string{"docker_host"}),
 		},
-		{Record: warningsAny, Expr: problems("max", Warning)},
-		{Record: criticalAll, Expr: problems("min", Critical)},
+		{Record: warningsAny, Expr: problems(Warning)},
+		{Record: criticalAll, Expr: problems(Critical)},
 		{
 			Record: authFailureRate,
 			Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60",

@@ -15,29 +15,23 @@ import (
 func text(steps []step, last int) string {
 	var words []string
 	for i, s := range steps {
-		end := last + 1
+		n := last + 1 - s.from
 		if i+1 < len(steps) {
-			end = min(end, steps[i+1].from)
+			n = min(n, steps[i+1].from-s.from)
 		}
-		n := end - s.from
-		if n <= 0 {
-			continue
+		switch isLost := math.IsNaN(s.value); {
+		case n <= 0:
+		case s.value == missing || isLost && i == 0:
+			words = append(words, fmt.Sprintf("_x%d", n))
+		case isLost && n == 1: // as Prometheus marks what a scrape has lost
+			words = append(words, "stale")
+		case isLost:
+			words = append(words, fmt.Sprintf("stale _x%d", n-1))
+		case s.by == 0:
+			words = append(words, fmt.Sprintf("%sx%d", number(s.value), n-1))
+		default:
+			words = append(words, strings.Replace(fmt.Sprintf("%s+%sx%d", number(s.value), number(s.by), n-1), "+-", "-", 1))
 		}
-		if math.IsNaN(s.value) || s.value == missing {
-			if i > 0 && s.value != missing { // as Prometheus marks what a scrape has lost
-				words = append(words, "stale")
-				n--
-			}
-			if n > 0 {
-				words = append(words, fmt.Sprintf("_x%d", n))
-			}
-			continue
-		}
-		by := ""
-		if s.by != 0 {
-			by = strings.Replace("+"+number(s.by), "+-", "-", 1)
-		}
-		words = append(words, fmt.Sprintf("%s%sx%d", number(s.value), by, n-1))
 	}
 	return strings.Join(words, " ")
 }

@@ -20,5 +20,6 @@ func WriteRecording(w io.Writer, a config.Alerts) error {
 func availabilityGroup(a *config.Alerts) group {
 	const maintained = `label_replace(chatstack_excuse_info{kind="target",reason="maintenance"}, "target", "$1", "name", "(.+)")`
 	up := "chatstack_target_down_seconds == bool 0 unless ignoring (cause, docker_host, kind, name, reason) " + maintained
-	return group{"chatstack-availability", seconds(a.Interval), []rule{{Record: "chatstack:target_up", Expr: acrossExporters("max", up, nil)}}}
+	record := rule{Record: "chatstack:target_up", Expr: acrossExporters("max", up, nil)}
+	return group{"chatstack-availability", seconds(a.Interval), []rule{record}}
 }

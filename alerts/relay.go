@@ -84,7 +84,6 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 	quiet, fires := rise-1+t.within(a.Lookback)+hold, rise-1+t.beyond(a.Lookback)+hold
 	end := fires + 2
 	gone := []step{{value: 0}, {from: rise, value: lost}, {from: end, value: 1}}
-	left := []step{{value: 1}, {from: end, value: lost}}
 	silent := []check{{quiet, false}, {fires, false}}
 	other := func(label string, series input) input {
 		return with(map[string]string{label: "b"}, []input{series})[0]
@@ -93,7 +92,7 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 		try("the first is down", []input{leaves(1, "relay", steady(1)...), checks("irc", gone...), checks("xmpp", gone...)},
 			check{quiet, false}, check{fires, true}, check{end + keep - 1, true}, check{end + keep, false}),
 		try("the other does not leave it any more",
-			[]input{leaves(1, "relay", left...)},
+			[]input{leaves(1, "relay", step{value: 1}, step{from: end, value: lost})},
 			append([]check{{hold - 1, false}, {hold, true}}, t.forgotten(end, keep, a.Lookback, true)...)...),
 		try("one side of it is checked", []input{leaves(1, "relay", steady(1)...), checks("irc", steady(0)...)}, silent...),
 		try("nobody leaves it to another", []input{checks("irc", gone...)}, silent...),
@@ -103,23 +102,19 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 			check{fires, true}),
 	}
 	// An exporter that checks cannot tell whether messages cross.
-	blind := func(name string, steps ...step) input {
-		return from(0, "chatstack_problem_"+name, map[string]string{"alert": t.name, "severity": Warning, "target": "bridge"}, steps...)
+	problem := func(alert, name string, steps ...step) input {
+		return from(0, "chatstack_problem_"+name, map[string]string{"alert": alert, "severity": Warning, "target": "bridge"}, steps...)
 	}
-	anotherProblem := blind("seconds", steady(1)...)
-	anotherProblem.labels["alert"] = relaySessionDown.name
 	told := rise + hold
 	trials = append(trials,
 		try("a check finds out nothing",
-			[]input{blind("seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
+			[]input{problem(t.name, "seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
 			between(told, told+2+keep)...),
-		try("the check has another problem", []input{anotherProblem}, check{told + 5, false}),
-		try("something explains that a check finds out nothing", []input{blind("seconds", steady(1)...), blind("excused", steady(1)...)},
+		try("the check has another problem", []input{problem(relaySessionDown.name, "seconds", steady(1)...)}, check{told + 5, false}),
+		try("something explains that a check finds out nothing",
+			[]input{problem(t.name, "seconds", steady(1)...), problem(t.name, "excused", steady(1)...)},
 			check{told, false}, check{told + 5, false}))
-	for _, label := range environment {
-		if label == "env" { // each trial has a value of its own
-			continue
-		}
+	for _, label := range []string{"cluster", "part"} { // env has a value of its own in each trial
 		trials = append(trials, try("another "+label+" checks its own",
 			[]input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))}, check{fires, true}))
 	}

@@ -2,7 +2,6 @@ package alerts
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -83,8 +82,7 @@ func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
 
 // Limits returns when an alert fires as a warning and as critical.
 func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
-	r := rowOf(alert)
-	s := a.Of(r.Key)
+	r, s := rowOf(alert), Settings(a, alert)
 	return r.limit(s, Warning), r.limit(s, Critical)
 }
 
@@ -104,8 +102,10 @@ func Panels() map[string]string {
 
 // rowOf returns the row of an alert; an empty one for a name that no alert has.
 func rowOf(alert string) *row {
-	if i := slices.IndexFunc(rows, func(r *row) bool { return r.name == alert }); i >= 0 {
-		return rows[i]
+	for _, r := range rows {
+		if r.name == alert {
+			return r
+		}
 	}
 	return &row{}
 }

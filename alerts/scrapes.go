@@ -89,7 +89,8 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 	// In any window of enough there are enough scrapes, and in none of tooFew.
 	enough, tooFew := t.floor(a.Lookback), t.ceil(window)/(fewestScrapes-1)+1
 	last := begin + t.ceil(window) + hold + 2*tooFew
-	seldom := from(0, "up", job, scraped(tooFew, last+1, 1, 0)...)
+	tooSeldom := scraped(tooFew, last+1, 1, 0)
+	seldom := from(0, "up", job, tooSeldom...)
 	// again is when there are enough scrapes again if they are in each round after the last,
 	// with those at the edge of the window or without.
 	again := func(edge config.Duration) int {
@@ -109,13 +110,13 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 		try("scrapes as far apart as may be", []input{from(0, "up", job, scraped(enough, last+1, 1, 0)...)},
 			check{last - 1, false}, check{last, false}),
 		try("scrapes a little further apart", []input{seldom}, check{hold - 1, false}, check{hold, true}, check{last, true}),
-		try("another job", []input{from(0, "up", map[string]string{"job": a.Job + "2"}, scraped(tooFew, last+1, 1, 0)...)}, check{last, false}),
+		try("another job", []input{from(0, "up", map[string]string{"job": a.Job + "2"}, tooSeldom...)}, check{last, false}),
 		try("an exporter is found", []input{from(0, "up", job, step{value: lost}, step{from: rise, value: 1})},
 			check{rise + hold - 1, false}, check{rise + hold, false}, check{last, false}),
 		try("an exporter is down", []input{from(0, "up", job, steady(0)...)}, check{last, false}),
 		try("one of two exporters", []input{seldom, from(1, "up", job, steady(1)...)}, check{last, true}),
-		try("both exporters", []input{seldom, from(1, "up", job, scraped(tooFew, last+1, 1, 0)...)}, check{last, true}).fromEach(),
-		try("scrapes are close again", []input{from(0, "up", job, append(scraped(tooFew, last+1, 1, 0), step{from: last + 1, value: 1})...)},
+		try("both exporters", []input{seldom, from(1, "up", job, tooSeldom...)}, check{last, true}).fromEach(),
+		try("scrapes are close again", []input{from(0, "up", job, append(slices.Clone(tooSeldom), step{from: last + 1, value: 1})...)},
 			check{last, true}, check{again(1) - 1 + keep, true}, check{again(0) + keep, false}),
 	}
 }
@@ -156,8 +157,7 @@ func clockTrials(_ *config.Alerts, t *alert) []trial {
 	}
 	edges := between(fires, end+keep)
 	apart := func(by float64) []input { return []input{clock(0, ahead(0, 0), ahead(rise, by), ahead(end, 0))} }
-	foreign := clock(0, ahead(0, 10*limit))
-	foreign.labels["target"] = "another"
+	foreign := from(0, "chatstack_exporter_time_seconds", map[string]string{"target": "another"}, ahead(0, 10*limit))
 	return []trial{
 		try("the same time", []input{clock(0, ahead(0, 0))}, check{fires, false}),
 		try("ahead", apart(above(limit)), edges...),

@@ -43,10 +43,7 @@ var targetDownText = "Every check has failed" + forValue + " No other known prob
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
 func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := targetDownAny
-	if t.severity == Critical {
-		down = targetDownAll
-	}
+	down := map[string]string{Warning: targetDownAny, Critical: targetDownAll}[t.severity]
 	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
 		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
 	if t.severity == Critical {
@@ -63,7 +60,7 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
 	s.all = t.severity == Critical
 	web := map[string]string{"target": "web"}
-	s.excusedBy(a, "target_excused").labels = web
+	s.heldBackBy(a, "target_excused", 0).labels = web
 	if t.severity == Critical {
 		s.gates = append(s.gates, gate{
 			name:     "chatstack_target_pages",
@@ -81,33 +78,34 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 			from(1, s.name, s.labels, steady(long)...), from(1, "chatstack_target_pages", web, steady(other)...),
 		}
 	}
-	there := map[string]string{"container": "c", "docker_host": "far"}
-	info := map[string]string{"target": "web", "kind": "http", "container": "c", "docker_host": "far"}
+	info := func(exporter int, container string, steps ...step) input {
+		labels := map[string]string{"target": "web", "kind": "http", "container": container, "docker_host": "far"}
+		return from(exporter, "chatstack_target_info", labels, steps...)
+	}
+	downFor := func(exporter int, container string, steps ...step) input {
+		labels := map[string]string{"container": container, "docker_host": "far"}
+		return from(exporter, "chatstack_container_down_seconds", labels, steps...)
+	}
 	// on puts the target's container on the other exporter's engine.
 	on := func(down, container []step) []input {
-		return append(s.series(0, down...), from(0, "chatstack_target_info", info, steady(1)...),
-			from(1, "chatstack_container_down_seconds", there, container...))
+		return append(s.series(0, down...), info(0, "c", steady(1)...), downFor(1, "c", container...))
 	}
-	gone := []step{{value: long}, {from: rise, value: lost}}
 	recent := t.forgotten(rise, 0, a.Lookback, false)
 	// both lets both exporters know the target and its container, which one of them found down later.
 	both := func(first, later float64) []input {
-		return append(on(steady(long), steady(first)), from(0, "chatstack_container_down_seconds", there, steady(later)...),
-			from(1, "chatstack_target_info", info, steady(1)...))
+		return append(on(steady(long), steady(first)), downFor(0, "c", steady(later)...), info(1, "c", steady(1)...))
 	}
-	another := map[string]string{"target": "web", "kind": "http", "container": "d", "docker_host": "far"}
-	two := append(on(steady(long), steady(long)), from(1, "chatstack_target_info", another, steady(1)...),
-		from(1, "chatstack_container_down_seconds", map[string]string{"container": "d", "docker_host": "far"}, steady(1)...))
-	infoLost := on(steady(long), steady(long))
-	infoLost[len(infoLost)-2].steps = []step{{value: 1}, {from: rise, value: lost}}
-	// nowhere lacks the engine of the target's container.
-	nowhere := on(steady(long), steady(long))
-	nowhere[len(nowhere)-2] = from(0, "chatstack_target_info",
-		map[string]string{"target": "web", "kind": "http", "container": "c"}, steady(1)...)
+	two := append(on(steady(long), steady(long)), info(1, "d", steady(1)...), downFor(1, "d", steady(1)...))
+	// known replaces what is known of the target's container.
+	known := func(container input) []input {
+		return append(s.series(0, steady(long)...), container, downFor(1, "c", steady(long)...))
+	}
+	nowhere := info(0, "c", steady(1)...)
+	delete(nowhere.labels, "docker_host")
 	trials := append(s.trials(),
 		try("no exporter pages about it", pages(0), check{rise, t.severity == Warning}),
 		try("one of two exporters pages about it", pages(1), check{rise, true}),
-		try("a container of the same name is down on another host", nowhere, check{rise, true}),
+		try("a container of the same name is down on another host", known(nowhere), check{rise, true}),
 		try("its container elsewhere went down soon after it", on(steady(long), steady(long-earlier+1)), check{rise, false}),
 		try("its container elsewhere went down later", on(steady(long), steady(long-earlier)), check{rise, true}),
 		try("its container elsewhere runs", on(steady(s.bad), steady(0)), check{rise, true}),
@@ -118,8 +116,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
 		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
 		try("one of its two containers has been down for long", two, check{rise, false}),
-		try("the other exporter is lost", on(steady(long), gone), recent...),
-		try("its container is forgotten", infoLost, recent...))
+		try("the other exporter is lost", on(steady(long), []step{{value: long}, {from: rise, value: lost}}), recent...),
+		try("its container is forgotten", known(info(0, "c", step{value: 1}, step{from: rise, value: lost})), recent...))
 	if t.severity == Critical {
 		return trials
 	}

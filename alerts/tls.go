@@ -72,7 +72,7 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 	leaf := map[string]string{"endpoint": "x", "source": "leaf"}
 	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", leaf, 0)
 	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
-	s.heldBackBy(a, "tls_certificate_excused", map[string]string{"endpoint": "x"})
+	s.heldBackBy(a, "tls_certificate_excused", lost).labels = map[string]string{"endpoint": "x"}
 	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
 	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
 		try("the limit is reached", s.series(0, steady(s.pace.time(rise)+under)...), check{rise, false}, check{rise + 1, true}),
@@ -89,14 +89,9 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds",
 			map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
 	}
-	other := Critical
-	if t.severity == Critical {
-		other = Warning
-	}
 	keep := s.pace.ceil(s.keep)
-	within, beyond := rise-1+s.pace.within(a.SlowLookback), rise-1+s.pace.beyond(a.SlowLookback)
 	// many is more than the rule's limit until all trials have ended.
-	end := s.pace.time(beyond + keep + 3)
+	end := s.pace.time(rise + s.pace.beyond(a.SlowLookback) + keep + 2)
 	many := steady(end + under*1.01)
 	lower, part, higher := end*0.5, (end+under)*0.6, (end+under)*2
 	with := func(certificate []step, more ...input) []input { return append(s.series(0, certificate...), more...) }
@@ -106,7 +101,7 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 		try("its limit is lower and reached", with(steady(under*0.49), own(under*0.5)), check{0, true}),
 		try("its limit is higher", with(many, own(higher)), check{0, true}, check{rise, true}),
 		try("its limit is higher and not reached", with(steady(1e10), own(higher)), check{rise, false}),
-		try("its other severity has another limit", with(many, limit(0, "x", other, steady(higher)...)),
+		try("its other severity has another limit", with(many, limit(0, "x", t.otherSeverity(), steady(higher)...)),
 			check{0, false}, check{rise, false}),
 		try("another endpoint has another limit", with(many, limit(0, "y", t.severity, steady(higher)...)),
 			check{0, false}, check{rise, false}),
@@ -121,7 +116,7 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 		try("its limit rises", with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})),
 			check{rise - 1, false}, check{rise, true}),
 		try("its limit is lost", with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})),
-			check{within, true}, check{within + keep, true}, check{beyond + keep, false}),
+			append([]check{{rise - 1 + s.pace.within(a.SlowLookback), true}}, t.forgotten(rise, keep, a.SlowLookback, true)...)...),
 	}
 }
 

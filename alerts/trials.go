@@ -115,6 +115,13 @@ func (p pace) within(d config.Duration) int { return p.ceil(d) - 1 }
 // beyond is the number of rounds after which a range surely excludes its last sample.
 func (p pace) beyond(d config.Duration) int { return p.floor(d) + 1 }
 
+func (t *alert) otherSeverity() string {
+	if t.severity == Warning {
+		return Critical
+	}
+	return Warning
+}
+
 // rounds are how long the rule waits, and how long it keeps firing.
 func (t *alert) rounds() (hold, keep int) { return t.ceil(t.hold), t.ceil(t.keep) }
 
@@ -184,25 +191,12 @@ func newSubject(a *config.Alerts, t *alert, name string, labels map[string]strin
 	}
 }
 
-// excusedBy adds a gate that is 1 while something excuses the subject, and 0 otherwise.
-func (s *subject) excusedBy(a *config.Alerts, name string) *gate {
+// heldBackBy adds a gate that is 1 while something holds the alert back. Otherwise it is open: 0, or lost if it exists only then.
+func (s *subject) heldBackBy(a *config.Alerts, name string, open float64) *gate {
 	s.gates = append(s.gates, gate{
 		name:     "chatstack_" + name,
 		labels:   s.labels,
-		open:     0,
-		shut:     1,
-		optional: true,
-		lookback: a.Lookback,
-	})
-	return &s.gates[len(s.gates)-1]
-}
-
-// heldBackBy adds a gate that exists only while maintenance holds the alert back.
-func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]string) *gate {
-	s.gates = append(s.gates, gate{
-		name:     "chatstack_" + name,
-		labels:   labels,
-		open:     lost,
+		open:     open,
 		shut:     1,
 		optional: true,
 		lookback: a.Lookback,
@@ -212,32 +206,25 @@ func (s *subject) heldBackBy(a *config.Alerts, name string, labels map[string]st
 
 var container = map[string]string{"container": "web", "docker_host": "local"}
 
+var problems = map[string]string{Warning: warningsAny, Critical: criticalAll}
+
 // problem is a problem that the exporter detects itself. The rules only compare how long it has lasted.
 var problem = evidence{
 	expr: func(_ *config.Alerts, t *alert) string {
-		series := warningsAny
-		if t.severity == Critical {
-			series = criticalAll
-		}
-		return fmt.Sprintf("%s{alert=%q}", series, t.name) + aboveSeconds(t.For)
+		return fmt.Sprintf("%s{alert=%q}", problems[t.severity], t.name) + aboveSeconds(t.For)
 	},
 	trials: problemTrials,
 }
 
 func problemTrials(a *config.Alerts, t *alert) []trial {
-	labels := func(severity string) map[string]string {
-		return map[string]string{"alert": t.name, "severity": severity, "target": "x", "of": "y"}
+	labels := func(alert, severity string) map[string]string {
+		return map[string]string{"alert": alert, "severity": severity, "target": "x", "of": "y"}
 	}
-	s := newSubject(a, t, "problem_seconds", labels(t.severity), t.For.Std().Seconds())
+	s := newSubject(a, t, "problem_seconds", labels(t.name, t.severity), t.For.Std().Seconds())
 	s.all = t.severity == Critical
-	s.excusedBy(a, "problem_excused")
-	other := Warning
-	if t.severity == Warning {
-		other = Critical
-	}
+	s.heldBackBy(a, "problem_excused", 0)
 	alone, another := *s, *s
-	alone.labels, another.labels = labels(other), labels(t.severity)
-	another.labels["alert"] = "Another"
+	alone.labels, another.labels = labels(t.name, t.otherSeverity()), labels("Another", t.severity)
 	both := append(alone.series(0, steady(s.bad)...), s.series(0, steady(s.bad)...)...)
 	return append(s.trials(),
 		try("it has the other severity", alone.series(0, steady(s.bad)...), check{rise, false}),

@@ -30,11 +30,10 @@ var dataVolumeUsage = row{
 }
 
 func volumeTrials(a *config.Alerts, t *alert) []trial {
-	labels := map[string]string{"volume": "data"}
-	s := newSubject(a, t, "volume_used_ratio", labels, float64(t.Over)/100)
+	s := newSubject(a, t, "volume_used_ratio", map[string]string{"volume": "data"}, float64(t.Over)/100)
 	s.bad = max(s.good*1.005, 0.001)
 	s.hold, s.born = t.For, true
-	s.heldBackBy(a, "volume_excused", labels).wait = s.hold
+	s.heldBackBy(a, "volume_excused", lost).wait = s.hold
 	return s.trials()
 }
 

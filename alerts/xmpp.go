@@ -156,7 +156,6 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	excuse := func(steps ...step) []input {
 		return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
 	}
-	begins := fires + 2
 	// An excuse may be remembered for so long that the first burst leaves the window,
 	// so maintenance ends before the last burst is counted.
 	ends := fires + 1 - t.within(a.Lookback)
@@ -179,8 +178,8 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 			try("the server restarts its counter", []input{count(0, "x", slices.Concat(
 				bursts(0, "x", 0.995, short...).steps[:many], []step{{from: last - 2, value: 0}, {from: last, value: 1.5 * total / many}},
 			)...)}, check{last - 1, false}, check{fires, true}),
-			try("maintenance begins", excuse(step{value: lost}, step{from: begins, value: 1}),
-				check{begins + keep - 1, true}, check{begins + keep, false}),
+			try("maintenance begins", excuse(step{value: lost}, step{from: fires + 2, value: 1}),
+				check{fires + keep + 1, true}, check{fires + keep + 2, false}),
 			try("maintenance ends", excuse(step{value: 1}, step{from: ends, value: lost}),
 				t.forgotten(ends, 0, a.Lookback, false)...)),
 		when(t.Over < rate.Warning.Over && t.Over > 0,
