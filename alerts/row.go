@@ -87,7 +87,10 @@ func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
 }
 
 // Settings returns the settings of an alert.
-func Settings(a *config.Alerts, alert string) *config.AlertSettings { return a.Of(rowOf(alert).Key) }
+func Settings(a *config.Alerts, alert string) *config.AlertSettings { return a.Of(Key(alert)) }
+
+// Key returns the key of an alert's settings.
+func Key(alert string) string { return rowOf(alert).Key }
 
 // Panels returns the alerts that the panels of the dashboards are about, by dashboard/title.
 func Panels() map[string]string {
