@@ -280,8 +280,7 @@ func TestLostEngineHoldsBackUntilItIsTold(t *testing.T) {
 		w := newWorld(t)
 		w.judge.unavailable[c.root] = &span{Began: w.now.Add(-c.lasts)}
 		w.Now = w.now
-		r := &round{causes: newCauses(w.judge, &w.Facts)}
-		if got := r.mayHoldBack(&cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}, time.Hour); got != c.want {
+		if got := w.judge.look(&w.Facts).mayHoldBack(&cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}, time.Hour); got != c.want {
 			t.Errorf("%v, lost for %s: holds back is %v", c.root, c.lasts, got)
 		}
 	}

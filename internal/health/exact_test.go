@@ -96,7 +96,7 @@ func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	severities := map[Severity]bool{}
 	for key, known := range w.judge.problems {
 		if key.Name == "y" {
-			severities[key.severity] = known.AtLeast
+			severities[key.Severity] = known.AtLeast
 		}
 	}
 	if want := map[Severity]bool{Warning: true, Critical: false}; !maps.Equal(severities, want) {
@@ -653,7 +653,7 @@ func TestRateIsThatOfTheReadingsInTheWindow(t *testing.T) {
 			w.now = w.now.Add(later)
 		}
 	}
-	if n := len(w.judge.logins["x"].points); n > 5 {
+	if n := len(w.judge.targets["x"].logins.points); n > 5 {
 		t.Errorf("%d readings are kept of two minutes with one every 30 s", n)
 	}
 	w.target("x").Up, w.target("x").Conditions = false, nil
@@ -687,5 +687,23 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		if got := c.Warning(); got != c.ambiguity {
 			t.Errorf("%+v: ambiguity %q, want %q", c.Server, got, c.ambiguity)
 		}
+	}
+}
+
+// TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead restarts the exporter, for which nothing says that it is well else.
+func TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.container("db").Memory = 2e9
+	w.pass(time.Hour)
+	w.restart(true)
+	w.Engines[0].Read = false
+	w.look()
+	if v := w.verdict("db"); !v.Known || !v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want the last known state", v)
+	}
+	w.Engines[0].Read = true
+	w.look()
+	if v := w.verdict("db"); v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want one on what was read", v)
 	}
 }

@@ -1,5 +1,27 @@
 // Package health judges which problems the stack has, since when, and from which cause. It is a pure computation on facts, so that
 // the status page, the metrics and the alerts all show the same judgement.
+//
+// A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
+// returns what it finds, or completes what it was given.
+//
+//   - readEngines remembers the containers of every engine that was read.
+//   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
+//     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
+//   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
+//     explains it; how bad it is, and whether it is excused, comes later.
+//   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
+//     of others.
+//   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeGaps does so for what cannot be watched as configured.
+//   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
+//   - decide sets severity and excuse of these problems, and the excuse of the verdicts: those with a cause last, since a cause excuses
+//     only until its own alert is due and does not fire.
+//   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
+//   - excuseMaintained completes the verdicts of what is under maintenance and has no problem, or one that is excused.
+//   - decideOnMemory comes after it, since the excuse of a container is that of the problem with its use of memory.
+//   - judgeUnstable needs all excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
+//   - forget drops the memory of what no pass has found, nor is there.
+//   - sumUp sorts it all, and groups the problems by their causes.
 package health
 
 import (
@@ -61,10 +83,9 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
-	// unknown. inferred says that they come from the target's address, not from the configuration.
+	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" unless
+	// configured.
 	Container, ContainerHost string
-	inferred                 bool
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.
@@ -211,17 +232,6 @@ type Excuse struct {
 // Holds reports whether the alert is held back.
 func (e Excuse) Holds() bool { return e.Reason != "" }
 
-// The names of the alerts on availability.
-const (
-	AlertTargetDown         = "TargetDown"
-	AlertMostTargetsDown    = "MostTargetsDown"
-	AlertContainerDown      = "ContainerDown"
-	AlertContainerMissing   = "ContainerMissing"
-	AlertContainerUnhealthy = "ContainerUnhealthy"
-	AlertContainerRestarts  = "ContainerRestarts"
-	AlertContainerOOMKill   = "ContainerOOMKill"
-)
-
 // IsOutage reports whether the alert is on something that does not work at all.
 func IsOutage(alert string) bool {
 	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
@@ -311,18 +321,3 @@ type HeldBack struct {
 	Alert string
 	Subject
 }
-
-// The names of alerts on history, which only Prometheus evaluates.
-const (
-	AlertSessionsGone = "XMPPSessionsGone"
-	AlertUsersGone    = "IRCUsersGone"
-)
-
-// The names of the alerts on measured values.
-const (
-	AlertCertificateExpiry = "TLSCertificateExpiry"
-	AlertVolumeUsage       = "DataVolumeUsage"
-	AlertAuthFailureRate   = "XMPPAuthFailureRate"
-	AlertContainerMemory   = "ContainerMemory"
-	AlertVolumeInodes      = "DataVolumeInodes"
-)

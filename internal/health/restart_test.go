@@ -180,7 +180,7 @@ func TestNothingGrowsWithNamesThatAreNeverUsedTwice(t *testing.T) {
 		w.look()
 	}
 	j := w.judge
-	if n := len(j.problems) + len(j.restarts) + len(j.unavailable) + len(j.conditions) + len(j.lastUp); n > 30 {
+	if n := len(j.problems) + len(j.restarts) + len(j.unavailable) + len(j.targets); n > 30 {
 		t.Errorf("%d things are remembered: %d problems, %d restarts, %d spans", n, len(j.problems), len(j.restarts), len(j.unavailable))
 	}
 }

@@ -1,6 +1,9 @@
 package health
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rules are what the judge knows of the settings. Whoever makes the judge has read them.
 type Rules struct {
@@ -60,44 +63,5 @@ const (
 var noRule = Rule{Warning: Limit{Hold: never}, Critical: Limit{Hold: never}}
 
 func (j *Judge) rule(alert string) *Rule {
-	if known := j.rules.Alerts[alert]; known != nil {
-		return known
-	}
-	return &noRule
-}
-
-// ofCondition returns what explains that a condition has held since then.
-func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cause, bool) {
-	for _, by := range r.judge.rule(alert).Excuses {
-		if c, ok := r.of(by, t, part, since); ok {
-			return c, true
-		}
-	}
-	return cause{}, false
-}
-
-// of returns how an excuser explains that a condition of the target, or of a part of it, has held since then.
-func (r *round) of(by Excuser, t *Target, part string, since time.Time) (cause, bool) {
-	switch by {
-	case ByMaintenance:
-		c, _ := r.ofTarget(t, since)
-		return c, c.Reason == ReasonMaintenance
-	case ByServer:
-		return r.ofTarget(t, since)
-	case ByOutage:
-		return r.ofOutage(t, since)
-	case ByBridge:
-		return r.ofRole("bridge", since)
-	case ByAlertedBridge:
-		return r.ofAlertedBridge(t, since)
-	case ByServices:
-		return r.ofServices(t, since)
-	case ByPort:
-		return r.ofPorts(part, since)
-	case ByAnyPort:
-		return r.ofAnyPort(since)
-	default: // BySession
-		s := TargetSubject(t.Name)
-		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, r.sessionAlerted(s)
-	}
+	return cmp.Or(j.rules.Alerts[alert], &noRule)
 }
