@@ -196,7 +196,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
-	a.recorder = status.NewRecorder(version.Version, collectors.ConfigKinds(), a.statusInput)
+	a.recorder = status.NewRecorder(version.Version, a.statusInput)
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{

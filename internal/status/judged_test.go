@@ -49,7 +49,7 @@ func TestReportLevelFollowsJudgement(t *testing.T) {
 				got.Lasted != p.Lasted.Seconds() || got.Text == "" {
 				t.Errorf("got %+v, want %+v", got, p)
 			}
-			worst[p.Name] = max(worst[p.Name], levelOf(&p))
+			worst[p.Name] = max(worst[p.Name], (&Problem{Problem: p}).Level())
 		}
 		if len(r.Problems) != len(w.in.Snapshot.Judgement.Problems) {
 			t.Errorf("%d problems, want %d", len(r.Problems), len(w.in.Snapshot.Judgement.Problems))
@@ -304,8 +304,8 @@ func TestEveryAlertHasWords(t *testing.T) {
 		if name[1] == health.AlertSessionsGone || name[1] == health.AlertUsersGone { // no problems of the judgement
 			continue
 		}
-		w := newJudged(&health.Judgement{Problems: []health.Problem{{Subject: health.TargetSubject("x"), Alert: name[1]}}})
-		if text := w.problems[0].Text; text == "" || text == name[1] || strings.Contains(text, "%") {
+		given := &health.Judgement{Problems: []health.Problem{{Subject: health.TargetSubject("x"), Alert: name[1]}}}
+		if text := Describe(given)[0].Text; text == "" || text == name[1] || strings.Contains(text, "%") {
 			t.Errorf("%s: %q", name[1], text)
 		}
 	}
@@ -362,7 +362,7 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			worst := OK
 			for _, p := range r.Problems {
 				if p.Alert == row.Alert && p.Name == row.Subject {
-					worst = max(worst, levelOf(&p.Problem))
+					worst = max(worst, p.Level())
 				}
 			}
 			if row.Pending != (worst == Pending) || !row.Pending && row.Level != worst || row.Pending && row.Level != OK {

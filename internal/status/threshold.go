@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -15,237 +14,198 @@ import (
 
 // row is a row of the table of thresholds.
 type row struct {
-	alert string
-	alerts.Gauge
-	warning, critical float64
-	oneLevel          bool // only critical
+	alert    string
+	gauge    alerts.Gauge
+	oneLevel bool // only critical
 	// includes selects the containers that the row is about; nil selects all.
 	includes func(s health.Subject) bool
-	// emptyText is the text without any value, instead of the gauge's.
-	emptyText string
+	// none is the text without any value, instead of the gauge's. within is in which time events count; "" for what is no event.
+	none, within string
+
+	measured
 }
 
-// limits are the thresholds of an alert on a number; nil for none.
-type limits struct {
-	alert             string
-	warning, critical *float64
-}
-
-// limitsOf returns the thresholds of an alert on a charted number.
-func limitsOf(a *config.Alerts, alert string) limits {
-	warning, critical := alerts.Limits(a, alert)
-	return limits{alert, &warning.Over, &critical.Over}
-}
-
-// worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
-type worst struct {
+// measured is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
+type measured struct {
 	name    string
 	value   *float64
-	level   Level
-	problem *health.Problem
+	problem *Problem // nil if there is none
 	// warning and critical are its limits, which those of certificates depend on.
 	warning, critical float64
 }
 
-// replaceIfWorse sets w to o if o is worse.
-func (w *worst) replaceIfWorse(o worst, below bool) {
-	better := func() bool {
-		switch {
-		case w.value == nil || o.value == nil:
-			return w.value == nil
-		case *w.value-w.warning == *o.value-o.warning:
-			return o.name < w.name
-		}
-		return (*o.value-o.warning > *w.value-w.warning) != below
+func (m *measured) level() Level {
+	if m.problem == nil {
+		return OK
 	}
-	if w.name == "" || o.level > w.level || o.level == w.level && better() {
-		*w = o
+	return m.problem.Level()
+}
+
+// isWorse reports whether the row must show m instead of o.
+func (r *row) isWorse(m, o *measured) bool {
+	switch {
+	case o.name == "" || m.level() > o.level():
+		return true
+	case m.level() < o.level() || o.value != nil && m.value == nil:
+		return false
+	case o.value == nil:
+		return true
+	}
+	over, before := *m.value-m.warning, *o.value-o.warning
+	if over == before {
+		return m.name < o.name
+	}
+	return (over > before) != r.gauge.Below
+}
+
+// add lets the row show a subject, unless it shows a worse one.
+func (r *row) add(j *judged, s health.Subject, value *float64, warning, critical float64) {
+	if r.includes != nil && !r.includes(s) {
+		return
+	}
+	m := measured{
+		name:     s.Name,
+		value:    value,
+		warning:  warning,
+		critical: critical,
+	}
+	for _, p := range j.bySubject[s] {
+		if p.Alert == r.alert {
+			m.problem = p
+		}
+	}
+	if r.isWorse(&m, &r.measured) {
+		r.measured = m
 	}
 }
 
-// worst finds the subject that the row shows. Rows about durations ignore excused problems.
-func (r *row) worst(j *judged) (w worst) {
-	limited := func(s health.Subject, value *float64, warning, critical float64) {
-		if r.includes != nil && !r.includes(s) {
-			return
-		}
-		o := worst{
-			name:     s.Name,
-			value:    value,
-			warning:  warning,
-			critical: critical,
-		}
-		for _, i := range j.bySubject[s] {
-			if p := &j.problems[i].Problem; p.Alert == r.alert {
-				o.level, o.problem = levelOf(p), p
-			}
-		}
-		w.replaceIfWorse(o, r.Below)
-	}
-	add := func(s health.Subject, value *float64) { limited(s, value, r.warning, r.critical) }
+// measure finds the subject that the row shows. Rows about durations ignore excused problems.
+func (r *row) measure(j *judged) {
+	warning, critical := r.warning, r.critical
 	for i := range j.problems {
-		p := &j.problems[i].Problem
-		_, measured := j.value(p)
+		p := &j.problems[i]
+		_, measured := j.value(&p.Problem)
 		switch {
 		case p.Alert != r.alert:
-		case r.Lasts && !p.Excuse.Holds():
-			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
-		case !r.Lasts && !measured && r.alert != health.AlertContainerRestarts:
-			add(p.Subject, nil)
+		case r.gauge.Lasts && !p.Excuse.Holds():
+			r.add(j, p.Subject, new(math.Trunc(p.Lasted)), warning, critical)
+		case !r.gauge.Lasts && !measured:
+			r.add(j, p.Subject, nil, warning, critical)
 		}
 	}
-	for _, v := range j.Values {
+	for _, v := range j.values {
 		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
 		case v.Alert != r.alert:
 		case v.Warning > 0:
-			limited(v.Subject, value, v.Warning, v.Critical)
+			r.add(j, v.Subject, value, v.Warning, v.Critical)
 		default:
-			add(v.Subject, value)
+			r.add(j, v.Subject, value, warning, critical)
 		}
-	}
-	if r.alert == health.AlertContainerRestarts {
-		for s, v := range j.Verdicts {
-			if v.RecentRestarts > 0 {
-				add(s, new(float64(v.RecentRestarts)))
-			}
-		}
-	}
-	return w
-}
-
-// setLimits takes what the row compares from the row of its alert.
-func (r *row) setLimits(a *config.Alerts) {
-	warning, critical := alerts.Limits(a, r.alert)
-	r.Gauge = alerts.GaugeOf(r.alert)
-	r.warning, r.critical = r.Number(warning), r.Number(critical)
-	r.emptyText = cmp.Or(r.emptyText, r.Unknown)
-	if r.oneLevel {
-		r.warning = 0
 	}
 }
 
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
-	w := r.worst(j)
-	if w.name == "" {
-		w.warning, w.critical = r.warning, r.critical
+	warning, critical := alerts.Limits(&j.Alerts, r.alert)
+	r.gauge = alerts.GaugeOf(r.alert)
+	r.warning, r.critical = r.gauge.Number(warning), r.gauge.Number(critical)
+	if r.oneLevel {
+		r.warning = 0
+	}
+	r.measure(j)
+	if r.name == "" && (r.gauge.Lasts || r.within != "") {
+		r.value = new(0.0)
 	}
 	t := Threshold{
 		Alert:    r.alert,
-		Unit:     r.Unit,
-		Critical: &w.critical,
-		Below:    r.Below,
+		Unit:     r.gauge.Unit,
+		Critical: &r.critical,
+		Below:    r.gauge.Below,
 		Level:    Unknown,
-		Text:     r.emptyText,
-		Subject:  w.name,
-		Present:  w.value,
+		Text:     cmp.Or(r.none, r.gauge.Unknown),
+		Subject:  r.name,
+		Present:  r.value,
 	}
 	if !r.oneLevel {
-		t.Warning = &w.warning
-	}
-	if w.name == "" && (r.Lasts || r.alert == health.AlertContainerRestarts) {
-		t.Present = new(0.0)
+		t.Warning = &r.warning
 	}
 	if t.Present != nil {
 		t.Level = OK
 	}
-	if w.problem != nil {
-		t.Level, t.Since = w.level, w.problem.Since
-		if w.level == Pending {
+	if r.problem != nil {
+		t.Level, t.Since = r.level(), r.problem.Since
+		if t.Level == Pending {
 			t.Level, t.Pending = OK, true
 		}
 	}
-	if t.Present == nil {
-		return t
-	}
-	limit, why := w.critical, ""
-	if w.problem != nil && neverUp(w.problem) {
-		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.Lasts) {
-		limit = w.warning
-	}
-	distance := limit - *t.Present
-	if r.Below {
-		distance = -distance
-	}
-	t.Distance = &distance
-	switch {
-	case t.Pending && r.Lasts:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s",
-			wording.Amount(*t.Present, r.Unit), wording.Amount(limit, r.Unit), why)
-	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", wording.Amount(*t.Present, r.Unit), wording.Exact(w.problem.Lasted))
-	case w.name != "" && r.alert != health.AlertContainerRestarts:
-		t.Text = r.text(&t)
-	case w.name != "":
-		t.Text = wording.Times(*t.Present) + " within " + r.emptyText
-	case r.alert == health.AlertContainerRestarts:
-		t.Text = "none within " + r.emptyText
+	if t.Present != nil {
+		r.describe(&t)
 	}
 	return t
 }
 
-// text returns the value and its distance from the next threshold.
-func (r *row) text(t *Threshold) string {
-	text := wording.Amount(*t.Present, r.Unit)
-	switch {
-	case r.Below && *t.Present < 0:
-		return "expired " + wording.Amount(-*t.Present, r.Unit) + " ago"
-	case r.Below:
-		text += " left"
+// describe adds how far the present value is from the next threshold, and the text.
+func (r *row) describe(t *Threshold) {
+	next, limit, why := "critical", r.critical, ""
+	if r.problem != nil && neverUp(&r.problem.Problem) {
+		why = ", since it was never seen up"
+	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.gauge.Lasts) {
+		next, limit = "warning", r.warning
 	}
+	distance := limit - *t.Present
+	if r.gauge.Below {
+		distance = -distance
+	}
+	t.Distance = &distance
+	amount := func(v float64) string { return wording.Amount(v, t.Unit) }
 	switch {
-	case t.Level == Critical && r.Below:
-		text += ", under the critical " + wording.Amount(*t.Critical, r.Unit)
+	case t.Pending && r.gauge.Lasts:
+		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*t.Present), amount(limit), why)
+	case t.Pending:
+		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", amount(*t.Present), wording.Exact(r.problem.Problem.Lasted))
+	case r.name == "" && r.within != "":
+		t.Text = "none" + r.within
+	case r.name == "":
+	case r.within != "":
+		t.Text = wording.Times(*t.Present) + r.within
+	case t.Below && *t.Present < 0:
+		t.Text = "expired " + amount(-*t.Present) + " ago"
+	case t.Below && t.Level == Critical:
+		t.Text = amount(*t.Present) + " left, under the critical " + amount(*t.Critical)
+	case t.Below:
+		t.Text = fmt.Sprintf("%s left, %s from %s", amount(*t.Present), amount(distance), next)
 	case t.Level == Critical:
-		text += ", over the critical " + wording.Amount(*t.Critical, r.Unit)
-	case t.Level == Warning || r.oneLevel:
-		text += fmt.Sprintf(", %s from critical", wording.Amount(*t.Distance, r.Unit))
+		t.Text = amount(*t.Present) + ", over the critical " + amount(*t.Critical)
 	default:
-		text += fmt.Sprintf(", %s from warning", wording.Amount(*t.Distance, r.Unit))
+		t.Text = fmt.Sprintf("%s, %s from %s", amount(*t.Present), amount(distance), next)
 	}
-	return text
 }
 
-const (
-	noEngine     = "no Docker Engine is configured, so containers are not watched"
-	engineSilent = "no Docker Engine answers, so the containers' state is unknown"
-)
-
 // thresholds returns the table of thresholds with its present values.
-func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []poll.Status) []Threshold {
-	a := &in.Alerts
-	xmpp := map[health.Subject]bool{}
-	for i := range containers {
-		if c := &containers[i]; c.Role == "xmpp" {
-			xmpp[health.ContainerSubject(c.DockerHost, c.Name)] = true
-		}
-	}
+func (m *memory) thresholds(j *judged) []Threshold {
+	isXMPP := func(s health.Subject) bool { return m.containers[s] != nil && m.containers[s].last.Role == "xmpp" }
+	isOther := func(s health.Subject) bool { return !isXMPP(s) }
+	noXMPP := "the memory of a container with the role xmpp is unknown"
 	rows := []row{
 		{alert: health.AlertContainerUnhealthy},
-		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(all, j, targets)},
+		{alert: health.AlertAuthFailureRate, none: whyNoLogins(j)},
 		{alert: health.AlertCertificateExpiry},
 		{alert: health.AlertVolumeUsage},
-		{alert: health.AlertContainerRestarts, emptyText: wording.Exact(a.Of("container_restarts").Window.Std())},
-		{
-			alert:     health.AlertContainerMemory,
-			includes:  func(s health.Subject) bool { return xmpp[s] },
-			emptyText: "the memory of a container with the role xmpp is unknown",
-		},
-		{alert: health.AlertContainerMemory, includes: func(s health.Subject) bool { return !xmpp[s] }, oneLevel: true},
+		{alert: health.AlertContainerRestarts, within: j.within("container_restarts")},
+		{alert: health.AlertContainerMemory, includes: isXMPP, none: noXMPP},
+		{alert: health.AlertContainerMemory, includes: isOther, oneLevel: true},
 		{alert: health.AlertContainerDown},
 		{alert: health.AlertTargetDown},
 	}
+	why := "no Docker Engine is configured, so containers are not watched"
+	if slices.ContainsFunc(j.Snapshot.Statuses, func(t poll.Status) bool { return t.Engine != nil }) {
+		why = "no Docker Engine answers, so the containers' state is unknown"
+	}
 	list := make([]Threshold, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		r.setLimits(a)
-		list[i] = r.threshold(j)
-		if len(all.containers) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
-			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
-			if all.engines == 0 {
-				list[i].Text = noEngine
-			}
+		list[i] = rows[i].threshold(j)
+		if t := &list[i]; len(j.containers) == 0 && t.Subject == "" && slices.Contains(containerRows, t.Alert) {
+			t.unmeasured(why)
 		}
 	}
 	return list
@@ -256,9 +216,10 @@ var containerRows = []string{
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(all *fleet, j *judged, targets []poll.Status) string {
+func whyNoLogins(j *judged) string {
+	targets := j.Snapshot.Statuses
 	i := slices.IndexFunc(targets, func(t poll.Status) bool {
-		return slices.Contains(all.kinds.of(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
+		return slices.Contains(rowOf(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
 	})
 	switch {
 	case i < 0:

@@ -26,7 +26,7 @@ func TestTargetThatWaitsSaysUntilWhen(t *testing.T) {
 		w.poll(0)
 		r := w.poll(10 * time.Minute)
 		row := r.service("login")
-		if strings.Count(row.Text, want) != 1 || row.State != down || !row.RetryAt.Equal(s.RetryAt) || row.RetryReason != string(reason) {
+		if strings.Count(row.Text, want) != 1 || row.State != down || !row.RetryAt.Equal(s.RetryAt) || row.RetryReason != reason {
 			t.Errorf("%s: the row says %+v", reason, row)
 		}
 		if len(r.Problems) != 1 || strings.Count(r.Problems[0].Text, want) != 1 {
@@ -82,7 +82,7 @@ func TestTimeOfTheNextTryIsNews(t *testing.T) {
 	w.poll(0)
 	before := w.in
 	after := before
-	after.Snapshot = &poll.Snapshot{Time: w.now, Statuses: slices.Clone(before.Snapshot.Statuses), Families: before.Snapshot.Families}
+	after.Snapshot = &poll.Snapshot{Time: w.now, Statuses: slices.Clone(before.Snapshot.Statuses)}
 	after.Snapshot.Statuses[0].RetryAt = w.now.Add(time.Minute)
 	if before.hasNews(&before) || !after.hasNews(&before) {
 		t.Errorf("news without a change %t, with a new time %t", before.hasNews(&before), after.hasNews(&before))

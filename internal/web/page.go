@@ -371,7 +371,7 @@ func (p *pages) service(v *view, s *status.Service) row {
 	}
 	r.fact("Kind", s.Kind)
 	r.fact("Container", s.ContainerOrigin)
-	r.fact("Reason", s.Reason)
+	r.fact("Reason", string(s.Reason))
 	p.addCharts(&r, s.Charts)
 	r.Bars = p.barsOf("service/" + s.Name)
 	return r
