@@ -15,7 +15,7 @@ var containerUnhealthy = row{
 		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
 		}),
-	judged:   &health.Rule{},
+	judged:   &health.Rule{Unsettles: true},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
 	gauge: Gauge{
@@ -35,7 +35,7 @@ var containerRestarts = row{
 	name: health.AlertContainerRestarts,
 	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
 		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
-	judged:   &health.Rule{},
+	judged:   &health.Rule{Unsettles: true},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
 	gauge:    Gauge{Title: "Container restarts"},
@@ -81,7 +81,7 @@ const containerDownText = "It should run, and has been down" + forValue + " No c
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
 	AlertKind: flat("container_missing", 5*minute, 0),
-	judged:    &health.Rule{},
+	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
 	warning: message{"removed by a person: <after>", aContainer + " has been removed.",
@@ -94,7 +94,7 @@ var containerMissing = row{
 var containerMemory = row{
 	name:      health.AlertContainerMemory,
 	AlertKind: amounts("container_memory", config.Amounts, over(500_000_000, 5*minute, 5*minute), over(1_000_000_000, 2*minute, 5*minute)),
-	judged:    &health.Rule{},
+	judged:    &health.Rule{Measured: true, OwnSeries: true},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			used := memory

@@ -142,7 +142,7 @@ var targetUnstable = row{
 			}
 		}),
 	percent:  true,
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Own: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: problem,
 	page: Words{
 		"many of its probes fail",

@@ -24,7 +24,7 @@ var tlsCertificateExpiry = row{
 			}
 		}),
 	target:   "{{ $labels.endpoint }}",
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: evidence{expiryExpr, certificateTrials},
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{

@@ -15,7 +15,7 @@ var dataVolumeUsage = row{
 	name:      health.AlertVolumeUsage,
 	AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
 	percent:   true,
-	judged:    excusedBy(health.ByMaintenance),
+	judged:    &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			return exceeds(volumeUsed, number(float64(t.Over)/100), t.For)
@@ -139,7 +139,7 @@ var dataVolumeInodes = row{
 	name:      health.AlertVolumeInodes,
 	AlertKind: amounts("data_volume_inodes", config.Percents, over(90, 5*minute, 15*minute), over(97, minute, 15*minute)),
 	percent:   true,
-	judged:    excusedBy(health.ByMaintenance),
+	judged:    &health.Rule{Measured: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence:  problem,
 	page:      Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
 	panels:    []string{"tls-disks/Inodes used"},

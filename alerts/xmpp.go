@@ -18,7 +18,7 @@ var xmppAuthFailureRate = row{
 		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)},
 		config.ScrapesFit, config.Amounts),
 	timed:  true,
-	judged: excusedBy(health.ByMaintenance),
+	judged: &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: evidence{
 		// Lost scrapes lower a rate, so the highest of the last values counts.
 		expr: func(a *config.Alerts, t *alert) string {

@@ -15,11 +15,11 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		Problems:   found.sorted(),
 		Verdicts:   make(map[Subject]Verdict, len(found.verdicts)),
 		Servers:    make(map[string]Server, len(s.targets)),
-		Conditions: found.conditions(),
+		Conditions: found.conditions(s.judge),
 		Values:     found.values,
 		HeldBack:   s.heldBack(found.problems),
 	}
-	setCauses(result.Problems, s.targets)
+	s.setCauses(result.Problems)
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}
@@ -87,11 +87,7 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 		if !s.isMaintained(t) {
 			continue
 		}
-		alerts := t.ValueAlerts
-		if alerts == nil {
-			alerts = []string{AlertCertificateExpiry}
-		}
-		for _, alert := range alerts {
+		for _, alert := range t.valueAlerts() {
 			if h := (HeldBack{alert, t.subject}); !alerted[h] {
 				list = append(list, h)
 			}

@@ -180,7 +180,7 @@ func countIn(files map[string][]byte) (*count, error) {
 }
 
 // constant finds the constants of texts.
-var constant = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+) += "(\w+)"$`)
+var constant = regexp.MustCompile(`(?m)^\s*(?:const )?(\w+) += "(\w+)"`)
 
 func matches(pattern string, in []byte) (found []string) {
 	for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(in, -1) {
