@@ -280,7 +280,8 @@ func TestLostEngineHoldsBackUntilItIsTold(t *testing.T) {
 		w := newWorld(t)
 		w.judge.unavailable[c.root] = &span{Began: w.now.Add(-c.lasts)}
 		w.Now = w.now
-		if got := w.judge.look(&w.Facts).mayHoldBack(&cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}, time.Hour); got != c.want {
+		lost := cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}
+		if got := w.judge.look(&w.Facts).mayHoldBack(&lost, time.Hour); got != c.want {
 			t.Errorf("%v, lost for %s: holds back is %v", c.root, c.lasts, got)
 		}
 	}

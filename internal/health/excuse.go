@@ -306,7 +306,7 @@ func (s *scene) ofSession(t *target) cause {
 	return cause{}
 }
 
-// alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or at any time if that is zero.
+// alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or ever if that is zero.
 func (j *Judge) alerted(s Subject, alert string, since time.Time) bool {
 	for key, known := range j.problems {
 		if key.Subject == s && key.Alert == alert && known.fires() &&

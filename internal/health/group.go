@@ -27,9 +27,11 @@ func (s *scene) setCauses(list []Problem) {
 		p := &list[i]
 		p.Cause = p.Subject
 		for range len(of) { // a cause may have a cause
-			if next, ok := of[p.Cause]; ok {
-				p.Cause = next
+			next, further := of[p.Cause]
+			if !further {
+				break
 			}
+			p.Cause = next
 		}
 	}
 }

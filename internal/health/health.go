@@ -14,13 +14,13 @@
 //   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
 //   - judgeGaps does so for what cannot be watched as configured.
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
-//   - decide sets severity and excuse of these problems, and the excuse of the verdicts: those with a cause last, since a cause excuses
-//     only until its own alert is due and does not fire.
+//   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
+//     others only while its own alert fires or is not due yet.
 //   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
-//   - excuseMaintained completes the verdicts of what is under maintenance and has no problem, or one that is excused.
-//   - decideOnMemory comes after it, since the excuse of a container is that of the problem with its use of memory.
-//   - judgeUnstable needs all excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
-//   - forget drops the memory of what no pass has found, nor is there.
+//   - excuseMaintained excuses the verdicts of everything else that is under maintenance, unless its alert fires.
+//   - decideOnMemory needs the verdicts as they are then: a container's excuse holds back the alert on its use of memory, too.
+//   - judgeUnstable needs the excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
+//   - forget drops the memory of problems that no pass has found, and of what is not there any more.
 //   - sumUp sorts it all, and groups the problems by their causes.
 package health
 
