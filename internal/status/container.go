@@ -46,17 +46,16 @@ func (m *memory) readTargets(j *judged) {
 
 // containerOfRole returns the name of the only container with a role, "" if there are none or several.
 func (j *judged) containerOfRole(role string) string {
-	name := ""
+	var names []string
 	for s, c := range j.containers {
-		switch {
-		case role == "" || c.Role != role:
-		case name != "":
-			return ""
-		default:
-			name = s.Name
+		if c.Role == role {
+			names = append(names, s.Name)
 		}
 	}
-	return name
+	if role == "" || len(names) != 1 {
+		return ""
+	}
+	return names[0]
 }
 
 // reportContainers reports all containers, the worst first.

@@ -71,17 +71,16 @@ func (m *memory) chart(j *judged, of health.Subject, shown *Shown, h History, v 
 // report makes the report from an input.
 func (m *memory) report(in *Input, now time.Time) *Report {
 	j := m.judge(in, now)
-	targets := in.Snapshot.Statuses
 	r := &Report{
 		Edition:  Edition{Made: now, Time: in.Snapshot.Time},
 		Notices:  in.Notices,
 		Problems: j.problems,
-		Services: make([]Service, 0, len(targets)),
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
 	r.Maintenance, r.NotConfigured = orEmpty(r.Maintenance), orEmpty(r.NotConfigured)
 	r.Containers, r.ContainersLeftOut = m.reportContainers(j)
-	for i := range targets {
-		r.Services = append(r.Services, m.reportService(j, &targets[i]))
+	for i := range in.Snapshot.Statuses {
+		r.Services = append(r.Services, m.reportService(j, &in.Snapshot.Statuses[i]))
 	}
 	maps.DeleteFunc(m.services, func(_ string, s *pastService) bool { return !s.seen.Equal(now) })
 	slices.SortStableFunc(r.Services, func(a, b Service) int {
@@ -91,7 +90,7 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 	if r.Stale != "" {
 		r.stall()
 	}
-	m.setVerdict(r, now)
+	m.setVerdict(r, j)
 	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
 	r.TransitionsLeftOut = m.transitions.dropped
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
@@ -99,23 +98,15 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 }
 
 // setVerdict sets the report's overall level and summary.
-func (m *memory) setVerdict(r *Report, now time.Time) {
-	worst := Unknown
-	if len(r.Services) > 0 {
-		worst = r.Services[0].Level // the worst is first
+func (m *memory) setVerdict(r *Report, j *judged) {
+	_, worst := j.problemsOf(health.ExporterSubject)
+	if len(r.Services) == 0 {
+		worst = max(worst, Unknown)
+	} else {
+		worst = max(worst, r.Services[0].Level) // the worst is first
 	}
 	if len(r.Containers) > 0 {
 		worst = max(worst, r.Containers[0].Level)
-	}
-	for _, t := range r.Thresholds {
-		if t.Level != Unknown { // an unmeasured threshold is not a problem of the stack
-			worst = max(worst, t.Level)
-		}
-	}
-	for i := range r.Problems {
-		if p := &r.Problems[i]; p.ExporterWide() {
-			worst = max(worst, p.Level())
-		}
 	}
 	if r.ConfigError != "" {
 		worst = max(worst, Warning)
@@ -124,7 +115,7 @@ func (m *memory) setVerdict(r *Report, now time.Time) {
 		worst = Critical
 	}
 	if worst != m.level {
-		m.level, m.since = worst, now
+		m.level, m.since = worst, j.now
 	}
 	r.Level, r.Since = m.level, m.since
 	r.Summarize()

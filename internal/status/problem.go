@@ -38,11 +38,6 @@ func (p *Problem) Level() Level {
 	return Pending
 }
 
-// ExporterWide reports whether the problem is about everything that the exporter watches, not one target or container.
-func (p *Problem) ExporterWide() bool { return p.Subject == health.ExporterSubject }
-
-func (p *Problem) onset() Onset { return Onset{p.Since, p.AtLeast} }
-
 // judged is what a report is made from: an input, and its judgement with a text for each problem. Names are printable, since an engine's
 // are untrusted.
 type judged struct {

@@ -140,17 +140,14 @@ func (r *Recorder) observe(in Input, now time.Time) {
 	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses} // without the metrics page, which is large
 	report := r.memory.report(&in, now)
 	report.Version = r.version
-	last := r.current.Load()
-	report.Revision = last.report.Revision + 1
-	next := &update{report, last.published, last.superseded}
-	news := !report.sameNews(last.published) || now.Sub(last.published.Made) >= notifyEvery
-	if news {
+	next := *r.current.Load()
+	report.Revision = next.report.Revision + 1
+	next.report = report
+	if !report.sameNews(next.published) || now.Sub(next.published.Made) >= notifyEvery {
+		defer close(next.superseded)
 		next.published, next.superseded = report, make(chan struct{})
 	}
-	r.current.Store(next)
-	if news {
-		close(last.superseded)
-	}
+	r.current.Store(&next)
 }
 
 // Input is what a report is made from. What it points to is immutable.

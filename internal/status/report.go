@@ -47,7 +47,7 @@ type Edition struct {
 
 // Verdict is the state of the whole stack.
 type Verdict struct {
-	// Level is the worst of all services, containers and thresholds. Since is when the first problem of that level began or, if that is
+	// Level is the worst of all services and containers. Since is when the first problem of that level began or, if that is
 	// unknown, when the level did.
 	Level Level     `json:"level"`
 	Since time.Time `json:"since"`
@@ -105,7 +105,7 @@ func (s *Shown) stall(state string) {
 }
 
 // tell replaces the text by a problem.
-func (s *Shown) tell(p *Problem) { s.Text, s.Hint, s.Onset = p.Text, p.Hint, p.onset() }
+func (s *Shown) tell(p *Problem) { s.Text, s.Hint, s.Onset = p.Text, p.Hint, Onset{p.Since, p.AtLeast} }
 
 // addValue adds a number with its text.
 func (s *Shown) addValue(name string, v float64, unit string) {

@@ -12,22 +12,22 @@ import (
 
 // Summarize sets causes, headline and summary from the rest of the report, and since when, if that is known.
 func (r *Report) Summarize() {
+	var began Onset
 	r.Causes = findCauses(r)
-	if began := r.setSummary(); !began.ProblemSince.IsZero() {
-		r.Since, r.SinceAtLeast = began.ProblemSince, began.ProblemSinceAtLeast // shown beside the headline, so it must be the headline's
+	r.Headline, began = headline(r)
+	r.Summary = summary(r)
+	if !began.ProblemSince.IsZero() { // it is shown beside the headline, so it must be the headline's
+		r.Since, r.SinceAtLeast = began.ProblemSince, began.ProblemSinceAtLeast
 	}
 }
 
-// setSummary sets the headline and the summary, and returns when what the headline says began.
-func (r *Report) setSummary() (began Onset) {
-	r.Headline, began = headline(r)
+// summary adds to the headline how much is affected.
+func summary(r *Report) string {
 	switch {
 	case r.Stale != "":
-		r.Summary = "Polling has stalled: " + r.Stale + "."
-		return Onset{}
+		return "Polling has stalled: " + r.Stale + "."
 	case len(r.Services) == 0 && len(r.Causes) == 0:
-		r.Summary = "Nothing is watched: no target is configured."
-		return Onset{}
+		return "Nothing is watched: no target is configured."
 	}
 	var details []string
 	if len(r.Causes) > 0 {
@@ -44,13 +44,14 @@ func (r *Report) setSummary() (began Onset) {
 	}
 	switch {
 	case len(details) > 0:
-		r.Summary = r.Headline + ": " + strings.Join(details, "; ") + "."
-	case r.Level == OK:
-		r.Summary = operationalText(r)
-	default:
-		r.Summary = r.Headline + "."
+		return r.Headline + ": " + strings.Join(details, "; ") + "."
+	case r.Level != OK:
+		return r.Headline + "."
+	case len(r.Containers) == 0:
+		return "All systems operational: " + wording.Count(len(r.Services), "target") + "."
 	}
-	return began
+	return "All systems operational: " + wording.Count(len(r.Services), "target") + " and " +
+		wording.Count(len(r.Containers), "container") + "."
 }
 
 const configUnused = "the configuration file has errors and is not used"
@@ -91,8 +92,14 @@ func headline(r *Report) (text string, began Onset) {
 		if len(failing.causes) > 0 {
 			text += ", " + failing.text()
 		}
+	case r.ConfigError != "":
+		text = configUnused
+	case len(waiting.causes) > 0:
+		text, began = waiting.text()+", no alert yet", waiting.Onset
+	case r.Level == OK:
+		text = "operational"
 	default:
-		text, began = r.quietHeadline(&waiting)
+		text = r.Level.String()
 	}
 	return UpperFirst(text), began
 }
@@ -136,24 +143,6 @@ func isPlural(title string) bool {
 	return strings.HasPrefix(title, "most ") || strings.HasSuffix(title, " services") || strings.HasSuffix(title, " metrics")
 }
 
-// quietHeadline is the headline without an alert on a target or container.
-func (r *Report) quietHeadline(waiting *mentioned) (string, Onset) {
-	for i := range r.Thresholds {
-		if t := &r.Thresholds[i]; t.Level == r.Level && t.Level > Pending {
-			return "the threshold of " + t.Alert + " is exceeded", Onset{ProblemSince: t.Since}
-		}
-	}
-	switch {
-	case r.ConfigError != "":
-		return configUnused, Onset{}
-	case len(waiting.causes) > 0:
-		return waiting.text() + ", no alert yet", waiting.Onset
-	case r.Level == OK:
-		return "operational", Onset{}
-	}
-	return r.Level.String(), Onset{}
-}
-
 // UpperFirst writes the first letter as a capital, but not that of an identifier such as xmpp_s2s.
 func UpperFirst(text string) string {
 	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(word, "_-.0123456789") {
@@ -173,12 +162,4 @@ func affectedCount(r *Report) string {
 		parts = append(parts, fmt.Sprintf("%d of %s", n, wording.Count(len(r.Containers)+r.ContainersLeftOut, "container")))
 	}
 	return strings.Join(parts, " and ")
-}
-
-func operationalText(r *Report) string {
-	text := "All systems operational: " + wording.Count(len(r.Services), "target")
-	if n := len(r.Containers); n > 0 {
-		text += " and " + wording.Count(n, "container")
-	}
-	return text + "."
 }

@@ -12,50 +12,42 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-// row is a row of the table of thresholds.
+// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the limit
+// or farthest beyond it.
 type row struct {
-	alert    string
-	gauge    alerts.Gauge
-	oneLevel bool // only critical
+	Threshold
+	lasts, oneLevel bool // the number is a duration; only critical
 	// includes selects the containers that the row is about; nil selects all.
 	includes func(s health.Subject) bool
-	// none is the text without any value, instead of the gauge's. within is in which time events count; "" for what is no event.
-	none, within string
-
-	measured
-}
-
-// measured is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
-type measured struct {
-	name    string
-	value   *float64
-	problem *Problem // nil if there is none
-	// warning and critical are its limits, which those of certificates depend on.
+	// within is in which time events count; "" for what is no event.
+	within string
+	// warning and critical are the limits of the subject, on which those of certificates depend.
 	warning, critical float64
+	problem           *Problem // of the subject; nil if there is none
 }
 
-func (m *measured) level() Level {
-	if m.problem == nil {
+func (r *row) level() Level {
+	if r.problem == nil {
 		return OK
 	}
-	return m.problem.Level()
+	return r.problem.Level()
 }
 
-// isWorse reports whether the row must show m instead of o.
-func (r *row) isWorse(m, o *measured) bool {
+// isWorse reports whether r must be shown instead of o.
+func (r *row) isWorse(o *row) bool {
 	switch {
-	case o.name == "" || m.level() > o.level():
+	case o.Subject == "" || r.level() > o.level():
 		return true
-	case m.level() < o.level() || o.value != nil && m.value == nil:
+	case r.level() < o.level() || o.Present != nil && r.Present == nil:
 		return false
-	case o.value == nil:
+	case o.Present == nil:
 		return true
 	}
-	over, before := *m.value-m.warning, *o.value-o.warning
+	over, before := *r.Present-r.warning, *o.Present-o.warning
 	if over == before {
-		return m.name < o.name
+		return r.Subject < o.Subject
 	}
-	return (over > before) != r.gauge.Below
+	return (over > before) != r.Below
 }
 
 // add lets the row show a subject, unless it shows a worse one.
@@ -63,19 +55,15 @@ func (r *row) add(j *judged, s health.Subject, value *float64, warning, critical
 	if r.includes != nil && !r.includes(s) {
 		return
 	}
-	m := measured{
-		name:     s.Name,
-		value:    value,
-		warning:  warning,
-		critical: critical,
-	}
+	o := *r
+	o.Subject, o.Present, o.warning, o.critical, o.problem = s.Name, value, warning, critical, nil
 	for _, p := range j.bySubject[s] {
-		if p.Alert == r.alert {
-			m.problem = p
+		if p.Alert == r.Alert {
+			o.problem = p
 		}
 	}
-	if r.isWorse(&m, &r.measured) {
-		r.measured = m
+	if o.isWorse(r) {
+		*r = o
 	}
 }
 
@@ -86,16 +74,16 @@ func (r *row) measure(j *judged) {
 		p := &j.problems[i]
 		_, measured := j.value(&p.Problem)
 		switch {
-		case p.Alert != r.alert:
-		case r.gauge.Lasts && !p.Excuse.Holds():
+		case p.Alert != r.Alert:
+		case r.lasts && !p.Excuse.Holds():
 			r.add(j, p.Subject, new(math.Trunc(p.Lasted)), warning, critical)
-		case !r.gauge.Lasts && !measured:
+		case !r.lasts && !measured:
 			r.add(j, p.Subject, nil, warning, critical)
 		}
 	}
 	for _, v := range j.values {
 		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
-		case v.Alert != r.alert:
+		case v.Alert != r.Alert:
 		case v.Warning > 0:
 			r.add(j, v.Subject, value, v.Warning, v.Critical)
 		default:
@@ -106,26 +94,19 @@ func (r *row) measure(j *judged) {
 
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
-	warning, critical := alerts.Limits(&j.Alerts, r.alert)
-	r.gauge = alerts.GaugeOf(r.alert)
-	r.warning, r.critical = r.gauge.Number(warning), r.gauge.Number(critical)
+	gauge := alerts.GaugeOf(r.Alert)
+	warning, critical := alerts.Limits(&j.Alerts, r.Alert)
+	r.warning, r.critical = gauge.Number(warning), gauge.Number(critical)
+	r.Unit, r.Below, r.lasts, r.Text = gauge.Unit, gauge.Below, gauge.Lasts, cmp.Or(r.Text, gauge.Unknown)
 	if r.oneLevel {
 		r.warning = 0
 	}
 	r.measure(j)
-	if r.name == "" && (r.gauge.Lasts || r.within != "") {
-		r.value = new(0.0)
+	if r.Subject == "" && (r.lasts || r.within != "") {
+		r.Present = new(0.0)
 	}
-	t := Threshold{
-		Alert:    r.alert,
-		Unit:     r.gauge.Unit,
-		Critical: &r.critical,
-		Below:    r.gauge.Below,
-		Level:    Unknown,
-		Text:     cmp.Or(r.none, r.gauge.Unknown),
-		Subject:  r.name,
-		Present:  r.value,
-	}
+	t := r.Threshold
+	t.Level, t.Critical = Unknown, &r.critical
 	if !r.oneLevel {
 		t.Warning = &r.warning
 	}
@@ -149,23 +130,23 @@ func (r *row) describe(t *Threshold) {
 	next, limit, why := "critical", r.critical, ""
 	if r.problem != nil && neverUp(&r.problem.Problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.gauge.Lasts) {
+	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasts) {
 		next, limit = "warning", r.warning
 	}
 	distance := limit - *t.Present
-	if r.gauge.Below {
+	if r.Below {
 		distance = -distance
 	}
 	t.Distance = &distance
 	amount := func(v float64) string { return wording.Amount(v, t.Unit) }
 	switch {
-	case t.Pending && r.gauge.Lasts:
+	case t.Pending && r.lasts:
 		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*t.Present), amount(limit), why)
 	case t.Pending:
 		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", amount(*t.Present), wording.Exact(r.problem.Problem.Lasted))
-	case r.name == "" && r.within != "":
+	case r.Subject == "" && r.within != "":
 		t.Text = "none" + r.within
-	case r.name == "":
+	case r.Subject == "":
 	case r.within != "":
 		t.Text = wording.Times(*t.Present) + r.within
 	case t.Below && *t.Present < 0:
@@ -181,21 +162,22 @@ func (r *row) describe(t *Threshold) {
 	}
 }
 
+const noXMPP = "the memory of a container with the role xmpp is unknown"
+
 // thresholds returns the table of thresholds with its present values.
 func (m *memory) thresholds(j *judged) []Threshold {
 	isXMPP := func(s health.Subject) bool { return m.containers[s] != nil && m.containers[s].last.Role == "xmpp" }
 	isOther := func(s health.Subject) bool { return !isXMPP(s) }
-	noXMPP := "the memory of a container with the role xmpp is unknown"
 	rows := []row{
-		{alert: health.AlertContainerUnhealthy},
-		{alert: health.AlertAuthFailureRate, none: whyNoLogins(j)},
-		{alert: health.AlertCertificateExpiry},
-		{alert: health.AlertVolumeUsage},
-		{alert: health.AlertContainerRestarts, within: j.within("container_restarts")},
-		{alert: health.AlertContainerMemory, includes: isXMPP, none: noXMPP},
-		{alert: health.AlertContainerMemory, includes: isOther, oneLevel: true},
-		{alert: health.AlertContainerDown},
-		{alert: health.AlertTargetDown},
+		{Threshold: Threshold{Alert: health.AlertContainerUnhealthy}},
+		{Threshold: Threshold{Alert: health.AlertAuthFailureRate, Text: whyNoLogins(j)}},
+		{Threshold: Threshold{Alert: health.AlertCertificateExpiry}},
+		{Threshold: Threshold{Alert: health.AlertVolumeUsage}},
+		{Threshold: Threshold{Alert: health.AlertContainerRestarts}, within: j.within("container_restarts")},
+		{Threshold: Threshold{Alert: health.AlertContainerMemory, Text: noXMPP}, includes: isXMPP},
+		{Threshold: Threshold{Alert: health.AlertContainerMemory}, includes: isOther, oneLevel: true},
+		{Threshold: Threshold{Alert: health.AlertContainerDown}},
+		{Threshold: Threshold{Alert: health.AlertTargetDown}},
 	}
 	why := "no Docker Engine is configured, so containers are not watched"
 	if slices.ContainsFunc(j.Snapshot.Statuses, func(t poll.Status) bool { return t.Engine != nil }) {

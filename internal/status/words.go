@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -49,18 +50,15 @@ func Headline(given *health.Problem, kind string) string {
 	p := *given
 	p.Of, p.Name = printableName(p.Of), printableName(p.Name)
 	name, text := HumanName(given.Subject, kind), plainText(&p)
-	switch verb, _, _ := strings.Cut(text, " "); verb {
-	case "is":
-		if strings.HasSuffix(name, " services") {
-			text = "are" + strings.TrimPrefix(text, verb)
-		}
-		text = name + " " + text
-	case "does", "was", "uses", "serves", "waits":
+	verb, rest, _ := strings.Cut(text, " ")
+	switch {
+	case given.Subject == health.ExporterSubject:
+	case verb == "is" && strings.HasSuffix(name, " services"):
+		text = name + " are " + rest
+	case slices.Contains([]string{"is", "does", "was", "uses", "serves", "waits"}, verb):
 		text = name + " " + text
 	default:
-		if given.Subject != health.ExporterSubject {
-			text = name + ": " + text
-		}
+		text = name + ": " + text
 	}
 	return UpperFirst(text)
 }
