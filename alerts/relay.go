@@ -12,6 +12,7 @@ var bridgeNotRelaying = row{
 	AlertKind: flat("bridge_not_relaying", 0, 2*minute),
 	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByBridge}},
 	evidence:  problem,
+	state:     "does not relay",
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	panels:    []string{"irc/Messages cross"},
 	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
@@ -45,6 +46,7 @@ var relaySessionDown = row{
 	AlertKind: flat("relay_session_down", 5*minute, 2*minute),
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.ByPort}},
 	evidence:  problem,
+	state:     "is not checked",
 	page:      Words{"the check has no session on %s", blindHint},
 	panels:    []string{"irc/Sessions"},
 	warning: message{"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
@@ -65,7 +67,8 @@ var relayUnwatched = row{
 		},
 		trials: relayTrials,
 	},
-	page: Words{"the check cannot tell whether messages cross the bridge", blindHint},
+	state: "is not checked",
+	page:  Words{"the check cannot tell whether messages cross the bridge", blindHint},
 	warning: message{"", "Nobody knows whether messages cross {{ $labels.target }}.",
 		"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
 			"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +

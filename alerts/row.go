@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,9 +23,10 @@ type row struct {
 	off string
 	// warning, critical and none are what it says with that severity, if it has it.
 	warning, critical, none message
-	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
+	// page is what the status page says for lack of details, gauge how it shows what the alert compares, state what a bridge does then.
 	page  Words
 	gauge Gauge
+	state string
 	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
@@ -56,14 +58,23 @@ type Words struct{ Text, Hint string }
 // WordsOf returns the words for an alert on the status page.
 func WordsOf(alert string) Words { return rowOf(alert).page }
 
-// Gauge is how the table of thresholds shows an alert.
+// Gauge is how the status page shows what an alert compares.
 type Gauge struct {
+	// Place is that in the table of thresholds, from 1; 0 for none.
+	Place int
 	// Title is the alert's name for people; Unit that of its number: seconds, bytes, ratio, per_minute or "".
 	Title, Unit string
 	// Below says that less is worse, Lasts that the number is how long a problem has lasted.
 	Below, Lasts bool
+	// Containers says that it is about containers, Events that their events count within the window of the settings. XMPPApart says that
+	// the XMPP server has a row of its own, since only that gets a warning.
+	Containers, Events, XMPPApart bool
 	// Unknown is the text without a number.
 	Unknown string
+	// Figure is the name of the number beside a target, Past that of a time that has run out; Chart is the key of its chart.
+	Figure, Past, Chart string
+	// Problem is the text of a problem, with <value> or <number>, which has no unit; PastProblem that of a time that has run out.
+	Problem, PastProblem string
 }
 
 // Number is a limit as the table shows it.
@@ -77,7 +88,21 @@ func (g *Gauge) Number(l health.Limit) float64 {
 	return l.Over
 }
 
-// GaugeOf returns how the table of thresholds shows an alert.
+// Gauged returns the alerts in the table of thresholds, in its order.
+func Gauged() []string {
+	inTable := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.gauge.Place == 0 })
+	slices.SortFunc(inTable, func(a, b *row) int { return a.gauge.Place - b.gauge.Place })
+	names := make([]string, len(inTable))
+	for i, r := range inTable {
+		names[i] = r.name
+	}
+	return names
+}
+
+// State returns what a bridge does while it has a problem with the alert, such as "does not relay"; "" for most alerts.
+func State(alert string) string { return rowOf(alert).state }
+
+// GaugeOf returns how the status page shows what an alert compares.
 func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
 
 // Limits returns when an alert fires as a warning and as critical.

@@ -17,6 +17,7 @@ var targetDown = row{
 	evidence:  evidence{targetDownExpr, targetTrials},
 	page:      Words{"is down", ""},
 	gauge: Gauge{
+		Place:   8,
 		Title:   "Target down",
 		Unit:    "seconds",
 		Lasts:   true,
@@ -148,6 +149,7 @@ var targetUnstable = row{
 		"many of its probes fail",
 		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
 	},
+	gauge: Gauge{Unit: "ratio", Problem: "<value> of its probes failed in the last hour"},
 	warning: message{"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
 		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage},
 	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -162,25 +163,22 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		if v.Subject != s.subject() {
 			continue
 		}
-		chart := func(name, title, unit string) {
-			s.addValue(title, v.Number, unit)
-			h := History{Name: name, Title: title, Unit: unit}
+		gauge := alerts.GaugeOf(v.Alert)
+		number := v.Number
+		if gauge.Past != "" {
+			number = math.Trunc(number)
+		}
+		shown := newValue(gauge.Figure, number, gauge.Unit)
+		if gauge.Past != "" && number < 0 {
+			shown.Name, shown.Text = gauge.Past, wording.Amount(-number, gauge.Unit)+" ago"
+		}
+		if gauge.Figure != "" {
+			s.Values = append(s.Values, shown)
+		}
+		if gauge.Chart != "" {
+			h := History{Name: gauge.Chart, Title: gauge.Figure, Unit: gauge.Unit}
 			h.Limits = j.limits(v.Alert)
 			m.chart(j, s.subject(), &s.Shown, h, v.Number)
-		}
-		switch v.Alert {
-		case health.AlertAuthFailureRate:
-			chart("auth_failures", "failed logins", "per_minute")
-		case health.AlertVolumeUsage:
-			chart("used", "used", "ratio")
-		case health.AlertVolumeInodes:
-			s.addValue("inodes used", v.Number, "ratio")
-		case health.AlertCertificateExpiry:
-			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
-			if left.Value < 0 {
-				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
-			}
-			s.Values = append(s.Values, left)
 		}
 	}
 }
@@ -199,7 +197,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 		switch {
 		case i == 0 && s.State != waiting:
 			s.tell(p)
-		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
+		case alerts.GaugeOf(p.Alert).Past != "" && strings.Contains(s.Text, "certificate has expired"):
 		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
 		default:
 			s.Text += "; " + p.Text
