@@ -16,6 +16,7 @@ var ircUsersGone = row{
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,
+	judged:    &health.Rule{ExcusedIn: "chatstack_irc_excused"},
 	evidence:  leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
 	warning: message{goneWhen, "Nobody is on the IRC network.",
 		goneText + "Clients may not reach the server. First connect with a client of your own."},

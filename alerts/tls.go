@@ -23,8 +23,13 @@ var tlsCertificateExpiry = row{
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
 		}),
-	target:   "{{ $labels.endpoint }}",
-	judged:   &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
+	target: "{{ $labels.endpoint }}",
+	judged: &health.Rule{
+		Measured:  true,
+		OwnSeries: true,
+		ExcusedIn: "chatstack_tls_certificate_excused",
+		Excuses:   []health.Excuser{health.ByMaintenance},
+	},
 	evidence: evidence{expiryExpr, certificateTrials},
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{

@@ -15,7 +15,12 @@ var dataVolumeUsage = row{
 	name:      health.AlertVolumeUsage,
 	AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
 	percent:   true,
-	judged:    &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
+	judged: &health.Rule{
+		Measured:  true,
+		OwnSeries: true,
+		ExcusedIn: "chatstack_volume_excused",
+		Excuses:   []health.Excuser{health.ByMaintenance},
+	},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			return exceeds(volumeUsed, number(float64(t.Over)/100), t.For)

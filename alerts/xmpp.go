@@ -17,8 +17,13 @@ var xmppAuthFailureRate = row{
 		config.Keys("window", "warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)},
 		config.ScrapesFit, config.Amounts),
-	timed:  true,
-	judged: &health.Rule{Measured: true, OwnSeries: true, Excuses: []health.Excuser{health.ByMaintenance}},
+	timed: true,
+	judged: &health.Rule{
+		Measured:  true,
+		OwnSeries: true,
+		ExcusedIn: "chatstack_xmpp_auth_failures_excused",
+		Excuses:   []health.Excuser{health.ByMaintenance},
+	},
 	evidence: evidence{
 		// Lost scrapes lower a rate, so the highest of the last values counts.
 		expr: func(a *config.Alerts, t *alert) string {
@@ -249,6 +254,7 @@ var xmppSessionsGone = row{
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,
+	judged:    &health.Rule{ExcusedIn: "chatstack_xmpp_sessions_excused"},
 	evidence:  leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
 	warning: message{goneWhen, "Nobody is logged in at the XMPP server.",
 		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own."},

@@ -305,4 +305,6 @@ type Judgement struct {
 type HeldBack struct {
 	Alert string
 	Subject
+	// In is the series that is 1 meanwhile.
+	In string
 }

@@ -77,10 +77,14 @@ func (f *findings) sorted() []Problem {
 
 // heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
 func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
-	alerted := map[HeldBack]bool{}
+	type alertOn struct {
+		alert string
+		Subject
+	}
+	alerted := map[alertOn]bool{}
 	for _, p := range problems {
 		if p.record.fires() {
-			alerted[HeldBack{p.Alert, p.Subject}] = true
+			alerted[alertOn{p.Alert, p.Subject}] = true
 		}
 	}
 	for _, t := range s.targets {
@@ -88,8 +92,8 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 			continue
 		}
 		for _, alert := range t.valueAlerts() {
-			if h := (HeldBack{alert, t.subject}); !alerted[h] {
-				list = append(list, h)
+			if !alerted[alertOn{alert, t.subject}] {
+				list = append(list, HeldBack{alert, t.subject, s.judge.rule(alert).ExcusedIn})
 			}
 		}
 	}

@@ -22,6 +22,8 @@ type Rule struct {
 	Pages bool
 	// Measured says that a condition has a value, which exceeds the limits; OwnSeries that rules compare the value itself.
 	Measured, OwnSeries bool
+	// ExcusedIn is the series that is 1 while maintenance holds back the alert on a value or on history.
+	ExcusedIn string
 	// Unsettles says that because of the problem of a container, what it serves may fail.
 	Unsettles bool
 	// Own says that the judge itself checks the condition, not a reading.
