@@ -134,6 +134,11 @@ const (
 		"<held>. At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}."
 )
 
+// memoryUsed leaves out containers whose alert on memory is held back.
+func memoryUsed(a *config.Alerts) string {
+	return containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))
+}
+
 // containerState compares how long containers have been in a state; all exporters must agree that it is critical.
 func containerState(warning, critical string) evidence {
 	gauge := map[string]string{Warning: warning, Critical: critical}

@@ -119,7 +119,7 @@ func recorded(a *config.Alerts) []rule {
 			Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60",
 				seconds(a.Of(xmppAuthFailureRate.Key).Window)),
 		},
-		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
+		{Record: memory, Expr: memoryUsed(a)},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"),
 			latest(a, `chatstack_container_info{role="xmpp"}`))},

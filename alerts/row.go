@@ -27,6 +27,8 @@ type row struct {
 	page  Words
 	gauge Gauge
 	state string
+	// inOutage says that the text of a target's outage says the same.
+	inOutage bool
 	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
@@ -101,6 +103,9 @@ func Gauged() []string {
 
 // State returns what a bridge does while it has a problem with the alert, such as "does not relay"; "" for most alerts.
 func State(alert string) string { return rowOf(alert).state }
+
+// InOutage reports whether the text of a target's outage says the same as that of a problem with the alert.
+func InOutage(alert string) bool { return rowOf(alert).inOutage }
 
 // GaugeOf returns how the status page shows what an alert compares.
 func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }

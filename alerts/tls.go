@@ -135,6 +135,7 @@ var tlsChainInvalid = row{
 	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
 	judged:    excusedBy(health.ByServer),
 	evidence:  problem,
+	inOutage:  true,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
 	panels:    []string{"tls-disks/Certificate verifies"},
 	warning: message{"", "The certificate of {{ $labels.target }} fails verification.",

@@ -198,7 +198,7 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 		case i == 0 && s.State != waiting:
 			s.tell(p)
 		case alerts.GaugeOf(p.Alert).Past != "" && strings.Contains(s.Text, "certificate has expired"):
-		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
+		case alerts.InOutage(p.Alert) && s.State == down:
 		default:
 			s.Text += "; " + p.Text
 		}

@@ -4,7 +4,7 @@
 //
 //	go run .ci/tools/places/main.go                     # the working tree
 //	go run .ci/tools/places/main.go v0.1.0 HEAD         # before and after
-//	go run .ci/tools/places/main.go --max 3             # exits with 1 if more files than that name one
+//	go run .ci/tools/places/main.go --max 3             # only says, with status 1, which ones more files name
 //	go run .ci/tools/places/main.go --where TargetDown  # each place
 package main
 
@@ -30,7 +30,7 @@ import (
 )
 
 func main() {
-	most := flag.Int("max", 0, "exit with 1 if more files than this name an alert or a kind; 0 only prints")
+	most := flag.Int("max", 0, "print nothing, and exit with 1 if more files than this name an alert or a kind; 0 prints all")
 	where := flag.String("where", "", "print each place that names this alert or kind")
 	flag.Parse()
 	if err := run(flag.Args(), *most, *where); err != nil {
@@ -60,12 +60,12 @@ func run(commits []string, most int, where string) error {
 		last.show(where)
 		return nil
 	}
-	printNamed("alert", counts, func(c *count) map[string]*named { return c.alerts })
-	printNamed("kind", counts, func(c *count) map[string]*named { return c.kinds })
-	printPackages(counts)
 	if most > 0 {
 		return errors.Join(tooMany("alert", last.alerts, most), tooMany("kind", last.kinds, most))
 	}
+	printNamed("alert", counts, func(c *count) map[string]*named { return c.alerts })
+	printNamed("kind", counts, func(c *count) map[string]*named { return c.kinds })
+	printPackages(counts)
 	return nil
 }
 
@@ -109,8 +109,9 @@ func git(args ...string) ([]byte, error) {
 }
 
 var (
-	// apart are files that are no part of the product, or are generated.
-	apart = regexp.MustCompile(`^\.ci/|^internal/(e2e|bench)/|(^|/)testdata/|_test\.go$|^alerts/runbooks/|^BENCHMARKS|^CHANGELOG|` +
+	// apart are files that are no part of the product, or are generated, and the simulated stack, whose servers have names of their own
+	// that are also those of kinds.
+	apart = regexp.MustCompile(`^\.ci/|^internal/(e2e|bench|simstack)/|(^|/)testdata/|_test\.go$|^alerts/runbooks/|^BENCHMARKS|^CHANGELOG|` +
 		`^alerts/.*\.(yml|md)$|prometheusrule\.yaml$|^dashboards/.*\.(json|md)$|^METRICS\.md$`)
 	documents = regexp.MustCompile(`\.(md|ya?ml|lua|html|tmpl|js)$`)
 )
@@ -427,11 +428,23 @@ func printPackages(counts []*count) {
 	fmt.Println()
 }
 
+// inMore are alerts that more files name, with their number and the reason.
+var inMore = map[string]int{
+	"TargetDown": 8, // every target has it: the judge, the page, check and the way of alerts treat outages apart; two texts name it
+	// Each of these is named by a text that users see, beside its row and the code for it.
+	"ContainerOOMKill": 4, "ContainerRestarts": 4, // HELP of the metrics of their counts
+	"TargetUnstable":   4,                      // HELP of the failures that it does not count, and a panel's description
+	"RelaySessionDown": 4, "RelayUnwatched": 4, // the page says that the first reports what the second would
+	// The table of kinds says whose values they are on.
+	"DataVolumeUsage": 4, "TLSCertificateExpiry": 4,
+	"XMPPAuthFailureRate": 6, "XMPPAuthSourceMissing": 5, // also a table of METRICS.md, and why the page knows no rate
+}
+
 // tooMany is an error that lists what more files name than allowed.
 func tooMany(what string, all map[string]*named, most int) error {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if n := len(all[name].files); n > most {
+		if n := len(all[name].files); n > max(most, inMore[name]) {
 			list = append(list, fmt.Sprintf("%s (%d)", name, n))
 		}
 	}
