@@ -47,11 +47,15 @@ var containerRestarts = row{
 		Events:     true,
 	},
 	panels: []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
-	warning: message{"<more> or more within <window>", aContainer + " has restarted.",
+	warning: message{
+		"<more> or more within <window>", aContainer + " has restarted.",
 		"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
-			"Each restart disconnects its users." + readLog},
-	critical: message{"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
-		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog},
+			"Each restart disconnects its users." + readLog,
+	},
+	critical: message{
+		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
+	},
 }
 
 var containerOOMKill = row{
@@ -61,9 +65,11 @@ var containerOOMKill = row{
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
-	warning: message{"1 or more within <window>", aContainer + " ran out of memory and lost a process.",
+	warning: message{
+		"1 or more within <window>", aContainer + " ran out of memory and lost a process.",
 		"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
-			"First check that the service works."},
+			"First check that the service works.",
+	},
 }
 
 var containerDown = row{
@@ -93,11 +99,15 @@ var containerMissing = row{
 	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
-	warning: message{"removed by a person: <after>", aContainer + " has been removed.",
+	warning: message{
+		"removed by a person: <after>", aContainer + " has been removed.",
 		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
-			"The exporter forgets it 1 hour after the removal."},
-	critical: message{"otherwise: <after>", aContainer + " is missing.",
-		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d."},
+			"The exporter forgets it 1 hour after the removal.",
+	},
+	critical: message{
+		"otherwise: <after>", aContainer + " is missing.",
+		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
+	},
 }
 
 var containerMemory = row{

@@ -29,14 +29,18 @@ var exporterDown = row{
 	elsewhere: true,
 	evidence:  evidence{exporterDownExpr, exporterTrials},
 	panels:    []string{"exporter/Scraped"},
-	warning: message{"one of several exporters: <after>", exporterName + " is down; another one still watches.",
-		"Prometheus has not scraped it for over <for>. First read its log, then start it."},
+	warning: message{
+		"one of several exporters: <after>", exporterName + " is down; another one still watches.",
+		"Prometheus has not scraped it for over <for>. First read its log, then start it.",
+	},
 	// Where exporters watch different things, the label part says what is unmonitored.
-	critical: message{"no exporter left in an environment that had one within <remember>, or none known at all: <after>",
+	critical: message{
+		"no exporter left in an environment that had one within <remember>, or none known at all: <after>",
 		"No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; " +
 			"{{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
 		"Prometheus has not scraped any for over <for>. Until it does, no other alert about {{ with $labels.part }}it{{ else }}the " +
-			"stack{{ end }} can fire. Start an exporter, and look at the stack yourself."},
+			"stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
+	},
 }
 
 // exporterDownExpr is critical if all known exporters are down or something else answers for them; or an environment lost its last
@@ -139,9 +143,11 @@ var pollStalled = row{
 		trials: pollTrials,
 	},
 	panels: []string{"exporter/Poll loop heartbeat"},
-	critical: message{"", exporterName + " has stopped polling; its data is stale.",
+	critical: message{
+		"", exporterName + " has stopped polling; its data is stale.",
 		"It has not polled for over <for>, or something between it and Prometheus serves an old page. New problems raise no alert. " +
-			"First restart it."},
+			"First restart it.",
+	},
 }
 
 // pollTrials compare two times of one exporter. The clock goes, by next to nothing, so that the limits are exact, but in the last
@@ -216,8 +222,10 @@ var configReloadFailed = row{
 		},
 	},
 	panels: []string{"exporter/Configuration"},
-	warning: message{"", exporterName + " could not reload its configuration.",
-		"It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log."},
+	warning: message{
+		"", exporterName + " could not reload its configuration.",
+		"It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
+	},
 }
 
 var monitoringGap = row{
@@ -230,10 +238,12 @@ var monitoringGap = row{
 	evidence: problem,
 	page: Words{"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml. " +
 		"For overdue probes, see the exporter's log."},
-	warning: message{"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
+	warning: message{
+		"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
 		"Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
 		"This has lasted" + forValue +
-			" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case."},
+			" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case.",
+	},
 }
 
 // rulesOutOfDate compares the checksum in the exporter's metrics with the one in the deployed rules.
@@ -249,8 +259,10 @@ var rulesOutOfDate = row{
 		trials: checksumTrials,
 	},
 	panels: []string{"exporter/Rules out of date", "exporter/Rules"},
-	warning: message{"", "The alert rules do not match the exporter's configuration.",
-		"Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`."},
+	warning: message{
+		"", "The alert rules do not match the exporter's configuration.",
+		"Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
+	},
 }
 
 // checksumTrials have other rules deployed for a while.
@@ -282,8 +294,10 @@ var drill = row{
 		expr:   func(*config.Alerts, *alert) string { return "chatstack_drill == 1" },
 		trials: drillTrials,
 	},
-	none: message{"during a drill, with the severity that it asks for, by default none", "This is a drill: nothing is wrong.",
-		"Somebody runs `chatstack_exporter drill` to see whether alerts arrive. It ends by itself. Nothing has to be done."},
+	none: message{
+		"during a drill, with the severity that it asks for, by default none", "This is a drill: nothing is wrong.",
+		"Somebody runs `chatstack_exporter drill` to see whether alerts arrive. It ends by itself. Nothing has to be done.",
+	},
 }
 
 func drillTrials(*config.Alerts, *alert) []trial {
@@ -307,8 +321,10 @@ var watchdog = row{
 			return []trial{try("always", nil, check{0, true}, check{2, true}).apart()}
 		},
 	},
-	none: message{"always, with severity none", "Alerting works.",
-		"This alert always fires. If it stops, no other alert arrives either."},
+	none: message{
+		"always, with severity none", "Alerting works.",
+		"This alert always fires. If it stops, no other alert arrives either.",
+	},
 }
 
 // environment are the labels that identify an environment, as in Alertmanager's routes and inhibition.

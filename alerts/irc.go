@@ -18,8 +18,10 @@ var ircUsersGone = row{
 	off:       offByTypical,
 	judged:    &health.Rule{ExcusedIn: "chatstack_irc_excused"},
 	evidence:  leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
-	warning: message{goneWhen, "Nobody is on the IRC network.",
-		goneText + "Clients may not reach the server. First connect with a client of your own."},
+	warning: message{
+		goneWhen, "Nobody is on the IRC network.",
+		goneText + "Clients may not reach the server. First connect with a client of your own.",
+	},
 }
 
 var ircServersSplit = row{
@@ -35,9 +37,11 @@ var ircServersSplit = row{
 		},
 		trials: short(splitTrials),
 	},
-	warning: message{"", "The IRC network has split; servers still linked: {{ $value }}.",
+	warning: message{
+		"", "The IRC network has split; servers still linked: {{ $value }}.",
 		"The day before, more were linked all the time. Users on the two sides cannot see each other. First see who is missing: " +
-			"/MAP. The alert ends a day after the split, even if nobody comes back."},
+			"/MAP. The alert ends a day after the split, even if nobody comes back.",
+	},
 }
 
 // splitTrials have a server leave the network, on days with and without an earlier split.

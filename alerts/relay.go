@@ -36,9 +36,11 @@ var bridgeSlow = row{
 	evidence:  problem,
 	page:      Words{"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
 	panels:    []string{"irc/Delivery time"},
-	warning: message{"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
+	warning: message{
+		"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
 		"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
-			"First read the log of the bridge."},
+			"First read the log of the bridge.",
+	},
 }
 
 var relaySessionDown = row{
@@ -49,9 +51,11 @@ var relaySessionDown = row{
 	state:     "is not checked",
 	page:      Words{"the check has no session on %s", blindHint},
 	panels:    []string{"irc/Sessions"},
-	warning: message{"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
+	warning: message{
+		"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
 		"This has lasted" + forValue +
-			" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage},
+			" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage,
+	},
 }
 
 const blindHint = "The error says why. Nobody notices meanwhile if the bridge stops relaying."
@@ -69,10 +73,12 @@ var relayUnwatched = row{
 	},
 	state: "is not checked",
 	page:  Words{"the check cannot tell whether messages cross the bridge", blindHint},
-	warning: message{"", "Nobody knows whether messages cross {{ $labels.target }}.",
+	warning: message{
+		"", "Nobody knows whether messages cross {{ $labels.target }}.",
 		"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
 			"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
-			"or set pair: first in this one{{ end }}." + openPage},
+			"or set pair: first in this one{{ end }}." + openPage,
+	},
 }
 
 // relayTrials have the series of the first exporter vanish, to which another leaves the check of a bridge.

@@ -20,9 +20,11 @@ var honorLabelsOff = row{
 		},
 		trials: labelTrials,
 	},
-	warning: message{"", "Prometheus overwrites labels of exporter {{ $labels.instance }}.",
+	warning: message{
+		"", "Prometheus overwrites labels of exporter {{ $labels.instance }}.",
 		"Alerts and dashboards name the wrong container or endpoint, or miss the series. Set honor_labels: " +
-			"true in the scrape configuration."},
+			"true in the scrape configuration.",
+	},
 }
 
 // LabelCheck returns the labels of chatstack_label_check. Series of the exporter have them, and scrape configurations add them.
@@ -74,10 +76,12 @@ var scrapedTooSeldom = row{
 		},
 		trials: scrapeTrials,
 	},
-	warning: message{"fewer than <scrapes> scrapes in <lookbacks>, <after>",
+	warning: message{
+		"fewer than <scrapes> scrapes in <lookbacks>, <after>",
 		"Prometheus scrapes exporter {{ $labels.instance }} too rarely: " +
 			"{{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in <lookbacks>.",
-		"Scrapes are over <lookback> apart, so alerts come and go. Set scrape_interval to <interval>."},
+		"Scrapes are over <lookback> apart, so alerts come and go. Set scrape_interval to <interval>.",
+	},
 }
 
 // scrapeTrials scrape as often as is just enough, and a little less often.
@@ -138,10 +142,12 @@ var clockSkew = row{
 		trials: clockTrials,
 	},
 	panels: []string{"exporter/Clock skew"},
-	warning: message{"over <apart> apart, <after>",
+	warning: message{
+		"over <apart> apart, <after>",
 		"The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
 		"The limit is <apart>. One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. " +
-			"First run timedatectl on both machines."},
+			"First run timedatectl on both machines.",
+	},
 }
 
 // clockTrials have the exporter's clock ahead of Prometheus', or behind it. Prometheus' clock starts at 0.

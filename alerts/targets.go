@@ -150,8 +150,10 @@ var targetUnstable = row{
 		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
 	},
 	gauge: Gauge{Unit: "ratio", Problem: "<value> of its probes failed in the last hour"},
-	warning: message{"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
-		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage},
+	warning: message{
+		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
+		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
+	},
 	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
 }
 
@@ -196,9 +198,11 @@ var plantStoreOrphans = row{
 	evidence:  problem,
 	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
 	panels:    []string{"irc/Test records left behind"},
-	warning: message{"", "The plant store refuses to delete test records.",
+	warning: message{
+		"", "The plant store refuses to delete test records.",
 		"The exporter created them to check the store, and could not delete them" + forValue +
-			" Users notice nothing. First read the log of the store."},
+			" Users notice nothing. First read the log of the store.",
+	},
 }
 
 var identityCacheExhausted = row{
@@ -208,9 +212,11 @@ var identityCacheExhausted = row{
 	evidence:  problem,
 	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
 	panels:    []string{"irc/Identity cache left"},
-	warning: message{"", "The bridge's identity cache has expired; users appear under made-up nicks.",
+	warning: message{
+		"", "The bridge's identity cache has expired; users appear under made-up nicks.",
 		"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
-			"First check the identity application."},
+			"First check the identity application.",
+	},
 }
 
 var upstreamSeriesDropped = row{
@@ -220,8 +226,10 @@ var upstreamSeriesDropped = row{
 	evidence:  problem,
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
 	panels:    []string{"exporter/Dropped series"},
-	warning: message{"", "The exporter drops series of {{ $labels.target }}.",
-		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage},
+	warning: message{
+		"", "The exporter drops series of {{ $labels.target }}.",
+		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
+	},
 }
 
 var placeholderCredential = row{
@@ -231,7 +239,9 @@ var placeholderCredential = row{
 	evidence:  problem,
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
 	panels:    []string{"exporter/Placeholder secrets"},
-	warning: message{"", "A secret of {{ $labels.target }} is a placeholder.",
+	warning: message{
+		"", "A secret of {{ $labels.target }} is a placeholder.",
 		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
-			"then in the exporter's configuration."},
+			"then in the exporter's configuration.",
+	},
 }

@@ -44,8 +44,10 @@ var tlsCertificateExpiry = row{
 		PastProblem: "a certificate expired <value> ago",
 	},
 	panels: []string{"overview/Next certificate to expire", "tls-disks/Days left", "tls-disks/Days left over time"},
-	warning: message{"less than <under> left; a third of its life, if it lives no longer than that", expirySummary,
-		expiryText(Warning)},
+	warning: message{
+		"less than <under> left; a third of its life, if it lives no longer than that", expirySummary,
+		expiryText(Warning),
+	},
 	critical: message{"less than <under> left; a sixth of that life", expirySummary + " Renew it now.", expiryText(Critical)},
 }
 
@@ -138,8 +140,10 @@ var tlsChainInvalid = row{
 	inOutage:  true,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
 	panels:    []string{"tls-disks/Certificate verifies"},
-	warning: message{"", "The certificate of {{ $labels.target }} fails verification.",
-		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage},
+	warning: message{
+		"", "The certificate of {{ $labels.target }} fails verification.",
+		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage,
+	},
 }
 
 var tlsServedNotRenewed = row{
@@ -152,11 +156,15 @@ var tlsServedNotRenewed = row{
 	evidence: problem,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
 	panels:   []string{"tls-disks/Serves the certificate in its file"},
-	warning: message{"", "{{ $labels.target }} does not serve the certificate in its file.",
+	warning: message{
+		"", "{{ $labels.target }} does not serve the certificate in its file.",
 		"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
-			"the target's notes say more." + openPage},
-	critical: message{"<after>, with less than <under> left",
+			"the target's notes say more." + openPage,
+	},
+	critical: message{
+		"<after>, with less than <under> left",
 		"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
 		"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
-			"reload the server; the target's notes say more." + openPage},
+			"reload the server; the target's notes say more." + openPage,
+	},
 }

@@ -72,10 +72,12 @@ var dataVolumeFilling = row{
 		},
 		trials: short(fillingTrials),
 	},
-	warning: message{"over <over> %, and full within <within> at the rate of the last <window><held>",
+	warning: message{
+		"over <over> %, and full within <within> at the rate of the last <window><held>",
 		"Volume {{ $labels.volume }} will be full within <within> at this rate.",
 		"It is " + shareUsed +
-			" full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du."},
+			" full, and has been filling for <window>. When it is full, services lose data or stop. First find what grows, with du.",
+	},
 }
 
 func checkFilling(c *config.AlertCheck) {
@@ -191,7 +193,9 @@ var backupOld = row{
 	evidence:  problem,
 	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
 	panels:    []string{"tls-disks/Age of the newest backup", "tls-disks/Size of the newest backup"},
-	warning: message{"", "{{ $labels.target }} has no recent backup.",
+	warning: message{
+		"", "{{ $labels.target }} has no recent backup.",
 		"This has lasted" + forValue + " No file matches, or the newest one is too old or too small. " +
-			"Users notice nothing until somebody needs it. First read the log of the backup job." + openPage},
+			"Users notice nothing until somebody needs it. First read the log of the backup job." + openPage,
+	},
 }

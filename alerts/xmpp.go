@@ -127,10 +127,12 @@ var xmppAuthFailuresSustained = row{
 		},
 		trials: short(sustainedTrials),
 	},
-	warning: message{"over <over> a minute, averaged over <window>",
+	warning: message{
+		"over <over> a minute, averaged over <window>",
 		"Over <over> XMPP logins per minute have failed, averaged over <window>.",
 		`The average is {{ $value | printf "%.1f" }} per minute. Somebody may be trying passwords, slowly or in bursts. ` +
-			`First find the addresses in the server's log.`},
+			`First find the addresses in the server's log.`,
+	},
 }
 
 // sustainedTrials have bursts and slow rates that XMPPAuthFailureRate does not report.
@@ -207,9 +209,11 @@ var xmppAuthSourceMissing = row{
 	evidence:  problem,
 	page:      Words{"failed logins are not counted", "Load the module from deploy/prosody, or set auth_failure_log."},
 	panels:    []string{"xmpp/Metric sources"},
-	warning: message{"", "Failed logins at the XMPP server are not counted.",
+	warning: message{
+		"", "Failed logins at the XMPP server are not counted.",
 		"The server does not count xmpp_c2s_auth_failure_total, so XMPPAuthFailureRate cannot fire. Load mod_measure_chatstack, " +
-			"or have the exporter count log lines."},
+			"or have the exporter count log lines.",
+	},
 }
 
 var xmppModuleProblem = row{
@@ -222,9 +226,11 @@ var xmppModuleProblem = row{
 	evidence: problem,
 	page:     Words{"modules of %s are in error", "The XMPP server's log and its page /status say which."},
 	panels:   []string{"xmpp/Modules in error", "xmpp/Worst module by host"},
-	warning: message{"", "XMPP modules are in error on {{ $labels.of }}.",
+	warning: message{
+		"", "XMPP modules are in error on {{ $labels.of }}.",
 		"The server has reported errors" + forValue +
-			" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them."},
+			" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them.",
+	},
 }
 
 var xmppComponentDisconnected = row{
@@ -256,6 +262,8 @@ var xmppSessionsGone = row{
 	off:       offByTypical,
 	judged:    &health.Rule{ExcusedIn: "chatstack_xmpp_sessions_excused"},
 	evidence:  leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
-	warning: message{goneWhen, "Nobody is logged in at the XMPP server.",
-		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own."},
+	warning: message{
+		goneWhen, "Nobody is logged in at the XMPP server.",
+		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own.",
+	},
 }
