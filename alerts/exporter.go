@@ -99,7 +99,6 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 	}
 	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
 	both := with(map[string]string{"env": "prod"}, ups([]step{{value: 1}, {from: 1, value: 0}}))
-	both[1].steps = []step{{value: 1}, {from: 1, value: lost}}
 	// A day has too many rounds to be tried.
 	remembered := t.within(t.settings.Remember)
 	return append([]trial{

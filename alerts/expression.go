@@ -79,9 +79,6 @@ const (
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
 	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
-	xmppSessions    = "chatstack:xmpp_sessions"
-	ircUsers        = "chatstack:irc_users"
-	ircServers      = "chatstack:irc_servers"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
@@ -142,15 +139,11 @@ func recorded(a *config.Alerts) []rule {
 			Expr:   acrossExporters("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels),
 		},
 	}
-	// For a warning, one exporter with a low count is enough.
-	fewest := func(record, series, excused string, by *row) {
-		if by.isOn(a) {
-			rules = append(rules, rule{Record: record, Expr: acrossExporters("min", latest(a, series)+" unless "+latest(a, excused), nil)})
+	for _, r := range rows {
+		if f := r.fewest; f.record != "" && r.isOn(a) {
+			rules = append(rules, rule{Record: f.record, Expr: acrossExporters("min", latest(a, f.series)+" unless "+latest(a, f.excused), nil)})
 		}
 	}
-	fewest(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", &xmppSessionsGone)
-	fewest(ircUsers, "chatstack_irc_users", "chatstack_irc_excused", &ircUsersGone)
-	fewest(ircServers, "chatstack_irc_servers", "chatstack_irc_excused", &ircServersSplit)
 	return rules
 }
 

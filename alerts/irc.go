@@ -17,7 +17,8 @@ var ircUsersGone = row{
 	on:        someAreTypical,
 	off:       offByTypical,
 	judged:    &health.Rule{ExcusedIn: "chatstack_irc_excused"},
-	evidence:  leaving(ircUsers, "chatstack_irc_users", "chatstack_irc_excused"),
+	fewest:    fewest{"chatstack:irc_users", "chatstack_irc_users", "chatstack_irc_excused"},
+	evidence:  leaving,
 	warning: message{
 		goneWhen, "Nobody is on the IRC network.",
 		goneText + "Clients may not reach the server. First connect with a client of your own.",
@@ -28,12 +29,13 @@ var ircServersSplit = row{
 	name: "IRCServersSplit",
 	AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
 		config.AlertSettings{Level: lasting(5*minute, 5*minute)}),
-	timed: true,
-	on:    func(s *config.AlertSettings) bool { return s.Enabled },
-	off:   "off; with `enabled: true`: <after>",
+	timed:  true,
+	on:     func(s *config.AlertSettings) bool { return s.Enabled },
+	off:    "off; with `enabled: true`: <after>",
+	fewest: fewest{"chatstack:irc_servers", "chatstack_irc_servers", "chatstack_irc_excused"},
 	evidence: evidence{
-		expr: func(*config.Alerts, *alert) string {
-			return fmt.Sprintf("%s < min_over_time(%[1]s[%[2]s] offset %[2]s)", ircServers, seconds(day))
+		expr: func(_ *config.Alerts, t *alert) string {
+			return fmt.Sprintf("%s < min_over_time(%[1]s[%[2]s] offset %[2]s)", t.fewest.record, seconds(day))
 		},
 		trials: short(splitTrials),
 	},
@@ -47,14 +49,14 @@ var ircServersSplit = row{
 // splitTrials have a server leave the network, on days with and without an earlier split.
 func splitTrials(a *config.Alerts, t *alert) []trial {
 	hold, keep := t.rounds()
-	servers := func(exporter int, steps ...step) input { return from(exporter, "chatstack_irc_servers", nil, steps...) }
+	servers := func(exporter int, steps ...step) input { return from(exporter, t.fewest.series, nil, steps...) }
 	split := t.ceil(day) + 5
 	fires := split + hold
 	back := fires + 2
 	gone := []step{{value: 3}, {from: split, value: 2}}
 	then := func(later ...step) []step { return append(slices.Clone(gone), later...) }
 	excused := func(steps ...step) []input {
-		return []input{servers(0, gone...), from(0, "chatstack_irc_excused", nil, steps...)}
+		return []input{servers(0, gone...), from(0, t.fewest.excused, nil, steps...)}
 	}
 	return append([]trial{
 		try("a server splits and comes back", []input{servers(0, then(step{from: back, value: 3})...)},
@@ -110,29 +112,29 @@ const (
 )
 
 // leaving is true while only bots are left although the median over a day is higher.
-func leaving(recorded, series, excuse string) evidence {
-	return evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			n, _ := rounds(a, leastHistory)
-			return fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s <= %[5]d and count_over_time(%[1]s[%[2]s]) >= %[4]d",
-				recorded, seconds(day), t.settings.Typical, n, t.settings.Bots)
-		},
-		trials: short(func(a *config.Alerts, t *alert) []trial { return goneTrials(a, t, series, excuse) }),
-	}
+var leaving = evidence{
+	expr: func(a *config.Alerts, t *alert) string {
+		n, _ := rounds(a, leastHistory)
+		return fmt.Sprintf("quantile_over_time(0.5, %s[%s]) >= %d and %[1]s <= %[5]d and count_over_time(%[1]s[%[2]s]) >= %[4]d",
+			t.fewest.record, seconds(day), t.settings.Typical, n, t.settings.Bots)
+	},
+	trials: short(goneTrials),
 }
 
 // goneTrials have users for hours, and then none.
-func goneTrials(a *config.Alerts, t *alert, name, excuse string) []trial {
+func goneTrials(a *config.Alerts, t *alert) []trial {
 	usual, nobody := float64(t.settings.Typical), float64(t.settings.Bots)
 	least, _ := rounds(a, leastHistory)
 	hold, keep := t.rounds()
-	people := func(exporter int, steps ...step) input { return from(exporter, name, nil, steps...) }
+	people := func(exporter int, steps ...step) input { return from(exporter, t.fewest.series, nil, steps...) }
 	leaves := least + 10
 	fires := leaves + hold
 	back := fires + 2
 	silent := []check{{fires + 1, false}}
 	gone := []step{{value: usual}, {from: leaves, value: nobody}}
-	excused := func(steps ...step) []input { return []input{people(0, gone...), from(0, excuse, nil, steps...)} }
+	excused := func(steps ...step) []input {
+		return []input{people(0, gone...), from(0, t.fewest.excused, nil, steps...)}
+	}
 	early := least - 3 - hold
 	trials := []trial{
 		try("all leave, and one comes back", []input{people(0, append(slices.Clone(gone), step{from: back, value: nobody + 1})...)},

@@ -18,6 +18,8 @@ type row struct {
 	evidence
 	// timed says that Prometheus waits for the rule, since the exporter cannot; percent that Over is a percentage of what is measured.
 	timed, percent bool
+	// fewest is what the alert needs recorded, if it compares the lowest count of all exporters.
+	fewest fewest
 	// on reports whether there are rules; nil for always. off is what the index says otherwise.
 	on  func(*config.AlertSettings) bool
 	off string
@@ -45,6 +47,9 @@ type evidence struct {
 	expr   func(a *config.Alerts, t *alert) string
 	trials func(a *config.Alerts, t *alert) []trial
 }
+
+// fewest records the lowest count of a series of which one with a low count is enough, unless another series excuses it.
+type fewest struct{ record, series, excused string }
 
 // message is what an alert of one severity says. Its words in angle brackets are settings: see fill.
 type message struct {
@@ -92,12 +97,13 @@ func (g *Gauge) Number(l health.Limit) float64 {
 
 // Gauged returns the alerts in the table of thresholds, in its order.
 func Gauged() []string {
-	inTable := slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return r.gauge.Place == 0 })
-	slices.SortFunc(inTable, func(a, b *row) int { return a.gauge.Place - b.gauge.Place })
-	names := make([]string, len(inTable))
-	for i, r := range inTable {
-		names[i] = r.name
+	var names []string
+	for _, r := range rows {
+		if r.gauge.Place > 0 {
+			names = append(names, r.name)
+		}
 	}
+	slices.SortFunc(names, func(a, b string) int { return GaugeOf(a).Place - GaugeOf(b).Place })
 	return names
 }
 

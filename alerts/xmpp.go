@@ -261,7 +261,8 @@ var xmppSessionsGone = row{
 	on:        someAreTypical,
 	off:       offByTypical,
 	judged:    &health.Rule{ExcusedIn: "chatstack_xmpp_sessions_excused"},
-	evidence:  leaving(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"),
+	fewest:    fewest{"chatstack:xmpp_sessions", "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused"},
+	evidence:  leaving,
 	warning: message{
 		goneWhen, "Nobody is logged in at the XMPP server.",
 		goneText + "Clients may not reach the server, or cannot log in. First log in with a client of your own.",
