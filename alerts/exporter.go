@@ -155,7 +155,7 @@ func pollTrials(a *config.Alerts, t *alert) []trial {
 	const now = 1e6
 	after := t.For.Std().Seconds()
 	s := newSubject(a, t, "poll_last_completed_timestamp_seconds", nil, 0)
-	s.good, s.bad, s.each = now-after, now-above(after), true
+	s.good, s.bad, s.times = now-after, now-above(after), 2
 	const tick = -0.001
 	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: now, by: tick}}}}
 	clock := func(steps ...step) []input {
@@ -215,7 +215,7 @@ var configReloadFailed = row{
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, "config_last_reload_successful", nil, 1)
-			s.good, s.bad, s.hold, s.each = 1, 0, t.For, true
+			s.good, s.bad, s.hold, s.times = 1, 0, t.For, 2
 			s.lookback = max(s.lookback, s.hold)
 			return s.trials()
 		},

@@ -27,13 +27,8 @@ var agreed = map[string]string{Warning: "max", Critical: "min"}
 // acrossExporters aggregates the series of all exporters: max if one that sees a problem is enough, min if all must agree. It also
 // drops the labels in drop. keep lists the labels of foreign that the exporter itself sets on the series.
 func acrossExporters(operator, series string, drop []string, keep ...string) string {
-	labels := slices.Clone(drop)
-	for _, l := range foreign {
-		if !slices.Contains(keep, l) {
-			labels = append(labels, l)
-		}
-	}
-	return fmt.Sprintf("%s without (%s) (%s)", operator, list(scrapeLabels, labels...), series)
+	added := slices.DeleteFunc(slices.Clone(foreign), func(label string) bool { return slices.Contains(keep, label) })
+	return fmt.Sprintf("%s without (%s) (%s)", operator, list(scrapeLabels, append(added, drop...)...), series)
 }
 
 // containers aggregates series of containers.

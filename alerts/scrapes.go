@@ -49,7 +49,7 @@ func labelTrials(a *config.Alerts, t *alert) []trial {
 		try("all labels arrive", []input{ours(0, steady(1)...)}, check{fires + 2, false}),
 		try("one of two exporters", []input{ours(0, steady(1)...), overwritten(1, "container", steady(1)...)}, check{fires, true}),
 		try("both exporters", []input{overwritten(0, "endpoint", steady(1)...), overwritten(1, "endpoint", steady(1)...)},
-			check{fires, true}).fromEach(),
+			check{fires, true}).firing(2),
 	}
 	for _, label := range slices.Sorted(maps.Keys(LabelCheck())) {
 		trials = append(trials, try(label+" is overwritten", []input{
@@ -119,7 +119,7 @@ func scrapeTrials(a *config.Alerts, t *alert) []trial {
 			check{rise + hold - 1, false}, check{rise + hold, false}, check{last, false}),
 		try("an exporter is down", []input{from(0, "up", job, steady(0)...)}, check{last, false}),
 		try("one of two exporters", []input{seldom, from(1, "up", job, steady(1)...)}, check{last, true}),
-		try("both exporters", []input{seldom, from(1, "up", job, tooSeldom...)}, check{last, true}).fromEach(),
+		try("both exporters", []input{seldom, from(1, "up", job, tooSeldom...)}, check{last, true}).firing(2),
 		try("scrapes are close again", []input{from(0, "up", job, append(slices.Clone(tooSeldom), step{from: last + 1, value: 1})...)},
 			check{last, true}, check{again(1) - 1 + keep, true}, check{again(0) + keep, false}),
 	}
@@ -163,7 +163,6 @@ func clockTrials(_ *config.Alerts, t *alert) []trial {
 	}
 	edges := between(fires, end+keep)
 	apart := func(by float64) []input { return []input{clock(0, ahead(0, 0), ahead(rise, by), ahead(end, 0))} }
-	foreign := from(0, "chatstack_exporter_time_seconds", map[string]string{"target": "another"}, ahead(0, 10*limit))
 	return []trial{
 		try("the same time", []input{clock(0, ahead(0, 0))}, check{fires, false}),
 		try("ahead", apart(above(limit)), edges...),
@@ -171,7 +170,9 @@ func clockTrials(_ *config.Alerts, t *alert) []trial {
 		try("ahead by no more", apart(limit), check{fires, false}),
 		try("behind by no more", apart(-limit), check{fires, false}),
 		try("one of two exporters", []input{clock(0, ahead(0, 0)), clock(1, ahead(0, 2*limit))}, check{fires, true}),
-		try("both exporters", []input{clock(0, ahead(0, 2*limit)), clock(1, ahead(0, 2*limit))}, check{fires, true}).fromEach(),
-		try("on a page that the exporter reads", []input{foreign}, check{fires, false}),
+		try("both exporters", []input{clock(0, ahead(0, 2*limit)), clock(1, ahead(0, 2*limit))}, check{fires, true}).firing(2),
+		try("on a page that the exporter reads",
+			[]input{from(0, "chatstack_exporter_time_seconds", map[string]string{"target": "another"}, ahead(0, 10*limit))},
+			check{fires, false}),
 	}
 }

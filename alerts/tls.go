@@ -81,8 +81,7 @@ func expiryExpr(a *config.Alerts, t *alert) string {
 // certificateTrials test the exact limit separately, since the remaining time decreases with each round.
 func certificateTrials(a *config.Alerts, t *alert) []trial {
 	under := t.Under.Std().Seconds()
-	leaf := map[string]string{"endpoint": "x", "source": "leaf"}
-	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", leaf, 0)
+	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", map[string]string{"endpoint": "x", "source": "leaf"}, 0)
 	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
 	s.heldBackBy(a, "tls_certificate_excused", lost).labels = map[string]string{"endpoint": "x"}
 	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
@@ -113,7 +112,7 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 		try("its limit is lower and reached", with(steady(under*0.49), own(under*0.5)), check{0, true}),
 		try("its limit is higher", with(many, own(higher)), check{0, true}, check{rise, true}),
 		try("its limit is higher and not reached", with(steady(1e10), own(higher)), check{rise, false}),
-		try("its other severity has another limit", with(many, limit(0, "x", t.otherSeverity(), steady(higher)...)),
+		try("its other severity has another limit", with(many, limit(0, "x", otherSeverity[t.severity], steady(higher)...)),
 			check{0, false}, check{rise, false}),
 		try("another endpoint has another limit", with(many, limit(0, "y", t.severity, steady(higher)...)),
 			check{0, false}, check{rise, false}),

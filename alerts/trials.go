@@ -34,7 +34,7 @@ func try(name string, series []input, checks ...check) trial {
 
 func (t trial) apart() trial { t.alone = true; return t }
 
-func (t trial) fromEach() trial { t.times = 2; return t }
+func (t trial) firing(times float64) trial { t.times = times; return t }
 
 type check struct {
 	round int
@@ -115,12 +115,7 @@ func (p pace) within(d config.Duration) int { return p.ceil(d) - 1 }
 // beyond is the number of rounds after which a range surely excludes its last sample.
 func (p pace) beyond(d config.Duration) int { return p.floor(d) + 1 }
 
-func (t *alert) otherSeverity() string {
-	if t.severity == Warning {
-		return Critical
-	}
-	return Warning
-}
+var otherSeverity = map[string]string{Warning: Critical, Critical: Warning}
 
 // rounds are how long the rule waits, and how long it keeps firing.
 func (t *alert) rounds() (hold, keep int) { return t.ceil(t.hold), t.ceil(t.keep) }
@@ -155,8 +150,9 @@ type subject struct {
 	labels map[string]string
 	// good is the last value that does not fire, bad the first one that does.
 	good, bad float64
-	// all means that all exporters must agree, each that the alert fires for each exporter separately.
-	all, each bool
+	// all means that all exporters must agree. times is how often the alert fires if they do.
+	all   bool
+	times float64
 	// hold is how long the value must be bad before the alert fires, keep how long it keeps firing, lookback how long a scrape counts.
 	hold, keep, lookback config.Duration
 	// born means that the series must exist throughout hold.
@@ -186,6 +182,7 @@ func newSubject(a *config.Alerts, t *alert, name string, labels map[string]strin
 		labels:   labels,
 		good:     limit,
 		bad:      above(limit),
+		times:    1,
 		keep:     t.keep,
 		lookback: a.Lookback,
 	}
@@ -224,12 +221,11 @@ func problemTrials(a *config.Alerts, t *alert) []trial {
 	s.all = t.severity == Critical
 	s.heldBackBy(a, "problem_excused", 0)
 	alone, another := *s, *s
-	alone.labels, another.labels = labels(t.name, t.otherSeverity()), labels("Another", t.severity)
-	both := append(alone.series(0, steady(s.bad)...), s.series(0, steady(s.bad)...)...)
+	alone.labels, another.labels = labels(t.name, otherSeverity[t.severity]), labels("Another", t.severity)
 	return append(s.trials(),
 		try("it has the other severity", alone.series(0, steady(s.bad)...), check{rise, false}),
 		try("it is another problem", another.series(0, steady(s.bad)...), check{rise, false}),
-		try("it has both severities", both, check{rise, true}))
+		try("it has both severities", append(alone.series(0, steady(s.bad)...), s.series(0, steady(s.bad)...)...), check{rise, true}))
 }
 
 // series returns the series of one exporter: the subject, and everything that it needs.
@@ -252,10 +248,6 @@ func (s *subject) trials() []trial {
 	p, keep, hold := s.pace, s.pace.ceil(s.keep), s.pace.ceil(s.hold)
 	silent, firing := rise+max(hold-2, -1), rise+p.floor(s.hold)
 	end := firing + 2
-	both := try("both exporters find it", slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)), check{firing, true})
-	if s.each {
-		both = both.fromEach()
-	}
 	list := []trial{
 		try("it turns bad and good again", s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}),
 			check{rise - 1, false}, check{silent, false}, check{firing, true}, check{end + keep - 1, true}, check{end + keep, false}),
@@ -264,7 +256,8 @@ func (s *subject) trials() []trial {
 			p.forgotten(end, keep, s.lookback, true)...),
 		try("one of two exporters finds it", slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.good)...)),
 			check{firing, !s.all}),
-		both,
+		try("both exporters find it", slices.Concat(s.series(0, steady(s.bad)...), s.series(1, steady(s.bad)...)),
+			check{firing, true}).firing(s.times),
 		try("neither exporter finds it", slices.Concat(s.series(0, steady(s.good)...), s.series(1, steady(s.good)...)),
 			check{firing, false}),
 	}
