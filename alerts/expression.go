@@ -136,7 +136,8 @@ func recorded(a *config.Alerts) []rule {
 	}
 	for _, r := range rows {
 		if f := r.fewest; f.record != "" && r.isOn(a) {
-			rules = append(rules, rule{Record: f.record, Expr: acrossExporters("min", latest(a, f.series)+" unless "+latest(a, f.excused), nil)})
+			lowest := acrossExporters("min", latest(a, f.series)+" unless "+latest(a, f.excused), nil)
+			rules = append(rules, rule{Record: f.record, Expr: lowest})
 		}
 	}
 	return rules
