@@ -117,11 +117,7 @@ func findCauses(r *Report) []Cause {
 		if members[cause] == nil {
 			order = append(order, cause)
 		}
-		at := len(members[cause])
-		if m.Subject == cause {
-			at = 0
-		}
-		members[cause] = slices.Insert(members[cause], at, m)
+		members[cause] = insert(members[cause], m, m.Subject == cause)
 	}
 	if p := first[health.ExporterSubject]; p != nil {
 		add(p.ofAll())

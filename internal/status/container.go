@@ -40,22 +40,9 @@ func (m *memory) readTargets(j *judged) {
 				m.containers[s] = &pastContainer{}
 			}
 			m.containers[s].target, j.containers[s] = t.Target, &given
+			j.byRole[given.Role] = append(j.byRole[given.Role], given.Name)
 		}
 	}
-}
-
-// containerOfRole returns the name of the only container with a role, "" if there are none or several.
-func (j *judged) containerOfRole(role string) string {
-	var names []string
-	for s, c := range j.containers {
-		if c.Role == role {
-			names = append(names, s.Name)
-		}
-	}
-	if role == "" || len(names) != 1 {
-		return ""
-	}
-	return names[0]
 }
 
 // reportContainers reports all containers, the worst first.
@@ -79,7 +66,8 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost),
+			cmp.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left

@@ -72,8 +72,11 @@ func (j *judged) targetHint(t *poll.Status) string {
 		return t.Hint
 	}
 	container := t.Container
-	if container == "" || t.Unseen {
-		container = j.containerOfRole(rowOf(t.Kind).Role.Name)
+	if role := rowOf(t.Kind).Role.Name; container == "" || t.Unseen {
+		container = ""
+		if names := j.byRole[role]; role != "" && len(names) == 1 { // one of several may be another server's
+			container = names[0]
+		}
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

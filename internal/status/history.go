@@ -134,11 +134,8 @@ func (s *series) addToMean(now time.Time, v float64) {
 
 func unknown(v float32) bool { return math.IsNaN(float64(v)) }
 
-// empty reports whether no value of the last day is known.
-func (s *series) empty(now time.Time) bool {
-	s.advance(now)
-	return !slices.ContainsFunc(s.values, func(v float32) bool { return !unknown(v) })
-}
+// isEmpty reports whether no value of the last day is known.
+func (s *series) isEmpty(now time.Time) bool { return now.Sub(time.UnixMilli(s.latestAt)) > span }
 
 // history copies the series, oldest value first.
 func (s *series) history(now time.Time) History {

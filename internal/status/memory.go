@@ -91,9 +91,8 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 		r.stall()
 	}
 	m.setVerdict(r, j)
-	r.Transitions = slices.Clone(orEmpty(m.transitions.list))
-	r.TransitionsLeftOut = m.transitions.dropped
-	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
+	r.Transitions, r.TransitionsLeftOut = slices.Clone(orEmpty(m.transitions.list)), m.transitions.dropped
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.isEmpty(now) })
 	return r
 }
 

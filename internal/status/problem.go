@@ -46,12 +46,12 @@ type judged struct {
 	problems  []Problem
 	bySubject map[health.Subject][]*Problem // an outage first, then the worst
 	verdicts  map[health.Subject]health.Verdict
-	values    []health.Value
-	measured  map[health.HeldBack]float64
+	values    map[health.Subject][]health.Value
 	down      map[string]bool // containers, by name
 	targets   map[health.Subject]*poll.Status
 	// containers are those of the engines that are up.
 	containers map[health.Subject]*health.Container
+	byRole     map[string][]string // their names
 }
 
 // Describe returns a judgement's problems with their texts.
@@ -69,11 +69,11 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		problems:   make([]Problem, len(given.Problems)),
 		bySubject:  map[health.Subject][]*Problem{},
 		verdicts:   make(map[health.Subject]health.Verdict, len(given.Verdicts)),
-		values:     slices.Clone(given.Values),
-		measured:   map[health.HeldBack]float64{},
+		values:     map[health.Subject][]health.Value{},
 		down:       map[string]bool{},
 		targets:    map[health.Subject]*poll.Status{},
 		containers: map[health.Subject]*health.Container{},
+		byRole:     map[string][]string{},
 	}
 	m.readTargets(j)
 	j.readVerdicts(given)
@@ -81,13 +81,17 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		p := &j.problems[i]
 		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		m.describe(j, p)
-		at := len(j.bySubject[p.Subject])
-		if p.Alert == health.AlertTargetDown {
-			at = 0
-		}
-		j.bySubject[p.Subject] = slices.Insert(j.bySubject[p.Subject], at, p)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
 	}
 	return j
+}
+
+// insert inserts an element as the first or as the last.
+func insert[T any](list []T, e T, first bool) []T {
+	if first {
+		return slices.Insert(list, 0, e)
+	}
+	return append(list, e)
 }
 
 // readVerdicts reads what a judgement says of each subject.
@@ -99,13 +103,12 @@ func (j *judged) readVerdicts(given *health.Judgement) {
 			j.down[s.Name] = true
 		}
 		if v.RecentRestarts > 0 {
-			j.values = append(j.values, health.Value{Alert: health.AlertContainerRestarts, Subject: s, Number: float64(v.RecentRestarts)})
+			j.values[s] = append(j.values[s], health.Value{Alert: health.AlertContainerRestarts, Number: float64(v.RecentRestarts)})
 		}
 	}
-	for i := range j.values {
-		v := &j.values[i]
-		v.Subject = printableSubject(v.Subject)
-		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
+	for _, v := range given.Values {
+		s := printableSubject(v.Subject)
+		j.values[s] = append(j.values[s], v)
 	}
 }
 
@@ -237,7 +240,8 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 
 // describeContainer says what is wrong with a container, and what to do.
 func (j *judged) describeContainer(p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
-	now, logs := j.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
+	now, v, logs := j.Snapshot.Time, j.verdicts[p.Subject], "`docker logs --tail 50 "+p.Name+"`"
+	exit := exitText(given, past, now)
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
@@ -250,23 +254,21 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		return describeStopped(p, given, exitText(given, past, now), logs)
+		return describeStopped(p, given, exit, logs)
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
 		}
-		text = fmt.Sprintf("restarted %s%s, %s", wording.Times(float64(j.verdicts[p.Subject].RecentRestarts)), j.within(p.Alert),
-			restartsEnd(p, now))
+		text = "restarted " + wording.Times(float64(v.RecentRestarts)) + j.within(p.Alert) + ", " + restartsEnd(p, now)
 		if given.State == health.Restarting {
-			text += "; keeps exiting and restarting" + exitText(given, past, now)
+			text += "; keeps exiting and restarting" + exit
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
-				"this counts until %s", wording.Times(float64(j.verdicts[p.Subject].RecentKills)), j.within(p.Alert),
-				clockUntil(now, p.Ends)),
+				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within(p.Alert), clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	}
 	limits := j.limits(p.Alert)
@@ -298,8 +300,12 @@ func describeStopped(p *health.Problem, given *health.Container, exit, logs stri
 
 // value returns what was measured of a problem's subject.
 func (j *judged) value(p *health.Problem) (float64, bool) {
-	number, known := j.measured[health.HeldBack{Alert: p.Alert, Subject: p.Subject}]
-	return number, known
+	for _, v := range j.values[p.Subject] {
+		if v.Alert == p.Alert {
+			return v.Number, true
+		}
+	}
+	return 0, false
 }
 
 // within says how long the events of an alert count.

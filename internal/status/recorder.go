@@ -95,10 +95,9 @@ func (r *Recorder) renew(due func(in Input, now time.Time) bool) {
 
 // isDue reports whether to make another report. The caller holds the lock.
 func (r *Recorder) isDue(in Input, now time.Time) bool {
-	if viewed := r.lastViewed.Load(); viewed != nil && now.Sub(*viewed) < viewerTimeout {
-		return true
-	}
-	return now.Sub(r.current.Load().report.Made) >= maxIdleAge || in.hasNews(&r.lastInput)
+	viewed := r.lastViewed.Load()
+	return viewed != nil && now.Sub(*viewed) < viewerTimeout || now.Sub(r.current.Load().report.Made) >= maxIdleAge ||
+		in.hasNews(&r.lastInput)
 }
 
 // Report returns the current report.

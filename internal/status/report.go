@@ -11,6 +11,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Report is everything that the status page shows. It is immutable: share it, do not change it.
@@ -109,7 +110,12 @@ func (s *Shown) tell(p *Problem) { s.Text, s.Hint, s.Onset = p.Text, p.Hint, Ons
 
 // addValue adds a number with its text.
 func (s *Shown) addValue(name string, v float64, unit string) {
-	s.Values = append(s.Values, newValue(name, v, unit))
+	s.Values = append(s.Values, Value{
+		Name:  name,
+		Value: v,
+		Unit:  unit,
+		Text:  wording.Amount(v, unit),
+	})
 }
 
 // changed returns the transition to the present level and text.

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -107,11 +108,7 @@ func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
 	if s.State != known.state {
 		// A service that comes up after the exporter's start has not changed.
 		if s.State == down || !known.since.IsZero() {
-			at := s.Since
-			if at.IsZero() {
-				at = j.now
-			}
-			m.transitions.add(s.changed(s.subject(), known.state, s.State, at))
+			m.transitions.add(s.changed(s.subject(), known.state, s.State, cmp.Or(s.Since, j.now)))
 		}
 		known.state, known.since = s.State, j.now
 	}
@@ -159,21 +156,17 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		runs := count(t.Engine.Containers, func(c *health.Container) bool { return c.State == health.Running })
 		s.addValue("containers running", float64(runs), "")
 	}
-	for _, v := range j.values {
-		if v.Subject != s.subject() {
-			continue
-		}
-		gauge := alerts.GaugeOf(v.Alert)
-		number := v.Number
+	for _, v := range j.values[s.subject()] {
+		gauge, number := alerts.GaugeOf(v.Alert), v.Number
 		if gauge.Past != "" {
 			number = math.Trunc(number)
 		}
-		shown := newValue(gauge.Figure, number, gauge.Unit)
-		if gauge.Past != "" && number < 0 {
-			shown.Name, shown.Text = gauge.Past, wording.Amount(-number, gauge.Unit)+" ago"
-		}
 		if gauge.Figure != "" {
-			s.Values = append(s.Values, shown)
+			s.addValue(gauge.Figure, number, gauge.Unit)
+		}
+		if gauge.Past != "" && number < 0 {
+			left := &s.Values[len(s.Values)-1]
+			left.Name, left.Text = gauge.Past, wording.Amount(-number, gauge.Unit)+" ago"
 		}
 		if gauge.Chart != "" {
 			h := History{Name: gauge.Chart, Title: gauge.Figure, Unit: gauge.Unit}

@@ -591,7 +591,8 @@ func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	if h.Min[steps-4] != nil || h.Max[steps-4] != nil {
 		t.Error("a step without values has extremes")
 	}
-	if h = s.history(start.Add(25 * time.Hour)); slices.ContainsFunc(slices.Concat(h.Min, h.Max), func(v *float64) bool { return v != nil }) {
+	h = s.history(start.Add(25 * time.Hour))
+	if slices.ContainsFunc(slices.Concat(h.Min, h.Max), func(v *float64) bool { return v != nil }) {
 		t.Error("a day later, there are extremes")
 	}
 }

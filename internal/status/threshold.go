@@ -12,8 +12,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the limit
-// or farthest beyond it.
+// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the
+// limit or farthest beyond it.
 type row struct {
 	Threshold
 	lasts, oneLevel bool // the number is a duration; only critical
@@ -26,7 +26,7 @@ type row struct {
 	problem           *Problem // of the subject; nil if there is none
 }
 
-func (r *row) level() Level {
+func (r *row) problemLevel() Level {
 	if r.problem == nil {
 		return OK
 	}
@@ -36,9 +36,9 @@ func (r *row) level() Level {
 // isWorse reports whether r must be shown instead of o.
 func (r *row) isWorse(o *row) bool {
 	switch {
-	case o.Subject == "" || r.level() > o.level():
+	case o.Subject == "" || r.problemLevel() > o.problemLevel():
 		return true
-	case r.level() < o.level() || o.Present != nil && r.Present == nil:
+	case r.problemLevel() < o.problemLevel() || o.Present != nil && r.Present == nil:
 		return false
 	case o.Present == nil:
 		return true
@@ -81,13 +81,15 @@ func (r *row) measure(j *judged) {
 			r.add(j, p.Subject, nil, warning, critical)
 		}
 	}
-	for _, v := range j.values {
-		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
-		case v.Alert != r.Alert:
-		case v.Warning > 0:
-			r.add(j, v.Subject, value, v.Warning, v.Critical)
-		default:
-			r.add(j, v.Subject, value, warning, critical)
+	for s, values := range j.values {
+		for _, v := range values {
+			switch value := math.Trunc(v.Number*1e6) / 1e6; {
+			case v.Alert != r.Alert:
+			case v.Warning > 0:
+				r.add(j, s, &value, v.Warning, v.Critical)
+			default:
+				r.add(j, s, &value, warning, critical)
+			}
 		}
 	}
 }
@@ -105,60 +107,59 @@ func (r *row) threshold(j *judged) Threshold {
 	if r.Subject == "" && (r.lasts || r.within != "") {
 		r.Present = new(0.0)
 	}
-	t := r.Threshold
-	t.Level, t.Critical = Unknown, &r.critical
+	r.Level, r.Critical = Unknown, &r.critical
 	if !r.oneLevel {
-		t.Warning = &r.warning
+		r.Warning = &r.warning
 	}
-	if t.Present != nil {
-		t.Level = OK
+	if r.Present != nil {
+		r.Level = OK
 	}
 	if r.problem != nil {
-		t.Level, t.Since = r.level(), r.problem.Since
-		if t.Level == Pending {
-			t.Level, t.Pending = OK, true
+		r.Level, r.Since = r.problemLevel(), r.problem.Since
+		if r.Level == Pending {
+			r.Level, r.Pending = OK, true
 		}
 	}
-	if t.Present != nil {
-		r.describe(&t)
+	if r.Present != nil {
+		r.describe()
 	}
-	return t
+	return r.Threshold
 }
 
 // describe adds how far the present value is from the next threshold, and the text.
-func (r *row) describe(t *Threshold) {
+func (r *row) describe() {
 	next, limit, why := "critical", r.critical, ""
 	if r.problem != nil && neverUp(&r.problem.Problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (r.warning > 0 || !r.lasts) {
+	} else if !r.oneLevel && r.Level < Warning && (r.warning > 0 || !r.lasts) {
 		next, limit = "warning", r.warning
 	}
-	distance := limit - *t.Present
+	distance := limit - *r.Present
 	if r.Below {
 		distance = -distance
 	}
-	t.Distance = &distance
-	amount := func(v float64) string { return wording.Amount(v, t.Unit) }
+	r.Distance = &distance
+	amount := func(v float64) string { return wording.Amount(v, r.Unit) }
 	switch {
-	case t.Pending && r.lasts:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*t.Present), amount(limit), why)
-	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", amount(*t.Present), wording.Exact(r.problem.Problem.Lasted))
+	case r.Pending && r.lasts:
+		r.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*r.Present), amount(limit), why)
+	case r.Pending:
+		r.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", amount(*r.Present), wording.Exact(r.problem.Problem.Lasted))
 	case r.Subject == "" && r.within != "":
-		t.Text = "none" + r.within
+		r.Text = "none" + r.within
 	case r.Subject == "":
 	case r.within != "":
-		t.Text = wording.Times(*t.Present) + r.within
-	case t.Below && *t.Present < 0:
-		t.Text = "expired " + amount(-*t.Present) + " ago"
-	case t.Below && t.Level == Critical:
-		t.Text = amount(*t.Present) + " left, under the critical " + amount(*t.Critical)
-	case t.Below:
-		t.Text = fmt.Sprintf("%s left, %s from %s", amount(*t.Present), amount(distance), next)
-	case t.Level == Critical:
-		t.Text = amount(*t.Present) + ", over the critical " + amount(*t.Critical)
+		r.Text = wording.Times(*r.Present) + r.within
+	case r.Below && *r.Present < 0:
+		r.Text = "expired " + amount(-*r.Present) + " ago"
+	case r.Below && r.Level == Critical:
+		r.Text = amount(*r.Present) + " left, under the critical " + amount(*r.Critical)
+	case r.Below:
+		r.Text = fmt.Sprintf("%s left, %s from %s", amount(*r.Present), amount(distance), next)
+	case r.Level == Critical:
+		r.Text = amount(*r.Present) + ", over the critical " + amount(*r.Critical)
 	default:
-		t.Text = fmt.Sprintf("%s, %s from %s", amount(*t.Present), amount(distance), next)
+		r.Text = fmt.Sprintf("%s, %s from %s", amount(*r.Present), amount(distance), next)
 	}
 }
 

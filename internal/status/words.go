@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // clock formats a time with its date.
@@ -19,16 +18,6 @@ func clockUntil(now, t time.Time) string {
 		return clock(t)
 	}
 	return t.Format("15:04 MST")
-}
-
-// newValue returns a number with its text.
-func newValue(name string, v float64, unit string) Value {
-	return Value{
-		Name:  name,
-		Value: v,
-		Unit:  unit,
-		Text:  wording.Amount(v, unit),
-	}
 }
 
 // HumanName returns what people call a subject, such as "IRC server" for the target irc_rpc. kind is the target's.
