@@ -236,15 +236,11 @@ func (s *Docker) procRoot() string   { return cmp.Or(s.ProcRoot, hostPath("/proc
 
 // hostPath returns where the host's path is: below /host in a container that has it mounted there.
 func hostPath(path string) string {
-	if mounted := "/host" + path; isDirectory(mounted) {
+	mounted := "/host" + path
+	if info, err := os.Stat(mounted); err == nil && info.IsDir() {
 		return mounted
 	}
 	return path
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // Client returns a client of the engine. Its error is about host.

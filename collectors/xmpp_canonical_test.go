@@ -318,11 +318,10 @@ func BenchmarkCanonicalFamilies(b *testing.B) {
 		for _, f := range families {
 			page.Names = append(page.Names, f.Name)
 		}
-		m := newCanonicalMap()
 		b.Run(fmt.Sprintf("families=%d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := m.read(page, true, nil); len(r.families) != 1 {
+				if r := readCanonical(page, true, nil); len(r.families) != 1 {
 					b.Fatal(r)
 				}
 			}

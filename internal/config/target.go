@@ -44,6 +44,9 @@ const AllAddresses = "all"
 // Common returns the target itself, for settings that embed it.
 func (t *Target) Common() *Target { return t }
 
+// Environ implements Settings for the kinds that no variable is for.
+func (t *Target) Environ(*Env) {}
+
 // targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 

@@ -155,6 +155,9 @@ func addrPort(a net.Addr) (netip.AddrPort, bool) {
 // WithHeader adds to the failure of a conversation that the PROXY header, or that there is none, may be why: if the server closed the
 // connection before its first word, or did not understand a header that was sent. It returns other errors unchanged.
 func WithHeader(err error, heard *Heard, c config.Connection) error {
+	if err == nil {
+		return nil
+	}
 	reason, sent := failure.ReasonOf(err), c.ProxyProtocol != ""
 	unheard := reason == failure.Closed && !heard.Answered()
 	switch {

@@ -34,6 +34,8 @@ type HTTP struct {
 
 // Answer is an HTTP answer with its whole body.
 type Answer struct {
+	// Method and URL are those of the request.
+	Method, URL string
 	// Host is the host that was asked for, as in the header Host.
 	Host   string
 	Status int
@@ -136,6 +138,8 @@ func (h *HTTP) converse(
 			method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
 	}
 	a := &Answer{
+		Method: method,
+		URL:    rawURL,
 		Host:   config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
 		Status: resp.StatusCode,
 		Header: resp.Header,
@@ -351,15 +355,25 @@ func PathOf(rawURL string) string {
 	return cmp.Or(u.EscapedPath(), "/")
 }
 
+// String is the request and the status, for messages.
+func (a *Answer) String() string {
+	return fmt.Sprintf("%s %s: status %d", a.Method, PrintableURL(a.URL), a.Status)
+}
+
+// Errorf returns a failure of the answer, which begins with the request and the status.
+func (a *Answer) Errorf(reason failure.Reason, format string, args ...any) *failure.Error {
+	return failure.Errorf(reason, "%s: "+format, append([]any{a}, args...)...)
+}
+
 // Refusal is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
-func (a *Answer) Refusal(method, rawURL string) *failure.Error {
-	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d", method, PrintableURL(rawURL), a.Status)
+func (a *Answer) Refusal() *failure.Error {
+	failed := failure.OfStatus(a.Status, a.Header, "%s", a)
 	if a.hint != "" {
 		return failed.WithHint(a.hint)
 	}
 	if a.Status == http.StatusNotFound {
 		return failed.WithHint(cmp.Or(a.HostHint(),
-			"the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
+			"the server answers, but has nothing at "+PathOf(a.URL)+": correct the path or the port of the url"))
 	}
 	return failed
 }
@@ -379,10 +393,10 @@ func (a *Answer) HostHint() string {
 }
 
 // WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
-func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
+func (a *Answer) WantOK(hints map[int]string) error {
 	if a.Status == http.StatusOK {
 		return nil
 	}
-	failed := a.Refusal(method, rawURL)
+	failed := a.Refusal()
 	return failed.WithHint(cmp.Or(a.HostHint(), hints[a.Status], failed.Hint))
 }
