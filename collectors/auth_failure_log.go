@@ -18,7 +18,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // AuthFailureLog configures counting failed logins in a container's log, for an XMPP server that does not count them. The
@@ -239,6 +238,6 @@ func (l *loginLog) report(ctx context.Context, b *Batch) bool {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)
-	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: map[string]float64{"": l.failures}})
+	b.failedLogins(map[string]float64{"": l.failures})
 	return true
 }

@@ -238,6 +238,11 @@ func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
 			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
+	b.failedLogins(counts)
+}
+
+// failedLogins reports how many logins have failed, by series.
+func (b *Batch) failedLogins(counts map[string]float64) {
 	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -676,6 +677,24 @@ func (c *relayProbe) report(b *Batch) {
 		}
 	}
 	b.Kept.Condition(health.AlertRelayUnwatched, "", blind)
+}
+
+// seldomWarnings warn if a schedule sends too few messages for a share of them to say something.
+func seldomWarnings(text string) []string {
+	schedule, err := config.ParseSchedule(text)
+	if err != nil {
+		return nil // an error of the configuration
+	}
+	now := time.Now()
+	last := now
+	for range minRecent {
+		last = schedule.Next(last)
+	}
+	if last.Sub(now) <= time.Hour {
+		return nil
+	}
+	return []string{fmt.Sprintf("schedule sends fewer than %d messages an hour, so %s never fires; send at least one each %s",
+		minRecent, health.AlertBridgeSlow, time.Hour/minRecent)}
 }
 
 // relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.

@@ -2,8 +2,8 @@ package collectors
 
 import (
 	"cmp"
-	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -288,20 +288,7 @@ func (s *Relay) Check(r *config.Report) {
 
 // Warnings implements config.Settings.
 func (s *Relay) Warnings() []string {
-	list := append(s.IRC.Warnings(), s.XMPP.TLS.Warnings()...)
-	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
-		now := time.Now()
-		last := now
-		for range minRecent {
-			last = schedule.Next(last)
-		}
-		if last.Sub(now) > time.Hour {
-			list = append(list,
-				fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s",
-					minRecent, time.Hour/minRecent))
-		}
-	}
-	return list
+	return slices.Concat(s.IRC.Warnings(), s.XMPP.TLS.Warnings(), seldomWarnings(s.Schedule))
 }
 
 // IRCLogin is the block of a login at an IRC server.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Warning is a likely mistake in a valid configuration.
@@ -81,18 +81,15 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 	if !rowOf(settings).Relay {
 		return nil
 	}
-	for _, counts := range []struct {
-		alert, key string
-	}{
-		{health.AlertUsersGone, "irc_users_gone"},
-		{health.AlertSessionsGone, "xmpp_sessions_gone"},
-	} {
-		counted := slices.ContainsFunc(cfg.Targets,
-			func(s config.Settings) bool { return slices.Contains(rowOf(s).ValueAlerts, counts.alert) })
-		if gone := cfg.Alerts.Of(counts.key); counted && gone.Typical > 0 && gone.Bots == 0 {
+	var counted []string
+	for _, s := range cfg.Targets {
+		counted = append(counted, rowOf(s).ValueAlerts...)
+	}
+	slices.Sort(counted)
+	for _, alert := range slices.Compact(counted) {
+		if gone := alerts.Settings(&cfg.Alerts, alert); gone.Typical > 0 && gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
-				"set alerts.%s.bots to the number of such sessions and bots",
-				counts.alert, counts.key))
+				"set alerts.%s.bots to the number of such sessions and bots", alert, alerts.Key(alert)))
 		}
 	}
 	return texts

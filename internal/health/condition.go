@@ -26,27 +26,15 @@ type Condition struct {
 	Counts map[string]float64
 }
 
-// The names of the alerts: on availability, on measured values, on history, which only Prometheus evaluates, and on conditions.
+// The names of the alerts on history, which only Prometheus evaluates, and of those on conditions that readings check. Whatever the judge
+// does beyond that for an alert stands beside its name in another file.
 const (
-	AlertTargetDown         = "TargetDown"
-	AlertMostTargetsDown    = "MostTargetsDown"
-	AlertContainerDown      = "ContainerDown"
-	AlertContainerMissing   = "ContainerMissing"
-	AlertContainerUnhealthy = "ContainerUnhealthy"
-	AlertContainerRestarts  = "ContainerRestarts"
-	AlertContainerOOMKill   = "ContainerOOMKill"
-
-	AlertCertificateExpiry = "TLSCertificateExpiry"
-	AlertVolumeUsage       = "DataVolumeUsage"
-	AlertAuthFailureRate   = "XMPPAuthFailureRate"
-	AlertContainerMemory   = "ContainerMemory"
-	AlertVolumeInodes      = "DataVolumeInodes"
-
 	AlertSessionsGone = "XMPPSessionsGone"
 	AlertUsersGone    = "IRCUsersGone"
 
-	AlertTargetUnstable        = "TargetUnstable" // a target fails too often, although it is not down
-	AlertMonitoringGap         = "MonitoringGap"  // something cannot be watched as configured
+	AlertVolumeUsage           = "DataVolumeUsage"
+	AlertVolumeInodes          = "DataVolumeInodes"
+	AlertAuthFailureRate       = "XMPPAuthFailureRate"
 	AlertModuleProblem         = "XMPPModuleProblem"
 	AlertComponentDisconnected = "XMPPComponentDisconnected"
 	AlertAuthSourceMissing     = "XMPPAuthSourceMissing"
@@ -57,10 +45,7 @@ const (
 	AlertServedNotRenewed      = "TLSServedNotRenewed"
 	AlertCacheExhausted        = "IdentityCacheExhausted"
 	AlertPlaceholder           = "PlaceholderCredential"
-	AlertBridgeNotRelaying     = "BridgeNotRelaying"
 	AlertBridgeSlow            = "BridgeSlow"
-	AlertRelaySessionDown      = "RelaySessionDown"
-	AlertRelayUnwatched        = "RelayUnwatched"
 	AlertVolumeReadOnly        = "DataVolumeReadOnly"
 	AlertBackupOld             = "BackupOld"
 )
@@ -116,7 +101,7 @@ func (t *target) knownConditions(now time.Time) []seenCondition {
 func (s *scene) judgeConditions() (found findings) {
 	for _, t := range s.targets {
 		for _, c := range t.knownConditions(s.now) {
-			if slices.Contains(measured, c.Alert) {
+			if s.judge.rule(c.Alert).Measured {
 				s.judgeValue(&found, t, &c)
 			} else {
 				s.judgeCondition(&found, t, &c)
@@ -139,7 +124,7 @@ func (s *scene) judgeCondition(found *findings, t *target, c *seenCondition) {
 		})
 	}
 	switch {
-	case c.Alert == AlertServedNotRenewed:
+	case rule.Critical.Under > 0:
 		conclude(Warning, c.Holds)
 		if !t.WarnOnly {
 			conclude(Critical, s.expiresUnrenewed(t, c))
@@ -174,7 +159,7 @@ func (f *findings) conclude(s *scene, t *target, c *check) *candidate {
 	if !p.cause.Holds() && p.record.Excuse.Holds() && s.judge.rule(p.Alert).BeginsAnew {
 		p.record.Since, p.Since, p.Lasted = s.now, s.now, minDuration
 	}
-	if p.Unknown && p.Alert != AlertCertificateExpiry { // its expiry needs no new reading
+	if p.Unknown && !s.judge.rule(p.Alert).expires() { // its expiry needs no new reading
 		p.freeze(s.judge)
 	}
 	return p
@@ -182,10 +167,10 @@ func (f *findings) conclude(s *scene, t *target, c *check) *candidate {
 
 // conditions returns the verdicts on the conditions that were checked, sorted by alert, target and part. The alerts on most measured
 // values need none: their rules compare the values.
-func (f *findings) conditions() []ConditionVerdict {
+func (f *findings) conditions(j *Judge) []ConditionVerdict {
 	list := make([]ConditionVerdict, 0, len(f.well)+len(f.problems))
 	add := func(key problemKey, lasted time.Duration, excused bool) {
-		if key.Severity == Pending || key.Alert != AlertVolumeInodes && slices.Contains(measured, key.Alert) {
+		if key.Severity == Pending || j.rule(key.Alert).OwnSeries {
 			return
 		}
 		list = append(list, ConditionVerdict{
@@ -201,7 +186,7 @@ func (f *findings) conditions() []ConditionVerdict {
 		add(key, 0, false)
 	}
 	for _, p := range f.problems {
-		if p.Alert == AlertMostTargetsDown && p.AtLeast && p.Severity == Pending {
+		if p.Subject == ExporterSubject && p.AtLeast && p.Severity == Pending {
 			continue // its duration is unknown
 		}
 		add(p.key, p.Lasted, p.Excuse.Holds())

@@ -41,6 +41,22 @@ func (e events) moreUntil(than float64, window time.Duration) time.Time {
 	return time.Time{}
 }
 
+// The names of the alerts on counted events.
+const (
+	AlertContainerRestarts = "ContainerRestarts"
+	AlertContainerOOMKill  = "ContainerOOMKill"
+)
+
+// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
+func CountsEvents(alert string) bool {
+	return alert == AlertContainerRestarts || alert == AlertContainerOOMKill
+}
+
+// restartsTooOften reports whether the container's restarts are critical.
+func (j *Judge) restartsTooOften(s Subject, now time.Time) bool {
+	return float64(j.recentRestarts(s, now).total()) > j.rule(AlertContainerRestarts).Critical.Over
+}
+
 // recentRestarts returns the unexcused restarts of the container within the alert's window.
 func (j *Judge) recentRestarts(s Subject, now time.Time) events {
 	known := j.restarts[s]
@@ -80,7 +96,7 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	blind := s.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
 		times := c.Restarts - known.Count
-		if c.State == Running && j.problems[problemKey{Subject: c.subject(), Alert: AlertContainerDown}].fires() {
+		if c.State == Running && j.downtime(c.subject()).fires() {
 			times-- // the end of that alert already reports this restart
 		}
 		if times > 0 {

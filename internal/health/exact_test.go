@@ -419,16 +419,18 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w.target("web").be("xmpp_metrics")
 	w.look()
 	if want := []HeldBack{
-		{AlertCertificateExpiry, TargetSubject("web")},
-		{AlertAuthFailureRate, TargetSubject("web")},
-		{AlertSessionsGone, TargetSubject("web")},
+		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
+		{AlertAuthFailureRate, TargetSubject("web"), "chatstack_xmpp_auth_failures_excused"},
+		{AlertSessionsGone, TargetSubject("web"), "chatstack_xmpp_sessions_excused"},
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 	w.target("web").be("irc_rpc")
 	w.look()
-	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(
-		w.last.HeldBack, want) {
+	if want := []HeldBack{
+		{AlertUsersGone, TargetSubject("web"), "chatstack_irc_excused"},
+		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
+	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 }

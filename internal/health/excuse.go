@@ -273,6 +273,20 @@ func (s *scene) ofPorts(side string, since time.Time) (found cause) {
 	return found
 }
 
+// The names of the alerts on bridges and their check because of which its readings fail.
+const (
+	AlertBridgeNotRelaying = "BridgeNotRelaying"
+	AlertRelaySessionDown  = "RelaySessionDown"
+	AlertRelayUnwatched    = "RelayUnwatched"
+)
+
+var relayAlerts = []string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}
+
+// relayAlerted reports whether an alert says that a bridge does not relay, since about then, or that its check has no session.
+func (j *Judge) relayAlerted(s Subject, since time.Time) bool {
+	return j.alerted(s, AlertBridgeNotRelaying, since) || j.alerted(s, AlertRelaySessionDown, time.Time{})
+}
+
 // ofAlertedBridge returns a bridge that does not relay, once its alert fires. A component that disconnected at about the same time is
 // part of that, and no second page.
 func (s *scene) ofAlertedBridge(t *target, since time.Time) cause {
@@ -290,11 +304,6 @@ func (s *scene) ofSession(t *target) cause {
 		return cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}}
 	}
 	return cause{}
-}
-
-// outage returns what is remembered of a target's outage; nil if there is none.
-func (j *Judge) outage(s Subject) *record {
-	return j.problems[problemKey{Subject: s, Alert: AlertTargetDown}]
 }
 
 // alerted reports whether the alert on a part of the subject fires, for a problem that began at about since, or ever if that is zero.

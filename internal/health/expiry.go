@@ -5,6 +5,17 @@ import (
 	"time"
 )
 
+// AlertCertificateExpiry is the name of the alert on certificates that expire.
+const AlertCertificateExpiry = "TLSCertificateExpiry"
+
+// valueAlerts are the alerts on the target's values: on its certificate, unless its kind has others.
+func (t *Target) valueAlerts() []string {
+	if t.ValueAlerts == nil {
+		return []string{AlertCertificateExpiry}
+	}
+	return t.ValueAlerts
+}
+
 // Validity is from when to when a certificate is valid. Begins is zero if unknown.
 type Validity struct{ Begins, Ends time.Time }
 

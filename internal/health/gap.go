@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// AlertMonitoringGap is the name of the alert on something that the exporter cannot watch as configured.
+const AlertMonitoringGap = "MonitoringGap"
+
 // judgeGaps finds what the exporter should watch but cannot. Unless all engines could be read, gaps about containers stay as they were.
 func (s *scene) judgeGaps() (found findings) {
 	unknown := s.unknownXMPPServer()

@@ -9,20 +9,20 @@ import (
 const sameOutage = 5 * time.Minute
 
 // setCauses sets the cause of each problem. The list is sorted.
-func setCauses(list []Problem, targets []*target) {
+func (s *scene) setCauses(list []Problem) {
 	of := map[Subject]Subject{}
 	for i := range list {
 		p := &list[i]
 		if p.Excuse.Root.Name != "" {
 			of[p.Subject] = p.Excuse.Root
 		}
-		if p.Alert == AlertMostTargetsDown {
-			for _, s := range p.Consequences {
-				of[s] = p.Subject
+		if p.Subject == ExporterSubject {
+			for _, down := range p.Consequences {
+				of[down] = p.Subject
 			}
 		}
 	}
-	joinServers(list, targets, of)
+	s.joinServers(list, of)
 	for i := range list {
 		p := &list[i]
 		p.Cause = p.Subject
@@ -38,7 +38,7 @@ func setCauses(list []Problem, targets []*target) {
 
 // joinServers makes the first target of a server that is down the cause of its others that are down since about the same time, or the
 // server's container, if that is unhealthy or was restarted.
-func joinServers(list []Problem, targets []*target, of map[Subject]Subject) {
+func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 	type outage struct {
 		leader Subject
 		since  time.Time
@@ -47,16 +47,16 @@ func joinServers(list []Problem, targets []*target, of map[Subject]Subject) {
 	down := map[Subject]time.Time{}
 	for i := range list {
 		switch p := &list[i]; {
-		case p.Alert == AlertContainerUnhealthy || p.Alert == AlertContainerRestarts:
+		case s.judge.rule(p.Alert).Unsettles:
 			found[p.Subject] = append(found[p.Subject], outage{p.Subject, p.Since})
-		case p.Alert == AlertTargetDown && !p.Excuse.Holds():
+		case p.Kind == KindTarget && IsOutage(p.Alert) && !p.Excuse.Holds():
 			down[p.Subject] = p.Since
 		}
 	}
-	failed := slices.DeleteFunc(slices.Clone(targets), func(t *target) bool { return down[t.subject].IsZero() })
+	failed := slices.DeleteFunc(slices.Clone(s.targets), func(t *target) bool { return down[t.subject].IsZero() })
 	slices.SortStableFunc(failed, func(a, b *target) int { return down[a.subject].Compare(down[b.subject]) })
 	for _, t := range failed {
-		since, server := down[t.subject], serverOf(t, targets)
+		since, server := down[t.subject], serverOf(t, s.targets)
 		k := slices.IndexFunc(found[server], func(o outage) bool { return o.since.Sub(since).Abs() <= sameOutage })
 		if k < 0 {
 			found[server] = append(found[server], outage{t.subject, since})

@@ -232,21 +232,6 @@ type Excuse struct {
 // Holds reports whether the alert is held back.
 func (e Excuse) Holds() bool { return e.Reason != "" }
 
-// IsOutage reports whether the alert is on something that does not work at all.
-func IsOutage(alert string) bool {
-	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
-}
-
-// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
-func FailsReadings(alert string) bool {
-	return slices.Contains([]string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, alert)
-}
-
-// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
-func CountsEvents(alert string) bool {
-	return slices.Contains([]string{AlertContainerRestarts, AlertContainerOOMKill}, alert)
-}
-
 // Problem is one thing that is wrong with a subject.
 type Problem struct {
 	Subject
@@ -320,4 +305,6 @@ type Judgement struct {
 type HeldBack struct {
 	Alert string
 	Subject
+	// In is the series that is 1 meanwhile.
+	In string
 }

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -116,6 +117,37 @@ func (j *Judge) readEngines(f *Facts) {
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
+// The names of the alerts on what does not work at all, and on unhealthy containers.
+const (
+	AlertTargetDown         = "TargetDown"
+	AlertContainerDown      = "ContainerDown"
+	AlertContainerMissing   = "ContainerMissing"
+	AlertContainerUnhealthy = "ContainerUnhealthy"
+)
+
+// IsOutage reports whether the alert is on something that does not work at all.
+func IsOutage(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
+}
+
+// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
+func FailsReadings(alert string) bool {
+	return alert == AlertTargetDown || slices.Contains(relayAlerts, alert)
+}
+
+// outage returns what is remembered of a target's outage, and downtime of a container's; nil if there is none.
+func (j *Judge) outage(target Subject) *record {
+	return j.problems[problemKey{Subject: target, Alert: AlertTargetDown}]
+}
+
+func (j *Judge) downtime(container Subject) *record {
+	return j.problems[problemKey{Subject: container, Alert: AlertContainerDown}]
+}
+
+// targetDue is how long an outage of a target lasts until its alert is critical, containerDue how long that of a container.
+func (j *Judge) targetDue() time.Duration    { return j.rule(AlertTargetDown).Critical.Hold }
+func (j *Judge) containerDue() time.Duration { return j.rule(AlertContainerDown).Critical.Hold }
+
 // judgeContainers finds what is wrong with containers.
 func (s *scene) judgeContainers() findings {
 	found := findings{verdicts: make(map[Subject]*Verdict, len(s.containers))}
@@ -217,7 +249,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		if !t.Read || !p.cause.Holds() && j.unread[p.record.Excuse.Root.Host] {
 			p.freeze(j)
 		}
-		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.rule(AlertTargetDown).Critical.Hold
+		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.targetDue()
 		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
 		lost, began = !p.Throttled, p.record.realSince()
 	}
@@ -250,7 +282,7 @@ func (s *scene) keepUnread() findings {
 		found.verdicts[key.Subject] = v
 		p := found.begin(s, key, known.Since, known.AtLeast)
 		p.freeze(j)
-		if p.Unknown = true; key.Alert != AlertContainerMemory {
+		if p.Unknown = true; !p.onMemory() {
 			v.set(p)
 		}
 	}

@@ -192,8 +192,7 @@ func (j *Judge) Resume(m *Memory, now time.Time) {
 	j.saved, j.resumed = m.Saved, now
 	for _, p := range m.Problems {
 		j.problems[p.problemKey] = &p.record
-		// The judge checks the other two itself.
-		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable && p.Alert != AlertMonitoringGap {
+		if p.Kind == KindTarget && p.Severity > Pending && !j.rule(p.Alert).Own {
 			j.target(p.Name).resumeCondition(Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}

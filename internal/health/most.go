@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// AlertMostTargetsDown is the name of the alert on most targets. It alone is about the exporter.
+const AlertMostTargetsDown = "MostTargetsDown"
+
 // minCauses is the least number of unexplained problems for MostTargetsDown; fewer have alerts of their own.
 const minCauses = 4
 

@@ -15,11 +15,11 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		Problems:   found.sorted(),
 		Verdicts:   make(map[Subject]Verdict, len(found.verdicts)),
 		Servers:    make(map[string]Server, len(s.targets)),
-		Conditions: found.conditions(),
+		Conditions: found.conditions(s.judge),
 		Values:     found.values,
 		HeldBack:   s.heldBack(found.problems),
 	}
-	setCauses(result.Problems, s.targets)
+	s.setCauses(result.Problems)
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}
@@ -77,23 +77,23 @@ func (f *findings) sorted() []Problem {
 
 // heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
 func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
-	alerted := map[HeldBack]bool{}
+	type alertOn struct {
+		alert string
+		Subject
+	}
+	alerted := map[alertOn]bool{}
 	for _, p := range problems {
 		if p.record.fires() {
-			alerted[HeldBack{p.Alert, p.Subject}] = true
+			alerted[alertOn{p.Alert, p.Subject}] = true
 		}
 	}
 	for _, t := range s.targets {
 		if !s.isMaintained(t) {
 			continue
 		}
-		alerts := t.ValueAlerts
-		if alerts == nil {
-			alerts = []string{AlertCertificateExpiry}
-		}
-		for _, alert := range alerts {
-			if h := (HeldBack{alert, t.subject}); !alerted[h] {
-				list = append(list, h)
+		for _, alert := range t.valueAlerts() {
+			if !alerted[alertOn{alert, t.subject}] {
+				list = append(list, HeldBack{alert, t.subject, s.judge.rule(alert).ExcusedIn})
 			}
 		}
 	}

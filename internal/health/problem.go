@@ -75,18 +75,19 @@ const never = time.Duration(1<<63 - 1)
 func (j *Judge) limits(p *candidate) thresholds {
 	rule := j.rule(p.Alert)
 	t := thresholds{rule.Warning.Hold, rule.Critical.Hold}
-	if p.AtLeast && (p.Alert == AlertTargetDown || p.Alert == AlertMostTargetsDown) {
+	outage := IsOutage(p.Alert) && p.Kind != KindContainer
+	if p.AtLeast && outage {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	switch {
-	case p.Alert == AlertTargetDown:
+	case outage && p.Kind == KindTarget:
 		t.critical += p.record.realSince().Sub(p.record.Since)
 		if p.warnOnly {
 			t.critical = never
 		}
 	case p.record.Removed:
 		t.critical = never
-	case p.Alert == AlertContainerMissing:
+	case rule.Pages && p.key.Severity == Pending:
 		t.warning = never
 	}
 	switch p.key.Severity {
@@ -124,7 +125,7 @@ func (t thresholds) maxDuration(s Severity) time.Duration {
 func (s *scene) decide(problems []*candidate) {
 	for _, explained := range []bool{false, true} {
 		for _, p := range problems {
-			if p.cause.Holds() == explained && p.Alert != AlertContainerMemory {
+			if p.cause.Holds() == explained && !p.onMemory() {
 				s.decideOn(p)
 			}
 		}
@@ -137,7 +138,7 @@ func (s *scene) decideOn(p *candidate) {
 	case p.frozen:
 	case p.cause.Holds() && p.record.Alerted == Pending && s.mayHoldBack(&p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
-		p.ahead.critical = j.rule(AlertContainerDown).Critical.Hold
+		p.ahead.critical = j.containerDue()
 	default:
 		p.ahead = j.limits(p)
 		p.Severity = p.ahead.severity(p.Lasted)
@@ -157,27 +158,25 @@ func (s *scene) decideOn(p *candidate) {
 // an alert of its own by the time that the alert on it is due.
 func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 	j := s.judge
-	if c.Reason == ReasonMaintenance || lasted <= j.rule(AlertContainerDown).Critical.Hold {
+	if c.Reason == ReasonMaintenance || lasted <= j.containerDue() {
 		return true
 	}
 	if known := j.unavailable[c.Root]; known != nil {
 		engine := c.Root.Kind == KindTarget
 		if known.Alerted && s.now.Sub(known.Down) <= j.rules.Lookback ||
-			engine && s.now.Sub(known.Began) <= j.rule(AlertTargetDown).Critical.Hold {
+			engine && s.now.Sub(known.Began) <= j.targetDue() {
 			return true
 		}
 	}
 	return j.outage(c.Root).fires() ||
-		j.alerted(c.Root, AlertBridgeNotRelaying, s.now.Add(-lasted)) ||
-		j.alerted(c.Root, AlertRelaySessionDown, time.Time{}) ||
-		float64(j.recentRestarts(c.Root, s.now).total()) > j.rule(AlertContainerRestarts).Critical.Over
+		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root, s.now)
 }
 
 // excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.
 func (s *scene) excuseMaintained(problems []*candidate, verdicts map[Subject]*Verdict) {
 	alerted := map[Subject]bool{}
 	for _, p := range problems {
-		if p.record.fires() && (p.verdict != nil || p.Alert == AlertContainerMemory) {
+		if p.record.fires() && (p.verdict != nil || p.onMemory()) {
 			alerted[p.Subject] = true
 		}
 	}

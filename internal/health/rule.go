@@ -18,8 +18,16 @@ type Rule struct {
 	Warning, Critical Limit
 	// Window is how long events count.
 	Window time.Duration
-	// Pages says that a condition is critical, and a warning only for a target that only warns.
+	// Pages says that a problem is critical, and a warning only for a target that only warns, or a container that somebody removed.
 	Pages bool
+	// Measured says that a condition has a value, which exceeds the limits; OwnSeries that rules compare the value itself.
+	Measured, OwnSeries bool
+	// ExcusedIn is the series that is 1 while maintenance holds back the alert on a value or on history.
+	ExcusedIn string
+	// Unsettles says that because of the problem of a container, what it serves may fail.
+	Unsettles bool
+	// Own says that the judge itself checks the condition, not a reading.
+	Own bool
 	// BeginsAnew says that a condition which an excuse explained begins when the excuse ends. It has the whole hold to end, too.
 	BeginsAnew bool
 	// Excuses may explain that a condition holds: the first that does.
@@ -35,6 +43,9 @@ type Limit struct {
 	Under time.Duration
 	Hold  time.Duration
 }
+
+// expires reports whether the value is the time left of something: it needs no new reading.
+func (r *Rule) expires() bool { return r.Measured && r.Warning.Under > 0 }
 
 // Excuser is something that may explain that a condition of a target holds.
 type Excuser int

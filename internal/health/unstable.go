@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// AlertTargetUnstable is the name of the alert on a target that fails too often, although it is not down.
+const AlertTargetUnstable = "TargetUnstable"
+
 // A target is unstable while too many of its readings have failed in both windows, and at least minFailures in the long one. A target
 // with a long interval has a longer short window, which always includes the last reading.
 const (
@@ -167,7 +170,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 	} else {
 		j.changed = j.changed || failed > 0
 	}
-	root := j.problems[problemKey{Subject: excuse.Root, Alert: AlertContainerDown}]
+	root := j.downtime(excuse.Root)
 	warned := root != nil && root.Alerted == Warning // what excuses the target has no more than a warning
 	switch {
 	case excused && !warned || outage.fires() && (outage.Alerted == Critical || s.now.Sub(outage.Since) > maxFlap):

@@ -25,8 +25,10 @@ type limit struct {
 	since, begins time.Time
 }
 
-// measured are the alerts on measured values.
-var measured = []string{AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate, AlertContainerMemory}
+// AlertContainerMemory is the name of the alert on a container's memory.
+const AlertContainerMemory = "ContainerMemory"
+
+func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 
 // judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning.
 func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
@@ -50,7 +52,7 @@ func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) 
 // decideOnMemory holds back the alerts on memory of excused containers, as the rules do.
 func (s *scene) decideOnMemory(problems []*candidate, verdicts map[Subject]*Verdict) {
 	for _, p := range problems {
-		if p.Alert != AlertContainerMemory {
+		if !p.onMemory() {
 			continue
 		}
 		v := verdicts[p.Subject]
@@ -69,13 +71,13 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 	v := Value{Subject: t.subject, Alert: c.Alert, Number: c.Used}
 	exceeds := v.Number
 	warning, critical := limit{over: rule.Warning.Over, since: s.now}, limit{over: rule.Critical.Over, since: s.now}
-	switch c.Alert {
-	case AlertCertificateExpiry:
+	switch {
+	case rule.expires():
 		var first time.Time
 		first, warning, critical = expiryLimits(rule, &c.Condition)
 		v.Number, v.Warning, v.Critical = first.Sub(s.now).Seconds(), -warning.over, -critical.over
 		exceeds = -v.Number
-	case AlertAuthFailureRate:
+	case rule.Window > 0: // it is a rate
 		v.Number = s.failingLogins(t, c)
 		exceeds = v.Number
 	}
@@ -91,7 +93,7 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 			holds:   exceeds > limit.over,
 			unknown: c.unknown || lost,
 			since:   s.now,
-			atLeast: c.first && c.Alert != AlertCertificateExpiry,
+			atLeast: c.first && !rule.expires(),
 		}
 		if lost {
 			check.holds = known != nil
@@ -124,7 +126,7 @@ type point struct {
 // failingLogins returns the number of failed logins per minute; NaN unless there are two readings within the window.
 func (s *scene) failingLogins(t *target, c *seenCondition) float64 {
 	known := &t.memory.logins
-	window := s.judge.rule(AlertAuthFailureRate).Window
+	window := s.judge.rule(c.Alert).Window
 	if n := len(known.points); !c.unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
 		known.observe(t.ReadAt, c.Counts)
 	}

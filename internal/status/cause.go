@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -181,7 +182,7 @@ func loss(members []member) string {
 	first, text := lastRank, ""
 	for i := range members {
 		m := &members[i]
-		if m.service == nil || !m.down || m.service.Row.Relay && m.alert != health.AlertBridgeNotRelaying {
+		if m.service == nil || !m.down || m.service.Row.Relay && m.state() != doesNotRelay {
 			continue
 		}
 		if row := &m.service.Row; row.Loss != "" && row.Rank < first {
@@ -213,12 +214,8 @@ func (m *member) state() string {
 	switch {
 	case m.Subject == health.ExporterSubject:
 		return "are down"
-	case isRelay && m.alert == health.AlertBridgeNotRelaying:
-		return doesNotRelay
-	case isRelay && (m.alert == health.AlertRelaySessionDown || m.alert == health.AlertRelayUnwatched):
-		return "is not checked"
 	case isRelay:
-		return "has a problem"
+		return cmp.Or(alerts.State(m.alert), "has a problem")
 	case m.refuses:
 		return "refuses the exporter"
 	case m.service != nil && m.down:

@@ -215,7 +215,7 @@ func (j *judged) excuseText(p *health.Problem) string {
 // describeTarget says what is wrong with a target, with measured values, and what to do.
 func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) {
 	v, known := j.value(&p.Problem)
-	share := wording.Amount(v, "ratio")
+	gauge := alerts.GaugeOf(p.Alert)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		text = explainFailure(t)
@@ -226,21 +226,14 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
 		return "", j.targetHint(t)
 	case !known:
-	case p.Alert == health.AlertTargetUnstable && p.Throttled:
-		return share + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+	case gauge.PastProblem != "" && v < 0:
+		text = strings.Replace(gauge.PastProblem, "<value>", wording.Amount(-v, gauge.Unit), 1)
+	default:
+		text = strings.NewReplacer("<value>", wording.Amount(v, gauge.Unit), "<number>", wording.Number(v)).Replace(gauge.Problem)
+	}
+	if known && p.Throttled {
+		return text + ": " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
-	case p.Alert == health.AlertTargetUnstable:
-		text = share + " of its probes failed in the last hour"
-	case p.Alert == health.AlertCertificateExpiry && v < 0:
-		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
-	case p.Alert == health.AlertCertificateExpiry:
-		text = "a certificate expires in " + wording.Amount(v, "seconds")
-	case p.Alert == health.AlertVolumeUsage:
-		text = share + " of it is used"
-	case p.Alert == health.AlertVolumeInodes:
-		text = share + " of its inodes are used"
-	case p.Alert == health.AlertAuthFailureRate:
-		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
@@ -268,17 +261,17 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
 		}
-		text = "restarted " + wording.Times(float64(v.RecentRestarts)) + j.within("container_restarts") + ", " + restartsEnd(p, now)
+		text = "restarted " + wording.Times(float64(v.RecentRestarts)) + j.within(p.Alert) + ", " + restartsEnd(p, now)
 		if given.State == health.Restarting {
 			text += "; keeps exiting and restarting" + exit
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
-				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within("container_oom_kill"), clockUntil(now, p.Ends)),
+				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within(p.Alert), clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
 	}
-	limits := j.limits(health.AlertContainerMemory)
+	limits := j.limits(p.Alert)
 	limit, todo := limits.Critical, "Find out what uses it, or give the container a limit."
 	if given.Role == "xmpp" && p.Severity < health.Critical {
 		limit, todo = limits.Warning, "Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
@@ -315,9 +308,9 @@ func (j *judged) value(p *health.Problem) (float64, bool) {
 	return 0, false
 }
 
-// within says how long the events of an alert count, by its key.
-func (j *judged) within(key string) string {
-	return " within " + wording.Exact(j.Alerts.Of(key).Window.Std())
+// within says how long the events of an alert count.
+func (j *judged) within(alert string) string {
+	return " within " + wording.Exact(alerts.Settings(&j.Alerts, alert).Window.Std())
 }
 
 // limits returns the thresholds of an alert on a number.

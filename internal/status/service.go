@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -156,24 +157,21 @@ func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 		s.addValue("containers running", float64(runs), "")
 	}
 	for _, v := range j.values[s.subject()] {
-		chart := func(name, title, unit string) {
-			s.addValue(title, v.Number, unit)
-			h := History{Name: name, Title: title, Unit: unit}
+		gauge, number := alerts.GaugeOf(v.Alert), v.Number
+		if gauge.Past != "" {
+			number = math.Trunc(number)
+		}
+		if gauge.Figure != "" {
+			s.addValue(gauge.Figure, number, gauge.Unit)
+		}
+		if gauge.Past != "" && number < 0 {
+			left := &s.Values[len(s.Values)-1]
+			left.Name, left.Text = gauge.Past, wording.Amount(-number, gauge.Unit)+" ago"
+		}
+		if gauge.Chart != "" {
+			h := History{Name: gauge.Chart, Title: gauge.Figure, Unit: gauge.Unit}
 			h.Limits = j.limits(v.Alert)
 			m.chart(j, s.subject(), &s.Shown, h, v.Number)
-		}
-		switch v.Alert {
-		case health.AlertAuthFailureRate:
-			chart("auth_failures", "failed logins", "per_minute")
-		case health.AlertVolumeUsage:
-			chart("used", "used", "ratio")
-		case health.AlertVolumeInodes:
-			s.addValue("inodes used", v.Number, "ratio")
-		case health.AlertCertificateExpiry:
-			s.addValue("certificate expires in", math.Trunc(v.Number), "seconds")
-			if left := &s.Values[len(s.Values)-1]; left.Value < 0 {
-				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
-			}
 		}
 	}
 }
@@ -192,8 +190,8 @@ func (s *Service) describe(problems []*Problem, impairments []string) {
 		switch {
 		case i == 0 && s.State != waiting:
 			s.tell(p)
-		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
-		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
+		case alerts.GaugeOf(p.Alert).Past != "" && strings.Contains(s.Text, "certificate has expired"):
+		case alerts.InOutage(p.Alert) && s.State == down:
 		default:
 			s.Text += "; " + p.Text
 		}

@@ -169,16 +169,21 @@ const noXMPP = "the memory of a container with the role xmpp is unknown"
 func (m *memory) thresholds(j *judged) []Threshold {
 	isXMPP := func(s health.Subject) bool { return m.containers[s] != nil && m.containers[s].last.Role == "xmpp" }
 	isOther := func(s health.Subject) bool { return !isXMPP(s) }
-	rows := []row{
-		{Threshold: Threshold{Alert: health.AlertContainerUnhealthy}},
-		{Threshold: Threshold{Alert: health.AlertAuthFailureRate, Text: whyNoLogins(j)}},
-		{Threshold: Threshold{Alert: health.AlertCertificateExpiry}},
-		{Threshold: Threshold{Alert: health.AlertVolumeUsage}},
-		{Threshold: Threshold{Alert: health.AlertContainerRestarts}, within: j.within("container_restarts")},
-		{Threshold: Threshold{Alert: health.AlertContainerMemory, Text: noXMPP}, includes: isXMPP},
-		{Threshold: Threshold{Alert: health.AlertContainerMemory}, includes: isOther, oneLevel: true},
-		{Threshold: Threshold{Alert: health.AlertContainerDown}},
-		{Threshold: Threshold{Alert: health.AlertTargetDown}},
+	var rows []row
+	for _, alert := range alerts.Gauged() {
+		r, gauge := row{Threshold: Threshold{Alert: alert}}, alerts.GaugeOf(alert)
+		switch {
+		case gauge.Events:
+			r.within = j.within(alert)
+		case gauge.XMPPApart:
+			xmpp := r
+			xmpp.Text, xmpp.includes = noXMPP, isXMPP
+			rows = append(rows, xmpp)
+			r.includes, r.oneLevel = isOther, true
+		case alert == health.AlertAuthFailureRate:
+			r.Text = whyNoLogins(j)
+		}
+		rows = append(rows, r)
 	}
 	why := "no Docker Engine is configured, so containers are not watched"
 	if slices.ContainsFunc(j.Snapshot.Statuses, func(t poll.Status) bool { return t.Engine != nil }) {
@@ -187,15 +192,11 @@ func (m *memory) thresholds(j *judged) []Threshold {
 	list := make([]Threshold, len(rows))
 	for i := range rows {
 		list[i] = rows[i].threshold(j)
-		if t := &list[i]; len(j.containers) == 0 && t.Subject == "" && slices.Contains(containerRows, t.Alert) {
+		if t := &list[i]; len(j.containers) == 0 && t.Subject == "" && alerts.GaugeOf(t.Alert).Containers {
 			t.unmeasured(why)
 		}
 	}
 	return list
-}
-
-var containerRows = []string{
-	health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown,
 }
 
 // whyNoLogins says why the rate of failed logins is unknown.
