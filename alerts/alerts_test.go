@@ -159,6 +159,11 @@ func TestNoAlertDisappears(t *testing.T) {
 			t.Errorf("%s: got severities %q, want %q", alert, got[alert], severities)
 		}
 	}
+	for alert, severities := range got {
+		if want[alert] == nil {
+			t.Errorf("%s is not in the table of this test; add it, with the severities %q", alert, severities)
+		}
+	}
 }
 
 func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
