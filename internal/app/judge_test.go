@@ -47,7 +47,13 @@ func TestProblemIsSavedBeforeItIsShown(t *testing.T) {
 		judge := func(down bool) (took time.Duration) {
 			t.Helper()
 			begun := time.Now()
-			result := j.Judge(&health.Facts{Now: begun, Targets: []health.Target{{Name: "web", Read: true, Up: !down, ReadAt: begun}}})
+			web := health.Target{
+				Name:   "web",
+				Read:   true,
+				Up:     !down,
+				ReadAt: begun,
+			}
+			result := j.Judge(&health.Facts{Now: begun, Targets: []health.Target{web}})
 			if got := len(result.Problems) > 0; got != down {
 				t.Errorf("there is a problem: %t, want %t", got, down)
 			}
