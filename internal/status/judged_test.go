@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -324,19 +326,35 @@ func TestThresholdOfUnhealthyContainersHasItsWarning(t *testing.T) {
 	}
 }
 
+// used are the values of all alerts in the table that compare what a reading of a target has measured: well under their limits, or beyond.
+func used(a *config.Alerts, beyond bool) (list []health.Condition) {
+	for _, alert := range alerts.Gauged() {
+		rule := alerts.Rules(a).Alerts[alert]
+		if !rule.Measured || alerts.GaugeOf(alert).Containers || rule.Window > 0 || rule.Warning.Under > 0 {
+			continue
+		}
+		c := health.Condition{Alert: alert, Used: 0.6 * rule.Warning.Over}
+		if beyond {
+			c.Used = 1.01 * rule.Critical.Over
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
 func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"},
 		poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
-		check, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
+		check, end := "healthy", w.now.Add(100*24*time.Hour)
 		if fail {
-			check, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
+			check, end = "unhealthy", w.now.Add(24*time.Hour)
 			total += 45
 		}
 		w.contain(named{"a", testContainer{health: check, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
 			named{"b", testContainer{role: "xmpp", memory: 6e8}})
-		w.find("data", health.Condition{Alert: health.AlertVolumeUsage, Used: used})
+		w.find("data", used(&w.in.Alerts, fail)...)
 		w.find("cert", endedAt(end))
 		w.find("xmpp", failedLogins(total))
 		s := w.status("irc_rpc")
@@ -355,12 +373,13 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			t.Errorf("while all is well: %+v", row)
 		}
 	}
-	seen := map[Level]map[string]bool{OK: {}, Warning: {}, Critical: {}}
+	seen := map[Level]map[string]bool{Unknown: {}, OK: {}, Warning: {}, Critical: {}}
+	notCaused := []string{"ContainerRestarts", "ContainerDown"}
 	began := w.now.Add(30 * time.Second)
 	for range 30 {
 		r = step(true)
 		for i, row := range r.Thresholds {
-			if row.Subject == "b" || row.Alert == "ContainerRestarts" || row.Alert == "ContainerDown" {
+			if row.Subject == "b" || slices.Contains(notCaused, row.Alert) {
 				continue
 			}
 			worst := OK
@@ -378,7 +397,7 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			seen[row.Level][row.Alert] = true
 		}
 	}
-	if len(seen[OK]) < 4 || len(seen[Critical]) != 6 {
+	if len(seen[OK]) < 4 || len(seen[Critical]) != len(alerts.Gauged())-len(notCaused) {
 		t.Errorf("seen %v", seen)
 	}
 	if got := r.threshold("ContainerUnhealthy"); !got.Since.Equal(began) || got.Text != "14 min 30 s, over the critical 5 min" ||
