@@ -116,8 +116,8 @@ func TestEngineUnderMaintenanceHoldsBackForAsLong(t *testing.T) {
 	w.want("irc TargetDown critical 1h2m1s")
 }
 
-// TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss has a check of a bridge that finds a session down, with its container known or not.
-// A problem that began before is none of the maintenance's, so its alert still fires.
+// TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss has a session of a bridge's check end, whose container is known or not. A problem
+// that began before the loss is none of the maintenance's, so its alert still fires.
 func TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss(t *testing.T) {
 	for name, before := range map[string]time.Duration{"known": 0, "unknown": unreadGrace + time.Minute} {
 		for _, c := range []struct {
@@ -132,7 +132,7 @@ func TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss(t *testing.T) {
 				w.target("docker").Engine = "local"
 				w.pass(time.Minute)
 				w.Engines[0].Read = false
-				w.pass(before) // its target, which an event tells nothing, still seems to be well
+				w.pass(before) // its containers are forgotten; its target still seems well
 				w.relay(AlertRelaySessionDown + " irc")
 				w.pass(c.earlier)
 				w.Maintenance = []Subject{TargetSubject("docker")}
