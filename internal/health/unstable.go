@@ -187,7 +187,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 // coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
 func (j *Judge) coversRelay(s Subject) bool {
 	for key, known := range j.problems {
-		if key.Subject == s && (known.Excuse.Holds() || FailsReadings(key.Alert) && known.fires()) {
+		if key.Subject == s && (known.Excuse.Holds() || slices.Contains(relayAlerts, key.Alert) && known.fires()) {
 			return true
 		}
 	}

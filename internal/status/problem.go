@@ -298,9 +298,9 @@ func describeStopped(p *health.Problem, given *health.Container, exit, logs stri
 	return "is not running: " + given.State + exit, "Find out why it exited, then start it: " + logs
 }
 
-// value returns what was measured of a problem's subject.
+// value returns what was measured of a problem's subject. If its severities measure different things, the worst is the last.
 func (j *judged) value(p *health.Problem) (float64, bool) {
-	for _, v := range j.values[p.Subject] {
+	for _, v := range slices.Backward(j.values[p.Subject]) {
 		if v.Alert == p.Alert {
 			return v.Number, true
 		}
