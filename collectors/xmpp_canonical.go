@@ -335,9 +335,9 @@ func readCanonical(page *openmetrics.Page, whole bool, last []choice) *canonical
 			if !whole && last[row] != noSource && last[row] < here {
 				break
 			}
-			if made, ok := f.make(f.sources[source].found(page), whole); ok {
+			if made, ok := f.make(f.sources[source].partsOn(page), whole); ok {
 				out.chosen = here
-				r.take(made, out)
+				r.addMade(made, out)
 			}
 		}
 	}
@@ -363,8 +363,8 @@ func (r *canonicalReading) findReady(f *canonicalFamily, page *openmetrics.Page,
 	}
 }
 
-// take adds a family that was made from a source.
-func (r *canonicalReading) take(made madeFamily, out *canonicalRow) {
+// addMade adds a family that was made from a source.
+func (r *canonicalReading) addMade(made madeFamily, out *canonicalRow) {
 	if made.Series > 0 {
 		r.families = append(r.families, made.Family)
 		out.available, out.samples = true, made.samples
@@ -375,8 +375,8 @@ func (r *canonicalReading) take(made madeFamily, out *canonicalRow) {
 	}
 }
 
-// found returns the families of a page that are parts of the source.
-func (s *canonicalSource) found(page *openmetrics.Page) (parts []foundPart) {
+// partsOn returns the families of a page that are parts of the source.
+func (s *canonicalSource) partsOn(page *openmetrics.Page) (parts []foundPart) {
 	for i := range page.Families {
 		f := &page.Families[i]
 		for j := range s.parts {
