@@ -327,9 +327,10 @@ type foundPart struct {
 // fall back to a later source than on the last complete page.
 func readCanonical(page *openmetrics.Page, whole bool, last []choice) *canonicalReading {
 	r := &canonicalReading{rows: make([]canonicalRow, len(canonicalFamilies))}
+	users := usersOfNames(page)
 	for row := range canonicalFamilies {
 		f, out := &canonicalFamilies[row], &r.rows[row]
-		r.findReady(f, page, out)
+		r.findReady(f, users[row], out)
 		for source := 0; source < len(f.sources) && !out.blocked && out.chosen == noSource; source++ {
 			here := firstSource + choice(source)
 			if !whole && last[row] != noSource && last[row] < here {
@@ -344,18 +345,36 @@ func readCanonical(page *openmetrics.Page, whole bool, last []choice) *canonical
 	return r
 }
 
-// findReady looks for a family of the page that uses the name of a canonical one.
-func (r *canonicalReading) findReady(f *canonicalFamily, page *openmetrics.Page, out *canonicalRow) {
-	names := exposition.NamesOf(f.fullName(), f.kind)
-	i := slices.IndexFunc(page.Families, func(own exposition.Family) bool {
-		return strings.HasPrefix(own.Name, "xmpp_") && slices.ContainsFunc(exposition.NamesOf(own.Name, own.Type),
-			func(name string) bool { return slices.Contains(names, name) })
-	})
-	if i < 0 {
+// usersOfNames returns, for each row, the first family of a page that uses a name of the canonical one; nil for none.
+func usersOfNames(page *openmetrics.Page) []*exposition.Family {
+	rows := map[string]int{}
+	for row := range canonicalFamilies {
+		for _, name := range exposition.NamesOf(canonicalFamilies[row].fullName(), canonicalFamilies[row].kind) {
+			rows[name] = row
+		}
+	}
+	users := make([]*exposition.Family, len(canonicalFamilies))
+	for i := range page.Families {
+		own := &page.Families[i]
+		if !strings.HasPrefix(own.Name, "xmpp_") {
+			continue
+		}
+		for _, name := range exposition.NamesOf(own.Name, own.Type) {
+			if row, used := rows[name]; used && users[row] == nil {
+				users[row] = own
+			}
+		}
+	}
+	return users
+}
+
+// findReady serves the page's own family that has the name of a canonical one, or notes that it is another; nil for none.
+func (r *canonicalReading) findReady(f *canonicalFamily, own *exposition.Family, out *canonicalRow) {
+	if own == nil {
 		return
 	}
 	out.blocked = true
-	if own := &page.Families[i]; own.TextName() == f.name {
+	if own.TextName() == f.name {
 		out.available, out.chosen = true, ready
 		out.samples = slices.Collect(exposition.Lines(own.Text))
 	} else {
