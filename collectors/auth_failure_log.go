@@ -238,6 +238,6 @@ func (l *loginLog) report(ctx context.Context, b *Batch) bool {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)
-	b.failedLogins(map[string]float64{"": l.failures})
+	b.reportFailedLogins(map[string]float64{"": l.failures})
 	return true
 }

@@ -180,8 +180,8 @@ func (r *Results) Condition(alert, part string, holds bool) {
 	r.conditions = append(r.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
 }
 
-// found returns what remains of all results after a success, or of the kept ones after a failure.
-func found[T any](success bool, kept, others []T) []T {
+// remaining returns what is left of all results after a success, or of the kept ones after a failure.
+func remaining[T any](success bool, kept, others []T) []T {
 	if !success {
 		return slices.Clone(kept)
 	}
@@ -189,7 +189,7 @@ func found[T any](success bool, kept, others []T) []T {
 }
 
 // Figures returns the figures that are shown.
-func (b *Batch) Figures(success bool) []Figure { return found(success, b.Kept.figures, b.figures) }
+func (b *Batch) Figures(success bool) []Figure { return remaining(success, b.Kept.figures, b.figures) }
 
 // Families adds families of a target's own metrics, which are served only if the probe succeeds.
 func (b *Batch) Families(families ...exposition.Family) {
@@ -201,7 +201,7 @@ func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part
 
 // Conditions returns the conditions that count, and those of the certificate. err is the result of the probe.
 func (b *Batch) Conditions(err error) []health.Condition {
-	list := found(err == nil, b.Kept.conditions, b.conditions)
+	list := remaining(err == nil, b.Kept.conditions, b.conditions)
 	c := &b.Certificate
 	var certificates []health.Validity
 	for _, v := range []exchange.Validity{c.Leaf, c.Other, c.Chain, c.File} {
@@ -230,19 +230,19 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// loginFailures adds counts of failed logins, by their labels.
-func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
+// countFailedLogins adds counts of failed logins, by their labels.
+func (b *Batch) countFailedLogins(samples iter.Seq[exposition.Line]) {
 	counts := map[string]float64{}
 	for s := range samples {
 		if s.Value >= 0 && s.Value <= 1<<53 { // else it is not a count
 			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
-	b.failedLogins(counts)
+	b.reportFailedLogins(counts)
 }
 
-// failedLogins reports how many logins have failed, by series.
-func (b *Batch) failedLogins(counts map[string]float64) {
+// reportFailedLogins adds how many logins have failed, by series.
+func (b *Batch) reportFailedLogins(counts map[string]float64) {
 	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
@@ -250,7 +250,7 @@ func (b *Batch) failedLogins(counts map[string]float64) {
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
 	var certificate Results
 	certificate.certificate(b.Target, &b.Certificate)
-	list := certificate.metrics.AppendTo(b.Kept.metrics.AppendTo(found(success, b.Kept.others, b.others)))
+	list := certificate.metrics.AppendTo(b.Kept.metrics.AppendTo(remaining(success, b.Kept.others, b.others)))
 	if success {
 		list = b.metrics.AppendTo(list)
 	}

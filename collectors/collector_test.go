@@ -52,7 +52,7 @@ func TestImpossibleCountsCountNothing(t *testing.T) {
 		text += authFailures + `{host="` + host + `"} ` + v + "\n"
 	}
 	b := &Batch{}
-	b.loginFailures(exposition.Lines([]byte(text)))
+	b.countFailedLogins(exposition.Lines([]byte(text)))
 	conditions := b.Conditions(nil)
 	if len(conditions) != 1 || len(conditions[0].Counts) != 1 {
 		t.Errorf("got %+v, want one count", conditions)

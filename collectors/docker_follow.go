@@ -280,7 +280,7 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 
 // inspectNow inspects containers between two probes.
 func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
-	return c.look(ctx, func(ctx context.Context, s *api.Session) error {
+	return c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
 		release, err := c.claim(ctx)
 		if err != nil {
 			return err
@@ -295,8 +295,8 @@ func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mar
 	})
 }
 
-// look lets do ask the engine between two probes.
-func (c *docker) look(ctx context.Context, do func(context.Context, *api.Session) error) error {
+// withSession lets do ask the engine between two probes.
+func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
 	s, err := c.open(ctx, c.settings.Parallelism)
@@ -309,7 +309,7 @@ func (c *docker) look(ctx context.Context, do func(context.Context, *api.Session
 
 // catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
-	err := c.look(ctx, func(ctx context.Context, s *api.Session) error {
+	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
 		_, err := c.review(ctx, s, &Batch{})
 		return err
 	})

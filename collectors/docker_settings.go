@@ -201,7 +201,11 @@ const maxResourcesParallelism = 1024
 // Warnings implements config.Settings. Custom roles are allowed, but an unknown role is more often a typo.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
-	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
+	var known []string
+	for _, role := range Roles {
+		known = append(known, role.Name)
+	}
+	slices.Sort(known)
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if role := s.Roles[name]; !slices.Contains(known, role) {
 			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no alert rule or dashboard uses; known roles: %s",

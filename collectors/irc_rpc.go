@@ -507,6 +507,13 @@ type rpcRequest struct {
 	ID      int64     `json:"id"`
 }
 
+// rpcResponse is an answer. Its type has a name, since the decoder's errors show it.
+type rpcResponse[ID comparable] struct {
+	ID     *ID             `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
+}
+
 // rpcError is the error object of an answer.
 type rpcError struct {
 	Code    int    `json:"code"`
@@ -551,11 +558,7 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 
 // rpcResult returns the result in an answer of JSON-RPC to the call with this id. foreign says that it is one to another call.
 func rpcResult[ID comparable](method string, body []byte, id ID, foreign string) (json.RawMessage, error) {
-	var answer struct {
-		ID     *ID             `json:"id"`
-		Result json.RawMessage `json:"result"`
-		Error  *rpcError       `json:"error"`
-	}
+	var answer rpcResponse[ID]
 	err := json.Unmarshal(body, &answer)
 	switch {
 	case err != nil:

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
 func TestEveryKindHasANameAndATitleOfItsOwn(t *testing.T) {
@@ -31,6 +32,25 @@ func TestEveryKindHasANameAndATitleOfItsOwn(t *testing.T) {
 		ranks[k.Rank] = k.Name
 		if k.Role.Name != "" && !slices.ContainsFunc(Roles, func(r config.Role) bool { return r == k.Role }) {
 			t.Errorf("%s: init does not know the role %s", k.Name, k.Role.Name)
+		}
+	}
+}
+
+func TestEveryRoleIsRecognizedByWordsInNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, role := range Roles {
+		names[role.Name] = true
+	}
+	recognized := map[string]bool{}
+	for phrase, role := range fleet.RolePhrases {
+		recognized[role] = true
+		if !names[role] {
+			t.Errorf("the words %q mean the role %s, which is not among Roles", phrase, role)
+		}
+	}
+	for name := range names {
+		if !recognized[name] {
+			t.Errorf("no words mean the role %s: add some to fleet.RolePhrases", name)
 		}
 	}
 }

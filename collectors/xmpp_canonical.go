@@ -327,35 +327,54 @@ type foundPart struct {
 // fall back to a later source than on the last complete page.
 func readCanonical(page *openmetrics.Page, whole bool, last []choice) *canonicalReading {
 	r := &canonicalReading{rows: make([]canonicalRow, len(canonicalFamilies))}
+	users := usersOfNames(page)
 	for row := range canonicalFamilies {
 		f, out := &canonicalFamilies[row], &r.rows[row]
-		r.findReady(f, page, out)
+		r.findReady(f, users[row], out)
 		for source := 0; source < len(f.sources) && !out.blocked && out.chosen == noSource; source++ {
 			here := firstSource + choice(source)
 			if !whole && last[row] != noSource && last[row] < here {
 				break
 			}
-			if made, ok := f.make(f.sources[source].found(page), whole); ok {
+			if made, ok := f.make(f.sources[source].partsOn(page), whole); ok {
 				out.chosen = here
-				r.take(made, out)
+				r.addMade(made, out)
 			}
 		}
 	}
 	return r
 }
 
-// findReady looks for a family of the page that uses the name of a canonical one.
-func (r *canonicalReading) findReady(f *canonicalFamily, page *openmetrics.Page, out *canonicalRow) {
-	names := exposition.NamesOf(f.fullName(), f.kind)
-	i := slices.IndexFunc(page.Families, func(own exposition.Family) bool {
-		return strings.HasPrefix(own.Name, "xmpp_") && slices.ContainsFunc(exposition.NamesOf(own.Name, own.Type),
-			func(name string) bool { return slices.Contains(names, name) })
-	})
-	if i < 0 {
+// usersOfNames returns, for each row, the first family of a page that uses a name of the canonical one; nil for none.
+func usersOfNames(page *openmetrics.Page) []*exposition.Family {
+	rows := map[string]int{}
+	for row := range canonicalFamilies {
+		for _, name := range exposition.NamesOf(canonicalFamilies[row].fullName(), canonicalFamilies[row].kind) {
+			rows[name] = row
+		}
+	}
+	users := make([]*exposition.Family, len(canonicalFamilies))
+	for i := range page.Families {
+		own := &page.Families[i]
+		if !strings.HasPrefix(own.Name, "xmpp_") {
+			continue
+		}
+		for _, name := range exposition.NamesOf(own.Name, own.Type) {
+			if row, used := rows[name]; used && users[row] == nil {
+				users[row] = own
+			}
+		}
+	}
+	return users
+}
+
+// findReady serves the page's own family that has the name of a canonical one, or notes that it is another; nil for none.
+func (r *canonicalReading) findReady(f *canonicalFamily, own *exposition.Family, out *canonicalRow) {
+	if own == nil {
 		return
 	}
 	out.blocked = true
-	if own := &page.Families[i]; own.TextName() == f.name {
+	if own.TextName() == f.name {
 		out.available, out.chosen = true, ready
 		out.samples = slices.Collect(exposition.Lines(own.Text))
 	} else {
@@ -363,8 +382,8 @@ func (r *canonicalReading) findReady(f *canonicalFamily, page *openmetrics.Page,
 	}
 }
 
-// take adds a family that was made from a source.
-func (r *canonicalReading) take(made madeFamily, out *canonicalRow) {
+// addMade adds a family that was made from a source.
+func (r *canonicalReading) addMade(made madeFamily, out *canonicalRow) {
 	if made.Series > 0 {
 		r.families = append(r.families, made.Family)
 		out.available, out.samples = true, made.samples
@@ -375,8 +394,8 @@ func (r *canonicalReading) take(made madeFamily, out *canonicalRow) {
 	}
 }
 
-// found returns the families of a page that are parts of the source.
-func (s *canonicalSource) found(page *openmetrics.Page) (parts []foundPart) {
+// partsOn returns the families of a page that are parts of the source.
+func (s *canonicalSource) partsOn(page *openmetrics.Page) (parts []foundPart) {
 	for i := range page.Families {
 		f := &page.Families[i]
 		for j := range s.parts {

@@ -110,7 +110,7 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 		f := &families[i]
 		series += f.Series
 		if f.TextName() == authFailures {
-			b.loginFailures(exposition.Lines(f.Text))
+			b.countFailedLogins(exposition.Lines(f.Text))
 		}
 	}
 	b.Gauge(upstreamSeriesDesc, float64(series), u.target)
@@ -304,7 +304,7 @@ func (c *xmppMetrics) failureCount(ctx context.Context, b *Batch, r *canonicalRe
 	available = found.available && serves
 	switch {
 	case available && found.chosen != ready: // else keep has judged it
-		b.loginFailures(slices.Values(found.samples))
+		b.countFailedLogins(slices.Values(found.samples))
 	case available:
 	case cut:
 		b.Note("failed logins are missing from this probe: the metrics page is incomplete")

@@ -156,14 +156,14 @@ func (c *xmppStatus) modules(b *Batch, hosts map[string]map[string]moduleStatus)
 
 // components adds whether each component is connected, for the first maxHosts by name, and returns how many of them are.
 func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]moduleStatus) (figures []Figure) {
-	told, sum := 0, 0.0
+	count, sum := 0, 0.0
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		m, is := hosts[host]["component"]
 		// A global module has this name, but is not a component.
 		if !is || host == "*" {
 			continue
 		}
-		if told++; told > maxHosts {
+		if count++; count > maxHosts {
 			b.Note(fmt.Sprintf("the status page has more than %d components; the others are left out", maxHosts))
 			break
 		}
@@ -175,7 +175,7 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]moduleStat
 			b.Note(failure.OneLine(host) + ": the component, such as the bridge, is not connected")
 		}
 	}
-	if told > 0 {
+	if count > 0 {
 		figures = []Figure{{Name: "components connected", Value: sum}}
 	}
 	return figures
