@@ -66,6 +66,7 @@ build: binary ## Build the static binary, its man page and completions, in bin/.
 
 lint: ## Run golangci-lint, pinned.
 	$(GO) run .ci/tools/literals/main.go
+	$(GO) run .ci/tools/places/main.go --max 3
 	$(GO) tool -modfile=.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners
 	cd internal/e2e/story && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners
 	cd internal/e2e/feeds && $(GO) tool -modfile=$(CURDIR)/.ci/tools/golangci-lint/go.mod golangci-lint run --allow-parallel-runners

@@ -2,6 +2,7 @@
 package alerts
 
 import (
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -26,18 +27,15 @@ func Defaults() config.Alerts { return config.NewAlerts(Kinds()) }
 // Checksum identifies the rules for the settings by their expressions, durations and labels, without texts and links. The rule that
 // compares the checksum contributes with an empty one.
 func Checksum(a config.Alerts) string {
-	text, err := yaml.Marshal(withoutTexts(rulesWith(&a, "")))
+	rules := rulesWith(&a, "")
+	for i := range rules {
+		rules[i].Annotations = nil
+	}
+	text, err := yaml.Marshal(rules)
 	if err != nil {
 		panic(err) // rules are strings
 	}
 	return fmt.Sprintf("%08x", crc32.ChecksumIEEE(text))
-}
-
-func withoutTexts(rules []rule) []rule {
-	for i := range rules {
-		rules[i].Annotations = nil
-	}
-	return rules
 }
 
 // Write writes the alert rules for the settings, which must be valid, as a rule file of Prometheus.
@@ -45,7 +43,11 @@ func Write(w io.Writer, a config.Alerts) error {
 	return write(w, "The alert rules of chatstack_exporter. Generated from the settings under alerts: in exporter.yaml:\n"+
 		"#   chatstack_exporter rules --config.file=exporter.yaml >chatstack.rules.yml\n"+
 		"# They need Prometheus 2.42 or newer, and honor_labels: true in the scrape configuration.",
-		file{[]group{{Name: "chatstack", Interval: seconds(a.Interval), Rules: rulesWith(&a, Checksum(a))}}})
+		file{[]group{alertGroup(&a)}})
+}
+
+func alertGroup(a *config.Alerts) group {
+	return group{"chatstack", seconds(a.Interval), rulesWith(a, Checksum(*a))}
 }
 
 // rulesWith returns all rules; one of them compares the checksum.
@@ -107,10 +109,7 @@ func write(w io.Writer, heading string, content any) error {
 	}
 	e := yaml.NewEncoder(w)
 	e.SetIndent(2)
-	if err := e.Encode(content); err != nil {
-		return err
-	}
-	return e.Close()
+	return errors.Join(e.Encode(content), e.Close())
 }
 
 // seconds converts a duration to one that Prometheus prints.

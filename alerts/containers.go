@@ -15,29 +15,20 @@ var containerUnhealthy = row{
 		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
 		}),
-	judged:   &health.Rule{},
+	judged:   &health.Rule{Unsettles: true},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
 	gauge: Gauge{
-		Title:   "Unhealthy containers",
-		Unit:    "seconds",
-		Lasts:   true,
-		Unknown: "no container is unhealthy",
+		Place:      1,
+		Title:      "Unhealthy containers",
+		Unit:       "seconds",
+		Lasts:      true,
+		Containers: true,
+		Unknown:    "no container is unhealthy",
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aContainer + " is unhealthy.",
-			unhealthyText,
-		},
-		{
-			Critical,
-			"",
-			aContainer + " has been unhealthy for over <for>.",
-			unhealthyText,
-		},
-	},
+	panels:   []string{"overview/Containers unhealthy"},
+	warning:  message{"", aContainer + " is unhealthy.", unhealthyText},
+	critical: message{"", aContainer + " has been unhealthy for over <for>.", unhealthyText},
 }
 
 const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
@@ -46,24 +37,24 @@ var containerRestarts = row{
 	name: health.AlertContainerRestarts,
 	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
 		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
-	judged:   &health.Rule{},
+	judged:   &health.Rule{Unsettles: true},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
-	gauge:    Gauge{Title: "Container restarts"},
-	texts: []message{
-		{
-			Warning,
-			"<more> or more within <window>",
-			aContainer + " has restarted.",
-			"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
-				"Each restart disconnects its users." + readLog,
-		},
-		{
-			Critical,
-			"<more> or more within <window>",
-			aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
-			"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
-		},
+	gauge: Gauge{
+		Place:      5,
+		Title:      "Container restarts",
+		Containers: true,
+		Events:     true,
+	},
+	panels: []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
+	warning: message{
+		"<more> or more within <window>", aContainer + " has restarted.",
+		"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
+			"Each restart disconnects its users." + readLog,
+	},
+	critical: message{
+		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
 	},
 }
 
@@ -74,14 +65,10 @@ var containerOOMKill = row{
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
-	texts: []message{
-		{
-			Warning,
-			"1 or more within <window>",
-			aContainer + " ran out of memory and lost a process.",
-			"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
-				"First check that the service works.",
-		},
+	warning: message{
+		"1 or more within <window>", aContainer + " ran out of memory and lost a process.",
+		"Processes killed within <window>: {{ $value }}. The container still runs, but part of its service may be gone. " +
+			"First check that the service works.",
 	},
 }
 
@@ -92,25 +79,16 @@ var containerDown = row{
 	evidence:  containerState("container_down_seconds", "container_down_seconds"),
 	page:      Words{"is not running", "Find out why it exited, then start it."},
 	gauge: Gauge{
-		Title:   "Container down",
-		Unit:    "seconds",
-		Lasts:   true,
-		Unknown: "every container that should run is running",
+		Place:      7,
+		Title:      "Container down",
+		Unit:       "seconds",
+		Lasts:      true,
+		Containers: true,
+		Unknown:    "every container that should run is running",
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aContainer + " is not running.",
-			containerDownText,
-		},
-		{
-			Critical,
-			"",
-			aContainer + " has been down for over <for>.",
-			containerDownText,
-		},
-	},
+	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
+	warning:  message{"", aContainer + " is not running.", containerDownText},
+	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
 }
 
 const containerDownText = "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog
@@ -118,30 +96,24 @@ const containerDownText = "It should run, and has been down" + forValue + " No c
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
 	AlertKind: flat("container_missing", 5*minute, 0),
-	judged:    &health.Rule{},
+	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
-	texts: []message{
-		{
-			Warning,
-			"removed by a person: <after>",
-			aContainer + " has been removed.",
-			"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
-				"The exporter forgets it 1 hour after the removal.",
-		},
-		{
-			Critical,
-			"otherwise: <after>",
-			aContainer + " is missing.",
-			"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
-		},
+	warning: message{
+		"removed by a person: <after>", aContainer + " has been removed.",
+		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
+			"The exporter forgets it 1 hour after the removal.",
+	},
+	critical: message{
+		"otherwise: <after>", aContainer + " is missing.",
+		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
 	},
 }
 
 var containerMemory = row{
 	name:      health.AlertContainerMemory,
 	AlertKind: amounts("container_memory", config.Amounts, over(500_000_000, 5*minute, 5*minute), over(1_000_000_000, 2*minute, 5*minute)),
-	judged:    &health.Rule{},
+	judged:    &health.Rule{Measured: true, OwnSeries: true},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			used := memory
@@ -152,22 +124,18 @@ var containerMemory = row{
 		},
 		trials: memoryTrials,
 	},
-	page:  Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
-	gauge: Gauge{Title: "Container memory", Unit: "bytes", Unknown: "no container's memory is known"},
-	texts: []message{
-		{
-			Warning,
-			"XMPP server: over <size><held>",
-			memorySummary,
-			"The XMPP server" + memoryText,
-		},
-		{
-			Critical,
-			"any container: over <size><held>",
-			memorySummary,
-			"It" + memoryText,
-		},
+	page: Words{"uses too much memory", "Find out what uses it, or give the container a limit."},
+	gauge: Gauge{
+		Place:      6,
+		Title:      "Container memory",
+		Unit:       "bytes",
+		Containers: true,
+		XMPPApart:  true,
+		Unknown:    "no container's memory is known",
 	},
+	panels:   []string{"overview/Memory of the XMPP server", "overview/Largest container", "containers/Memory", "xmpp/Memory"},
+	warning:  message{"XMPP server: over <size><held>", memorySummary, "The XMPP server" + memoryText},
+	critical: message{"any container: over <size><held>", memorySummary, "It" + memoryText},
 }
 
 const (
@@ -176,26 +144,22 @@ const (
 		"<held>. At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}."
 )
 
+// memoryUsed leaves out containers whose alert on memory is held back.
+func memoryUsed(a *config.Alerts) string {
+	return containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))
+}
+
 // containerState compares how long containers have been in a state; all exporters must agree that it is critical.
 func containerState(warning, critical string) evidence {
-	gauge := func(t *alert) string {
-		if t.severity == Warning {
-			return warning
-		}
-		return critical
-	}
+	gauge := map[string]string{Warning: warning, Critical: critical}
 	return evidence{
 		expr: func(a *config.Alerts, t *alert) string {
-			operator := "min"
-			if t.severity == Warning {
-				operator = "max"
-			}
-			return containers(operator, unlessExcused(a, "container", "chatstack_"+gauge(t))) + aboveSeconds(t.For)
+			return containers(agreed[t.severity], unlessExcused(a, "container", "chatstack_"+gauge[t.severity])) + aboveSeconds(t.For)
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
-			s := newSubject(a, t, gauge(t), container, t.For.Std().Seconds())
+			s := newSubject(a, t, gauge[t.severity], container, t.For.Std().Seconds())
 			s.all = t.severity == Critical
-			s.excusedBy(a, "container_excused")
+			s.heldBackBy(a, "container_excused", 0)
 			return s.trials()
 		},
 	}
@@ -211,4 +175,30 @@ func containerEvents(gauge string) evidence {
 			return newSubject(a, t, gauge, container, float64(t.Over)).trials()
 		},
 	}
+}
+
+func memoryTrials(a *config.Alerts, t *alert) []trial {
+	s := newSubject(a, t, "container_memory_working_set_bytes", container, float64(t.Over))
+	s.hold, s.born = t.For, true
+	s.heldBackBy(a, "container_memory_excused", 0).wait = s.hold
+	if t.severity == Critical {
+		return s.trials()
+	}
+	info := func(role string) map[string]string {
+		return map[string]string{
+			"container": "web", "docker_host": "local", "role": role, "image": "x", "compose_project": "x", "compose_service": "x",
+		}
+	}
+	s.gates = append(s.gates, gate{
+		name:     "chatstack_container_info",
+		labels:   info("xmpp"),
+		open:     1,
+		shut:     lost,
+		lookback: a.Lookback,
+		wait:     s.hold,
+	})
+	other := *s
+	other.gates = []gate{{name: "chatstack_container_info", labels: info("irc"), open: 1}}
+	return append(s.trials(),
+		try("it is another server", other.series(0, steady(s.bad)...), check{s.pace.ceil(s.hold) + 2, false}))
 }

@@ -69,7 +69,7 @@ func TestEveryRunbookNamesTheSeriesOfItsAlert(t *testing.T) {
 }
 
 var (
-	declaredMetric = regexp.MustCompile(`(?:NewDesc\(|readDesc\(|Name:\s*)\s*"(chatstack_\w+)"`)
+	declaredMetric = regexp.MustCompile(`(?:\w*Desc\(|Name:\s*)\s*"(chatstack_\w+)"`)
 	namedSeries    = regexp.MustCompile(`\bchatstack(?:_[a-z0-9_]+|:[a-z0-9]+_[a-z0-9_]+(?::[a-z0-9_]+)*)`)
 )
 

@@ -2,10 +2,8 @@ package alerts
 
 import (
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -30,22 +28,18 @@ var exporterDown = row{
 	timed:     true,
 	elsewhere: true,
 	evidence:  evidence{exporterDownExpr, exporterTrials},
-	texts: []message{
-		{
-			Warning,
-			"one of several exporters: <after>",
-			exporterName + " is down; another one still watches.",
-			"Prometheus has not scraped it for over <for>. First read its log, then start it.",
-		},
-		{
-			// Where exporters watch different things, the label part says what is unmonitored.
-			Critical,
-			"no exporter left in an environment that had one within <remember>, or none known at all: <after>",
-			"No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; " +
-				"{{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
-			"Prometheus has not scraped any for over <for>. Until it does, no other alert about {{ with $labels.part }}it{{ else }}the " +
-				"stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
-		},
+	panels:    []string{"exporter/Scraped"},
+	warning: message{
+		"one of several exporters: <after>", exporterName + " is down; another one still watches.",
+		"Prometheus has not scraped it for over <for>. First read its log, then start it.",
+	},
+	// Where exporters watch different things, the label part says what is unmonitored.
+	critical: message{
+		"no exporter left in an environment that had one within <remember>, or none known at all: <after>",
+		"No chatstack_exporter is reachable{{ with $labels.env }} in {{ . }}{{ end }}; " +
+			"{{ with $labels.part }}{{ . }}{{ else }}the chat stack{{ end }} is unmonitored.",
+		"Prometheus has not scraped any for over <for>. Until it does, no other alert about {{ with $labels.part }}it{{ else }}the " +
+			"stack{{ end }} can fire. Start an exporter, and look at the stack yourself.",
 	},
 }
 
@@ -57,6 +51,76 @@ func exporterDownExpr(a *config.Alerts, t *alert) string {
 	}
 	return fmt.Sprintf("%[1]s == 0 or present_over_time(%[1]s[%[2]s]) unless on (%[3]s) %[1]s or absent(%[1]s)",
 		exporterUp, seconds(t.settings.Remember), list(environment))
+}
+
+func exporterTrials(a *config.Alerts, t *alert) []trial {
+	hold, keep := t.rounds()
+	// ups are exporters that are up or down.
+	ups := func(each ...[]step) (list []input) {
+		for i, steps := range each {
+			pages := slices.Clone(steps)
+			for k := range pages {
+				if pages[k].value == 0 {
+					pages[k].value = lost
+				}
+			}
+			list = append(list, from(i, "up", map[string]string{"job": a.Job}, steps...),
+				from(i, "chatstack_exporter_build_info", nil, pages...))
+		}
+		return list
+	}
+	fires := rise + hold
+	end := fires + 2
+	down := []step{{value: 1}, {from: rise, value: 0}, {from: end, value: 1}}
+	edges := between(fires, end+keep)
+	silent := []check{{fires - 1, false}, {fires, false}, {end + keep - 1, false}}
+	if t.severity == Warning {
+		return []trial{
+			try("one of two", ups(down, steady(1)), edges...),
+			try("both", ups(down, down), silent...),
+			try("both, while something else is up",
+				append(ups(down, down), from(0, "up", map[string]string{"job": a.Job + "2"}, steady(1)...)), silent...),
+			try("another job", []input{
+				from(0, "up", map[string]string{"job": a.Job + "2"}, down...),
+				from(1, "up", map[string]string{"job": a.Job + "2"}, steady(1)...),
+			}, silent...),
+		}
+	}
+	gone := []step{{value: 1}, {from: rise, value: lost}, {from: end, value: 1}}
+	// vanishes is an exporter that is known no longer for a while, beside another one that differs by a label.
+	vanishes := func(name string, checks []check) trial {
+		series := append(with(map[string]string{name: "a"}, ups(gone)), with(map[string]string{name: "b"}, ups(steady(1)))...)
+		return try(name+" without an exporter", series, checks...).apart()
+	}
+	long := append(with(map[string]string{"env": "a"}, ups([]step{{value: 1}, {from: rise, value: lost}})),
+		with(map[string]string{"env": "b"}, ups(steady(1)))...)
+	page := func(steps ...step) input {
+		return from(0, "chatstack_exporter_build_info", nil, steps...)
+	}
+	// Prometheus has the exporter as down although it is lost to it for so long that both sides of the expression hold.
+	both := with(map[string]string{"env": "prod"}, ups([]step{{value: 1}, {from: 1, value: 0}}))
+	// A day has too many rounds to be tried.
+	remembered := t.within(t.settings.Remember)
+	return append([]trial{
+		try("the only one", ups(down), edges...),
+		try("one of two", ups(down, steady(1)), silent...),
+		try("both", ups(down, down), edges...),
+		try("its page is another one", []input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}, edges...),
+		try("its page is another one, beside another environment", append(with(map[string]string{"env": "a"},
+			[]input{from(0, "up", map[string]string{"job": a.Job}, steady(1)...), page(gone...)}),
+			with(map[string]string{"env": "b"}, ups(steady(1)))...),
+			edges...).apart(),
+		try("another job", []input{from(0, "up", map[string]string{"job": a.Job + "2"}, down...), page(steady(1)...)}, silent...),
+		vanishes("cluster", edges), vanishes("env", edges), vanishes("part", edges), vanishes("version", silent),
+		try("one of a pair is known no longer", ups(gone, steady(1)), silent...),
+		try("another job is known no longer",
+			append(ups(steady(1)), from(1, "up", map[string]string{"job": a.Job + "2", "part": "x"}, gone...)), silent...),
+		try("none was ever scraped", nil, check{hold - 1, false}, check{hold, true}).apart(),
+		try("none is known", []input{page(step{value: 1}, step{from: 1, value: lost})},
+			check{hold, false}, check{1 + hold, true}).apart(),
+		try("the only one has been down for long", both, check{1 + hold + 20, true}).apart(),
+	}, when(remembered < 200 && remembered > hold, try("an environment is removed", long,
+		check{rise - 1 + remembered, true}, check{rise - 1 + t.beyond(t.settings.Remember) + keep, false}).apart())...)
 }
 
 var pollStalled = row{
@@ -76,20 +140,76 @@ var pollStalled = row{
 		},
 		trials: pollTrials,
 	},
-	texts: []message{
-		{
-			Critical,
-			"",
-			exporterName + " has stopped polling; its data is stale.",
-			"It has not polled for over <for>, or something between it and Prometheus serves an old page. New problems raise no alert. " +
-				"First restart it.",
-		},
+	panels: []string{"exporter/Poll loop heartbeat"},
+	critical: message{
+		"", exporterName + " has stopped polling; its data is stale.",
+		"It has not polled for over <for>, or something between it and Prometheus serves an old page. New problems raise no alert. " +
+			"First restart it.",
 	},
 }
 
 // age returns how long ago the time of a series is by the exporter's own clock.
 func age(a *config.Alerts, series string) string {
 	return latest(a, "chatstack_exporter_time_seconds") + " - " + latest(a, series)
+}
+
+// ageClock is the exporter's clock in trials about ages. It goes on by ageTick in a round, which is next to nothing, so that the limits are
+// exact.
+const ageClock, ageTick = 1e6, -0.001
+
+// newAge returns the time of something that may not be older than the alert's limit, beside the exporter's clock.
+func newAge(a *config.Alerts, t *alert, name string) *subject {
+	after := t.For.Std().Seconds()
+	s := newSubject(a, t, name, nil, 0)
+	s.good, s.bad, s.times = ageClock-after, ageClock-above(after), 2
+	s.beside = []input{{name: "chatstack_exporter_time_seconds", steps: []step{{value: ageClock, by: ageTick}}}}
+	return s
+}
+
+// clocked are the series of an age that is just allowed, with another clock.
+func (s *subject) clocked(steps ...step) []input {
+	series := s.series(0, steady(s.good)...)
+	series[1].steps = steps
+	return series
+}
+
+// ageTrials compare two times of one exporter.
+func ageTrials(a *config.Alerts, t *alert, s *subject) []trial {
+	after := t.For.Std().Seconds()
+	late := ageClock + above(after) - after
+	lostClock := s.series(0, steady(s.bad)...)
+	lostClock[1].steps = []step{{value: ageClock, by: ageTick}, {from: rise, value: lost}}
+	return append(s.trials(),
+		try("its clock goes on", s.clocked(step{value: ageClock, by: ageTick}, step{from: rise, value: late, by: ageTick}),
+			check{rise - 1, false}, check{rise, true}),
+		try("its clock is set back", s.clocked(step{value: late, by: ageTick}, step{from: rise, value: ageClock, by: ageTick}),
+			check{rise - 1, true}, check{rise + t.ceil(s.keep), false}),
+		try("its clock is lost", lostClock, t.forgotten(rise, t.ceil(s.keep), a.Lookback, true)...),
+		try("its clock is another one than Prometheus'", []input{
+			from(0, s.name, nil, steady(5e9-after)...),
+			from(0, "chatstack_exporter_time_seconds", nil, step{value: 5e9, by: ageTick}),
+		}, check{rise, false}))
+}
+
+// pollTrials also have pages that stand still. There the clock goes as clocks do.
+func pollTrials(a *config.Alerts, t *alert) []trial {
+	s := newAge(a, t, "poll_last_completed_timestamp_seconds")
+	after := t.For.Std().Seconds()
+	// seldom is a scrape each so many rounds.
+	seldom := func(every int, value, by float64) []input { return s.clocked(scraped(every, 3*every+30, value, by)...) }
+	// An old page has the same time again and again. Whether a sample counts that is just as old as the window depends on the version.
+	least, most := rise-2+t.floor(t.For), rise+t.ceil(t.For)
+	return append(ageTrials(a, t, s),
+		try("its page stands still", s.clocked(step{value: ageClock - after, by: 1}, step{from: rise, value: ageClock}),
+			check{least, false}, check{most, true}),
+		try("it returns the same page from the first scrape on", s.clocked(step{value: lost}, step{from: rise, value: ageClock}),
+			check{rise - 1 + t.floor(t.For), false}, check{most, true}),
+		try("every other scrape is lost, and its page stands still", seldom(2, ageClock, 0), check{most + 1, true}),
+		try("every other scrape is lost", seldom(2, ageClock-after, 1), check{most + 1, false}),
+		try("one scrape in the time", seldom(most, ageClock, 0), check{2*most - 1, false}),
+		try("another exporter's page that it reads stands still", append(s.clocked(step{value: ageClock, by: ageTick}),
+			from(1, "chatstack_exporter_time_seconds", map[string]string{"target": "other"}, steady(ageClock)...)),
+			check{most, false}))
 }
 
 // oldestHeartbeat is the maximum age of the heartbeat in the metrics of a running poll loop: it beats every 10 s, and every second beat
@@ -117,18 +237,15 @@ var configReloadFailed = row{
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, "config_last_reload_successful", nil, 1)
-			s.good, s.bad, s.hold, s.each = 1, 0, t.For, true
+			s.good, s.bad, s.hold, s.times = 1, 0, t.For, 2
 			s.lookback = max(s.lookback, s.hold)
 			return s.trials()
 		},
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			exporterName + " could not reload its configuration.",
-			"It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
-		},
+	panels: []string{"exporter/Configuration"},
+	warning: message{
+		"", exporterName + " could not reload its configuration.",
+		"It keeps running with the previous one, but a restart may fail. First run `chatstack_exporter check-config`, or read its log.",
 	},
 }
 
@@ -143,102 +260,10 @@ var stateNotSaved = row{
 			return ageTrials(a, t, newAge(a, t, "state_last_saved_timestamp_seconds"))
 		},
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			exporterName + " cannot save its state.",
-			"A restart of the exporter would forget what has happened since, and when problems began. First look at its log: it says what " +
-				"is wrong with the disk of `state_file`.",
-		},
-	},
-}
-
-var honorLabelsOff = row{
-	name:      "HonorLabelsOff",
-	AlertKind: flat("honor_labels_off", 15*minute, 0),
-	timed:     true,
-	evidence: evidence{
-		expr: func(a *config.Alerts, _ *alert) string {
-			return latest(a, "chatstack_label_check") + " unless " + latest(a, "chatstack_label_check{"+checkedLabels()+"}")
-		},
-		trials: labelTrials,
-	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Prometheus overwrites labels of exporter {{ $labels.instance }}.",
-			"Alerts and dashboards name the wrong container or endpoint, or miss the series. Set honor_labels: " +
-				"true in the scrape configuration.",
-		},
-	},
-}
-
-// LabelCheck returns the labels of chatstack_label_check. Series of the exporter have them, and scrape configurations add them.
-// Prometheus keeps their values only with honor_labels.
-func LabelCheck() map[string]string {
-	return map[string]string{"container": "ours", "endpoint": "ours", "host": "ours", "name": "ours", "role": "ours", "target": "ours"}
-}
-
-func checkedLabels() string {
-	var matchers []string
-	labels := LabelCheck()
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		matchers = append(matchers, fmt.Sprintf("%s=%q", name, labels[name]))
-	}
-	return strings.Join(matchers, ",")
-}
-
-var scrapedTooSeldom = row{
-	name: "ScrapedTooSeldom",
-	AlertKind: kind("scraped_too_seldom", holdKeys,
-		config.AlertSettings{Level: lasting(15*minute, 0)}, func(c *config.AlertCheck) {
-			c.AtLeast("for", c.For, fewestScrapes*c.Alerts.Lookback,
-				fmt.Sprintf("%d times alerts.lookback, so that the alert ignores newly discovered exporters", fewestScrapes))
-		}),
-	timed: true,
-	evidence: evidence{
-		expr: func(a *config.Alerts, _ *alert) string {
-			return fmt.Sprintf("count_over_time(%s[%s]) < %d", up(a), seconds(fewestScrapes*a.Lookback), fewestScrapes)
-		},
-		trials: scrapeTrials,
-	},
-	texts: []message{
-		{
-			Warning,
-			"fewer than <scrapes> scrapes in <lookbacks>, <after>",
-			"Prometheus scrapes exporter {{ $labels.instance }} too rarely: " +
-				"{{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} in <lookbacks>.",
-			"Scrapes are over <lookback> apart, so alerts come and go. Set scrape_interval to <interval>.",
-		},
-	},
-}
-
-// fewestScrapes is the number of scrapes in fewestScrapes times the lookback, if each two are at most the lookback apart.
-const fewestScrapes = 5
-
-var clockSkew = row{
-	name: "ClockSkew",
-	AlertKind: kind("clock_skew", append(config.Keys("for", "keep_firing_for"),
-		config.AlertKey{Name: "over", At: func(s *config.AlertSettings) any { return &s.Apart }}),
-		config.AlertSettings{Level: lasting(15*minute, 5*minute), Apart: minute},
-		func(c *config.AlertCheck) { c.AtLeast("over", c.Apart, second, "") }),
-	timed: true,
-	evidence: evidence{
-		expr: func(_ *config.Alerts, t *alert) string {
-			return fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", exporterClock) + aboveSeconds(t.settings.Apart)
-		},
-		trials: clockTrials,
-	},
-	texts: []message{
-		{
-			Warning,
-			"over <apart> apart, <after>",
-			"The clocks of Prometheus and exporter {{ $labels.instance }} are {{ $value | humanizeDuration }} apart.",
-			"The limit is <apart>. One of the two clocks is wrong, so alerts about expiring certificates come too early or too late. " +
-				"First run timedatectl on both machines.",
-		},
+	warning: message{
+		"", exporterName + " cannot save its state.",
+		"A restart of the exporter would forget what has happened since, and when problems began. First look at its log: it says what " +
+			"is wrong with the disk of `state_file`.",
 	},
 }
 
@@ -248,18 +273,15 @@ var monitoringGap = row{
 		config.AlertSettings{Level: lasting(15*minute, 0), Roles: []string{"xmpp"}}, func(c *config.AlertCheck) {
 			c.Names("roles", c.Roles, regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`), "container roles, such as xmpp")
 		}),
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Own: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: problem,
 	page: Words{"%s", "Until this is fixed, alerts that depend on it cannot fire. See container: and roles: in exporter.yaml. " +
 		"For overdue probes, see the exporter's log."},
-	texts: []message{
-		{
-			Warning,
-			"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
-			"Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
-			"This has lasted" + forValue +
-				" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case.",
-		},
+	warning: message{
+		"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
+		"Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
+		"This has lasted" + forValue +
+			" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case.",
 	},
 }
 
@@ -275,14 +297,29 @@ var rulesOutOfDate = row{
 		},
 		trials: checksumTrials,
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The alert rules do not match the exporter's configuration.",
-			"Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
-		},
+	panels: []string{"exporter/Rules out of date", "exporter/Rules"},
+	warning: message{
+		"", "The alert rules do not match the exporter's configuration.",
+		"Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
 	},
+}
+
+// checksumTrials have other rules deployed for a while.
+func checksumTrials(a *config.Alerts, t *alert) []trial {
+	hold, keep := t.rounds()
+	info := func(exporter int, checksum string, steps ...step) input {
+		return from(exporter, "chatstack_rules_info", map[string]string{"checksum": checksum}, steps...)
+	}
+	fires, same := rise+hold, t.checksum
+	end := fires + 2
+	return []trial{
+		try("the same rules", []input{info(0, same, steady(1)...)}, check{fires, false}),
+		try("other rules for a while",
+			[]input{info(0, "other", step{value: lost}, step{from: rise, value: 1}, step{from: end, value: lost})},
+			append([]check{{fires - 1, false}, {fires, true}}, t.forgotten(end, keep, a.Lookback, true)...)...),
+		try("both exporters have others", []input{info(0, "other", steady(1)...), info(1, "another", steady(1)...)}, check{fires, true}),
+		try("one of two exporters has others", []input{info(0, same, steady(1)...), info(1, "other", steady(1)...)}, check{fires, true}),
+	}
 }
 
 // DrillAlert is the alert that a drill raises.
@@ -296,14 +333,21 @@ var drill = row{
 		expr:   func(*config.Alerts, *alert) string { return "chatstack_drill == 1" },
 		trials: drillTrials,
 	},
-	texts: []message{
-		{
-			None,
-			"during a drill, with the severity that it asks for, by default none",
-			"This is a drill: nothing is wrong.",
-			"Somebody runs `chatstack_exporter drill` to see whether alerts arrive. It ends by itself. Nothing has to be done.",
-		},
+	none: message{
+		"during a drill, with the severity that it asks for, by default none", "This is a drill: nothing is wrong.",
+		"Somebody runs `chatstack_exporter drill` to see whether alerts arrive. It ends by itself. Nothing has to be done.",
 	},
+}
+
+func drillTrials(*config.Alerts, *alert) []trial {
+	series := func(steps ...step) input {
+		return from(0, "chatstack_drill", map[string]string{"id": "a", "severity": None}, steps...)
+	}
+	return []trial{
+		try("a drill", []input{series(step{value: lost}, step{from: rise, value: 1}, step{from: rise + 3, value: lost})},
+			check{rise - 1, false}, check{rise, true}, check{rise + 2, true}, check{rise + 3, false}),
+		try("no drill", []input{series(steady(0)...)}, check{rise, false}),
+	}
 }
 
 // watchdog always fires, so that an outside service notices when alerts stop.
@@ -313,16 +357,12 @@ var watchdog = row{
 	evidence: evidence{
 		expr: func(*config.Alerts, *alert) string { return "vector(1)" },
 		trials: func(*config.Alerts, *alert) []trial {
-			return []trial{{name: "always", checks: []check{{0, true}, {2, true}}, alone: true}}
+			return []trial{try("always", nil, check{0, true}, check{2, true}).apart()}
 		},
 	},
-	texts: []message{
-		{
-			None,
-			"always, with severity none",
-			"Alerting works.",
-			"This alert always fires. If it stops, no other alert arrives either.",
-		},
+	none: message{
+		"always, with severity none", "Alerting works.",
+		"This alert always fires. If it stops, no other alert arrives either.",
 	},
 }
 

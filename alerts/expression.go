@@ -2,6 +2,8 @@ package alerts
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,16 +21,14 @@ var foreign = []string{"container", "endpoint"}
 // buildLabels are the labels of chatstack_exporter_build_info.
 var buildLabels = []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"}
 
+// agreed is the operator by which exporters agree on an alert: for a warning, one that sees a problem is enough.
+var agreed = map[string]string{Warning: "max", Critical: "min"}
+
 // acrossExporters aggregates the series of all exporters: max if one that sees a problem is enough, min if all must agree. It also
 // drops the labels in drop. keep lists the labels of foreign that the exporter itself sets on the series.
 func acrossExporters(operator, series string, drop []string, keep ...string) string {
-	labels := slices.Clone(drop)
-	for _, l := range foreign {
-		if !slices.Contains(keep, l) {
-			labels = append(labels, l)
-		}
-	}
-	return fmt.Sprintf("%s without (%s) (%s)", operator, list(scrapeLabels, labels...), series)
+	added := slices.DeleteFunc(slices.Clone(foreign), func(label string) bool { return slices.Contains(keep, label) })
+	return fmt.Sprintf("%s without (%s) (%s)", operator, list(scrapeLabels, append(added, drop...)...), series)
 }
 
 // containers aggregates series of containers.
@@ -50,6 +50,15 @@ func unlessExcused(a *config.Alerts, subject, selector string) string {
 	return fmt.Sprintf("%s %s %s == 1", latest(a, selector), unless, latest(a, "chatstack_"+subject+"_excused"))
 }
 
+// matching is a selector of series with those labels.
+func matching(labels map[string]string) string {
+	var matchers []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		matchers = append(matchers, fmt.Sprintf("%s=%q", name, labels[name]))
+	}
+	return "{" + strings.Join(matchers, ",") + "}"
+}
+
 // number is a PromQL literal without an exponent.
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
@@ -65,9 +74,6 @@ const (
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
 	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
-	xmppSessions    = "chatstack:xmpp_sessions"
-	ircUsers        = "chatstack:irc_users"
-	ircServers      = "chatstack:irc_servers"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
@@ -79,8 +85,8 @@ const (
 // recorded returns the recording rules that the alerts use.
 func recorded(a *config.Alerts) []rule {
 	down := unlessExcused(a, "target", "chatstack_target_down_seconds")
-	problems := func(operator, severity string) string {
-		return acrossExporters(operator, fmt.Sprintf("%s unless %s == 1",
+	problems := func(severity string) string {
+		return acrossExporters(agreed[severity], fmt.Sprintf("%s unless %s == 1",
 			latest(a, fmt.Sprintf("chatstack_problem_seconds{severity=%q}", severity)), latest(a, "chatstack_problem_excused")), nil)
 	}
 	rules := []rule{
@@ -98,14 +104,14 @@ func recorded(a *config.Alerts) []rule {
 			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
 				list(scrapeLabels, "endpoint", "kind", "target"), downContainers), []string{"docker_host"}),
 		},
-		{Record: warningsAny, Expr: problems("max", Warning)},
-		{Record: criticalAll, Expr: problems("min", Critical)},
+		{Record: warningsAny, Expr: problems(Warning)},
+		{Record: criticalAll, Expr: problems(Critical)},
 		{
 			Record: authFailureRate,
 			Expr: fmt.Sprintf("sum without (host) (rate(xmpp_c2s_auth_failure_total[%s])) * 60",
 				seconds(a.Of(xmppAuthFailureRate.Key).Window)),
 		},
-		{Record: memory, Expr: containers("max", unlessExcused(a, "container_memory", "chatstack_container_memory_working_set_bytes"))},
+		{Record: memory, Expr: memoryUsed(a)},
 		{Record: xmppMemory, Expr: fmt.Sprintf("%s and ignoring (%s) %s", memory,
 			list(scrapeLabels, "compose_project", "compose_service", "endpoint", "image", "role"),
 			latest(a, `chatstack_container_info{role="xmpp"}`))},
@@ -128,15 +134,12 @@ func recorded(a *config.Alerts) []rule {
 			Expr:   acrossExporters("max", fmt.Sprintf("0 * up{job=%q} or chatstack_exporter_build_info", a.Job), buildLabels),
 		},
 	}
-	// For a warning, one exporter with a low count is enough.
-	fewest := func(record, series, excused string, by *row) {
-		if by.isOn(a) {
-			rules = append(rules, rule{Record: record, Expr: acrossExporters("min", latest(a, series)+" unless "+latest(a, excused), nil)})
+	for _, r := range rows {
+		if f := r.fewest; f.record != "" && r.isOn(a) {
+			lowest := acrossExporters("min", latest(a, f.series)+" unless "+latest(a, f.excused), nil)
+			rules = append(rules, rule{Record: f.record, Expr: lowest})
 		}
 	}
-	fewest(xmppSessions, "chatstack_xmpp_sessions", "chatstack_xmpp_sessions_excused", &xmppSessionsGone)
-	fewest(ircUsers, "chatstack_irc_users", "chatstack_irc_excused", &ircUsersGone)
-	fewest(ircServers, "chatstack_irc_servers", "chatstack_irc_excused", &ircServersSplit)
 	return rules
 }
 
@@ -151,4 +154,11 @@ func exceeds(recorded, limit string, hold config.Duration) string {
 // list is a sorted list of labels.
 func list(labels []string, more ...string) string {
 	return strings.Join(slices.Sorted(slices.Values(slices.Concat(labels, more))), ", ")
+}
+
+// rounds returns the number of evaluations in a window, and a range with exactly as many. The range begins between two evaluations,
+// since Prometheus 2 and 3 differ about a sample at its very beginning.
+func rounds(a *config.Alerts, window config.Duration) (n int, within config.Duration) {
+	n = max(int(math.Round(float64(window)/float64(a.Interval))), 1)
+	return n, config.Duration(n)*a.Interval - a.Interval/2
 }

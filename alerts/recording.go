@@ -12,11 +12,14 @@ import (
 // during maintenance, so averages omit both. An outage that fired an alert before its maintenance began counts. So do outages with
 // other excuses, since users noticed them.
 func WriteRecording(w io.Writer, a config.Alerts) error {
-	const maintained = `label_replace(chatstack_excuse_info{kind="target",reason="maintenance"}, "target", "$1", "name", "(.+)")`
-	up := "chatstack_target_down_seconds == bool 0 unless ignoring (cause, docker_host, kind, name, reason) " + maintained
 	return write(w, "The recording rule of chatstack_exporter, for its dashboards. Generated:\n"+
 		"#   chatstack_exporter rules --recording >chatstack.recording.yml",
-		file{[]group{{Name: "chatstack-availability", Interval: seconds(a.Interval), Rules: []rule{
-			{Record: "chatstack:target_up", Expr: acrossExporters("max", up, nil)},
-		}}}})
+		file{[]group{availabilityGroup(&a)}})
+}
+
+func availabilityGroup(a *config.Alerts) group {
+	const maintained = `label_replace(chatstack_excuse_info{kind="target",reason="maintenance"}, "target", "$1", "name", "(.+)")`
+	up := "chatstack_target_down_seconds == bool 0 unless ignoring (cause, docker_host, kind, name, reason) " + maintained
+	record := rule{Record: "chatstack:target_up", Expr: acrossExporters("max", up, nil)}
+	return group{"chatstack-availability", seconds(a.Interval), []rule{record}}
 }

@@ -12,21 +12,11 @@ var bridgeNotRelaying = row{
 	AlertKind: flat("bridge_not_relaying", 0, 2*minute),
 	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByBridge}},
 	evidence:  problem,
+	state:     "does not relay",
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
-	texts: []message{
-		{
-			Warning,
-			insteadOfCritical,
-			"Messages do not cross {{ $labels.target }} from {{ $labels.of }}.",
-			notRelayingText,
-		},
-		{
-			Critical,
-			"",
-			"Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.",
-			notRelayingText,
-		},
-	},
+	panels:    []string{"irc/Messages cross"},
+	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
+	critical:  message{"", "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
 }
 
 const (
@@ -45,14 +35,11 @@ var bridgeSlow = row{
 	judged:    excusedBy(health.ByServer, health.ByBridge),
 	evidence:  problem,
 	page:      Words{"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
-			"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
-				"First read the log of the bridge.",
-		},
+	panels:    []string{"irc/Delivery time"},
+	warning: message{
+		"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
+		"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
+			"First read the log of the bridge.",
 	},
 }
 
@@ -61,15 +48,13 @@ var relaySessionDown = row{
 	AlertKind: flat("relay_session_down", 5*minute, 2*minute),
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.ByPort}},
 	evidence:  problem,
+	state:     "is not checked",
 	page:      Words{"the check has no session on %s", blindHint},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
-			"This has lasted" + forValue +
-				" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage,
-		},
+	panels:    []string{"irc/Sessions"},
+	warning: message{
+		"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
+		"This has lasted" + forValue +
+			" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage,
 	},
 }
 
@@ -86,15 +71,61 @@ var relayUnwatched = row{
 		},
 		trials: relayTrials,
 	},
-	page: Words{"the check cannot tell whether messages cross the bridge", blindHint},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"Nobody knows whether messages cross {{ $labels.target }}.",
-			"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
-				"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
-				"or set pair: first in this one{{ end }}." + openPage,
-		},
+	state: "is not checked",
+	page:  Words{"the check cannot tell whether messages cross the bridge", blindHint},
+	warning: message{
+		"", "Nobody knows whether messages cross {{ $labels.target }}.",
+		"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
+			"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
+			"or set pair: first in this one{{ end }}." + openPage,
 	},
+}
+
+// relayTrials have the series of the first exporter vanish, to which another leaves the check of a bridge.
+func relayTrials(a *config.Alerts, t *alert) []trial {
+	hold, keep := t.rounds()
+	checks := func(side string, steps ...step) input {
+		return from(0, "chatstack_relay_session_up", map[string]string{"target": "bridge", "side": side}, steps...)
+	}
+	leaves := func(exporter int, kind string, steps ...step) input {
+		return from(exporter, "chatstack_target_left_to_first", map[string]string{"target": "bridge", "kind": kind}, steps...)
+	}
+	quiet, fires := rise-1+t.within(a.Lookback)+hold, rise-1+t.beyond(a.Lookback)+hold
+	end := fires + 2
+	gone := []step{{value: 0}, {from: rise, value: lost}, {from: end, value: 1}}
+	silent := []check{{quiet, false}, {fires, false}}
+	other := func(label string, series input) input {
+		return with(map[string]string{label: "b"}, []input{series})[0]
+	}
+	trials := []trial{
+		try("the first is down", []input{leaves(1, "relay", steady(1)...), checks("irc", gone...), checks("xmpp", gone...)},
+			check{quiet, false}, check{fires, true}, check{end + keep - 1, true}, check{end + keep, false}),
+		try("the other does not leave it any more",
+			[]input{leaves(1, "relay", step{value: 1}, step{from: end, value: lost})},
+			append([]check{{hold - 1, false}, {hold, true}}, t.forgotten(end, keep, a.Lookback, true)...)...),
+		try("one side of it is checked", []input{leaves(1, "relay", steady(1)...), checks("irc", steady(0)...)}, silent...),
+		try("nobody leaves it to another", []input{checks("irc", gone...)}, silent...),
+		try("another kind is left", []input{leaves(1, "irc_tls", steady(1)...)}, silent...),
+		try("two leave it", []input{leaves(0, "relay", steady(1)...), leaves(1, "relay", steady(1)...)}, check{fires, true}),
+		try("another target is checked", []input{leaves(1, "relay", steady(1)...), other("target", checks("irc", steady(1)...))},
+			check{fires, true}),
+	}
+	// An exporter that checks cannot tell whether messages cross.
+	problem := func(alert, name string, steps ...step) input {
+		return from(0, "chatstack_problem_"+name, map[string]string{"alert": alert, "severity": Warning, "target": "bridge"}, steps...)
+	}
+	told := rise + hold
+	trials = append(trials,
+		try("a check finds out nothing",
+			[]input{problem(t.name, "seconds", step{value: 0}, step{from: rise, value: 1}, step{from: told + 2, value: 0})},
+			between(told, told+2+keep)...),
+		try("the check has another problem", []input{problem(relaySessionDown.name, "seconds", steady(1)...)}, check{told + 5, false}),
+		try("something explains that a check finds out nothing",
+			[]input{problem(t.name, "seconds", steady(1)...), problem(t.name, "excused", steady(1)...)},
+			check{told, false}, check{told + 5, false}))
+	for _, label := range []string{"cluster", "part"} { // env has a value of its own in each trial
+		trials = append(trials, try("another "+label+" checks its own",
+			[]input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))}, check{fires, true}))
+	}
+	return trials
 }

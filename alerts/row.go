@@ -18,14 +18,21 @@ type row struct {
 	evidence
 	// timed says that Prometheus waits for the rule, since the exporter cannot; percent that Over is a percentage of what is measured.
 	timed, percent bool
+	// fewest is what the alert needs recorded, if it compares the lowest count of all exporters.
+	fewest fewest
 	// on reports whether there are rules; nil for always. off is what the index says otherwise.
 	on  func(*config.AlertSettings) bool
 	off string
-	// texts has one entry for each severity.
-	texts []message
-	// page is what the status page says for lack of details, gauge how its table of thresholds shows the alert.
+	// warning, critical and none are what it says with that severity, if it has it.
+	warning, critical, none message
+	// page is what the status page says for lack of details, gauge how it shows what the alert compares, state what a bridge does then.
 	page  Words
 	gauge Gauge
+	state string
+	// inOutage says that the text of a target's outage says the same.
+	inOutage bool
+	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
+	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
@@ -41,9 +48,11 @@ type evidence struct {
 	trials func(a *config.Alerts, t *alert) []trial
 }
 
+// fewest records the lowest count of a series of which one with a low count is enough, unless another series excuses it.
+type fewest struct{ record, series, excused string }
+
 // message is what an alert of one severity says. Its words in angle brackets are settings: see fill.
 type message struct {
-	severity string
 	// when it fires, for the index; "" for after a time.
 	when string
 	// summary and description are templates of Prometheus.
@@ -56,14 +65,23 @@ type Words struct{ Text, Hint string }
 // WordsOf returns the words for an alert on the status page.
 func WordsOf(alert string) Words { return rowOf(alert).page }
 
-// Gauge is how the table of thresholds shows an alert.
+// Gauge is how the status page shows what an alert compares.
 type Gauge struct {
+	// Place is that in the table of thresholds, from 1; 0 for none.
+	Place int
 	// Title is the alert's name for people; Unit that of its number: seconds, bytes, ratio, per_minute or "".
 	Title, Unit string
 	// Below says that less is worse, Lasts that the number is how long a problem has lasted.
 	Below, Lasts bool
+	// Containers says that it is about containers, Events that their events count within the window of the settings. XMPPApart says that
+	// the XMPP server has a row of its own, since only that gets a warning.
+	Containers, Events, XMPPApart bool
 	// Unknown is the text without a number.
 	Unknown string
+	// Figure is the name of the number beside a target, Past that of a time that has run out; Chart is the key of its chart.
+	Figure, Past, Chart string
+	// Problem is the text of a problem, with <value> or <number>, which has no unit; PastProblem that of a time that has run out.
+	Problem, PastProblem string
 }
 
 // Number is a limit as the table shows it.
@@ -77,20 +95,56 @@ func (g *Gauge) Number(l health.Limit) float64 {
 	return l.Over
 }
 
-// GaugeOf returns how the table of thresholds shows an alert.
+// Gauged returns the alerts in the table of thresholds, in its order.
+func Gauged() []string {
+	var names []string
+	for _, r := range rows {
+		if r.gauge.Place > 0 {
+			names = append(names, r.name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return GaugeOf(a).Place - GaugeOf(b).Place })
+	return names
+}
+
+// State returns what a bridge does while it has a problem with the alert, such as "does not relay"; "" for most alerts.
+func State(alert string) string { return rowOf(alert).state }
+
+// InOutage reports whether the text of a target's outage says the same as that of a problem with the alert.
+func InOutage(alert string) bool { return rowOf(alert).inOutage }
+
+// GaugeOf returns how the status page shows what an alert compares.
 func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
 
 // Limits returns when an alert fires as a warning and as critical.
 func Limits(a *config.Alerts, alert string) (warning, critical health.Limit) {
-	r := rowOf(alert)
-	s := a.Of(r.Key)
+	r, s := rowOf(alert), Settings(a, alert)
 	return r.limit(s, Warning), r.limit(s, Critical)
+}
+
+// Settings returns the settings of an alert.
+func Settings(a *config.Alerts, alert string) *config.AlertSettings { return a.Of(Key(alert)) }
+
+// Key returns the key of an alert's settings.
+func Key(alert string) string { return rowOf(alert).Key }
+
+// Panels returns the alerts that the panels of the dashboards are about, by dashboard/title.
+func Panels() map[string]string {
+	all := map[string]string{}
+	for _, r := range rows {
+		for _, panel := range r.panels {
+			all[panel] = r.name
+		}
+	}
+	return all
 }
 
 // rowOf returns the row of an alert; an empty one for a name that no alert has.
 func rowOf(alert string) *row {
-	if i := slices.IndexFunc(rows, func(r *row) bool { return r.name == alert }); i >= 0 {
-		return rows[i]
+	for _, r := range rows {
+		if r.name == alert {
+			return r
+		}
 	}
 	return &row{}
 }
@@ -99,27 +153,39 @@ func rowOf(alert string) *row {
 type alert struct {
 	*row
 	message
+	severity string
 	settings *config.AlertSettings
 	config.Level
 	// hold is the rule's for. keep is keep_firing_for.
 	hold, keep config.Duration
+	pace
 	// checksum is that of the rules, for the alert that compares it.
 	checksum string
 }
 
 // alerts returns the alerts of the row.
 func (r *row) alerts(a *config.Alerts, checksum string) []alert {
-	list := make([]alert, len(r.texts))
-	for i, m := range r.texts {
-		t := &list[i]
-		t.row, t.message, t.checksum, t.settings = r, m, checksum, &config.AlertSettings{}
+	var list []alert
+	for i, m := range []message{r.warning, r.critical, r.none} {
+		if m.summary == "" {
+			continue
+		}
+		t := alert{
+			row:      r,
+			message:  m,
+			severity: []string{Warning, Critical, None}[i],
+			settings: &config.AlertSettings{},
+			pace:     pace(a.Interval),
+			checksum: checksum,
+		}
 		if r.Key != "" {
 			t.settings = a.Of(r.Key)
-			t.Level = t.settings.At(m.severity)
+			t.Level = t.settings.At(t.severity)
 		}
 		if t.keep = t.KeepFiringFor; r.timed {
 			t.hold = t.For
 		}
+		list = append(list, t)
 	}
 	return list
 }

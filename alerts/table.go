@@ -11,8 +11,8 @@ var rows = []*row{
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &relaySessionDown,
 	&ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid, &tlsServedNotRenewed, &upstreamSeriesDropped,
-	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff,
-	&scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate, &watchdog,
+	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &stateNotSaved, &relayUnwatched,
+	&honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate, &watchdog,
 }
 
 // What the texts of several alerts say.

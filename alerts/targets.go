@@ -17,25 +17,15 @@ var targetDown = row{
 	evidence:  evidence{targetDownExpr, targetTrials},
 	page:      Words{"is down", ""},
 	gauge: Gauge{
+		Place:   8,
 		Title:   "Target down",
 		Unit:    "seconds",
 		Lasts:   true,
 		Unknown: "no target is down without an excuse",
 	},
-	texts: []message{
-		{
-			Warning,
-			"",
-			aTarget + " is down (" + reasons + ").",
-			targetDownText,
-		},
-		{
-			Critical,
-			"",
-			aTarget + " has been down for over <for> (" + reasons + ").",
-			targetDownText,
-		},
-	},
+	panels:   []string{"overview/Targets down"},
+	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
+	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
 }
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
@@ -54,10 +44,7 @@ var targetDownText = "Every check has failed" + forValue + " No other known prob
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
 func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := targetDownAny
-	if t.severity == Critical {
-		down = targetDownAll
-	}
+	down := map[string]string{Warning: targetDownAny, Critical: targetDownAll}[t.severity]
 	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
 		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
 	if t.severity == Critical {
@@ -66,6 +53,84 @@ func targetDownExpr(a *config.Alerts, t *alert) string {
 	// TLSChainInvalid replaces the warning. The critical alert still fires.
 	return fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s", expr, warningsAny, tlsChainInvalid.name,
 		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
+}
+
+func targetTrials(a *config.Alerts, t *alert) []trial {
+	limit := t.For.Std().Seconds()
+	long, earlier := limit+61, max(1, min(60, limit))
+	s := newSubject(a, t, "target_down_seconds", map[string]string{"target": "web", "kind": "http"}, limit)
+	s.all = t.severity == Critical
+	web := map[string]string{"target": "web"}
+	s.heldBackBy(a, "target_excused", 0).labels = web
+	if t.severity == Critical {
+		s.gates = append(s.gates, gate{
+			name:     "chatstack_target_pages",
+			labels:   web,
+			open:     1,
+			shut:     0,
+			optional: true,
+			lookback: a.Lookback,
+		})
+	}
+	// pages sets target_pages to 0 at one exporter and to a value at the other.
+	pages := func(other float64) []input {
+		return []input{
+			from(0, s.name, s.labels, steady(long)...), from(0, "chatstack_target_pages", web, steady(0)...),
+			from(1, s.name, s.labels, steady(long)...), from(1, "chatstack_target_pages", web, steady(other)...),
+		}
+	}
+	info := func(exporter int, container string, steps ...step) input {
+		labels := map[string]string{"target": "web", "kind": "http", "container": container, "docker_host": "far"}
+		return from(exporter, "chatstack_target_info", labels, steps...)
+	}
+	downFor := func(exporter int, container string, steps ...step) input {
+		labels := map[string]string{"container": container, "docker_host": "far"}
+		return from(exporter, "chatstack_container_down_seconds", labels, steps...)
+	}
+	// on puts the target's container on the other exporter's engine.
+	on := func(down, container []step) []input {
+		return append(s.series(0, down...), info(0, "c", steady(1)...), downFor(1, "c", container...))
+	}
+	recent := t.forgotten(rise, 0, a.Lookback, false)
+	// both lets both exporters know the target and its container, which one of them found down later.
+	both := func(first, later float64) []input {
+		return append(on(steady(long), steady(first)), downFor(0, "c", steady(later)...), info(1, "c", steady(1)...))
+	}
+	two := append(on(steady(long), steady(long)), info(1, "d", steady(1)...), downFor(1, "d", steady(1)...))
+	// known replaces what is known of the target's container.
+	known := func(container input) []input {
+		return append(s.series(0, steady(long)...), container, downFor(1, "c", steady(long)...))
+	}
+	nowhere := info(0, "c", steady(1)...)
+	delete(nowhere.labels, "docker_host")
+	trials := append(s.trials(),
+		try("no exporter pages about it", pages(0), check{rise, t.severity == Warning}),
+		try("one of two exporters pages about it", pages(1), check{rise, true}),
+		try("a container of the same name is down on another host", known(nowhere), check{rise, true}),
+		try("its container elsewhere went down soon after it", on(steady(long), steady(long-earlier+1)), check{rise, false}),
+		try("its container elsewhere went down later", on(steady(long), steady(long-earlier)), check{rise, true}),
+		try("its container elsewhere runs", on(steady(s.bad), steady(0)), check{rise, true}),
+		try("its container elsewhere was started", on(steady(long), []step{{value: long}, {from: rise, value: 0}}),
+			recent...),
+		try("its container elsewhere goes down", on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
+			check{rise - 1, true}, check{rise + s.pace.ceil(s.keep), false}),
+		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
+		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
+		try("one of its two containers has been down for long", two, check{rise, false}),
+		try("the other exporter is lost", on(steady(long), []step{{value: long}, {from: rise, value: lost}}), recent...),
+		try("its container is forgotten", known(info(0, "c", step{value: 1}, step{from: rise, value: lost})), recent...))
+	if t.severity == Critical {
+		return trials
+	}
+	refused := func(alert string, seconds float64) []input {
+		labels := map[string]string{"alert": alert, "target": "web", "severity": "warning", "of": "x"}
+		return append(s.series(0, steady(long)...), from(0, "chatstack_problem_seconds", labels, steady(seconds)...))
+	}
+	chain := a.Of(tlsChainInvalid.Key).For.Std().Seconds()
+	return append(trials,
+		try("its certificate is refused", refused(tlsChainInvalid.name, above(chain)), check{rise, false}),
+		try("its certificate has not been refused for long", refused(tlsChainInvalid.name, chain), check{rise, true}),
+		try("something else is wrong with it", refused(upstreamSeriesDropped.name, above(chain)), check{rise, true}))
 }
 
 var targetUnstable = row{
@@ -78,27 +143,18 @@ var targetUnstable = row{
 			}
 		}),
 	percent:  true,
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Own: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: problem,
 	page: Words{
 		"many of its probes fail",
 		"Its last probes show the failures. Look for an overloaded server, or for one broken server among several behind one name.",
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> % of the probes failed, both in the last hour and in the last 5 minutes",
-			unstableSummary,
-			unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0",
-				strings.TrimSpace(unstableMeaning)) + openPage,
-		},
-		{
-			Critical,
-			"over <over> % of them",
-			unstableSummary,
-			unstableText + unstableMeaning + openPage,
-		},
+	gauge: Gauge{Unit: "ratio", Problem: "<value> of its probes failed in the last hour"},
+	warning: message{
+		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
+		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
 	},
+	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
 }
 
 const (
@@ -122,20 +178,8 @@ var mostTargetsDown = row{
 		"most targets are down, without a common cause",
 		"Check the host, its network, and whether the exporter can reach anything.",
 	},
-	texts: []message{
-		{
-			Warning,
-			"over <over> % of the targets for <for>",
-			downOfAll + " targets are down.",
-			mostText,
-		},
-		{
-			Critical,
-			"for <for>",
-			downOfAll + " targets have been down for over <for>.",
-			mostText,
-		},
-	},
+	warning:  message{"over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
+	critical: message{"for <for>", downOfAll + " targets have been down for over <for>.", mostText},
 }
 
 const (
@@ -153,14 +197,11 @@ var plantStoreOrphans = row{
 	judged:    excusedBy(health.ByServer, health.ByOutage),
 	evidence:  problem,
 	page:      Words{"test records were not deleted", "Every probe tries again to delete them. Find out why the store refuses."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The plant store refuses to delete test records.",
-			"The exporter created them to check the store, and could not delete them" + forValue +
-				" Users notice nothing. First read the log of the store.",
-		},
+	panels:    []string{"irc/Test records left behind"},
+	warning: message{
+		"", "The plant store refuses to delete test records.",
+		"The exporter created them to check the store, and could not delete them" + forValue +
+			" Users notice nothing. First read the log of the store.",
 	},
 }
 
@@ -170,14 +211,11 @@ var identityCacheExhausted = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"the bridge's identity cache has expired; users appear under made-up nicks", "Repair the identity API."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The bridge's identity cache has expired; users appear under made-up nicks.",
-			"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
-				"First check the identity application.",
-		},
+	panels:    []string{"irc/Identity cache left"},
+	warning: message{
+		"", "The bridge's identity cache has expired; users appear under made-up nicks.",
+		"The identity API is down, and the cache expired {{ $value | humanizeDuration }} ago. Messages still pass. " +
+			"First check the identity application.",
 	},
 }
 
@@ -187,13 +225,10 @@ var upstreamSeriesDropped = row{
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The exporter drops series of {{ $labels.target }}.",
-			"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
-		},
+	panels:    []string{"exporter/Dropped series"},
+	warning: message{
+		"", "The exporter drops series of {{ $labels.target }}.",
+		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
 	},
 }
 
@@ -203,13 +238,10 @@ var placeholderCredential = row{
 	judged:    &health.Rule{},
 	evidence:  problem,
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"A secret of {{ $labels.target }} is a placeholder.",
-			"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
-				"then in the exporter's configuration.",
-		},
+	panels:    []string{"exporter/Placeholder secrets"},
+	warning: message{
+		"", "A secret of {{ $labels.target }} is a placeholder.",
+		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
+			"then in the exporter's configuration.",
 	},
 }

@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -22,30 +23,32 @@ var tlsCertificateExpiry = row{
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
 		}),
-	target:   "{{ $labels.endpoint }}",
-	judged:   excusedBy(health.ByMaintenance),
+	target: "{{ $labels.endpoint }}",
+	judged: &health.Rule{
+		Measured:  true,
+		OwnSeries: true,
+		ExcusedIn: "chatstack_tls_certificate_excused",
+		Excuses:   []health.Excuser{health.ByMaintenance},
+	},
 	evidence: evidence{expiryExpr, certificateTrials},
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{
-		Title:   "Certificate expiry",
-		Unit:    "seconds",
-		Below:   true,
-		Unknown: "no certificate is known",
+		Place:       3,
+		Title:       "Certificate expiry",
+		Unit:        "seconds",
+		Below:       true,
+		Unknown:     "no certificate is known",
+		Figure:      "certificate expires in",
+		Past:        "certificate expired",
+		Problem:     "a certificate expires in <value>",
+		PastProblem: "a certificate expired <value> ago",
 	},
-	texts: []message{
-		{
-			Warning,
-			"less than <under> left; a third of its life, if it lives no longer than that",
-			expirySummary,
-			expiryText(Warning),
-		},
-		{
-			Critical,
-			"less than <under> left; a sixth of that life",
-			expirySummary + " Renew it now.",
-			expiryText(Critical),
-		},
+	panels: []string{"overview/Next certificate to expire", "tls-disks/Days left", "tls-disks/Days left over time"},
+	warning: message{
+		"less than <under> left; a third of its life, if it lives no longer than that", expirySummary,
+		expiryText(Warning),
 	},
+	critical: message{"less than <under> left; a sixth of that life", expirySummary + " Renew it now.", expiryText(Critical)},
 }
 
 const (
@@ -75,20 +78,70 @@ func expiryExpr(a *config.Alerts, t *alert) string {
 	return fmt.Sprintf("%s - time() < (%s or 0 * %[1]s + %[3]s)", certificateEnd, own, number(t.Under.Std().Seconds()))
 }
 
+// certificateTrials test the exact limit separately, since the remaining time decreases with each round.
+func certificateTrials(a *config.Alerts, t *alert) []trial {
+	under := t.Under.Std().Seconds()
+	s := newSubject(a, t, "tls_certificate_not_after_timestamp_seconds", map[string]string{"endpoint": "x", "source": "leaf"}, 0)
+	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
+	s.heldBackBy(a, "tls_certificate_excused", lost).labels = map[string]string{"endpoint": "x"}
+	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
+	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
+		try("the limit is reached", s.series(0, steady(s.pace.time(rise)+under)...), check{rise, false}, check{rise + 1, true}),
+		try("the limit is passed", s.series(0, steady(s.pace.time(rise)+under*0.995)...), check{rise, true}),
+		try("it has expired", s.series(0, steady(-1)...), check{rise, true}),
+		try("one certificate of the chain expires", append(s.series(0, steady(s.good)...), from(0, s.name, chain, steady(s.bad)...)),
+			check{rise, true}),
+		try("the whole chain expires", append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)), check{rise, true}))
+}
+
+// expiryLimitTrials have exporters that know the limit of the endpoint's certificate, which counts instead of the rule's.
+func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []trial {
+	limit := func(exporter int, endpoint, severity string, steps ...step) input {
+		return from(exporter, "chatstack_tls_certificate_expiry_limit_seconds",
+			map[string]string{"endpoint": endpoint, "severity": severity}, steps...)
+	}
+	keep := s.pace.ceil(s.keep)
+	// many is more than the rule's limit until all trials have ended.
+	end := s.pace.time(rise + s.pace.beyond(a.SlowLookback) + keep + 2)
+	many := steady(end + under*1.01)
+	lower, part, higher := end*0.5, (end+under)*0.6, (end+under)*2
+	with := func(certificate []step, more ...input) []input { return append(s.series(0, certificate...), more...) }
+	own := func(value float64) input { return limit(0, "x", t.severity, steady(value)...) }
+	return []trial{
+		try("its limit is lower", with(steady(under*0.99), own(under*0.5)), check{0, false}),
+		try("its limit is lower and reached", with(steady(under*0.49), own(under*0.5)), check{0, true}),
+		try("its limit is higher", with(many, own(higher)), check{0, true}, check{rise, true}),
+		try("its limit is higher and not reached", with(steady(1e10), own(higher)), check{rise, false}),
+		try("its other severity has another limit", with(many, limit(0, "x", otherSeverity[t.severity], steady(higher)...)),
+			check{0, false}, check{rise, false}),
+		try("another endpoint has another limit", with(many, limit(0, "y", t.severity, steady(higher)...)),
+			check{0, false}, check{rise, false}),
+		try("one of two exporters has a higher limit", with(many, own(lower), limit(1, "x", t.severity, steady(higher)...)),
+			check{0, true}, check{rise, true}),
+		try("both exporters have the same limit", with(many, own(part), limit(1, "x", t.severity, steady(part)...)),
+			check{0, false}, check{rise, false}),
+		try("one of two exporters has no limit", slices.Concat(s.series(0, many...), s.series(1, many...), []input{own(higher)}),
+			check{0, true}, check{rise, true}),
+		try("its limit falls", with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lower})),
+			check{rise - 1, true}, check{rise + keep, false}),
+		try("its limit rises", with(many, limit(0, "x", t.severity, step{value: lower}, step{from: rise, value: higher})),
+			check{rise - 1, false}, check{rise, true}),
+		try("its limit is lost", with(many, limit(0, "x", t.severity, step{value: higher}, step{from: rise, value: lost})),
+			append([]check{{rise - 1 + s.pace.within(a.SlowLookback), true}}, t.forgotten(rise, keep, a.SlowLookback, true)...)...),
+	}
+}
+
 var tlsChainInvalid = row{
 	name:      health.AlertChainInvalid,
 	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
 	judged:    excusedBy(health.ByServer),
 	evidence:  problem,
+	inOutage:  true,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"The certificate of {{ $labels.target }} fails verification.",
-			"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." +
-				openPage,
-		},
+	panels:    []string{"tls-disks/Certificate verifies"},
+	warning: message{
+		"", "The certificate of {{ $labels.target }} fails verification.",
+		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage,
 	},
 }
 
@@ -101,20 +154,16 @@ var tlsServedNotRenewed = row{
 	judged:   excusedBy(health.ByMaintenance),
 	evidence: problem,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
-	texts: []message{
-		{
-			Warning,
-			"",
-			"{{ $labels.target }} does not serve the certificate in its file.",
-			"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
-				"the target's notes say more." + openPage,
-		},
-		{
-			Critical,
-			"<after>, with less than <under> left",
-			"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
-			"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
-				"reload the server; the target's notes say more." + openPage,
-		},
+	panels:   []string{"tls-disks/Serves the certificate in its file"},
+	warning: message{
+		"", "{{ $labels.target }} does not serve the certificate in its file.",
+		"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
+			"the target's notes say more." + openPage,
+	},
+	critical: message{
+		"<after>, with less than <under> left",
+		"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
+		"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
+			"reload the server; the target's notes say more." + openPage,
 	},
 }

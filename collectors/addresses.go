@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"time"
+	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -60,22 +60,14 @@ func (a Addresses) Collect(ctx context.Context, c Collector, b *Batch) error {
 
 // collectAt probes one address, the first of several that share the time until ctx's deadline.
 func collectAt(ctx context.Context, c Collector, b *Batch, r exchange.Route, several int) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(several))
-		defer cancel()
-	}
+	ctx, cancel := share(ctx, 1/float64(several))
+	defer cancel()
 	return c.Collect(exchange.WithRoute(ctx, r), b)
 }
 
 // merge fills b, which is empty, with the results of a probe at each address.
 func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) error {
-	best := 0
-	for i := range results {
-		if errs[best] != nil && errs[i] == nil {
-			best = i
-		}
-	}
+	best := max(0, slices.Index(errs, nil))
 	var exchanges []*exchange.Exchange
 	for _, r := range results {
 		exchanges = append(exchanges, r.Exchanges...)
@@ -90,7 +82,7 @@ func (b *Batch) merge(addresses []netip.Addr, results []*Batch, errs []error) er
 				address))
 			continue
 		}
-		b.KeepGauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())
+		b.Kept.Gauge(addressUpDesc, boolValue(err == nil), b.Target, address.String())
 		if i != best && err != nil {
 			b.Note(fmt.Sprintf("%s: %s", address, failure.OneLine(err.Error())))
 			b.Impair(fmt.Sprintf("%s does not work (%s)", address, failure.ReasonOf(err)))

@@ -155,7 +155,7 @@ func answeringCollectors(t *testing.T, url string) []Collector {
 		}
 		all = append(all, c)
 	}
-	status, identity, services, plants, canary, rest := newXMPPStatusSettings(), newIdentitySettings(), newIRCServicesSettings(),
+	status, identity, services, plants, canary, rest := &XMPPStatus{}, newIdentitySettings(), &IRCServices{},
 		newPlantStoreSettings(), newPlantStoreSettings(), newXMPPRestSettings()
 	docs, web, metrics := newDocsSearchSettings(), newWebSettings(), newXMPPMetricsSettings()
 	status.URL, identity.URL, services.URL, plants.URL, canary.URL, rest.URL, docs.URL, web.URL, metrics.URL = url, url, url, url, url, url,

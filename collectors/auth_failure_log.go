@@ -1,8 +1,8 @@
 package collectors
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -18,7 +18,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // AuthFailureLog configures counting failed logins in a container's log, for an XMPP server that does not count them. The
@@ -77,19 +76,11 @@ func newLoginLog(s AuthFailureLog, d Deps) (*loginLog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.pattern: %w", err)
 	}
-	endpoint, err := api.ParseEndpoint(s.DockerHost, false)
+	engine, err := (&Docker{Host: s.DockerHost}).Client(int64(d.Limits.MetricsBody), d.UserAgent)
 	if err != nil {
 		return nil, fmt.Errorf("auth_failure_log.docker_host: %w", err)
 	}
-	return &loginLog{
-		container: s.Container, pattern: pattern,
-		engine: &api.Client{
-			Host:      s.DockerHost,
-			Endpoint:  endpoint,
-			Limit:     int64(d.Limits.MetricsBody),
-			UserAgent: d.UserAgent,
-		},
-	}, nil
+	return &loginLog{container: s.Container, pattern: pattern, engine: engine}, nil
 }
 
 // logTimeout is short so that a hanging log does not fail the whole probe.
@@ -186,35 +177,28 @@ func (l *loginLog) count(log io.Reader, terminal bool, now time.Time) error {
 // demultiplex splits a log into its two streams. Each piece begins with the stream's number and a length in four bytes.
 // Unlike the client library's function, it does not allocate memory by that length, which can be 4 GiB.
 func demultiplex(log io.Reader, out, other io.Writer) error {
-	in := bufio.NewReader(log)
+	var head [8]byte
 	for {
-		head, err := in.Peek(8)
-		if errors.Is(err, io.EOF) {
+		_, err := io.ReadFull(log, head[:])
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		stream, piece := stdcopy.StdType(head[0]), io.LimitReader(in, int64(binary.BigEndian.Uint32(head[4:])))
-		if _, err := in.Discard(len(head)); err != nil {
-			return err
-		}
-		var to io.Writer
-		switch stream {
+		piece := io.LimitReader(log, int64(binary.BigEndian.Uint32(head[4:])))
+		switch stream := stdcopy.StdType(head[0]); stream {
 		case stdcopy.Stdin, stdcopy.Stdout:
-			to = out
+			_, err = io.Copy(out, piece)
 		case stdcopy.Stderr:
-			to = other
+			_, err = io.Copy(other, piece)
 		case stdcopy.Systemerr:
-			text, err := io.ReadAll(io.LimitReader(piece, maxLineBytes))
-			if err != nil {
-				return err
-			}
-			return fmt.Errorf("the engine cut the log off: %s", failure.OneLine(string(text)))
+			text, unread := io.ReadAll(io.LimitReader(piece, maxLineBytes))
+			err = cmp.Or(unread, fmt.Errorf("the engine cut the log off: %s", failure.OneLine(string(text))))
 		default:
-			return fmt.Errorf("the log has an unknown stream type: %d", stream)
+			err = fmt.Errorf("the log has an unknown stream type: %d", stream)
 		}
-		if _, err := io.Copy(to, piece); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -254,6 +238,6 @@ func (l *loginLog) report(ctx context.Context, b *Batch) bool {
 		return false
 	}
 	b.Counter(authFailuresDesc, l.failures)
-	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: map[string]float64{"": l.failures}})
+	b.reportFailedLogins(map[string]float64{"": l.failures})
 	return true
 }

@@ -40,9 +40,6 @@ func newBackupSettings() *Backup {
 	return &Backup{MaxAge: config.Duration(26 * time.Hour), MinSize: 1}
 }
 
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *Backup) Environ(*config.Env) {}
-
 // Configured implements config.Settings.
 func (s *Backup) Configured() bool { return s.Path != "" }
 
@@ -77,22 +74,15 @@ func (s *Backup) Warnings() []string {
 
 // backup looks at the newest of the files that match a glob. It reads only their names, sizes and times.
 type backup struct {
-	name, path string
-	maxAge     time.Duration
-	minSize    int64
-	all        *measurements[newest]
+	*Backup
+	path string
+	all  *measurements[newest]
 }
 
 // newBackup returns what makes a collector of a backup's settings. The collectors share the measurements.
 func newBackup(all *measurements[newest]) func(*Backup, Deps) (Collector, error) {
 	return func(s *Backup, _ Deps) (Collector, error) {
-		return &backup{
-			s.Name,
-			filepath.Clean(s.Path),
-			s.MaxAge.Std(),
-			int64(s.MinSize),
-			all,
-		}, nil
+		return &backup{s, filepath.Clean(s.Path), all}, nil
 	}
 }
 
@@ -171,7 +161,7 @@ func isAbsent(err error) bool {
 // Collect implements Collector.
 func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	file, err := c.all.await(ctx, "look for", c.path)
-	if err == nil && file.path == "" && file.unread != nil {
+	if err == nil && file.path == "" {
 		err = fileSystemError("look for", c.path, file.unread)
 	}
 	if errors.Is(err, syscall.EACCES) {
@@ -193,8 +183,8 @@ func (c *backup) Collect(ctx context.Context, b *Batch) error {
 	}
 	b.Condition(health.AlertBackupOld, "", problem != "")
 	if file.path != "" {
-		b.Gauge(backupTimeDesc, float64(file.written.UnixNano())/1e9, c.name)
-		b.Gauge(backupSizeDesc, float64(file.size), c.name)
+		b.Gauge(backupTimeDesc, float64(file.written.UnixNano())/1e9, c.Name)
+		b.Gauge(backupSizeDesc, float64(file.size), c.Name)
 		b.Figure(Figure{Name: "newest backup", Value: float64(file.size), Unit: "bytes"})
 	}
 	return nil
@@ -210,11 +200,11 @@ func (c *backup) problem(file *newest) string {
 		return fmt.Sprintf("no file matches %s, but the directory %s does: match the files in it", c.path, file.directory)
 	case file.path == "":
 		return "no file matches " + c.path
-	case age > c.maxAge:
+	case age > c.MaxAge.Std():
 		return fmt.Sprintf("the newest file, %s, was written %s ago; max_age is %s",
-			file.path, wording.Duration(age), wording.Duration(c.maxAge))
-	case file.size < c.minSize:
-		return fmt.Sprintf("the newest file, %s, has %d bytes, less than min_size: %d", file.path, file.size, c.minSize)
+			file.path, wording.Duration(age), wording.Duration(c.MaxAge.Std()))
+	case file.size < int64(c.MinSize):
+		return fmt.Sprintf("the newest file, %s, has %d bytes, less than min_size: %d", file.path, file.size, int64(c.MinSize))
 	}
 	return ""
 }

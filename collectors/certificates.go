@@ -1,11 +1,6 @@
 package collectors
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
-)
+import "github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 
 var (
 	certificateNotAfterDesc = readDesc("chatstack_tls_certificate_not_after_timestamp_seconds",
@@ -21,35 +16,23 @@ var (
 		"Whether the server presents the certificate in its file: 0 after a renewal until the server reloads.", "endpoint")
 )
 
-// certificateMetrics returns the metrics of a server's certificate. A target without a name has none, because nothing would
-// identify them.
-func certificateMetrics(target string, c *exchange.Certificate) []prometheus.Metric {
+// certificate adds the metrics of a server's certificate. A target without a name has none, because nothing would identify them.
+func (r *Results) certificate(target string, c *exchange.Certificate) {
 	if target == "" {
-		return nil
+		return
 	}
-	var metrics []prometheus.Metric
-	add := func(desc *prometheus.Desc, value float64, labels ...string) {
-		metrics = append(metrics, exposition.NewSample(desc, prometheus.GaugeValue, value, append([]string{target}, labels...)...))
-	}
-	flag := func(desc *prometheus.Desc, is *bool) {
-		switch {
-		case is == nil:
-		case *is:
-			add(desc, 1)
-		default:
-			add(desc, 0)
+	for _, end := range []struct {
+		source string
+		exchange.Validity
+	}{{"leaf", c.Leaf}, {"other_leaf", c.Other}, {"verified_chain", c.Chain}, {"file", c.File}} {
+		if !end.Ends.IsZero() {
+			r.Gauge(certificateNotAfterDesc, float64(end.Ends.Unix()), target, end.source)
 		}
 	}
-	end := func(source string, v exchange.Validity) {
-		if !v.Ends.IsZero() {
-			add(certificateNotAfterDesc, float64(v.Ends.Unix()), source)
-		}
+	if c.Verified != nil {
+		r.Gauge(certificateVerifiedDesc, boolValue(*c.Verified), target)
 	}
-	end("leaf", c.Leaf)
-	end("other_leaf", c.Other)
-	end("verified_chain", c.Chain)
-	flag(certificateVerifiedDesc, c.Verified)
-	end("file", c.File)
-	flag(certificateMatchesFileDesc, c.MatchesFile)
-	return metrics
+	if c.MatchesFile != nil {
+		r.Gauge(certificateMatchesFileDesc, boolValue(*c.MatchesFile), target)
+	}
 }

@@ -66,7 +66,7 @@ func endOf(t *testing.T, text []byte) float64 {
 func TestRealProxyCertificates(t *testing.T) {
 	nginx := realstack.StartNginx(t, "http://127.0.0.1:1")
 	trust := config.TLS{CAFile: nginx.Authority.File, CertificateFile: nginx.CertificateFile()}
-	port := newTLSEndpointSettings()
+	port := &TLSEndpoint{}
 	port.Address, port.TLS = nginx.Addr, trust
 	direct, err := newTLSEndpoint(port, deps(&memory{}))
 	if err != nil {
@@ -146,7 +146,7 @@ func TestRealXMPPStreams(t *testing.T) {
 	trust := config.TLS{CAFile: prosody.Authority.File}
 	probe := func(address, kind, domain string, trust config.TLS) Collector {
 		c, err := newTLSEndpoint(&TLSEndpoint{
-			Address:  address,
+			Endpoint: at(address),
 			StartTLS: kind,
 			Domain:   domain,
 			TLS:      trust,
@@ -271,7 +271,7 @@ func TestRealXMPPProbesCostWhatTargetsSays(t *testing.T) {
 		},
 	} {
 		p, err := newTLSEndpoint(&TLSEndpoint{
-			Address:  c.address,
+			Endpoint: at(c.address),
 			StartTLS: kind,
 			Domain:   realstack.XMPPDomain,
 			TLS:      trust,
@@ -360,7 +360,7 @@ func TestRealServerWithTwoCertificates(t *testing.T) {
 		dir := filepath.Dir(nginx.CertificateFile())
 		probes := func(file string) map[string]Collector {
 			trust := config.TLS{CAFile: authority.File, CertificateFile: filepath.Join(dir, file)}
-			port := newTLSEndpointSettings()
+			port := &TLSEndpoint{}
 			port.Address, port.TLS = nginx.Addr, trust
 			return map[string]Collector{"https": proxyProbe(t, nginx.URL()+"/health", trust), "tls": newProbe(t, newTLSEndpoint, port)}
 		}

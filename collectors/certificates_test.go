@@ -446,7 +446,7 @@ func TestProxyIsNotTheTarget(t *testing.T) {
 		"through_a_proxy":        {CAFile: ca, ServerName: "chat.test"},
 		"pinned_through_a_proxy": {Fingerprint: pinOf(leaf), ServerName: "chat.test"},
 	} {
-		s := newXMPPProxySettings()
+		s := &XMPPProxy{}
 		s.URL, s.ProxyURL, s.TLS = target, between.URL, trust
 		probe, err := newXMPPProxy(s, deps(&memory{}))
 		if err != nil {
@@ -509,7 +509,7 @@ func TestUnreadableCertificateFilesAreToldApart(t *testing.T) {
 		"file_name_among_bad": {at("*o*.pem"), "chat.test", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTLSEndpointSettings()
+			s := &TLSEndpoint{}
 			s.CertificateFile, s.ServerName = c.file, c.name
 			probe, err := newTLSEndpoint(s, deps(&memory{}))
 			if err != nil {

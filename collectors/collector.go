@@ -27,11 +27,13 @@ import (
 //   - Checked: its settings are loaded and checked, and a mistake ends the start or the reload. No collector is made for that.
 //   - Made: Kind.New makes it at the start, and again at each reload. That of a target whose settings are the same is thrown away
 //     unused, so New opens nothing and starts nothing.
-//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once.
-//   - Read: Collect is one probe with a deadline. Its calls never overlap: while one has not returned, even after its deadline, no other
-//     begins. A panic is a failed probe. After a success, and at each change, a Presenter is asked what there is.
+//   - Started: a Follower gets a goroutine, which is started again if it ends or panics. The first probe follows at once, or after the
+//     kind's least interval. The command check starts nothing, and probes once.
+//   - Read: Collect is one probe with a deadline, or one for each address, one after the other. Its calls never overlap: while one has not
+//     returned, even after its deadline, no other begins. A panic is a failed probe. After a success, and at each change, a Presenter is
+//     asked what there is.
 //   - Reloaded: all collectors are stopped. One whose settings are the same is started again, after a Reloader was told. Any other is
-//     replaced; the first probe of the new one waits until the last probe of the old one has returned.
+//     replaced; the new one is not probed until the last probe of the old one has returned.
 //   - Stopped: the contexts of Collect and Follow end, and both return soon. Nothing else is called: what must be closed belongs to them.
 //
 // It may keep what it likes in its fields, until it is stopped; what must survive that goes to Deps.State. Collect alone needs no lock for
@@ -40,7 +42,7 @@ import (
 type Collector interface {
 	// Collect probes the target once and writes the results to b. It must return when ctx is done; otherwise the caller
 	// abandons it and discards its results. A nil error means that the target is up. After an error, whose reason is
-	// failure.ReasonOf, only what KeepGauge and KeepCondition added remains.
+	// failure.ReasonOf, only what b.Kept has remains.
 	Collect(ctx context.Context, b *Batch) error
 }
 
@@ -125,13 +127,23 @@ type Batch struct {
 	// Impairments are the parts of a target that do not work although it is up, in a few words each.
 	Impairments []string
 
-	metrics exposition.Samples
-	kept    []prometheus.Metric
-	// conditions hold only if the probe succeeds, keptConditions always.
-	conditions, keptConditions []health.Condition
-	families                   []exposition.Family
-	dropped                    Drops
-	figures                    []Figure
+	// Results are served only if the probe succeeds, Kept even if it fails.
+	Results
+	Kept Results
+
+	// Drops counts the dropped series of the target's own metrics. Callers of Families must set it for every reason, since series that
+	// are lost later add to these counts.
+	Drops Drops
+
+	families []exposition.Family
+}
+
+// Results are what a probe has found: metrics, conditions of alerts, and figures.
+type Results struct {
+	metrics    exposition.Samples
+	others     []prometheus.Metric // than gauges and counters
+	conditions []health.Condition
+	figures    []Figure
 }
 
 // Figure is a number that the status page shows for a target, in the order of the calls that add it.
@@ -142,82 +154,54 @@ type Figure struct {
 	Unit string
 	// Chart is true if the page also shows its history.
 	Chart bool
-	kept  bool
 }
 
-// Figure adds a figure that is shown only if the probe succeeds.
-func (b *Batch) Figure(f Figure) { b.figures = append(b.figures, f) }
-
-// KeepFigure adds a figure that is shown even if the probe fails.
-func (b *Batch) KeepFigure(f Figure) {
-	f.kept = true
-	b.Figure(f)
+// Gauge adds a gauge.
+func (r *Results) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
+	r.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// Figures returns all figures after a success, the kept ones after a failure.
-func (b *Batch) Figures(success bool) []Figure {
-	return slices.DeleteFunc(slices.Clone(b.figures), func(f Figure) bool { return !success && !f.kept })
+// Counter adds a counter.
+func (r *Results) Counter(desc *prometheus.Desc, value float64, labels ...string) {
+	r.metrics.Add(desc, prometheus.CounterValue, value, labels...)
 }
 
-// Gauge adds a gauge that is served only if the probe succeeds.
-func (b *Batch) Gauge(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics.Add(desc, prometheus.GaugeValue, value, labels...)
+// Histogram adds a histogram. buckets has the cumulative counts by upper bound.
+func (r *Results) Histogram(desc *prometheus.Desc, count uint64, sum float64, buckets map[float64]uint64, labels ...string) {
+	r.others = append(r.others, prometheus.MustNewConstHistogram(desc, count, sum, maps.Clone(buckets), labels...))
 }
 
-// Counter adds a counter that is served only if the probe succeeds.
-func (b *Batch) Counter(desc *prometheus.Desc, value float64, labels ...string) {
-	b.metrics.Add(desc, prometheus.CounterValue, value, labels...)
+// Figure adds a figure.
+func (r *Results) Figure(f Figure) { r.figures = append(r.figures, f) }
+
+// Condition adds whether the condition of an alert holds. part is the part of the target that the alert is about, such as a
+// virtual host; "" for the target itself.
+func (r *Results) Condition(alert, part string, holds bool) {
+	r.conditions = append(r.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
 }
 
-// KeepGauge adds a gauge that is served even if the probe fails.
-func (b *Batch) KeepGauge(desc *prometheus.Desc, value float64, labels ...string) {
-	b.kept = append(b.kept, newMetric(desc, prometheus.GaugeValue, value, labels))
+// remaining returns what is left of all results after a success, or of the kept ones after a failure.
+func remaining[T any](success bool, kept, others []T) []T {
+	if !success {
+		return slices.Clone(kept)
+	}
+	return slices.Concat(kept, others)
 }
 
-// KeepCounter adds a counter that is served even if the probe fails.
-func (b *Batch) KeepCounter(desc *prometheus.Desc, value float64, labels ...string) {
-	b.kept = append(b.kept, newMetric(desc, prometheus.CounterValue, value, labels))
-}
-
-// KeepHistogram adds a histogram that is served even if the probe fails. buckets has the cumulative counts by upper bound.
-func (b *Batch) KeepHistogram(desc *prometheus.Desc, count uint64, sum float64, buckets map[float64]uint64, labels ...string) {
-	b.kept = append(b.kept, prometheus.MustNewConstHistogram(desc, count, sum, maps.Clone(buckets), labels...))
-}
+// Figures returns the figures that are shown.
+func (b *Batch) Figures(success bool) []Figure { return remaining(success, b.Kept.figures, b.figures) }
 
 // Families adds families of a target's own metrics, which are served only if the probe succeeds.
 func (b *Batch) Families(families ...exposition.Family) {
 	b.families = append(b.families, families...)
 }
 
-// Drop counts dropped series of a target's own metrics. Callers of Families must call it for every reason, with 0 if there
-// are none, because series that are lost later add to these counts.
-func (b *Batch) Drop(reason openmetrics.Reason, series int) {
-	if b.dropped == nil {
-		b.dropped = Drops{}
-	}
-	b.dropped[reason] += series
-}
-
 // Impair adds a part of the target that does not work although it is up, such as "server.list is refused". A note says why.
 func (b *Batch) Impair(part string) { b.Impairments = append(b.Impairments, part) }
 
-// Condition adds whether the condition of an alert holds. part is the part of the target that the alert is about, such as a
-// virtual host; "" for the target itself. The condition counts only if the probe succeeds.
-func (b *Batch) Condition(alert, part string, holds bool) {
-	b.conditions = append(b.conditions, health.Condition{Alert: alert, Of: part, Holds: holds})
-}
-
-// KeepCondition adds, as Condition does, whether the condition of an alert holds. The condition counts even if the probe fails.
-func (b *Batch) KeepCondition(alert, part string, holds bool) {
-	b.keptConditions = append(b.keptConditions, health.Condition{Alert: alert, Of: part, Holds: holds})
-}
-
-// Conditions returns all conditions after a success, the kept ones after a failure. err is the result of the probe.
+// Conditions returns the conditions that count, and those of the certificate. err is the result of the probe.
 func (b *Batch) Conditions(err error) []health.Condition {
-	list := slices.Clone(b.keptConditions)
-	if err == nil {
-		list = append(list, b.conditions...)
-	}
+	list := remaining(err == nil, b.Kept.conditions, b.conditions)
 	c := &b.Certificate
 	var certificates []health.Validity
 	for _, v := range []exchange.Validity{c.Leaf, c.Other, c.Chain, c.File} {
@@ -246,24 +230,31 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	return list
 }
 
-// loginFailures adds counts of failed logins, by their labels.
-func (b *Batch) loginFailures(samples iter.Seq[exposition.Line]) {
+// countFailedLogins adds counts of failed logins, by their labels.
+func (b *Batch) countFailedLogins(samples iter.Seq[exposition.Line]) {
 	counts := map[string]float64{}
 	for s := range samples {
 		if s.Value >= 0 && s.Value <= 1<<53 { // else it is not a count
 			counts[fmt.Sprint(s.Labels)] = s.Value
 		}
 	}
+	b.reportFailedLogins(counts)
+}
+
+// reportFailedLogins adds how many logins have failed, by series.
+func (b *Batch) reportFailedLogins(counts map[string]float64) {
 	b.conditions = append(b.conditions, health.Condition{Alert: health.AlertAuthFailureRate, Counts: counts})
 }
 
-// Metrics returns all metrics after a success, the kept ones after a failure.
+// Metrics returns the metrics that are served, and those of the certificate.
 func (b *Batch) Metrics(success bool) []prometheus.Metric {
-	always := slices.Concat(b.kept, certificateMetrics(b.Target, &b.Certificate))
-	if !success {
-		return always
+	var certificate Results
+	certificate.certificate(b.Target, &b.Certificate)
+	list := certificate.metrics.AppendTo(b.Kept.metrics.AppendTo(remaining(success, b.Kept.others, b.others)))
+	if success {
+		list = b.metrics.AppendTo(list)
 	}
-	return b.metrics.AppendTo(always)
+	return list
 }
 
 // Foreign returns the families of the target's own metrics; none after a failure.
@@ -274,12 +265,21 @@ func (b *Batch) Foreign(success bool) []exposition.Family {
 	return b.families
 }
 
-// Dropped returns the number of dropped series by reason; nil after a failure, or if Drop was not called.
+// Dropped returns the number of dropped series by reason; nil after a failure, or without metrics of its own.
 func (b *Batch) Dropped(success bool) Drops {
 	if !success {
 		return nil
 	}
-	return b.dropped
+	return b.Drops
+}
+
+// share returns a context with a part of ctx's remaining time, so that a slow step leaves time for the next.
+func share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
 }
 
 // readAge says how old what a collector reads may be, as an exporter that keeps its readings should.
@@ -305,14 +305,10 @@ func (d Drops) Metrics(target string, lost int) []prometheus.Metric {
 		if reason == openmetrics.Clash {
 			n += lost
 		}
-		metrics = append(metrics, newMetric(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), []string{target, string(reason)}))
+		sample := exposition.NewSample(upstreamDroppedSeriesDesc, prometheus.GaugeValue, float64(n), target, string(reason))
+		metrics = append(metrics, sample)
 	}
 	return metrics
-}
-
-// newMetric never fails. An invalid metric fails when its batch is encoded.
-func newMetric(desc *prometheus.Desc, kind prometheus.ValueType, value float64, labels []string) prometheus.Metric {
-	return exposition.NewSample(desc, kind, value, labels...)
 }
 
 // boolValue is 1 for true and 0 for false.

@@ -11,7 +11,7 @@ import (
 func TestFailureServesNothingOfAnotherPage(t *testing.T) {
 	b := &Batch{}
 	b.Families(exposition.Family{Name: "hits"})
-	b.Drop(openmetrics.Clash, 1)
+	b.Drops = Drops{openmetrics.Clash: 1}
 	if len(b.Foreign(true)) != 1 || len(b.Dropped(true)) != 1 {
 		t.Errorf("after a success: got families %v, dropped %v, want one of each", b.Foreign(true), b.Dropped(true))
 	}
@@ -22,7 +22,7 @@ func TestFailureServesNothingOfAnotherPage(t *testing.T) {
 
 func TestSeriesLostBesideOtherTargetsAreClashes(t *testing.T) {
 	drops := Drops{openmetrics.Clash: 1, openmetrics.Limit: 0, openmetrics.Malformed: 5}
-	got := ownSeries(t, &Batch{kept: drops.Metrics("xmpp", 2)}, "chatstack_upstream_dropped_series")
+	got := ownSeries(t, &Batch{Kept: Results{others: drops.Metrics("xmpp", 2)}}, "chatstack_upstream_dropped_series")
 	want := []string{
 		`chatstack_upstream_dropped_series{reason="clash",target="xmpp"} 3`,
 		`chatstack_upstream_dropped_series{reason="limit",target="xmpp"} 0`,
@@ -52,7 +52,7 @@ func TestImpossibleCountsCountNothing(t *testing.T) {
 		text += authFailures + `{host="` + host + `"} ` + v + "\n"
 	}
 	b := &Batch{}
-	b.loginFailures(exposition.Lines([]byte(text)))
+	b.countFailedLogins(exposition.Lines([]byte(text)))
 	conditions := b.Conditions(nil)
 	if len(conditions) != 1 || len(conditions[0].Counts) != 1 {
 		t.Errorf("got %+v, want one count", conditions)

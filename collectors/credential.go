@@ -47,15 +47,11 @@ func httpCredential(address, user string, secrets ...config.Secret) pacing.Crede
 	if err != nil || !slices.ContainsFunc(secrets, func(s config.Secret) bool { return !s.IsZero() }) {
 		return pacing.Credential{}
 	}
-	return pacing.Credential{Server: "http " + config.CanonicalServer(u) + socketPath(u), Account: digest(texts...)}
-}
-
-// socketPath is the path of a Unix socket, which has no host.
-func socketPath(u *url.URL) string {
-	if u.Scheme == "unix" {
-		return u.Path
+	server := "http " + exchange.CanonicalServer(u)
+	if u.Scheme == "unix" { // a socket has no host
+		server += u.Path
 	}
-	return ""
+	return pacing.Credential{Server: server, Account: digest(texts...)}
 }
 
 // Pacing implements Paced.
@@ -105,7 +101,7 @@ func (s *XMPPAccount) login() pacing.Credential {
 	return pacing.Credential{Server: "xmpp " + hostOf(s.server()), Account: digest(s.User, s.Password.Reveal()), Login: true}
 }
 
-func hostOf(address string) string { return config.CanonicalHost(config.HostOf(address)) }
+func hostOf(address string) string { return exchange.CanonicalHost(config.HostOf(address)) }
 
 // Pacing implements Paced.
 func (s *IRCLogin) Pacing() Pacing {

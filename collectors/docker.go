@@ -3,10 +3,123 @@ package collectors
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"sync"
+	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
+
+// docker watches the containers of an engine. Events report changes at once and count restarts. Each probe lists all
+// containers and inspects those that are new or doubtful, because the list itself gives health only as text.
+type docker struct {
+	settings *Docker
+	engine   *api.Client
+	log      *slog.Logger
+	once     bool
+	empty    bool // no container was watched at the last probe
+	// inspecting is held while containers are inspected, so that no older result replaces a newer one.
+	inspecting chan struct{}
+	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known. inspecting guards it.
+	networkOwner string
+	follower
+	resourceMeter
+	keeper
+
+	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; never held during a request
+	fleet *fleet.Fleet
+	// unsure is true if everything must be inspected: at the start, and after events may have been lost.
+	unsure  bool
+	stream  eventStream
+	hangs   fleet.Hangs
+	leftOut listCounts
+}
+
+// listCounts count the containers of the last list, and those that were left out.
+type listCounts struct{ listed, beyond, misnamed int }
+
+// locked calls do with the lock held.
+func (c *docker) locked(do func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	do()
+}
+
+// claim waits until no other inspection runs, and returns a function that releases the claim.
+func (c *docker) claim(ctx context.Context) (release func(), err error) {
+	select {
+	case c.inspecting <- struct{}{}:
+		return func() { <-c.inspecting }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
+	}
+}
+
+// resourceMeter measures the containers' resources.
+type resourceMeter struct {
+	measuring chan dockerRound
+	// readingFiles is held while cgroups are read.
+	readingFiles chan struct{}
+	cgroups      cgroup.Tree
+
+	// One probe at a time uses the next two. asked is the last round for which the engine was asked; 0 before.
+	choice sourceChoice
+	asked  int
+
+	// The collector's lock guards what follows. rounds counts successful probes. measured is the last round whose resources
+	// are known, networkMeasured that of networks, failed the last round before a failed probe.
+	rounds, measured, networkMeasured, failed int
+	source                                    origin // of resources
+	resources                                 map[string]runUsage
+	// networks are what the engine says where the files have no network numbers, networkErr why it does not.
+	networks   map[string]runUsage
+	networkErr error
+	// shown are the last counters of each container, which lower ones of another source do not replace.
+	shown map[string]runUsage
+	stats feature // how the last measurement ended
+}
+
+// runUsage is what one run of a container used, and who says so.
+type runUsage struct {
+	usage.Usage
+	started time.Time
+	// from and networkFrom are the sources of the CPU and network numbers that were shown.
+	from, networkFrom origin
+}
+
+// feature is whether an optional part of the engine's API is available.
+type feature struct {
+	known bool
+	err   error
+}
+
+// dockerRound is a request to measure resources after a probe.
+type dockerRound struct {
+	round    int
+	subjects []usage.Subject
+	// networkOnly asks the engine for network numbers alone.
+	networkOnly bool
+	// following is true if the event stream is open.
+	following bool
+}
+
+// keeper saves container state across restarts of the exporter.
+type keeper struct {
+	state State
+
+	saving  sync.Mutex // guards what follows
+	saved   []byte     // the last saved content
+	unsaved bool       // the last attempt failed
+}
+
+// longestLook bounds requests between probes.
+const longestLook = 5 * time.Second
+
+// lookTimeout is how long requests between probes may take: a probe that comes meanwhile waits for them, and needs half of its time.
+func (c *docker) lookTimeout() time.Duration { return min(longestLook, c.settings.Timeout.Std()/2) }
 
 func newDocker(s *Docker, d Deps) (Collector, error) {
 	engine, err := s.Client(int64(d.Limits.MetricsBody), d.UserAgent)

@@ -72,13 +72,11 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 		}
 		c.markStreamEnded(err, lasted)
 		changed()
-		rest := time.NewTimer(policy.NextBackOff())
 		select {
 		case <-ctx.Done():
-		case <-rest.C:
+		case <-time.After(policy.NextBackOff()):
 		case <-c.answered: // the engine is there again
 		}
-		rest.Stop()
 	}
 }
 
@@ -184,8 +182,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 	defer tick.Stop()
 	quiet := time.NewTimer(c.quiet)
 	defer quiet.Stop()
-	lasting := time.NewTimer(c.lasting)
-	defer lasting.Stop()
+	lasting := time.After(c.lasting)
 	for {
 		select {
 		case <-ctx.Done():
@@ -198,10 +195,12 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			quiet.Reset(c.quiet)
 		case <-tick.C:
 			c.save()
-			if c.missesEvents() {
+			missing := false
+			c.locked(func() { missing = c.fleet.HasOverdueEvent(time.Now(), c.patience) })
+			if missing {
 				return failure.Errorf(failure.Closed, "follow events of %s: %w", c.settings.Host, errDeaf).WithHint(api.HintEvents)
 			}
-		case <-lasting.C:
+		case <-lasting:
 			c.locked(func() {
 				c.stream.brief = 0
 				c.markStreamHealthy()
@@ -251,12 +250,6 @@ func drained(queue <-chan events.Message) []events.Message {
 	}
 }
 
-func (c *docker) missesEvents() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.fleet.HasOverdueEvent(time.Now(), c.patience)
-}
-
 // applyEvents applies events and inspects their containers.
 func (c *docker) applyEvents(ctx context.Context, batch []events.Message, changed func()) {
 	var (
@@ -265,7 +258,6 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 	)
 	again := map[string]bool{}
 	c.locked(func() {
-		c.touched = true
 		now := time.Now()
 		for i := range batch {
 			e := &batch[i]
@@ -288,37 +280,40 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 
 // inspectNow inspects containers between two probes.
 func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
+	return c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
+		release, err := c.claim(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+		// These are only some of the containers: the target is not down even if the engine fails for all of them.
+		found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
+		if err == nil {
+			c.describe(wanted, found, mark)
+		}
+		return err
+	})
+}
+
+// withSession lets do ask the engine between two probes.
+func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
-	release, err := c.claim(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
 	s, err := c.open(ctx, c.settings.Parallelism)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	// These are only some of the containers: the target is not down even if the engine fails for all of them.
-	found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
-	if err != nil {
-		return err
-	}
-	c.describe(wanted, found, mark)
-	return nil
+	return do(ctx, s)
 }
 
 // catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
-	defer cancel()
-	s, err := c.open(ctx, c.settings.Parallelism)
+	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
+		_, err := c.review(ctx, s, &Batch{})
+		return err
+	})
 	if err != nil {
-		return
-	}
-	defer s.Close()
-	if _, err := c.review(ctx, s, &Batch{}); err != nil {
 		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
 	}
 }
@@ -390,13 +385,61 @@ func (c *docker) usageOf(r *fleet.Report) (usage.Usage, bool) {
 
 // Forget implements Presenter.
 func (c *docker) Forget(name string) (err error) {
-	c.locked(func() {
-		if err = c.fleet.Forget(name); err == nil {
-			c.touched = true
-		}
-	})
+	c.locked(func() { err = c.fleet.Forget(name) })
 	if err == nil {
 		c.save()
 	}
 	return err
 }
+
+// follower is how the exporter follows the engine's events. Tests shorten the times.
+type follower struct {
+	// answered makes Follow reopen the event stream at once.
+	answered                 chan struct{}
+	patience, quiet, lasting time.Duration // maxEventDelay, maxStreamSilence, healthyStreamAge
+}
+
+// eventStream is the state of the event stream.
+type eventStream struct {
+	open bool
+	// known is true once the stream was open, or failed to open with err.
+	known bool
+	err   error
+	// brief counts the streams in a row that ended soon.
+	brief int
+	// last is the time of the last event, or a second before the first answer of the engine.
+	last time.Time
+	// heard is a ring of the last eventsKept events; seen holds the same events.
+	heard []eventKey
+	count int
+	seen  map[eventKey]bool
+}
+
+type eventKey struct {
+	id     string
+	action events.Action
+	nano   int64
+}
+
+// repeated reports whether the event came before, and remembers it.
+func (s *eventStream) repeated(e *events.Message) bool {
+	if e.TimeNano == 0 {
+		return false // no known engine leaves it out
+	}
+	key := eventKey{e.Actor.ID, e.Action, e.TimeNano}
+	if s.seen[key] {
+		return true
+	}
+	if s.seen == nil {
+		s.seen, s.heard = map[eventKey]bool{}, make([]eventKey, eventsKept)
+	}
+	delete(s.seen, s.heard[s.count%eventsKept])
+	s.heard[s.count%eventsKept] = key
+	s.seen[key] = true
+	s.count++
+	s.last = time.Unix(0, e.TimeNano)
+	return false
+}
+
+// eventsKept is how many events are remembered, so that none counts twice when the engine repeats its last 256.
+const eventsKept = 512

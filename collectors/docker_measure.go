@@ -40,12 +40,10 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 		case <-ctx.Done():
 			return
 		case m := <-c.measuring:
-			rest := time.NewTimer(measureDelay)
 			select {
 			case <-ctx.Done():
-				rest.Stop()
 				return
-			case <-rest.C:
+			case <-time.After(measureDelay):
 			}
 			measuring, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), longestLook))
 			c.measure(measuring, m)
@@ -150,10 +148,7 @@ func (r *runUsage) show(u *usage.Usage, from origin) {
 // readFiles reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half of the
 // remaining time. After that the probe succeeds without resources.
 func (c *docker) readFiles(ctx context.Context, m dockerRound) (map[string]usage.Usage, error) {
-	patience, cancel := context.WithCancel(ctx)
-	if deadline, ok := ctx.Deadline(); ok {
-		patience, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
-	}
+	patience, cancel := share(ctx, 0.5)
 	defer cancel()
 	var (
 		used map[string]usage.Usage

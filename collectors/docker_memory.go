@@ -42,18 +42,10 @@ func (c *docker) save() {
 	c.saving.Lock() // so that no older state overwrites a newer one
 	defer c.saving.Unlock()
 	var (
-		kept    fleet.Memory
-		saved   map[string]fleet.Counts
-		touched bool
+		kept  fleet.Memory
+		saved map[string]fleet.Counts
 	)
-	c.locked(func() {
-		if touched = c.touched; touched {
-			kept, saved, c.touched = c.fleet.Memory(), c.fleet.Counts(), false
-		}
-	})
-	if !touched {
-		return
-	}
+	c.locked(func() { kept, saved = c.fleet.Memory(), c.fleet.Counts() })
 	// Present must show restarts even if the disk cannot be written.
 	defer c.locked(func() { c.fleet.SavedCounts = saved })
 	content, err := json.Marshal(kept)
@@ -68,15 +60,13 @@ func (c *docker) save() {
 	news := c.unsaved != (err != nil)
 	c.unsaved = err != nil
 	switch {
-	case err != nil:
-		c.locked(func() { c.touched = true })
-		if news {
-			c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact",
-				"err", err, "bytes", len(content))
-		}
-		return
+	case news && err != nil:
+		c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact",
+			"err", err, "bytes", len(content))
 	case news:
 		c.log.Info("container state is saved again")
 	}
-	c.saved = content
+	if err == nil {
+		c.saved = content
+	}
 }

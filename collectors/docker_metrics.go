@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 var (
@@ -88,24 +88,23 @@ func writeStatus(b *Batch, s *fleet.Status, host string) {
 func epochSeconds(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
 
 var (
-	containerMemoryDesc = prometheus.NewDesc("chatstack_container_memory_working_set_bytes",
-		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats. "+
-			"Up to one poll interval old, two if the engine is the source.",
-		[]string{"container", "docker_host"}, nil)
+	containerMemoryDesc = usageDesc("chatstack_container_memory_working_set_bytes",
+		"Memory that the container uses in bytes, without file cache that the kernel can drop at once, as in docker stats.")
 	containerMemoryLimitDesc = readDesc("chatstack_container_memory_limit_bytes",
 		"Memory limit of the container in bytes. Absent if it has none of its own.", "container", "docker_host")
-	containerCPUDesc = prometheus.NewDesc("chatstack_container_cpu_seconds_total",
-		"CPU time that the container has used since it started, in seconds. Up to one poll interval old, two if the engine is the source.",
-		[]string{"container", "docker_host"}, nil)
-	containerReceiveDesc = prometheus.NewDesc("chatstack_container_network_receive_bytes_total",
-		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network or none. "+
-			"Up to one poll interval old, two if the engine is the source.",
-		[]string{"container", "docker_host"}, nil)
-	containerTransmitDesc = prometheus.NewDesc("chatstack_container_network_transmit_bytes_total",
-		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network or none. "+
-			"Up to one poll interval old, two if the engine is the source.",
-		[]string{"container", "docker_host"}, nil)
+	containerCPUDesc = usageDesc("chatstack_container_cpu_seconds_total",
+		"CPU time that the container has used since it started, in seconds.")
+	containerReceiveDesc = usageDesc("chatstack_container_network_receive_bytes_total",
+		"Bytes that the container has received on all its networks since it started. Absent if it uses the host's network or none.")
+	containerTransmitDesc = usageDesc("chatstack_container_network_transmit_bytes_total",
+		"Bytes that the container has sent on all its networks since it started. Absent if it uses the host's network or none.")
 )
+
+// usageDesc describes what a container uses, which the engine tells at every other poll.
+func usageDesc(name, help string) *prometheus.Desc {
+	help += " Up to one poll interval old, two if the engine is the source."
+	return prometheus.NewDesc(name, help, []string{"container", "docker_host"}, nil)
+}
 
 func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 	if r.HasMemory {
@@ -127,7 +126,7 @@ func writeUsage(b *Batch, r *usage.Usage, name, host string) {
 func canonical(names []string) []string {
 	list := make([]string, len(names))
 	for i, name := range names {
-		list[i] = config.CanonicalHost(name)
+		list[i] = exchange.CanonicalHost(name)
 	}
 	return list
 }

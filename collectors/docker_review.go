@@ -120,7 +120,6 @@ func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, want
 // describe records the results of inspections that began after the mark.
 func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) {
 	c.locked(func() {
-		c.touched = true
 		now := time.Now()
 		for i, d := range found {
 			switch {
@@ -243,30 +242,14 @@ func (c *docker) inspectAll(
 	if len(listed) >= all {
 		c.locked(func() { c.hangs.AllowOneIfStalled(listed, time.Now()) })
 	}
-	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(inner context.Context, i int) error {
-		one, cancel := context.WithTimeout(inner, patience)
-		defer cancel()
+	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(ctx context.Context, i int) error {
 		asked := time.Now()
-		var allowed bool
-		c.locked(func() { allowed = c.hangs.MayInspect(listed[i].ID, asked) })
-		if !allowed {
-			if int(stumbles.Add(1)) < max(all, 2) {
-				found[i].Failed = true
-				return nil
-			}
-			return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
-		}
-		d, reply, err := s.Inspect(one, listed[i].ID)
-		hung := one.Err() != nil && inner.Err() == nil
-		if err == nil || inner.Err() == nil {
-			c.locked(func() { c.hangs.RecordInspection(listed[i].ID, err != nil && hung, time.Now()) })
-		}
-		stumbled := reply.Status >= http.StatusInternalServerError || hung || err != nil && failure.ReasonOf(err) == failure.TooLarge
-		if err != nil && stumbled && inner.Err() == nil && int(stumbles.Add(1)) < max(all, 2) {
+		d, reply, stumbled, err := c.inspect(ctx, s, listed[i].ID, patience)
+		if stumbled && int(stumbles.Add(1)) < max(all, 2) {
 			found[i].Failed = true
 			return nil
 		}
-		if err != nil && inner.Err() == nil {
+		if err != nil && ctx.Err() == nil && reply.Status != 0 {
 			status.Store(int64(reply.Status))
 		}
 		if !reply.Date.IsZero() {
@@ -281,9 +264,9 @@ func (c *docker) inspectAll(
 	})
 	if err == nil {
 		if n := stumbles.Load(); n > 0 {
-			b.Impair(fmt.Sprintf("the engine cannot describe %d of %d containers", n, all))
-			b.Note(fmt.Sprintf("the engine cannot describe %d of %d containers; the exporter shows what the container list says about them",
-				n, all))
+			part := fmt.Sprintf("the engine cannot describe %d of %d containers", n, all)
+			b.Impair(part)
+			b.Note(part + "; the exporter shows what the container list says about them")
 		}
 		return found, nil
 	}
@@ -294,6 +277,28 @@ func (c *docker) inspectAll(
 		return nil, fmt.Errorf("inspect containers of %s: %w", c.settings.Host, ctx.Err())
 	}
 	return nil, err
+}
+
+// inspect inspects one container, unless the engine hangs when asked about it. It stumbled if the error may be about that one alone.
+func (c *docker) inspect(
+	ctx context.Context, s *api.Session, id string, patience time.Duration,
+) (d *container.InspectResponse, reply api.Reply, stumbled bool, err error) {
+	var allowed bool
+	c.locked(func() { allowed = c.hangs.MayInspect(id, time.Now()) })
+	if !allowed {
+		err = failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
+		return nil, reply, true, err
+	}
+	one, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	d, reply, err = s.Inspect(one, id)
+	hung := err != nil && one.Err() != nil && ctx.Err() == nil
+	if err == nil || ctx.Err() == nil {
+		c.locked(func() { c.hangs.RecordInspection(id, hung, time.Now()) })
+	}
+	stumbled = err != nil && ctx.Err() == nil &&
+		(hung || reply.Status >= http.StatusInternalServerError || failure.ReasonOf(err) == failure.TooLarge)
+	return d, reply, stumbled, err
 }
 
 // One inspection may take 1/inspectShare of the remaining time.
@@ -319,10 +324,10 @@ func (c *docker) recordLeftOut(s *fleet.Selection) {
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.
 func (c *docker) noteLeftOut(b *Batch) {
 	if c.leftOut.beyond > 0 {
-		b.Impair(wording.Count(c.leftOut.beyond, "container") + " over max_containers")
-		b.Note(fmt.Sprintf(
-			"%s over max_containers (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
-			wording.Count(c.leftOut.beyond, "container"), c.settings.MaxContainers))
+		part := wording.Count(c.leftOut.beyond, "container") + " over max_containers"
+		b.Impair(part)
+		b.Note(fmt.Sprintf("%s (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
+			part, c.settings.MaxContainers))
 	}
 	if c.leftOut.misnamed > 0 {
 		b.Impair(wording.Count(c.leftOut.misnamed, "container") + " with invalid names")

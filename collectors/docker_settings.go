@@ -201,7 +201,11 @@ const maxResourcesParallelism = 1024
 // Warnings implements config.Settings. Custom roles are allowed, but an unknown role is more often a typo.
 func (s *Docker) Warnings() []string {
 	warnings := s.TLS.Warnings()
-	known := slices.Compact(slices.Sorted(maps.Values(fleet.RolePhrases)))
+	var known []string
+	for _, role := range Roles {
+		known = append(known, role.Name)
+	}
+	slices.Sort(known)
 	for _, name := range slices.Sorted(maps.Keys(s.Roles)) {
 		if role := s.Roles[name]; !slices.Contains(known, role) {
 			warnings = append(warnings, fmt.Sprintf("roles.%s is %q, which no alert rule or dashboard uses; known roles: %s",
@@ -236,15 +240,11 @@ func (s *Docker) procRoot() string   { return cmp.Or(s.ProcRoot, hostPath("/proc
 
 // hostPath returns where the host's path is: below /host in a container that has it mounted there.
 func hostPath(path string) string {
-	if mounted := "/host" + path; isDirectory(mounted) {
+	mounted := "/host" + path
+	if info, err := os.Stat(mounted); err == nil && info.IsDir() {
 		return mounted
 	}
 	return path
-}
-
-func isDirectory(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // Client returns a client of the engine. Its error is about host.

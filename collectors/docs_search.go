@@ -1,16 +1,6 @@
 package collectors
 
-import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"net/http"
-	"net/url"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-)
+import "github.com/chatstack-exporter/chatstack_exporter/internal/config"
 
 // DocsSearch is the block of the documentation site's search.
 type DocsSearch struct {
@@ -31,34 +21,13 @@ func (s *DocsSearch) Environ(e *config.Env) {
 	e.TLS("DOCS_SEARCH", &s.TLS)
 }
 
-// docsSearch searches for one term. It accepts any JSON, because the schema of the results may change.
-type docsSearch struct {
-	http exchange.HTTP
-	url  string
-}
-
+// newDocsSearch searches for one term. It accepts any JSON, because the schema of the results may change.
 func newDocsSearch(s *DocsSearch, d Deps) (Collector, error) {
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
-	q := u.Query()
+	search := parsed(s.URL)
+	q := search.Query()
 	q.Set("query", s.Query)
-	u.RawQuery = q.Encode()
-	return &docsSearch{d.http(s.HTTP), u.String()}, nil
-}
-
-// Collect implements Collector.
-func (c *docsSearch) Collect(ctx context.Context, b *Batch) error {
-	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, nil, nil)
-	if err != nil {
-		return err
-	}
-	if err := a.WantOK(http.MethodGet, c.url, hintsForPage("url", c.url, docsSearchPath, "")); err != nil {
-		return err
-	}
-	if !json.Valid(a.Body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
-	}
-	return nil
+	search.RawQuery = q.Encode()
+	c := &page{http: d.http(s.HTTP), defaultPath: docsSearchPath, json: true}
+	c.http.Settings.URL = search.String()
+	return c, nil
 }

@@ -109,9 +109,10 @@ func matches(patterns, names []string) bool {
 	})
 }
 
-// renamed returns the new name of a family in OpenMetrics' spelling, without the suffix of a counter or an info.
+// renamed returns the new name of a family in OpenMetrics' spelling, without the suffix of a counter or an info. A family that is not
+// served keeps its name.
 func (f *FamilyRules) renamed(family string, kind model.MetricType) string {
-	if len(f.Rename) == 0 {
+	if len(f.Rename) == 0 || !f.serves(family, kind) {
 		return family
 	}
 	names := spellings(family, kind)

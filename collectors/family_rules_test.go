@@ -106,6 +106,7 @@ func TestRulesKnowFamiliesByEverySpelling(t *testing.T) {
 		if got := c.rules.serves(c.family, c.kind); got != c.serves {
 			t.Errorf("%+v: %s %s served: %v, want %v", c.rules, c.kind, c.family, got, c.serves)
 		}
+		c.rules.Allow, c.rules.Deny = nil, nil // what is not served keeps its name
 		if got := c.rules.renamed(c.family, c.kind); got != c.name {
 			t.Errorf("%+v: %s %s is called %s, want %s", c.rules, c.kind, c.family, got, c.name)
 		}
@@ -158,7 +159,7 @@ func TestSeveralUpstreamsLiveSideBySide(t *testing.T) {
 	xmpp := readPage(t, strings.Replace(shared, "%s", `host="a.test"`, 1), nil)
 	sources := [][]exposition.Family{xmpp.Foreign(true)}
 	for _, name := range []string{"bridge", "relay"} {
-		s := newOpenMetricsSettings()
+		s := &OpenMetrics{}
 		s.Name, s.URL = name, metricsPage(t, strings.Replace(shared, "%s", `from="irc"`, 1))
 		c := newProbe(t, newOpenMetrics, s)
 		b := readUp(t, c)

@@ -22,7 +22,7 @@ func TestRealSharedPortShowsTheServerOfItsProtocol(t *testing.T) {
 		Default: web.Addr, ALPN: map[string]string{"xmpp-client": fmt.Sprintf("127.0.0.1:%d", direct)},
 	})
 	port := func(alpn []string, authority string) Collector {
-		s := newTLSEndpointSettings()
+		s := &TLSEndpoint{}
 		s.Address, s.Domain, s.ALPN, s.CAFile = front.Addr, realstack.XMPPDomain, alpn, authority
 		return newProbe(t, newTLSEndpoint, s)
 	}
@@ -59,7 +59,7 @@ func TestRealServersThatExpectAPROXYHeader(t *testing.T) {
 		strings.TrimPrefix(ircPort, "127.0.0.1:")))
 	c2s := func(address, authority string) func(string) Collector {
 		return func(version string) Collector {
-			s := newXMPPC2SSettings()
+			s := &XMPPC2S{}
 			s.Address, s.Domain, s.CAFile, s.ProxyProtocol = address, realstack.XMPPDomain, authority, version
 			return newProbe(t, newXMPPC2S, s)
 		}

@@ -131,3 +131,6 @@ func (m *memory) Save(v any) error {
 	m.saves = append(m.saves, raw)
 	return err
 }
+
+// at is where a server listens.
+func at(address string) Endpoint { return Endpoint{Address: address} }

@@ -3,7 +3,6 @@ package collectors
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -100,7 +99,6 @@ func (s *Identity) query() url.Values {
 // identity makes one lookup. It never keeps, shows or logs anything about a person whom it finds.
 type identity struct {
 	http        exchange.HTTP
-	url         string
 	credentials exchange.Credentials
 	mustMatch   bool
 	ownKey      bool
@@ -112,16 +110,11 @@ type identity struct {
 }
 
 func newIdentity(s *Identity, d Deps) (Collector, error) {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
-	base = base.JoinPath("api", "bridge", "identity")
+	lookup := parsed(s.URL).JoinPath("api", "bridge", "identity")
 	query := s.query()
-	base.RawQuery = query.Encode()
+	lookup.RawQuery = query.Encode()
 	c := &identity{
 		http:        d.http(s.HTTP),
-		url:         base.String(),
 		credentials: exchange.Credentials{Token: s.Token},
 		mustMatch:   s.MustMatch,
 		ownKey:      query.Get("discordId") != unmatchedDiscordID,
@@ -129,6 +122,7 @@ func newIdentity(s *Identity, d Deps) (Collector, error) {
 		state:       d.State,
 		log:         d.Log,
 	}
+	c.http.Settings.URL = lookup.String()
 	if err := d.State.Load(&c.answered); err != nil {
 		d.Log.Error("time of the identity API's last answer cannot be loaded", "err", err)
 		c.answered = time.Time{}
@@ -148,8 +142,8 @@ func (c *identity) Collect(ctx context.Context, b *Batch) error {
 		c.remember(time.Now().UTC())
 	}
 	if !c.answered.IsZero() {
-		b.KeepGauge(identityCacheExpiresDesc, float64(c.answered.Add(c.ttl).UnixMilli())/1000)
-		b.KeepCondition(health.AlertCacheExhausted, "", err != nil && time.Since(c.answered) > c.ttl)
+		b.Kept.Gauge(identityCacheExpiresDesc, float64(c.answered.Add(c.ttl).UnixMilli())/1000)
+		b.Kept.Condition(health.AlertCacheExhausted, "", err != nil && time.Since(c.answered) > c.ttl)
 	}
 	return err
 }
@@ -168,7 +162,7 @@ func (c *identity) remember(now time.Time) {
 }
 
 func (c *identity) lookUp(ctx context.Context, b *Batch) error {
-	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, c.credentials.AuthHeader(), nil)
+	a, err := c.http.Get(ctx, &b.Record, c.credentials.AuthHeader())
 	if err != nil {
 		return err
 	}
@@ -176,20 +170,20 @@ func (c *identity) lookUp(ctx context.Context, b *Batch) error {
 		c.noteAbsence(b, a)
 		return nil
 	}
-	if err := a.WantOK(http.MethodGet, c.url, c.hints()); err != nil {
+	if err := a.WantOK(c.hints(a)); err != nil {
 		return err
 	}
 	return c.found(b, a)
 }
 
 // hints say what to do about a status.
-func (c *identity) hints() map[int]string {
+func (c *identity) hints(a *exchange.Answer) map[int]string {
 	refused := "the identity API rejects the token: set BRIDGE_IDENTITY_TOKEN to the bridge's token"
 	if !c.credentials.HasCredentials() {
 		refused = "no token is set, and the identity API requires one: set BRIDGE_IDENTITY_TOKEN"
 	}
 	return map[int]string{
-		http.StatusNotFound: "no identity at " + exchange.PathOf(c.url) + " matches the configured key: link one, or correct the key; " +
+		http.StatusNotFound: "no identity at " + exchange.PathOf(a.URL) + " matches the configured key: link one, or correct the key; " +
 			"if it matches elsewhere, BRIDGE_IDENTITY_BASE_URL is wrong",
 		http.StatusBadRequest:   "the identity API rejects the lookup key: set discord_id, irc_nick or xmpp_jid to a valid one",
 		http.StatusUnauthorized: refused,
@@ -203,12 +197,10 @@ func (c *identity) found(b *Batch, a *exchange.Answer) error {
 	}
 	if err := json.Unmarshal(a.Body, &lookup); err != nil || lookup.OK == nil {
 		// The decoder's error could repeat a person's name.
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not a JSON object with a boolean ok",
-			exchange.PrintableURL(c.url), a.Status)
+		return a.Errorf(failure.Malformed, "the answer is not a JSON object with a boolean ok")
 	}
 	if !*lookup.OK {
-		return failure.Errorf(failure.Mismatch, "GET %s: status %d: the answer has ok set to false",
-			exchange.PrintableURL(c.url), a.Status).
+		return a.Errorf(failure.Mismatch, "the answer has ok set to false").
 			WithHint("the identity API reports that the lookup failed: read its log")
 	}
 	if !c.ownKey {
@@ -224,7 +216,7 @@ func (c *identity) noteAbsence(b *Batch, a *exchange.Answer) {
 		b.Note("no identity matches the configured key; the API works")
 	}
 	if mediaType, _, err := mime.ParseMediaType(a.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		b.Note("the 404 for " + exchange.PathOf(c.url) + " is not JSON, so it may not come from the identity API: " +
+		b.Note("the 404 for " + exchange.PathOf(a.URL) + " is not JSON, so it may not come from the identity API: " +
 			"check BRIDGE_IDENTITY_BASE_URL; to be sure, set must_match and a key that matches")
 	}
 }

@@ -76,7 +76,7 @@ func TestCacheOutlivesTheAPIAndTheExporter(t *testing.T) {
 	if answered < before+3600 || answered > after+3600 {
 		t.Errorf("after an answer: got %v, want an hour after %v to %v", answered, before, after)
 	}
-	probe.url = down
+	probe.http.Settings.URL = down
 	b, err = read(t, probe, 10*time.Second)
 	if got := expiry(t, b, err == nil); err == nil || got != answered {
 		t.Errorf("after a failure: got %v, %v; want a failure and %v still", got, err, answered)

@@ -113,11 +113,9 @@ func (s *IRCRPC) socket() bool { return strings.HasPrefix(s.URL, "unix:") }
 // decides whether the target is up. The other methods provide numbers. If one of them returns an error or an unexpected
 // result, the target is up without those numbers, with a note. If it gets no JSON-RPC answer, the target is down.
 type ircRPC struct {
+	settings *IRCRPC
 	http     exchange.HTTP
 	path     string // of the Unix socket; "" for HTTP
-	user     string
-	password config.Secret
-	pause    time.Duration
 	services string // the services' server or a pattern, in lower case; "" if any U-lined server counts
 	// mostULined is the most U-lined servers ever linked at once.
 	mostULined int64
@@ -130,10 +128,8 @@ type ircRPC struct {
 
 func newIRCRPC(s *IRCRPC, d Deps) (Collector, error) {
 	c := &ircRPC{
+		settings: s,
 		http:     d.http(s.HTTP),
-		user:     s.User,
-		password: s.Password,
-		pause:    s.Pause.Std(),
 		services: strings.ToLower(s.ServicesServer),
 		refused:  refusals{},
 	}
@@ -256,27 +252,24 @@ func (s *ircStats) users() *int64 {
 }
 
 // ircServers is the result of server.list. Servers of services have ulined set.
-type ircServers struct {
-	List []struct {
-		Name   string
-		ID     string
-		Server struct {
-			Users  *int64 `json:"num_users"`
-			Synced bool
-			Ulined bool
-		}
+type ircServers struct{ List []ircServer }
+
+type ircServer struct {
+	Name   string
+	ID     string
+	Server struct {
+		Users  *int64 `json:"num_users"`
+		Synced bool
+		Ulined bool
 	}
 }
 
 // linked reports whether a synced U-lined server matches the pattern; "" matches any name.
 func (s *ircServers) linked(pattern string) bool {
-	for _, l := range s.List {
+	return slices.ContainsFunc(s.List, func(l ircServer) bool {
 		fits, err := path.Match(pattern, strings.ToLower(l.Name))
-		if l.Server.Ulined && l.Server.Synced && (pattern == "" || err == nil && fits) {
-			return true
-		}
-	}
-	return false
+		return l.Server.Ulined && l.Server.Synced && (pattern == "" || err == nil && fits)
+	})
 }
 
 // ulined returns the names of the U-lined servers.
@@ -310,37 +303,23 @@ func (s *ircServers) users() *int64 {
 
 // bot reports whether the user of this id is on a server of services: a user's id begins with the server's id.
 func (s *ircServers) bot(id string) bool {
-	for _, l := range s.List {
-		if l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.List, func(l ircServer) bool {
+		return l.Server.Ulined && l.ID != "" && strings.HasPrefix(id, l.ID)
+	})
 }
 
 // numbers counts users, channels and servers: with stats.get, a few hundred bytes, or else from the long lists.
 func (r *ircReading) numbers(ctx context.Context) error {
 	level0 := rpcParams{Level: new(int)}
-	var stats ircStats
-	known, err := r.ask(ctx, "stats.get", level0, &stats)
+	stats, err := ask[ircStats](ctx, r, "stats.get", level0)
 	if err != nil {
 		return err
 	}
-	if !known {
-		stats = ircStats{}
-	}
-	var servers ircServers
-	listed, err := r.ask(ctx, "server.list", rpcParams{}, &servers)
+	servers, err := ask[ircServers](ctx, r, "server.list", rpcParams{})
 	if err != nil {
 		return err
 	}
-	if !listed {
-		servers = ircServers{}
-	}
-	users, channels, total := stats.users(), stats.Channel.Total, stats.Server.Total
-	if users == nil {
-		users = servers.users()
-	}
+	users, channels, total := cmp.Or(stats.users(), servers.users()), stats.Channel.Total, stats.Server.Total
 	if users == nil {
 		if users, err = r.countUsers(ctx, level0, &servers); err != nil {
 			return err
@@ -362,15 +341,16 @@ func (r *ircReading) numbers(ctx context.Context) error {
 		{ircUsersDesc, users, Figure{Name: "users", Chart: true}},
 		{ircChannelsDesc, channels, Figure{Name: "channels"}},
 		{ircServersDesc, total, Figure{Name: "servers"}},
+		{ircOperatorsDesc, stats.User.Oper, Figure{}},
 	} {
-		if g.value != nil && *g.value >= 0 {
-			g.figure.Value = float64(*g.value)
-			r.b.Gauge(g.desc, g.figure.Value)
+		if g.value == nil || *g.value < 0 {
+			continue
+		}
+		g.figure.Value = float64(*g.value)
+		r.b.Gauge(g.desc, g.figure.Value)
+		if g.figure.Name != "" {
 			r.b.Figure(g.figure)
 		}
-	}
-	if operators := stats.User.Oper; operators != nil && *operators >= 0 {
-		r.b.Gauge(ircOperatorsDesc, float64(*operators))
 	}
 	r.reportServices(&servers, stats.Server.Ulined)
 	return nil
@@ -428,8 +408,8 @@ func listed(names []string) string {
 
 // countUsers counts user.list, without the bots if server.list is known.
 func (r *ircReading) countUsers(ctx context.Context, level0 rpcParams, servers *ircServers) (*int64, error) {
-	var users struct{ List []struct{ ID string } }
-	if known, err := r.ask(ctx, "user.list", level0, &users); err != nil || !known || users.List == nil {
+	users, err := ask[struct{ List []struct{ ID string } }](ctx, r, "user.list", level0)
+	if err != nil || users.List == nil {
 		return nil, err
 	}
 	if len(servers.List) == 0 {
@@ -445,71 +425,68 @@ func (r *ircReading) countUsers(ctx context.Context, level0 rpcParams, servers *
 }
 
 func (r *ircReading) countChannels(ctx context.Context, level0 rpcParams) (*int64, error) {
-	var channels struct{ List []struct{} }
-	if known, err := r.ask(ctx, "channel.list", level0, &channels); err != nil || !known || channels.List == nil {
+	channels, err := ask[struct{ List []struct{} }](ctx, r, "channel.list", level0)
+	if err != nil || channels.List == nil {
 		return nil, err
 	}
 	return new(int64(len(channels.List))), nil
 }
 
-// ask calls a method that does not decide whether the server is up. It returns false, with a note, if the server lacks the
-// method, refuses it, or returns an unusable result; the last two impair the target. Its notes never repeat the server's
-// text, which may contain names.
-func (r *ircReading) ask(ctx context.Context, method string, params rpcParams, v any) (known bool, err error) {
+// ask calls a method that does not decide whether the server is up. It returns nothing, with a note, if the server lacks the
+// method, refuses it, or returns an unusable result; the last two impair the target.
+func ask[T any](ctx context.Context, r *ircReading, method string, params rpcParams) (answer T, err error) {
 	if _, there := r.methods[method]; !there {
 		r.b.Note("the server has no method " + method)
-		return false, nil
+		return answer, nil
 	}
 	if r.refused.tooRecent(method) {
-		r.b.Note(fmt.Sprintf("%s is refused; the exporter retries it every %d minutes and after a reload: %s",
-			method, int(refusedFor.Minutes()), r.remedy(r.refused[method].code)))
-		r.b.Impair(method + " is refused")
-		return false, nil
+		r.impair(method, "is refused", "is refused"+r.postponed(r.refused[method].code))
+		return answer, nil
 	}
-	if err := wait(ctx, r.pause); err != nil {
-		return false, fmt.Errorf("%s: %w", method, err)
+	select {
+	case <-time.After(r.settings.Pause.Std()):
+	case <-ctx.Done():
+		return answer, fmt.Errorf("%s: %w", method, ctx.Err())
 	}
 	result, err := r.call(ctx, method, params)
-	said, refused := errors.AsType[*rpcError](err)
-	switch {
-	case refused && (said.Code == rpcForbidden || said.Code == rpcUnknown):
-		r.refused[method] = refusal{time.Now(), said.Code}
-		r.b.Note(fmt.Sprintf("%s is refused with error %d; the exporter retries it every %d minutes and after a reload: %s",
-			method, said.Code, int(refusedFor.Minutes()), r.remedy(said.Code)))
-		r.b.Impair(method + " is refused")
-		return false, nil
-	case refused:
-		r.b.Note(fmt.Sprintf("%s was answered with error %d", method, said.Code))
-		r.b.Impair(method + " fails")
-		return false, nil
-	case err != nil && failure.ReasonOf(err) == failure.TooLarge:
-		r.b.Note(fmt.Sprintf("%s has more than %d bytes: raise limits.body in exporter.yaml", method, r.http.Limit))
-		r.b.Impair(method + " is too long")
-		return false, nil
-	case err != nil:
-		return false, err
+	if err != nil {
+		return answer, r.excuse(method, err)
 	}
-	if json.Unmarshal(result, v) != nil {
-		r.b.Note(method + " returned a result of an unexpected shape")
-		r.b.Impair(method + " cannot be read")
-		return false, nil //nolint:nilerr // the server is up, and there is a note
+	var got T
+	if json.Unmarshal(result, &got) != nil {
+		r.impair(method, "cannot be read", "returned a result of an unexpected shape")
+		return answer, nil //nolint:nilerr // the server is up, and there is a note
 	}
-	return true, nil
+	return got, nil
 }
 
-// wait waits for d, or until ctx is done, which is an error.
-func wait(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
+// excuse notes an error that shows that the server is up without what a method tells, and returns any other. Its notes never
+// repeat the server's text, which may contain names.
+func (r *ircReading) excuse(method string, err error) error {
+	said, answered := errors.AsType[*rpcError](err)
+	switch {
+	case answered && (said.Code == rpcForbidden || said.Code == rpcUnknown):
+		r.refused[method] = refusal{time.Now(), said.Code}
+		r.impair(method, "is refused", fmt.Sprintf("is refused with error %d%s", said.Code, r.postponed(said.Code)))
+	case answered:
+		r.impair(method, "fails", fmt.Sprintf("was answered with error %d", said.Code))
+	case failure.ReasonOf(err) == failure.TooLarge:
+		r.impair(method, "is too long", fmt.Sprintf("has more than %d bytes: raise limits.body in exporter.yaml", r.http.Limit))
+	default:
+		return err
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
+}
+
+// impair says in short what is wrong with a method, and notes why.
+func (r *ircReading) impair(method, what, why string) {
+	r.b.Note(method + " " + why)
+	r.b.Impair(method + " " + what)
+}
+
+// postponed says when a refused method is tried again, and what to do until then.
+func (r *ircReading) postponed(code int) string {
+	return fmt.Sprintf("; the exporter retries it every %d minutes and after a reload: %s", int(refusedFor.Minutes()), r.remedy(code))
 }
 
 // Codes of JSON-RPC errors that refuse a method: to this account, or to everybody.
@@ -530,11 +507,11 @@ type rpcRequest struct {
 	ID      int64     `json:"id"`
 }
 
-type rpcResponse struct {
-	JSONRPC string          `json:"jsonrpc"`
-	ID      *int64          `json:"id"`
-	Result  json.RawMessage `json:"result"`
-	Error   *rpcError       `json:"error"`
+// rpcResponse is an answer. Its type has a name, since the decoder's errors show it.
+type rpcResponse[ID comparable] struct {
+	ID     *ID             `json:"id"`
+	Result json.RawMessage `json:"result"`
+	Error  *rpcError       `json:"error"`
 }
 
 // rpcError is the error object of an answer.
@@ -571,33 +548,38 @@ func (r *ircReading) call(ctx context.Context, method string, params rpcParams) 
 		return nil, fmt.Errorf("%s: %w", method, err)
 	}
 	r.product = cmp.Or(exchange.ProductOf(r.b.Exchanges[len(r.b.Exchanges)-1].Header, body), r.product)
-	var resp rpcResponse
-	if err := json.Unmarshal(body, &resp); err != nil {
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
-			// The IRC server sends no length, so HTTP cannot detect a truncated answer.
-			return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, wording.Count(len(body), "byte"))
-		}
-		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
+	result, err := rpcResult(method, body, r.lastID, fmt.Sprintf("does not belong to call %d", r.lastID))
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok && int(syntax.Offset) >= len(body) {
+		// The IRC server sends no length, so HTTP cannot detect a truncated answer.
+		return nil, failure.Errorf(failure.Closed, "%s: the answer ends early, after %s", method, wording.Count(len(body), "byte"))
 	}
+	return result, err
+}
+
+// rpcResult returns the result in an answer of JSON-RPC to the call with this id. foreign says that it is one to another call.
+func rpcResult[ID comparable](method string, body []byte, id ID, foreign string) (json.RawMessage, error) {
+	var answer rpcResponse[ID]
+	err := json.Unmarshal(body, &answer)
 	switch {
-	case resp.Error != nil:
-		return nil, failure.Errorf(failure.RPCError, "%s: %w", method, resp.Error)
-	case resp.ID == nil || *resp.ID != r.lastID:
-		return nil, failure.Errorf(failure.Mismatch, "%s: the answer does not belong to call %d", method, r.lastID)
-	case resp.Result == nil, string(resp.Result) == "null":
+	case err != nil:
+		return nil, failure.Errorf(failure.Malformed, "%s: read answer: %w", method, err)
+	case answer.Error != nil:
+		return nil, failure.Errorf(failure.RPCError, "%s: %w", method, answer.Error)
+	case answer.ID == nil || *answer.ID != id:
+		return nil, failure.Errorf(failure.Mismatch, "%s: the answer %s", method, foreign)
+	case answer.Result == nil, string(answer.Result) == "null":
 		return nil, failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", method)
 	}
-	return resp.Result, nil
+	return answer.Result, nil
 }
 
 func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, error) {
 	header := http.Header{"Content-Type": {"application/json"}}
-	given := r.user != "" || !r.password.IsZero()
+	url, user, password := r.settings.URL, r.settings.User, r.settings.Password
+	given := user != "" || !password.IsZero()
 	if given {
-		auth := &http.Request{Header: header}
-		auth.SetBasicAuth(r.user, r.password.Reveal())
+		(&http.Request{Header: header}).SetBasicAuth(user, password.Reveal())
 	}
-	url := r.http.Settings.URL
 	a, err := r.http.Do(ctx, &r.b.Record, http.MethodPost, url, header, bytes.NewReader(request))
 	switch {
 	case err != nil && strings.HasPrefix(url, "http://") && failure.ReasonOf(err) == failure.Timeout:
@@ -606,19 +588,19 @@ func (r *ircReading) overHTTP(ctx context.Context, request []byte) ([]byte, erro
 	case err != nil:
 		return nil, err
 	case a.Status == http.StatusUnauthorized && !given:
-		return nil, a.Refusal(http.MethodPost, url).
+		return nil, a.Refusal().
 			WithHint("neither user nor password is set, and the server requires both: set IRC_RPC_USER and IRC_RPC_PASSWORD" +
 				a.IfFrom(exchange.UnrealIRCd, " to an rpc-user of the IRC server"))
 	case a.Status == http.StatusUnauthorized:
-		return nil, a.Refusal(http.MethodPost, url).
+		return nil, a.Refusal().
 			WithHint(cmp.Or(
 				a.IfFrom(exchange.UnrealIRCd, "the password is wrong, the rpc-user is unknown, "+
 					"or its rpc-user block does not match this address; the IRC server does not say which: check all three"),
 				"the server refuses user and password, and does not show that it is an IRC server, so it may be a proxy: correct them, "+
-					"or check what answers at "+exchange.PrintableURL(url),
+					"or check what answers at "+exchange.PrintableURL(a.URL),
 			))
 	}
-	return a.Body, a.WantOK(http.MethodPost, url, hintsForPage("url", url, ircRPCPath, ""))
+	return a.Body, a.WantOK(hintsForPage("url", url, ircRPCPath, ""))
 }
 
 // ircLine is a connection to the Unix socket. Its protocol is one line of JSON each way, without HTTP or credentials, for

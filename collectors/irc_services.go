@@ -3,7 +3,6 @@ package collectors
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -25,8 +24,6 @@ type IRCServices struct {
 
 // jsonRPCPath is where the services have their JSON-RPC by default.
 const jsonRPCPath = "/jsonrpc"
-
-func newIRCServicesSettings() *IRCServices { return &IRCServices{} }
 
 // Environ implements config.Settings.
 func (s *IRCServices) Environ(e *config.Env) {
@@ -58,11 +55,7 @@ func newIRCServices(s *IRCServices, d Deps) (Collector, error) {
 	case s.JSONRPCURL != "":
 		c.rpc = s.JSONRPCURL
 	default:
-		u, err := url.Parse(s.URL)
-		if err != nil {
-			return nil, fmt.Errorf("parse url: %w", err)
-		}
-		c.rpc = u.ResolveReference(&url.URL{Path: jsonRPCPath}).String()
+		c.rpc = parsed(s.URL).ResolveReference(&url.URL{Path: jsonRPCPath}).String()
 	}
 	return c, nil
 }
@@ -74,7 +67,7 @@ func (c *ircServices) Collect(ctx context.Context, b *Batch) error {
 		return err
 	}
 	if a.Status >= http.StatusInternalServerError {
-		return a.Refusal(http.MethodGet, c.http.Settings.URL)
+		return a.Refusal()
 	}
 	if c.rpc == "" {
 		return nil
@@ -115,24 +108,9 @@ func (c *ircServices) ison(ctx context.Context, b *Batch) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", servicesMethod, err)
 	}
-	if err := a.WantOK(http.MethodPost, c.rpc, hints); err != nil {
+	if err := a.WantOK(hints); err != nil {
 		return err
 	}
-	var resp struct {
-		ID     *string         `json:"id"`
-		Result json.RawMessage `json:"result"`
-		Error  *rpcError       `json:"error"`
-	}
-	if err := json.Unmarshal(a.Body, &resp); err != nil {
-		return failure.Errorf(failure.Malformed, "%s: read answer: %w", servicesMethod, err)
-	}
-	switch {
-	case resp.Error != nil:
-		return failure.Errorf(failure.RPCError, "%s: %w", servicesMethod, resp.Error)
-	case resp.ID == nil || *resp.ID != "1":
-		return failure.Errorf(failure.Mismatch, "%s: the answer belongs to another call", servicesMethod)
-	case resp.Result == nil, string(resp.Result) == "null":
-		return failure.Errorf(failure.Malformed, "%s: the answer has neither result nor error", servicesMethod)
-	}
-	return nil
+	_, err = rpcResult(servicesMethod, a.Body, "1", "belongs to another call")
+	return err
 }

@@ -15,7 +15,7 @@ import (
 // where they have no JSON-RPC.
 func TestRealServicesAnswerTheCall(t *testing.T) {
 	services := realstack.StartAtheme(t)
-	s := newIRCServicesSettings()
+	s := &IRCServices{}
 	s.URL, s.JSONRPC = services.URL(), true
 	if _, err := readServices(t, s, 10*time.Second); err != nil {
 		t.Error(err)

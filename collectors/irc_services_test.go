@@ -29,7 +29,7 @@ func TestIRCServicesAddressesFollowTheVariable(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", variable, got, want)
 		}
 	}
-	s := newIRCServicesSettings()
+	s := &IRCServices{}
 	s.URL, s.JSONRPC = "http://irc:8081/health", true
 	c := newProbe(t, newIRCServices, s)
 	if got, want := c.(*ircServices).rpc, "http://irc:8081/jsonrpc"; got != want {

@@ -15,26 +15,17 @@ import (
 
 // IRCTLS is the block of the port that the IRC server's clients connect to with TLS.
 type IRCTLS struct {
-	config.Target `yaml:",inline"`
-	// Address is host:port; port 6697 where it has none.
-	Address           string `yaml:"address"`
+	config.Target     `yaml:",inline"`
+	Endpoint          `yaml:",inline"` // with port 6697 where it has none
 	config.Connection `yaml:",inline"`
 	config.TLS        `yaml:",inline"`
 }
-
-func newIRCTLSSettings() *IRCTLS { return &IRCTLS{} }
 
 // ircTLSPort is where clients connect to an IRC server with TLS.
 const ircTLSPort = "6697"
 
 // Environ implements config.Settings. No variable of the stack contains the address.
 func (s *IRCTLS) Environ(e *config.Env) { e.TLS("IRC_TLS", &s.TLS) }
-
-// HostName implements config.Settings.
-func (s *IRCTLS) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *IRCTLS) Configured() bool { return s.Address != "" }
 
 // Check implements config.Settings.
 func (s *IRCTLS) Check(r *config.Report) {
@@ -74,7 +65,7 @@ func (s *IRCTLS) Warnings() []string {
 func IsLoopback(address string) bool {
 	host := config.HostOf(address)
 	ip := net.ParseIP(host)
-	return config.SameHost(host, "localhost") || ip != nil && ip.IsLoopback()
+	return exchange.SameHost(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // ircTLS asks the IRC server for its capabilities, the cheapest real answer, and leaves. It never becomes a user, but the

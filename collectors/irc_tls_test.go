@@ -13,7 +13,7 @@ import (
 
 func ircTLSProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()
-	s := newIRCTLSSettings()
+	s := &IRCTLS{}
 	s.Address, s.TLS = address, trust
 	return newProbe(t, newIRCTLS, s)
 }

@@ -14,11 +14,11 @@ import (
 // ircProbes are the kinds that connect to an IRC server's TLS port.
 func ircProbes(t *testing.T, server *realstack.IRC) map[string]Collector {
 	t.Helper()
-	tlsPort := newIRCTLSSettings()
+	tlsPort := &IRCTLS{}
 	tlsPort.Address, tlsPort.CAFile = server.TLSAddr, server.Authority.File
 	login := newIRCLoginSettings()
 	login.Address, login.CAFile = server.TLSAddr, server.Authority.File
-	certificate := newTLSEndpointSettings()
+	certificate := &TLSEndpoint{}
 	certificate.Address, certificate.CAFile = server.TLSAddr, server.Authority.File
 	return map[string]Collector{
 		"irc_tls": newProbe(t, newIRCTLS, tlsPort), "irc_login": newProbe(t, newIRCLogin, login),
@@ -117,7 +117,7 @@ func TestRealEjabberdServesWhatIsExempt(t *testing.T) {
 // ejabberdProbes returns a login with a password, and the port for clients.
 func ejabberdProbes(t *testing.T, server *realstack.Ejabberd) (login func(password string) Collector, port Collector) {
 	t.Helper()
-	c2s := newXMPPC2SSettings()
+	c2s := &XMPPC2S{}
 	c2s.Address, c2s.Domain, c2s.CAFile = server.ClientAddr, realstack.XMPPDomain, server.Authority.File
 	return func(password string) Collector {
 		s := newXMPPLoginSettings()

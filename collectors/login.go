@@ -1,11 +1,13 @@
 package collectors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -41,10 +43,7 @@ func (c *login) visit(ctx context.Context, b *Batch) error {
 		return pinged
 	default:
 	}
-	if err == nil {
-		return ctx.Err()
-	}
-	return err
+	return cmp.Or(err, ctx.Err())
 }
 
 // visit is a session that ends after one ping.
@@ -78,3 +77,17 @@ func (v *visit) Heard(string) {}
 
 // Refused implements chat.Listener.
 func (v *visit) Refused(string, error) {}
+
+// productMemory remembers which product a target's server has shown: one that refuses the exporter's address shows it no more.
+type productMemory struct{ seen exchange.Product }
+
+// advise gives the failure of a limited address the advice for the product, if that is known. It returns other errors unchanged.
+func (m *productMemory) advise(b *Batch, err error) error {
+	if b.Product != "" {
+		m.seen = b.Product
+	}
+	if err == nil || m.seen == "" || failure.ReasonOf(err) != failure.Throttled {
+		return err
+	}
+	return failure.Errorf(failure.Throttled, "%w", err).WithHint(exchange.LimitHint(m.seen))
+}

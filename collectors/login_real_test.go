@@ -134,7 +134,7 @@ func TestRealIRCServerPassword(t *testing.T) {
 		{realstack.StartClosedNgIRCd(t), failure.Unauthorized},
 		{realstack.StartClosedInspIRCd(t), failure.Forbidden},
 	} {
-		port, err := newIRCTLS(&IRCTLS{Address: c.server.TLSAddr, TLS: config.TLS{CAFile: c.server.Authority.File}}, Deps{})
+		port, err := newIRCTLS(&IRCTLS{Endpoint: at(c.server.TLSAddr), TLS: config.TLS{CAFile: c.server.Authority.File}}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -111,7 +111,7 @@ func TestLoginSaysWhyItsSessionEnded(t *testing.T) {
 			}()
 			return client, nil
 		})
-		c, err := newIRCLogin(&IRCLogin{IRCAccount: IRCAccount{Address: "irc.test", Plain: true, Nick: "n"}}, Deps{})
+		c, err := newIRCLogin(&IRCLogin{IRCAccount: IRCAccount{Endpoint: at("irc.test"), Plain: true, Nick: "n"}}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}

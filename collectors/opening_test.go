@@ -66,7 +66,7 @@ func TestPortOfAnotherProtocolIsNamed(t *testing.T) {
 			t.Parallel()
 			timeout := 10 * time.Second
 			if strings.HasPrefix(name, "xmpp_c2s at the IRC") || name == "xmpp_c2s at an HTTP port" {
-				c.probe.(*xmppC2S).server.Silence = time.Millisecond
+				c.probe.(*tlsEndpoint).server.Silence = time.Millisecond
 				timeout = time.Second // silence ends only the identification: the exporter waits for the rest
 			}
 			_, err := read(t, c.probe, timeout)

@@ -2,7 +2,6 @@ package collectors
 
 import (
 	"context"
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -22,32 +21,8 @@ type OpenMetrics struct {
 	Prefix string `yaml:"prefix"`
 }
 
-func newOpenMetricsSettings() *OpenMetrics { return &OpenMetrics{} }
-
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *OpenMetrics) Environ(*config.Env) {}
-
 // metricsPath is where servers have their metrics by default.
 const metricsPath = "/metrics"
-
-// seeTargets is the advice about a page whose server does not show what it is.
-const seeTargets = "see in TARGETS.md what serves this page"
-
-// hintsForPage returns the hint for a 404. The default path leads to what enables the page, which may be empty, any other path
-// to the default one. Key is that of the URL.
-func hintsForPage(key, url, defaultPath, enable string) map[int]string {
-	asked := exchange.PathOf(url)
-	hint := "the server answers, but has nothing at " + asked + ": "
-	switch {
-	case asked != defaultPath:
-		hint += "by default this page is at " + defaultPath + "; correct the path or the port of " + key
-	case enable != "":
-		hint += enable + ", or correct the path of " + key
-	default:
-		hint += "correct the path or the port of " + key
-	}
-	return map[int]string{http.StatusNotFound: hint}
-}
 
 var prefixPattern = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
@@ -92,13 +67,13 @@ func newOpenMetrics(s *OpenMetrics, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *openMetrics) Collect(ctx context.Context, b *Batch) error {
-	url, header := c.upstream.http.Settings.URL, c.credentials.AuthHeader()
+	header := c.credentials.AuthHeader()
 	header.Set("Accept", metricsAccept)
 	a, err := c.upstream.http.Get(ctx, &b.Record, header)
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, url, hintsForPage("url", url, metricsPath, "")); err != nil {
+	if err := a.WantOK(hintsForPage("url", a.URL, metricsPath, "")); err != nil {
 		return err
 	}
 	return c.upstream.reexpose(b, a)

@@ -62,7 +62,7 @@ func TestHostilePagesSurviveTheWire(t *testing.T) {
 				send(w, page)
 			})
 			name := filepath.Base(file) + " " + how
-			s := newOpenMetricsSettings()
+			s := &OpenMetrics{}
 			s.Name, s.URL = "bridge", url
 			c := newProbe(t, newOpenMetrics, s)
 			want := openmetrics.Read(page, contentType, c.(*openMetrics).upstream.options)

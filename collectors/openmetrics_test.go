@@ -19,7 +19,7 @@ import (
 
 func readOpenMetrics(t *testing.T, url string, change func(*OpenMetrics)) (*Batch, error) {
 	t.Helper()
-	s := newOpenMetricsSettings()
+	s := &OpenMetrics{}
 	s.Name, s.URL = "bridge", url
 	if change != nil {
 		change(s)
@@ -103,7 +103,7 @@ func TestWhatIsAddedToLinesCountsAsThePage(t *testing.T) {
 		"a long prefix": {long + long, "bridge", true},
 		"a long name":   {"", long, true},
 	} {
-		s := newOpenMetricsSettings()
+		s := &OpenMetrics{}
 		s.Name, s.URL, s.Prefix = c.target, url, c.prefix
 		d := deps(&memory{})
 		d.Limits.Series, d.Limits.MetricsBody = 2000, config.Bytes(2*page.Len())

@@ -139,6 +139,9 @@ type owedPlant struct {
 	Created bool `json:"created,omitempty"`
 }
 
+// same reports whether both records are of one plant.
+func (p owedPlant) same(q owedPlant) bool { return p.ID == q.ID && p.URL == q.URL }
+
 // plant is a NewPlant of the store's interface; a Plant is one without id.
 type plant struct {
 	ID   int64  `json:"id,omitempty"`
@@ -153,13 +156,9 @@ type plantError struct {
 }
 
 func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
 	c := &plantStore{
 		http:        d.http(s.HTTP),
-		base:        base,
+		base:        parsed(s.URL),
 		credentials: exchange.Credentials{Token: s.Token},
 		mode:        s.Mode,
 		min:         s.IDMin,
@@ -182,9 +181,9 @@ func newPlantStore(s *PlantStore, d Deps) (Collector, error) {
 // Collect implements Collector. If ctx is cancelled after a plant was sent, the transaction continues for up to c.grace.
 func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
-		b.KeepGauge(plantOrphansDesc, float64(len(c.owed)))
-		b.KeepFigure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
-		b.KeepCondition(health.AlertOrphans, "", len(c.owed) > 0)
+		b.Kept.Gauge(plantOrphansDesc, float64(len(c.owed)))
+		b.Kept.Figure(Figure{Name: "test records not deleted", Value: float64(len(c.owed))})
+		b.Kept.Condition(health.AlertOrphans, "", len(c.owed) > 0)
 		c.reportOwed(ctx, b)
 		if c.untested && err == nil {
 			b.Note("check writes nothing; it used mode reject, so creating and deleting a plant was not tested")
@@ -210,9 +209,9 @@ func (c *plantStore) Collect(ctx context.Context, b *Batch) (err error) {
 
 // keepOperation adds how long an operation took, and whether it succeeded.
 func keepOperation(b *Batch, operation, figure string, took time.Duration, err error) {
-	b.KeepGauge(plantDurationDesc, took.Seconds(), operation)
-	b.KeepGauge(plantSuccessDesc, boolValue(err == nil), operation)
-	b.KeepFigure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
+	b.Kept.Gauge(plantDurationDesc, took.Seconds(), operation)
+	b.Kept.Gauge(plantSuccessDesc, boolValue(err == nil), operation)
+	b.Kept.Figure(Figure{Name: figure, Value: took.Seconds(), Unit: "seconds"})
 }
 
 // reportOwed notes which plants are owed, and logs them if the exporter stops.
@@ -237,28 +236,10 @@ func (c *plantStore) reportOwed(ctx context.Context, b *Batch) {
 func finishing(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	out, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if deadline, ok := ctx.Deadline(); ok {
-		out, cancel = withDeadline(out, cancel, deadline)
+		out, cancel = context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	}
-	stop := context.AfterFunc(ctx, func() {
-		timer := time.AfterFunc(grace, cancel)
-		context.AfterFunc(out, func() { timer.Stop() })
-	})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })
 	return out, func() { stop(); cancel() }
-}
-
-// withDeadline adds a deadline to a context that already has a cancel function of its own.
-func withDeadline(ctx context.Context, outer context.CancelFunc, deadline time.Time) (context.Context, context.CancelFunc) {
-	out, cancel := context.WithDeadline(ctx, deadline)
-	return out, func() { cancel(); outer() }
-}
-
-// share returns a context with a part of ctx's remaining time, so that a slow step leaves time for the next.
-func share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(deadline))))
 }
 
 // deleteOwed retries the owed deletions of this store for a third of the time, the oldest first. It reports whether the
@@ -308,8 +289,7 @@ func (c *plantStore) deleteOwed(ctx context.Context, b *Batch) (answered bool, l
 
 // moveBack moves p to the end, so that the next probe deletes others first.
 func (c *plantStore) moveBack(p owedPlant) {
-	i := slices.Index(c.owed, p)
-	c.owed = append(slices.Delete(slices.Clone(c.owed), i, i+1), p)
+	c.owed = append(slices.DeleteFunc(slices.Clone(c.owed), p.same), p)
 }
 
 // transaction sends a plant, judges the answer by the mode, and deletes the plant unless it certainly was not stored.
@@ -339,7 +319,7 @@ func (c *plantStore) transaction(ctx context.Context, b *Batch, p plant) error {
 		return errors.Join(createErr, c.settle(append(absent, owed)...))
 	}
 	owed.Created = owed.Created || created == certainly
-	c.update(owed)
+	c.owed[slices.IndexFunc(c.owed, owed.same)] = owed
 	status := b.HTTPStatus
 	start = time.Now()
 	gone, deleteErr := c.delete(deleting, b, owed, c.mode == ModeReject)
@@ -379,15 +359,13 @@ func (c *plantStore) stillAbsent(ctx context.Context, b *Batch, created int64) [
 func (c *plantStore) refusal(b *Batch, a *exchange.Answer) error {
 	switch {
 	case a.Status/100 == 2:
-		return failure.Errorf(failure.Mismatch, "POST %s: status %d for a plant without a name, which should be refused with 400",
-			exchange.PrintableURL(c.plants()), a.Status)
+		return failure.Errorf(failure.Mismatch, "%s for a plant without a name, which should be refused with 400", a)
 	case a.Status != http.StatusBadRequest:
-		return c.unexpected(http.MethodPost, c.plants(), a)
+		return c.unexpected(a)
 	}
-	e, ok := readPlantError(a.Body)
-	if !ok || e.Number == nil || e.Message == nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status 400 without the documented body of error and message",
-			exchange.PrintableURL(c.plants()))
+	e := readPlantError(a.Body)
+	if e.Number == nil || e.Message == nil {
+		return failure.Errorf(failure.Malformed, "%s without the documented body of error and message", a)
 	}
 	b.Note(fmt.Sprintf("refused as documented: error %d: %s", *e.Number, failure.OneLine(*e.Message)))
 	return nil
@@ -433,15 +411,14 @@ func (c *plantStore) create(ctx context.Context, b *Batch, p plant) (existence, 
 // acceptance returns nil if a is the documented answer to the plant.
 func (c *plantStore) acceptance(p plant, a *exchange.Answer) error {
 	if a.Status/100 != 2 {
-		return c.unexpected(http.MethodPost, c.plants(), a)
+		return c.unexpected(a)
 	}
 	var got plant
 	if err := json.Unmarshal(a.Body, &got); err != nil {
-		return failure.Errorf(failure.Malformed, "POST %s: status %d: read plant: %w", exchange.PrintableURL(c.plants()), a.Status, err)
+		return a.Errorf(failure.Malformed, "read plant: %w", err)
 	}
 	if got.Name != p.Name || got.Tag != p.Tag {
-		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent",
-			exchange.PrintableURL(c.plants()))
+		return failure.Errorf(failure.Mismatch, "POST %s: the returned plant is not the one that was sent", exchange.PrintableURL(a.URL))
 	}
 	return nil
 }
@@ -453,7 +430,7 @@ func (c *plantStore) post(ctx context.Context, b *Batch, p plant) (*exchange.Ans
 	}
 	header := c.credentials.AuthHeader()
 	header.Set("Content-Type", "application/json")
-	return c.http.Do(ctx, &b.Record, http.MethodPost, c.plants(), header, bytes.NewReader(body))
+	return c.http.Do(ctx, &b.Record, http.MethodPost, c.base.JoinPath("plants").String(), header, bytes.NewReader(body))
 }
 
 // delete deletes a plant and reports whether it is certainly gone. Any 2xx is a success, because the API does not document
@@ -471,60 +448,51 @@ func (c *plantStore) delete(ctx context.Context, b *Batch, p owedPlant, owed boo
 	case a.Status == http.StatusNotFound && !p.Created:
 		return time.Since(p.Since) >= c.late, nil
 	}
-	return false, c.unexpected(http.MethodDelete, target, a)
+	return false, c.unexpected(a)
 }
 
-func (c *plantStore) plants() string { return c.base.JoinPath("plants").String() }
-
 // unexpected returns the failure of an unexpected status, with the message of the error body.
-func (c *plantStore) unexpected(method, target string, a *exchange.Answer) *failure.Error {
+func (c *plantStore) unexpected(a *exchange.Answer) *failure.Error {
 	if a.Status/100 == 3 {
-		return a.Refusal(method, target).
+		return a.Refusal().
 			WithHint("the store redirects: set url to the address that it redirects to")
 	}
 	hint := ""
-	switch a.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	refused := a.Status == http.StatusUnauthorized || a.Status == http.StatusForbidden
+	switch {
+	case refused && c.credentials.HasCredentials():
 		hint = "the store rejects the token: set PLANT_STORE_TOKEN, or token in the configuration file, to a valid one"
-		if !c.credentials.HasCredentials() {
-			hint = "no token is set, and the store refuses the request without one: set PLANT_STORE_TOKEN, " +
-				"or token in the configuration file"
-		}
-	case http.StatusNotFound:
-		if method == http.MethodPost {
-			hint = "the store answers, but has nothing at " + exchange.PathOf(target) + ": set url to its base address, without /plants"
-		}
+	case refused:
+		hint = "no token is set, and the store refuses the request without one: set PLANT_STORE_TOKEN, " +
+			"or token in the configuration file"
+	case a.Status == http.StatusNotFound && a.Method == http.MethodPost:
+		hint = "the store answers, but has nothing at " + exchange.PathOf(a.URL) + ": set url to its base address, without /plants"
 	}
-	e, ok := readPlantError(a.Body)
-	if !ok || e.Message == nil {
-		failed := a.Refusal(method, target)
+	e := readPlantError(a.Body)
+	if e.Message == nil {
+		failed := a.Refusal()
 		return failed.WithHint(cmp.Or(hint, failed.Hint))
 	}
-	number := int32(0)
-	if e.Number != nil {
-		number = *e.Number
-	}
-	return failure.OfStatus(a.Status, a.Header, "%s %s: status %d: error %d: %s",
-		method, exchange.PrintableURL(target), a.Status, number, failure.OneLine(*e.Message)).WithHint(hint)
+	return failure.OfStatus(a.Status, a.Header, "%s: error %d: %s", a, *cmp.Or(e.Number, new(int32)), failure.OneLine(*e.Message)).
+		WithHint(hint)
 }
 
-func readPlantError(body []byte) (plantError, bool) {
-	var e plantError
-	err := json.Unmarshal(body, &e)
-	return e, err == nil
+// readPlantError returns the error in an answer, empty if it has none.
+func readPlantError(body []byte) (e plantError) {
+	if json.Unmarshal(body, &e) != nil {
+		return plantError{}
+	}
+	return e
 }
 
 // owe records that a plant may be in the store from now on. For a plant that is already owed it updates only the time,
 // because the creation may be running again.
 func (c *plantStore) owe(id int64) (owedPlant, error) {
-	for _, p := range c.owed {
-		if p.ID == id && p.URL == c.base.String() {
-			p.Since = time.Now().UTC()
-			c.update(p)
-			return p, nil
-		}
-	}
 	p := owedPlant{ID: id, Since: time.Now().UTC(), URL: c.base.String()}
+	if i := slices.IndexFunc(c.owed, p.same); i >= 0 {
+		c.owed[i].Since = p.Since
+		return c.owed[i], nil
+	}
 	owed := append(slices.Clone(c.owed), p)
 	if err := c.state.Save(owed); err != nil {
 		return p, err
@@ -533,21 +501,10 @@ func (c *plantStore) owe(id int64) (owedPlant, error) {
 	return p, nil
 }
 
-// update replaces the record of an owed plant.
-func (c *plantStore) update(p owedPlant) {
-	for i, q := range c.owed {
-		if q.ID == p.ID && q.URL == p.URL {
-			c.owed[i] = p
-		}
-	}
-}
-
 // settle records that plants are certainly gone. If that cannot be saved, the exporter deletes them again after a restart,
 // which does no harm.
 func (c *plantStore) settle(gone ...owedPlant) error {
-	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool {
-		return slices.ContainsFunc(gone, func(g owedPlant) bool { return g.ID == p.ID && g.URL == p.URL })
-	})
+	c.owed = slices.DeleteFunc(slices.Clone(c.owed), func(p owedPlant) bool { return slices.ContainsFunc(gone, p.same) })
 	if err := c.state.Save(c.owed); err != nil {
 		return failure.Errorf(failure.Internal, "record %s of canaries: %w", wording.Count(len(gone), "deletion"), err)
 	}

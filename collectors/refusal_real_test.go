@@ -129,7 +129,7 @@ func TestRealRefusalsHaveTheirOwnWords(t *testing.T) {
 func TestRealIRCServersAskForACertificateAndDoWithout(t *testing.T) {
 	t.Parallel()
 	for _, server := range []*realstack.IRC{realstack.StartNgIRCd(t), realstack.StartInspIRCd(t)} {
-		s := newTLSEndpointSettings()
+		s := &TLSEndpoint{}
 		s.Address, s.CAFile = server.TLSAddr, server.Authority.File
 		wantLogin(t, server.TLSAddr, probeLogin(t, newProbe(t, newTLSEndpoint, s)), "")
 	}

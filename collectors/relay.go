@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -74,15 +75,13 @@ var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 2
 // relayProbe sends a marked message to each side of a bridge and waits for it on the other side. Follow keeps both sessions; Collect sends
 // and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
 type relayProbe struct {
-	target         string
-	mapping        string // what the bridge must map, in words
-	prefix, run    string // run is new for each process, so that no number is used twice
-	deadline, slow time.Duration
-	silent, once   bool
-	key            []byte // makes the numbers
-	log            *slog.Logger
-	sides          [2]*relaySide // IRC, XMPP
-	marks          *regexp.Regexp
+	settings     *Relay
+	run          string // new for each process, so that no number is used twice
+	silent, once bool
+	key          []byte // makes the numbers
+	log          *slog.Logger
+	sides        [2]*relaySide // IRC, XMPP
+	marks        *regexp.Regexp
 
 	mu      sync.Mutex
 	count   uint64 // of the messages
@@ -105,7 +104,25 @@ type relaySide struct {
 // crossing is one way across the bridge, with its last message and the outcomes of all.
 type crossing struct {
 	from, to *relaySide
-	// open says that the outcome of the last message is not decided.
+	message
+
+	checked    bool   // there was a check
+	brokenAt   string // "" if the last check succeeded
+	failures   uint64 // in a row, at the bridge
+	untested   bool   // the last check shows nothing about the bridge, or its result is not known yet
+	outcomes   map[string]uint64
+	buckets    map[float64]uint64
+	sum        float64
+	count      uint64
+	last       time.Time
+	recent     []recentMessage
+	lost       map[uint64]time.Time // when messages were sent that did not arrive, by number
+	stragglers []time.Duration      // how long lost messages took that have arrived since the last check
+}
+
+// message is the last message one way.
+type message struct {
+	// open says that its outcome is not decided.
 	open   bool
 	number uint64
 	sent   time.Time
@@ -113,19 +130,6 @@ type crossing struct {
 	accepted, arrived time.Time
 	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
 	refused, swallowed error
-
-	checked, success bool   // the result of the last check
-	brokenAt         string // "" after a success
-	failures         uint64 // in a row, at the bridge
-	untested         bool   // the last check shows nothing about the bridge, or its result is not known yet
-	outcomes         map[string]uint64
-	buckets          map[float64]uint64
-	sum              float64
-	count            uint64
-	last             time.Time
-	recent           []recentMessage
-	lost             map[uint64]time.Time // when messages were sent that did not arrive, by number
-	stragglers       []time.Duration      // how long lost messages took that have arrived since the last check
 }
 
 // maxLost is how many lost messages are known by number: of the last hours.
@@ -139,18 +143,11 @@ type recentMessage struct {
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
 	run, key := make([]byte, 6), make([]byte, sha256.Size)
-	for _, secret := range [][]byte{run, key} {
-		if _, err := rand.Read(secret); err != nil {
-			return nil, fmt.Errorf("choose a number: %w", err)
-		}
-	}
+	rand.Read(run) // it never fails
+	rand.Read(key)
 	c := &relayProbe{
-		target:   s.Name,
-		mapping:  s.IRC.Channel + " to " + s.XMPP.Room,
-		prefix:   s.Prefix,
+		settings: s,
 		run:      hex.EncodeToString(run),
-		deadline: s.Deadline.Std(),
-		slow:     s.Slow.Std(),
 		silent:   d.ReadOnly,
 		once:     d.Once,
 		key:      key,
@@ -212,18 +209,22 @@ func (s *relaySide) Joined(chat.Conversation) {
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
 func (s *relaySide) Heard(text string) {
 	now := time.Now()
-	for _, number := range s.relay.numbers(text) {
-		s.relay.event(func() {
-			for _, w := range s.relay.ways {
-				w.hear(s, number, now)
-			}
+	s.relay.each(text, func(w *crossing, number uint64) { w.hear(s, number, now) })
+}
+
+// each calls do for each of the check's messages in a text, with each way.
+func (c *relayProbe) each(text string, do func(w *crossing, number uint64)) {
+	for _, number := range c.numbers(text) {
+		c.event(func() {
+			do(c.ways[0], number)
+			do(c.ways[1], number)
 		})
 	}
 }
 
 // numbers are those of the check's messages in a text.
 func (c *relayProbe) numbers(text string) (list []uint64) {
-	for _, mark := range c.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+	for _, mark := range c.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(text, ""), -1) {
 		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
 			list = append(list, number)
 		}
@@ -248,15 +249,11 @@ func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
 
 // Refused implements chat.Listener. A refusal may come long after its message.
 func (s *relaySide) Refused(text string, err error) {
-	for _, number := range s.relay.numbers(text) {
-		s.relay.event(func() {
-			for _, w := range s.relay.ways {
-				if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
-					w.refused = err
-				}
-			}
-		})
-	}
+	s.relay.each(text, func(w *crossing, number uint64) {
+		if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
+			w.refused = err
+		}
+	})
 }
 
 // event changes the state and wakes Collect.
@@ -270,8 +267,6 @@ func (c *relayProbe) event(change func()) {
 
 // colours matches the formatting of IRC, which contains digits.
 var colours = regexp.MustCompile(`\x03([0-9]{1,2}(,[0-9]{1,2})?)?|\x04([0-9A-Fa-f]{6})?|[\x02\x0f\x11\x16\x1d-\x1f]`)
-
-func withoutColours(text string) string { return colours.ReplaceAllLiteralString(text, "") }
 
 // Collect implements Collector.
 func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
@@ -297,10 +292,10 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 			w.untested = true
 		}
 	})
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.deadline+2*verifyTimeout {
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < c.settings.Deadline.Std()+2*verifyTimeout {
 		return failure.Errorf(failure.Timeout, "logging in on both sides took so long that no time was left for a message")
 	}
-	until, cancel := context.WithTimeout(ctx, c.deadline)
+	until, cancel := context.WithTimeout(ctx, c.settings.Deadline.Std())
 	defer cancel()
 	c.send(until, talks)
 	c.wait(until)
@@ -359,7 +354,7 @@ func (s *relaySide) nameMisspelling(err error) error {
 }
 
 func (c *relayProbe) text(number uint64) string {
-	return fmt.Sprintf("%s %s %018d", c.prefix, c.run, number)
+	return fmt.Sprintf("%s %s %018d", c.settings.Prefix, c.run, number)
 }
 
 // settle decides on a message that had not arrived by its deadline, before the next one is sent.
@@ -395,7 +390,7 @@ func (w *crossing) observe() {
 }
 
 // failAt records that a check has failed at that place.
-func (w *crossing) failAt(at string) { w.checked, w.success, w.brokenAt = true, false, at }
+func (w *crossing) failAt(at string) { w.checked, w.brokenAt = true, at }
 
 // failTested records that the bridge has failed, although both servers work.
 func (w *crossing) failTested() {
@@ -421,8 +416,7 @@ func (c *relayProbe) send(ctx context.Context, talks [2]chat.Conversation) {
 		c.mu.Lock()
 		w.settle()
 		c.count++
-		w.open, w.number, w.sent = true, c.numberOf(c.count), time.Now()
-		w.accepted, w.arrived, w.refused, w.swallowed = time.Time{}, time.Time{}, nil, nil
+		w.message = message{open: true, number: c.numberOf(c.count), sent: time.Now()}
 		text := c.text(w.number)
 		c.mu.Unlock()
 		sending.Go(func() {
@@ -544,23 +538,22 @@ func (s *relaySide) placeOf(err error) string {
 // holds mu.
 func (c *relayProbe) decide(w, back *crossing) error {
 	took := w.arrived.Sub(w.sent)
-	if !w.arrived.IsZero() && took <= c.deadline {
+	if !w.arrived.IsZero() && took <= c.settings.Deadline.Std() {
 		w.forgetOutage()
-		w.open, w.checked, w.success, w.untested, w.failures, w.brokenAt = false, true, true, false, 0, ""
+		w.open, w.checked, w.untested, w.failures, w.brokenAt = false, true, false, 0, ""
 		w.outcomes[relayDelivered]++
 		w.observe()
-		w.remember(took > c.slow, false)
+		w.remember(took > c.settings.Slow.Std(), false)
 		return nil
 	}
 	if w.stopped() != nil && w.refused != nil {
 		w.open = false
 		w.outcomes[relayNotSent]++
 	}
-	switch at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at {
-	case atBridge:
+	if at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at == atBridge {
 		w.failTested()
 		w.remember(true, true)
-	default:
+	} else {
 		w.failUntested(at)
 	}
 	if w.brokenAt == w.from.name {
@@ -574,15 +567,16 @@ func (c *relayProbe) decide(w, back *crossing) error {
 }
 
 func (c *relayProbe) notDelivered(what, at string) error {
+	mapping := c.settings.IRC.Channel + " to " + c.settings.XMPP.Room
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
 	switch {
 	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
-		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + c.mapping +
+		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + mapping +
 			", then read its log"
 	case at == atBridge:
-		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + c.mapping
+		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + mapping
 	}
-	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.deadline, at).WithHint(hint)
+	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.settings.Deadline.Std(), at).WithHint(hint)
 }
 
 // remember adds a message to those of the last hour.
@@ -634,36 +628,35 @@ func (c *relayProbe) report(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sides {
-		b.KeepGauge(relaySessionDesc, boolValue(s.mute == nil), c.target, s.name)
+		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.settings.Name, s.name)
 		// A room whose bridge is silent is the bridge's own failure.
-		b.KeepCondition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
+		b.Kept.Condition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
 	blind := false
 	for _, w := range c.ways {
-		labels := []string{c.target, w.from.name, w.to.name}
+		labels := []string{c.settings.Name, w.from.name, w.to.name}
 		for _, outcome := range relayOutcomes {
-			b.KeepCounter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
+			b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
 		}
-		b.KeepHistogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
-		b.KeepGauge(relayFailuresDesc, float64(w.failures), labels...)
+		b.Kept.Histogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
+		b.Kept.Gauge(relayFailuresDesc, float64(w.failures), labels...)
 		if !w.last.IsZero() {
-			b.KeepGauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
+			b.Kept.Gauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
 		}
+		took, success := w.arrived.Sub(w.sent), w.checked && w.brokenAt == ""
 		if w.checked {
-			b.KeepGauge(relaySuccessDesc, boolValue(w.success), labels...)
+			b.Kept.Gauge(relaySuccessDesc, boolValue(success), labels...)
 		}
-		took := w.arrived.Sub(w.sent)
-		if w.success {
-			b.KeepGauge(relayLastDeliveryDesc, took.Seconds(), labels...)
-			b.KeepFigure(Figure{
+		if success {
+			b.Kept.Gauge(relayLastDeliveryDesc, took.Seconds(), labels...)
+			b.Kept.Figure(Figure{
 				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
 				Value: took.Seconds(),
 				Unit:  "seconds",
 				Chart: true,
 			})
-		}
-		if w.brokenAt != "" {
-			b.KeepGauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
+		} else if w.checked {
+			b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
 		}
 		way := w.from.name + " to " + w.to.name
 		// The first failures after a start may continue an outage, which must not end with the start.
@@ -671,10 +664,10 @@ func (c *relayProbe) report(b *Batch) {
 		if w.untested || undecided {
 			blind = true
 		} else {
-			b.KeepCondition(health.AlertBridgeNotRelaying, way, w.notRelaying())
+			b.Kept.Condition(health.AlertBridgeNotRelaying, way, w.notRelaying())
 		}
-		b.KeepCondition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
-		if w.success && c.once {
+		b.Kept.Condition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
+		if success && c.once {
 			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
 		}
 		if n := len(w.stragglers); n > 0 {
@@ -683,7 +676,25 @@ func (c *relayProbe) report(b *Batch) {
 			w.stragglers = nil
 		}
 	}
-	b.KeepCondition(health.AlertRelayUnwatched, "", blind)
+	b.Kept.Condition(health.AlertRelayUnwatched, "", blind)
+}
+
+// seldomWarnings warn if a schedule sends too few messages for a share of them to say something.
+func seldomWarnings(text string) []string {
+	schedule, err := config.ParseSchedule(text)
+	if err != nil {
+		return nil // an error of the configuration
+	}
+	now := time.Now()
+	last := now
+	for range minRecent {
+		last = schedule.Next(last)
+	}
+	if last.Sub(now) <= time.Hour {
+		return nil
+	}
+	return []string{fmt.Sprintf("schedule sends fewer than %d messages an hour, so %s never fires; send at least one each %s",
+		minRecent, health.AlertBridgeSlow, time.Hour/minRecent)}
 }
 
 // relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.

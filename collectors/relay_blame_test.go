@@ -103,7 +103,7 @@ func TestReceiverThatRejoinsIsNotTheBridge(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := startRelayed(t)
-				r.relay.deadline, r.relay.slow, r.timeout = 28*time.Second, 20*time.Second, 35*time.Second
+				r.limits(28*time.Second, 20*time.Second, 35*time.Second)
 				r.poll = time.Minute
 				r.probe()
 				r.fault("late", true) // 15 s
@@ -134,10 +134,10 @@ func TestRefusalsBelongToTheirMessage(t *testing.T) {
 		want    string
 	}{{7, relayNotSent}, {6, relayLost}} {
 		c := &relayProbe{
-			run:     "abc",
-			prefix:  "check",
-			arrival: make(chan struct{}),
-			marks:   marksOf("abc"),
+			settings: &Relay{Prefix: "check"},
+			run:      "abc",
+			arrival:  make(chan struct{}),
+			marks:    marksOf("abc"),
 		}
 		irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 		c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
@@ -161,7 +161,7 @@ func TestNobodyCanPlayTheBridge(t *testing.T) {
 			last := c.ways[0].number
 			for n := last; n < last+10; n++ {
 				c.sides[1].Heard(c.text(n))
-				c.sides[1].Heard(fmt.Sprintf("%s %s %d", c.prefix, c.run, c.count+n-last))
+				c.sides[1].Heard(fmt.Sprintf("%s %s %d", c.settings.Prefix, c.run, c.count+n-last))
 			}
 			time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+time.Second)), func() {
 				c.mu.Lock()

@@ -33,7 +33,7 @@ type countingSide struct {
 
 // Heard implements chat.Listener.
 func (c *countingSide) Heard(text string) {
-	for _, mark := range c.relay.marks.FindAllStringSubmatch(withoutColours(text), -1) {
+	for _, mark := range c.relay.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(text, ""), -1) {
 		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
 			c.mu.Lock()
 			c.heard[number]++

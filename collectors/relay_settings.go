@@ -1,8 +1,9 @@
 package collectors
 
 import (
-	"fmt"
+	"cmp"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,7 @@ import (
 
 // IRCAccount is a user of an IRC server.
 type IRCAccount struct {
-	// Address is host:port; port 6697 where it has none, or 6667 with Plain.
-	Address string `yaml:"address"`
+	Endpoint `yaml:",inline"` // with port 6697 where it has none, or 6667 with Plain
 	// Plain connects without TLS.
 	Plain bool `yaml:"plain"`
 	// Nick is the nick; "irccheck" if unset.
@@ -43,10 +43,6 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 	if a.Plain {
 		port = ircPlainPort
 	}
-	user := a.User
-	if user == "" {
-		user = a.Nick
-	}
 	return &chat.IRC{
 		Server: chat.Server{
 			TLSServer: exchange.TLSServer{
@@ -60,14 +56,15 @@ func (a *IRCAccount) account(channel string) *chat.IRC {
 		},
 		Nick:           a.Nick,
 		ServerPassword: a.ServerPassword,
-		User:           user,
+		User:           cmp.Or(a.User, a.Nick),
 		Password:       a.Password,
 		Iterations:     a.SCRAMIterations,
 		Channel:        channel,
 	}
 }
 
-func (a *IRCAccount) checkAccount(r *config.Report) {
+// Check implements config.Settings for the kinds that embed IRCAccount.
+func (a *IRCAccount) Check(r *config.Report) {
 	exchange.CheckAddress(r, a.Address, ircTLSPort)
 	if a.Nick == "" || strings.ContainsAny(a.Nick, " :@!#,*?\r\n\x00") {
 		r.Faultf("nick", "is %q, must be a nick such as %s", a.Nick, ircNick)
@@ -83,7 +80,8 @@ func (a *IRCAccount) checkAccount(r *config.Report) {
 	a.TLS.Check(r)
 }
 
-func (a *IRCAccount) warnings() (list []string) {
+// Warnings implements config.Settings for the kinds that embed IRCAccount.
+func (a *IRCAccount) Warnings() (list []string) {
 	if !a.Plain {
 		return a.TLS.Warnings()
 	}
@@ -165,9 +163,15 @@ func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 	}
 }
 
-func (a *XMPPAccount) checkAccount(r *config.Report) {
-	user, domain, found := strings.Cut(a.User, "@")
-	if !found || user == "" || domain == "" || strings.ContainsAny(a.User, "/ <>&'\"\t\r\n") {
+// HostName implements config.Settings for the kinds that embed XMPPAccount.
+func (a *XMPPAccount) HostName() string { return config.HostOf(a.server()) }
+
+// Configured implements config.Settings for the kinds that embed XMPPAccount.
+func (a *XMPPAccount) Configured() bool { return a.User != "" }
+
+// Check implements config.Settings for the kinds that embed XMPPAccount.
+func (a *XMPPAccount) Check(r *config.Report) {
+	if !isBareJID(a.User) {
 		r.Faultf("user", "is %q, must be the address of an account, such as check@chat.example.org, without a resource", a.User)
 	} else {
 		exchange.CheckAddress(r, a.server(), c2sPort)
@@ -178,6 +182,12 @@ func (a *XMPPAccount) checkAccount(r *config.Report) {
 	checkIterations(r, a.SCRAMIterations)
 	a.CheckConnection(r)
 	a.TLS.Check(r)
+}
+
+// isBareJID reports whether an address is local@domain, without a resource.
+func isBareJID(address string) bool {
+	local, domain, _ := strings.Cut(address, "@")
+	return local != "" && domain != "" && !strings.ContainsAny(address, "/ <>&'\"\t\r\n")
 }
 
 func checkIterations(r *config.Report, n int) {
@@ -248,14 +258,13 @@ const relayReserve = 3 * time.Second
 
 // Check implements config.Settings.
 func (s *Relay) Check(r *config.Report) {
-	s.IRC.checkAccount(r.In("irc"))
-	s.XMPP.checkAccount(r.In("xmpp"))
+	s.IRC.Check(r.In("irc"))
+	s.XMPP.Check(r.In("xmpp"))
 	if c := s.IRC.Channel; len(c) < 2 || !strings.ContainsAny(c[:1], "#&+!") || strings.ContainsAny(c, " ,:\a\r\n\x00") {
 		r.In("irc").Faultf("channel", "is %q, must be the channel that the bridge maps to xmpp.room, "+
 			"such as \"#bridge-check\" (in quotes, because # begins a comment)", c)
 	}
-	if room, host, found := strings.Cut(s.XMPP.Room, "@"); !found || room == "" || host == "" ||
-		strings.ContainsAny(s.XMPP.Room, "/ <>&'\"\t\r\n") {
+	if !isBareJID(s.XMPP.Room) {
 		r.In("xmpp").Faultf("room",
 			"is %q, must be the address of the room that the bridge maps to irc.channel, such as check@rooms.example.org", s.XMPP.Room)
 	}
@@ -273,26 +282,13 @@ func (s *Relay) Check(r *config.Report) {
 		r.Faultf("slow", "is %s, must be more than 0 and at most deadline, which is %s", s.Slow.Std(), s.Deadline.Std())
 	}
 	// A second check in the same place would double the messages there. With an @, the room would be hidden as a credential.
-	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+config.CanonicalAddress(s.IRC.account("").Address))
+	r.Unique("irc.channel", strings.ToLower(s.IRC.Channel)+" on "+exchange.CanonicalAddress(s.IRC.account("").Address))
 	r.Unique("xmpp.room", strings.ToLower(strings.Replace(s.XMPP.Room, "@", " on ", 1)))
 }
 
 // Warnings implements config.Settings.
 func (s *Relay) Warnings() []string {
-	list := append(s.IRC.warnings(), s.XMPP.TLS.Warnings()...)
-	if schedule, err := config.ParseSchedule(s.Schedule); err == nil {
-		now := time.Now()
-		last := now
-		for range minRecent {
-			last = schedule.Next(last)
-		}
-		if last.Sub(now) > time.Hour {
-			list = append(list,
-				fmt.Sprintf("schedule sends fewer than %d messages an hour, so BridgeSlow never fires; send at least one each %s",
-					minRecent, time.Hour/minRecent))
-		}
-	}
-	return list
+	return slices.Concat(s.IRC.Warnings(), s.XMPP.TLS.Warnings(), seldomWarnings(s.Schedule))
 }
 
 // IRCLogin is the block of a login at an IRC server.
@@ -303,21 +299,6 @@ type IRCLogin struct {
 
 func newIRCLoginSettings() *IRCLogin { return &IRCLogin{IRCAccount: newIRCAccount()} }
 
-// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
-func (s *IRCLogin) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *IRCLogin) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *IRCLogin) Configured() bool { return s.Address != "" }
-
-// Check implements config.Settings.
-func (s *IRCLogin) Check(r *config.Report) { s.checkAccount(r) }
-
-// Warnings implements config.Settings.
-func (s *IRCLogin) Warnings() []string { return s.warnings() }
-
 // XMPPLogin is the block of a login at an XMPP server.
 type XMPPLogin struct {
 	config.Target `yaml:",inline"`
@@ -325,15 +306,3 @@ type XMPPLogin struct {
 }
 
 func newXMPPLoginSettings() *XMPPLogin { return &XMPPLogin{XMPPAccount: newXMPPAccount()} }
-
-// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
-func (s *XMPPLogin) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *XMPPLogin) HostName() string { return config.HostOf(s.server()) }
-
-// Configured implements config.Settings.
-func (s *XMPPLogin) Configured() bool { return s.User != "" }
-
-// Check implements config.Settings.
-func (s *XMPPLogin) Check(r *config.Report) { s.checkAccount(r) }

@@ -12,7 +12,7 @@ import (
 func crossings(t *testing.T) (*crossing, func(took time.Duration)) {
 	t.Helper()
 	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
-	c := &relayProbe{deadline: 10 * time.Second, slow: 5 * time.Second}
+	c := &relayProbe{settings: newRelaySettings()}
 	w, back, now := newCrossing(irc, xmpp), newCrossing(xmpp, irc), time.Now()
 	c.ways = [2]*crossing{w, back}
 	back.accepted = now // the XMPP server works
@@ -95,14 +95,17 @@ func TestRareMessagesShowNoSlowBridge(t *testing.T) {
 // TestHintNamesWhatTheBridgeMaps: as long as nothing has crossed, the mapping is the likeliest mistake.
 func TestHintNamesWhatTheBridgeMaps(t *testing.T) {
 	irc, xmpp := &relaySide{name: sideIRC}, &relaySide{name: sideXMPP}
-	c := &relayProbe{ways: [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}, mapping: "#check to check@rooms.test"}
+	settings := newRelaySettings()
+	settings.IRC.Channel, settings.XMPP.Room = "#check", "check@rooms.test"
+	c := &relayProbe{settings: settings, ways: [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}}
+	const maps = "#check to check@rooms.test"
 	hint := failure.HintOf(c.notDelivered("a message", atBridge))
-	if mapping, log := strings.Index(hint, c.mapping), strings.Index(hint, "read its log"); mapping < 0 || mapping > log {
+	if mapping, log := strings.Index(hint, maps), strings.Index(hint, "read its log"); mapping < 0 || mapping > log {
 		t.Errorf("before any message crossed: %s", hint)
 	}
 	c.ways[1].last = time.Now()
 	hint = failure.HintOf(c.notDelivered("a message", atBridge))
-	if mapping, log := strings.Index(hint, c.mapping), strings.Index(hint, "read its log"); mapping < log {
+	if mapping, log := strings.Index(hint, maps), strings.Index(hint, "read its log"); mapping < log {
 		t.Errorf("after a message crossed: %s", hint)
 	}
 }

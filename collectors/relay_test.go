@@ -50,7 +50,7 @@ func relaySettings(stack *simstack.Stack) *Relay {
 
 func ircAccount(stack *simstack.Stack) IRCAccount {
 	return IRCAccount{
-		Address:  stack.IRCAddress(),
+		Endpoint: at(stack.IRCAddress()),
 		Nick:     ircNick,
 		User:     simstack.RelayUser,
 		Password: config.NewSecret(simstack.RelayPassword),
@@ -195,11 +195,16 @@ func (r *relayed) turn(service, fault string, on bool) {
 	}
 }
 
+// limits sets how long messages and probes may take.
+func (r *relayed) limits(deadline, slow, timeout time.Duration) {
+	r.relay.settings.Deadline, r.relay.settings.Slow, r.timeout = config.Duration(deadline), config.Duration(slow), timeout
+}
+
 // metrics are the values of a family on the last page, by their other labels, such as "irc xmpp lost".
 func (r *relayed) metrics(name string) map[string]float64 {
 	r.t.Helper()
 	values := map[string]float64{}
-	for _, m := range r.batch.kept {
+	for _, m := range r.batch.Metrics(false) {
 		if !strings.Contains(m.Desc().String(), `"`+name+`"`) {
 			continue
 		}
@@ -486,7 +491,7 @@ func (r *relayed) wantNoAlert() {
 func TestRelayTellsThatTheBridgeIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := startRelayed(t)
-		r.relay.slow, r.relay.deadline, r.timeout = 5*time.Second, 20*time.Second, 25*time.Second // the fault takes 15 s
+		r.limits(20*time.Second, 5*time.Second, 25*time.Second) // the fault takes 15 s
 		for range 8 {
 			r.works()
 		}

@@ -56,7 +56,7 @@ func TestKindIsFoundByItsNameAlone(t *testing.T) {
 		t.Errorf("found %q for a kind that there is not", got.Name)
 	}
 	k, _ := KindOf("tcp")
-	if _, err := k.New(newVolumeSettings(), Deps{}); err == nil || failure.ReasonOf(err) != failure.Internal {
+	if _, err := k.New(&Volume{}, Deps{}); err == nil || failure.ReasonOf(err) != failure.Internal {
 		t.Errorf("settings of another kind: got %v, want %s", err, failure.Internal)
 	}
 }

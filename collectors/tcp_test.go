@@ -29,7 +29,7 @@ func TestPiecesAreHeardTogether(t *testing.T) {
 	}()
 	b := &Batch{}
 	_, timing := b.Begin(t.Context(), "connect")
-	c := &tcp{address: "irc:6667", expect: regexp.MustCompile(`(?m)^220 ready`)}
+	c := &tcp{TCP: &TCP{Endpoint: at("irc:6667")}, expect: regexp.MustCompile(`(?m)^220 ready`)}
 	if err := c.hear(t.Context(), client, timing); err != nil {
 		t.Error(err)
 	}
@@ -55,7 +55,7 @@ func TestWhatAServiceSaysLastIsHeard(t *testing.T) {
 		{"", "^ready", failure.Closed},
 		{"ready\r\n", "", failure.Closed}, // nothing is read, so the write is all there is
 	} {
-		c, err := newTCP(&TCP{Address: "irc.test:6667", Send: "PING\r\n", Expect: tt.expect}, Deps{})
+		c, err := newTCP(&TCP{Endpoint: at("irc.test:6667"), Send: "PING\r\n", Expect: tt.expect}, Deps{})
 		if err != nil {
 			t.Fatal(err)
 		}

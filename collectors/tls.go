@@ -7,11 +7,22 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
+// Endpoint is where a server without a URL is.
+type Endpoint struct {
+	// Address is host:port. For some kinds it may lack the port.
+	Address string `yaml:"address"`
+}
+
+// HostName implements config.Settings for the kinds that embed Endpoint.
+func (e *Endpoint) HostName() string { return config.HostOf(e.Address) }
+
+// Configured implements config.Settings for the kinds that embed Endpoint.
+func (e *Endpoint) Configured() bool { return e.Address != "" }
+
 // TLSEndpoint is the block of a server whose certificate alone is checked.
 type TLSEndpoint struct {
 	config.Target `yaml:",inline"`
-	// Address is host:port; "" to check only certificate_file.
-	Address string `yaml:"address"`
+	Endpoint      `yaml:",inline"` // without an address, only certificate_file is checked
 	// StartTLS is how TLS begins: at once (""), or in an XMPP stream ("xmpp-client", "xmpp-server").
 	StartTLS string `yaml:"starttls"`
 	// Domain is the virtual host for the XMPP stream and, unless server_name is set, for SNI and verification.
@@ -19,14 +30,6 @@ type TLSEndpoint struct {
 	config.Connection `yaml:",inline"`
 	config.TLS        `yaml:",inline"`
 }
-
-func newTLSEndpointSettings() *TLSEndpoint { return &TLSEndpoint{} }
-
-// Environ implements config.Settings. There are no variables, because several targets can be of this kind.
-func (s *TLSEndpoint) Environ(*config.Env) {}
-
-// HostName implements config.Settings.
-func (s *TLSEndpoint) HostName() string { return config.HostOf(s.Address) }
 
 // Configured implements config.Settings.
 func (s *TLSEndpoint) Configured() bool { return s.Address != "" || s.CertificateFile != "" }
@@ -53,7 +56,7 @@ func (s *TLSEndpoint) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// tlsEndpoint checks certificates and sends nothing inside TLS.
+// tlsEndpoint negotiates TLS, and sends nothing inside.
 type tlsEndpoint struct{ server exchange.TLSServer }
 
 func newTLSEndpoint(s *TLSEndpoint, _ Deps) (Collector, error) {

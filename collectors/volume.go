@@ -46,11 +46,6 @@ type Volume struct {
 	ReadOnly bool `yaml:"read_only"`
 }
 
-func newVolumeSettings() *Volume { return &Volume{} }
-
-// Environ implements config.Settings.
-func (s *Volume) Environ(*config.Env) {}
-
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 
@@ -118,10 +113,7 @@ func (m *measurements[T]) await(ctx context.Context, call, path string) (T, erro
 					"probes succeed again once the kernel answers")
 		}
 	}
-	if running.err != nil {
-		return running.found, fileSystemError(call, path, running.err)
-	}
-	return running.found, nil
+	return running.found, fileSystemError(call, path, running.err)
 }
 
 // begin starts a measurement, or joins the running one.
@@ -145,55 +137,47 @@ func (m *measurements[T]) begin(path string) *measurement[T] {
 
 // volume reads one data volume.
 type volume struct {
-	name       string
-	path       string
-	mountpoint bool
-	readOnly   bool
-	all        *measurements[diskUsage]
+	*Volume
+	path string
+	all  *measurements[diskUsage]
 }
 
 // newVolume returns what makes a collector of a volume's settings. The collectors share the measurements.
 func newVolume(all *measurements[diskUsage]) func(*Volume, Deps) (Collector, error) {
 	return func(s *Volume, _ Deps) (Collector, error) {
-		return &volume{
-			s.Name,
-			filepath.Clean(s.Path),
-			s.Mountpoint,
-			s.ReadOnly,
-			all,
-		}, nil
+		return &volume{s, filepath.Clean(s.Path), all}, nil
 	}
 }
 
 // Collect implements Collector.
 func (c *volume) Collect(ctx context.Context, b *Batch) error {
 	u, err := c.usage(ctx)
-	b.KeepGauge(volumeErrorDesc, boolValue(err != nil), c.name)
+	b.Kept.Gauge(volumeErrorDesc, boolValue(err != nil), c.Name)
 	if err != nil {
 		return err
 	}
 	if u.size > 0 {
-		b.Gauge(volumeSizeDesc, u.size, c.name)
-		b.Gauge(volumeFreeDesc, u.free, c.name)
-		b.Gauge(volumeAvailableDesc, u.available, c.name)
+		b.Gauge(volumeSizeDesc, u.size, c.Name)
+		b.Gauge(volumeFreeDesc, u.free, c.Name)
+		b.Gauge(volumeAvailableDesc, u.available, c.Name)
 		b.Figure(Figure{Name: "available", Value: u.available, Unit: "bytes"})
 		if used := u.size - u.free; used+u.available > 0 {
-			b.Gauge(volumeUsedDesc, used/(used+u.available), c.name)
+			b.Gauge(volumeUsedDesc, used/(used+u.available), c.Name)
 			b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeUsage, Used: used / (used + u.available)})
 		}
 	} else {
 		b.Note("the file system does not report its size")
 	}
 	if u.inodes > 0 {
-		b.Gauge(volumeInodesDesc, u.inodes, c.name)
-		b.Gauge(volumeInodesFreeDesc, u.inodesFree, c.name)
+		b.Gauge(volumeInodesDesc, u.inodes, c.Name)
+		b.Gauge(volumeInodesFreeDesc, u.inodesFree, c.Name)
 		used := 1 - u.inodesFree/u.inodes
-		b.Gauge(volumeInodesUsedDesc, used, c.name)
+		b.Gauge(volumeInodesUsedDesc, used, c.Name)
 		b.conditions = append(b.conditions, health.Condition{Alert: health.AlertVolumeInodes, Used: used})
 	}
 	if u.readOnly != nil {
-		b.Gauge(volumeReadOnlyDesc, boolValue(*u.readOnly), c.name)
-		b.Condition(health.AlertVolumeReadOnly, "", *u.readOnly && !c.readOnly)
+		b.Gauge(volumeReadOnlyDesc, boolValue(*u.readOnly), c.Name)
+		b.Condition(health.AlertVolumeReadOnly, "", *u.readOnly && !c.ReadOnly)
 	}
 	return nil
 }
@@ -203,17 +187,20 @@ func (c *volume) usage(ctx context.Context) (diskUsage, error) {
 	switch {
 	case err != nil:
 		return diskUsage{}, err
-	case c.mountpoint && u.mountErr != nil:
+	case c.Mountpoint && u.mountErr != nil:
 		return diskUsage{}, fmt.Errorf("find mount of %s: %w", c.path, u.mountErr)
-	case c.mountpoint && !u.mounted:
+	case c.Mountpoint && !u.mounted:
 		return diskUsage{}, failure.Errorf(failure.Mismatch, "find mount of %s: nothing is mounted there", c.path).
 			WithHint("the volume is not mounted, so writes go to the disk below it: mount it, or set mountpoint to false")
 	}
 	return u, nil
 }
 
-// fileSystemError classifies the kernel's error about a path.
+// fileSystemError classifies the kernel's error about a path, if there is one.
 func fileSystemError(call, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	err = fmt.Errorf("%s %s: %w", call, path, err)
 	for _, row := range []struct {
 		cause  error

@@ -1,9 +1,9 @@
 package collectors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,13 +21,14 @@ const mountInfo = "/proc/self/mountinfo"
 // measureVolume calls statfs, as df does. It blocks while the mount hangs.
 func measureVolume(path string) (diskUsage, error) {
 	var s syscall.Statfs_t
-	if err := retry(func() error { return syscall.Statfs(path, &s) }); err != nil {
+	err := syscall.Statfs(path, &s)
+	for err == syscall.EINTR { // a signal interrupted it
+		err = syscall.Statfs(path, &s)
+	}
+	if err != nil {
 		return diskUsage{}, err
 	}
-	block := float64(s.Frsize)
-	if block == 0 {
-		block = float64(s.Bsize)
-	}
+	block := float64(cmp.Or(s.Frsize, s.Bsize))
 	u := diskUsage{
 		size:       float64(s.Blocks) * block,
 		free:       float64(s.Bfree) * block,
@@ -41,12 +42,11 @@ func measureVolume(path string) (diskUsage, error) {
 
 // mountOf reports whether path is a mount point, and whether the file system that contains it is read-only: nil if that is unknown.
 func mountOf(path string) (mounted bool, readOnly *bool, err error) {
-	file, err := os.Open(mountInfo)
+	list, err := os.ReadFile(mountInfo)
 	if err != nil {
 		return false, nil, err
 	}
-	defer file.Close() //nolint:errcheck // it was only read
-	mounts, err := parseMounts(file)
+	mounts, err := parseMounts(string(list))
 	if err != nil {
 		return false, nil, err
 	}
@@ -54,29 +54,23 @@ func mountOf(path string) (mounted bool, readOnly *bool, err error) {
 		return false, nil, err
 	}
 	id, err := mountID(path)
-	if err != nil { // not every kernel says it
-		return slices.ContainsFunc(mounts, func(m mount) bool { return m.at == path }), nil, nil
+	if err != nil {
+		return slices.ContainsFunc(mounts, func(m mount) bool { return m.at == path }), nil, nil //nolint:nilerr // not every kernel says it
 	}
-	for _, m := range mounts {
-		if m.id == id {
-			return m.at == path, &m.readOnly, nil
-		}
+	if i := slices.IndexFunc(mounts, func(m mount) bool { return m.id == id }); i >= 0 {
+		return mounts[i].at == path, &mounts[i].readOnly, nil
 	}
 	return false, nil, nil
 }
 
 // mountID returns the id of the mount that contains path. The longest mount point above it may be that of a mount that another one hides.
 func mountID(path string) (string, error) {
-	var fd int
-	err := retry(func() (err error) {
-		fd, err = unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-		return err
-	})
+	place, err := os.OpenFile(path, unix.O_PATH, 0)
 	if err != nil {
 		return "", err
 	}
-	defer unix.Close(fd) //nolint:errcheck // nothing was written
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	defer place.Close() //nolint:errcheck // nothing was written
+	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", place.Fd()))
 	if err != nil {
 		return "", err
 	}
@@ -86,15 +80,6 @@ func mountID(path string) (string, error) {
 		}
 	}
 	return "", errors.New("the kernel does not say which mount it is on")
-}
-
-// retry repeats a call that a signal interrupted.
-func retry(call func() error) error {
-	for {
-		if err := call(); err != syscall.EINTR { //nolint:errorlint // the kernel's own, as it is
-			return err
-		}
-	}
 }
 
 // octal matches an escape of the kernel in a path: for space, tab, line feed and backslash.
@@ -107,12 +92,8 @@ type mount struct {
 }
 
 // parseMounts reads a list of mounts. A line may be long: an overlay names each of its layers.
-func parseMounts(r io.Reader) (mounts []mount, err error) {
-	list, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(string(list)) {
+func parseMounts(list string) (mounts []mount, err error) {
+	for line := range strings.Lines(list) {
 		fields := strings.Fields(line)
 		if len(fields) < 5 {
 			return nil, fmt.Errorf("read %s: a line of %d fields", mountInfo, len(fields))

@@ -52,7 +52,7 @@ func df(t *testing.T, path string) [5]float64 {
 // exported is the same of the page that a reading makes.
 func exported(t *testing.T, path string) [5]float64 {
 	t.Helper()
-	s := newVolumeSettings()
+	s := &Volume{}
 	s.Name, s.Path, s.Mountpoint = "data", path, true
 	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {
@@ -134,7 +134,7 @@ func TestRealVolumeKnowsWhatRootKeepsBack(t *testing.T) {
 
 func TestRealMountThatWasTakenAwayIsToldApart(t *testing.T) {
 	path := mountTmpfs(t)
-	s := newVolumeSettings()
+	s := &Volume{}
 	s.Name, s.Path, s.Mountpoint = "data", path, true
 	probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 	if err != nil {

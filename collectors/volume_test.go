@@ -18,7 +18,7 @@ import (
 // volumeProbe is a collector of the volume data at /data.
 func volumeProbe(t *testing.T, all *measurements[diskUsage], mountpoint bool) Collector {
 	t.Helper()
-	s := newVolumeSettings()
+	s := &Volume{}
 	s.Name, s.Path, s.Mountpoint = "data", "/data", mountpoint
 	c, err := newVolume(all)(s, deps(&memory{}))
 	if err != nil {
@@ -176,7 +176,7 @@ func TestKernelIsAskedAboutRealPaths(t *testing.T) {
 		"missing":   {t.TempDir() + "/nowhere", false, failure.NotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newVolumeSettings()
+			s := &Volume{}
 			s.Name, s.Path, s.Mountpoint = "data", c.path, c.mountpoint
 			probe, err := newVolume(newMeasurements(measureVolume))(s, deps(&memory{}))
 			if err != nil {
@@ -207,7 +207,7 @@ func TestVolumeThatIsMeantToBeReadOnlyIsNoProblem(t *testing.T) {
 	for _, c := range []struct{ is, meant, want bool }{
 		{true, false, true}, {true, true, false}, {false, false, false}, {false, true, false},
 	} {
-		s := newVolumeSettings()
+		s := &Volume{}
 		s.Name, s.Path, s.ReadOnly = "data", "/data", c.meant
 		probe, err := newVolume(measured(diskUsage{size: 1, readOnly: &c.is}, nil))(s, deps(&memory{}))
 		if err != nil {
@@ -240,12 +240,12 @@ func TestMountsAreReadAsTheKernelWritesThem(t *testing.T) {
 		{"101", "/mnt/stopped", true},
 		{"102", "/mnt/layers", true},
 	}
-	if got, err := parseMounts(strings.NewReader(mounts + strings.Repeat("/layer:", 10_000) + "/last\n")); err != nil ||
+	if got, err := parseMounts(mounts + strings.Repeat("/layer:", 10_000) + "/last\n"); err != nil ||
 		!slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	for _, short := range []string{"22 28\n", "22 28 0:21 /\n"} {
-		if got, err := parseMounts(strings.NewReader(short)); err == nil {
+		if got, err := parseMounts(short); err == nil {
 			t.Errorf("%q: got %v, want an error", short, got)
 		}
 	}

@@ -34,9 +34,6 @@ type Web struct {
 
 func newWebSettings() *Web { return &Web{Method: http.MethodGet, ExpectStatus: []string{"2xx"}} }
 
-// Environ implements config.Settings. The stack has no variables for these.
-func (s *Web) Environ(*config.Env) {}
-
 var (
 	statusPattern = regexp.MustCompile(`^[1-5]([0-9][0-9]|xx)$`)
 	headerPattern = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
@@ -91,20 +88,14 @@ func pattern(s string) (*regexp.Regexp, error) {
 
 // web requests one URL.
 type web struct {
+	settings       *Web
 	http           exchange.HTTP
-	method         string
 	header         http.Header
-	status         []string
 	expect, refuse *regexp.Regexp
 }
 
 func newWeb(s *Web, d Deps) (Collector, error) {
-	c := &web{
-		http:   d.http(s.HTTP),
-		method: s.Method,
-		header: s.AuthHeader(),
-		status: s.ExpectStatus,
-	}
+	c := &web{settings: s, http: d.http(s.HTTP), header: s.AuthHeader()}
 	for name, value := range s.Headers {
 		c.header.Set(name, value.Reveal())
 	}
@@ -120,8 +111,7 @@ func newWeb(s *Web, d Deps) (Collector, error) {
 
 // Collect implements Collector.
 func (c *web) Collect(ctx context.Context, b *Batch) error {
-	target := c.http.Settings.URL
-	a, err := c.http.Do(ctx, &b.Record, c.method, target, c.header, nil)
+	a, err := c.http.Do(ctx, &b.Record, c.settings.Method, c.settings.URL, c.header, nil)
 	switch {
 	case errors.Is(err, exchange.ErrRedirect) && c.expects(b.HTTPStatus) && c.expect == nil:
 		b.Note("the answer is a redirect to another host, which is expected and not followed")
@@ -138,12 +128,10 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 	case !c.expects(a.Status):
 		return c.unexpected(a)
 	case c.expect != nil && !c.expect.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: nothing in %s matches expect_body",
-			c.method, exchange.PrintableURL(target), a.Status, wording.Count(len(a.Body), "byte")).
+		return a.Errorf(failure.Mismatch, "nothing in %s matches expect_body", wording.Count(len(a.Body), "byte")).
 			WithHint("the service answers with a different page than expect_body describes")
 	case c.refuse != nil && c.refuse.Match(a.Body):
-		return failure.Errorf(failure.Mismatch, "%s %s: status %d: the body matches refuse_body",
-			c.method, exchange.PrintableURL(target), a.Status).
+		return a.Errorf(failure.Mismatch, "the body matches refuse_body").
 			WithHint("the service answers with a page that refuse_body describes")
 	}
 	return nil
@@ -152,15 +140,14 @@ func (c *web) Collect(ctx context.Context, b *Batch) error {
 // expects reports whether a status counts as up.
 func (c *web) expects(status int) bool {
 	text := strconv.Itoa(status)
-	return slices.ContainsFunc(c.status, func(s string) bool {
+	return slices.ContainsFunc(c.settings.ExpectStatus, func(s string) bool {
 		class, isClass := strings.CutSuffix(s, "xx")
 		return s == text || isClass && strings.HasPrefix(text, class)
 	})
 }
 
 func (c *web) unexpected(a *exchange.Answer) *failure.Error {
-	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d, want %s",
-		c.method, exchange.PrintableURL(c.http.Settings.URL), a.Status, strings.Join(c.status, " or "))
+	failed := failure.OfStatus(a.Status, a.Header, "%s, want %s", a, strings.Join(c.settings.ExpectStatus, " or "))
 	const expected = ", or add the status to expect_status if that is the expected answer"
 	sent := c.header.Get("Authorization") != ""
 	others := slices.DeleteFunc(slices.Collect(maps.Keys(c.header)), func(name string) bool { return name == "Host" })
@@ -179,5 +166,5 @@ func (c *web) unexpected(a *exchange.Answer) *failure.Error {
 		return failed.WithHint("the service refuses this request: its address may not be allowed, or it needs a login; " +
 			"admit the address there, or set user and password or a token" + expected)
 	}
-	return failed.WithHint(a.Refusal(c.method, c.http.Settings.URL).Hint)
+	return failed.WithHint(a.Refusal().Hint)
 }

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"context"
 	"net"
 	"net/url"
 	"strings"
@@ -13,8 +12,7 @@ import (
 // XMPPC2S is the block of the port that the XMPP server's clients connect to.
 type XMPPC2S struct {
 	config.Target `yaml:",inline"`
-	// Address is host:port; port 5222 where it has none.
-	Address string `yaml:"address"`
+	Endpoint      `yaml:",inline"` // with port 5222 where it has none
 	// Domain is the virtual host of the stream and, unless server_name is set, the name that the certificate must have.
 	Domain            string `yaml:"domain"`
 	config.Connection `yaml:",inline"`
@@ -22,8 +20,6 @@ type XMPPC2S struct {
 
 	guessed bool // the address is derived from the environment
 }
-
-func newXMPPC2SSettings() *XMPPC2S { return &XMPPC2S{} }
 
 // c2sPort is where clients connect to an XMPP server.
 const c2sPort = "5222"
@@ -58,12 +54,6 @@ func (s *XMPPC2S) Warnings() []string {
 	return warnings
 }
 
-// HostName implements config.Settings.
-func (s *XMPPC2S) HostName() string { return config.HostOf(s.Address) }
-
-// Configured implements config.Settings.
-func (s *XMPPC2S) Configured() bool { return s.Address != "" }
-
 // Check implements config.Settings.
 func (s *XMPPC2S) Check(r *config.Report) {
 	exchange.CheckAddress(r, s.Address, c2sPort)
@@ -75,20 +65,13 @@ func (s *XMPPC2S) Check(r *config.Report) {
 	s.TLS.Check(r)
 }
 
-// xmppC2S negotiates a client's stream up to TLS. It does not log in, and the server counts one encrypted connection.
-type xmppC2S struct{ server exchange.TLSServer }
-
+// newXMPPC2S negotiates a client's stream up to TLS. It does not log in, and the server counts one encrypted connection.
 func newXMPPC2S(s *XMPPC2S, _ Deps) (Collector, error) {
-	return &xmppC2S{exchange.TLSServer{
+	return &tlsEndpoint{exchange.TLSServer{
 		Address:    exchange.WithPort(s.Address, c2sPort),
 		Connection: s.Connection,
 		StartTLS:   exchange.XMPPClient,
 		Domain:     s.Domain,
 		Trust:      s.TLS,
 	}}, nil
-}
-
-// Collect implements Collector.
-func (c *xmppC2S) Collect(ctx context.Context, b *Batch) error {
-	return c.server.Converse(ctx, &b.Record, nil)
 }

@@ -15,7 +15,7 @@ import (
 
 func c2sProbe(t *testing.T, address string, trust config.TLS) Collector {
 	t.Helper()
-	s := newXMPPC2SSettings()
+	s := &XMPPC2S{}
 	s.Address, s.Domain, s.TLS = address, simstack.XMPPDomain, trust
 	return newProbe(t, newXMPPC2S, s)
 }
@@ -50,15 +50,15 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 		"c2s":         {c2sProbe(t, stack.XMPPClientAddress(), ca), []string{"connect", "starttls", "tls"}},
 		"c2s by name": {c2sProbe(t, "localhost:"+number, ca), []string{"dns", "connect", "starttls", "tls"}},
 		"starttls c2s": {
-			port(TLSEndpoint{Address: stack.XMPPClientAddress(), StartTLS: exchange.XMPPClient, Domain: simstack.XMPPDomain}),
+			port(TLSEndpoint{Endpoint: at(stack.XMPPClientAddress()), StartTLS: exchange.XMPPClient, Domain: simstack.XMPPDomain}),
 			[]string{"connect", "starttls", "tls"},
 		},
 		"starttls s2s": {
-			port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: simstack.XMPPDomain}),
+			port(TLSEndpoint{Endpoint: at(stack.XMPPServerAddress()), StartTLS: exchange.XMPPServer, Domain: simstack.XMPPDomain}),
 			[]string{"connect", "starttls", "tls"},
 		},
-		"tls at once":   {port(TLSEndpoint{Address: stack.IRCAddress()}), []string{"connect", "tls"}},
-		"domain in sni": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: simstack.XMPPDomain}), []string{"connect", "tls"}},
+		"tls at once":   {port(TLSEndpoint{Endpoint: at(stack.IRCAddress())}), []string{"connect", "tls"}},
+		"domain in sni": {port(TLSEndpoint{Endpoint: at(stack.IRCAddress()), Domain: simstack.XMPPDomain}), []string{"connect", "tls"}},
 		"irc":           {ircTLSProbe(t, stack.IRCAddress(), ca), []string{"connect", "tls", "reply"}},
 	} {
 		b, err := readNamed(t, c.probe)
@@ -76,14 +76,14 @@ func TestTLSPortsOfTheStack(t *testing.T) {
 		probe Collector
 		want  failure.Reason
 	}{
-		"another domain": {port(TLSEndpoint{Address: stack.IRCAddress(), Domain: "unknown.test"}), failure.TLS},
+		"another domain": {port(TLSEndpoint{Endpoint: at(stack.IRCAddress()), Domain: "unknown.test"}), failure.TLS},
 		"another virtual host": {
-			port(TLSEndpoint{Address: stack.XMPPServerAddress(), StartTLS: exchange.XMPPServer, Domain: "unknown.test"}),
+			port(TLSEndpoint{Endpoint: at(stack.XMPPServerAddress()), StartTLS: exchange.XMPPServer, Domain: "unknown.test"}),
 			failure.NotFound,
 		},
-		"tls at once where it isn't": {port(TLSEndpoint{Address: stack.XMPPClientAddress()}), failure.TLS},
-		"nobody there":               {port(TLSEndpoint{Address: "127.0.0.1:1"}), failure.Refused},
-		"no such host":               {port(TLSEndpoint{Address: "no-such-host.invalid:1"}), failure.DNS},
+		"tls at once where it isn't": {port(TLSEndpoint{Endpoint: at(stack.XMPPClientAddress())}), failure.TLS},
+		"nobody there":               {port(TLSEndpoint{Endpoint: at("127.0.0.1:1")}), failure.Refused},
+		"no such host":               {port(TLSEndpoint{Endpoint: at("no-such-host.invalid:1")}), failure.DNS},
 		"unknown authority":          {c2sProbe(t, stack.XMPPClientAddress(), config.TLS{}), failure.TLS},
 	} {
 		_, err := readNamed(t, c.probe)

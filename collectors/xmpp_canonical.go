@@ -71,6 +71,10 @@ const (
 	ownFamilies = "prosody_mod_measure_chatstack__"
 )
 
+func label(name, value string) []exposition.Label {
+	return []exposition.Label{{Name: name, Value: value}}
+}
+
 // own returns our module as the source of a family. Its series have the family's labels.
 func own(family string, kind model.MetricType) canonicalSource {
 	return canonicalSource{enableOwn, []canonicalPart{{family: ownFamilies + family, kind: kind}}}
@@ -80,7 +84,7 @@ func own(family string, kind model.MetricType) canonicalSource {
 func stanzas(direction, stanza string) canonicalSource {
 	return canonicalSource{stanzaModule, []canonicalPart{{
 		family: "prosody_mod_measure_stanza_counts__" + direction, kind: model.MetricTypeCounter,
-		only: []exposition.Label{{Name: "session_type", Value: "c2s"}, {Name: "stanza_kind", Value: stanza}},
+		only: append(label("session_type", "c2s"), label("stanza_kind", stanza)...),
 	}}}
 }
 
@@ -89,7 +93,7 @@ func attempts(result string) canonicalSource {
 	return canonicalSource{loginModule, []canonicalPart{{
 		family: "prosody_mod_measure_auth__attempts",
 		kind:   model.MetricTypeCounter,
-		only:   []exposition.Label{{Name: "result", Value: result}},
+		only:   label("result", result),
 		begins: true,
 	}}}
 }
@@ -117,16 +121,8 @@ var canonicalFamilies = []canonicalFamily{
 		labels: []string{"direction", "host"},
 		help:   "Connections with other XMPP servers: accepted (in) and attempted (out), successful or not.",
 		sources: []canonicalSource{{stockProsody, []canonicalPart{
-			{
-				family: "prosody_mod_s2s__accepted_tcp",
-				kind:   model.MetricTypeCounter,
-				set:    []exposition.Label{{Name: "direction", Value: "in"}},
-			},
-			{
-				family: "prosody_mod_s2s__initiated",
-				kind:   model.MetricTypeCounter,
-				set:    []exposition.Label{{Name: "direction", Value: "out"}},
-			},
+			{family: "prosody_mod_s2s__accepted_tcp", kind: model.MetricTypeCounter, set: label("direction", "in")},
+			{family: "prosody_mod_s2s__initiated", kind: model.MetricTypeCounter, set: label("direction", "out")},
 		}}},
 		remark: "`direction=\"in\"` starts at 0 and has no `host`, since a connection is counted before it names one; " +
 			"`direction=\"out\"` has no series before the first",
@@ -142,7 +138,7 @@ var canonicalFamilies = []canonicalFamily{
 		remark: "added up over `ip_family`; WebSocket sessions are among them, BOSH sessions are not; " +
 			"absent until the server has collected its statistics once",
 		figure:  Figure{Name: "sessions", Chart: true},
-		figured: []exposition.Label{{Name: "type", Value: "c2s"}},
+		figured: label("type", "c2s"),
 	},
 	{
 		name:   "xmpp_s2s_sessions",
@@ -176,38 +172,10 @@ var canonicalFamilies = []canonicalFamily{
 			"a virtual host that has sessions but no series here is named by `check` and on the status page; " +
 			"without any source the alert `XMPPAuthFailureRate` cannot fire, and `XMPPAuthSourceMissing` does",
 	},
-	{
-		name:    "xmpp_messages_sent_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Messages that the XMPP server sent to clients.",
-		sources: []canonicalSource{own("messages_sent", model.MetricTypeCounter), stanzas("sent", "message")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_messages_received_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Messages that the XMPP server received from clients.",
-		sources: []canonicalSource{own("messages_received", model.MetricTypeCounter), stanzas("received", "message")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_presence_sent_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Presences that the XMPP server sent to clients.",
-		sources: []canonicalSource{own("presence_sent", model.MetricTypeCounter), stanzas("sent", "presence")},
-		remark:  stanzaRemark,
-	},
-	{
-		name:    "xmpp_presence_received_total",
-		kind:    model.MetricTypeCounter,
-		labels:  []string{"host"},
-		help:    "Presences that the XMPP server received from clients.",
-		sources: []canonicalSource{own("presence_received", model.MetricTypeCounter), stanzas("received", "presence")},
-		remark:  stanzaRemark,
-	},
+	stanzaCount("messages_sent", "Messages that the XMPP server sent to clients.", stanzas("sent", "message")),
+	stanzaCount("messages_received", "Messages that the XMPP server received from clients.", stanzas("received", "message")),
+	stanzaCount("presence_sent", "Presences that the XMPP server sent to clients.", stanzas("sent", "presence")),
+	stanzaCount("presence_received", "Presences that the XMPP server received from clients.", stanzas("received", "presence")),
 	{
 		name:   "xmpp_storage_operations_total",
 		kind:   model.MetricTypeCounter,
@@ -268,7 +236,17 @@ var canonicalFamilies = []canonicalFamily{
 	},
 }
 
-const stanzaRemark = "`mod_measure_stanza_counts` does not tell the `host`, and has no series before the first"
+// stanzaCount returns the family of a count of stanzas. other is its source without our module.
+func stanzaCount(name, help string, other canonicalSource) canonicalFamily {
+	return canonicalFamily{
+		name:    "xmpp_" + name + exposition.Total.Suffix(),
+		kind:    model.MetricTypeCounter,
+		labels:  []string{"host"},
+		help:    help,
+		sources: []canonicalSource{own(name, model.MetricTypeCounter), other},
+		remark:  "`mod_measure_stanza_counts` does not tell the `host`, and has no series before the first",
+	}
+}
 
 // fullName is the family's name in OpenMetrics' spelling.
 func (f *canonicalFamily) fullName() string {
@@ -278,43 +256,9 @@ func (f *canonicalFamily) fullName() string {
 	return f.name
 }
 
-// canonicalUse is one part of a source of a row.
-type canonicalUse struct{ row, source, part int }
-
-// canonicalMap finds the canonical families on a server's page. It is immutable.
-type canonicalMap struct {
-	// uses are by the server's name of the part; prefixed are the parts that end in *.
-	uses     map[string][]canonicalUse
-	prefixed []canonicalUse
-	// claims map each name of a row's samples and metadata to the row.
-	claims map[string]int
-}
-
-// newCanonicalMap prepares the table.
-func newCanonicalMap() *canonicalMap {
-	m := &canonicalMap{uses: map[string][]canonicalUse{}, claims: map[string]int{}}
-	for row := range canonicalFamilies {
-		f := &canonicalFamilies[row]
-		for _, name := range exposition.NamesOf(f.fullName(), f.kind) {
-			m.claims[name] = row
-		}
-		for source := range f.sources {
-			for part, p := range f.sources[source].parts {
-				use := canonicalUse{row, source, part}
-				if strings.HasSuffix(p.family, "*") {
-					m.prefixed = append(m.prefixed, use)
-					continue
-				}
-				m.uses[p.family] = append(m.uses[p.family], use)
-			}
-		}
-	}
-	return m
-}
-
-// total returns the sum of a row's samples that have these labels, or false without one. Values that are not finite do not count.
-func (r *canonicalReading) total(row int, only []exposition.Label) (sum float64, known bool) {
-	for _, s := range r.samples[row] {
+// total returns the sum of the samples that have these labels, or false without one. Values that are not finite do not count.
+func (r *canonicalRow) total(only []exposition.Label) (sum float64, known bool) {
+	for _, s := range r.samples {
 		if hasAll(s, only) && !math.IsNaN(s.Value) && !math.IsInf(s.Value, 0) {
 			sum, known = sum+s.Value, true
 		}
@@ -355,18 +299,19 @@ const (
 	firstSource
 )
 
+// canonicalRow is what a page has for a canonical family.
+type canonicalRow struct {
+	// available means that there is at least one series, blocked that the page uses the family's name.
+	available, blocked bool
+	chosen             choice
+	samples            []exposition.Line
+}
+
 // canonicalReading is the result of reading one page.
 type canonicalReading struct {
+	rows []canonicalRow
 	// families are the canonical families made from sources, without those that the page has under their canonical names.
 	families []exposition.Family
-	// available is true for rows with at least one series.
-	available []bool
-	// blocked is true for rows whose name the page uses.
-	blocked []bool
-	// chosen is where each row comes from.
-	chosen []choice
-	// samples are those of each available row.
-	samples [][]exposition.Line
 	// notes tell people what cannot be served.
 	notes []string
 }
@@ -377,85 +322,89 @@ type foundPart struct {
 	family *exposition.Family
 }
 
-// read makes the canonical families of a page in one pass. It finds sources by the server's own names, even if they are
+// readCanonical makes the canonical families of a page. It finds sources by the server's own names, even if they are
 // renamed. On an incomplete page, it adds up no counters, because a sum that is too low looks like a restart. Nor does it
 // fall back to a later source than on the last complete page.
-func (m *canonicalMap) read(page *openmetrics.Page, whole bool, last []choice) canonicalReading {
-	var (
-		blocked = make([]bool, len(canonicalFamilies))
-		reading = canonicalReading{
-			available: make([]bool, len(canonicalFamilies)),
-			blocked:   blocked,
-			chosen:    make([]choice, len(canonicalFamilies)),
-			samples:   make([][]exposition.Line, len(canonicalFamilies)),
-		}
-		found = make([]map[int][]foundPart, len(canonicalFamilies))
-	)
-	note := func(use canonicalUse, f *exposition.Family) {
-		part := &canonicalFamilies[use.row].sources[use.source].parts[use.part]
-		if f.Type != part.kind {
-			return
-		}
-		if found[use.row] == nil {
-			found[use.row] = map[int][]foundPart{}
-		}
-		found[use.row][use.source] = append(found[use.row][use.source], foundPart{part, f})
-	}
-	for i := range page.Families {
-		f, own := &page.Families[i], page.Names[i]
-		for _, use := range m.uses[own] {
-			note(use, f)
-		}
-		for _, use := range m.prefixed {
-			if canonicalFamilies[use.row].sources[use.source].parts[use.part].matches(own) {
-				note(use, f)
-			}
-		}
-		if !strings.HasPrefix(f.Name, "xmpp_") {
-			continue
-		}
-		for _, name := range exposition.NamesOf(f.Name, f.Type) {
-			row, ok := m.claims[name]
-			if !ok || blocked[row] {
-				continue
-			}
-			blocked[row] = true
-			if f.TextName() == canonicalFamilies[row].name {
-				reading.available[row], reading.chosen[row] = true, ready
-				reading.samples[row] = slices.Collect(exposition.Lines(f.Text))
-			} else {
-				reading.notes = append(reading.notes, fmt.Sprintf("%s cannot be served: the server uses its name for %s %s",
-					canonicalFamilies[row].name, f.Type, f.Name))
-			}
-		}
-	}
+func readCanonical(page *openmetrics.Page, whole bool, last []choice) *canonicalReading {
+	r := &canonicalReading{rows: make([]canonicalRow, len(canonicalFamilies))}
+	users := usersOfNames(page)
 	for row := range canonicalFamilies {
-		if blocked[row] {
-			continue
-		}
-		for source := range canonicalFamilies[row].sources {
+		f, out := &canonicalFamilies[row], &r.rows[row]
+		r.findReady(f, users[row], out)
+		for source := 0; source < len(f.sources) && !out.blocked && out.chosen == noSource; source++ {
 			here := firstSource + choice(source)
 			if !whole && last[row] != noSource && last[row] < here {
 				break
 			}
-			made, ok := canonicalFamilies[row].make(found[row][source], whole)
-			if !ok {
-				continue
+			if made, ok := f.make(f.sources[source].partsOn(page), whole); ok {
+				out.chosen = here
+				r.addMade(made, out)
 			}
-			reading.chosen[row] = here
-			if made.Series > 0 {
-				reading.families = append(reading.families, made.Family)
-				reading.available[row], reading.samples[row] = true, made.samples
-			}
-			if made.spoiled > 0 {
-				reading.notes = append(reading.notes, fmt.Sprintf("%s leaves out %d series of the server's page: "+
-					"their values are negative or not numbers",
-					canonicalFamilies[row].name, made.spoiled))
-			}
-			break
 		}
 	}
-	return reading
+	return r
+}
+
+// usersOfNames returns, for each row, the first family of a page that uses a name of the canonical one; nil for none.
+func usersOfNames(page *openmetrics.Page) []*exposition.Family {
+	rows := map[string]int{}
+	for row := range canonicalFamilies {
+		for _, name := range exposition.NamesOf(canonicalFamilies[row].fullName(), canonicalFamilies[row].kind) {
+			rows[name] = row
+		}
+	}
+	users := make([]*exposition.Family, len(canonicalFamilies))
+	for i := range page.Families {
+		own := &page.Families[i]
+		if !strings.HasPrefix(own.Name, "xmpp_") {
+			continue
+		}
+		for _, name := range exposition.NamesOf(own.Name, own.Type) {
+			if row, used := rows[name]; used && users[row] == nil {
+				users[row] = own
+			}
+		}
+	}
+	return users
+}
+
+// findReady serves the page's own family that has the name of a canonical one, or notes that it is another; nil for none.
+func (r *canonicalReading) findReady(f *canonicalFamily, own *exposition.Family, out *canonicalRow) {
+	if own == nil {
+		return
+	}
+	out.blocked = true
+	if own.TextName() == f.name {
+		out.available, out.chosen = true, ready
+		out.samples = slices.Collect(exposition.Lines(own.Text))
+	} else {
+		r.notes = append(r.notes, fmt.Sprintf("%s cannot be served: the server uses its name for %s %s", f.name, own.Type, own.Name))
+	}
+}
+
+// addMade adds a family that was made from a source.
+func (r *canonicalReading) addMade(made madeFamily, out *canonicalRow) {
+	if made.Series > 0 {
+		r.families = append(r.families, made.Family)
+		out.available, out.samples = true, made.samples
+	}
+	if made.spoiled > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("%s leaves out %d series of the server's page: their values are negative or not numbers",
+			made.TextName(), made.spoiled))
+	}
+}
+
+// partsOn returns the families of a page that are parts of the source.
+func (s *canonicalSource) partsOn(page *openmetrics.Page) (parts []foundPart) {
+	for i := range page.Families {
+		f := &page.Families[i]
+		for j := range s.parts {
+			if p := &s.parts[j]; p.kind == f.Type && p.matches(page.Names[i]) {
+				parts = append(parts, foundPart{p, f})
+			}
+		}
+	}
+	return parts
 }
 
 // maxUncounted is how many virtual hosts a note names.
@@ -465,19 +414,19 @@ const maxUncounted = 5
 // none, or if that is unknown. Our module counts every host from 0. With another source, only a host with logged-in clients
 // must have a series.
 func (r *canonicalReading) uncounted() string {
-	row := rowOf(authFailures)
-	counted, everywhere := hostsOf(r.samples[row], nil)
-	if !r.available[row] || everywhere {
+	failures := &r.rows[rowOf(authFailures)]
+	counted := hostsOf(failures.samples, nil)
+	if !failures.available || counted[""] {
 		return ""
 	}
-	only := []exposition.Label{{Name: "type", Value: "c2s"}}
-	if r.chosen[row] == firstSource {
+	only := label("type", "c2s")
+	if failures.chosen == firstSource {
 		only = nil
 	}
-	served, _ := hostsOf(r.samples[rowOf(clientSessions)], only)
+	served := hostsOf(r.rows[rowOf(clientSessions)].samples, only)
 	var names []string
 	for _, host := range slices.Sorted(maps.Keys(served)) {
-		if !counted[host] {
+		if host != "" && !counted[host] {
 			names = append(names, failure.OneLine(host))
 		}
 	}
@@ -490,20 +439,15 @@ func (r *canonicalReading) uncounted() string {
 	return "nothing counts failed logins on these virtual hosts, so no alert covers them: " + strings.Join(names, ", ")
 }
 
-// hostsOf returns the hosts of the samples that have all labels in only, and whether one of these samples has no host.
-func hostsOf(samples []exposition.Line, only []exposition.Label) (hosts map[string]bool, without bool) {
-	hosts = map[string]bool{}
+// hostsOf returns the hosts of the samples that have all labels in only; "" is among them if one of these samples has no host.
+func hostsOf(samples []exposition.Line, only []exposition.Label) map[string]bool {
+	hosts := map[string]bool{}
 	for _, s := range samples {
-		if !hasAll(s, only) {
-			continue
-		}
-		if host := s.Label("host"); host != "" {
-			hosts[host] = true
-		} else {
-			without = true
+		if hasAll(s, only) {
+			hosts[s.Label("host")] = true
 		}
 	}
-	return hosts, without
+	return hosts
 }
 
 // madeFamily is a canonical family with its samples, and the number of samples left out because of their values.
@@ -547,7 +491,7 @@ func (f *canonicalFamily) make(parts []foundPart, whole bool) (madeFamily, bool)
 		f.add(&sums, p)
 	}
 	out.spoiled = len(sums.spoiled)
-	present := len(sums.samples)+len(sums.begun)+len(sums.spoiled) > 0
+	present := len(sums.samples)+len(sums.begun)+out.spoiled > 0
 	if f.kind == model.MetricTypeCounter && sums.several && !whole {
 		return out, present
 	}
@@ -605,7 +549,7 @@ func (f *canonicalFamily) add(sums *seriesSums, p foundPart) {
 		if f.admits(s.Value) {
 			sums.add(labels, s.Value)
 		} else {
-			sums.spoiled = append(sums.spoiled, labels.text)
+			sums.spoiled = append(sums.spoiled, written(labels))
 		}
 	}
 }
@@ -619,76 +563,71 @@ func (f *canonicalFamily) admits(value float64) bool {
 }
 
 // labelSet returns the family's labels of a sample, including the set ones.
-func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) seriesLabels {
-	var out seriesLabels
-	var b []byte
-	separator := byte('{')
+func (f *canonicalFamily) labelSet(s exposition.Line, set []exposition.Label) (labels []exposition.Label) {
+	all := slices.Concat(set, s.Labels)
 	for _, name := range f.labels {
-		for _, labels := range [][]exposition.Label{set, s.Labels} {
-			if i := slices.IndexFunc(labels, func(l exposition.Label) bool { return l.Name == name }); i >= 0 {
-				b = exposition.AppendLabel(append(b, separator), name, labels[i].Value)
-				separator = ','
-				out.list = append(out.list, labels[i])
-				break
-			}
+		if i := slices.IndexFunc(all, func(l exposition.Label) bool { return l.Name == name }); i >= 0 {
+			labels = append(labels, all[i])
 		}
 	}
-	if len(b) > 0 {
-		b = append(b, '}')
-	}
-	out.text = string(b)
-	return out
+	return labels
 }
 
-// seriesLabels are the labels of a series, and how they are written on a page.
-type seriesLabels struct {
-	list []exposition.Label
-	text string
+// written returns labels as they stand on a page.
+func written(labels []exposition.Label) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	var b []byte
+	separator := byte('{')
+	for _, l := range labels {
+		b = exposition.AppendLabel(append(b, separator), l.Name, l.Value)
+		separator = ','
+	}
+	return string(append(b, '}'))
 }
 
 // seriesSums adds up samples that become one series.
 type seriesSums struct {
-	// places are the indexes in samples and order, by the labels as they are written, which order has.
+	// places are the indexes in samples, by the labels as they are written.
 	places  map[string]int
-	order   []string
 	samples []exposition.Line
 	// several is set once a series is made of more than one sample.
 	several bool
-	// begun are the labels of series that are 0 if no sample was added, spoiled the labels of samples with invalid values.
-	begun   []seriesLabels
+	// begun are the labels of series that are 0 if no sample was added, spoiled those of samples with invalid values, as written.
+	begun   [][]exposition.Label
 	spoiled []string
 }
 
-func (s *seriesSums) add(labels seriesLabels, value float64) {
+func (s *seriesSums) add(labels []exposition.Label, value float64) {
 	if s.places == nil {
 		s.places = map[string]int{}
 	}
-	place, known := s.places[labels.text]
-	if !known {
-		s.places[labels.text] = len(s.order)
-		s.order, s.samples = append(s.order, labels.text), append(s.samples, exposition.Line{Labels: labels.list, Value: value})
+	key := written(labels)
+	if place, known := s.places[key]; known {
+		s.several = true
+		s.samples[place].Value += value
 		return
 	}
-	s.several = true
-	s.samples[place].Value += value
+	s.places[key] = len(s.samples)
+	s.samples = append(s.samples, exposition.Line{Labels: labels, Value: value})
 }
 
 // begin adds the series in begun that have no sample.
 func (s *seriesSums) begin() {
 	for _, labels := range s.begun {
-		if _, known := s.places[labels.text]; !known && !slices.Contains(s.spoiled, labels.text) {
+		if _, known := s.places[written(labels)]; !known && !slices.Contains(s.spoiled, written(labels)) {
 			s.add(labels, 0)
 		}
 	}
 }
 
-func (s *seriesSums) write(name string) []byte {
-	var b []byte
-	for i, labels := range s.order {
-		b = append(append(append(b, name...), labels...), ' ')
-		b = append(exposition.AppendValue(b, s.samples[i].Value), '\n')
+func (s *seriesSums) write(name string) (text []byte) {
+	for _, sample := range s.samples {
+		text = append(append(append(text, name...), written(sample.Labels)...), ' ')
+		text = append(exposition.AppendValue(text, sample.Value), '\n')
 	}
-	return b
+	return text
 }
 
 // hasAll reports whether a sample has all of these labels.

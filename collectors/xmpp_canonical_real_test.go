@@ -76,7 +76,7 @@ func openClientStream(t *testing.T, prosody *realstack.Prosody) {
 // TestRealStatusPageTellsModules reads the states of a real server's modules.
 func TestRealStatusPageTellsModules(t *testing.T) {
 	prosody := realstack.StartProsody(t, realstack.ProsodyOptions{})
-	s := newXMPPStatusSettings()
+	s := &XMPPStatus{}
 	s.URL = prosody.URL() + "/status"
 	c := newProbe(t, newXMPPStatus, s)
 	b, err := read(t, c, realDeadline)

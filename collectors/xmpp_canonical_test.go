@@ -296,11 +296,14 @@ func TestValueThatSpoilsASumIsNotToldAsOne(t *testing.T) {
 
 // BenchmarkCanonicalFamilies makes the families of a page with many others.
 func BenchmarkCanonicalFamilies(b *testing.B) {
-	for _, n := range []int{10, 20_000} {
-		families := make([]exposition.Family, n, n+1)
+	for _, c := range []struct {
+		n    int
+		name string
+	}{{10, "prosody_mod_simulated__load"}, {20_000, "prosody_mod_simulated__load"}, {20_000, "xmpp_load"}} {
+		families := make([]exposition.Family, c.n, c.n+1)
 		for i := range families {
 			families[i] = exposition.Family{
-				Name:   fmt.Sprintf("prosody_mod_simulated__load%d", i),
+				Name:   fmt.Sprint(c.name, i),
 				Type:   model.MetricTypeGauge,
 				Series: 1,
 				Text:   []byte("x 1\n"),
@@ -318,11 +321,10 @@ func BenchmarkCanonicalFamilies(b *testing.B) {
 		for _, f := range families {
 			page.Names = append(page.Names, f.Name)
 		}
-		m := newCanonicalMap()
-		b.Run(fmt.Sprintf("families=%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("name=%s/families=%d", c.name, c.n), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := m.read(page, true, nil); len(r.families) != 1 {
+				if r := readCanonical(page, true, nil); len(r.families) != 1 {
 					b.Fatal(r)
 				}
 			}

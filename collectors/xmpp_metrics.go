@@ -81,8 +81,8 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	contentType := a.Header.Get("Content-Type")
 	lines := bytes.Count(a.Body, []byte{'\n'})
 	if size := int64(len(a.Body)) + int64(lines)*int64(u.lineGrowth); size > u.http.Limit {
-		return nil, failure.Errorf(failure.TooLarge, "%s %s: status %d: %s, %d bytes with the added prefix and labels, more than %d",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(lines, "line"), size, u.http.Limit).
+		return nil, a.Errorf(failure.TooLarge, "%s, %d bytes with the added prefix and labels, more than %d",
+			wording.Count(lines, "line"), size, u.http.Limit).
 			WithHint("each line gets the prefix and the label target: shorten the prefix or the target's name, " +
 				"or raise limits.metrics_body in exporter.yaml (or the memory limit, if the startup log says that it is too small)")
 	}
@@ -92,17 +92,14 @@ func (u *upstream) read(b *Batch, a *exchange.Answer) (*openmetrics.Page, error)
 	}
 	malformed := page.Dropped[openmetrics.Malformed]
 	if page.Series == 0 && (malformed > 0 || isMarkup(contentType)) {
-		return nil, failure.Errorf(failure.Malformed, "%s %s: status %d: not a metrics page: no sample, %s of other text",
-			http.MethodGet, exchange.PrintableURL(u.http.Settings.URL), a.Status, wording.Count(malformed, "line")).
-			WithHint("the server has another page than its metrics at " + exchange.PathOf(u.http.Settings.URL) +
+		return nil, a.Errorf(failure.Malformed, "not a metrics page: no sample, %s of other text", wording.Count(malformed, "line")).
+			WithHint("the server has another page than its metrics at " + exchange.PathOf(a.URL) +
 				": correct the path or the port of url; most servers have them at " + metricsPath)
 	}
 	if !page.Complete {
 		b.Note("the metrics page does not end with # EOF and may be incomplete")
 	}
-	for reason, n := range page.Dropped {
-		b.Drop(reason, n)
-	}
+	b.Drops = page.Dropped
 	return page, nil
 }
 
@@ -113,7 +110,7 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 		f := &families[i]
 		series += f.Series
 		if f.TextName() == authFailures {
-			b.loginFailures(exposition.Lines(f.Text))
+			b.countFailedLogins(exposition.Lines(f.Text))
 		}
 	}
 	b.Gauge(upstreamSeriesDesc, float64(series), u.target)
@@ -123,12 +120,7 @@ func (u *upstream) keep(b *Batch, families []exposition.Family) {
 // isMarkup reports whether a content type is HTML, JSON or XML, which are not metrics.
 func isMarkup(contentType string) bool {
 	mediaType, _, _ := mime.ParseMediaType(contentType) // wrong parameters do not matter
-	switch mediaType {
-	case "text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml":
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]string{"text/html", "application/xhtml+xml", "application/json", "application/xml", "text/xml"}, mediaType)
 }
 
 // XMPPMetrics is the block of the XMPP server's own metrics page.
@@ -179,11 +171,10 @@ func (s *XMPPMetrics) networks() ([]netip.Prefix, error) {
 		if part == "" {
 			continue
 		}
-		if a, err := netip.ParseAddr(part); err == nil {
-			networks = append(networks, netip.PrefixFrom(a, a.BitLen()))
-			continue
-		}
 		n, err := netip.ParsePrefix(part)
+		if a, noPrefix := netip.ParseAddr(part); noPrefix == nil {
+			n, err = a.Prefix(a.BitLen())
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a network", part)
 		}
@@ -204,12 +195,8 @@ func (s *XMPPMetrics) Warnings() []string {
 		return warnings // unknown
 	}
 	for _, a := range own {
-		ip, ok := a.(*net.IPNet)
-		if !ok {
-			continue
-		}
-		address, ok := netip.AddrFromSlice(ip.IP)
-		if ok && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Unmap()) }) {
+		address, err := netip.ParsePrefix(a.String())
+		if err == nil && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(address.Addr().Unmap()) }) {
 			return warnings
 		}
 	}
@@ -219,9 +206,8 @@ func (s *XMPPMetrics) Warnings() []string {
 
 // xmppMetrics requests GET /metrics and serves the server's families under their own names, plus the canonical ones.
 type xmppMetrics struct {
-	upstream  upstream
-	rules     *FamilyRules
-	canonical *canonicalMap
+	upstream upstream
+	rules    *FamilyRules
 	// chosen is where each canonical family came from on the last complete page.
 	chosen []choice
 	log    *loginLog // nil where no log is read
@@ -235,11 +221,10 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 		return nil, err
 	}
 	c := &xmppMetrics{
-		rules:     &s.FamilyRules,
-		log:       log,
-		modules:   !d.ModuleStatus,
-		canonical: newCanonicalMap(),
-		chosen:    make([]choice, len(canonicalFamilies)),
+		rules:   &s.FamilyRules,
+		log:     log,
+		modules: !d.ModuleStatus,
+		chosen:  make([]choice, len(canonicalFamilies)),
 	}
 	c.upstream = newUpstream(s.Name, s.HTTP, d, c.rules, openmetrics.Options{
 		Name:       c.served,
@@ -249,23 +234,16 @@ func newXMPPMetrics(s *XMPPMetrics, d Deps) (Collector, error) {
 	c.upstream.options.Keep = func(family string, kind model.MetricType) bool {
 		return c.rules.serves(family, kind) || isCanonicalSource(family)
 	}
-	c.upstream.options.Rename = c.renamed
 	return c, nil
 }
 
-// served returns the name that a family of the server is served under. It refuses the states of modules if the status page
-// has them, because both would have the same series.
+// served returns the name that a family of the server is served under. Process metrics get a prefix, so that they do not pass for the
+// exporter's, whose own prefix is refused. So are the states of modules if the status page has the same series.
 func (c *xmppMetrics) served(family string) (string, bool) {
-	name, ok := xmppFamilyName(family)
-	return name, ok && (c.modules || name != moduleStatusFamily)
-}
-
-// renamed returns the new name of a family of the server. A family that is not served keeps its name.
-func (c *xmppMetrics) renamed(family string, kind model.MetricType) string {
-	if !c.rules.serves(family, kind) {
-		return family
+	if strings.HasPrefix(family, "process_") || strings.HasPrefix(family, "go_") {
+		return "xmpp_" + family, true
 	}
-	return c.rules.renamed(family, kind)
+	return family, !strings.HasPrefix(family, ownPrefix) && (c.modules || family != moduleStatusFamily)
 }
 
 // reexpose adds the families of a page and the canonical families to b, and reports which canonical ones are available.
@@ -275,64 +253,69 @@ func (c *xmppMetrics) reexpose(ctx context.Context, b *Batch, a *exchange.Answer
 		return err
 	}
 	whole := page.Complete && page.Dropped[openmetrics.Limit]+page.Dropped[openmetrics.Malformed] == 0
-	reading := c.canonical.read(page, whole, c.chosen)
+	reading := readCanonical(page, whole, c.chosen)
 	c.upstream.keep(b, c.shown(page))
+	b.Notes = append(b.Notes, reading.notes...)
 	for _, f := range reading.families {
-		if !c.rules.serves(f.Name, f.Type) {
-			continue
+		if c.rules.serves(f.Name, f.Type) {
+			b.Families(f)
 		}
-		b.Families(f)
-		if f.TextName() == authFailures {
-			b.loginFailures(slices.Values(reading.samples[rowOf(authFailures)]))
-		}
-	}
-	for _, text := range reading.notes {
-		b.Note(text)
 	}
 	if sessions, known := reading.sessions(a.Body); known && whole {
 		b.Gauge(xmppSessionsDesc, sessions)
 	}
 	for row := range canonicalFamilies {
-		f := &canonicalFamilies[row]
+		f, found := &canonicalFamilies[row], &reading.rows[row]
 		serves := c.rules.serves(f.fullName(), f.kind)
-		available := reading.available[row] && serves
-		if sum, known := reading.total(row, f.figured); known && f.figure.Name != "" && (serves || reading.chosen[row] == ready) {
+		available := found.available && serves
+		if sum, known := found.total(f.figured); known && f.figure.Name != "" && (serves || found.chosen == ready) {
 			shown := f.figure
 			shown.Value = sum
 			b.Figure(shown)
 		}
-		// An incomplete page may lack the source.
-		cut := !whole && c.chosen[row] != noSource
-		if f.name == authFailures && !available && serves && !reading.blocked[row] && !cut && c.log != nil {
-			available = c.log.report(ctx, b)
-		}
-		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 		if f.name == authFailures {
-			b.Condition(health.AlertAuthSourceMissing, "", !available)
-		}
-		switch {
-		case f.name != authFailures:
-		case available && whole:
-			if text := reading.uncounted(); text != "" {
+			cut := !whole && c.chosen[row] != noSource // an incomplete page may lack the source
+			available = c.failureCount(ctx, b, reading, serves, cut)
+			if !available && serves && !cut {
+				b.Note("nothing counts failed logins, so no alert covers them" +
+					a.IfFrom(exchange.Prosody, ": load "+ownModule+" (deploy/prosody) on every virtual host of the XMPP server"))
+			}
+			if text := reading.uncounted(); available && whole && text != "" {
 				b.Note(text)
 			}
-		case !available && cut:
-			b.Note("failed logins are missing from this probe: the metrics page is incomplete")
-		case !serves:
-			b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " + f.fullName() + " out")
-		case !available:
-			b.Note("nothing counts failed logins, so no alert covers them" +
-				a.IfFrom(exchange.Prosody, ": load "+ownModule+" (deploy/prosody) on every virtual host of the XMPP server"))
 		}
+		b.Gauge(familyAvailableDesc, boolValue(available), f.name)
 	}
 	if c.modules {
 		there := slices.ContainsFunc(page.Families, func(f exposition.Family) bool { return f.TextName() == moduleStatusFamily })
 		b.Gauge(familyAvailableDesc, boolValue(there), moduleStatusFamily)
 	}
-	if whole {
-		c.chosen = reading.chosen
+	for row := range c.chosen {
+		if whole {
+			c.chosen[row] = reading.rows[row].chosen
+		}
 	}
 	return nil
+}
+
+// failureCount judges the count of failed logins, that of the log if the page has none, and reports whether there is one.
+func (c *xmppMetrics) failureCount(ctx context.Context, b *Batch, r *canonicalReading, serves, cut bool) (available bool) {
+	found := &r.rows[rowOf(authFailures)]
+	available = found.available && serves
+	switch {
+	case available && found.chosen != ready: // else keep has judged it
+		b.countFailedLogins(slices.Values(found.samples))
+	case available:
+	case cut:
+		b.Note("failed logins are missing from this probe: the metrics page is incomplete")
+	case !serves:
+		b.Note("failed logins are not served, so no alert covers them: allow or deny of this target leaves " +
+			strings.TrimSuffix(authFailures, exposition.Total.Suffix()) + " out")
+	case !found.blocked && c.log != nil:
+		available = c.log.report(ctx, b)
+	}
+	b.Condition(health.AlertAuthSourceMissing, "", !available)
+	return available
 }
 
 // declaredSessions shows that a server counts sessions, even before the first.
@@ -341,9 +324,9 @@ var declaredSessions = []byte("\n# TYPE prosody_mod_c2s__connections gauge\n")
 // sessions returns the number of logged-in clients on all virtual hosts, and whether it is known. A server has no sample before
 // the first client.
 func (r *canonicalReading) sessions(page []byte) (sum float64, known bool) {
-	row := rowOf(clientSessions)
-	known = r.available[row] || bytes.Contains(page, declaredSessions)
-	for _, s := range r.samples[row] {
+	found := &r.rows[rowOf(clientSessions)]
+	known = found.available || bytes.Contains(page, declaredSessions)
+	for _, s := range found.samples {
 		if kind := s.Label("type"); (kind == "" || kind == "c2s") && s.Value > 0 {
 			sum += s.Value
 		}
@@ -362,17 +345,6 @@ func (c *xmppMetrics) shown(page *openmetrics.Page) []exposition.Family {
 	return families
 }
 
-// xmppFamilyName returns the name that a family of the XMPP server is served under. Process metrics get a prefix, so that
-// they do not pass for the exporter's. The exporter's own prefix is refused.
-func xmppFamilyName(name string) (string, bool) {
-	switch {
-	case strings.HasPrefix(name, "process_"), strings.HasPrefix(name, "go_"):
-		return "xmpp_" + name, true
-	default:
-		return name, !strings.HasPrefix(name, "chatstack_")
-	}
-}
-
 // noStatistics is in the server's answer if statistics are switched off.
 const noStatistics = "No statistics provider configured"
 
@@ -385,13 +357,12 @@ func (c *xmppMetrics) Collect(ctx context.Context, b *Batch) error {
 	if a.Status == http.StatusOK {
 		return c.reexpose(ctx, b, a)
 	}
-	url := c.upstream.http.Settings.URL
-	hints := hintsForPage("url", url, metricsPath,
+	hints := hintsForPage("url", a.URL, metricsPath,
 		cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_openmetrics"), seeTargets))
 	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
 		"the metrics module refuses this address: add it to openmetrics_allow_cidr in the XMPP server's configuration")
 	if bytes.Contains(a.Body, []byte(noStatistics)) {
 		hints[http.StatusNotFound] = `statistics are switched off: set statistics = "internal" in the XMPP server's configuration`
 	}
-	return a.WantOK(http.MethodGet, url, hints)
+	return a.WantOK(hints)
 }

@@ -11,7 +11,7 @@ import (
 
 func proxyProbe(t *testing.T, url string, trust config.TLS) Collector {
 	t.Helper()
-	s := newXMPPProxySettings()
+	s := &XMPPProxy{}
 	s.URL, s.TLS = url, trust
 	return newProbe(t, newXMPPProxy, s)
 }

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -81,41 +79,30 @@ func (s *XMPPRest) host() string {
 // xmppRest requests one page of the REST admin API, which each virtual host has separately. Without a credential, a 401
 // that asks for a token counts as up.
 type xmppRest struct {
-	http        exchange.HTTP
-	url         string
-	host        string
-	credentials exchange.Credentials
-	deprecated  bool // says that the API deprecates the credential
+	*XMPPRest
+	http exchange.HTTP
 }
 
 func newXMPPRest(s *XMPPRest, d Deps) (Collector, error) {
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		return nil, fmt.Errorf("parse url: %w", err)
-	}
-	return &xmppRest{
-		http:        d.http(s.HTTP),
-		url:         base.JoinPath(s.Path).String(),
-		host:        s.host(),
-		credentials: s.Credentials,
-		deprecated:  s.deprecated(),
-	}, nil
+	c := &xmppRest{s, d.http(s.HTTP)}
+	c.http.Settings.URL = parsed(s.URL).JoinPath(s.Path).String()
+	return c, nil
 }
 
 // Collect implements Collector.
 func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
-	header := c.credentials.AuthHeader()
-	if c.host != "" {
-		header.Set("Host", c.host)
+	header := c.AuthHeader()
+	if host := c.host(); host != "" {
+		header.Set("Host", host)
 	}
-	a, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, header, nil)
+	a, err := c.http.Get(ctx, &b.Record, header)
 	if err != nil {
 		return err
 	}
-	if c.deprecated {
+	if c.deprecated() {
 		b.Note("the exporter uses HTTP Basic, which is deprecated for the REST API")
 	}
-	failed := a.Refusal(http.MethodGet, c.url)
+	failed := a.Refusal()
 	switch a.Status {
 	case http.StatusOK:
 		return c.accepted(ctx, b, a)
@@ -133,37 +120,48 @@ func (c *xmppRest) Collect(ctx context.Context, b *Batch) error {
 // accepted checks an answer with status 200.
 func (c *xmppRest) accepted(ctx context.Context, b *Batch, a *exchange.Answer) error {
 	if !json.Valid(a.Body) {
-		return failure.Errorf(failure.Malformed, "GET %s: status %d: the answer is not JSON", exchange.PrintableURL(c.url), a.Status)
+		return a.Errorf(failure.Malformed, "the answer is not JSON")
 	}
-	var info struct {
-		SiteName string `json:"site_name"`
-		Version  string `json:"version"`
-	}
-	if err := json.Unmarshal(a.Body, &info); err == nil && info.Version != "" {
+	info := serverInfoOf(a)
+	if info.Version != "" {
 		b.Note("server version: " + failure.OneLine(info.Version))
 	}
-	if !c.credentials.HasCredentials() {
+	if !c.HasCredentials() {
 		b.Note("the API answers without a credential: anyone who can reach it can manage accounts")
 	}
 	switch {
-	case info.SiteName == "" || config.SameHost(info.SiteName, c.where()):
+	case info.SiteName == "" || exchange.SameHost(info.SiteName, c.where()):
 		return nil
-	case c.host == "":
+	case c.host() == "":
 		b.Note("no virtual host is configured, and the API of " + failure.OneLine(info.SiteName) +
 			" answered: set XMPP_DOMAIN so that the exporter checks the virtual host")
 		return nil
 	}
 	// site_name may be a custom title, so the realm of a refusal takes precedence.
-	refusal, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {c.host}}, nil)
+	refusal, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {c.host()}})
 	if err != nil {
 		return err
 	}
 	b.HTTPStatus = a.Status
 	realm, _ := challenge(refusal)
-	if config.SameHost(realm, c.host) {
+	if exchange.SameHost(realm, c.host()) {
 		return nil
 	}
 	return c.otherHost(ctx, b, a, cmp.Or(realm, info.SiteName))
+}
+
+// serverInfo is what the default page of the API says.
+type serverInfo struct {
+	SiteName string `json:"site_name"`
+	Version  string `json:"version"`
+}
+
+// serverInfoOf reads an answer. What cannot be read is unknown.
+func serverInfoOf(a *exchange.Answer) (info serverInfo) {
+	if json.Unmarshal(a.Body, &info) != nil {
+		return serverInfo{SiteName: info.SiteName}
+	}
+	return info
 }
 
 // noHost is an impossible name of a virtual host.
@@ -172,31 +170,24 @@ const noHost = "chatstack-exporter.invalid"
 // otherHost returns the failure of an answer from another virtual host than the requested one. The virtual host may have the
 // requested name as its http_host: then it does not answer for an impossible name, and otherHost returns nil.
 func (c *xmppRest) otherHost(ctx context.Context, b *Batch, a *exchange.Answer, answered string) error {
-	nowhere, err := c.http.Do(ctx, &b.Record, http.MethodGet, c.url, http.Header{"Host": {noHost}}, nil)
+	nowhere, err := c.http.Get(ctx, &b.Record, http.Header{"Host": {noHost}})
 	if err != nil {
 		return err
 	}
 	b.HTTPStatus = a.Status
 	if whoAnswered(nowhere) != answered {
-		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host)
+		b.Note("the virtual host " + failure.OneLine(answered) + " answers at the name " + c.host())
 		return nil
 	}
-	return failure.Errorf(failure.Mismatch, "GET %s: status %d: asked for virtual host %s, but %s answered",
-		exchange.PrintableURL(c.url), a.Status, c.host, failure.OneLine(answered)).
-		WithHint("the server does not serve HTTP for " + c.host + ", so its default host " + failure.OneLine(answered) +
+	return a.Errorf(failure.Mismatch, "asked for virtual host %s, but %s answered", c.host(), failure.OneLine(answered)).
+		WithHint("the server does not serve HTTP for " + c.host() + ", so its default host " + failure.OneLine(answered) +
 			" answered: set XMPP_DOMAIN to a virtual host that it serves")
 }
 
 // whoAnswered returns the virtual host that answered a request without a credential, or its title; "" if unknown.
 func whoAnswered(a *exchange.Answer) string {
-	var info struct {
-		SiteName string `json:"site_name"`
-	}
-	if err := json.Unmarshal(a.Body, &info); err != nil {
-		info.SiteName = ""
-	}
 	host, _ := challenge(a)
-	return cmp.Or(host, info.SiteName)
+	return cmp.Or(host, serverInfoOf(a).SiteName)
 }
 
 // challenge parses the challenge of a 401: the virtual host in its realm, and whether it asks for a bearer token.
@@ -221,22 +212,22 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 	switch {
 	case !bearer:
 		what := "no credential is set, and the server requires one: set token, or user and password"
-		if c.credentials.HasCredentials() {
+		if c.HasCredentials() {
 			what = "the server refuses the credential: correct it"
 		}
 		return failed.WithHint(what +
 			"; the answer does not ask for a bearer token, so it may come from a proxy in between: check what answers at " +
-			exchange.PrintableURL(c.url))
-	case c.host != "" && host != "" && !config.SameHost(host, c.host):
+			exchange.PrintableURL(a.URL))
+	case c.host() != "" && host != "" && !exchange.SameHost(host, c.host()):
 		if err := c.otherHost(ctx, b, a, host); err != nil {
 			return err
 		}
 	}
 	switch {
-	case !c.credentials.HasCredentials():
+	case !c.HasCredentials():
 		b.Note("the API is up and asks for a token; none is set, so the exporter cannot test credentials")
 		return nil
-	case c.credentials.UsesBasicAuth():
+	case c.UsesBasicAuth():
 		return failed.WithHint("the server rejects this user and password at " + c.where() +
 			", and asks for a bearer token: issue one and set XMPP_REST_TOKEN")
 	default:
@@ -247,13 +238,13 @@ func (c *xmppRest) unauthorized(ctx context.Context, b *Batch, a *exchange.Answe
 
 // forbidden returns the hint for a 403.
 func (c *xmppRest) forbidden(a *exchange.Answer) string {
-	if !c.credentials.HasCredentials() {
+	if !c.HasCredentials() {
 		return "no credential is set, and the server refuses the request without one, or from this address: set token, or user and password"
 	}
 	return cmp.Or(
 		a.IfFrom(exchange.Prosody, "the account of the credential is not an administrator of "+c.where()+
 			": make it one, or issue a token with an administrator's role"),
-		"the server does not let this credential, or this address, request "+exchange.PathOf(c.url)+" of "+c.where()+
+		"the server does not let this credential, or this address, request "+exchange.PathOf(a.URL)+" of "+c.where()+
 			": give the credential's account that permission, or admit the exporter's address",
 	)
 }
@@ -266,8 +257,8 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 	if a.UnknownHost() {
 		return "the server has no such virtual host: set XMPP_DOMAIN to one that it serves; the exporter asked for " + c.where()
 	}
-	nothing := "the server answers, but " + c.where() + " has nothing at " + exchange.PathOf(c.url)
-	if exchange.PathOf(c.url) != xmppRestPath {
+	nothing := "the server answers, but " + c.where() + " has nothing at " + exchange.PathOf(a.URL)
+	if exchange.PathOf(a.URL) != xmppRestPath {
 		return nothing + ": the API is below /admin_api by default; correct the path of url, or the key path"
 	}
 	return nothing + ": " + cmp.Or(
@@ -279,11 +270,8 @@ func (c *xmppRest) missing(a *exchange.Answer) string {
 
 // where returns the virtual host for messages.
 func (c *xmppRest) where() string {
-	if c.host != "" {
-		return c.host
+	if c.host() != "" {
+		return c.host()
 	}
-	if u, err := url.Parse(c.url); err == nil {
-		return u.Hostname()
-	}
-	return "the URL's host"
+	return parsed(c.http.Settings.URL).Hostname()
 }

@@ -42,8 +42,6 @@ type XMPPStatus struct {
 	config.HTTP   `yaml:",inline"`
 }
 
-func newXMPPStatusSettings() *XMPPStatus { return &XMPPStatus{} }
-
 // Environ implements config.Settings.
 func (s *XMPPStatus) Environ(e *config.Env) {
 	e.Origin("url", "XMPP_REST_URL", &s.URL)
@@ -62,6 +60,14 @@ func newXMPPStatus(s *XMPPStatus, d Deps) (Collector, error) {
 type moduleStatus struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+	odd     bool   // the entry has an unexpected form
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It never fails.
+func (m *moduleStatus) UnmarshalJSON(entry []byte) error {
+	type fields moduleStatus
+	m.odd = json.Unmarshal(entry, (*fields)(m)) != nil
+	return nil
 }
 
 // maxHosts and maxModules bound the series of one page: three per host and one per module.
@@ -73,7 +79,7 @@ const (
 // hints say what to do about a status.
 func (c *xmppStatus) hints(a *exchange.Answer) map[int]string {
 	enable := cmp.Or(a.IfFrom(exchange.Prosody, "enable the XMPP server's module http_status"), seeTargets)
-	hints := hintsForPage("url", c.http.Settings.URL, xmppStatusPath, enable)
+	hints := hintsForPage("url", a.URL, xmppStatusPath, enable)
 	hints[http.StatusForbidden] = a.IfFrom(exchange.Prosody,
 		"the status module's own allow list refuses this address: add it to http_status_allow_cidr in the XMPP server's configuration")
 	return hints
@@ -85,73 +91,83 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	if err != nil {
 		return err
 	}
-	if err := a.WantOK(http.MethodGet, c.http.Settings.URL, c.hints(a)); err != nil {
+	if err := a.WantOK(c.hints(a)); err != nil {
 		return err
 	}
-	var hosts map[string]map[string]json.RawMessage
+	var hosts map[string]map[string]moduleStatus
 	if err := json.Unmarshal(a.Body, &hosts); err != nil {
-		b.Note("what the server has at " + exchange.PathOf(c.http.Settings.URL) +
+		b.Note("what the server has at " + exchange.PathOf(a.URL) +
 			" is not the expected JSON; the server is up, but the state of its modules is unknown")
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 		return nil //nolint:nilerr // any answer counts as up
 	}
+	connected := c.components(b, hosts)
 	if len(hosts) > maxHosts {
 		b.Note(fmt.Sprintf("the status page has %d hosts, more than %d; only their components are shown", len(hosts), maxHosts))
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
-		b.figures = c.components(b, hosts)
-		return nil
-	}
-	connected := c.components(b, hosts)
-	states := c.moduleStates(b, hosts)
-	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
-	errorStates := 0
-	for host, modules := range hosts {
-		problems := map[string]int{"warn": 0, "error": 0}
-		inError := health.Condition{Alert: health.AlertModuleProblem, Of: host}
-		for name, raw := range modules {
-			var m moduleStatus
-			if err := json.Unmarshal(raw, &m); err != nil {
-				b.Note("a module's entry on the status page has an unexpected form")
-			}
-			if _, known := problems[m.Type]; known {
-				problems[m.Type]++
-			}
-			if m.Type == "error" {
-				inError.Modules = append(inError.Modules, name)
-			}
-		}
-		errorStates += problems["error"]
-		b.conditions = append(b.conditions, inError)
-		if n := problems["error"]; n > 0 {
-			b.Note(failure.OneLine(host) + ": " + wording.Count(n, "module") + " in state error")
-		}
-		for state, n := range problems {
-			b.Gauge(moduleProblemsDesc, float64(n), host, state)
-		}
-	}
-	if len(hosts) > 0 {
-		b.Figure(Figure{Name: "modules in error", Value: float64(errorStates)})
+	} else {
+		c.modules(b, hosts)
 	}
 	b.figures = append(b.figures, connected...)
 	return nil
 }
 
+// modules adds the states of modules, unless there are too many, and how many have problems.
+func (c *xmppStatus) modules(b *Batch, hosts map[string]map[string]moduleStatus) {
+	all := 0
+	for _, modules := range hosts {
+		all += len(modules)
+	}
+	if all > maxModules {
+		b.Note(fmt.Sprintf("the status page has %d modules, more than %d; their states are left out", all, maxModules))
+	}
+	states, errorStates := 0, 0
+	for host, modules := range hosts {
+		warnings := 0
+		inError := health.Condition{Alert: health.AlertModuleProblem, Of: host}
+		for name, m := range modules {
+			if m.odd {
+				b.Note("a module's entry on the status page has an unexpected form")
+			} else if level, known := moduleLevels[m.Type]; known && all <= maxModules {
+				b.Gauge(moduleStatusDesc, level, host, name)
+				states++
+			}
+			switch m.Type {
+			case "warn":
+				warnings++
+			case "error":
+				inError.Modules = append(inError.Modules, name)
+			}
+		}
+		b.conditions = append(b.conditions, inError)
+		n := len(inError.Modules)
+		errorStates += n
+		if n > 0 {
+			b.Note(failure.OneLine(host) + ": " + wording.Count(n, "module") + " in state error")
+		}
+		b.Gauge(moduleProblemsDesc, float64(warnings), host, "warn")
+		b.Gauge(moduleProblemsDesc, float64(n), host, "error")
+	}
+	b.Gauge(familyAvailableDesc, boolValue(states > 0), moduleStatusFamily)
+	if len(hosts) > 0 {
+		b.Figure(Figure{Name: "modules in error", Value: float64(errorStates)})
+	}
+}
+
 // components adds whether each component is connected, for the first maxHosts by name, and returns how many of them are.
-func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMessage) (figures []Figure) {
-	told, sum := 0, 0.0
+func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]moduleStatus) (figures []Figure) {
+	count, sum := 0, 0.0
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
-		raw, is := hosts[host]["component"]
+		m, is := hosts[host]["component"]
 		// A global module has this name, but is not a component.
 		if !is || host == "*" {
 			continue
 		}
-		if told++; told > maxHosts {
+		if count++; count > maxHosts {
 			b.Note(fmt.Sprintf("the status page has more than %d components; the others are left out", maxHosts))
 			break
 		}
-		var m moduleStatus
-		// An entry of an unexpected form counts as not connected; the loop over hosts notes it.
-		connected := json.Unmarshal(raw, &m) == nil && m.Type == "info" && m.Message == "Connected"
+		connected := !m.odd && m.Type == "info" && m.Message == "Connected"
 		b.Gauge(componentConnectedDesc, boolValue(connected), host)
 		sum += boolValue(connected)
 		b.Condition(health.AlertComponentDisconnected, host, !connected)
@@ -159,35 +175,8 @@ func (c *xmppStatus) components(b *Batch, hosts map[string]map[string]json.RawMe
 			b.Note(failure.OneLine(host) + ": the component, such as the bridge, is not connected")
 		}
 	}
-	if told > 0 {
+	if count > 0 {
 		figures = []Figure{{Name: "components connected", Value: sum}}
 	}
 	return figures
-}
-
-// moduleStates adds the state of each module, unless there are too many, and returns how many it added. It skips unknown
-// states.
-func (c *xmppStatus) moduleStates(b *Batch, hosts map[string]map[string]json.RawMessage) int {
-	modules := 0
-	for _, of := range hosts {
-		modules += len(of)
-	}
-	if modules > maxModules {
-		b.Note(fmt.Sprintf("the status page has %d modules, more than %d; their states are left out", modules, maxModules))
-		return 0
-	}
-	told := 0
-	for host, of := range hosts {
-		for name, raw := range of {
-			var m moduleStatus
-			if err := json.Unmarshal(raw, &m); err != nil {
-				continue // the loop over hosts notes it
-			}
-			if level, known := moduleLevels[m.Type]; known {
-				b.Gauge(moduleStatusDesc, level, host, name)
-				told++
-			}
-		}
-	}
-	return told
 }

@@ -10,7 +10,7 @@ import (
 
 func statusProbe(t *testing.T, page string) Collector {
 	t.Helper()
-	s := newXMPPStatusSettings()
+	s := &XMPPStatus{}
 	s.URL = serving(t, http.StatusOK, page) + "/status"
 	return newProbe(t, newXMPPStatus, s)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // fromVariable is the data source that the dashboard's user has chosen.
@@ -89,8 +91,7 @@ const (
 	unknown  = "gray"
 )
 
-// badAbove is a warning from the first limit and critical from the second. Grafana colours values from the limit on, while alerts
-// fire above it.
+// badAbove is a warning from the first limit and critical from the second.
 func badAbove(limits ...float64) Thresholds {
 	return steps([]string{healthy, warning, critical}, limits...)
 }
@@ -131,6 +132,7 @@ func onlyYes() []Mapping {
 type panel struct {
 	Panel
 	width, height int
+	limitsOf      func(*config.AlertSettings) Thresholds
 }
 
 // size sets the width, of 24 columns, and the height in lines.
@@ -145,6 +147,45 @@ func (p panel) thresholds(t Thresholds) panel { p.FieldConfig.Defaults.Threshold
 func (p panel) thresholdLines(t Thresholds) panel {
 	p.FieldConfig.Defaults.Custom["thresholdsStyle"] = map[string]any{"mode": "line"}
 	return p.thresholds(t)
+}
+
+// limits makes thresholds of the settings of the panel's alert: that whose row names the panel.
+func (p panel) limits(of func(*config.AlertSettings) Thresholds) panel { p.limitsOf = of; return p }
+
+// limitLines also draws them.
+func (p panel) limitLines(of func(*config.AlertSettings) Thresholds) panel {
+	return p.thresholdLines(Thresholds{}).limits(of)
+}
+
+// Grafana colours values from the limit on, while alerts fire above it.
+
+func overLimits(s *config.AlertSettings) Thresholds {
+	return badAbove(float64(s.Warning.Over), float64(s.Critical.Over))
+}
+
+func shareLimits(s *config.AlertSettings) Thresholds {
+	return badAbove(float64(s.Warning.Over)/100, float64(s.Critical.Over)/100)
+}
+
+// countLimits are for whole numbers, of which the next one fires.
+func countLimits(s *config.AlertSettings) Thresholds {
+	return badAbove(float64(s.Warning.Over)+1, float64(s.Critical.Over)+1)
+}
+
+func criticalLimit(s *config.AlertSettings) Thresholds { return criticalFrom(float64(s.Critical.Over)) }
+
+func secondsLeft(s *config.AlertSettings) Thresholds {
+	return badBelow(s.Critical.Under.Std().Seconds(), s.Warning.Under.Std().Seconds())
+}
+
+func daysLeft(s *config.AlertSettings) Thresholds {
+	return badBelow(s.Critical.Under.Std().Hours()/24, s.Warning.Under.Std().Hours()/24)
+}
+
+func waitLimit(s *config.AlertSettings) Thresholds { return criticalFrom(s.For.Std().Seconds()) }
+
+func apartLimit(s *config.AlertSettings) Thresholds {
+	return steps([]string{healthy, warning}, s.Apart.Std().Seconds())
 }
 
 func (p panel) valueTexts(m []Mapping) panel { p.FieldConfig.Defaults.Mappings = m; return p }

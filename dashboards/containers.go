@@ -13,18 +13,12 @@ func containerProblems() string {
 	return combineContainers("max", strings.Join([]string{wrong(4, "missing"), wrong(3, "removed"), wrong(2, "down"), wrong(1, "unhealthy")}, " or "))
 }
 
-func (b *builder) restartLimits() Thresholds {
-	r := b.alerts.Of("container_restarts")
-	return badAbove(float64(r.Warning.Over)+1, float64(r.Critical.Over)+1)
-}
-
 func (b *builder) containers() Dashboard {
 	const (
 		noEngine = "no container engine is read"
 		noStats  = "the engine gives no statistics"
 		most     = " Shows the top 20 of each environment; choose others above."
 	)
-	memory := b.alerts.Of("container_memory")
 	speed := func(counter string) string {
 		return combineContainers("max", "rate("+selContainer(counter)+"[$__rate_interval])")
 	}
@@ -42,12 +36,12 @@ func (b *builder) containers() Dashboard {
 				query{combineContainers("max", selContainer("chatstack_container_excused")) + " == 1", ""}).
 				field("Down for", inUnit("s")).field("Missing for", inUnit("s")).field("Unhealthy for", inUnit("s")).
 				field("Unhealthy since", inUnit("dateTimeFromNow")).field("Held back", textsFor(onlyYes())).emptyText("every container is healthy").size(24, 8),
-			b.withRunbook(timeline("Container problems over time", "Only the times in which a container was down, missing, removed or unhealthy. All others were healthy, or their engine could not be read.",
-				query{containerProblems(), "{{container}}"}).thresholds(steps([]string{healthy, warning, critical, "blue", "dark-red"}, 1, 2, 3, 4)).valueTexts(faults).emptyText("every container was healthy, or no engine is read").size(24, 8), "ContainerDown"),
+			timeline("Container problems over time", "Only the times in which a container was down, missing, removed or unhealthy. All others were healthy, or their engine could not be read.",
+				query{containerProblems(), "{{container}}"}).thresholds(steps([]string{healthy, warning, critical, "blue", "dark-red"}, 1, 2, 3, 4)).valueTexts(faults).emptyText("every container was healthy, or no engine is read").size(24, 8),
 		}},
 		section{title: "Restarts and deploys", panels: []panel{
-			b.withRunbook(chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: one is a warning, more than three are critical. Excused restarts do not count.",
-				query{combineContainers("max", selContainer("chatstack_container_recent_restarts")) + " > 0", "{{container}}"}).thresholdLines(b.restartLimits()).emptyText("no restarts").size(8, 8), "ContainerRestarts"),
+			chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: one is a warning, more than three are critical. Excused restarts do not count.",
+				query{combineContainers("max", selContainer("chatstack_container_recent_restarts")) + " > 0", "{{container}}"}).limitLines(countLimits).emptyText("no restarts").size(8, 8),
 			chart("Restarts and deploys", "In the last hour: restarts by policy or by hand, and deploys (new containers under the same name).",
 				query{combineContainers("max", increaseLastHour(selContainer("chatstack_container_restarts_total"))), "{{container}}, restarts"},
 				query{combineContainers("max", increaseLastHour(selContainer("chatstack_container_recreations_total"))), "{{container}}, deploys"}).emptyText("none in the last hour").size(8, 8),
@@ -56,9 +50,9 @@ func (b *builder) containers() Dashboard {
 				query{combineContainers("max", selContainer("chatstack_container_recent_oom_kills")) + " > 0", "{{container}}, survived"}).emptyText("never in the last hour").size(8, 8),
 		}},
 		section{title: "Resources", panels: []panel{
-			b.withRunbook(chart("Memory", "Working set, as in docker stats. The lines are thresholds: a warning for the XMPP server, critical for any container."+most,
+			chart("Memory", "Working set, as in docker stats. The lines are thresholds: a warning for the XMPP server, critical for any container."+most,
 				query{top20(combineContainers("max", selContainer("chatstack_container_memory_working_set_bytes"))), "{{container}}"}).unit("decbytes").
-				thresholdLines(badAbove(float64(memory.Warning.Over), float64(memory.Critical.Over))).emptyText(noStats), "ContainerMemory"),
+				limitLines(overLimits).emptyText(noStats),
 			chart("Memory against the container's limit", "Used share of the container's memory limit; at 100 % the kernel kills a process. Containers without a limit are not shown."+most,
 				query{top20(combineContainers("max", selContainer("chatstack_container_memory_working_set_bytes")+" / "+selContainer("chatstack_container_memory_limit_bytes"))), "{{container}}"}).
 				unit("percentunit").upTo(1).thresholdLines(badAbove(0.8, 0.95)).emptyText("no container has a limit"),

@@ -4,6 +4,7 @@ package dashboards
 import (
 	"encoding/json"
 	"io"
+	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -24,7 +25,7 @@ const scrapeInterval = "30s"
 
 // All returns the dashboards with the thresholds of the settings. The overview is first.
 func All(a config.Alerts) []Dashboard {
-	b := &builder{alerts: &a}
+	b := &builder{&a, alerts.Panels()}
 	return []Dashboard{b.overview(), b.xmpp(), b.irc(), b.containers(), b.tlsDisks(), b.exporter()}
 }
 
@@ -36,15 +37,31 @@ func (d *Dashboard) Write(w io.Writer) error {
 	return e.Encode(d)
 }
 
-type builder struct{ alerts *config.Alerts }
+type builder struct {
+	alerts *config.Alerts
+	panels map[string]string // the alerts that they are about
+}
 
 func (b *builder) runbook(alert string) string { return alerts.RunbookLink(b.alerts, alert) }
 
-func (b *builder) withRunbook(p panel, alert string) panel {
-	return p.withLink("Runbook: "+alert, b.runbook(alert))
+// connect gives panels the runbooks and the limits of the alerts whose rows name them.
+func (b *builder) connect(uid string, panels []panel) {
+	for i := range panels {
+		p := &panels[i]
+		alert := b.panels[strings.TrimPrefix(uid, "chatstack-")+"/"+p.Title]
+		if alert != "" {
+			*p = p.withLink("Runbook: "+alert, b.runbook(alert))
+		}
+		if p.limitsOf != nil {
+			p.FieldConfig.Defaults.Thresholds = p.limitsOf(alerts.Settings(b.alerts, alert))
+		}
+	}
 }
 
 func (b *builder) dashboard(uid, title, description, from string, variables []Variable, sections ...section) Dashboard {
+	for _, s := range sections {
+		b.connect(uid, s.panels)
+	}
 	return Dashboard{
 		UID:           uid,
 		Title:         "Chat stack: " + title,

@@ -352,6 +352,23 @@ func TestColoursBeginWhereAlertsDo(t *testing.T) {
 	}
 }
 
+// TestPanelsLinkToTheRunbooksOfTheirAlerts holds that every panel which an alert's row names exists, and links to its runbook.
+func TestPanelsLinkToTheRunbooksOfTheirAlerts(t *testing.T) {
+	linked := map[string]string{}
+	for _, b := range shipped(t) {
+		for _, p := range b.panels() {
+			for _, l := range p.Links {
+				if alert, ok := strings.CutPrefix(l.Title, "Runbook: "); ok {
+					linked[strings.TrimPrefix(b.UID, "chatstack-")+"/"+p.Title] = alert
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(alerts.Panels(), linked); diff != "" {
+		t.Errorf("runbooks by panel (-want +got):\n%s", diff)
+	}
+}
+
 // TestNewestParserTakesEveryExpression is for Prometheus 3; the oldest one runs them all, see TestRealEveryPanelFollowsItsFault.
 func TestNewestParserTakesEveryExpression(t *testing.T) {
 	for _, b := range shipped(t) {

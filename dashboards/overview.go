@@ -75,7 +75,6 @@ func availability() string {
 func budget() string { return "1 - (1 - " + availability() + ") / (1 - $slo / 100)" }
 
 func (b *builder) overview() Dashboard {
-	a := b.alerts
 	// While an engine cannot be read, only problems have a duration.
 	down := combineContainers("max", sel("chatstack_container_down_seconds")) + " > 0 or " + combineContainers("max", sel("chatstack_container_missing_seconds")) + " > 0"
 	unhealthy := combineContainers("max", sel("chatstack_container_unhealthy_seconds"))
@@ -84,7 +83,6 @@ func (b *builder) overview() Dashboard {
 	severities := []Property{coloured(), {"mappings", []Mapping{{"value", map[string]Mapped{
 		"critical": {Text: "critical", Color: critical}, "warning": {Text: "warning", Color: warning, Index: 1},
 	}}}}}
-	memory := a.Of("container_memory")
 	xmppMemory := sel("chatstack_container_memory_working_set_bytes") + " and on (cluster, container, docker_host, env) " +
 		sel("chatstack_container_info", `role="xmpp"`)
 	return b.dashboard(
@@ -92,12 +90,12 @@ func (b *builder) overview() Dashboard {
 		section{title: "Now", panels: []panel{
 			stat("Critical alerts", "Firing alerts of the chat stack that page somebody.", query{firing("critical"), "critical"}).thresholds(criticalFrom(1)).emptyText(noRules),
 			stat("Warnings", "Firing alerts of the chat stack that can wait for working hours.", query{firing("warning"), "warning"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noRules),
-			b.withRunbook(stat("Targets down", "Targets whose last probe failed, at any exporter. Details are below; the status page says what to do.",
-				query{countMatching(targetSuccess(), "== 0"), "down"}).thresholds(criticalFrom(1)).emptyText(noExporter), "TargetDown"),
-			b.withRunbook(stat("Containers down", "Containers that should run but are down or missing. One-shot and one-off containers do not count.",
-				query{perEnvironment("count", down) + " or 0 * " + perEnvironment("count", sel("chatstack_container_expected")), "down"}).thresholds(criticalFrom(1)).emptyText("no container engine is read"), "ContainerDown"),
-			b.withRunbook(stat("Containers unhealthy", "Containers whose own health check fails.",
-				query{countMatching(unhealthy, "> 0"), "unhealthy"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText("no container engine is read"), "ContainerUnhealthy"),
+			stat("Targets down", "Targets whose last probe failed, at any exporter. Details are below; the status page says what to do.",
+				query{countMatching(targetSuccess(), "== 0"), "down"}).thresholds(criticalFrom(1)).emptyText(noExporter),
+			stat("Containers down", "Containers that should run but are down or missing. One-shot and one-off containers do not count.",
+				query{perEnvironment("count", down) + " or 0 * " + perEnvironment("count", sel("chatstack_container_expected")), "down"}).thresholds(criticalFrom(1)).emptyText("no container engine is read"),
+			stat("Containers unhealthy", "Containers whose own health check fails.",
+				query{countMatching(unhealthy, "> 0"), "unhealthy"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText("no container engine is read"),
 			stat("Error budget left", "The lowest error budget of all targets. The objective chosen above defines how much may fail in 30 days.",
 				query{perEnvironment("min", budget()), "left"}).unit("percentunit").decimals(0).thresholds(badBelow(0, 0.25)).emptyText(noRecords),
 		}},
@@ -132,27 +130,27 @@ func (b *builder) overview() Dashboard {
 				query{targetSuccess(), "{{target}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noExporter).size(24, 11),
 		}},
 		section{title: "Distance to the thresholds", panels: []panel{
-			b.withRunbook(stat("Failed logins per minute", "Failed XMPP logins, as the alert counts them: the rate over the last two minutes.",
+			stat("Failed logins per minute", "Failed XMPP logins, as the alert counts them: the rate over the last two minutes.",
 				query{perEnvironment("max", sel("chatstack:xmpp_auth_failures_per_minute")), "per minute"}).decimals(1).
-				thresholds(badAbove(float64(a.Of("xmpp_auth_failure_rate").Warning.Over), float64(a.Of("xmpp_auth_failure_rate").Critical.Over))).emptyText("no source, or rules not loaded: see XMPP"), "XMPPAuthFailureRate"),
-			b.withRunbook(stat("Next certificate to expire", "Time until the first certificate expires, in any server or file. One of a short life alerts later than its colour changes.",
+				limits(overLimits).emptyText("no source, or rules not loaded: see XMPP"),
+			stat("Next certificate to expire", "Time until the first certificate expires, in any server or file. One of a short life alerts later than its colour changes.",
 				query{perEnvironment("min", sel("chatstack_tls_certificate_not_after_timestamp_seconds")) + " - time()", "left"}).unit("s").
-				thresholds(badBelow(a.Of("tls_certificate_expiry").Critical.Under.Std().Seconds(), a.Of("tls_certificate_expiry").Warning.Under.Std().Seconds())).emptyText("no TLS target"), "TLSCertificateExpiry"),
-			b.withRunbook(stat("Fullest volume", "Used share of the fullest volume, as df counts it.",
-				query{perEnvironment("max", sel("chatstack_volume_used_ratio")), "used"}).unit("percentunit").decimals(0).thresholds(b.volumeLimits()).emptyText("no volume is configured"), "DataVolumeUsage"),
-			b.withRunbook(stat("Most restarts in 10 minutes", "The highest count of any container, as the alert counts: without deploys and without excused restarts.",
-				query{perEnvironment("max", sel("chatstack_container_recent_restarts")), "restarts"}).thresholds(b.restartLimits()).emptyText("no container engine is read"), "ContainerRestarts"),
-			b.withRunbook(stat("Memory of the XMPP server", "Working set of the container with the role xmpp.",
-				query{perEnvironment("max", xmppMemory), "used"}).unit("decbytes").thresholds(badAbove(float64(memory.Warning.Over), float64(memory.Critical.Over))).emptyText("no container has the role xmpp"), "ContainerMemory"),
-			b.withRunbook(stat("Largest container", "Working set of the container that uses the most memory.",
+				limits(secondsLeft).emptyText("no TLS target"),
+			stat("Fullest volume", "Used share of the fullest volume, as df counts it.",
+				query{perEnvironment("max", sel("chatstack_volume_used_ratio")), "used"}).unit("percentunit").decimals(0).limits(shareLimits).emptyText("no volume is configured"),
+			stat("Most restarts in 10 minutes", "The highest count of any container, as the alert counts: without deploys and without excused restarts.",
+				query{perEnvironment("max", sel("chatstack_container_recent_restarts")), "restarts"}).limits(countLimits).emptyText("no container engine is read"),
+			stat("Memory of the XMPP server", "Working set of the container with the role xmpp.",
+				query{perEnvironment("max", xmppMemory), "used"}).unit("decbytes").limits(overLimits).emptyText("no container has the role xmpp"),
+			stat("Largest container", "Working set of the container that uses the most memory.",
 				query{perEnvironment("max", sel("chatstack_container_memory_working_set_bytes")), "used"}).unit("decbytes").
-				thresholds(criticalFrom(float64(memory.Critical.Over))).emptyText("no statistics of containers"), "ContainerMemory"),
+				limits(criticalLimit).emptyText("no statistics of containers"),
 		}},
 		section{title: "Availability, 30 days", panels: []panel{
 			table("Availability", "Share of the last 30 days, or of the recorded days, in which any exporter saw the target up. Unknown times do not count. Nor does maintenance, unless an alert fired before it. An error budget below 0 means that the objective was missed.",
 				[]column{{"target", "Target"}, {"A", "Available"}, {"B", "Error budget left"}, {"C", "Measured for"}},
 				query{availability(), ""}, query{budget(), ""},
-				query{fmt.Sprintf("count_over_time(%s[%s]) * %.0f", sel("chatstack:target_up"), budgetPeriod, a.Interval.Std().Seconds()), ""}).
+				query{fmt.Sprintf("count_over_time(%s[%s]) * %.0f", sel("chatstack:target_up"), budgetPeriod, b.alerts.Interval.Std().Seconds()), ""}).
 				field("Available", inUnit("percentunit"), Property{"decimals", 3}, colouredBy(badBelow(0.99, 0.999)), coloured()).
 				field("Error budget left", inUnit("percentunit"), Property{"decimals", 0}, colouredBy(badBelow(0, 0.25)), coloured()).
 				field("Measured for", inUnit("s")).emptyText(noRecords).size(12, 10),

@@ -392,7 +392,7 @@ func (f *durationFlag) String() string { return f.value.Std().String() }
 func (f *durationFlag) Set(text string) error {
 	value := config.Duration(time.Second) // so that the error suggests seconds for a missing unit
 	if err := value.Set(text); err != nil {
-		return fmt.Errorf("%s %w", f.name, err)
+		return fmt.Errorf("%s is %q, %w", f.name, text, err)
 	}
 	f.value = value
 	return nil

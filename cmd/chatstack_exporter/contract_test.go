@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -248,7 +249,7 @@ func written(v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case config.Secret:
 		return "secret"
-	case config.Time:
+	case time.Time:
 		return "time"
 	case config.Duration:
 		return "duration, " + value.Std().String()

@@ -62,7 +62,7 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*exc
 		return nil, 0, err
 	}
 	if answer.Status/100 != 2 {
-		err := answer.Refusal(method, where)
+		err := answer.Refusal()
 		if said := errorIn(answer.Body); said != "" {
 			err.Err = fmt.Errorf("%w: %s", err.Err, said)
 		}

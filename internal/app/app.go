@@ -24,6 +24,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -194,7 +195,7 @@ func New(o Options) (_ *App, err error) {
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
-	a.recorder = status.NewRecorder(version.Version, collectors.ConfigKinds(), a.statusInput)
+	a.recorder = status.NewRecorder(version.Version, a.statusInput)
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{
@@ -381,7 +382,7 @@ func paceOf(settings config.Settings, logins *pacing.Logins) (p poll.Pace) {
 		p.Sessions = append(p.Sessions, logins.Gate(c))
 	}
 	if given.Address != "" && !settings.Common().OwnSchedule {
-		p.Address = config.CanonicalAddress(given.Address)
+		p.Address = exchange.CanonicalAddress(given.Address)
 	}
 	return p
 }

@@ -386,7 +386,7 @@ func TestMaintenanceSaysWhichAlertsGoOn(t *testing.T) {
 }
 
 func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
-	over, to := config.Time(time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC)), config.Time(time.Now().Add(time.Hour))
+	over, to := time.Date(2026, 5, 2, 0, 0, 0, 0, time.UTC), time.Now().Add(time.Hour)
 	cfg := &config.Config{
 		Maintenance: []config.Maintenance{
 			{Kind: "container", Name: "chat-irc-1", Until: over},

@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
@@ -114,18 +112,10 @@ func (p *past) observe(f *health.Facts, j *health.Judgement) {
 // words are those of the status page.
 type words struct{ *health.Judgement }
 
-func (w words) Name(s health.Subject) string {
-	return status.HumanName(s, w.row(s))
-}
+func (w words) Name(s health.Subject) string { return status.HumanName(s, w.Verdicts[s].TargetKind) }
 
 func (w words) Headline(p *health.Problem) string {
-	return status.Headline(p, w.row(p.Subject))
-}
-
-// row returns the row of a target's kind; an empty one for a container.
-func (w words) row(s health.Subject) *config.Row {
-	kind, _ := collectors.KindOf(w.Verdicts[s].TargetKind)
-	return &kind.Row
+	return status.Headline(p, w.Verdicts[p.Subject].TargetKind)
 }
 
 // Availability implements web.Source.

@@ -49,7 +49,7 @@ func (a *App) openPublic(p *config.Public) error {
 		HTTP2:          &http.HTTP2Config{MaxConcurrentStreams: maxHTTP2Streams},
 		ErrorLog:       slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
-	publicConnections(a.log, func() []netip.Prefix { return a.Public().TrustedNetworks() }).limit(server)
+	publicConnections(a.log, func() []netip.Prefix { return a.Public().TrustedNetworks }).limit(server)
 	a.public = publicServer{l, server, p.WebConfigFile}
 	return nil
 }

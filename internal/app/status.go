@@ -23,17 +23,20 @@ func (a *App) AlertIndex() string { return alerts.Index(a.current.Load().cfg.Ale
 // statusInput returns the data for the recorder's reports.
 func (a *App) statusInput() status.Input {
 	g := a.current.Load()
-	return status.Input{
-		Snapshot:     g.poller.Snapshot(),
-		Alerts:       g.cfg.Alerts,
-		Maintenance:  a.maintenance.List(),
-		Unconfigured: g.cfg.Unconfigured,
-		Title:        g.cfg.Web.Title,
-		LeftToFirst:  g.cfg.LeftToFirst.Names(),
-		ReloadError:  a.ReloadError(),
-		Alive:        g.poller.Alive(),
-		Unsaved:      a.unsaved(),
+	in := status.Input{Snapshot: g.poller.Snapshot(), Alerts: g.cfg.Alerts, Notices: status.Notices{
+		PageTitle:     g.cfg.Web.Title,
+		Maintenance:   a.maintenance.List(),
+		NotConfigured: g.cfg.Unconfigured,
+		LeftToFirst:   g.cfg.LeftToFirst.Names(),
+		Unsaved:       a.unsaved(),
+	}}
+	if err := a.ReloadError(); err != nil {
+		in.ConfigError = err.Error()
 	}
+	if err := g.poller.Alive(); err != nil {
+		in.Stale = err.Error()
+	}
+	return in
 }
 
 // unsaved says since when the state file keeps nothing; nil while it does.

@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // Warning is a likely mistake in a valid configuration.
@@ -80,18 +81,15 @@ func botWarnings(cfg *config.Config, settings config.Settings) (texts []string) 
 	if !rowOf(settings).Relay {
 		return nil
 	}
-	for _, counts := range []struct {
-		alert, key string
-	}{
-		{health.AlertUsersGone, "irc_users_gone"},
-		{health.AlertSessionsGone, "xmpp_sessions_gone"},
-	} {
-		counted := slices.ContainsFunc(cfg.Targets,
-			func(s config.Settings) bool { return slices.Contains(rowOf(s).ValueAlerts, counts.alert) })
-		if gone := cfg.Alerts.Of(counts.key); counted && gone.Typical > 0 && gone.Bots == 0 {
+	var counted []string
+	for _, s := range cfg.Targets {
+		counted = append(counted, rowOf(s).ValueAlerts...)
+	}
+	slices.Sort(counted)
+	for _, alert := range slices.Compact(counted) {
+		if gone := alerts.Settings(&cfg.Alerts, alert); gone.Typical > 0 && gone.Bots == 0 {
 			texts = append(texts, fmt.Sprintf("its own session counts as a user, so that %s never fires; "+
-				"set alerts.%s.bots to the number of such sessions and bots",
-				counts.alert, counts.key))
+				"set alerts.%s.bots to the number of such sessions and bots", alert, alerts.Key(alert)))
 		}
 	}
 	return texts
@@ -112,7 +110,7 @@ func throttleWarning(cfg *config.Config, settings config.Settings) string {
 		return float64(time.Minute) / float64(s.Next(next).Sub(next))
 	}
 	for _, other := range cfg.Targets {
-		if tls, ok := other.(*collectors.IRCTLS); ok && config.SameHost(tls.HostName(), login.HostName()) &&
+		if tls, ok := other.(*collectors.IRCTLS); ok && exchange.SameHost(tls.HostName(), login.HostName()) &&
 			perMinute(tls.Schedule)+perMinute(login.Schedule) > 3 {
 			return fmt.Sprintf("with %s it connects more than 3 times in 60 s, which UnrealIRCd throttles (connect-flood); set schedule: "+
 				"\"@every 1m\" in both, "+
@@ -147,7 +145,7 @@ func maintenanceWarnings(cfg *config.Config) []Warning {
 			about = m.Name
 		}
 		warnings = append(warnings, Warning{about, fmt.Sprintf("maintenance[%d] of %s %s ended at %s; remove it, or set a new time",
-			i, m.Kind, m.Name, m.Until.Std().UTC().Format(time.RFC3339))})
+			i, m.Kind, m.Name, m.Until.UTC().Format(time.RFC3339))})
 	}
 	return warnings
 }

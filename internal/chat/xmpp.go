@@ -320,7 +320,7 @@ func (s *xmppSession) join() error {
 func (s *xmppSession) isRoom(address string) bool {
 	name, host, _ := strings.Cut(address, "@")
 	ours, at, _ := strings.Cut(s.account.Room, "@")
-	return s.account.Room != "" && strings.EqualFold(name, ours) && config.SameHost(host, at)
+	return s.account.Room != "" && strings.EqualFold(name, ours) && exchange.SameHost(host, at)
 }
 
 func (s *xmppSession) enter() error {

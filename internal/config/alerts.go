@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -26,7 +25,7 @@ type Alerts struct {
 	Lookback Duration `yaml:"lookback"`
 	// SlowLookback is the same for certificates, which change slowly.
 	SlowLookback Duration `yaml:"slow_lookback"`
-	// Settings are those of each alert, by its key. The decoder finds the keys in them.
+	// Settings are those of each alert, by its key. The loader finds the keys in them.
 	Settings map[string]*AlertSettings `yaml:"-"`
 }
 
@@ -92,21 +91,20 @@ func (s *AlertSettings) Values() map[string]any {
 	return values
 }
 
-// mapping returns the values as the decoder fills them: those of a severity are one level deeper.
-func (s *AlertSettings) mapping() keyValues {
+// mapping returns the values as the loader fills them: those of a severity are one level deeper.
+func (s *AlertSettings) mapping() reflect.Value {
 	all := keyValues{}
 	for key, value := range s.Values() {
 		into := all
 		if severity, inner, ok := strings.Cut(key, "."); ok {
 			if !all[severity].IsValid() {
-				all[severity] = reflect.ValueOf(keyValues{})
+				all[severity] = reflect.ValueOf(&keyValues{}).Elem()
 			}
-			into, _ = reflect.TypeAssert[keyValues](all[severity])
-			key = inner
+			into, key = keysOf(all[severity]), inner
 		}
 		into[key] = reflect.ValueOf(value).Elem()
 	}
-	return all
+	return reflect.ValueOf(&all).Elem()
 }
 
 // Keys are keys such as "for" and "window": of the alert itself, or of its severity after "warning" or "critical".
@@ -168,17 +166,6 @@ func NewAlerts(table []AlertKind) Alerts {
 // Of returns the settings of an alert by its key, such as target_down.
 func (a *Alerts) Of(key string) *AlertSettings { return a.Settings[key] }
 
-// Clone returns a copy that shares nothing that changes.
-func (a *Alerts) Clone() Alerts {
-	c := *a
-	c.Settings = maps.Clone(a.Settings)
-	for key, s := range c.Settings {
-		own := *s
-		c.Settings[key] = &own
-	}
-	return c
-}
-
 // taggedVersion matches the versions that have a Git tag.
 var taggedVersion = regexp.MustCompile(`^v?(\d+\.\d+\.\d+(?:-rc(?:\.?\d+)?)?)$`)
 
@@ -203,12 +190,7 @@ var jobName = regexp.MustCompile(`^[A-Za-z0-9_./:-]{1,128}$`)
 
 func (l *loader) checkAlerts() {
 	a := &l.cfg.Alerts
-	r := &Report{
-		faults:  &l.faults,
-		origins: l.origins,
-		path:    "alerts",
-		where:   "default",
-	}
+	r := &Report{loader: l, path: "alerts", where: "default"}
 	if !jobName.MatchString(a.Job) {
 		r.Faultf("job", "is %q, must be a job name: 1 to 128 letters, digits, '_', '.', '/', ':' or '-'", a.Job)
 	}
@@ -223,17 +205,13 @@ func (l *loader) checkAlerts() {
 		r.Faultf("interval", "is %s, must be at least 1s", interval)
 		return
 	}
-	own := &AlertCheck{Alerts: a, report: r}
+	own := &AlertCheck{Report: r, Alerts: a}
 	own.Scrapes("lookback", a.Lookback)
 	own.Scrapes("slow_lookback", a.SlowLookback)
 	for _, kind := range l.src.Alerts {
+		r := &Report{loader: l, path: join("alerts", kind.Key), where: "default"}
 		for _, check := range kind.Checks {
-			check(&AlertCheck{
-				AlertSettings: a.Of(kind.Key),
-				Alerts:        a,
-				key:           kind.Key,
-				report:        r,
-			})
+			check(&AlertCheck{a.Of(kind.Key), r, a})
 		}
 	}
 }
@@ -241,25 +219,9 @@ func (l *loader) checkAlerts() {
 // AlertCheck checks the settings of one alert.
 type AlertCheck struct {
 	*AlertSettings
+	*Report
 	// Alerts are all settings.
 	Alerts *Alerts
-	key    string
-	report *Report
-}
-
-// Faultf reports an error in a key of the alert.
-func (c *AlertCheck) Faultf(key, format string, args ...any) {
-	c.report.Faultf(join(c.key, key), format, args...)
-}
-
-// AtLeast reports a duration that is shorter. why, unless "", says where the limit comes from.
-func (c *AlertCheck) AtLeast(key string, is, least Duration, why string) {
-	if why != "" {
-		why = ": " + why
-	}
-	if is < least {
-		c.Faultf(key, "is %s, must be at least %s%s", is.Std(), least.Std(), why)
-	}
 }
 
 // Scrapes reports a window into which too few scrapes fit.
@@ -303,8 +265,8 @@ func (c *AlertCheck) levels(most int64) {
 		c.Faultf("warning.over", "is %d, must be at most %d", warning, most)
 	case critical > most:
 		c.Faultf("critical.over", "is %d, must be at most %d", critical, most)
-	case critical < warning && c.report.origins[join("alerts", c.key+".critical.over")] == "":
-		c.Faultf("warning.over", "is %d, must be at most %s.critical.over, which is %d by default", warning, c.key, critical)
+	case critical < warning && c.loader.origins[join(c.path, "critical.over")] == "":
+		c.Faultf("warning.over", "is %d, must be at most %s.critical.over, which is %d by default", warning, c.kind.Key, critical)
 	case critical < warning:
 		c.Faultf("critical.over", "is %d, must be at least the warning's %d", critical, warning)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -149,7 +148,7 @@ func Load(src Source) (*Config, error) {
 		secretFiles: map[string]Secret{},
 	}
 	cfg.Alerts.RunbookURL = "" // the default depends on the build
-	l := &loader{src: src, cfg: cfg, origins: map[string]string{}}
+	l := newLoader(src, cfg)
 	if src.File != "" {
 		if err := l.readFile(); err != nil {
 			return nil, err
@@ -175,27 +174,54 @@ func Load(src Source) (*Config, error) {
 }
 
 type loader struct {
-	src     Source
-	cfg     *Config
-	faults  Faults
+	src      Source
+	cfg      *Config
+	faults   Faults
+	warnings []pathWarning
+	// origins are where the keys are set that are, by their paths.
 	origins map[string]string
 	// blocks are the targets with the path of their block, configured or not.
-	blocks   []block
-	warnings []pathWarning
+	blocks []block
+	// read are the variables that have been read, and the first kind that did.
+	read map[string]string
+	// taken is what Report.Unique was called with, by any target, and where.
+	taken map[string]string
+}
+
+func newLoader(src Source, cfg *Config) *loader {
+	return &loader{
+		src:     src,
+		cfg:     cfg,
+		origins: map[string]string{},
+		read:    map[string]string{},
+		taken:   map[string]string{},
+	}
 }
 
 // pathWarning is a warning about the key at a path, or about a kind.
 type pathWarning struct {
 	path  string
 	fault Fault
-	// unset is the path of the secret that an empty file leaves unset, else "".
-	unset string
+	// unset says that the key is a secret that an empty file leaves unset.
+	unset bool
+}
+
+// warn adds a warning unless its message is "".
+func (l *loader) warn(w pathWarning) {
+	if w.fault.Message != "" {
+		l.warnings = append(l.warnings, w)
+	}
+}
+
+// faultf adds a fault. Credentials in its arguments are masked.
+func (l *loader) faultf(where, key, format string, args ...any) {
+	l.faults = append(l.faults, Fault{where, key, fmt.Sprintf(format, withoutCredentials(args)...)})
 }
 
 // explainUnsetSecrets replaces faults about secrets that are not set because their file is empty.
 func (l *loader) explainUnsetSecrets() {
 	for i, fault := range l.faults {
-		if n := slices.IndexFunc(l.warnings, func(w pathWarning) bool { return w.unset != "" && w.unset == fault.Key }); n >= 0 {
+		if n := slices.IndexFunc(l.warnings, func(w pathWarning) bool { return w.unset && w.path == fault.Key }); n >= 0 {
 			l.faults[i] = l.warnings[n].fault
 		}
 	}
@@ -211,9 +237,9 @@ func (l *loader) blockAt(path string) *block {
 	return nil
 }
 
+// block is a target with the path of its keys.
 type block struct {
 	path     string
-	where    string
 	settings Settings
 }
 
@@ -225,34 +251,27 @@ const fromEnvironment = "environment"
 func (l *loader) warnAboutNoAddress(b block) {
 	keys := addressKeys(b.settings)
 	written := func(key string) bool { return l.origins[join(b.path, key)] != "" }
-	if b.where == fromEnvironment || slices.ContainsFunc(keys, written) {
+	where := l.origins[b.path]
+	if where == fromEnvironment || slices.ContainsFunc(keys, written) {
 		return
 	}
-	warning := Fault{b.where, b.path, "is not configured, so it is not probed; set " + strings.Join(keys, " or ") + ", or remove the entry"}
+	warning := Fault{where, b.path, "is not configured, so it is not probed; set " + strings.Join(keys, " or ") + ", or remove the entry"}
 	l.cfg.Warnings = append(l.cfg.Warnings, Warning{b.settings.Common().Name, warning.String()})
 }
 
 // addressKeys returns the keys of a target that is not configured, of which one is enough to configure it, in alphabetical order.
 func addressKeys(settings Settings) (keys []string) {
-	var try func(v reflect.Value, path string)
-	try = func(v reflect.Value, path string) {
-		fields := map[string]reflect.Value{}
-		collectFields(v, fields)
-		for key, field := range fields {
-			switch {
-			case field.Kind() == reflect.Struct && field.Type() != secretType:
-				try(field, join(path, key))
-			case field.Kind() == reflect.String:
-				before := field.String()
-				field.SetString("an address")
-				if settings.Configured() {
-					keys = append(keys, join(path, key))
-				}
-				field.SetString(before)
-			}
+	for _, field := range leaves(reflect.ValueOf(settings).Elem(), "") {
+		if field.Kind() != reflect.String {
+			continue
 		}
+		before := field.String()
+		field.SetString("an address")
+		if settings.Configured() {
+			keys = append(keys, field.path)
+		}
+		field.SetString(before)
 	}
-	try(reflect.ValueOf(settings).Elem(), "")
 	slices.Sort(keys)
 	return keys
 }
@@ -276,24 +295,13 @@ func (l *loader) readFile() error {
 	if err := parser.Decode(&more); !errors.Is(err, io.EOF) {
 		return Faults{{Where: l.src.File, Message: "contains more than one YAML document; keep one"}}
 	}
-	d := &decoder{
-		file:     filepath.Base(l.src.File),
-		dir:      filepath.Dir(l.src.File),
-		secret:   l.secret,
-		faults:   &l.faults,
-		origins:  l.origins,
-		warnings: &l.warnings,
+	var file struct {
+		*Config `yaml:",inline"`
+		Targets []block `yaml:"targets"`
 	}
-	root := doc.Content[0]
-	targets, others := splitTargets(root)
-	if targets != nil {
-		l.origins["targets"] = d.where(targets)
-	}
-	d.mapping(others, "", reflect.ValueOf(l.cfg).Elem())
-	d.resolvePaths("", reflect.ValueOf(l.cfg).Elem())
-	if targets != nil {
-		l.readTargets(d, targets)
-	}
+	file.Config = l.cfg
+	l.value(doc.Content[0], "", reflect.ValueOf(&file).Elem())
+	l.resolvePaths("", reflect.ValueOf(l.cfg).Elem())
 	return nil
 }
 
@@ -334,74 +342,61 @@ func notYAML(file string, err error) Fault {
 	case strings.HasPrefix(text, "could not find expected ':'"):
 		text += "; " + spaceAfterColon
 	}
-	return Fault{
-		Where:   where,
-		Message: "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters",
-	}
+	return Fault{where, "", "not valid YAML: " + text + "; indent with spaces, not tabs, and quote values with special characters"}
 }
 
-// splitTargets separates the key targets from the root mapping: the keys of its entries depend on their kind.
-func splitTargets(root *yaml.Node) (targets, others *yaml.Node) {
-	if root.Kind != yaml.MappingNode {
-		return nil, root
-	}
-	remaining := *root
-	remaining.Content = nil
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		if root.Content[i].Value == "targets" && targets == nil {
-			targets = root.Content[i+1]
-			continue
-		}
-		remaining.Content = append(remaining.Content, root.Content[i], root.Content[i+1])
-	}
-	return targets, &remaining
-}
-
-func (l *loader) readTargets(d *decoder, n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return
-	}
+func (l *loader) readTargets(n *yaml.Node) {
 	if n.Kind != yaml.SequenceNode {
-		d.faultf(n, "targets", "is %s, must be a list; begin each target with %q", kindOf(n), "- kind: "+l.kindIn(n))
+		l.nodeFaultf(n, "targets", "is %s, must be a list; begin each target with %q", kindOf(n), "- kind: "+l.kindIn(n))
 		return
 	}
 	for i, item := range n.Content {
 		path := fmt.Sprintf("targets[%d]", i)
-		settings := l.settingsFor(d, item, path)
-		if settings == nil {
-			continue
+		l.origins[path] = l.lineOf(item)
+		item = resolved(item)
+		if settings := l.settingsFor(item, path); settings != nil {
+			v := reflect.ValueOf(settings).Elem()
+			l.mapping(item, path, keysOf(v))
+			l.resolvePaths(path, v)
+			l.blocks = append(l.blocks, block{path, settings})
 		}
-		d.mapping(item, path, reflect.ValueOf(settings).Elem())
-		d.resolvePaths(path, reflect.ValueOf(settings).Elem())
-		l.blocks = append(l.blocks, block{path, d.where(item), settings})
 	}
 }
 
-func (l *loader) settingsFor(d *decoder, item *yaml.Node, path string) Settings {
-	item = resolved(item)
+// settingsFor returns the defaults of a target's kind, nil if it has none.
+func (l *loader) settingsFor(item *yaml.Node, path string) Settings {
 	if item.Kind != yaml.MappingNode {
-		d.faultf(item, path, "is %s, must be a mapping; begin it with %q%s", kindOf(item), "kind: "+l.kindIn(item), mappingHint(item))
+		l.nodeFaultf(item, path, "is %s, must be a mapping; begin it with %q%s", kindOf(item), "kind: "+l.kindIn(item), mappingHint(item))
 		return nil
 	}
-	for i := 0; i+1 < len(item.Content); i += 2 {
-		if item.Content[i].Value != "kind" {
-			continue
+	for pair := range slices.Chunk(item.Content, 2) {
+		if pair[0].Value == "kind" {
+			return l.defaultsOf(pair[1], path+".kind")
 		}
-		name := item.Content[i+1].Value
-		for _, k := range l.src.Kinds {
-			if k.Name == name {
-				return k.Defaults()
-			}
-		}
-		if !shownKey.MatchString(name) { // YAML may have added the next line to it
-			d.faultf(item.Content[i+1], path+".kind",
-				"is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
-			return nil
-		}
-		d.faultf(item.Content[i+1], path+".kind", "is %q, which is not a kind; %s", name, kindSuggestion(name, l.src.Kinds))
-		return nil
 	}
-	d.faultf(item, path, "has no kind; begin it with %q", "kind: "+l.kindIn(item))
+	l.nodeFaultf(item, path, "has no kind; begin it with %q", "kind: "+l.kindIn(item))
+	return nil
+}
+
+// defaultsOf returns the defaults of the kind that a node names, nil if there is no such kind.
+func (l *loader) defaultsOf(n *yaml.Node, path string) Settings {
+	kind := l.kind(n.Value)
+	switch {
+	case kind != nil:
+		return kind.Defaults()
+	case !shownKey.MatchString(n.Value): // YAML may have added the next line to it
+		l.nodeFaultf(n, path, "is not a kind, and not shown because it may contain a secret; check the indentation of the next line")
+	default:
+		l.nodeFaultf(n, path, "is %q, which is not a kind; %s", n.Value, l.kindSuggestion(n.Value))
+	}
+	return nil
+}
+
+// kind returns a kind by its name, nil if there is none.
+func (l *loader) kind(name string) *Kind {
+	if i := slices.IndexFunc(l.src.Kinds, func(k Kind) bool { return k.Name == name }); i >= 0 {
+		return &l.src.Kinds[i]
+	}
 	return nil
 }
 
@@ -412,8 +407,7 @@ func (l *loader) kindIn(n *yaml.Node) string {
 		words = n.Content
 	}
 	for i, word := range words {
-		isKind := func(k Kind) bool { return k.Name == word.Value }
-		if known := slices.ContainsFunc(l.src.Kinds, isKind); known && (i%2 == 0 || words[i-1].Value == "kind") {
+		if l.kind(word.Value) != nil && (i%2 == 0 || words[i-1].Value == "kind") {
 			return word.Value
 		}
 	}
@@ -421,21 +415,20 @@ func (l *loader) kindIn(n *yaml.Node) string {
 }
 
 // kindSuggestion returns what to write instead of an unknown kind: for a program's name, the kinds that support it.
-func kindSuggestion(name string, kinds []Kind) string {
-	var supporting []string
-	for _, k := range kinds {
-		if lower := strings.ToLower(name); slices.Contains(k.Programs, lower) || strings.HasPrefix(k.Name, lower+"_") {
+func (l *loader) kindSuggestion(name string) string {
+	var supporting, known []string
+	lower := strings.ToLower(name)
+	for _, k := range l.src.Kinds {
+		known = append(known, k.Name)
+		if slices.Contains(k.Programs, lower) || strings.HasPrefix(k.Name, lower+"_") {
 			supporting = append(supporting, k.Name)
 		}
 	}
 	if len(supporting) > 0 {
 		return "use " + strings.Join(supporting, ", ")
 	}
-	var known []string
-	for _, k := range kinds {
-		known = append(known, k.Name)
-	}
-	return suggestion(name, slices.Sorted(slices.Values(known)))
+	slices.Sort(known)
+	return suggestion(name, known)
 }
 
 func (l *loader) applyFlags() {
@@ -456,106 +449,89 @@ func (l *loader) applyFlags() {
 
 // addFromEnvironment applies the environment to one target of each kind, and creates it if the file has none.
 func (l *loader) addFromEnvironment() {
-	read := map[string]string{}
 	for _, kind := range l.src.Kinds {
-		b, affected := l.ownBlock(kind)
-		origins := l.origins
-		if affected == "" {
-			origins = map[string]string{}
-		}
-		lookup := func(name string) (string, bool) {
-			if read[name] == "" {
-				read[name] = kind.Name
-			}
-			return l.src.Lookup(name)
-		}
-		b.settings.Environ(&Env{
-			lookup:   lookup,
-			secret:   l.secret,
-			faults:   &l.faults,
-			warnings: &l.warnings,
-			origins:  origins,
-			path:     b.path,
-		})
-		// Variables that several kinds read may be meant for the others.
-		own := strings.ToUpper(kind.Name) + "_"
-		names := slices.DeleteFunc(slices.Sorted(maps.Values(origins)), func(name string) bool {
-			return !strings.HasPrefix(name, own) || strings.HasPrefix(name, "XMPP_REST_")
-		})
-		if affected == "" && len(names) > 0 {
-			l.faults = append(l.faults, Fault{Where: names[0], Message: fmt.Sprintf(
-				"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable",
-				kind.Name, kind.Name)})
+		b, applies := l.ownBlock(kind)
+		b.settings.Environ(&Env{l, kind.Name, b.path})
+		if !applies {
+			l.refuseVariables(kind.Name, b.path)
 		}
 	}
-	l.warnAboutUnusedVariables(read)
+	l.warnAboutUnusedVariables()
+}
+
+// refuseVariables reports a variable that sets a key of a block for no target. Variables that several kinds read may be meant for the
+// others.
+func (l *loader) refuseVariables(kind, path string) {
+	var names []string
+	for key, name := range l.origins {
+		if strings.HasPrefix(key, path+".") && strings.HasPrefix(name, strings.ToUpper(kind)+"_") &&
+			!strings.HasPrefix(name, "XMPP_REST_") {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		l.faultf(slices.Min(names), "",
+			"is set, but no target of kind %s has the name %s; give one of them that name, or unset the variable", kind, kind)
+	}
 }
 
 // ownBlock finds the block that a kind's environment variables apply to: the one with the kind's name, else the only one
-// of the kind, else a new one. If there are several without that name, the variables apply to none of them: the name is
-// then empty, and the caller discards the block.
-func (l *loader) ownBlock(kind Kind) (own block, name string) {
+// of the kind, else a new one. If there are several without that name, the variables apply to none of them: it is then a block that
+// nobody reads, and applies is false.
+func (l *loader) ownBlock(kind Kind) (own block, applies bool) {
 	var others []block
 	for _, b := range l.blocks {
 		if t := b.settings.Common(); t.Kind == kind.Name {
 			if t.Name == "" || t.Name == kind.Name {
-				return b, kind.Name
+				return b, true
 			}
 			others = append(others, b)
 		}
 	}
 	if len(others) == 1 {
-		return others[0], others[0].settings.Common().Name
+		return others[0], true
 	}
-	created := block{path: "targets(" + kind.Name + ")", where: fromEnvironment, settings: kind.Defaults()}
+	created := block{"targets(" + kind.Name + ")", kind.Defaults()}
 	created.settings.Common().Kind = kind.Name
-	if len(others) > 1 {
-		return created, ""
+	l.origins[created.path] = fromEnvironment
+	if len(others) == 0 {
+		l.blocks = append(l.blocks, created)
 	}
-	l.blocks = append(l.blocks, created)
-	return created, kind.Name
+	return created, len(others) == 0
 }
 
 // maxBody is the maximum of limits.metrics_body and limits.body.
 const maxBody = 1 << 30
 
 func (l *loader) check() {
-	r := &Report{faults: &l.faults, origins: l.origins, where: "default"}
+	r := &Report{loader: l, where: "default"}
 	l.checkPoll(r)
-	l.checkWeb()
+	l.checkWeb(r)
 	l.checkAlerts()
 	l.checkHosts(r)
-	names, taken := map[string]string{}, map[string]string{}
+	names := map[string]string{}
 	for _, b := range l.blocks {
-		l.checkTarget(b, names, taken)
+		l.checkTarget(b, r.In(b.path), names)
 	}
 	l.cfg.Unconfigured = slices.DeleteFunc(l.cfg.Unconfigured, func(name string) bool { return names[name] != "" })
-	l.checkMaintenance()
-	l.checkPublic()
+	l.checkMaintenance(r)
+	l.checkPublic(r)
 }
 
 // checkWeb also passes the external URL to the alerts, which link there.
-func (l *loader) checkWeb() {
+func (l *loader) checkWeb(r *Report) {
 	external := strings.TrimSuffix(l.cfg.Web.ExternalURL, "/")
 	l.cfg.Alerts.ExternalURL = external
-	r := &Report{
-		faults:  &l.faults,
-		origins: l.origins,
-		path:    "web",
-		where:   "default",
-	}
-	if fault := checkText(l.cfg.Web.Title, maxTitle); fault != "" {
-		r.Faultf("title", "%s", fault)
-	}
+	r.checkText("web.title", l.cfg.Web.Title, maxTitle)
 	if external == "" {
 		return
 	}
-	CheckURL(r, "external_url", external, "http", "https")
+	CheckURL(r, "web.external_url", external, "http", "https")
 	if strings.ContainsAny(external, "?# ") || strings.Contains(external, "{{") {
-		r.Faultf("external_url", "is %q, must be an address without spaces, query, fragment or template", external)
+		r.Faultf("web.external_url", "is %q, must be an address without spaces, query, fragment or template", external)
 	}
 	if strings.HasSuffix(external, "/runbooks") {
-		r.Faultf("external_url", "is %q, must be the address of the status page, without /runbooks", external)
+		r.Faultf("web.external_url", "is %q, must be the address of the status page, without /runbooks", external)
 	}
 }
 
@@ -572,9 +548,7 @@ func (l *loader) checkPoll(r *Report) {
 			r.Faultf("limits."+limit.key, "is %d bytes, must be at most 1GiB", limit.n)
 		}
 	}
-	if cfg.Poll.Timeout.Std() < time.Second {
-		r.Faultf("poll.timeout", "is %s, must be at least 1s", cfg.Poll.Timeout.Std())
-	}
+	r.AtLeast("poll.timeout", cfg.Poll.Timeout, second, "")
 	if cfg.Poll.Timeout > cfg.Poll.Interval {
 		r.Faultf("poll.timeout", "is %s, must be at most poll.interval (%s)", cfg.Poll.Timeout.Std(), cfg.Poll.Interval.Std())
 	}
@@ -588,21 +562,12 @@ func (l *loader) checkPoll(r *Report) {
 	}
 }
 
-// checkTarget fills in a target's defaults and checks it. names and taken come from the previous targets.
-func (l *loader) checkTarget(b block, names, taken map[string]string) {
+// checkTarget fills in a target's defaults and checks it. names are those of the previous targets.
+func (l *loader) checkTarget(b block, r *Report, names map[string]string) {
 	cfg, t := l.cfg, b.settings.Common()
-	row := l.rowOf(t.Kind)
+	r.row = l.kind(t.Kind).Row
 	if t.Name == "" {
 		t.Name = t.Kind
-	}
-	r := &Report{
-		faults:  &l.faults,
-		origins: l.origins,
-		path:    b.path,
-		where:   b.where,
-		runs:    l.src.former != nil,
-		row:     *row,
-		taken:   taken,
 	}
 	if !b.settings.Configured() {
 		cfg.Unconfigured = append(cfg.Unconfigured, t.Name)
@@ -612,32 +577,17 @@ func (l *loader) checkTarget(b block, names, taken map[string]string) {
 	if first, again := names[t.Name]; again {
 		r.Faultf("name", "is %q, already used by %s; give each target its own name", t.Name, first)
 	}
-	names[t.Name] = b.where
-	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
-		t.Schedule = "@every " + max(cfg.Poll.Interval.Std(), row.Interval).String()
-	}
-	if t.Timeout == 0 {
-		t.Timeout = cfg.Poll.Timeout
-		if s, err := ParseSchedule(t.Schedule); err == nil {
-			t.Timeout = min(t.Timeout, Duration(shortestGap(s)))
-		}
-	}
-	t.check(r)
+	names[t.Name] = r.where
+	t.check(r, cfg.Poll)
 	checkSecrets(r, b.settings)
 	b.settings.Check(r)
-	t.checkAddresses(r, b.settings.HostName(), row.EachAddress)
-	if row.Alone {
+	t.checkAddresses(r, b.settings.HostName())
+	if r.row.Alone {
 		r.Unique("", "")
 	}
-	if row.OnlyFirst && cfg.Pair == PairOther {
+	if r.row.OnlyFirst && cfg.Pair == PairOther {
 		cfg.LeftToFirst = append(cfg.LeftToFirst, *t)
 		return
 	}
 	cfg.Targets = append(cfg.Targets, b.settings)
-}
-
-// rowOf returns the row of a kind that a block has.
-func (l *loader) rowOf(kind string) *Row {
-	i := slices.IndexFunc(l.src.Kinds, func(k Kind) bool { return k.Name == kind })
-	return &l.src.Kinds[i].Row
 }

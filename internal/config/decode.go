@@ -1,7 +1,10 @@
 package config
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -15,85 +18,71 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// decoder fills structs from YAML nodes and rejects unknown keys. It continues after an error, to report all of them with
+// This file fills structs from YAML nodes and rejects unknown keys. It continues after an error, to report all of them with
 // line and key. Keys are the structs' yaml tags; a struct tagged ",inline" shares its parent's mapping. The key x_file
 // names a file with the Secret x.
-type decoder struct {
-	file     string
-	dir      string // of the file, from which relative paths lead
-	secret   func(written, path string) (Secret, error)
-	faults   *Faults
-	origins  map[string]string
-	warnings *[]pathWarning
+
+func (l *loader) lineOf(n *yaml.Node) string {
+	return fmt.Sprintf("%s:%d", filepath.Base(l.src.File), n.Line)
 }
 
-func (d *decoder) where(n *yaml.Node) string { return fmt.Sprintf("%s:%d", d.file, n.Line) }
-
-func (d *decoder) faultf(n *yaml.Node, path, format string, args ...any) {
-	*d.faults = append(*d.faults, Fault{d.where(n), path, fmt.Sprintf(format, withoutCredentials(args)...)})
+func (l *loader) nodeFaultf(n *yaml.Node, path, format string, args ...any) {
+	l.faultf(l.lineOf(n), path, format, args...)
 }
 
-// mapping reads a mapping into the struct that v points to.
-func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
-	n = resolved(n)
+// mapping reads a mapping into the values of its keys.
+func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 	if n.Kind != yaml.MappingNode {
-		if n.Tag != "!!null" {
-			d.faultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), mappingHint(n))
-		}
+		l.nodeFaultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), mappingHint(n))
 		return
 	}
-	fields := keysOf(v)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		full := join(path, key.Value)
-		if path == "" {
-			fields["targets"] = reflect.ValueOf("") // readTargets reads it
-		}
-		if first, again := d.origins[full]; again {
-			if !shownKey.MatchString(key.Value) {
+	for pair := range slices.Chunk(n.Content, 2) {
+		key, value := pair[0], pair[1]
+		full, shown := join(path, key.Value), shownKey.MatchString(key.Value)
+		if first, again := l.origins[full]; again {
+			if !shown {
 				full = path
 			}
-			d.faultf(key, full, "is set twice, first at %s; keep one of them", first)
+			l.nodeFaultf(key, full, setTwice, first)
 			continue
 		}
-		d.origins[full] = d.where(key)
-		if field, ok := fields[key.Value]; ok {
-			d.warnAboutComment(key, value, full, field)
-			d.value(value, full, field)
+		l.origins[full] = l.lineOf(key)
+		field, known := fields[key.Value]
+		switch {
+		case known:
+			l.warnAboutComment(key, value, full, field)
+			l.value(value, full, field)
 			if secret, ok := reflect.TypeAssert[Secret](field); ok {
-				d.warn(pathWarning{path: full, fault: Fault{d.where(value), full, doubtAbout(secret, "")}})
+				l.warn(pathWarning{path: full, fault: Fault{l.lineOf(value), full, doubtAbout(secret, "")}})
 			}
-			continue
+		case shown:
+			l.nodeFaultf(key, full, unknownKey+"; %s", keySuggestion(key.Value, fields))
+		default:
+			l.nodeFaultf(key, path, hiddenKey+", not shown because it may contain a secret; "+
+				"most likely the space after a colon is missing: write "+withSpace(key.Value, fields)+"; valid keys: %s",
+				strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 		}
-		if field, ok := secretFile(fields, key.Value); ok {
-			d.secretFile(value, full, field)
-			continue
-		}
-		if shownKey.MatchString(key.Value) {
-			d.faultf(key, full, unknownKey+"; %s", keySuggestion(key.Value, fields))
-			continue
-		}
-		d.faultf(key, path, hiddenKey+", not shown because it may contain a secret; most likely the space after a colon is missing: "+
-			"write "+withSpace(key.Value, fields)+"; valid keys: %s", strings.Join(knownKeys(fields), ", "))
 	}
 }
+
+const setTwice = "is set twice, first at %s; keep one of them"
 
 // shownKey matches the unknown keys that a message may repeat. Any other may be a secret behind a colon without its space.
 var shownKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
 // withSpace returns how to write a key and value without the space between them. It names the key only if that is known.
-func withSpace(text string, fields map[string]reflect.Value) string {
+func withSpace(text string, fields keyValues) string {
 	key, _, _ := strings.Cut(text, ":")
-	if !slices.Contains(knownKeys(fields), key) {
+	if _, known := fields[key]; !known {
 		key = "key"
 	}
 	return strconv.Quote(key + ": value")
 }
 
 // keySuggestion returns what to write instead of an unknown key: a known key, one level deeper if it exists only there.
-func keySuggestion(key string, fields map[string]reflect.Value) string {
-	known := knownKeys(fields)
-	if plain := Nearest(key, known); plain != "" {
+func keySuggestion(key string, fields keyValues) string {
+	known := slices.Sorted(maps.Keys(fields))
+	if Nearest(key, known) != "" {
 		return suggestion(key, known)
 	}
 	bare := func(name string) string { return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name)) }
@@ -101,241 +90,192 @@ func keySuggestion(key string, fields map[string]reflect.Value) string {
 		return fmt.Sprintf("did you mean %q?", known[i])
 	}
 	var deeper []string
-	for name, field := range fields {
-		if field.Kind() != reflect.Struct && field.Type() != keyValuesType {
-			continue
-		}
-		if _, ok := keysOf(field)[key]; ok {
+	for _, name := range known {
+		if _, ok := keysOf(fields[name])[key]; ok {
 			deeper = append(deeper, strconv.Quote(name+"."+key))
 		}
 	}
-	if slices.Sort(deeper); len(deeper) > 0 && len(deeper) <= 3 {
+	if len(deeper) > 0 && len(deeper) <= 3 {
 		return "did you mean " + strings.Join(deeper, " or ") + "?"
 	}
 	return suggestion(key, known)
 }
 
-func (d *decoder) value(n *yaml.Node, path string, v reflect.Value) {
+// value reads a node into a value of any type that a key has. A null leaves the default.
+func (l *loader) value(n *yaml.Node, path string, v reflect.Value) {
 	n = resolved(n)
-	if v.Type() == keyValuesType {
-		d.mapping(n, path, v)
+	if isNull(n) {
 		return
 	}
-	if d.typed(n, path, v) {
-		return
+	switch target := v.Addr().Interface().(type) {
+	case *keyValues:
+		l.mapping(n, path, *target)
+	case *[]block:
+		l.readTargets(n)
+	case *secretFile:
+		l.secretFile(n, path, target.secret)
+	case *Secret:
+		l.scalar(n, path, "a string", func(text string) error { *target = NewSecret(text); return nil })
+	case *Duration:
+		l.scalar(n, path, "a duration such as 30s", target.Set)
+	case *time.Time:
+		l.scalar(n, path, "a time such as 2026-05-01T22:00:00Z", func(text string) (err error) {
+			if *target, err = time.Parse(time.RFC3339, text); err != nil {
+				return errors.New("must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00")
+			}
+			return nil
+		})
+	case *Bytes:
+		l.scalar(n, path, "a size such as 16MiB", target.Set)
+	default:
+		l.valueOfKind(n, path, v)
 	}
+}
+
+// valueOfKind reads a node into a value of a type that only Go knows.
+func (l *loader) valueOfKind(n *yaml.Node, path string, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
-		d.mapping(n, path, v)
+		l.mapping(n, path, keysOf(v))
 	case reflect.String:
-		if s, ok := d.scalar(n, path, "a string"); ok {
-			if fault := spaceAround(s); fault != "" && isAddressKey(path) {
-				d.faultf(n, path, "%s", fault)
-				s = strings.TrimSpace(s) // so that no other check reports the same
-			}
-			v.SetString(s)
-		}
+		l.scalar(n, path, "a string", func(text string) error { v.SetString(text); return nil })
 	case reflect.Bool:
-		s, ok := d.scalar(n, path, "true or false")
-		if !ok {
-			return
-		}
-		if s != "true" && s != "false" {
-			d.faultf(n, path, "is %q, must be true or false", s)
-			return
-		}
-		v.SetBool(s == "true")
-	case reflect.Int64, reflect.Int:
-		if s, ok := d.scalar(n, path, "a whole number"); ok {
-			parsed, err := strconv.ParseInt(s, 10, 64)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a whole number%s", s, numberHint(s))
-				return
+		l.scalar(n, path, "true or false", func(text string) error {
+			if text != "true" && text != "false" {
+				return errors.New("must be true or false")
 			}
-			v.SetInt(parsed)
-		}
+			v.SetBool(text == "true")
+			return nil
+		})
+	case reflect.Int64, reflect.Int:
+		l.scalar(n, path, "a whole number", func(text string) error {
+			number, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return errors.New("must be a whole number" + numberHint(text))
+			}
+			v.SetInt(number)
+			return nil
+		})
 	case reflect.Slice:
-		d.sequence(n, path, v)
+		l.sequence(n, path, v)
 	case reflect.Map:
-		d.stringMap(n, path, v)
+		l.stringMap(n, path, v)
 	default:
 		panic(fmt.Sprintf("config: no decoding into %s at %s", v.Type(), path))
 	}
 }
 
-// typed decodes into the types of this package. It returns false for any other.
-func (d *decoder) typed(n *yaml.Node, path string, v reflect.Value) bool {
-	switch target := v.Addr().Interface().(type) {
-	case *Secret:
-		if s, ok := d.scalar(n, path, "a string"); ok {
-			*target = NewSecret(s)
-		}
-	case *Duration:
-		if s, ok := d.scalar(n, path, "a duration such as 30s"); ok {
-			if err := target.Set(s); err != nil {
-				d.faultf(n, path, "%v", err)
-			}
-		}
-	case *Time:
-		if s, ok := d.scalar(n, path, "a time such as 2026-05-01T22:00:00Z"); ok {
-			parsed, err := time.Parse(time.RFC3339, s)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a time with its zone such as 2026-05-01T22:00:00Z or 2026-05-02T00:00:00+02:00", s)
-				return true
-			}
-			*target = Time(parsed)
-		}
-	case *Bytes:
-		if s, ok := d.scalar(n, path, "a size such as 16MiB"); ok {
-			parsed, err := parseBytes(s)
-			if err != nil {
-				d.faultf(n, path, "is %q, must be a size such as 65536, 512KiB or 16MiB%s", s, numberHint(s))
-				return true
-			}
-			*target = parsed
-		}
-	default:
-		return false
-	}
-	return true
-}
-
-func (d *decoder) sequence(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return
-	}
+func (l *loader) sequence(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
 		hint := `; begin each entry with "- "`
 		if n.Kind == yaml.ScalarNode && v.Type().Elem().Kind() == reflect.String {
 			hint = fmt.Sprintf("; write [%s]", n.Value)
 		}
-		d.faultf(n, path, "is %s, must be a list%s", kindOf(n), hint)
+		l.nodeFaultf(n, path, "is %s, must be a list%s", kindOf(n), hint)
 		return
 	}
-	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		full := fmt.Sprintf("%s[%d]", path, i)
-		d.origins[full] = d.where(item)
-		d.value(item, full, list.Index(i))
+		l.origins[full] = l.lineOf(item)
+		l.value(item, full, v.Index(i))
 	}
-	v.Set(list)
 }
 
-func (d *decoder) stringMap(n *yaml.Node, path string, v reflect.Value) {
-	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
-		return
-	}
+func (l *loader) stringMap(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind != yaml.MappingNode {
 		is := kindOf(n)
 		if v.Type().Elem() == secretType && n.Kind == yaml.ScalarNode {
 			is = "a single value"
 		}
-		d.faultf(n, path, "is %s, must be a mapping of names to strings%s", is, mappingHint(n))
+		l.nodeFaultf(n, path, "is %s, must be a mapping of names to strings%s", is, mappingHint(n))
 		return
 	}
-	m := reflect.MakeMap(v.Type())
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		full := join(path, n.Content[i].Value)
-		if first, again := d.origins[full]; again {
-			d.faultf(n.Content[i], full, "is set twice, first at %s; keep one of them", first)
+	v.Set(reflect.MakeMap(v.Type()))
+	for pair := range slices.Chunk(n.Content, 2) {
+		key, item := pair[0], pair[1]
+		full := join(path, key.Value)
+		if first, again := l.origins[full]; again {
+			l.nodeFaultf(key, full, setTwice, first)
 			continue
 		}
-		d.origins[full] = d.where(n.Content[i])
+		l.origins[full] = l.lineOf(key)
 		value := reflect.New(v.Type().Elem()).Elem()
-		d.warnAboutComment(n.Content[i], n.Content[i+1], full, value)
-		if n.Content[i+1].Tag == "!!null" {
+		l.warnAboutComment(key, item, full, value)
+		if isNull(item) {
 			continue
 		}
-		d.value(n.Content[i+1], full, value)
-		m.SetMapIndex(reflect.ValueOf(n.Content[i].Value), value)
+		l.value(item, full, value)
+		v.SetMapIndex(reflect.ValueOf(key.Value), value)
 	}
-	v.Set(m)
 }
 
-// scalar returns a scalar's text. A null leaves the default and reports nothing.
-func (d *decoder) scalar(n *yaml.Node, path, want string) (string, bool) {
-	n = resolved(n)
+// scalar passes the text of a scalar to a function that sets the value, whose error says what the text must be.
+func (l *loader) scalar(n *yaml.Node, path, want string, set func(text string) error) {
 	if n.Kind != yaml.ScalarNode {
-		d.faultf(n, path, "is %s, must be %s", kindOf(n), want)
-		return "", false
+		l.nodeFaultf(n, path, "is %s, must be %s", kindOf(n), want)
+		return
 	}
-	if found := reference.FindStringSubmatch(n.Value); found != nil {
-		d.faultf(n, path,
+	text := n.Value
+	if found := reference.FindStringSubmatch(text); found != nil {
+		l.nodeFaultf(n, path,
 			"is ${%s}, but variables are not expanded in this file; write the value, or for a secret set KEY%s to a file's path",
 			found[1], fileSuffix)
-		return "", false
+		return
 	}
-	return n.Value, n.Tag != "!!null"
+	if fault := spaceAround(text); fault != "" && isAddressKey(path) {
+		l.nodeFaultf(n, path, "%s", fault)
+		text = strings.TrimSpace(text) // so that no other check reports the same
+	}
+	if err := set(text); err != nil {
+		l.nodeFaultf(n, path, "is %q, %v", text, err)
+	}
 }
 
-func (d *decoder) secretFile(n *yaml.Node, path string, v reflect.Value) {
-	name, ok := d.scalar(n, path, "the path of a file")
-	if !ok || name == "" {
+func (l *loader) secretFile(n *yaml.Node, path string, into *Secret) {
+	name := ""
+	l.scalar(n, path, "the path of a file", func(text string) error { name = text; return nil })
+	resolved, ok := l.fromFile(l.lineOf(n), path, name)
+	if name == "" || !ok {
 		return
 	}
-	resolved, ok := d.fromFile(n, path, name)
-	if !ok {
-		return
-	}
-	secret, err := d.secret(name, resolved)
+	secret, err := l.secret(name, resolved)
 	if err != nil {
-		d.faultf(n, path, "%v; name a file that the exporter's user can read", err)
+		l.nodeFaultf(n, path, "%v; name a file that the exporter's user can read", err)
 		return
 	}
-	if base := strings.TrimSuffix(path, fileSuffix); d.origins[base] != "" {
-		d.faultf(n, path, "is set beside %s at %s; keep one of them", base, d.origins[base])
+	base := strings.TrimSuffix(path, fileSuffix)
+	if first := l.origins[base]; first != "" {
+		l.nodeFaultf(n, path, "is set beside %s at %s; keep one of them", base, first)
 		return
 	}
-	warning := pathWarning{path: path, fault: Fault{d.where(n), path, doubtAbout(secret, resolved)}}
-	v.Set(reflect.ValueOf(secret)) // an empty one too: it is a placeholder
-	if secret.IsZero() {
-		warning.unset = strings.TrimSuffix(path, fileSuffix)
-	}
-	d.warn(warning)
-}
-
-// warn adds a warning unless its message is "".
-func (d *decoder) warn(w pathWarning) {
-	if w.fault.Message != "" {
-		*d.warnings = append(*d.warnings, w)
-	}
+	*into = secret // an empty one too: it is a placeholder
+	l.warn(pathWarning{base, Fault{l.lineOf(n), path, doubtAbout(secret, resolved)}, secret.IsZero()})
 }
 
 // resolvePaths makes relative paths in a struct relative to the file. Its fields with the tag path hold paths.
-func (d *decoder) resolvePaths(path string, v reflect.Value) {
-	for i := range v.NumField() {
-		tag, field := v.Type().Field(i).Tag, v.Field(i)
-		key, options, _ := strings.Cut(tag.Get("yaml"), ",")
-		switch {
-		case options == "inline":
-			d.resolvePaths(path, field)
-		case key == "" || key == "-":
-		case field.Kind() == reflect.Struct:
-			d.resolvePaths(join(path, key), field)
-		case tag.Get("path") != "":
-			full := join(path, key)
-			if resolved, ok := d.fromFile(nil, full, field.String()); ok {
-				field.SetString(resolved)
-			}
+func (l *loader) resolvePaths(path string, v reflect.Value) {
+	for _, field := range leaves(v, path) {
+		if field.tag.Get("path") == "" {
+			continue
+		}
+		if resolved, ok := l.fromFile(l.origins[field.path], field.path, field.String()); ok {
+			field.SetString(resolved)
 		}
 	}
 }
 
 // fromFile returns where a path leads: from the file's directory, if it is relative. If something is there only from the working
-// directory, where paths led before, it reports both and returns false. Without a node, the fault is at the key's line.
-func (d *decoder) fromFile(n *yaml.Node, key, name string) (string, bool) {
+// directory, where paths led before, it reports both and returns false.
+func (l *loader) fromFile(where, key, name string) (string, bool) {
 	if name == "" || filepath.IsAbs(name) {
 		return name, true
 	}
-	resolved := filepath.Join(d.dir, name)
+	resolved := filepath.Join(filepath.Dir(l.src.File), name)
 	if exists(resolved) || !exists(name) {
 		return resolved, true
 	}
-	where := d.origins[key]
-	if n != nil {
-		where = d.where(n)
-	}
-	*d.faults = append(*d.faults, Fault{
+	l.faults = append(l.faults, Fault{
 		where,
 		key,
 		fmt.Sprintf("leads to %s, because paths are relative to this file, and nothing is there; but %s exists, "+
@@ -350,7 +290,6 @@ func exists(path string) bool {
 	return err == nil && len(found) > 0
 }
 
-// absolute returns a path from the root, for messages.
 func absolute(path string) string {
 	if full, err := filepath.Abs(path); err == nil {
 		return full
@@ -358,69 +297,85 @@ func absolute(path string) string {
 	return path
 }
 
-// keyValues are the values of a mapping by key, if its keys are no struct's.
+// keyValues are the values of a mapping by key.
 type keyValues map[string]reflect.Value
 
-var (
-	keyValuesType     = reflect.TypeFor[keyValues]()
-	alertSettingsType = reflect.TypeFor[map[string]*AlertSettings]()
-)
-
-// keysOf returns the values of a mapping by key.
-func keysOf(v reflect.Value) keyValues {
-	if known, ok := reflect.TypeAssert[keyValues](v); ok {
-		return known
-	}
-	fields := keyValues{}
-	collectFields(v, fields)
-	return fields
-}
-
-func collectFields(v reflect.Value, into keyValues) {
-	t := v.Type()
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("yaml"), ",")
-		switch {
-		case t.Field(i).Type == alertSettingsType:
-			alerts, _ := reflect.TypeAssert[map[string]*AlertSettings](v.Field(i))
-			for key, settings := range alerts {
-				into[key] = reflect.ValueOf(settings.mapping())
-			}
-		case options == "inline":
-			collectFields(v.Field(i), into)
-		case name != "" && name != "-":
-			into[name] = v.Field(i)
-		}
-	}
-}
-
-var secretType = reflect.TypeFor[Secret]()
+// secretFile is the value of the key x_file beside the Secret x.
+type secretFile struct{ secret *Secret }
 
 // fileSuffix ends the keys of files with secrets.
 const fileSuffix = "_file"
 
-// secretFile finds the Secret field x for the key x_file.
-func secretFile(fields map[string]reflect.Value, key string) (reflect.Value, bool) {
-	base, ok := strings.CutSuffix(key, fileSuffix)
-	if !ok {
-		return reflect.Value{}, false
+// keysOf returns what the keys of a mapping are read into. A value that is no mapping has none.
+func keysOf(v reflect.Value) keyValues {
+	keys := keyValues{}
+	switch target := v.Addr().Interface().(type) {
+	case *keyValues:
+		return *target
+	case *Alerts:
+		for key, settings := range target.Settings {
+			keys[key] = settings.mapping()
+		}
 	}
-	field, ok := fields[base]
-	return field, ok && field.Type() == secretType
+	for _, f := range fieldsOf(v) {
+		keys[f.path] = f.Value
+		if secret, ok := reflect.TypeAssert[*Secret](f.Addr()); ok {
+			keys[f.path+fileSuffix] = reflect.ValueOf(&secretFile{secret}).Elem()
+		}
+	}
+	return keys
 }
+
+// field is a value of a struct that has a key.
+type field struct {
+	path string
+	tag  reflect.StructTag
+	reflect.Value
+}
+
+// fieldsOf returns the fields of a struct, none for another value. An inline struct shares its parent's mapping.
+func fieldsOf(v reflect.Value) (fields []field) {
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for f, value := range v.Fields() {
+		key, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		if options == "inline" {
+			fields = append(fields, fieldsOf(reflect.Indirect(value))...)
+		} else if key != "" && key != "-" {
+			fields = append(fields, field{key, f.Tag, value})
+		}
+	}
+	return fields
+}
+
+// leaves returns the fields of a struct, and those of the structs in it in their place.
+func leaves(v reflect.Value, path string) (fields []field) {
+	for _, f := range fieldsOf(v) {
+		f.path = join(path, f.path)
+		if f.Kind() == reflect.Struct && f.Type() != secretType {
+			fields = append(fields, leaves(f.Value, f.path)...)
+		} else {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+var secretType = reflect.TypeFor[Secret]()
 
 // reference is a value that a shell or Compose would expand.
 var reference = regexp.MustCompile(`^\$\{([A-Za-z_][A-Za-z0-9_]*)(:?[-?+][^}]*)?\}$`)
 
 // warnAboutComment warns about a secret that YAML cuts at a #. A # that a space follows counts as a real comment. The YAML
 // parser attaches the comment of an empty value to its key.
-func (d *decoder) warnAboutComment(key, value *yaml.Node, path string, v reflect.Value) {
+func (l *loader) warnAboutComment(key, value *yaml.Node, path string, v reflect.Value) {
 	comment := key.LineComment + value.LineComment
 	if v.Type() != secretType || len(comment) < 2 || comment[1] == ' ' || value.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
 		return
 	}
 	const text = `ends before " #", where YAML starts a comment; quote the value if the rest belongs to it, else write a space after the #`
-	d.warn(pathWarning{path: path, fault: Fault{d.where(key), path, text}})
+	l.warn(pathWarning{path: path, fault: Fault{l.lineOf(key), path, text}})
 }
 
 // mappingHint returns what to do about something that must be a mapping.
@@ -475,11 +430,9 @@ func durationHint(text string, standard time.Duration) string {
 		"": "s", "s": "s", "sec": "s", "second": "s", "m": "m", "min": "m", "minute": "m", "h": "h", "hr": "h", "hour": "h", "d": "d",
 		"day": "d", "w": "w", "week": "w",
 	}
-	unit, known := units[strings.ToLower(found[2])]
-	if !known {
-		unit, known = units[strings.TrimSuffix(strings.ToLower(found[2]), "s")]
-	}
-	if !known {
+	written := strings.ToLower(found[2])
+	unit := cmp.Or(units[written], units[strings.TrimSuffix(written, "s")])
+	if unit == "" {
 		return ""
 	}
 	return "; write " + found[1] + unit
@@ -491,19 +444,6 @@ func suggestion(key string, known []string) string {
 		return fmt.Sprintf("did you mean %q?", nearest)
 	}
 	return "valid: " + strings.Join(known, ", ")
-}
-
-// knownKeys returns the keys of fields in alphabetical order.
-func knownKeys(fields map[string]reflect.Value) []string {
-	var known []string
-	for name, field := range fields {
-		known = append(known, name)
-		if field.Type() == secretType {
-			known = append(known, name+fileSuffix)
-		}
-	}
-	slices.Sort(known)
-	return known
 }
 
 // Nearest returns the known name that a mistyped one resembles, "" if there is none.
@@ -538,7 +478,9 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// resolved follows an alias.
+// isNull reports whether a value is left out, so that the default remains.
+func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
+
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
@@ -562,6 +504,8 @@ func kindOf(n *yaml.Node) string {
 // Duration is a time.Duration that YAML spells 30s; see ParseDuration.
 type Duration time.Duration
 
+const second = Duration(time.Second)
+
 // ParseDuration reads a duration as Go writes it, such as 1h30m or 0.5s, or as Prometheus does, such as 14d or 1d12h. The
 // error means that it is neither, or below zero.
 func ParseDuration(text string) (Duration, error) {
@@ -583,7 +527,7 @@ func ParseDuration(text string) (Duration, error) {
 func (d *Duration) Set(text string) error {
 	parsed, err := ParseDuration(text)
 	if err != nil {
-		return fmt.Errorf("is %q, must be a duration such as 500ms, 30s, 5m or 14d%s", text, durationHint(text, d.Std()))
+		return errors.New("must be a duration such as 500ms, 30s, 5m or 14d" + durationHint(text, d.Std()))
 	}
 	*d = parsed
 	return nil
@@ -595,16 +539,18 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 // Bytes is a size that YAML spells as a number of bytes, or with KiB, MiB or GiB.
 type Bytes int64
 
-func parseBytes(s string) (Bytes, error) {
-	factor := int64(1)
+// Set reads a size. Its error says what to write.
+func (b *Bytes) Set(text string) error {
+	number, factor := text, int64(1)
 	for suffix, f := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if number, ok := strings.CutSuffix(s, suffix); ok {
-			s, factor = strings.TrimSpace(number), f
+		if before, ok := strings.CutSuffix(text, suffix); ok {
+			number, factor = strings.TrimSpace(before), f
 		}
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n <= 0 || n > math.MaxInt64/factor {
-		return 0, fmt.Errorf("parse size %q", s)
+		return errors.New("must be a size such as 65536, 512KiB or 16MiB" + numberHint(text))
 	}
-	return Bytes(n * factor), nil
+	*b = Bytes(n * factor)
+	return nil
 }

@@ -10,13 +10,9 @@ import (
 // Env applies environment variables to the block of one target. An empty variable counts as unset, because Compose passes
 // unset variables as empty.
 type Env struct {
-	lookup func(string) (string, bool)
-	secret func(written, path string) (Secret, error)
-	faults *Faults
-	// warnings may be nil: a command shows none.
-	warnings *[]pathWarning
-	origins  map[string]string
-	path     string
+	loader *loader
+	kind   string
+	path   string
 }
 
 // In applies variables to the mapping under a key of the block.
@@ -28,7 +24,10 @@ func (e *Env) In(key string) *Env {
 
 // Get returns the variable's value, "" if it is unset.
 func (e *Env) Get(name string) string {
-	value, _ := e.lookup(name)
+	if e.loader.read[name] == "" {
+		e.loader.read[name] = e.kind
+	}
+	value, _ := e.loader.src.Lookup(name)
 	return value
 }
 
@@ -42,35 +41,28 @@ func (e *Env) unquoted(name string) string {
 	return value
 }
 
-// trimmed returns the value of an address without the space around it, and reports the space. Other values stay as they are.
-func (e *Env) trimmed(key, name, value string) string {
-	fault := spaceAround(value)
-	if fault == "" || !isAddressKey(key) {
-		return value
-	}
-	e.fault(name, fault)
-	return strings.TrimSpace(value)
-}
-
-// String replaces the value of key by the variable's, if set.
+// String replaces the value of key by the variable's, if set. It reports space around an address.
 func (e *Env) String(key, name string, value *string) {
-	if s := e.unquoted(name); s != "" {
-		*value = e.trimmed(key, name, s)
-		e.set(key, name)
+	text := e.unquoted(name)
+	if text == "" {
+		return
 	}
+	if fault := spaceAround(text); fault != "" && isAddressKey(key) {
+		e.fault(name, fault)
+		text = strings.TrimSpace(text)
+	}
+	*value = text
+	e.set(key, name)
 }
 
 // Origin replaces the value of key by the scheme, host and port of the variable's URL, if the variable is set: its path is
 // that of another page. An invalid URL is kept, so that the check reports it.
 func (e *Env) Origin(key, name string, value *string) {
-	raw := e.unquoted(name)
-	if raw == "" {
+	e.String(key, name, value)
+	if e.unquoted(name) == "" {
 		return
 	}
-	raw = e.trimmed(key, name, raw)
-	e.set(key, name)
-	*value = raw
-	if u, err := url.Parse(raw); err == nil && u.Host != "" {
+	if u, err := url.Parse(*value); err == nil && u.Host != "" {
 		*value = (&url.URL{Scheme: u.Scheme, User: u.User, Host: u.Host}).String()
 	}
 }
@@ -85,24 +77,18 @@ func (e *Env) Secret(key, name string, value *Secret) {
 	case plain != "":
 		*value = NewSecret(plain)
 		e.set(key, name)
-		e.warn(pathWarning{path: join(e.path, key), fault: Fault{Where: name, Message: doubtAbout(*value, "")}})
+		e.warn(key, name, doubtAbout(*value, ""), false)
 	case file != "":
-		secret, err := e.secret(file, file)
+		secret, err := e.loader.secret(file, file)
 		if err != nil {
 			e.fault(name+"_FILE", fmt.Sprintf("%v; name a file that the exporter's user can read", err))
 			return
 		}
-		warning := pathWarning{path: join(e.path, key), fault: Fault{Where: name + "_FILE", Message: doubtAbout(secret, file)}}
-		if secret.IsZero() { // Compose files also mount secrets that are not used
-			if value.IsZero() {
-				warning.unset = warning.path
-			}
-			e.warn(warning)
-			return
+		e.warn(key, name+"_FILE", doubtAbout(secret, file), secret.IsZero() && value.IsZero())
+		if !secret.IsZero() { // Compose files also mount secrets that are not used
+			*value = secret
+			e.set(key, name+"_FILE")
 		}
-		e.warn(warning)
-		*value = secret
-		e.set(key, name+"_FILE")
 	}
 }
 
@@ -112,33 +98,27 @@ func (e *Env) TLS(prefix string, t *TLS) {
 	e.String("fingerprint", prefix+"_FINGERPRINT", &t.Fingerprint)
 }
 
-func (e *Env) set(key, name string) { e.origins[join(e.path, key)] = name }
+func (e *Env) set(key, name string) { e.loader.origins[join(e.path, key)] = name }
 
 // fault reports an error in a variable once, although several kinds may read it.
 func (e *Env) fault(name, message string) {
-	if f := (Fault{Where: name, Message: message}); !slices.Contains(*e.faults, f) {
-		*e.faults = append(*e.faults, f)
+	if f := (Fault{Where: name, Message: message}); !slices.Contains(e.loader.faults, f) {
+		e.loader.faults = append(e.loader.faults, f)
 	}
 }
 
-func (e *Env) warn(w pathWarning) {
-	if w.fault.Message != "" && e.warnings != nil {
-		*e.warnings = append(*e.warnings, w)
-	}
+func (e *Env) warn(key, name, message string, unset bool) {
+	e.loader.warn(pathWarning{join(e.path, key), Fault{Where: name, Message: message}, unset})
 }
 
 // ReadEnvironment applies variables to settings of a command, which the file does not have. The error is Faults. Origins say where keys
 // come from that are set already.
 func ReadEnvironment(lookup func(string) (string, bool), origins map[string]string, apply func(*Env, *Report)) error {
-	var faults Faults
-	apply(&Env{
-		lookup:  lookup,
-		secret:  readSecret,
-		faults:  &faults,
-		origins: origins,
-	}, &Report{faults: &faults, origins: origins, where: "environment"})
-	if len(faults) > 0 {
-		return faults
+	l := newLoader(Source{Lookup: lookup}, &Config{secretFiles: map[string]Secret{}})
+	l.origins = origins
+	apply(&Env{loader: l}, &Report{loader: l, where: fromEnvironment})
+	if len(l.faults) > 0 {
+		return l.faults
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -67,7 +66,7 @@ func (f Faults) Places() string {
 	lines := make([]string, len(f))
 	for i, fault := range f {
 		place := Fault{Where: fault.Where, Key: fault.Key}
-		if strings.HasPrefix(fault.Message, hiddenKey) {
+		if strings.HasPrefix(fault.Message, hiddenKey) || strings.HasPrefix(fault.Message, unknownKey) {
 			place.Message = unknownKey
 		}
 		if before, _, ok := strings.Cut(place.Key, ".labels."); ok {
@@ -76,9 +75,6 @@ func (f Faults) Places() string {
 		for _, key := range unknown {
 			if place.Key == key || strings.HasPrefix(place.Key, key+".") {
 				place.Key = key[:max(0, strings.LastIndexByte(key, '.'))]
-				if strings.HasPrefix(fault.Message, unknownKey) {
-					place.Message = unknownKey
-				}
 				break
 			}
 		}
@@ -89,31 +85,37 @@ func (f Faults) Places() string {
 
 // Report collects the faults of one block of the configuration.
 type Report struct {
-	faults  *Faults
-	origins map[string]string // full key path -> where
-	path    string            // of the block, such as targets[2]
-	where   string            // of the block itself, for keys that are not set
-	runs    bool              // the configuration is in use: a file that each probe reads is the probe's affair
-	row     Row               // of the block's kind; zero for what is no target
-	taken   map[string]string // what Unique was called with, by any target -> where
+	loader *loader
+	path   string // of the block, such as targets[2]
+	where  string // of the block itself, for keys that are not set
+	row    Row    // of the block's kind; zero for what is no target
 }
 
 // Faultf reports an error in a key of the block. An empty key means the block.
 func (r *Report) Faultf(key, format string, args ...any) {
 	full := join(r.path, key)
-	where, ok := r.origins[full]
-	if !ok {
-		where = r.where
-	}
-	*r.faults = append(*r.faults, Fault{where, full, fmt.Sprintf(format, withoutCredentials(args)...)})
+	r.loader.faultf(cmp.Or(r.loader.origins[full], r.where), full, format, args...)
 }
+
+// AtLeast reports a duration that is shorter. why, unless "", says where the limit comes from.
+func (r *Report) AtLeast(key string, is, least Duration, why string) {
+	if why != "" {
+		why = ": " + why
+	}
+	if is < least {
+		r.Faultf(key, "is %s, must be at least %s%s", is.Std(), least.Std(), why)
+	}
+}
+
+// runs reports whether the configuration is in use: a file that each probe reads is the probe's affair.
+func (r *Report) runs() bool { return r.loader.src.former != nil }
 
 // Unique reports an error if another target of the kind has the same value, since their metrics or messages would mix. key sets the
 // value; without one, an exporter may have only one target of the kind.
 func (r *Report) Unique(key, value string) {
 	mark := r.row.Name + "\x00" + value
-	first, again := r.taken[mark]
-	r.taken[mark] = r.where
+	first, again := r.loader.taken[mark]
+	r.loader.taken[mark] = r.where
 	switch {
 	case !again:
 	case key == "":
@@ -128,15 +130,13 @@ func (r *Report) Unique(key, value string) {
 func (r *Report) In(key string) *Report {
 	inner := *r
 	inner.path = join(r.path, key)
-	if where, ok := r.origins[inner.path]; ok {
-		inner.where = where
-	}
+	inner.where = cmp.Or(r.loader.origins[inner.path], r.where)
 	return &inner
 }
 
 // hasFault reports whether a fault in one of these keys of the block is already known.
 func (r *Report) hasFault(keys ...string) bool {
-	return slices.ContainsFunc(*r.faults, func(f Fault) bool {
+	return slices.ContainsFunc(r.loader.faults, func(f Fault) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return f.Key == join(r.path, key) })
 	})
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"bytes"
 	"encoding/base64"
-	"maps"
 	"net/url"
 	"reflect"
 	"slices"
@@ -18,18 +17,17 @@ type SecretFinder struct{ forms [][]byte }
 
 // findSecrets returns a finder of all secrets of these targets.
 func findSecrets(targets []Settings) *SecretFinder {
-	forms := map[string]bool{}
+	var forms []string
 	for _, settings := range targets {
 		users := usersOf(settings)
-		for secret := range secretsOf(settings) {
-			for _, form := range append(encoded(secret, users), secret, url.QueryEscape(secret), url.PathEscape(secret)) {
-				forms[form] = len(form) >= minFound
-			}
+		for _, secret := range secretsIn(settings) {
+			forms = append(append(forms, encoded(secret, users)...), secret, url.QueryEscape(secret), url.PathEscape(secret))
 		}
 	}
+	slices.Sort(forms)
 	f := &SecretFinder{}
-	for _, form := range slices.Sorted(maps.Keys(forms)) {
-		if forms[form] {
+	for _, form := range slices.Compact(forms) {
+		if len(form) >= minFound {
 			f.forms = append(f.forms, []byte(form))
 		}
 	}
@@ -48,11 +46,9 @@ func (f *SecretFinder) Equal(other *SecretFinder) bool {
 
 // usersOf returns the users with whom the secrets of a target are sent.
 func usersOf(settings Settings) (users []string) {
-	fields := map[string]reflect.Value{}
-	collectFields(reflect.ValueOf(settings).Elem(), fields)
-	for _, key := range []string{"user", "username"} {
-		if user, ok := fields[key]; ok && user.Kind() == reflect.String {
-			users = append(users, user.String())
+	for _, f := range fieldsOf(reflect.ValueOf(settings).Elem()) {
+		if f.Kind() == reflect.String && (f.path == "user" || f.path == "username") {
+			users = append(users, f.String())
 		}
 	}
 	return users
@@ -70,28 +66,18 @@ func encoded(secret string, users []string) (forms []string) {
 	return forms
 }
 
-// secretsOf returns the secrets of a target with the keys that set them: those with the type Secret, what these hold if they are the
-// value of an Authorization header, and tokens in the query of a URL.
-func secretsOf(settings Settings) map[string]string {
-	secrets := map[string]string{}
-	v := reflect.ValueOf(settings).Elem()
-	eachSecret(v, func(key string, s Secret) {
-		secrets[s.Reveal()] = key
-		for _, inner := range credentials(s.Reveal()) {
-			secrets[inner] = key
-		}
-	})
-	fields := map[string]reflect.Value{}
-	collectFields(v, fields)
-	for key, field := range fields {
-		if field.Kind() == reflect.String {
-			for _, token := range tokensIn(field.String()) {
-				secrets[token] = key
-			}
+// secretsIn returns the secrets of a target: those with the type Secret, what these hold if they are the value of an Authorization
+// header, and tokens in the query of a URL.
+func secretsIn(settings Settings) (secrets []string) {
+	for _, s := range secretsOf(settings) {
+		secrets = append(append(secrets, s.Reveal()), credentials(s.Reveal())...)
+	}
+	for _, f := range fieldsOf(reflect.ValueOf(settings).Elem()) {
+		if f.Kind() == reflect.String {
+			secrets = append(secrets, tokensIn(f.String())...)
 		}
 	}
-	delete(secrets, "")
-	return secrets
+	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
 }
 
 // credentials returns the credentials in an Authorization header: the token after Bearer, or what Basic encodes, and its password.
@@ -135,11 +121,11 @@ func tokensIn(rawURL string) (tokens []string) {
 
 // ShortSecrets returns the keys of a target's secrets that are too short to be found in what servers send.
 func ShortSecrets(settings Settings) (keys []string) {
-	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
+	for key, s := range secretsOf(settings) {
 		if n := len(s.Reveal()); n > 0 && n < minFound {
 			keys = append(keys, key)
 		}
-	})
+	}
 	slices.Sort(keys)
 	return keys
 }

@@ -2,9 +2,9 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
@@ -32,22 +32,22 @@ func (l *loader) checkHosts(r *Report) {
 		r.Faultf("pair", "is %q, must be %s or %s, or empty for a single exporter", p, PairFirst, PairOther)
 	}
 	for i, peers := range l.cfg.Peers {
-		key := "peers[" + strconv.Itoa(i) + "]"
+		r := r.In(fmt.Sprintf("peers[%d]", i))
 		if len(peers.Targets) == 0 {
-			r.Faultf(key, "has no targets; write targets: [host:9655]")
+			r.Faultf("", "has no targets; write targets: [host:9655]")
 		}
 		for n, address := range peers.Targets {
-			place := key + ".targets[" + strconv.Itoa(n) + "]"
+			key := fmt.Sprintf("targets[%d]", n)
 			if fault := cmp.Or(spaceAround(address), BareIPv6(address)); fault != "" {
-				r.Faultf(place, "%s", fault)
+				r.Faultf(key, "%s", fault)
 			} else if !isAddress(address) {
 				// The value is not shown: it may be a URL with a password.
-				r.Faultf(place, "must be host:port without a scheme, such as docker-a.example.org:9655")
+				r.Faultf(key, "must be host:port without a scheme, such as docker-a.example.org:9655")
 			}
 		}
 		for name := range peers.Labels {
 			if !peerLabel.MatchString(name) || name == "__address__" {
-				r.Faultf(key+".labels."+name, "is not a label name that can be set; use letters, digits and _")
+				r.Faultf("labels."+name, "is not a label name that can be set; use letters, digits and _")
 			}
 		}
 	}

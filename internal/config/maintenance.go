@@ -31,8 +31,8 @@ type Maintenance struct {
 	Kind string `yaml:"kind"`
 	Name string `yaml:"name"`
 	// From and Until bound a single maintenance, which may be in the past.
-	From  Time `yaml:"from"`
-	Until Time `yaml:"until"`
+	From  time.Time `yaml:"from"`
+	Until time.Time `yaml:"until"`
 	// Schedule is a cron line of five fields: when each maintenance begins, see ParseSchedule. Duration is how long it lasts.
 	Schedule string   `yaml:"schedule"`
 	Duration Duration `yaml:"duration"`
@@ -45,7 +45,7 @@ type Maintenance struct {
 // At returns the maintenance at t, else the next one. It returns false if there is neither.
 func (m *Maintenance) At(t time.Time) (from, until time.Time, ok bool) {
 	if m.begins == nil {
-		return m.From.Std(), m.Until.Std(), m.Until.Std().After(t)
+		return m.From, m.Until, m.Until.After(t)
 	}
 	from = m.begins.Next(t.Add(-m.Duration.Std()))
 	if from.IsZero() {
@@ -93,16 +93,10 @@ func CheckMaintenance(kind, name, reason string) (key, fault string) {
 }
 
 // checkMaintenance checks the maintenance list and parses its schedules.
-func (l *loader) checkMaintenance() {
+func (l *loader) checkMaintenance(root *Report) {
 	for i := range l.cfg.Maintenance {
 		m := &l.cfg.Maintenance[i]
-		path := fmt.Sprintf("maintenance[%d]", i)
-		r := &Report{
-			faults:  &l.faults,
-			origins: l.origins,
-			path:    path,
-			where:   l.origins[path],
-		}
+		r := root.In(fmt.Sprintf("maintenance[%d]", i))
 		if key, fault := CheckMaintenance(m.Kind, m.Name, m.Reason); fault != "" {
 			r.Faultf(key, "%s", fault)
 		} else if m.Kind == MaintenanceTarget && !l.hasTarget(m.Name) {
@@ -124,7 +118,7 @@ func (l *loader) hasTarget(name string) bool {
 }
 
 func (m *Maintenance) checkOnce(r *Report) {
-	from, until := m.From.Std(), m.Until.Std()
+	from, until := m.From, m.Until
 	switch {
 	case m.Duration != 0:
 		r.Faultf("duration", "is set without a schedule; write from and until, or add a schedule")
@@ -142,33 +136,23 @@ func (m *Maintenance) checkOnce(r *Report) {
 }
 
 func (m *Maintenance) checkRepeated(r *Report) {
-	if !m.From.Std().IsZero() || !m.Until.Std().IsZero() {
-		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
-		return
-	}
 	begins, err := ParseSchedule(m.Schedule)
-	if err != nil {
+	_, byClock := begins.(*clockTimes)
+	switch {
+	case !m.From.IsZero() || !m.Until.IsZero():
+		r.Faultf("schedule", "is set beside from or until; keep either schedule and duration, or from and until")
+	case err != nil:
 		r.scheduleFault(err, `five cron fields such as "0 3 * * 0", where 0 is Sunday and 6 Saturday`)
-		return
-	}
-	if _, ok := begins.(*clockTimes); !ok {
+	case !byClock:
 		r.Faultf("schedule", "has @every, which sets no time of day; write five cron fields such as \"0 3 * * 0\"")
-		return
-	}
-	switch gap := shortestGap(begins); {
-	case m.Duration < Duration(time.Second):
+	case m.Duration < second:
 		r.Faultf("duration", "is %s, must be at least 1s", m.Duration.Std())
 	case m.Duration.Std() > MaxMaintenance:
 		r.Faultf("duration", "is %s, must be at most %s (30 days)", m.Duration.Std(), MaxMaintenance)
-	case m.Duration.Std() >= gap:
-		r.Faultf("duration", "is %s, must be shorter than the %s between two maintenances, or they never end", m.Duration.Std(), gap)
+	case m.Duration.Std() >= shortestGap(begins):
+		r.Faultf("duration", "is %s, must be shorter than the %s between two maintenances, or they never end",
+			m.Duration.Std(), shortestGap(begins))
 	default:
 		m.begins = begins
 	}
 }
-
-// Time is a time.Time that YAML spells as RFC 3339 does, such as 2026-05-01T22:00:00Z.
-type Time time.Time
-
-// Std returns t as the standard library's type.
-func (t Time) Std() time.Time { return time.Time(t) }

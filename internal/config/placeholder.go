@@ -18,7 +18,7 @@ var placeholders = []string{
 func Placeholders(settings Settings) []string {
 	var obvious, empty []string
 	given := false
-	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
+	for key, s := range secretsOf(settings) {
 		switch {
 		case s.value == nil:
 		case *s.value == "":
@@ -28,7 +28,7 @@ func Placeholders(settings Settings) []string {
 		default:
 			given = true
 		}
-	})
+	}
 	if given || len(obvious) > 0 {
 		return obvious
 	}
@@ -41,36 +41,32 @@ func isPlaceholder(value string) bool {
 	return slices.ContainsFunc(placeholders, func(p string) bool { return strings.HasPrefix(value, p) })
 }
 
-// eachSecret calls f with every secret of a settings struct and of its maps.
-func eachSecret(v reflect.Value, f func(key string, s Secret)) {
-	fields := map[string]reflect.Value{}
-	collectFields(v, fields)
-	for key, field := range fields {
-		if field.Kind() == reflect.Struct && field.Type() != secretType {
-			eachSecret(field, func(inner string, s Secret) { f(join(key, inner), s) })
-			continue
-		}
-		switch value := field.Interface().(type) {
+// secretsOf returns every secret of a target by its key.
+func secretsOf(settings Settings) map[string]Secret {
+	secrets := map[string]Secret{}
+	for _, f := range leaves(reflect.ValueOf(settings).Elem(), "") {
+		switch value := f.Interface().(type) {
 		case Secret:
-			f(key, value)
+			secrets[f.path] = value
 		case map[string]Secret:
 			for name, s := range value {
-				f(key+"."+name, s)
+				secrets[f.path+"."+name] = s
 			}
 		}
 	}
+	return secrets
 }
 
 // checkSecrets reports secrets that cannot be sent. A line end usually comes from badly joined files.
 func checkSecrets(r *Report, settings Settings) {
-	eachSecret(reflect.ValueOf(settings).Elem(), func(key string, s Secret) {
+	for key, s := range secretsOf(settings) {
 		switch {
 		case isUTF16(s):
 			r.Faultf(key, "is in UTF-16, as PowerShell writes files; save it in UTF-8, without a byte-order mark")
 		case isUnsendable(s):
 			r.Faultf(key, "contains a control character, such as a line end, which cannot be sent; remove it at the source")
 		}
-	})
+	}
 }
 
 func isUnsendable(s Secret) bool { return strings.ContainsFunc(s.Reveal(), unicode.IsControl) }

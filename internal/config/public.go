@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -23,11 +24,9 @@ type Public struct {
 	// Announcements are shown between their times.
 	Announcements []Announcement `yaml:"announcements"`
 
-	trusted []netip.Prefix // TrustedProxies
+	// TrustedNetworks are TrustedProxies, where an address is a network of one.
+	TrustedNetworks []netip.Prefix `yaml:"-"`
 }
-
-// TrustedNetworks returns TrustedProxies, where an address is a network of one.
-func (p *Public) TrustedNetworks() []netip.Prefix { return p.trusted }
 
 // PublicService is a service as users know it.
 type PublicService struct {
@@ -39,9 +38,9 @@ type PublicService struct {
 
 // Announcement is a text for users.
 type Announcement struct {
-	From  Time   `yaml:"from"`
-	Until Time   `yaml:"until"`
-	Text  string `yaml:"text"`
+	From  time.Time `yaml:"from"`
+	Until time.Time `yaml:"until"`
+	Text  string    `yaml:"text"`
 }
 
 const (
@@ -53,67 +52,54 @@ const (
 )
 
 // checkPublic checks the public page, and sets its default title.
-func (l *loader) checkPublic() {
+func (l *loader) checkPublic(r *Report) {
 	p := &l.cfg.Public
 	if p.Title == "" {
 		p.Title = l.cfg.Web.Title
 	}
-	r := &Report{
-		faults:  &l.faults,
-		origins: l.origins,
-		path:    "public",
-		where:   "default",
-	}
-	if fault := checkText(p.Title, maxTitle); fault != "" {
-		r.Faultf("title", "%s", fault)
-	}
+	r.checkText("public.title", p.Title, maxTitle)
 	if p.ListenAddress == "" {
 		if len(p.Services) > 0 {
-			r.Faultf("listen_address",
+			r.Faultf("public.listen_address",
 				"is not set, so nobody sees public.services; write an address such as 127.0.0.1:9657, or remove public")
 		}
 		return
 	}
 	if fault := BareIPv6(p.ListenAddress); fault != "" {
-		r.Faultf("listen_address", "%s", fault)
+		r.Faultf("public.listen_address", "%s", fault)
 	} else if _, port, err := net.SplitHostPort(p.ListenAddress); err != nil || port == "" {
-		r.Faultf("listen_address", "is %q, must be HOST:PORT or :PORT", p.ListenAddress)
+		r.Faultf("public.listen_address", "is %q, must be HOST:PORT or :PORT", p.ListenAddress)
 	}
 	for _, text := range p.TrustedProxies {
 		network, err := parseNetwork(text)
 		if err != nil {
-			r.Faultf("trusted_proxies", "has %q, must be an address or a network such as 10.0.0.0/8", text)
+			r.Faultf("public.trusted_proxies", "has %q, must be an address or a network such as 10.0.0.0/8", text)
 		}
-		p.trusted = append(p.trusted, network)
+		p.TrustedNetworks = append(p.TrustedNetworks, network)
 	}
 	if len(p.Services) == 0 {
-		r.Faultf("services", "is empty; list what users may see, each with name and targets")
+		r.Faultf("public.services", "is empty; list what users may see, each with name and targets")
 	}
 	if len(p.Services) > maxPublicServices {
-		r.Faultf("services", "has %d entries, must have at most %d", len(p.Services), maxPublicServices)
+		r.Faultf("public.services", "has %d entries, must have at most %d", len(p.Services), maxPublicServices)
 	}
 	names := map[string]bool{}
-	for i := range p.Services {
-		l.checkPublicService(i, names)
+	for i, s := range p.Services {
+		l.checkPublicService(r.In(fmt.Sprintf("public.services[%d]", i)), s, names)
 	}
-	for i := range p.Announcements {
-		a, path := &p.Announcements[i], fmt.Sprintf("public.announcements[%d]", i)
-		r := &Report{
-			faults:  &l.faults,
-			origins: l.origins,
-			path:    path,
-			where:   l.origins[path],
-		}
-		if fault := checkText(a.Text, maxAnnouncement); fault != "" {
-			r.Faultf("text", "%s", fault)
-		}
-		switch {
-		case r.hasFault("from", "until"):
-		case a.From.Std().IsZero() || a.Until.Std().IsZero():
-			r.Faultf("until", "or from is missing; write when the announcement appears and disappears, such as 2026-05-01T22:00:00Z")
-		case !a.Until.Std().After(a.From.Std()):
-			r.Faultf("until", "is not after from")
-		}
+	for i, a := range p.Announcements {
+		a.check(r.In(fmt.Sprintf("public.announcements[%d]", i)))
+	}
+}
+
+func (a Announcement) check(r *Report) {
+	r.checkText("text", a.Text, maxAnnouncement)
+	switch {
+	case r.hasFault("from", "until"):
+	case a.From.IsZero() || a.Until.IsZero():
+		r.Faultf("until", "or from is missing; write when the announcement appears and disappears, such as 2026-05-01T22:00:00Z")
+	case !a.Until.After(a.From):
+		r.Faultf("until", "is not after from")
 	}
 }
 
@@ -126,17 +112,8 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return netip.ParsePrefix(text)
 }
 
-func (l *loader) checkPublicService(i int, names map[string]bool) {
-	s, path := &l.cfg.Public.Services[i], fmt.Sprintf("public.services[%d]", i)
-	r := &Report{
-		faults:  &l.faults,
-		origins: l.origins,
-		path:    path,
-		where:   l.origins[path],
-	}
-	if fault := checkText(s.Name, maxTitle); fault != "" {
-		r.Faultf("name", "%s", fault)
-	} else if names[s.Name] {
+func (l *loader) checkPublicService(r *Report, s PublicService, names map[string]bool) {
+	if r.checkText("name", s.Name, maxTitle) && names[s.Name] {
 		r.Faultf("name", "is %q, already used by another public service", s.Name)
 	}
 	names[s.Name] = true
@@ -150,15 +127,17 @@ func (l *loader) checkPublicService(i int, names map[string]bool) {
 	}
 }
 
-// checkText returns what is wrong with a text of one line that people read, "" if nothing is.
-func checkText(text string, most int) string {
+// checkText checks a text of one line that people read, and reports whether it is valid.
+func (r *Report) checkText(key, text string, most int) bool {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return "is empty"
+		r.Faultf(key, "is empty")
 	case len(text) > most:
-		return fmt.Sprintf("has %d bytes, must have at most %d", len(text), most)
+		r.Faultf(key, "has %d bytes, must have at most %d", len(text), most)
 	case strings.ContainsFunc(text, unicode.IsControl):
-		return "has control characters; write one line"
+		r.Faultf(key, "has control characters; write one line")
+	default:
+		return true
 	}
-	return ""
+	return false
 }

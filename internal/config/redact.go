@@ -25,9 +25,9 @@ const (
 // Redactor returns a function that masks a target's secrets in a text, in every common spelling: quoted, in JSON, HTML or a
 // URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil for a target without secrets.
 func Redactor(settings Settings) func(string) string {
-	forms := map[string]string{} // text to pattern
+	forms := map[string]*regexp.Regexp{}
 	users := usersOf(settings)
-	for secret := range secretsOf(settings) {
+	for _, secret := range secretsIn(settings) {
 		if len(secret) < minRedacted {
 			continue
 		}
@@ -40,15 +40,10 @@ func Redactor(settings Settings) func(string) string {
 		return nil
 	}
 	// Longest first: otherwise a secret that is a prefix of another leaves the end of that one visible.
-	texts := slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	patterns := make([]*regexp.Regexp, len(texts))
-	for i, text := range texts {
-		// Servers change the letter case of header names and escapes.
-		patterns[i] = regexp.MustCompile("(?i)" + forms[text])
-	}
+	longest := slices.SortedFunc(maps.Keys(forms), func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return func(text string) string {
-		for _, p := range patterns {
-			text = p.ReplaceAllLiteralString(text, mask)
+		for _, form := range longest {
+			text = forms[form].ReplaceAllLiteralString(text, mask)
 		}
 		return text
 	}
@@ -60,16 +55,18 @@ var (
 	punctuation = regexp.MustCompile(`[^A-Za-z0-9]`)
 )
 
-// spellings is a pattern for a text in which each character may have any of its spellings.
-func spellings(text string, letters bool) string {
+// spellings matches a text in which each character may have any of its spellings. Servers change the letter case of header names and
+// escapes.
+func spellings(text string, letters bool) *regexp.Regexp {
+	pattern := regexp.QuoteMeta(strings.ToValidUTF8(text, "\uFFFD"))
 	switch {
 	case len(text) > maxSpelled:
-		return regexp.QuoteMeta(strings.ToValidUTF8(text, "\uFFFD"))
 	case letters:
-		return anyCharacter.ReplaceAllStringFunc(text, spelling)
+		pattern = anyCharacter.ReplaceAllStringFunc(text, spelling)
 	default:
-		return punctuation.ReplaceAllStringFunc(text, spelling)
+		pattern = punctuation.ReplaceAllStringFunc(text, spelling)
 	}
+	return regexp.MustCompile("(?i)" + pattern)
 }
 
 // named are the characters with a common HTML entity name.

@@ -29,7 +29,9 @@ func ParseSchedule(line string) (cron.Schedule, error) {
 		return nil, fmt.Errorf("parse schedule %q: %w", line, err)
 	}
 	if times, ok := schedule.(*cron.SpecSchedule); ok {
-		schedule = newClockTimes(times, zone)
+		c := &clockTimes{readings: *times, zone: zone, everyHour: times.Hour&allHours == allHours}
+		c.readings.Location = time.UTC
+		schedule = c
 	}
 	if schedule.Next(time.Now()).IsZero() {
 		return nil, fmt.Errorf("parse schedule %q: never due", line)
@@ -76,12 +78,8 @@ type clockTimes struct {
 	everyHour bool
 }
 
-func newClockTimes(fields *cron.SpecSchedule, zone *time.Location) *clockTimes {
-	const allHours = 1<<24 - 1
-	c := &clockTimes{readings: *fields, zone: zone, everyHour: fields.Hour&allHours == allHours}
-	c.readings.Location = time.UTC
-	return c
-}
+// allHours are the bits of a line's hours if it names none.
+const allHours = 1<<24 - 1
 
 // Next implements cron.Schedule. It goes from one change of the clock to the next, and within each period the offset is constant.
 func (c *clockTimes) Next(t time.Time) time.Time {
@@ -126,15 +124,11 @@ func latest(a, b time.Time) time.Time {
 
 // FollowsTZ reports whether a maintenance or the schedule of a target depends on the environment variable TZ.
 func (c *Config) FollowsTZ() bool {
-	for i := range c.Maintenance {
-		if followsTZ(c.Maintenance[i].begins) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(c.Targets, func(s Settings) bool {
-		schedule, err := ParseSchedule(s.Common().Schedule)
-		return err == nil && followsTZ(schedule)
-	})
+	return slices.ContainsFunc(c.Maintenance, func(m Maintenance) bool { return followsTZ(m.begins) }) ||
+		slices.ContainsFunc(c.Targets, func(s Settings) bool {
+			schedule, err := ParseSchedule(s.Common().Schedule)
+			return err == nil && followsTZ(schedule)
+		})
 }
 
 // followsTZ reports whether a schedule has times by the clock of this machine.

@@ -1,7 +1,5 @@
 package config
 
-import "log/slog"
-
 // Secret is a value that cannot be printed by accident: fmt, slog, JSON and YAML show a mask. The zero Secret is unset. It
 // holds a pointer because fmt prints unexported strings, but only the address of a pointer.
 type Secret struct{ value *string }
@@ -33,11 +31,5 @@ func (s Secret) String() string {
 // GoString implements fmt.GoStringer with the mask.
 func (s Secret) GoString() string { return s.String() }
 
-// MarshalText implements encoding.TextMarshaler with the mask, which covers JSON.
+// MarshalText implements encoding.TextMarshaler with the mask, which covers JSON, YAML and slog.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// MarshalYAML implements yaml.Marshaler with the mask.
-func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
-
-// LogValue implements slog.LogValuer with the mask.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"net"
@@ -44,33 +45,41 @@ const AllAddresses = "all"
 // Common returns the target itself, for settings that embed it.
 func (t *Target) Common() *Target { return t }
 
+// Environ implements Settings for the kinds that no variable is for.
+func (t *Target) Environ(*Env) {}
+
 // targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
-func (t *Target) check(r *Report) {
+// check sets the defaults that depend on others, and reports errors in the keys of every kind.
+func (t *Target) check(r *Report, poll Poll) {
+	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
+		t.Schedule = "@every " + max(poll.Interval.Std(), r.row.Interval).String()
+	}
+	schedule, err := ParseSchedule(t.Schedule)
+	gap := poll.Timeout
+	if err == nil {
+		gap = Duration(shortestGap(schedule))
+	}
+	t.Timeout = cmp.Or(t.Timeout, min(poll.Timeout, gap))
 	if !targetName.MatchString(t.Name) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
-	if t.Timeout.Std() < time.Second {
-		r.Faultf("timeout", "is %s, must be at least 1s", t.Timeout.Std())
-	}
+	r.AtLeast("timeout", t.Timeout, second, "")
 	if t.ContainerHost != "" && t.Container == "" {
 		r.Faultf("container_host", "is set without container, the name of a container on that host; set both or neither")
 	}
-	schedule, err := ParseSchedule(t.Schedule)
-	if err != nil {
+	switch {
+	case err != nil:
 		r.scheduleFault(err, `"@every 30s" or five cron fields such as "*/5 * * * *"`)
-		return
-	}
-	if gap := shortestGap(schedule); t.Timeout.Std() > gap {
+	case t.Timeout > gap:
 		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then",
-			t.Timeout.Std(), gap)
+			t.Timeout.Std(), gap.Std())
 	}
 }
 
-// checkAddresses checks the keys about addresses, of a target that has this host, "" for none. each says that its kind can be probed at
-// each address.
-func (t *Target) checkAddresses(r *Report, host string, each bool) {
+// checkAddresses checks the keys about addresses, of a target that has this host, "" for none.
+func (t *Target) checkAddresses(r *Report, host string) {
 	ip, err := netip.ParseAddr(host)
 	switch v := t.IPVersion; {
 	case v == 0:
@@ -85,7 +94,7 @@ func (t *Target) checkAddresses(r *Report, host string, each bool) {
 	case t.Addresses == "":
 	case t.Addresses != AllAddresses:
 		r.Faultf("addresses", "is %q, must be %s, or empty for the first address that answers", t.Addresses, AllAddresses)
-	case !each || host == "":
+	case !r.row.EachAddress || host == "":
 		r.Faultf("addresses",
 			"is set, but only a target of a kind that checks whether a port answers can be probed at each address; remove it")
 	}
@@ -173,13 +182,13 @@ func (t *TLS) Check(r *Report) {
 	if t.CAFile != "" && t.Fingerprint != "" {
 		r.Faultf("fingerprint", "is set beside ca_file; keep one of them")
 	}
-	if _, err := t.Roots(); err != nil && !r.runs {
+	if _, err := t.Roots(); err != nil && !r.runs() {
 		r.Faultf("ca_file", "%v", err)
 	}
 	t.CertificateExpiry.check(r)
 	if (t.CertFile == "") != (t.KeyFile == "") {
 		r.Faultf("cert_file", "and key_file must be set together")
-	} else if _, err := t.pair(); err != nil && !r.runs {
+	} else if _, err := t.ClientCertificates(); err != nil && !r.runs() {
 		r.Faultf("cert_file", "%v", err)
 	}
 	if _, err := filepath.Match(t.CertificateFile, ""); err != nil {
@@ -256,19 +265,18 @@ func (h *HTTP) Check(r *Report) {
 	if i := slices.Index(h.ALPN, "h2"); i >= 0 {
 		r.Faultf(fmt.Sprintf("alpn[%d]", i), "is h2, but the exporter speaks HTTP/1.1; remove it")
 	}
-	plain := strings.HasPrefix(strings.ToLower(h.URL), "http://")
-	if h.CertificateFile != "" && plain {
-		r.Faultf("certificate_file", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	if !strings.HasPrefix(strings.ToLower(h.URL), "http://") {
+		return
 	}
-	if h.CertificateExpiry != (ExpiryLimits{}) && plain {
-		r.Faultf("certificate_expiry", "is set beside an http:// url, which has no certificate; remove it, or write https://")
+	refuse := func(set bool, key, why string) {
+		if set {
+			r.Faultf(key, "is set beside an http:// url, which "+why+", or write https://")
+		}
 	}
-	if h.ALPN != nil && plain {
-		r.Faultf("alpn", "is set beside an http:// url, which offers no protocols; remove it, or write https://")
-	}
-	if h.CertFile != "" && plain {
-		r.Faultf("cert_file", "is set beside an http:// url, which asks for no certificate; remove it and key_file, or write https://")
-	}
+	refuse(h.CertificateFile != "", "certificate_file", "has no certificate; remove it")
+	refuse(h.CertificateExpiry != ExpiryLimits{}, "certificate_expiry", "has no certificate; remove it")
+	refuse(h.ALPN != nil, "alpn", "offers no protocols; remove it")
+	refuse(h.CertFile != "", "cert_file", "asks for no certificate; remove it and key_file")
 }
 
 // WithPath adds a path to a URL that has neither path nor query, not even an empty one.
@@ -340,22 +348,19 @@ func nameOfSpace(c byte) string {
 // credentials. It never shows credentials.
 func CheckURL(r *Report, key, raw string, schemes ...string) {
 	want := strings.Join(schemes, ":// or ") + "://"
-	if fault := BareIPv6(raw); fault != "" {
-		r.Faultf(key, "%s", fault)
-		return
-	}
 	u, err := url.Parse(raw)
-	if err != nil && strings.Contains(raw, "${") {
-		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
-		return
-	}
 	if err != nil {
-		r.Faultf(key, "is not a valid URL; write one that begins with %s", want)
-		return
+		u = &url.URL{}
 	}
 	known := slices.Contains(schemes, u.Scheme)
 	same := map[string]string{"ws": "http", "wss": "https"}[u.Scheme]
-	switch {
+	switch bare := BareIPv6(raw); {
+	case bare != "":
+		r.Faultf(key, "%s", bare)
+	case err != nil && strings.Contains(raw, "${"):
+		r.Faultf(key, "contains ${...}, but variables are not expanded in this file; write the whole URL")
+	case err != nil:
+		r.Faultf(key, "is not a valid URL; write one that begins with %s", want)
 	case !known && slices.Contains(schemes, same):
 		r.Faultf(key, "begins with %q; write %s://, with which every WebSocket connection begins", u.Scheme+"://", same)
 	case !known && strings.Contains(raw, "://"):

@@ -20,23 +20,21 @@ var cluster = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(
 
 // warnAboutUnusedVariables warns about unused variables that resemble a used one. They are not errors, because the whole stack may share
 // one .env.
-func (l *loader) warnAboutUnusedVariables(read map[string]string) {
+func (l *loader) warnAboutUnusedVariables() {
 	if l.src.Environ == nil {
 		return
 	}
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(read)), func(name string) bool {
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(l.read)), func(name string) bool {
 		return strings.HasPrefix(name, "DOCKER_") || !strings.Contains(name, "_") // the docker command's own
 	})
 	for _, assignment := range slices.Sorted(slices.Values(l.src.Environ())) {
 		name, value, _ := strings.Cut(assignment, "=")
-		if _, known := read[name]; known || value == "" || cluster.MatchString(name) {
+		if _, known := l.read[name]; known || value == "" || cluster.MatchString(name) {
 			continue
 		}
 		if meant := nearestVariable(name, names); meant != "" && !l.isSet(meant) {
-			l.warnings = append(l.warnings, pathWarning{
-				path:  read[meant],
-				fault: Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)},
-			})
+			fault := Fault{Message: fmt.Sprintf("no target reads the variable %s; did you mean %s?", name, meant)}
+			l.warn(pathWarning{path: l.read[meant], fault: fault})
 		}
 	}
 }
@@ -100,7 +98,6 @@ func abbreviates(word, whole string) bool {
 	return true
 }
 
-// lastWord is the part of a name after the last underscore.
 func lastWord(name string) string { return name[strings.LastIndex(name, "_")+1:] }
 
 // sharesService reports whether two names begin with the same two words, underscores ignored.

@@ -21,14 +21,14 @@ type CertificateWatch struct {
 	ALPN []string
 
 	mu    sync.Mutex // the transport's goroutines outlive a request that was given up
-	peer  *config.Peer
+	peer  *peer
 	asked clientCertificate
 	other otherCertificate
 }
 
 // ClientConfig returns a TLS configuration whose handshakes report to the watch. Its error is about the exporter's own files.
 func (w *CertificateWatch) ClientConfig() (*tls.Config, error) {
-	c, err := w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) {
+	c, err := clientFor(w.Trust, w.Host, w.ALPN, func(p peer) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.peer = &p
@@ -58,7 +58,7 @@ func ownFileError(err error) error {
 		"correct ca_file, or cert_file and key_file, and who may read them")
 }
 
-func (w *CertificateWatch) last() *config.Peer {
+func (w *CertificateWatch) last() *peer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.peer
@@ -74,12 +74,12 @@ func (w *CertificateWatch) Record(r *Record) {
 	var served []*x509.Certificate
 	if peer := w.last(); peer != nil {
 		r.certificateSeen = true
-		leaf, verified := peer.Certificates[0], peer.Err == nil
+		leaf, verified := peer.certificates[0], peer.err == nil
 		r.Certificate.Leaf, r.Certificate.Verified = validityOf(leaf), &verified
 		if verified {
-			r.Certificate.Chain = chainEnd(peer.Chains)
-		} else if peer.Accepted {
-			r.NoteOnce("the certificate is accepted as configured, but does not verify: " + failure.OneLine(peer.Err.Error()))
+			r.Certificate.Chain = chainEnd(peer.chains)
+		} else if peer.accepted {
+			r.NoteOnce("the certificate is accepted as configured, but does not verify: " + failure.OneLine(peer.err.Error()))
 		}
 		served = append(served, leaf)
 		if other := w.other.record(r, verified); other != nil {
@@ -93,7 +93,7 @@ func (w *CertificateWatch) Record(r *Record) {
 
 // recordFile compares the served certificates, or none, with the server's certificate file.
 func (w *CertificateWatch) recordFile(r *Record, served []*x509.Certificate) {
-	files, err := loadableFiles(w.Trust.CertificateFile, w.Trust.NameFor(w.Host), served)
+	files, err := loadableFiles(w.Trust.CertificateFile, nameFor(w.Trust, w.Host), served)
 	if err != nil {
 		// The file says nothing about the server's health.
 		r.NoteOnce(err.Error())

@@ -208,7 +208,7 @@ func fileError(path string, err error) *failure.Error {
 func RecordCertificateFiles(r *Record, trust *config.TLS) error {
 	files, err := readCertificateFiles(trust.CertificateFile)
 	if trust.ServerName != "" {
-		if files, err = loadableFiles(trust.CertificateFile, trust.NameFor(""), nil); err != nil {
+		if files, err = loadableFiles(trust.CertificateFile, nameFor(trust, ""), nil); err != nil {
 			return err
 		}
 		files = []certificateFile{latestFile(files)}

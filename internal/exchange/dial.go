@@ -68,12 +68,12 @@ func DialWithin(ctx context.Context, timeout time.Duration, network, address str
 	}
 	r, _ := ctx.Value(routeKey{}).(Route)
 	switch {
-	case !config.SameHost(r.Host, host):
+	case !SameHost(r.Host, host):
 		r = Route{}
 	case r.Address.IsValid():
 		host = r.Address.String()
 	}
-	conn, err := connect(ctx, network+r.suffix(), net.JoinHostPort(config.ASCIIHost(host), port)) // name servers know only A-labels
+	conn, err := connect(ctx, network+r.suffix(), net.JoinHostPort(ASCIIHost(host), port)) // name servers know only A-labels
 	if err != nil {
 		return nil, otherFamily(ctx, host, r.Version, err)
 	}
@@ -90,7 +90,7 @@ func (r Route) suffix() string {
 
 // LookUp returns the addresses of a host of this IP version, 4 or 6; 0 is both. They are sorted, since name servers change their order.
 func LookUp(ctx context.Context, host string, version int) ([]netip.Addr, error) {
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+Route{Version: version}.suffix(), config.ASCIIHost(host))
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip"+Route{Version: version}.suffix(), ASCIIHost(host))
 	if err != nil {
 		return nil, otherFamily(ctx, host, version, err)
 	}
@@ -155,6 +155,9 @@ func addrPort(a net.Addr) (netip.AddrPort, bool) {
 // WithHeader adds to the failure of a conversation that the PROXY header, or that there is none, may be why: if the server closed the
 // connection before its first word, or did not understand a header that was sent. It returns other errors unchanged.
 func WithHeader(err error, heard *Heard, c config.Connection) error {
+	if err == nil {
+		return nil
+	}
 	reason, sent := failure.ReasonOf(err), c.ProxyProtocol != ""
 	unheard := reason == failure.Closed && !heard.Answered()
 	switch {

@@ -97,7 +97,7 @@ func TestLastWordsDecideInEveryProtocol(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return answer.Refusal(method, url)
+			return answer.Refusal()
 		}
 	}
 	connect := func(s TLSServer) func(context.Context) error {
@@ -157,7 +157,7 @@ func TestLastWordsDecideInEveryProtocol(t *testing.T) {
 
 func TestRetryAfterOfAnAnswerIsInItsFailure(t *testing.T) {
 	answer := &Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"90"}}}
-	if got := failure.RetryAfterOf(answer.Refusal(http.MethodGet, "http://web.test/")); got != 90*time.Second {
+	if got := failure.RetryAfterOf(answer.Refusal()); got != 90*time.Second {
 		t.Errorf("got %s, want 90s", got)
 	}
 }

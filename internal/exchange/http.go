@@ -34,6 +34,8 @@ type HTTP struct {
 
 // Answer is an HTTP answer with its whole body.
 type Answer struct {
+	// Method and URL are those of the request.
+	Method, URL string
 	// Host is the host that was asked for, as in the header Host.
 	Host   string
 	Status int
@@ -136,7 +138,9 @@ func (h *HTTP) converse(
 			method, PrintableURL(rawURL), resp.StatusCode, ErrChallenge).WithHint(challengeHint)
 	}
 	a := &Answer{
-		Host:   config.ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
+		Method: method,
+		URL:    rawURL,
+		Host:   ASCIIHost(cmp.Or(req.Host, req.URL.Hostname())),
 		Status: resp.StatusCode,
 		Header: resp.Header,
 		Body:   content,
@@ -221,8 +225,8 @@ func (h *HTTP) handshakeAgain(ctx context.Context, address string, tlsConfig *tl
 
 // dialProxy connects to an HTTPS proxy. Its certificate need not match the target's name or fingerprint, and is not reported.
 func (h *HTTP) dialProxy(host string, dial DialFunc) (DialFunc, error) {
-	trust := config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
-	tlsConfig, err := trust.ClientFor(host, HTTPProtocols, func(config.Peer) {})
+	trust := &config.TLS{CAFile: h.Settings.CAFile, InsecureSkipVerify: h.Settings.InsecureSkipVerify}
+	tlsConfig, err := clientFor(trust, host, HTTPProtocols, func(peer) {})
 	if err != nil {
 		return nil, ownFileError(err)
 	}
@@ -258,7 +262,7 @@ func followOnServer(req *http.Request, via []*http.Request) error {
 
 // sameServer reports whether two URLs lead to the same scheme, host and port, however they are written.
 func sameServer(a, b *url.URL) bool {
-	return a.Scheme == b.Scheme && config.CanonicalServer(a) == config.CanonicalServer(b)
+	return a.Scheme == b.Scheme && CanonicalServer(a) == CanonicalServer(b)
 }
 
 // redirectHint returns what to do about a redirect that is not followed, or "".
@@ -269,7 +273,7 @@ func redirectHint(resp *http.Response) string {
 		return ""
 	case sameServer(to, resp.Request.URL):
 		return "the service redirects in a circle: open the url in a browser, and set it to the page where that ends"
-	case config.SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
+	case SameHost(to.Hostname(), resp.Request.URL.Hostname()) && to.Scheme == "https":
 		return "the service redirects to TLS: write https:// in the url, with the port that it names"
 	}
 	return "the service redirects to another host: write the address that it names in the url"
@@ -338,7 +342,7 @@ func PrintableURL(raw string) string {
 		return "<no URL>"
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	u.Host = strings.Replace(u.Host, u.Hostname(), config.ASCIIHost(u.Hostname()), 1)
+	u.Host = strings.Replace(u.Host, u.Hostname(), ASCIIHost(u.Hostname()), 1)
 	return u.String()
 }
 
@@ -351,15 +355,25 @@ func PathOf(rawURL string) string {
 	return cmp.Or(u.EscapedPath(), "/")
 }
 
+// String is the request and the status, for messages.
+func (a *Answer) String() string {
+	return fmt.Sprintf("%s %s: status %d", a.Method, PrintableURL(a.URL), a.Status)
+}
+
+// Errorf returns a failure of the answer, which begins with the request and the status.
+func (a *Answer) Errorf(reason failure.Reason, format string, args ...any) *failure.Error {
+	return failure.Errorf(reason, "%s: "+format, append([]any{a}, args...)...)
+}
+
 // Refusal is the failure of an answer with a status outside 2xx. The hint for a 404 names the path.
-func (a *Answer) Refusal(method, rawURL string) *failure.Error {
-	failed := failure.OfStatus(a.Status, a.Header, "%s %s: status %d", method, PrintableURL(rawURL), a.Status)
+func (a *Answer) Refusal() *failure.Error {
+	failed := failure.OfStatus(a.Status, a.Header, "%s", a)
 	if a.hint != "" {
 		return failed.WithHint(a.hint)
 	}
 	if a.Status == http.StatusNotFound {
 		return failed.WithHint(cmp.Or(a.HostHint(),
-			"the server answers, but has nothing at "+PathOf(rawURL)+": correct the path or the port of the url"))
+			"the server answers, but has nothing at "+PathOf(a.URL)+": correct the path or the port of the url"))
 	}
 	return failed
 }
@@ -371,7 +385,7 @@ func (a *Answer) UnknownHost() bool {
 
 // HostHint returns what to do if the server does not know a host because its name is not ASCII, else "".
 func (a *Answer) HostHint() string {
-	if host := config.HostOf(a.Host); a.UnknownHost() && config.IsIDN(host) {
+	if host := config.HostOf(a.Host); a.UnknownHost() && IsIDN(host) {
 		return fmt.Sprintf(
 			"the server answers \"Unknown host\" to the name that HTTP clients ask for: set http_host = %q in its VirtualHost", host)
 	}
@@ -379,10 +393,10 @@ func (a *Answer) HostHint() string {
 }
 
 // WantOK returns the failure of an answer with another status than 200, with the hint for its status, if there is one.
-func (a *Answer) WantOK(method, rawURL string, hints map[int]string) error {
+func (a *Answer) WantOK(hints map[int]string) error {
 	if a.Status == http.StatusOK {
 		return nil
 	}
-	failed := a.Refusal(method, rawURL)
+	failed := a.Refusal()
 	return failed.WithHint(cmp.Or(a.HostHint(), hints[a.Status], failed.Hint))
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -26,7 +25,7 @@ const (
 // another algorithm, or the reverse.
 type otherCertificate struct {
 	state otherState
-	peer  *config.Peer // if state is otherServed
+	peer  *peer // if state is otherServed
 	// asked is when the server was asked, and beside what usual handshakes got then. answered is when it last answered that, and probed
 	// when the last probe ended.
 	asked, answered, probed time.Time
@@ -54,7 +53,7 @@ func (t *secondTries) seeOther(
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := &t.server(ctx).other
-	served := peer.Certificates[0]
+	served := peer.certificates[0]
 	affordable := !counts || !o.probed.IsZero() && time.Since(o.probed) >= seldom
 	if !failed && affordable && o.due(served) {
 		o.ask(ctx, w, served, again)
@@ -76,8 +75,8 @@ func (o *otherCertificate) ask(
 	ctx context.Context, w *CertificateWatch, served *x509.Certificate, again func(context.Context, *tls.Config) error,
 ) {
 	o.asked, o.beside = time.Now(), served
-	var seen *config.Peer
-	tlsConfig, err := w.Trust.ClientFor(w.Host, w.ALPN, func(p config.Peer) { seen = &p })
+	var seen *peer
+	tlsConfig, err := clientFor(w.Trust, w.Host, w.ALPN, func(p peer) { seen = &p })
 	if err != nil {
 		return
 	}
@@ -129,11 +128,11 @@ func (o *otherCertificate) record(r *Record, mainVerifies bool) *x509.Certificat
 	if o.state != otherServed {
 		return nil
 	}
-	other := o.peer.Certificates[0]
+	other := o.peer.certificates[0]
 	r.Certificate.Other = validityOf(other)
 	r.NoteOnce("the server also has an " + algorithmOf(other) + " certificate, valid until " + stamp(other.NotAfter))
-	if mainVerifies && o.peer.Err != nil {
-		r.NoteOnce("the " + algorithmOf(other) + " certificate does not verify: " + failure.OneLine(o.peer.Err.Error()))
+	if mainVerifies && o.peer.err != nil {
+		r.NoteOnce("the " + algorithmOf(other) + " certificate does not verify: " + failure.OneLine(o.peer.err.Error()))
 	}
 	return other
 }

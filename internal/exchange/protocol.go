@@ -70,7 +70,7 @@ const (
 
 // identify finds out whether the server speaks TLS or HTTP. It opens up to two connections.
 func (s *TLSServer) identify(ctx context.Context) protocol {
-	host := config.ASCIIHost(s.Domain)
+	host := ASCIIHost(s.Domain)
 	request := "HEAD / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 	what := unknownProtocol
 	attempt(ctx, s.Connection, s.Address, func(ctx context.Context, conn net.Conn) error { //nolint:errcheck // what was found counts

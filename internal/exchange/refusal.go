@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -94,7 +93,7 @@ func (w *CertificateWatch) requested() clientCertificate {
 
 // untrusted returns the advice for a certificate that does not verify.
 func (w *CertificateWatch) untrusted(err error) string {
-	if errors.Is(err, config.ErrFingerprint) {
+	if errors.Is(err, failure.ErrFingerprint) {
 		return "if the certificate was renewed, set fingerprint to the new one's; if not, another server may be answering"
 	}
 	if wrong, ok := errors.AsType[x509.HostnameError](err); ok {

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // Reason is why a probe failed. The set is closed, since reasons are label values.
@@ -280,10 +278,13 @@ func LacksIPv6(err error) bool {
 	return ok && to.IP.To4() == nil
 }
 
+// ErrFingerprint means that the server's certificate is not the pinned one.
+var ErrFingerprint = errors.New("certificate does not have the configured fingerprint")
+
 func isTLS(err error) bool {
 	return HasType[*tls.CertificateVerificationError](err) || HasType[tls.RecordHeaderError](err) || HasType[tls.AlertError](err) ||
 		HasType[x509.UnknownAuthorityError](err) || HasType[x509.HostnameError](err) || HasType[x509.CertificateInvalidError](err) ||
-		errors.Is(err, config.ErrFingerprint) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.Is(err, ErrFingerprint) || errors.Is(err, http.ErrSchemeMismatch) ||
 		strings.Contains(err.Error(), "tls: ")
 }
 

@@ -26,8 +26,15 @@ type Condition struct {
 	Counts map[string]float64
 }
 
-// The names of the alerts on conditions.
+// The names of the alerts on history, which only Prometheus evaluates, and of those on conditions that readings check. Whatever the judge
+// does beyond that for an alert stands beside its name in another file.
 const (
+	AlertSessionsGone = "XMPPSessionsGone"
+	AlertUsersGone    = "IRCUsersGone"
+
+	AlertVolumeUsage           = "DataVolumeUsage"
+	AlertVolumeInodes          = "DataVolumeInodes"
+	AlertAuthFailureRate       = "XMPPAuthFailureRate"
 	AlertModuleProblem         = "XMPPModuleProblem"
 	AlertComponentDisconnected = "XMPPComponentDisconnected"
 	AlertAuthSourceMissing     = "XMPPAuthSourceMissing"
@@ -38,21 +45,20 @@ const (
 	AlertServedNotRenewed      = "TLSServedNotRenewed"
 	AlertCacheExhausted        = "IdentityCacheExhausted"
 	AlertPlaceholder           = "PlaceholderCredential"
-	AlertBridgeNotRelaying     = "BridgeNotRelaying"
 	AlertBridgeSlow            = "BridgeSlow"
-	AlertRelaySessionDown      = "RelaySessionDown"
-	AlertRelayUnwatched        = "RelayUnwatched"
 	AlertVolumeReadOnly        = "DataVolumeReadOnly"
 	AlertBackupOld             = "BackupOld"
 )
 
-// seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, saved that it comes from the
-// former process.
+// seenCondition is a condition and when a reading last checked it. first says that no earlier reading did, unknown that the last one
+// could not, saved that it comes from the former process.
 type seenCondition struct {
 	Condition
-	at           time.Time
-	first, saved bool
+	at                    time.Time
+	first, unknown, saved bool
 }
+
+func (c *Condition) same(as seenCondition) bool { return c.Alert == as.Alert && c.Of == as.Of }
 
 // ConditionVerdict is the data behind the metrics of a condition.
 type ConditionVerdict struct {
@@ -65,161 +71,125 @@ type ConditionVerdict struct {
 }
 
 // resumeCondition restores a condition that held when the former process ended.
-func (j *Judge) resumeCondition(target string, c Condition, now time.Time) {
-	if c.Alert == AlertMonitoringGap { // the judge checks it, not a reading
-		return
-	}
-	if !slices.ContainsFunc(j.conditions[target], func(known seenCondition) bool { return known.Alert == c.Alert && known.Of == c.Of }) {
-		j.conditions[target] = append(j.conditions[target], seenCondition{Condition: c, at: now, saved: true})
+func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
+	if !slices.ContainsFunc(t.conditions, c.same) {
+		t.conditions = append(t.conditions, seenCondition{Condition: c, at: now, saved: true})
 	}
 }
 
-// conditionsOf returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace.
-func (j *Judge) conditionsOf(t *Target, now time.Time) []seenCondition {
+// knownConditions returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace.
+func (t *target) knownConditions(now time.Time) []seenCondition {
 	var list []seenCondition
 	if t.Read {
 		for _, c := range t.Conditions {
-			known := slices.ContainsFunc(j.conditions[t.Name],
-				func(old seenCondition) bool { return old.Alert == c.Alert && old.Of == c.Of })
-			list = append(list, seenCondition{Condition: c, at: now, first: !known})
+			list = append(list, seenCondition{Condition: c, at: now, first: !slices.ContainsFunc(t.memory.conditions, c.same)})
 		}
 	}
 	fresh := list
-	for _, old := range j.conditions[t.Name] {
+	for _, old := range t.memory.conditions {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
 		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
-		if old.first = false; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
+		if old.first, old.unknown = false, true; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
 			list = append(list, old)
 		}
 	}
-	j.conditions[t.Name] = list
+	t.memory.conditions = list
 	return list
 }
 
-// judgeConditions adds a problem for each condition of a target that holds.
-func (r *round) judgeConditions(t *Target) {
-	j := r.judge
-	for _, c := range j.conditionsOf(t, r.now) {
-		rule := j.rule(c.Alert)
-		c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(rule.Ignore, name) })
-		switch {
-		case slices.Contains(measured, c.Alert):
-			r.judgeTargetValue(t, &c)
-		case c.Alert == AlertServedNotRenewed:
-			r.judgeCondition(t, &c, Warning)
-			if t.WarnOnly {
-				continue
-			}
-			if c.saved {
-				c.Holds = j.problems[problemKey{
-					TargetSubject(t.Name),
-					c.Alert,
-					c.Of,
-					Critical,
-				}] != nil
+// judgeConditions finds which conditions of targets hold.
+func (s *scene) judgeConditions() (found findings) {
+	for _, t := range s.targets {
+		for _, c := range t.knownConditions(s.now) {
+			if s.judge.rule(c.Alert).Measured {
+				s.judgeValue(&found, t, &c)
 			} else {
-				c.Holds = c.Holds && slices.ContainsFunc(c.Certificates, r.expiresBeforeRenewal)
-			}
-			r.judgeCondition(t, &c, Critical)
-		case rule.Pages && !t.WarnOnly:
-			r.judgeCondition(t, &c, Critical)
-		default:
-			r.judgeCondition(t, &c, Warning)
-		}
-	}
-}
-
-// judgeCondition adds a problem if the condition holds.
-func (r *round) judgeCondition(t *Target, c *seenCondition, severity Severity) {
-	unknown := c.saved || !c.at.Equal(r.now)
-	if unknown && !c.Holds {
-		return // an outdated "well" says nothing about now
-	}
-	v := &ConditionVerdict{
-		Target:   t.Name,
-		Alert:    c.Alert,
-		Of:       c.Of,
-		Severity: severity,
-	}
-	r.conditions = append(r.conditions, v)
-	if !c.Holds {
-		return
-	}
-	p := r.beginProblem(problemKey{
-		TargetSubject(t.Name),
-		c.Alert,
-		c.Of,
-		severity,
-	}, r.now, c.first)
-	p.Unknown, p.condition = unknown, v
-	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, c.Of, since) })
-	if p.cause == nil && p.record.Excuse.Holds() && r.judge.rule(c.Alert).BeginsAnew {
-		p.record.Since, p.Since, p.Lasted = r.now, r.now, minDuration
-	}
-	if unknown {
-		p.freeze(r.judge)
-	}
-	v.Lasted = p.Lasted
-}
-
-// ofOutage returns the outage of the target as a cause.
-func (r *round) ofOutage(t *Target, since time.Time) (cause, bool) {
-	known := r.judge.problems[problemKey{Subject: TargetSubject(t.Name), alert: AlertTargetDown}]
-	if known == nil || since.Before(known.Since.Add(-excuseTolerance)) {
-		return cause{}, false
-	}
-	return cause{Excuse: Excuse{ReasonDependency, t.Name, TargetSubject(t.Name)}, since: known.Since}, true
-}
-
-// ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.
-func (r *round) ofOtherTarget(t *Target, since time.Time) (cause, bool) {
-	if c, ok := r.ofTarget(t, since); ok || t.Throttled {
-		return c, ok
-	}
-	return r.ofOutage(t, since)
-}
-
-// ofServices returns why the IRC services do not work.
-func (r *round) ofServices(t *Target, since time.Time) (cause, bool) {
-	for i := range r.targets {
-		if s := &r.targets[i]; s.Role == "irc_services" && (t.WarnOnly || !s.WarnOnly) {
-			if c, ok := r.ofOtherTarget(s, since); ok {
-				return c, true
+				s.judgeCondition(&found, t, &c)
 			}
 		}
 	}
-	return r.ofRole("irc_services", since)
+	return found
 }
 
-// ofRole returns why no container with that role works. If one of them works, ok is false.
-func (x *causes) ofRole(role string, since time.Time) (found cause, ok bool) {
-	var containers []*Container
-	for _, c := range x.containers {
-		if c.Role == role {
-			containers = append(containers, c)
-		}
+func (s *scene) judgeCondition(found *findings, t *target, c *seenCondition) {
+	rule := s.judge.rule(c.Alert)
+	c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(rule.Ignore, name) })
+	conclude := func(severity Severity, holds bool) {
+		found.conclude(s, t, &check{
+			key:     t.key(c.Alert, c.Of, severity),
+			holds:   holds,
+			unknown: c.unknown,
+			since:   s.now,
+			atLeast: c.first,
+		})
 	}
-	slices.SortFunc(containers, func(a, b *Container) int { return compareSubjects(a.subject(), b.subject()) })
-	for _, c := range containers {
-		one, explained := cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: c.Name, Root: c.subject()}}, true
-		if !x.underMaintenance(c.subject()) {
-			one, explained = x.ofOwnContainer(c, since)
+	switch {
+	case rule.Critical.Under > 0:
+		conclude(Warning, c.Holds)
+		if !t.WarnOnly {
+			conclude(Critical, s.expiresUnrenewed(t, c))
 		}
-		if !explained {
-			return cause{}, false
-		}
-		if !ok {
-			found, ok = one, true
-		}
+	case rule.Pages && !t.WarnOnly:
+		conclude(Critical, c.Holds)
+	default:
+		conclude(Warning, c.Holds)
 	}
-	return found, ok
 }
 
-// conditionVerdicts returns the verdicts sorted by alert, target and part.
-func (r *round) conditionVerdicts() []ConditionVerdict {
-	list := make([]ConditionVerdict, len(r.conditions))
-	for i, v := range r.conditions {
-		list[i] = *v
+// check is what a reading of a target, or the judge, found out about a condition. A new problem began at since, or earlier with atLeast.
+type check struct {
+	key problemKey
+	// unknown says that this is the last known state.
+	holds, unknown bool
+	since          time.Time
+	atLeast        bool
+}
+
+// conclude adds a problem if the condition holds, and returns it; else nil.
+func (f *findings) conclude(s *scene, t *target, c *check) *candidate {
+	if !c.holds {
+		if !c.unknown { // an outdated "well" says nothing about now
+			f.well = append(f.well, c.key)
+		}
+		return nil
+	}
+	p := f.begin(s, c.key, c.since, c.atLeast)
+	p.Unknown = c.unknown
+	p.explain(s.now, func(since time.Time) cause { return s.ofCondition(t, c.key, since) })
+	if !p.cause.Holds() && p.record.Excuse.Holds() && s.judge.rule(p.Alert).BeginsAnew {
+		p.record.Since, p.Since, p.Lasted = s.now, s.now, minDuration
+	}
+	if p.Unknown && !s.judge.rule(p.Alert).expires() { // its expiry needs no new reading
+		p.freeze(s.judge)
+	}
+	return p
+}
+
+// conditions returns the verdicts on the conditions that were checked, sorted by alert, target and part. The alerts on most measured
+// values need none: their rules compare the values.
+func (f *findings) conditions(j *Judge) []ConditionVerdict {
+	list := make([]ConditionVerdict, 0, len(f.well)+len(f.problems))
+	add := func(key problemKey, lasted time.Duration, excused bool) {
+		if key.Severity == Pending || j.rule(key.Alert).OwnSeries {
+			return
+		}
+		list = append(list, ConditionVerdict{
+			Target:   key.Name,
+			Alert:    key.Alert,
+			Of:       key.Of,
+			Severity: key.Severity,
+			Lasted:   lasted,
+			Excused:  excused,
+		})
+	}
+	for _, key := range f.well {
+		add(key, 0, false)
+	}
+	for _, p := range f.problems {
+		if p.Subject == ExporterSubject && p.AtLeast && p.Severity == Pending {
+			continue // its duration is unknown
+		}
+		add(p.key, p.Lasted, p.Excuse.Holds())
 	}
 	slices.SortFunc(list, func(a, b ConditionVerdict) int {
 		return cmp.Or(strings.Compare(a.Alert, b.Alert), strings.Compare(a.Target, b.Target), strings.Compare(a.Of, b.Of),

@@ -116,6 +116,34 @@ func TestEngineUnderMaintenanceHoldsBackForAsLong(t *testing.T) {
 	w.want("irc TargetDown critical 1h2m1s")
 }
 
+// TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss has a session of a bridge's check end, whose container is known or not. A problem
+// that began before the loss is none of the maintenance's, so its alert still fires.
+func TestMaintenanceOfAnEngineHoldsBackWhatBeginsWithItsLoss(t *testing.T) {
+	for name, before := range map[string]time.Duration{"known": 0, "unknown": unreadGrace + time.Minute} {
+		for _, c := range []struct {
+			earlier time.Duration
+			want    string
+		}{
+			{time.Minute, "x RelaySessionDown pending 6m0s maintenance(docker)"},
+			{61 * time.Second, "x RelaySessionDown warning 6m1s also(docker)"},
+		} {
+			t.Run(name+", "+c.earlier.String(), func(t *testing.T) {
+				w := relayWorld(t)
+				w.target("docker").Engine = "local"
+				w.pass(time.Minute)
+				w.Engines[0].Read = false
+				w.pass(before) // its containers are forgotten; its target still seems well
+				w.relay(AlertRelaySessionDown + " irc")
+				w.pass(c.earlier)
+				w.Maintenance = []Subject{TargetSubject("docker")}
+				w.loseEngine(true)
+				w.pass(5 * time.Minute)
+				w.want("docker TargetDown pending 5m0s maintenance()", c.want)
+			})
+		}
+	}
+}
+
 // TestEngineThatWasNeverReadExcuses begins with a lost engine, of which nobody knows for five minutes how long it has been down.
 func TestEngineThatWasNeverReadExcuses(t *testing.T) {
 	w := newWorld(t)
@@ -280,8 +308,8 @@ func TestLostEngineHoldsBackUntilItIsTold(t *testing.T) {
 		w := newWorld(t)
 		w.judge.unavailable[c.root] = &span{Began: w.now.Add(-c.lasts)}
 		w.Now = w.now
-		r := &round{causes: newCauses(w.judge, &w.Facts)}
-		if got := r.mayHoldBack(&cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}, time.Hour); got != c.want {
+		lost := cause{Excuse: Excuse{Reason: ReasonDependency, Root: c.root}}
+		if got := w.judge.look(&w.Facts).mayHoldBack(&lost, time.Hour); got != c.want {
 			t.Errorf("%v, lost for %s: holds back is %v", c.root, c.lasts, got)
 		}
 	}

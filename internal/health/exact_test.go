@@ -96,7 +96,7 @@ func TestOldCertificateIsCriticalWhenThatLasts(t *testing.T) {
 	severities := map[Severity]bool{}
 	for key, known := range w.judge.problems {
 		if key.Name == "y" {
-			severities[key.severity] = known.AtLeast
+			severities[key.Severity] = known.AtLeast
 		}
 	}
 	if want := map[Severity]bool{Warning: true, Critical: false}; !maps.Equal(severities, want) {
@@ -419,16 +419,18 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w.target("web").be("xmpp_metrics")
 	w.look()
 	if want := []HeldBack{
-		{AlertCertificateExpiry, TargetSubject("web")},
-		{AlertAuthFailureRate, TargetSubject("web")},
-		{AlertSessionsGone, TargetSubject("web")},
+		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
+		{AlertAuthFailureRate, TargetSubject("web"), "chatstack_xmpp_auth_failures_excused"},
+		{AlertSessionsGone, TargetSubject("web"), "chatstack_xmpp_sessions_excused"},
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 	w.target("web").be("irc_rpc")
 	w.look()
-	if want := []HeldBack{{AlertUsersGone, TargetSubject("web")}, {AlertCertificateExpiry, TargetSubject("web")}}; !slices.Equal(
-		w.last.HeldBack, want) {
+	if want := []HeldBack{
+		{AlertUsersGone, TargetSubject("web"), "chatstack_irc_excused"},
+		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
+	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 }
@@ -678,7 +680,7 @@ func TestRateIsThatOfTheReadingsInTheWindow(t *testing.T) {
 			w.now = w.now.Add(later)
 		}
 	}
-	if n := len(w.judge.logins["x"].points); n > 5 {
+	if n := len(w.judge.targets["x"].logins.points); n > 5 {
 		t.Errorf("%d readings are kept of two minutes with one every 30 s", n)
 	}
 	w.target("x").Up, w.target("x").Conditions = false, nil
@@ -712,5 +714,56 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 		if got := c.Warning(); got != c.ambiguity {
 			t.Errorf("%+v: ambiguity %q, want %q", c.Server, got, c.ambiguity)
 		}
+	}
+}
+
+// TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead restarts the exporter, for which nothing says that it is well else.
+func TestContainerThatUsesTooMuchMemoryIsUnknownUntilItsEngineIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.container("db").Memory = 2e9
+	w.pass(time.Hour)
+	w.restart(true)
+	w.Engines[0].Read = false
+	w.look()
+	if v := w.verdict("db"); !v.Known || !v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want the last known state", v)
+	}
+	w.Engines[0].Read = true
+	w.look()
+	if v := w.verdict("db"); v.Unknown || !v.MemoryAlerted {
+		t.Errorf("the verdict is %+v, want one on what was read", v)
+	}
+}
+
+// TestTargetThatNobodyReadsIsNotUp holds that only a reading ends an outage.
+func TestTargetThatNobodyReadsIsNotUp(t *testing.T) {
+	w := newWorld(t)
+	w.target("docs")
+	w.look()
+	w.target("docs").Up = false
+	w.pass(10 * time.Minute)
+	w.target("docs").Up, w.target("docs").Read = true, false
+	w.look()
+	w.want("docs TargetDown critical 10m0s unknown")
+}
+
+// TestValueMayHaveBeenOverItsLimitBefore holds that only what was over the limit in the first reading may have been so for longer.
+func TestValueMayHaveBeenOverItsLimitBefore(t *testing.T) {
+	w := newWorld(t)
+	used := func(of string) { // more than the limit of a warning, but not of the critical alert
+		w.target(of).Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.9}}
+	}
+	used("full")
+	w.target("fills").Conditions = []Condition{{Alert: AlertVolumeUsage, Used: 0.1}}
+	w.look()
+	used("fills")
+	w.look()
+	for _, p := range w.last.Problems {
+		if want := p.Name == "full"; p.AtLeast != want {
+			t.Errorf("%s may have begun earlier: %t, want %t", p.Name, p.AtLeast, want)
+		}
+	}
+	if len(w.last.Problems) != 2 {
+		t.Errorf("there are %d problems, want 2", len(w.last.Problems))
 	}
 }

@@ -1,6 +1,20 @@
 package health
 
-import "time"
+import (
+	"slices"
+	"time"
+)
+
+// AlertCertificateExpiry is the name of the alert on certificates that expire.
+const AlertCertificateExpiry = "TLSCertificateExpiry"
+
+// valueAlerts are the alerts on the target's values: on its certificate, unless its kind has others.
+func (t *Target) valueAlerts() []string {
+	if t.ValueAlerts == nil {
+		return []string{AlertCertificateExpiry}
+	}
+	return t.ValueAlerts
+}
 
 // Validity is from when to when a certificate is valid. Begins is zero if unknown.
 type Validity struct{ Begins, Ends time.Time }
@@ -15,12 +29,11 @@ func (v Validity) livesBriefly(rule *Rule) bool {
 
 // limits returns how little time a certificate may have left. One that lives briefly is judged by its share of life.
 func (v Validity) limits(rule *Rule) (warning, critical time.Duration) {
-	warning, critical = rule.Warning.Under, rule.Critical.Under
 	if v.livesBriefly(rule) {
 		life := v.Ends.Sub(v.Begins)
-		warning, critical = life/3, min(life/6, critical)
+		return life / 3, min(life/6, rule.Critical.Under)
 	}
-	return warning, critical
+	return rule.Warning.Under, rule.Critical.Under
 }
 
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
@@ -55,19 +68,17 @@ func (l *limit) reachBy(v Validity, under time.Duration, first time.Time) {
 	}
 }
 
-// delayProblem dates a known problem, perhaps of an earlier certificate, no earlier than the certificate begins.
-func (j *Judge) delayProblem(key problemKey, begins time.Time) {
-	if known := j.problems[key]; known != nil && known.Since.Before(begins) {
-		known.Since, j.changed = begins, true
+// expiresUnrenewed reports whether a certificate that should have been replaced has hardly any time left, or had in the former process.
+func (s *scene) expiresUnrenewed(t *target, c *seenCondition) bool {
+	if c.saved {
+		return s.judge.problems[t.key(c.Alert, c.Of, Critical)] != nil
 	}
-}
-
-// expiresBeforeRenewal reports whether a certificate that should have been replaced has hardly any time left.
-func (r *round) expiresBeforeRenewal(v Validity) bool {
-	under := r.judge.rule(AlertServedNotRenewed).Critical.Under
-	if expiry := r.judge.rule(AlertCertificateExpiry); v.livesBriefly(expiry) {
-		_, critical := v.limits(expiry)
-		under = min(under, critical)
-	}
-	return v.Ends.Sub(r.now) < under
+	return c.Holds && slices.ContainsFunc(c.Certificates, func(v Validity) bool {
+		under, expiry := s.judge.rule(c.Alert).Critical.Under, s.judge.rule(AlertCertificateExpiry)
+		if v.livesBriefly(expiry) {
+			_, critical := v.limits(expiry)
+			under = min(under, critical)
+		}
+		return v.Ends.Sub(s.now) < under
+	})
 }

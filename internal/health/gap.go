@@ -8,49 +8,42 @@ import (
 // AlertMonitoringGap is the name of the alert on something that the exporter cannot watch as configured.
 const AlertMonitoringGap = "MonitoringGap"
 
-// judgeGaps adds a problem for everything that the exporter should watch but cannot. Unless allRead says that all engines could be read,
-// gaps about containers stay as they were.
-func (r *round) judgeGaps(allRead bool) {
-	unknown := r.unknownXMPPServer()
-	role := "no container has the role " + strings.Join(r.judge.rule(AlertMonitoringGap).Roles, " or ")
-	for i := range r.targets {
-		t := &r.targets[i]
+// judgeGaps finds what the exporter should watch but cannot. Unless all engines could be read, gaps about containers stay as they were.
+func (s *scene) judgeGaps() (found findings) {
+	unknown := s.unknownXMPPServer()
+	role := "no container has the role " + strings.Join(s.judge.rule(AlertMonitoringGap).Roles, " or ")
+	for _, t := range s.targets {
 		gap := func(of string, holds, known bool) {
-			key := problemKey{
-				TargetSubject(t.Name),
-				AlertMonitoringGap,
-				of,
-				Warning,
-			}
-			if known && holds || !known && r.judge.problems[key] != nil {
-				r.judgeCondition(t,
-					&seenCondition{Condition: Condition{Alert: AlertMonitoringGap, Of: of, Holds: true}, at: r.now, saved: !known}, Warning)
+			key := t.key(AlertMonitoringGap, of, Warning)
+			if known && holds || !known && s.judge.problems[key] != nil {
+				found.conclude(s, t, &check{
+					key:     key,
+					holds:   true,
+					unknown: !known,
+					since:   s.now,
+				})
 			}
 		}
 		gap("its probes are overdue", t.Overdue, true)
-		gap("no engine has its container "+t.Container, r.found[t.Name].Unseen, allRead)
-		gap(role, t.Name == unknown, allRead)
+		gap("no engine has its container "+t.Container, t.server.Unseen, s.allRead)
+		gap(role, t == unknown, s.allRead)
 	}
+	return found
 }
 
 // unknownXMPPServer returns the first target whose container must be the XMPP server but has no role. The alert on the server's memory
-// needs that role. It returns "" if some container has the role, or if no known container serves such a target.
-func (r *round) unknownXMPPServer() string {
-	roles := r.judge.rule(AlertMonitoringGap).Roles
-	for _, c := range r.containers {
-		if slices.Contains(roles, c.Role) {
-			return ""
+// needs that role. It returns nil if some container has the role, or if no known container serves such a target.
+func (s *scene) unknownXMPPServer() *target {
+	roles := s.judge.rule(AlertMonitoringGap).Roles
+	hasRole := func(c *Container) bool { return slices.Contains(roles, c.Role) }
+	if len(roles) == 0 || slices.ContainsFunc(s.containers, hasRole) {
+		return nil
+	}
+	for _, t := range s.targets {
+		if t.ShowsServer && (!t.server.Inferred || t.Direct) && // else the container with its address may be a proxy
+			slices.ContainsFunc(s.names.candidates(&t.Target), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() }) {
+			return t
 		}
 	}
-	i := slices.IndexFunc(r.targets, func(t Target) bool {
-		if !t.ShowsServer || t.inferred && !t.Direct { // the container with its address may be a proxy
-			return false
-		}
-		return len(roles) > 0 &&
-			slices.ContainsFunc(r.servers.candidates(&t), func(c *Container) bool { return c.Role == "" && !c.Proxy && c.exists() })
-	})
-	if i < 0 {
-		return ""
-	}
-	return r.targets[i].Name
+	return nil
 }

@@ -9,98 +9,81 @@ import (
 const sameOutage = 5 * time.Minute
 
 // setCauses sets the cause of each problem. The list is sorted.
-func (r *round) setCauses(list []Problem) {
+func (s *scene) setCauses(list []Problem) {
 	of := map[Subject]Subject{}
 	for i := range list {
 		p := &list[i]
 		if p.Excuse.Root.Name != "" {
 			of[p.Subject] = p.Excuse.Root
 		}
-		if p.Alert == AlertMostTargetsDown {
-			for _, s := range p.Consequences {
-				of[s] = p.Subject
+		if p.Subject == ExporterSubject {
+			for _, down := range p.Consequences {
+				of[down] = p.Subject
 			}
 		}
 	}
-	r.joinServers(list, of)
+	s.joinServers(list, of)
 	for i := range list {
 		p := &list[i]
 		p.Cause = p.Subject
 		for range len(of) { // a cause may have a cause
-			if next, ok := of[p.Cause]; ok {
-				p.Cause = next
+			next, further := of[p.Cause]
+			if !further {
+				break
 			}
+			p.Cause = next
 		}
 	}
 }
 
 // joinServers makes the first target of a server that is down the cause of its others that are down since about the same time, or the
 // server's container, if that is unhealthy or was restarted.
-func (r *round) joinServers(list []Problem, of map[Subject]Subject) {
+func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 	type outage struct {
 		leader Subject
 		since  time.Time
 	}
 	found := map[Subject][]outage{}
+	down := map[Subject]time.Time{}
 	for i := range list {
-		if p := &list[i]; p.Alert == AlertContainerUnhealthy || p.Alert == AlertContainerRestarts {
+		switch p := &list[i]; {
+		case s.judge.rule(p.Alert).Unsettles:
 			found[p.Subject] = append(found[p.Subject], outage{p.Subject, p.Since})
+		case p.Kind == KindTarget && IsOutage(p.Alert) && !p.Excuse.Holds():
+			down[p.Subject] = p.Since
 		}
 	}
-	down := map[Subject]*Problem{}
-	for i := range list {
-		if p := &list[i]; p.Alert == AlertTargetDown && !p.Excuse.Holds() {
-			down[p.Subject] = p
-		}
-	}
-	if len(down) == 0 {
-		return
-	}
-	var failed []*Target
-	for i := range r.targets {
-		if t := &r.targets[i]; down[TargetSubject(t.Name)] != nil {
-			failed = append(failed, t)
-		}
-	}
-	slices.SortStableFunc(failed, func(a, b *Target) int {
-		return down[TargetSubject(a.Name)].Since.Compare(down[TargetSubject(b.Name)].Since)
-	})
-	byRole := r.containersByRole()
+	failed := slices.DeleteFunc(slices.Clone(s.targets), func(t *target) bool { return down[t.subject].IsZero() })
+	slices.SortStableFunc(failed, func(a, b *target) int { return down[a.subject].Compare(down[b.subject]) })
 	for _, t := range failed {
-		p, server := down[TargetSubject(t.Name)], serverOf(t, byRole)
-		k := slices.IndexFunc(found[server], func(o outage) bool { return o.since.Sub(p.Since).Abs() <= sameOutage })
+		since, server := down[t.subject], serverOf(t, s.targets)
+		k := slices.IndexFunc(found[server], func(o outage) bool { return o.since.Sub(since).Abs() <= sameOutage })
 		if k < 0 {
-			found[server] = append(found[server], outage{p.Subject, p.Since})
+			found[server] = append(found[server], outage{t.subject, since})
 		} else if server != (Subject{}) {
-			of[p.Subject] = found[server][k].leader
+			of[t.subject] = found[server][k].leader
 		}
 	}
 }
 
 // serverOf returns what serves a target: its container, else the only one that targets of its role have, else the role itself. It is
-// the zero Subject for a target without a role. byRole are the containers of the roles.
-func serverOf(t *Target, byRole map[string][]Subject) Subject {
-	role := t.Role
-	switch known := byRole[role]; {
+// the zero Subject for a target without a role.
+func serverOf(t *target, targets []*target) Subject {
+	switch {
 	case t.Container != "":
 		return ContainerSubject(t.ContainerHost, t.Container)
-	case len(known) == 1:
-		return known[0]
-	case role != "":
-		return Subject{Kind: "role", Name: role}
+	case t.Role == "":
+		return Subject{}
 	}
-	return Subject{}
-}
-
-// containersByRole returns the containers that serve targets, by role.
-func (r *round) containersByRole() map[string][]Subject {
-	found := map[string][]Subject{}
-	for i := range r.targets {
-		t := &r.targets[i]
-		role, s := t.Role, ContainerSubject(t.ContainerHost, t.Container)
-		if role != "" && t.Container != "" && !slices.Contains(found[role], s) {
-			found[role] = append(found[role], s)
+	var known []Subject
+	for _, other := range targets {
+		s := ContainerSubject(other.ContainerHost, other.Container)
+		if other.Role == t.Role && s.Name != "" && !slices.Contains(known, s) {
+			known = append(known, s)
 		}
 	}
-	return found
+	if len(known) == 1 {
+		return known[0]
+	}
+	return Subject{Kind: "role", Name: t.Role}
 }

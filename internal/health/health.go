@@ -1,5 +1,27 @@
 // Package health judges which problems the stack has, since when, and from which cause. It is a pure computation on facts, so that
 // the status page, the metrics and the alerts all show the same judgement.
+//
+// A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
+// returns what it finds, or completes what it was given.
+//
+//   - readEngines remembers the containers of every engine that was read.
+//   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
+//     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
+//   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
+//     explains it; how bad it is, and whether it is excused, comes later.
+//   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
+//     of others.
+//   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeGaps does so for what cannot be watched as configured.
+//   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
+//   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
+//     others only while its own alert fires or is not due yet.
+//   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
+//   - excuseMaintained excuses the verdicts of everything else that is under maintenance, unless its alert fires.
+//   - decideOnMemory needs the verdicts as they are then: a container's excuse holds back the alert on its use of memory, too.
+//   - judgeUnstable needs the excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
+//   - forget drops the memory of problems that no pass has found, and of what is not there any more.
+//   - sumUp sorts it all, and groups the problems by their causes.
 package health
 
 import (
@@ -61,10 +83,9 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" if
-	// unknown. inferred says that they come from the target's address, not from the configuration.
+	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" unless
+	// configured.
 	Container, ContainerHost string
-	inferred                 bool
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.
@@ -211,32 +232,6 @@ type Excuse struct {
 // Holds reports whether the alert is held back.
 func (e Excuse) Holds() bool { return e.Reason != "" }
 
-// The names of the alerts on availability.
-const (
-	AlertTargetDown         = "TargetDown"
-	AlertMostTargetsDown    = "MostTargetsDown"
-	AlertContainerDown      = "ContainerDown"
-	AlertContainerMissing   = "ContainerMissing"
-	AlertContainerUnhealthy = "ContainerUnhealthy"
-	AlertContainerRestarts  = "ContainerRestarts"
-	AlertContainerOOMKill   = "ContainerOOMKill"
-)
-
-// IsOutage reports whether the alert is on something that does not work at all.
-func IsOutage(alert string) bool {
-	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
-}
-
-// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
-func FailsReadings(alert string) bool {
-	return slices.Contains([]string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}, alert)
-}
-
-// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
-func CountsEvents(alert string) bool {
-	return slices.Contains([]string{AlertContainerRestarts, AlertContainerOOMKill}, alert)
-}
-
 // Problem is one thing that is wrong with a subject.
 type Problem struct {
 	Subject
@@ -310,19 +305,6 @@ type Judgement struct {
 type HeldBack struct {
 	Alert string
 	Subject
+	// In is the series that is 1 meanwhile.
+	In string
 }
-
-// The names of alerts on history, which only Prometheus evaluates.
-const (
-	AlertSessionsGone = "XMPPSessionsGone"
-	AlertUsersGone    = "IRCUsersGone"
-)
-
-// The names of the alerts on measured values.
-const (
-	AlertCertificateExpiry = "TLSCertificateExpiry"
-	AlertVolumeUsage       = "DataVolumeUsage"
-	AlertAuthFailureRate   = "XMPPAuthFailureRate"
-	AlertContainerMemory   = "ContainerMemory"
-	AlertVolumeInodes      = "DataVolumeInodes"
-)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -16,13 +15,7 @@ type Judge struct {
 	unavailable map[Subject]*span
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
-	conditions  map[string][]seenCondition // by target
-	logins      map[string]*rate           // failed logins, by target
-	failures    map[string]*failures       // failed readings, by target
-	// lastUp is when a target was last up, by target.
-	lastUp map[string]time.Time
-	// homes are where the containers of targets were last seen, by target.
-	homes map[string]home
+	targets     map[string]*targetMemory
 	// changed says that there is something new to save. now is the time of the last judgement, lastSave of the last saved memory.
 	changed       bool
 	now, lastSave time.Time
@@ -32,14 +25,6 @@ type Judge struct {
 	// memory that have not been read since.
 	saved, resumed time.Time
 	unread         map[string]bool
-}
-
-// problemKey identifies a problem. Only conditions have of and severity.
-type problemKey struct {
-	Subject
-	alert    string
-	of       string
-	severity Severity
 }
 
 // engine is the last successful reading of an engine.
@@ -57,12 +42,8 @@ func NewJudge(rules Rules) *Judge {
 		unavailable: map[Subject]*span{},
 		restarts:    map[Subject]*restarts{},
 		engines:     map[string]*engine{},
-		lastUp:      map[string]time.Time{},
 		unread:      map[string]bool{},
-		conditions:  map[string][]seenCondition{},
-		logins:      map[string]*rate{},
-		failures:    map[string]*failures{},
-		homes:       map[string]home{},
+		targets:     map[string]*targetMemory{},
 	}
 }
 
@@ -72,71 +53,57 @@ func (j *Judge) Reconfigure(rules Rules) { j.rules = rules }
 // unreadGrace is how long the judge keeps the last known state of containers while their engine cannot be read.
 const unreadGrace = 15 * time.Minute
 
-// Judge judges the facts of one moment. Moments must not go back.
+// Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
 func (j *Judge) Judge(f *Facts) *Judgement {
 	j.noticeStep(f.Now)
 	j.readEngines(f)
-	r := &round{causes: newCauses(j, f), next: never}
-	r.verdicts = make(map[Subject]Verdict, len(r.containers)+len(f.Targets))
-	containers := slices.SortedFunc(maps.Values(r.containers), func(a, b *Container) int {
-		return compareSubjects(a.subject(), b.subject())
-	})
-	for _, c := range containers {
-		if !c.vanished {
-			j.trackAvailability(c, f.Now)
-		}
-	}
-	for _, c := range containers {
-		if !c.vanished {
-			r.judgeContainer(c)
-		}
-	}
-	r.findServers(f, NewDirectory(containers))
-	for _, engines := range []bool{true, false} { // engines first, since they may be causes
-		for i := range r.targets {
-			if t := &r.targets[i]; (t.Engine != "") == engines {
-				r.judgeTarget(t)
-			}
-		}
-	}
-	for i := range r.targets {
-		r.judgeConditions(&r.targets[i])
-	}
-	r.judgeGaps(!slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read }))
-	r.keepUnread()
-	r.decide()
-	r.judgeMost()
-	r.excuseMaintained()
-	r.decideOnMemory()
-	for i := range r.targets {
-		r.judgeFailures(&r.targets[i])
-	}
-	j.forget(r)
-	if r.next == never {
-		r.next = 0
-	}
-	return &Judgement{
-		Time:       f.Now,
-		Next:       r.next,
-		Problems:   r.sorted(),
-		Verdicts:   r.verdicts,
-		Servers:    r.found,
-		Conditions: r.conditionVerdicts(),
-		Values:     r.values,
-		HeldBack:   r.heldBack(),
-	}
+	s := j.look(f)
+
+	found := s.judgeContainers()
+	found.add(s.judgeTargets())
+	found.add(s.judgeConditions())
+	found.add(s.judgeGaps())
+	found.add(s.keepUnread())
+
+	s.decide(found.problems)
+	found.add(s.judgeMost(found.problems, found.verdicts))
+	s.excuseMaintained(found.problems, found.verdicts)
+	s.decideOnMemory(found.problems, found.verdicts)
+	found.add(s.judgeUnstable(found.verdicts))
+
+	j.forget(s, found.problems)
+	return s.sumUp(&found)
+}
+
+// findings are what a pass finds wrong, and what it measures.
+type findings struct {
+	problems []*candidate
+	verdicts map[Subject]*Verdict
+	// well are the conditions that were checked and do not hold. events are the problems that consist of events, which have no duration.
+	well   []problemKey
+	events []Problem
+	values []Value
+	// recheck is after how long the same facts give another judgement; what is negative is over.
+	recheck []time.Duration
+}
+
+// add adds what a later pass has found.
+func (f *findings) add(later findings) {
+	f.problems = append(f.problems, later.problems...)
+	f.well = append(f.well, later.well...)
+	f.events = append(f.events, later.events...)
+	f.values = append(f.values, later.values...)
+	f.recheck = append(f.recheck, later.recheck...)
+	maps.Copy(f.verdicts, later.verdicts)
 }
 
 // readEngines records the containers of the engines. It keeps the last containers of an unreadable engine for unreadGrace.
 func (j *Judge) readEngines(f *Facts) {
-	configured, present := map[string]bool{}, map[string]bool{}
+	configured := map[string]bool{}
 	for i := range f.Engines {
 		given := &f.Engines[i]
-		e := j.engines[given.Host]
-		if e == nil {
-			e = &engine{}
-			j.engines[given.Host] = e
-		}
+		e := cmp.Or(j.engines[given.Host], &engine{})
+		j.engines[given.Host] = e
 		if given.Read {
 			e.previousRead, e.read, e.containers = e.read, f.Now, given.Containers
 			if j.unread[given.Host] { // its state since the former process is unknown
@@ -145,198 +112,90 @@ func (j *Judge) readEngines(f *Facts) {
 			}
 		}
 		configured[given.Host] = true
-		present[given.Host] = f.Now.Sub(e.read) <= unreadGrace
 	}
-	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !present[host] })
+	maps.DeleteFunc(j.engines, func(host string, e *engine) bool {
+		return !configured[host] || f.Now.Sub(e.read) > unreadGrace
+	})
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
-// trackAvailability records since when a container has been unavailable.
-func (j *Judge) trackAvailability(c *Container, now time.Time) {
-	s := c.subject()
-	known := j.unavailable[s]
-	lasting := known != nil && known.Ended.IsZero()
-	switch {
-	case !c.available() && !lasting:
-		known = &span{Began: j.stopped(c, now)}
-		j.unavailable[s], j.changed = known, true
-	case c.available() && lasting:
-		known.Ended, j.changed = now, true
-	}
-	if c.Down() {
-		known.Down = now
-	}
+// The names of the alerts on what does not work at all, and on unhealthy containers.
+const (
+	AlertTargetDown         = "TargetDown"
+	AlertContainerDown      = "ContainerDown"
+	AlertContainerMissing   = "ContainerMissing"
+	AlertContainerUnhealthy = "ContainerUnhealthy"
+)
+
+// IsOutage reports whether the alert is on something that does not work at all.
+func IsOutage(alert string) bool {
+	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
 }
 
-// stopped returns when a container stopped that was running at the engine's previous reading. It trusts the engine, but returns no time
-// before that reading, since the engine's clock may differ. For a missing container, DownFor comes from the exporter itself.
-func (j *Judge) stopped(c *Container, now time.Time) time.Time {
-	at := now.Add(-max(c.DownFor, 0))
-	if before := j.engines[c.Host].previousRead; c.State != Missing && at.Before(before) {
-		return before
-	}
-	return at
+// FailsReadings reports whether the readings of a target fail because of a problem with the alert.
+func FailsReadings(alert string) bool {
+	return alert == AlertTargetDown || slices.Contains(relayAlerts, alert)
 }
 
-// forget drops what has ended. It keeps the memory of a removed container for a while, since a deploy recreates the container under
-// the same name.
-func (j *Judge) forget(r *round) {
-	there := func(s Subject) bool { return r.containers[s] != nil && !r.containers[s].vanished }
-	for s, known := range j.restarts {
-		switch {
-		case there(s) || j.unread[s.Host]:
-			known.gone = time.Time{}
-		case known.gone.IsZero():
-			known.gone = r.now
-		case r.now.Sub(known.gone) > j.rules.Lookback:
-			delete(j.restarts, s)
-			delete(j.unavailable, s)
+// outage returns what is remembered of a target's outage, and downtime of a container's; nil if there is none.
+func (j *Judge) outage(target Subject) *record {
+	return j.problems[problemKey{Subject: target, Alert: AlertTargetDown}]
+}
+
+func (j *Judge) downtime(container Subject) *record {
+	return j.problems[problemKey{Subject: container, Alert: AlertContainerDown}]
+}
+
+// targetDue is how long an outage of a target lasts until its alert is critical, containerDue how long that of a container.
+func (j *Judge) targetDue() time.Duration    { return j.rule(AlertTargetDown).Critical.Hold }
+func (j *Judge) containerDue() time.Duration { return j.rule(AlertContainerDown).Critical.Hold }
+
+// judgeContainers finds what is wrong with containers.
+func (s *scene) judgeContainers() findings {
+	found := findings{verdicts: make(map[Subject]*Verdict, len(s.containers))}
+	for _, c := range s.containers {
+		if !c.vanished {
+			s.judgeContainer(&found, c)
 		}
 	}
-	open := make(map[problemKey]bool, len(r.problems))
-	for _, p := range r.problems {
-		open[p.key] = true
-	}
-	before := len(j.problems)
-	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool {
-		vanished := !there(key.Subject) && j.restarts[key.Subject] != nil
-		return !open[key] && !vanished
-	})
-	j.changed = j.changed || len(j.problems) < before
-	gone := func(name string) bool { _, ok := r.verdicts[TargetSubject(name)]; return !ok }
-	maps.DeleteFunc(j.conditions, func(name string, _ []seenCondition) bool { return gone(name) })
-	maps.DeleteFunc(j.logins, func(name string, _ *rate) bool { return gone(name) })
-	maps.DeleteFunc(j.failures, func(name string, _ *failures) bool { return gone(name) })
-	maps.DeleteFunc(j.lastUp, func(name string, _ time.Time) bool { return gone(name) })
-	maps.DeleteFunc(j.homes, func(name string, _ home) bool { return gone(name) })
-	maps.DeleteFunc(j.unavailable, func(s Subject, known *span) bool {
-		return s.Kind == KindTarget && (gone(s.Name) || !known.lately(r.now, j.rules.Lookback))
-	})
+	return found
 }
 
-// thresholds are how long a problem lasts before it becomes a warning, and before it becomes critical.
-type thresholds struct{ warning, critical time.Duration }
-
-// never is longer than anything lasts.
-const never = time.Duration(1<<63 - 1)
-
-// limits are the thresholds of the alert on a problem.
-func (j *Judge) limits(p *candidate) thresholds {
-	rule := j.rule(p.Alert)
-	t := thresholds{rule.Warning.Hold, rule.Critical.Hold}
-	switch {
-	case p.Alert == AlertTargetDown:
-		if p.AtLeast { // its duration is unknown until then
-			t.warning = t.critical
+func (s *scene) judgeContainer(found *findings, c *Container) {
+	subject, e := c.subject(), s.judge.engines[c.Host]
+	first := e.previousRead.IsZero()
+	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now)}
+	found.verdicts[subject] = v
+	excused := s.countEvents(c)
+	s.judgeEvents(found, subject, v)
+	begin := func(alert string, since time.Time, atLeast bool) {
+		p := found.begin(s, problemKey{Subject: subject, Alert: alert}, since, first && atLeast)
+		p.record.Removed = alert == AlertContainerMissing && !c.Expected
+		p.explain(s.now, func(since time.Time) cause { return s.ofContainer(c, since) })
+		if v.Unknown {
+			p.freeze(s.judge)
 		}
-		t.critical += p.record.realSince().Sub(p.record.Since)
-		if p.warnOnly {
-			t.critical = never
-		}
-	case p.Alert == AlertMostTargetsDown && p.AtLeast:
-		t.warning = t.critical
-	case p.record.Removed:
-		t.critical = never
-	case p.Alert == AlertContainerMissing:
-		t.warning = never
+		v.set(p)
 	}
-	switch p.key.severity {
-	case Pending: // of a problem that may have either
-	case Warning:
-		t.critical = never
-	case Critical:
-		t.warning = never
-	}
-	return t
-}
-
-func (t thresholds) severity(lasted time.Duration) Severity {
-	switch {
-	case lasted > t.critical:
-		return Critical
-	case lasted > t.warning:
-		return Warning
-	}
-	return Pending
-}
-
-// maxDuration is the longest duration of a problem that is at most this severe.
-func (t thresholds) maxDuration(s Severity) time.Duration {
-	if s == Pending {
-		return min(t.warning, t.critical)
-	}
-	if s == Warning {
-		return t.critical
-	}
-	return never
-}
-
-// round is one judgement in the making.
-type round struct {
-	causes
-	targets    []Target
-	found      map[string]Server // by target
-	problems   []*candidate
-	verdicts   map[Subject]Verdict
-	conditions []*ConditionVerdict
-	values     []Value
-	restarted  []Problem // counted events (restarts and kills), which have no duration
-	next       time.Duration
-}
-
-// candidate is a problem whose severity or excuse is not decided yet.
-type candidate struct {
-	Problem
-	key       problemKey
-	record    *record
-	before    record            // at the last judgement
-	cause     *cause            // nil if nothing explains it
-	condition *ConditionVerdict // nil if it is about availability
-	frozen    bool              // its severity and excuse stay unchanged
-	warnOnly  bool              // it is a warning at most
-}
-
-// judgeContainer finds what is wrong with a container.
-func (r *round) judgeContainer(c *Container) {
-	s := c.subject()
-	restarted, excused := r.countRestarts(c)
-	v := Verdict{
-		Known:          true,
-		RecentRestarts: restarted,
-		RecentKills:    r.countKills(c),
-		Unknown:        !r.judge.engines[c.Host].read.Equal(r.now),
-	}
-	first := r.judge.engines[c.Host].previousRead.IsZero()
-	var p *candidate
 	switch {
 	case c.State == Missing:
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerMissing}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
-		p.record.Removed = !c.Expected
-	case c.State == Restarting && restarted > 0 && !excused && c.DownFor <= maxRestartDelay:
+		begin(AlertContainerMissing, s.judge.stopped(c, s.now), c.DownFor == 0)
+	case c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay:
 		// ContainerRestarts covers a crash loop.
 	case c.Down():
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerDown}, r.judge.stopped(c, r.now), first && c.DownFor == 0)
+		begin(AlertContainerDown, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.State == Running && c.Health == Unhealthy:
-		p = r.beginProblem(problemKey{Subject: s, alert: AlertContainerUnhealthy}, r.now.Add(-c.UnhealthyFor), first && c.UnhealthyFor == 0)
+		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
-	if p != nil {
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofContainer(c, since) })
-		if v.Unknown {
-			p.freeze(r.judge)
-		}
-		v.setDuration(p)
-	}
-	r.verdicts[s] = v
-	r.judgeRestarts(s, &v)
-	r.judgeKills(s, &v)
-	r.judgeMemory(c, v.Unknown, first)
+	s.judgeMemory(found, c, v.Unknown, first)
 }
 
 // maxRestartDelay is longer than an engine's longest delay before a restart.
 const maxRestartDelay = 2 * time.Minute
 
-// setDuration copies the duration of a container's problem.
-func (v *Verdict) setDuration(p *candidate) {
+// set makes v the verdict on a container's problem, with its duration.
+func (v *Verdict) set(p *candidate) {
+	p.verdict = v
 	switch {
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
@@ -349,278 +208,119 @@ func (v *Verdict) setDuration(p *candidate) {
 	}
 }
 
-// explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
-func (p *candidate) explain(now time.Time, causeOf func(since time.Time) (cause, bool)) {
-	c, ok := causeOf(p.Since)
-	if ok {
-		p.cause = &c
-	} else {
-		c, _ = causeOf(now)
+// judgeTargets finds which targets are down, engines first, since they may be causes. Without a recent reading, a target keeps its last
+// state.
+func (s *scene) judgeTargets() findings {
+	found := findings{verdicts: make(map[Subject]*Verdict, len(s.targets))}
+	for _, engines := range []bool{true, false} {
+		for _, t := range s.targets {
+			if (t.Engine != "") == engines {
+				s.judgeTarget(&found, t)
+			}
+		}
 	}
-	if !c.ended {
-		p.Also = c.Cause
+	return found
+}
+
+func (s *scene) judgeTarget(found *findings, t *target) {
+	j, seen := s.judge, !t.memory.lastUp.IsZero()
+	v := &Verdict{
+		Known:      true,
+		Unknown:    !t.Read,
+		TargetKind: t.Kind,
+		WarnOnly:   t.WarnOnly,
+	}
+	found.verdicts[t.subject] = v
+	lost, began := false, s.now
+	switch {
+	case t.Read && t.Up:
+		j.changed = j.changed || !seen
+		t.memory.lastUp = t.ReadAt
+	case t.Read && t.Relay && len(t.Conditions) > 0:
+		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
+	case !t.Read && j.outage(t.subject) == nil:
+		v.Known = seen
+	default:
+		p := found.begin(s, problemKey{Subject: t.subject, Alert: AlertTargetDown}, s.now, !seen)
+		if t.Read {
+			p.record.noteThrottled(t.Throttled, s.now)
+		}
+		p.verdict, p.Throttled = v, p.record.Throttled
+		p.warnOnly = t.WarnOnly || p.Throttled
+		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
+		if !t.Read || !p.cause.Holds() && j.unread[p.record.Excuse.Root.Host] {
+			p.freeze(j)
+		}
+		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.targetDue()
+		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
+		lost, began = !p.Throttled, p.record.realSince()
+	}
+	if t.Engine != "" { // one that only limits this address explains nothing
+		j.track(t.subject, lost, lost, began, s.now)
 	}
 }
 
 // keepUnread keeps the former process's problems of containers whose engine has not been read since the start.
-func (r *round) keepUnread() {
-	j := r.judge
-	if r.now.Sub(j.resumed) > unreadGrace {
+func (s *scene) keepUnread() findings {
+	j, found := s.judge, findings{verdicts: map[Subject]*Verdict{}}
+	if s.now.Sub(j.resumed) > unreadGrace {
 		clear(j.unread)
 	}
-	if len(j.unread) == 0 {
-		return
-	}
-	for s := range j.restarts {
-		if !j.unread[s.Host] {
+	for subject := range j.restarts {
+		if !j.unread[subject.Host] {
 			continue
 		}
-		v := Verdict{
-			Known:          true,
-			Unknown:        true,
-			RecentRestarts: j.recentRestarts(s, r.now),
-			RecentKills:    j.recentKills(s, r.now),
-		}
+		v := &Verdict{Known: true, Unknown: true}
+		s.judgeEvents(&found, subject, v)
 		if v.RecentRestarts > 0 || v.RecentKills > 0 {
-			r.verdicts[s] = v
-			r.judgeRestarts(s, &v)
-			r.judgeKills(s, &v)
+			found.verdicts[subject] = v
 		}
 	}
 	for key, known := range j.problems {
 		if !j.unread[key.Host] {
 			continue
 		}
-		p, v := r.beginProblem(key, known.Since, known.AtLeast), r.verdicts[key.Subject]
+		v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true, Unknown: true})
+		found.verdicts[key.Subject] = v
+		p := found.begin(s, key, known.Since, known.AtLeast)
 		p.freeze(j)
-		v.Known, v.Unknown = true, true
-		if key.alert == AlertContainerMemory {
-			p.Unknown, p.condition = true, &ConditionVerdict{}
-			continue
-		}
-		v.setDuration(p)
-		r.verdicts[key.Subject] = v
-	}
-}
-
-// freeze keeps the severity and the excuse of a problem, since without a new reading a problem must not get worse.
-func (p *candidate) freeze(j *Judge) {
-	p.frozen, p.Severity, p.Excuse = true, p.record.Alerted, p.record.Excuse
-	if p.warnOnly {
-		p.Severity = min(p.Severity, Warning)
-	}
-	if !p.Excuse.Holds() {
-		p.Lasted = min(p.Lasted, j.limits(p).maxDuration(p.Severity))
-	}
-}
-
-// judgeTarget decides whether a target is down. Without a recent reading, the target keeps its last state.
-func (r *round) judgeTarget(t *Target) {
-	j, s := r.judge, TargetSubject(t.Name)
-	v := Verdict{
-		Known:      true,
-		Unknown:    !t.Read,
-		TargetKind: t.Kind,
-		WarnOnly:   t.WarnOnly,
-	}
-	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	_, seen := j.lastUp[t.Name]
-	switch {
-	case t.Read && t.Up:
-		j.changed = j.changed || !seen
-		j.lastUp[t.Name] = t.ReadAt
-	case t.Read && t.Relay && len(t.Conditions) > 0:
-		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
-	case !t.Read && known == nil:
-		v.Known = seen
-	default:
-		p := r.beginProblem(problemKey{Subject: s, alert: AlertTargetDown}, r.now, !seen)
-		if t.Read {
-			p.record.noteThrottled(t.Throttled, r.now)
-		}
-		p.Throttled = p.record.Throttled
-		p.warnOnly = t.WarnOnly || p.Throttled
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofTarget(t, since) })
-		if saved := p.record.Excuse; !t.Read || p.cause == nil && j.unread[saved.Root.Host] {
-			p.freeze(j)
-		}
-		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.rule(AlertTargetDown).Critical.Hold
-		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
-	}
-	r.verdicts[s] = v
-	if t.Engine != "" {
-		j.trackEngine(s, &v, r.now)
-	}
-}
-
-// minDuration is the least duration of a problem, since 0 means that there is none.
-const minDuration = time.Millisecond
-
-// beginProblem adds a problem to the round. A new problem began at since, or earlier with atLeast; a known one keeps its own beginning.
-func (r *round) beginProblem(key problemKey, since time.Time, atLeast bool) *candidate {
-	known := r.judge.problems[key]
-	if known == nil {
-		known = &record{Since: since, AtLeast: atLeast}
-		r.judge.problems[key], r.judge.changed = known, true
-	}
-	p := &candidate{
-		key:    key,
-		record: known,
-		before: *known,
-		Problem: Problem{
-			Subject: key.Subject,
-			Alert:   key.alert,
-			Of:      key.of,
-			Since:   known.Since,
-			AtLeast: known.AtLeast,
-			Lasted:  max(r.now.Sub(known.Since), minDuration),
-		},
-	}
-	r.problems = append(r.problems, p)
-	return p
-}
-
-// decide sets the severities and excuses of all problems. Unexplained problems come first, since they may be causes.
-func (r *round) decide() {
-	for _, explained := range []bool{false, true} {
-		for _, p := range r.problems {
-			if (p.cause != nil) == explained && p.Alert != AlertContainerMemory {
-				r.decideOn(p)
-			}
+		if p.Unknown = true; !p.onMemory() {
+			v.set(p)
 		}
 	}
+	return found
 }
 
-func (r *round) decideOn(p *candidate) {
-	j := r.judge
-	switch {
-	case p.frozen:
-	case p.cause != nil && p.record.Alerted == Pending && r.mayHoldBack(p.cause, p.Lasted):
-		p.Excuse = p.cause.Excuse
-		r.noteThreshold(p, j.rule(AlertContainerDown).Critical.Hold)
-	default:
-		limits := j.limits(p)
-		p.Severity = limits.severity(p.Lasted)
-		p.record.Alerted = max(p.record.Alerted, p.Severity)
-		r.noteThreshold(p, limits.warning)
-		r.noteThreshold(p, limits.critical)
-	}
-	p.record.Excuse = p.Excuse
-	j.changed = j.changed || *p.record != p.before
-	if span := j.unavailable[p.Subject]; span != nil && p.Severity > Pending {
-		span.Alerted = true
-	}
-	if p.condition != nil {
-		p.condition.Excused = p.Excuse.Holds()
-		return
-	}
-	v := r.verdicts[p.Subject]
-	v.Excuse = p.Excuse
-	r.verdicts[p.Subject] = v
-}
-
-// noteThreshold makes the next judgement due when the problem will have lasted longer than the limit.
-func (r *round) noteThreshold(p *candidate, limit time.Duration) {
-	if left := limit - r.now.Sub(p.Since); limit != never && left >= 0 {
-		r.next = min(r.next, left+minDuration)
-	}
-}
-
-// excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.
-func (r *round) excuseMaintained() {
-	alerted := map[Subject]bool{}
-	for _, p := range r.problems {
-		alerted[p.Subject] = alerted[p.Subject] || p.record.Alerted > Pending && (p.condition == nil || p.Alert == AlertContainerMemory)
-	}
-	for s, v := range r.verdicts {
-		if !alerted[s] && !v.Excuse.Holds() && r.underMaintenance(s) {
-			v.Excuse = Excuse{Reason: ReasonMaintenance}
-			r.verdicts[s] = v
+// forget drops what has ended. It keeps the memory of a removed container for a while, since a deploy recreates the container under
+// the same name.
+func (j *Judge) forget(s *scene, problems []*candidate) {
+	there := func(subject Subject) bool { return s.bySubject[subject] != nil && !s.bySubject[subject].vanished }
+	for subject, known := range j.restarts {
+		switch {
+		case there(subject) || j.unread[subject.Host]:
+			known.gone = time.Time{}
+		case known.gone.IsZero():
+			known.gone = s.now
+		case s.now.Sub(known.gone) > j.rules.Lookback:
+			delete(j.restarts, subject)
+			delete(j.unavailable, subject)
 		}
 	}
-}
-
-// mayHoldBack reports whether a cause still holds back a problem of that duration. Maintenance always does. Any other cause must have
-// an alert of its own by the time that the alert on it is due.
-func (r *round) mayHoldBack(c *cause, lasted time.Duration) bool {
-	j := r.judge
-	if c.Reason == ReasonMaintenance || lasted <= j.rule(AlertContainerDown).Critical.Hold {
-		return true
+	open := make(map[problemKey]bool, len(problems))
+	for _, p := range problems {
+		open[p.key] = true
 	}
-	if s := j.unavailable[c.Root]; s != nil {
-		engine := c.Root.Kind == KindTarget
-		if s.Alerted && r.now.Sub(s.Down) <= j.rules.Lookback ||
-			engine && r.now.Sub(s.Began) <= j.rule(AlertTargetDown).Critical.Hold {
-			return true
-		}
-	}
-	if known := j.problems[problemKey{Subject: c.Root, alert: AlertTargetDown}]; known != nil && known.Alerted > Pending {
-		return true
-	}
-	if r.bridgeAlerted(c.Root, r.now.Add(-lasted)) || r.sessionAlerted(c.Root) {
-		return true
-	}
-	return j.recentRestarts(c.Root, r.now) > uint64(max(j.rule(AlertContainerRestarts).Critical.Over, 0))
-}
-
-// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
-func (r *round) heldBack() []HeldBack {
-	alerted := map[HeldBack]bool{}
-	for _, p := range r.problems {
-		alerted[HeldBack{p.Alert, p.Subject}] = alerted[HeldBack{p.Alert, p.Subject}] || p.record.Alerted > Pending
-	}
-	var list []HeldBack
-	if len(r.maintained) == 0 {
-		return nil
-	}
-	for i := range r.targets {
-		t := &r.targets[i]
-		if c, _ := r.ofTarget(t, r.now); c.Reason != ReasonMaintenance {
-			continue
-		}
-		alerts := t.ValueAlerts
-		if alerts == nil {
-			alerts = []string{AlertCertificateExpiry}
-		}
-		for _, alert := range alerts {
-			if h := (HeldBack{alert, TargetSubject(t.Name)}); !alerted[h] {
-				list = append(list, h)
-			}
-		}
-	}
-	slices.SortFunc(list, func(a, b HeldBack) int {
-		return cmp.Or(strings.Compare(a.Alert, b.Alert), compareSubjects(a.Subject, b.Subject))
+	before := len(j.problems)
+	maps.DeleteFunc(j.problems, func(key problemKey, _ *record) bool {
+		vanished := !there(key.Subject) && j.restarts[key.Subject] != nil
+		return !open[key] && !vanished
 	})
-	return list
-}
-
-// sorted returns the problems with their consequences, the worst first, then the oldest. If one value exceeds both the warning and the
-// critical limit, only the critical problem remains.
-func (r *round) sorted() []Problem {
-	consequences := map[Subject][]Subject{}
-	for _, p := range r.problems {
-		if p.Excuse.Root != p.Subject {
-			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
-		}
+	j.changed = j.changed || len(j.problems) < before
+	j.targets = make(map[string]*targetMemory, len(s.targets))
+	for _, t := range s.targets {
+		j.targets[t.Name] = t.memory
 	}
-	list := append(make([]Problem, 0, len(r.problems)+len(r.restarted)), r.restarted...)
-	for _, p := range r.problems {
-		if p.condition == nil {
-			p.Consequences, p.Unknown = consequences[p.Subject], r.verdicts[p.Subject].Unknown
-		}
-		list = append(list, p.Problem)
-	}
-	slices.SortStableFunc(list, func(a, b Problem) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), a.Since.Compare(b.Since), compareSubjects(a.Subject, b.Subject),
-			strings.Compare(a.Alert, b.Alert))
+	maps.DeleteFunc(j.unavailable, func(subject Subject, _ *span) bool {
+		return subject.Kind == KindTarget && (j.targets[subject.Name] == nil || !s.ofLoss(subject).Holds())
 	})
-	seen := map[problemKey]bool{}
-	list = slices.DeleteFunc(list, func(p Problem) bool {
-		key := problemKey{Subject: p.Subject, alert: p.Alert, of: p.Of}
-		again := seen[key]
-		seen[key] = true
-		return again
-	})
-	r.setCauses(list)
-	return list
 }

@@ -25,10 +25,7 @@ type Memory struct {
 
 // SavedProblem is a problem that had not ended.
 type SavedProblem struct {
-	Subject
-	Alert    string   `json:"alert"`
-	Of       string   `json:"of,omitempty"`
-	Severity Severity `json:"severity,omitempty"`
+	problemKey
 	record
 }
 
@@ -44,9 +41,23 @@ type SavedSpan struct {
 	span
 }
 
-// lately reports whether the outage lasts, or ended at most ago before now.
-func (s *span) lately(now time.Time, ago time.Duration) bool {
-	return s.Ended.IsZero() || now.Sub(s.Ended) <= ago
+// SavedFailures are the failed readings of a target.
+type SavedFailures struct {
+	Target string `json:"target"`
+	failures
+}
+
+// problemKey identifies a problem. Only conditions have Of and Severity.
+type problemKey struct {
+	Subject
+	Alert    string   `json:"alert"`
+	Of       string   `json:"of,omitempty"`
+	Severity Severity `json:"severity,omitempty"`
+}
+
+func compareKeys(a, b problemKey) int {
+	return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of),
+		cmp.Compare(a.Severity, b.Severity))
 }
 
 // span is the outage of a container that was unavailable, or of an engine that could not be read.
@@ -57,6 +68,25 @@ type span struct {
 	Down  time.Time `json:"down,omitzero"`
 	// Alerted says that an alert fired because of it, so that it may hold back other alerts for longer.
 	Alerted bool `json:"told,omitempty"`
+}
+
+// targetMemory is what is remembered of a target: when it was last up, zero if it never was, and where its container was last seen.
+type targetMemory struct {
+	conditions []seenCondition
+	logins     rate
+	failures   failures
+	lastUp     time.Time
+	home       home
+}
+
+// target returns the memory of that target, which is empty for a new one.
+func (j *Judge) target(name string) *targetMemory {
+	known := j.targets[name]
+	if known == nil {
+		known = &targetMemory{}
+		j.targets[name] = known
+	}
+	return known
 }
 
 // record is what is remembered of a problem while it lasts.
@@ -76,13 +106,11 @@ type record struct {
 	Broken    time.Time `json:"broken,omitzero"`
 }
 
+// fires reports whether the alert on the problem fires, or has. There may be no problem.
+func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
+
 // realSince is when an outage began that is not a limit on this address.
-func (r *record) realSince() time.Time {
-	if r.Broken.IsZero() {
-		return r.Since
-	}
-	return r.Broken
-}
+func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
 
 // noteThrottled records whether a target's outage is a limit on this address. Such an outage is no longer critical.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
@@ -100,22 +128,16 @@ type restarts struct {
 	Count uint64 `json:"count"`
 	Known bool   `json:"known"`
 	// Recent are the unexcused restarts within the window of the alert, oldest first.
-	Recent []eventCount `json:"recent,omitempty"`
+	Recent events `json:"recent,omitempty"`
 	// Kills is the container's counter of out-of-memory kills at the last reading. Killed are the kills within the window of the alert
 	// that did not end the container.
-	Kills  uint64       `json:"kills,omitempty"`
-	Killed []eventCount `json:"killed,omitempty"`
+	Kills  uint64 `json:"kills,omitempty"`
+	Killed events `json:"killed,omitempty"`
 	// ended is when the container was last seen stopped or restarted.
 	ended time.Time
 	// gone is when the container vanished, zero while it exists; last is its last known state.
 	gone time.Time
 	last *Container
-}
-
-// eventCount is a number of restarts or kills that one reading found.
-type eventCount struct {
-	At    time.Time `json:"at"`
-	Times uint64    `json:"times"`
 }
 
 // saveEvery is how often to save unchanged memory, which tells the next process roughly when this one ended.
@@ -147,96 +169,93 @@ func (j *Judge) Memory(now time.Time) Memory {
 		j.clock = now
 	}
 	j.changed, j.lastSave = false, now
-	wall := func(t time.Time) time.Time {
-		if t.IsZero() {
-			return t
-		}
-		return j.clock.Round(0).Add(t.Sub(j.clock))
+	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}}
+	for _, key := range slices.SortedFunc(maps.Keys(j.problems), compareKeys) {
+		m.Problems = append(m.Problems, SavedProblem{key, *j.problems[key]})
 	}
-	m := Memory{Saved: wall(now), LastUp: make(map[string]time.Time, len(j.lastUp)), Homes: maps.Clone(j.homes)}
-	for name, at := range j.lastUp {
-		m.LastUp[name] = wall(at)
-	}
-	for key, known := range j.problems {
-		saved := SavedProblem{
-			key.Subject,
-			key.alert,
-			key.of,
-			key.severity,
-			*known,
-		}
-		saved.Since, saved.Broken = wall(saved.Since), wall(saved.Broken)
-		m.Problems = append(m.Problems, saved)
-	}
-	for s, known := range j.restarts {
-		saved := SavedRestarts{s, *known}
-		for _, list := range []*[]eventCount{&saved.Recent, &saved.Killed} {
-			*list = slices.Clone(*list)
-			for i := range *list {
-				(*list)[i].At = wall((*list)[i].At)
-			}
-		}
+	for _, s := range slices.SortedFunc(maps.Keys(j.restarts), compareSubjects) {
+		saved := SavedRestarts{s, *j.restarts[s]}
+		saved.Recent, saved.Killed = slices.Clone(saved.Recent), slices.Clone(saved.Killed)
 		m.Restarts = append(m.Restarts, saved)
 	}
-	for s, known := range j.unavailable {
-		m.Unavailable = append(m.Unavailable, SavedSpan{
-			s,
-			span{
-				wall(known.Began),
-				wall(known.Ended),
-				wall(known.Down),
-				known.Alerted,
-			},
-		})
+	for _, s := range slices.SortedFunc(maps.Keys(j.unavailable), compareSubjects) {
+		m.Unavailable = append(m.Unavailable, SavedSpan{s, *j.unavailable[s]})
 	}
-	m.Failures = j.savedFailures(wall)
-	slices.SortFunc(m.Problems, func(a, b SavedProblem) int {
-		return cmp.Or(compareSubjects(a.Subject, b.Subject), strings.Compare(a.Alert, b.Alert), strings.Compare(a.Of, b.Of),
-			cmp.Compare(a.Severity, b.Severity))
-	})
-	slices.SortFunc(m.Restarts, func(a, b SavedRestarts) int { return compareSubjects(a.Subject, b.Subject) })
-	slices.SortFunc(m.Unavailable, func(a, b SavedSpan) int { return compareSubjects(a.Subject, b.Subject) })
+	for _, name := range slices.Sorted(maps.Keys(j.targets)) {
+		known := j.targets[name]
+		if !known.lastUp.IsZero() {
+			m.LastUp[name] = known.lastUp
+		}
+		if known.home != (home{}) {
+			m.Homes[name] = known.home
+		}
+		if saved := (SavedFailures{name, known.failures}); len(saved.Counts) > 0 {
+			saved.Counts = slices.Clone(saved.Counts)
+			m.Failures = append(m.Failures, saved)
+		}
+	}
+	m.changeTimes(func(t time.Time) time.Time { return j.clock.Round(0).Add(t.Sub(j.clock)) })
 	return m
 }
 
 // Resume loads the memory of a former process; call it before the first judgement. It replaces times in the future, as after the clock was
 // set back, by now.
 func (j *Judge) Resume(m *Memory, now time.Time) {
-	past := func(t time.Time) time.Time {
-		if t.IsZero() {
-			return t
-		}
-		return now.Add(-max(now.Sub(t), 0))
-	}
-	j.saved, j.resumed = past(m.Saved), now
+	m.changeTimes(func(t time.Time) time.Time { return now.Add(-max(now.Sub(t), 0)) })
+	j.saved, j.resumed = m.Saved, now
 	for _, p := range m.Problems {
-		p.Since, p.Broken = past(p.Since), past(p.Broken)
-		j.problems[problemKey{
-			p.Subject,
-			p.Alert,
-			p.Of,
-			p.Severity,
-		}] = &p.record
-		if p.Kind == KindTarget && p.Severity > Pending && p.Alert != AlertTargetUnstable {
-			j.resumeCondition(p.Name, Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
+		j.problems[p.problemKey] = &p.record
+		if p.Kind == KindTarget && p.Severity > Pending && !j.rule(p.Alert).Own {
+			j.target(p.Name).resumeCondition(Condition{Alert: p.Alert, Of: p.Of, Holds: true}, now)
 		}
 	}
 	for _, r := range m.Restarts {
-		for _, list := range [][]eventCount{r.Recent, r.Killed} {
-			for i := range list {
-				list[i].At = past(list[i].At)
-			}
-		}
-		j.restarts[r.Subject] = &r.restarts
-		j.unread[r.Host] = true
+		j.restarts[r.Subject], j.unread[r.Host] = &r.restarts, true
 	}
 	for _, s := range m.Unavailable {
-		s.Began, s.Ended, s.Down = past(s.Began), past(s.Ended), past(s.Down)
 		j.unavailable[s.Subject] = &s.span
 	}
-	j.resumeFailures(m.Failures, past)
-	for name, at := range m.LastUp {
-		j.lastUp[name] = past(at)
+	for _, f := range m.Failures {
+		j.target(f.Target).failures = f.failures
 	}
-	maps.Copy(j.homes, m.Homes)
+	for name, at := range m.LastUp {
+		j.target(name).lastUp = at
+	}
+	for name, known := range m.Homes {
+		j.target(name).home = known
+	}
+}
+
+// changeTimes replaces every known time by what change makes of it.
+func (m *Memory) changeTimes(change func(time.Time) time.Time) {
+	set := func(times ...*time.Time) {
+		for _, t := range times {
+			if !t.IsZero() {
+				*t = change(*t)
+			}
+		}
+	}
+	set(&m.Saved)
+	for i := range m.Problems {
+		set(&m.Problems[i].Since, &m.Problems[i].Broken)
+	}
+	for _, r := range m.Restarts {
+		for _, list := range []events{r.Recent, r.Killed} {
+			for i := range list {
+				set(&list[i].At)
+			}
+		}
+	}
+	for i := range m.Unavailable {
+		s := &m.Unavailable[i]
+		set(&s.Began, &s.Ended, &s.Down)
+	}
+	for _, f := range m.Failures {
+		for i := range f.Counts {
+			set(&f.Counts[i].At)
+		}
+	}
+	for name, at := range m.LastUp {
+		m.LastUp[name] = change(at)
+	}
 }

@@ -341,3 +341,16 @@ func TestBlindCheckIsSaidOnce(t *testing.T) {
 		"x RelaySessionDown pending 59m50s dependency(irc_rpc)", "x RelayUnwatched pending 59m50s dependency(irc_rpc)")
 	w.wantUnstable("well/-")
 }
+
+// TestRelayThatWasDownIsNotUnstableBeforeItsOwnAlert has a check that fails for another reason than before, and no alert says that yet.
+func TestRelayThatWasDownIsNotUnstableBeforeItsOwnAlert(t *testing.T) {
+	w := relayWorld(t)
+	w.judge.rule(AlertTargetUnstable).Warning.Over = 0.05
+	w.target("x").Conditions, w.target("x").Up = nil, false
+	w.fails(3 * time.Minute)
+	w.want("x TargetDown warning 2m50s")
+	w.relay(AlertRelaySessionDown + " irc")
+	w.fails(5 * time.Minute)
+	w.want("x RelaySessionDown pending 4m50s")
+	w.wantUnstable("well/-")
+}

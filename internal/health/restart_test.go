@@ -180,7 +180,7 @@ func TestNothingGrowsWithNamesThatAreNeverUsedTwice(t *testing.T) {
 		w.look()
 	}
 	j := w.judge
-	if n := len(j.problems) + len(j.restarts) + len(j.unavailable) + len(j.conditions) + len(j.lastUp); n > 30 {
+	if n := len(j.problems) + len(j.restarts) + len(j.unavailable) + len(j.targets); n > 30 {
 		t.Errorf("%d things are remembered: %d problems, %d restarts, %d spans", n, len(j.problems), len(j.restarts), len(j.unavailable))
 	}
 }
@@ -349,4 +349,63 @@ func TestRestartsBeginWithTheFirstThatCounts(t *testing.T) {
 	w.container("x").Restarts = 2
 	w.pass(time.Minute)
 	w.want("x ContainerRestarts warning 1m0s")
+}
+
+// TestEngineThatIsNotConfiguredAnyMoreEndsItsProblems holds the same without a restart.
+func TestEngineThatIsNotConfiguredAnyMoreEndsItsProblems(t *testing.T) {
+	w := newWorld(t)
+	w.container("db").State = "exited"
+	w.pass(10 * time.Minute)
+	w.want("db ContainerDown critical 10m0s")
+	w.Engines[0].Host, w.Engines[0].Containers = "other", nil
+	w.look()
+	w.want()
+}
+
+// TestWhatIsCountedIsKnownUntilTheEngineIsRead holds who has a verdict after a restart: a container that was restarted or lost a process.
+func TestWhatIsCountedIsKnownUntilTheEngineIsRead(t *testing.T) {
+	w := newWorld(t)
+	w.container("restarted")
+	w.container("killed")
+	w.container("well")
+	w.look()
+	w.container("restarted").Restarts, w.container("killed").Kills = 1, 1
+	w.pass(time.Minute)
+	w.restart(true)
+	w.unread(true)
+	w.look()
+	for name, want := range map[string]Verdict{
+		"restarted": {Known: true, Unknown: true, RecentRestarts: 1},
+		"killed":    {Known: true, Unknown: true, RecentKills: 1},
+		"well":      {},
+	} {
+		if got := w.verdict(name); got != want {
+			t.Errorf("%s: the verdict is %+v, want %+v", name, got, want)
+		}
+	}
+}
+
+// TestGapThatEndedDuringARestartIsOver has the exporter find the container again before it has read the target.
+func TestGapThatEndedDuringARestartIsOver(t *testing.T) {
+	w := newWorld(t)
+	w.target("web").Container = "web"
+	w.pass(time.Hour)
+	w.want("web MonitoringGap warning 1h0m0s")
+	w.restart(true)
+	w.target("web").Read = false
+	w.container("web")
+	w.look()
+	w.want()
+}
+
+// TestOneFailedReadingIsSaved holds the least that the next process must know of failed readings.
+func TestOneFailedReadingIsSaved(t *testing.T) {
+	w := unsteady(t, 30*time.Second)
+	if m := w.judge.Memory(w.now); len(m.Failures) != 0 {
+		t.Errorf("%v is saved of no failure", m.Failures)
+	}
+	w.readings("F")
+	if m := w.judge.Memory(w.now); len(m.Failures) != 1 {
+		t.Errorf("%v is saved of one failure", m.Failures)
+	}
 }

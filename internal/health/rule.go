@@ -1,6 +1,9 @@
 package health
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Rules are what the judge knows of the settings. Whoever makes the judge has read them.
 type Rules struct {
@@ -15,8 +18,16 @@ type Rule struct {
 	Warning, Critical Limit
 	// Window is how long events count.
 	Window time.Duration
-	// Pages says that a condition is critical, and a warning only for a target that only warns.
+	// Pages says that a problem is critical, and a warning only for a target that only warns, or a container that somebody removed.
 	Pages bool
+	// Measured says that a condition has a value, which exceeds the limits; OwnSeries that rules compare the value itself.
+	Measured, OwnSeries bool
+	// ExcusedIn is the series that is 1 while maintenance holds back the alert on a value or on history.
+	ExcusedIn string
+	// Unsettles says that because of the problem of a container, what it serves may fail.
+	Unsettles bool
+	// Own says that the judge itself checks the condition, not a reading.
+	Own bool
 	// BeginsAnew says that a condition which an excuse explained begins when the excuse ends. It has the whole hold to end, too.
 	BeginsAnew bool
 	// Excuses may explain that a condition holds: the first that does.
@@ -32,6 +43,9 @@ type Limit struct {
 	Under time.Duration
 	Hold  time.Duration
 }
+
+// expires reports whether the value is the time left of something: it needs no new reading.
+func (r *Rule) expires() bool { return r.Measured && r.Warning.Under > 0 }
 
 // Excuser is something that may explain that a condition of a target holds.
 type Excuser int
@@ -60,44 +74,5 @@ const (
 var noRule = Rule{Warning: Limit{Hold: never}, Critical: Limit{Hold: never}}
 
 func (j *Judge) rule(alert string) *Rule {
-	if known := j.rules.Alerts[alert]; known != nil {
-		return known
-	}
-	return &noRule
-}
-
-// ofCondition returns what explains that a condition has held since then.
-func (r *round) ofCondition(t *Target, alert, part string, since time.Time) (cause, bool) {
-	for _, by := range r.judge.rule(alert).Excuses {
-		if c, ok := r.of(by, t, part, since); ok {
-			return c, true
-		}
-	}
-	return cause{}, false
-}
-
-// of returns how an excuser explains that a condition of the target, or of a part of it, has held since then.
-func (r *round) of(by Excuser, t *Target, part string, since time.Time) (cause, bool) {
-	switch by {
-	case ByMaintenance:
-		c, _ := r.ofTarget(t, since)
-		return c, c.Reason == ReasonMaintenance
-	case ByServer:
-		return r.ofTarget(t, since)
-	case ByOutage:
-		return r.ofOutage(t, since)
-	case ByBridge:
-		return r.ofRole("bridge", since)
-	case ByAlertedBridge:
-		return r.ofAlertedBridge(t, since)
-	case ByServices:
-		return r.ofServices(t, since)
-	case ByPort:
-		return r.ofPorts(part, since)
-	case ByAnyPort:
-		return r.ofAnyPort(since)
-	default: // BySession
-		s := TargetSubject(t.Name)
-		return cause{Excuse: Excuse{ReasonDependency, t.Name, s}}, r.sessionAlerted(s)
-	}
+	return cmp.Or(j.rules.Alerts[alert], &noRule)
 }

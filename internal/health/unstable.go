@@ -1,8 +1,8 @@
 package health
 
 import (
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -69,12 +69,6 @@ func (f *failures) current(c *count) *uint64 {
 // bucketLength is the time that one count covers.
 const bucketLength = time.Minute
 
-// SavedFailures are the failed readings of a target.
-type SavedFailures struct {
-	Target string `json:"target"`
-	failures
-}
-
 // add counts failures of the current outage.
 func (f *failures) add(now time.Time, every time.Duration, throttled bool, failed uint64) {
 	if failed == 0 {
@@ -120,11 +114,6 @@ func (f *failures) endOutage() {
 	f.Streak, f.Warned = 0, false
 }
 
-// dropOld drops the counts outside of longWindow.
-func (f *failures) dropOld(now time.Time) {
-	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return now.Sub(c.At) >= longWindow })
-}
-
 // within returns how many readings failed within the window, and which part of the window they stand for: a failure stands for the
 // interval of its schedule. A reading that was not made counts as good. failedOf says how many readings of a count to include.
 func (f *failures) within(window time.Duration, failedOf func(*count) uint64, now time.Time) (failed uint64, part float64) {
@@ -148,138 +137,96 @@ func (f *failures) tooMany(failedOf func(*count) uint64, limit float64, now time
 // maxFlap is the longest outage with only a warning that still counts for the critical TargetUnstable.
 const maxFlap = longWindow / 4
 
-// countFailures counts the new failed readings of a target. down is its outage, nil if there is none.
-func (r *round) countFailures(t *Target, down *record) *failures {
-	j := r.judge
-	f := j.failures[t.Name]
-	if f == nil {
-		f = &failures{}
-		j.failures[t.Name] = f
+// judgeUnstable finds which targets are unstable, and decides on that at once. The verdicts are those on their outages.
+func (s *scene) judgeUnstable(verdicts map[Subject]*Verdict) (found findings) {
+	rule := s.judge.rule(AlertTargetUnstable)
+	for _, t := range s.targets {
+		v := verdicts[t.subject]
+		s.countFailures(t, v.Excuse)
+		v.ExcusedFailures = t.memory.failures.excused
+		s.judgeFailures(&found, t, Warning, rule.Warning.Over)
+		if !t.WarnOnly && !t.Relay { // the critical alert on a relay is BridgeNotRelaying
+			s.judgeFailures(&found, t, Critical, rule.Critical.Over)
+		}
 	}
-	if f.since.IsZero() {
-		f.since = r.now
-	}
+	return found
+}
+
+// countFailures counts the new failed readings of a target, and excludes those that its excuse or an alert covers.
+func (s *scene) countFailures(t *target, excuse Excuse) {
+	j, f, outage := s.judge, &t.memory.failures, s.judge.outage(t.subject)
+	f.since = cmp.Or(f.since, s.now)
 	if t.Failed < f.seen { // the counter was reset
 		f.seen = 0
 	}
 	failed := t.Failed - f.seen
 	f.seen = t.Failed
 	f.Streak += failed
-	f.add(r.now, t.Every, t.Throttled, failed)
-	excused := r.verdicts[TargetSubject(t.Name)].Excuse.Holds() || t.Relay && r.coversRelay(TargetSubject(t.Name))
-	alerted := down != nil && down.Alerted > Pending
-	if excused || alerted {
+	f.add(s.now, t.Every, t.Throttled, failed)
+	excused := excuse.Holds() || t.Relay && j.coversRelay(t.subject)
+	if excused || outage.fires() {
 		f.excused += f.Streak
 		f.Streak = 0
 	} else {
 		j.changed = j.changed || failed > 0
 	}
+	root := j.downtime(excuse.Root)
+	warned := root != nil && root.Alerted == Warning // what excuses the target has no more than a warning
 	switch {
-	case excused && !r.excusedByWarning(t) || alerted && (down.Alerted == Critical || r.now.Sub(down.Since) > maxFlap):
+	case excused && !warned || outage.fires() && (outage.Alerted == Critical || s.now.Sub(outage.Since) > maxFlap):
 		f.excludeOutage()
-	case excused || alerted:
+	case excused || outage.fires():
 		f.markWarned()
 	}
 	if t.Up {
 		f.endOutage()
 	}
-	f.dropOld(r.now)
-	return f
+	f.Counts = slices.DeleteFunc(f.Counts, func(c count) bool { return s.now.Sub(c.At) >= longWindow })
 }
 
-// excusedByWarning reports whether the container that excuses the target has only a warning.
-func (r *round) excusedByWarning(t *Target) bool {
-	known := r.judge.problems[problemKey{Subject: r.verdicts[TargetSubject(t.Name)].Excuse.Root, alert: AlertContainerDown}]
-	return known != nil && known.Alerted == Warning
-}
-
-// judgeFailures decides whether a target is unstable. It needs the decision on TargetDown.
-func (r *round) judgeFailures(t *Target) {
-	j, s := r.judge, TargetSubject(t.Name)
-	known := j.problems[problemKey{Subject: s, alert: AlertTargetDown}]
-	f := r.countFailures(t, known)
-	verdict := r.verdicts[s]
-	verdict.ExcusedFailures = f.excused
-	r.verdicts[s] = verdict
-	rule := j.rule(AlertTargetUnstable)
-	down := known != nil && known.Alerted > Pending && !t.Up
-	r.judgeUnstable(t, f, down, Warning, rule.Warning.Over)
-	if !t.WarnOnly && !t.Relay { // the critical alert on a relay is BridgeNotRelaying
-		r.judgeUnstable(t, f, down, Critical, rule.Critical.Over)
+// coversRelay reports whether a problem of a relay check covers its failures, because it is alerted or excused.
+func (j *Judge) coversRelay(s Subject) bool {
+	for key, known := range j.problems {
+		if key.Subject == s && (known.Excuse.Holds() || slices.Contains(relayAlerts, key.Alert) && known.fires()) {
+			return true
+		}
 	}
+	return false
 }
 
-// judgeUnstable adds a problem if more than that part of a target's readings have failed.
-func (r *round) judgeUnstable(t *Target, f *failures, down bool, severity Severity, limit float64) {
-	failedOf := (*count).forWarning
+// judgeFailures adds a problem if more than that part of a target's readings have failed.
+func (s *scene) judgeFailures(found *findings, t *target, severity Severity, limit float64) {
+	f, failedOf := &t.memory.failures, (*count).forWarning
 	if severity == Critical {
 		failedOf = (*count).forCritical
 	}
 	over := func(window time.Duration) bool {
-		_, part := f.within(window, failedOf, r.now)
+		_, part := f.within(window, failedOf, s.now)
 		return part > limit
 	}
-	key := problemKey{
-		TargetSubject(t.Name),
-		AlertTargetUnstable,
-		"",
-		severity,
-	}
-	part, holds := f.tooMany(failedOf, limit, r.now)
+	key := t.key(AlertTargetUnstable, "", severity)
+	part, holds := f.tooMany(failedOf, limit, s.now)
 	holds = holds && over(max(shortWindow, t.Every*5/4))
-	watched := r.now.Sub(f.since)
+	watched := s.now.Sub(f.since)
 	switch {
 	case !t.Read:
-		if r.judge.problems[key] == nil {
-			return
-		}
-	case down || t.Every == 0:
+		holds = s.judge.problems[key] != nil
+	case s.judge.outage(t.subject).fires() && !t.Up || t.Every == 0:
 		return // TargetDown covers it, or there is no schedule
 	case !holds && watched < longWindow && (watched < shortWindow || over(watched)):
 		return // too little data to say that the target is stable
 	}
-	v := &ConditionVerdict{Target: t.Name, Alert: AlertTargetUnstable, Severity: severity}
-	r.conditions = append(r.conditions, v)
-	if t.Read && !holds {
+	p := found.conclude(s, t, &check{
+		key:     key,
+		holds:   holds,
+		unknown: !t.Read,
+		since:   s.now,
+	})
+	if p == nil {
 		return
 	}
-	p := r.beginProblem(key, r.now, false)
-	p.Unknown, p.condition = !t.Read, v
-	_, server := f.tooMany((*count).ofServer, limit, r.now)
+	_, server := f.tooMany((*count).ofServer, limit, s.now)
 	p.Throttled = severity == Warning && !server
-	p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, AlertTargetUnstable, "", since) })
-	if p.Unknown {
-		p.freeze(r.judge)
-	}
-	r.decideOn(p)
-	v.Lasted = p.Lasted
-	r.values = append(r.values, Value{Subject: key.Subject, Alert: AlertTargetUnstable, Number: part})
-}
-
-// savedFailures returns the failed readings to save, with all times by the wall clock.
-func (j *Judge) savedFailures(wall func(time.Time) time.Time) []SavedFailures {
-	var list []SavedFailures
-	for name, f := range j.failures {
-		if len(f.Counts) == 0 {
-			continue
-		}
-		saved := SavedFailures{name, failures{Counts: slices.Clone(f.Counts), Streak: f.Streak, Warned: f.Warned}}
-		for i := range saved.Counts {
-			saved.Counts[i].At = wall(saved.Counts[i].At)
-		}
-		list = append(list, saved)
-	}
-	slices.SortFunc(list, func(a, b SavedFailures) int { return strings.Compare(a.Target, b.Target) })
-	return list
-}
-
-// resumeFailures restores the failed readings of the former process.
-func (j *Judge) resumeFailures(list []SavedFailures, past func(time.Time) time.Time) {
-	for i := range list {
-		f := &list[i].failures
-		for k := range f.Counts {
-			f.Counts[k].At = past(f.Counts[k].At)
-		}
-		j.failures[list[i].Target] = f
-	}
+	s.decideOn(p)
+	found.values = append(found.values, Value{Subject: t.subject, Alert: AlertTargetUnstable, Number: part})
 }

@@ -664,12 +664,12 @@ func TestFailuresOutliveAReload(t *testing.T) {
 	w.readings("F")
 	w.wantUnstable("-/-")
 	w.readings("GF")
-	if got, _ := w.judge.failures["x"].within(longWindow, (*count).forWarning, w.now); got != 2 {
+	if got, _ := w.judge.targets["x"].failures.within(longWindow, (*count).forWarning, w.now); got != 2 {
 		t.Errorf("%d failures are known of a new target, want 2", got)
 	}
 	w.target("x").Failed = 0 // another kind
 	w.readings("F")
-	if got, _ := w.judge.failures["x"].within(longWindow, (*count).forWarning, w.now); got != 3 {
+	if got, _ := w.judge.targets["x"].failures.within(longWindow, (*count).forWarning, w.now); got != 3 {
 		t.Errorf("%d failures are known of a target of another kind, want 3", got)
 	}
 }
@@ -752,7 +752,7 @@ func TestFailuresStandForTheirOwnInterval(t *testing.T) {
 	w.target("x").Every = 5 * time.Minute
 	w.readings("F")
 	w.wantUnstable("unstable/well")
-	if _, part := w.judge.failures["x"].within(longWindow, (*count).forCritical, w.now); part != (14*30+300)/3600.0 {
+	if _, part := w.judge.targets["x"].failures.within(longWindow, (*count).forCritical, w.now); part != (14*30+300)/3600.0 {
 		t.Errorf("%.3f of the hour failed, want 14 times 30 s and once 5 minutes", part)
 	}
 }

@@ -25,20 +25,22 @@ type limit struct {
 	since, begins time.Time
 }
 
-// measured are the alerts on measured values of targets.
-var measured = []string{AlertVolumeUsage, AlertVolumeInodes, AlertCertificateExpiry, AlertAuthFailureRate}
+// AlertContainerMemory is the name of the alert on a container's memory.
+const AlertContainerMemory = "ContainerMemory"
+
+func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 
 // judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning.
-func (r *round) judgeMemory(c *Container, unknown, first bool) {
+func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
 	if c.Memory == 0 {
 		return
 	}
-	r.values = append(r.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
-	rule := r.judge.rule(AlertContainerMemory)
+	found.values = append(found.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
+	rule := s.judge.rule(AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
 		if c.Memory > over {
-			p := r.beginProblem(problemKey{Subject: c.subject(), alert: AlertContainerMemory, severity: severity}, r.now, first)
-			p.Unknown, p.condition = unknown, &ConditionVerdict{}
+			key := problemKey{Subject: c.subject(), Alert: AlertContainerMemory, Severity: severity}
+			found.begin(s, key, s.now, first).Unknown = unknown
 		}
 	}
 	if c.Role == "xmpp" {
@@ -48,82 +50,61 @@ func (r *round) judgeMemory(c *Container, unknown, first bool) {
 }
 
 // decideOnMemory holds back the alerts on memory of excused containers, as the rules do.
-func (r *round) decideOnMemory() {
-	for _, p := range r.problems {
-		if p.Alert != AlertContainerMemory {
+func (s *scene) decideOnMemory(problems []*candidate, verdicts map[Subject]*Verdict) {
+	for _, p := range problems {
+		if !p.onMemory() {
 			continue
 		}
-		v := r.verdicts[p.Subject]
-		if e := v.Excuse; e.Holds() {
-			p.cause = &cause{Excuse: e}
-		}
+		v := verdicts[p.Subject]
+		p.cause.Excuse = v.Excuse
 		if p.Unknown {
-			p.freeze(r.judge)
+			p.freeze(s.judge)
 		}
-		r.decideOn(p)
-		v.MemoryAlerted = v.MemoryAlerted || !p.condition.Excused
-		r.verdicts[p.Subject] = v
+		s.decideOn(p)
+		v.MemoryAlerted = v.MemoryAlerted || !p.Excuse.Holds()
 	}
 }
 
-// judgeTargetValue adds a problem if a measured value of a target exceeds its limits.
-func (r *round) judgeTargetValue(t *Target, c *seenCondition) {
-	unknown := c.saved || !c.at.Equal(r.now)
-	v := Value{Subject: TargetSubject(t.Name), Alert: c.Alert, Number: c.Used}
+// judgeValue adds a problem if a measured value of a target exceeds its limits.
+func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
+	rule := s.judge.rule(c.Alert)
+	v := Value{Subject: t.subject, Alert: c.Alert, Number: c.Used}
 	exceeds := v.Number
-	rule := r.judge.rule(c.Alert)
-	warning, critical := limit{over: rule.Warning.Over}, limit{over: rule.Critical.Over}
-	switch c.Alert {
-	case AlertCertificateExpiry:
+	warning, critical := limit{over: rule.Warning.Over, since: s.now}, limit{over: rule.Critical.Over, since: s.now}
+	switch {
+	case rule.expires():
 		var first time.Time
 		first, warning, critical = expiryLimits(rule, &c.Condition)
-		v.Number, v.Warning, v.Critical = first.Sub(r.now).Seconds(), -warning.over, -critical.over
+		v.Number, v.Warning, v.Critical = first.Sub(s.now).Seconds(), -warning.over, -critical.over
 		exceeds = -v.Number
-	case AlertAuthFailureRate:
-		v.Number = r.judge.failingLogins(t, c, unknown, r.now)
+	case rule.Window > 0: // it is a rate
+		v.Number = s.failingLogins(t, c)
 		exceeds = v.Number
 	}
 	lost := c.saved || math.IsNaN(exceeds) // keep the problems unchanged
 	if !lost {
-		r.values = append(r.values, v)
+		found.values = append(found.values, v)
 	}
 	exceed := func(severity Severity, limit limit) {
-		key, verdict := problemKey{
-			v.Subject,
-			c.Alert,
-			c.Of,
-			severity,
-		}, &ConditionVerdict{
-			Target:   t.Name,
-			Alert:    c.Alert,
-			Of:       c.Of,
-			Severity: severity,
+		key := t.key(c.Alert, c.Of, severity)
+		known := s.judge.problems[key]
+		check := check{
+			key:     key,
+			holds:   exceeds > limit.over,
+			unknown: c.unknown || lost,
+			since:   s.now,
+			atLeast: c.first && !rule.expires(),
 		}
-		holds := exceeds > limit.over
 		if lost {
-			holds = r.judge.problems[key] != nil
+			check.holds = known != nil
 		}
-		if c.Alert == AlertVolumeInodes && (holds || !unknown) { // an outdated "well" says nothing about now
-			r.conditions = append(r.conditions, verdict)
-		}
-		if !holds {
-			return
-		}
-		since, first := r.now, c.first
-		if c.Alert == AlertCertificateExpiry {
-			first = false
-			if limit.since.Before(since) { // else the certificate begins in the future
-				since = limit.since
-				r.judge.delayProblem(key, limit.begins)
+		if limit.since.Before(s.now) { // else the certificate begins in the future
+			check.since = limit.since
+			if known != nil && known.Since.Before(limit.begins) { // it may be of an earlier certificate
+				known.Since, s.judge.changed = limit.begins, true
 			}
 		}
-		p := r.beginProblem(key, since, first)
-		p.Unknown, p.condition = unknown || lost, verdict
-		p.explain(r.now, func(since time.Time) (cause, bool) { return r.ofCondition(t, c.Alert, "", since) })
-		if p.Unknown && c.Alert != AlertCertificateExpiry { // its expiry needs no new reading
-			p.freeze(r.judge)
-		}
-		verdict.Lasted = p.Lasted
+		found.conclude(s, t, &check)
 	}
 	exceed(Warning, warning)
 	exceed(Critical, critical)
@@ -143,17 +124,13 @@ type point struct {
 }
 
 // failingLogins returns the number of failed logins per minute; NaN unless there are two readings within the window.
-func (j *Judge) failingLogins(t *Target, c *seenCondition, unknown bool, now time.Time) float64 {
-	known := j.logins[t.Name]
-	if known == nil {
-		known = &rate{}
-		j.logins[t.Name] = known
-	}
-	window := j.rule(AlertAuthFailureRate).Window
-	if n := len(known.points); !unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
+func (s *scene) failingLogins(t *target, c *seenCondition) float64 {
+	known := &t.memory.logins
+	window := s.judge.rule(c.Alert).Window
+	if n := len(known.points); !c.unknown && (n == 0 || t.ReadAt.After(known.points[n-1].at)) {
 		known.observe(t.ReadAt, c.Counts)
 	}
-	known.points = slices.DeleteFunc(known.points, func(p point) bool { return now.Sub(p.at) > window })
+	known.points = slices.DeleteFunc(known.points, func(p point) bool { return s.now.Sub(p.at) > window })
 	if len(known.points) < 2 {
 		return math.NaN()
 	}

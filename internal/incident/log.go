@@ -655,7 +655,7 @@ func (d *draft) setCause() {
 
 // wide is 1 for a problem of all targets.
 func wide(p *Problem) int {
-	if p.Subject == health.ExporterSubject && p.Alert == health.AlertMostTargetsDown {
+	if p.Subject == health.ExporterSubject {
 		return 1
 	}
 	return 0

@@ -492,6 +492,7 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte("a{b=\"\\\x00\"} 1\n"), uint8(0))
 	f.Add([]byte("a 0  b\n"), uint8(1))
+	f.Add([]byte("a 1\n#\x00\nb{} 1\nb{l=\"\"} 2\n"), uint8(0))
 	for _, name := range []string{"prosody012_metrics_accept_openmetrics", "prosody012_metrics_with_s2s", "nginx_metrics_proxied"} {
 		f.Add(capture(f, name), uint8(1))
 	}

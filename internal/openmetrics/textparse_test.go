@@ -101,7 +101,7 @@ func checkLines(t *testing.T, page []byte, contentType string) {
 func checkPage(t *testing.T, page []byte, contentType string, p *Page) {
 	t.Helper()
 	want, legal := textparsed(page, contentType)
-	if !legal {
+	if !legal || bytes.IndexByte(page, 0) >= 0 { // Prometheus reads nothing behind a NUL
 		return
 	}
 	om, text := pages(p)

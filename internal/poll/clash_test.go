@@ -31,10 +31,11 @@ type upstream struct {
 }
 
 func (u *upstream) Collect(_ context.Context, b *collectors.Batch) error {
+	b.Drops = collectors.Drops{}
 	for _, reason := range openmetrics.Reasons {
-		b.Drop(reason, 0)
+		b.Drops[reason] = 0
 	}
-	b.Drop(openmetrics.Limit, u.dropped)
+	b.Drops[openmetrics.Limit] = u.dropped
 	b.Note("read")
 	for _, name := range u.names {
 		f := exposition.Family{Name: name, Type: u.kind, Series: 2}

@@ -124,22 +124,22 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gauge(recentKillsDesc, float64(v.RecentKills), labels...)
 	}
 	for _, v := range j.Values {
-		if v.Alert == health.AlertCertificateExpiry {
+		if v.Warning > 0 { // a certificate has limits of its own
 			gauge(certificateLimitDesc, v.Warning, v.Name, health.Warning.String())
 			gauge(certificateLimitDesc, v.Critical, v.Name, health.Critical.String())
 		}
 	}
 	for _, h := range j.HeldBack {
-		switch h.Alert {
-		case health.AlertCertificateExpiry:
+		switch h.In {
+		case "chatstack_tls_certificate_excused":
 			gauge(certificateExcusedDesc, 1, h.Name)
-		case health.AlertVolumeUsage:
+		case "chatstack_volume_excused":
 			gauge(volumeExcusedDesc, 1, h.Name)
-		case health.AlertSessionsGone:
+		case "chatstack_xmpp_sessions_excused":
 			gauge(sessionsExcusedDesc, 1)
-		case health.AlertUsersGone:
+		case "chatstack_irc_excused":
 			gauge(ircExcusedDesc, 1)
-		default:
+		case "chatstack_xmpp_auth_failures_excused":
 			gauge(authExcusedDesc, 1)
 		}
 	}

@@ -207,3 +207,18 @@ func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
 		previous = p
 	}
 }
+
+// TestMaintenanceIsExportedInTheSeriesOfEveryRow holds that no alert's row names a series which is not exported: the alert would fire.
+func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
+	settings := alerts.Defaults()
+	for alert, rule := range alerts.Rules(&settings).Alerts {
+		if rule.ExcusedIn == "" {
+			continue
+		}
+		held := health.HeldBack{Alert: alert, Subject: health.TargetSubject("x"), In: rule.ExcusedIn}
+		got := judgementMetrics(&health.Judgement{HeldBack: []health.HeldBack{held}})
+		if len(got) != 1 || !strings.Contains(got[0].Desc().String(), `"`+rule.ExcusedIn+`"`) {
+			t.Errorf("%s: got %v, want %s", alert, got, rule.ExcusedIn)
+		}
+	}
+}

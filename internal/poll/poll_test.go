@@ -321,7 +321,7 @@ func TestKeptMetricsOutliveTheirOwnFailureOnly(t *testing.T) {
 		var readings atomic.Int32
 		p, stop := start(t, io.Discard, halfMinutely(t, "store", func(_ context.Context, b *collectors.Batch) error {
 			if readings.Add(1) == 1 {
-				b.KeepGauge(plantsDesc, 3)
+				b.Kept.Gauge(plantsDesc, 3)
 			}
 			return errors.New("down")
 		}))

@@ -557,7 +557,7 @@ func (t *target) facts() health.Target {
 		ShowsServer:   t.Kind.ShowsServer,
 		Direct:        t.Kind.Direct,
 		ValueAlerts:   t.Kind.ValueAlerts,
-		HostName:      config.CanonicalHost(t.HostName),
+		HostName:      exchange.CanonicalHost(t.HostName),
 		Container:     t.Container,
 		ContainerHost: t.ContainerHost,
 		Engine:        t.DockerHost,

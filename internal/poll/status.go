@@ -30,10 +30,7 @@ type Status struct {
 	Notes  []string
 	// Impairments are the parts that did not work at the last reading although the target is up.
 	Impairments []string
-	// RetryAt is when a target that waits on purpose is probed again, and RetryReason why it waits: unauthorized, throttled, or "" for a
-	// limit on connections to its address. RetryAt is zero for a target that is probed on its schedule.
-	RetryAt     time.Time
-	RetryReason failure.Reason
+	Waiting
 	// Abandoned says that a reading still runs which was given up after its deadline. No other one starts meanwhile.
 	Abandoned bool
 	// Engine is what is known of the containers of a container engine; nil for other targets.
@@ -41,6 +38,13 @@ type Status struct {
 	LastReading
 	Yield
 	Counters
+}
+
+// Waiting is until when and why a target waits on purpose; zero for a target that is probed on its schedule.
+type Waiting struct {
+	// RetryAt is when it is probed again. RetryReason is unauthorized, throttled, or "" for a limit on connections to its address.
+	RetryAt     time.Time      `json:"retry_at,omitzero"`
+	RetryReason failure.Reason `json:"retry_reason,omitempty"`
 }
 
 // LastReading is when the last readings ended and how the last one went.

@@ -10,7 +10,7 @@ import (
 
 // TestOnlyWaitingTargetsHaveATimeOfTheNextTry, which the text of TargetDown asks for.
 func TestOnlyWaitingTargetsHaveATimeOfTheNextTry(t *testing.T) {
-	statuses := []Status{{Target: "login", RetryAt: time.Unix(1700000000, 5e8)}, {Target: "web"}}
+	statuses := []Status{{Target: "login", Waiting: Waiting{RetryAt: time.Unix(1700000000, 5e8)}}, {Target: "web"}}
 	var got []string
 	for i := range statusFamilies {
 		if f := &statusFamilies[i]; f.desc == retryDesc {

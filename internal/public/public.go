@@ -225,7 +225,7 @@ func makePage(c *config.Public, r *status.Report, past *history.Report, now time
 		p.State = worse(p.State, s.State)
 	}
 	for i := range c.Announcements {
-		if a := &c.Announcements[i]; !now.Before(a.From.Std()) && now.Before(a.Until.Std()) {
+		if a := &c.Announcements[i]; !now.Before(a.From) && now.Before(a.Until) {
 			p.Announcements = append(p.Announcements, a.Text)
 		}
 	}

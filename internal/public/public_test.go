@@ -51,7 +51,7 @@ func get(tb testing.TB, h http.Handler, method, path string, headers ...string) 
 
 func TestServiceIsAsItsTargetsAre(t *testing.T) {
 	target := func(state string, l status.Level) *status.Service {
-		return &status.Service{ServiceState: status.ServiceState{State: state, Level: l}}
+		return &status.Service{ServiceState: status.ServiceState{State: state}, Shown: status.Shown{Level: l}}
 	}
 	excused := target("down", status.Pending)
 	excused.Excuse.Reason = health.ReasonContainer
@@ -120,16 +120,21 @@ func planted() *fixed {
 			{Name: "Chat", Targets: []string{token + "-up"}}, {Name: "Plants", Targets: []string{token + "-down"}},
 		},
 		Announcements: []config.Announcement{
-			{From: config.Time(begin), Until: config.Time(begin.Add(2 * time.Hour)), Text: "New rooms"},
-			{From: config.Time(begin.Add(2 * time.Hour)), Until: config.Time(begin.Add(3 * time.Hour)), Text: token},
+			{From: begin, Until: begin.Add(2 * time.Hour), Text: "New rooms"},
+			{From: begin.Add(2 * time.Hour), Until: begin.Add(3 * time.Hour), Text: token},
 		},
 	}}
 	f.report = &status.Report{
-		Edition:     status.Edition{Version: token, Made: begin, Time: begin},
-		Verdict:     status.Verdict{Headline: token, Summary: token},
-		PageTitle:   token,
-		ConfigError: token,
-		Stale:       token,
+		Edition: status.Edition{Version: token, Made: begin, Time: begin},
+		Verdict: status.Verdict{Headline: token, Summary: token},
+		Notices: status.Notices{
+			PageTitle:     token,
+			ConfigError:   token,
+			Stale:         token,
+			Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
+			NotConfigured: []string{token},
+			LeftToFirst:   []string{token},
+		},
 		Problems: []status.Problem{
 			{Problem: health.Problem{Subject: health.TargetSubject(token), Alert: token, Of: token}, Text: token, Hint: token},
 		},
@@ -141,13 +146,10 @@ func planted() *fixed {
 			Affected: []string{token},
 		}},
 		Containers: []status.Container{
-			{ContainerState: status.ContainerState{Name: token, DockerHost: token}, Text: token, Hint: token},
+			{ContainerState: status.ContainerState{Name: token, DockerHost: token}, Shown: status.Shown{Text: token, Hint: token}},
 		},
-		Thresholds:    []status.Threshold{{Subject: token, Text: token}},
-		Transitions:   []status.Transition{{Name: token, Text: token}},
-		Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
-		NotConfigured: []string{token},
-		LeftToFirst:   []string{token},
+		Thresholds:  []status.Threshold{{Subject: token, Text: token}},
+		Transitions: []status.Transition{{Name: token, Text: token}},
 	}
 	subject := health.Subject{Kind: "service", Host: token, Name: token}
 	f.incidents = []*incident.Incident{{

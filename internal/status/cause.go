@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -38,53 +39,97 @@ type Cause struct {
 	down bool // users notice it
 }
 
-// ExporterWide reports whether the cause is about everything that the exporter watches.
-func (c *Cause) ExporterWide() bool { return c.Members[0] == health.ExporterSubject }
+// sameNews reports whether only ages and texts have changed.
+func (c Cause) sameNews(o Cause) bool {
+	return c.Level == o.Level && slices.Equal(c.Members, o.Members)
+}
 
-// member is a target or container with a problem.
+// order is the rank among causes of one level: what concerns all targets, what users notice, the rest.
+func (c *Cause) order() int {
+	switch {
+	case c.Members[0] == health.ExporterSubject:
+		return 0
+	case c.down:
+		return 1
+	}
+	return 2
+}
+
+// member is a target or container with a problem, or what is wrong with all targets.
 type member struct {
 	health.Subject
-	service   *Service
-	container *Container
-	problem   *Problem // the one whose cause counts; nil for a service that works only partly
+	Shown
+	title, role string // its human name, and its server's role
+	// down says that it does not work at all, refuses that it answers, but not to the exporter: users may not notice.
+	down, refuses bool
+	service       *Service   // nil unless it is one
+	container     *Container // nil unless it is one
+	alert         string     // on the problem whose cause counts; "" for a service that works only partly
+}
+
+func (s *Service) member() member {
+	refuses := s.State == down && slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, s.Reason)
+	return member{
+		Subject: s.subject(),
+		Shown:   s.Shown,
+		title:   HumanName(s.subject(), s.Kind),
+		role:    s.Row.Role.Name,
+		down:    s.State == down && !refuses,
+		refuses: refuses,
+		service: s,
+	}
+}
+
+func (c *Container) member() member {
+	return member{
+		Subject:   c.subject(),
+		Shown:     c.Shown,
+		title:     cmp.Or(c.RoleRow.Title, "container "+c.Name),
+		role:      c.Role,
+		down:      c.State != health.Running,
+		container: c,
+	}
+}
+
+// ofAll is what is wrong with all targets.
+func (p *Problem) ofAll() member {
+	m := member{Subject: p.Subject, title: "most targets", down: true}
+	m.tell(p)
+	m.Level = p.Level()
+	return m
 }
 
 // findCauses groups what has a problem by cause: the worst first, then by what users lose.
 func findCauses(r *Report) []Cause {
 	first := map[health.Subject]*Problem{}
-	var order []health.Subject
-	members := map[health.Subject][]member{}
-	add := func(m member) {
-		cause := m.Subject
-		if m.problem = first[m.Subject]; m.problem != nil && m.problem.Cause.Kind != "" {
-			cause = m.problem.Cause
-		}
-		if members[cause] == nil {
-			order = append(order, cause)
-		}
-		if m.Subject == cause {
-			members[cause] = slices.Insert(members[cause], 0, m)
-		} else {
-			members[cause] = append(members[cause], m)
-		}
-	}
 	for i := range r.Problems {
 		p := &r.Problems[i]
 		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !health.IsOutage(known.Alert) {
 			first[p.Subject] = p
 		}
-		if p.ExporterWide() && first[p.Subject] == p {
-			add(member{Subject: p.Subject})
+	}
+	var order []health.Subject
+	members := map[health.Subject][]member{}
+	add := func(m member) {
+		p := cmp.Or(first[m.Subject], &Problem{})
+		m.alert = p.Alert
+		cause := cmp.Or(p.Cause, m.Subject)
+		if members[cause] == nil {
+			order = append(order, cause)
 		}
+		members[cause] = insert(members[cause], m, m.Subject == cause)
+	}
+	if p := first[health.ExporterSubject]; p != nil {
+		add(p.ofAll())
 	}
 	for i := range r.Services {
 		if s := &r.Services[i]; s.Level > Unknown {
-			add(member{Subject: health.TargetSubject(s.Name), service: s})
+			add(s.member())
 		}
 	}
 	for i := range r.Containers {
 		if c := &r.Containers[i]; c.Level > Unknown {
-			add(member{Subject: health.ContainerSubject(c.DockerHost, c.Name), container: c})
+			add(c.member())
 		}
 	}
 	causes := make([]Cause, 0, len(order))
@@ -92,138 +137,95 @@ func findCauses(r *Report) []Cause {
 		causes = append(causes, newCause(r, members[s]))
 	}
 	slices.SortStableFunc(causes, func(a, b Cause) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), -compareBool(a.ExporterWide(), b.ExporterWide()), -compareBool(a.down, b.down))
+		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(a.order(), b.order()))
 	})
 	return causes
 }
 
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return 1
-	}
-	return -1
-}
-
 // newCause describes a cause by its members.
 func newCause(r *Report, members []member) Cause {
-	var c Cause
+	main := &members[0]
+	c := Cause{
+		Title:    main.title,
+		State:    main.state(),
+		Hint:     main.Hint,
+		Alert:    main.alert,
+		Affected: affected(members[1:], main.role),
+	}
+	var w worst
 	for i := range members {
 		m := &members[i]
-		level, began := m.began()
-		if level > c.Level || level == c.Level && !began.at.IsZero() && (c.Since.IsZero() || began.at.Before(c.Since)) {
-			c.Level, c.Since, c.SinceAtLeast = level, began.at, began.atLeast
-		}
+		w.add(m.Level, m.Onset)
 		c.Members = append(c.Members, m.Subject)
-		c.down = c.down || m.isDown()
+		c.down = c.down || m.down
 	}
-	main := &members[0]
-	role := main.role()
-	c.Title, c.Text, c.Hint = main.describe()
-	if main.problem != nil {
-		c.Alert = main.problem.Alert
-	}
+	c.Level, c.Since, c.SinceAtLeast = w.level, w.ProblemSince, w.ProblemSinceAtLeast
 	switch {
-	case main.service != nil && role != "" &&
-		slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role() == role }):
-		c.Title, c.State = main.service.Row.Role.Title, serverState(r, role, members)
-		c.Affected = affected(members, role)
-	case main.service != nil && main.service.Row.Relay:
-		c.State, c.down = relayState(main)
-	case main.refuses():
-		c.State = "refuses the exporter"
-	case main.service != nil && main.isDown():
-		c.State = "is down"
-	case main.container != nil && main.isDown():
-		c.State = "is not running"
-	case main.container != nil && main.container.Health == health.Unhealthy:
-		c.State = "is unhealthy"
-	case main.Subject == health.ExporterSubject:
-		c.State = "are down"
-	default:
-		c.State = "has a problem"
+	case main.service == nil:
+	case main.role != "" &&
+		slices.ContainsFunc(members[1:], func(m member) bool { return m.service != nil && m.role == main.role }):
+		c.Title, c.State = main.service.Row.Role.Title, serverState(r, main.role, members)
+		c.Affected = affected(members, main.role)
+	case main.service.Row.Relay:
+		c.down = c.State == doesNotRelay
 	}
-	c.Text = strings.TrimPrefix(c.Text, c.State+": ") // the title says it
+	c.Text = strings.TrimPrefix(main.Text, c.State+": ") // the title says it
 	if isPlural(c.Title) {
 		c.State = strings.NewReplacer("is ", "are ", "has ", "have ", "refuses ", "refuse ").Replace(c.State)
-	}
-	if c.Affected == nil {
-		c.Affected = affected(members[1:], role)
 	}
 	c.Loss = loss(members)
 	return c
 }
 
-// relayState says how a bridge is: if the check has no session, it may well work.
-func relayState(m *member) (state string, isDown bool) {
+// loss says what users lose first.
+func loss(members []member) string {
+	first, text := lastRank, ""
+	for i := range members {
+		m := &members[i]
+		if m.service == nil || !m.down || m.service.Row.Relay && m.state() != doesNotRelay {
+			continue
+		}
+		if row := &m.service.Row; row.Loss != "" && row.Rank < first {
+			first, text = row.Rank, row.Loss
+		}
+	}
+	return text
+}
+
+// worst is the worst level of several, and when the first problem of that level began.
+type worst struct {
+	level Level
+	Onset
+}
+
+func (w *worst) add(l Level, o Onset) {
+	earlier := !o.ProblemSince.IsZero() && (w.ProblemSince.IsZero() || o.ProblemSince.Before(w.ProblemSince))
+	if l > w.level || l == w.level && earlier {
+		w.level, w.Onset = l, o
+	}
+}
+
+// doesNotRelay is the state of a bridge that users notice. If the check has no session, the bridge may well work.
+const doesNotRelay = "does not relay"
+
+// state says how a member is, apart from the others.
+func (m *member) state() string {
+	isRelay := m.service != nil && m.service.Row.Relay
 	switch {
-	case m.problem == nil:
-	case m.problem.Alert == health.AlertBridgeNotRelaying:
-		return "does not relay", true
-	case m.problem.Alert == health.AlertRelaySessionDown || m.problem.Alert == health.AlertRelayUnwatched:
-		return "is not checked", false
+	case m.Subject == health.ExporterSubject:
+		return "are down"
+	case isRelay:
+		return cmp.Or(alerts.State(m.alert), "has a problem")
+	case m.refuses:
+		return "refuses the exporter"
+	case m.service != nil && m.down:
+		return "is down"
+	case m.container != nil && m.down:
+		return "is not running"
+	case m.container != nil && m.container.Health == health.Unhealthy:
+		return "is unhealthy"
 	}
-	return "has a problem", false
-}
-
-// began returns the level of a member, and when its first problem of that level began.
-func (m *member) began() (Level, beginning) {
-	switch {
-	case m.service != nil:
-		return m.service.Level, beginning{m.service.ProblemSince, m.service.ProblemSinceAtLeast}
-	case m.container != nil:
-		return m.container.Level, beginning{m.container.ProblemSince, m.container.ProblemSinceAtLeast}
-	}
-	return m.problem.Level(), beginning{m.problem.Since, m.problem.AtLeast}
-}
-
-// refuses reports whether it is a target that answers, but not to the exporter. Users may not notice.
-func (m *member) refuses() bool {
-	return m.service != nil && m.service.State == down &&
-		slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, failure.Reason(m.service.Reason))
-}
-
-// isDown reports whether it does not work at all.
-func (m *member) isDown() bool {
-	switch {
-	case m.service != nil:
-		return m.service.State == down && !m.refuses()
-	case m.container != nil:
-		return m.container.State != health.Running
-	}
-	return true
-}
-
-// role returns the role of a container, or of the server of a target.
-func (m *member) role() string {
-	switch {
-	case m.service != nil:
-		return m.service.Row.Role.Name
-	case m.container != nil:
-		return m.container.Role
-	}
-	return ""
-}
-
-// describe returns a member's human name, what is wrong, and what to do.
-func (m *member) describe() (title, text, hint string) {
-	switch {
-	case m.service != nil:
-		return m.service.title(), m.service.Text, m.service.Hint
-	case m.container != nil:
-		return cmp.Or(m.container.RoleRow.Title, "container "+m.container.Name), m.container.Text, m.container.Hint
-	}
-	return "most targets", m.problem.Text, m.problem.Hint
-}
-
-// title is the human name if the target has its kind's default name, and else its own name.
-func (s *Service) title() string {
-	if s.HasDefaultName() {
-		return s.Row.Title
-	}
-	return s.Name
+	return "has a problem"
 }
 
 // HasDefaultName reports whether the target has its kind's default name, so that the kind's title is its human name.
@@ -231,21 +233,11 @@ func (s *Service) HasDefaultName() bool { return s.Name == s.Kind && s.Row.Title
 
 // serverState says how a server with that role is, by those of its targets that have one cause.
 func serverState(r *Report, role string, members []member) string {
-	all, failing := 0, 0
-	for i := range r.Services {
-		if s := &r.Services[i]; s.Row.Role.Name == role {
-			all++
-			if s.State == up {
-				return "is partly down"
-			}
-		}
+	of := func(state string) int {
+		return count(r.Services, func(s *Service) bool { return s.Row.Role.Name == role && (state == "" || s.State == state) })
 	}
-	for i := range members {
-		if members[i].service != nil && members[i].role() == role {
-			failing++
-		}
-	}
-	if 2*failing <= all { // the others failed earlier or later
+	failing := count(members, func(m *member) bool { return m.service != nil && m.role == role })
+	if of(up) > 0 || 2*failing <= of("") { // the others failed earlier or later
 		return "is partly down"
 	}
 	return "is down"
@@ -256,23 +248,20 @@ const maxAffected = 8
 
 // affected returns the names of members. Targets of the server with this role go by what they are of it.
 func affected(members []member, role string) []string {
-	kinds := map[string]int{}
-	for i := range members {
-		if s := members[i].service; s != nil {
-			kinds[s.Kind]++
-		}
-	}
 	var names []string
 	for i := range members {
 		m := &members[i]
-		name, _, _ := m.describe()
+		name := m.title
 		if m.container != nil {
-			name = "container " + m.container.Name
-		}
-		if s := m.service; s != nil && kinds[s.Kind] > 1 && s.Row.Role.Name != "" {
-			name = wording.Count(kinds[s.Kind], shortName(&s.Row, role))
-		} else if s != nil && s.HasDefaultName() {
-			name = shortName(&s.Row, role)
+			name = "container " + m.Name
+		} else if s := m.service; s != nil {
+			same := count(members, func(o *member) bool { return o.service != nil && o.service.Kind == s.Kind })
+			switch {
+			case same > 1 && m.role != "":
+				name = wording.Count(same, shortName(&s.Row, role))
+			case s.HasDefaultName():
+				name = shortName(&s.Row, role)
+			}
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)

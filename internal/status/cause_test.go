@@ -150,12 +150,7 @@ func TestBridgeIsNotDownForLackOfACheck(t *testing.T) {
 		"": "boss has a problem critical: |Boss has a problem: 1 of 1 target.|",
 	} {
 		r := &Report{Verdict: Verdict{Level: Critical}, Services: []Service{
-			{Row: rowOf("relay"), ServiceState: ServiceState{
-				Name:  "boss",
-				Kind:  "relay",
-				State: down,
-				Level: Critical,
-			}},
+			{Row: rowOf("relay"), Shown: Shown{Level: Critical}, ServiceState: ServiceState{Name: "boss", Kind: "relay", State: down}},
 		}}
 		if alert != "" {
 			r.Problems = []Problem{

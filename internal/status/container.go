@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-const created = "created"
+// States and health of containers.
+const (
+	created      = "created"
+	unknownState = "unknown"
+	noCheck      = "none"
+)
 
 const (
 	// maxContainers limits the containers in a report, the worst first.
@@ -23,166 +25,121 @@ const (
 	maxUnseen = time.Hour
 )
 
-// place names a container.
-type place struct{ host, name string }
-
-func (p place) subject() health.Subject { return health.ContainerSubject(p.host, p.name) }
-
-// fleet is all containers in one snapshot.
-type fleet struct {
-	kinds      rows
-	containers map[place]*health.Container
-	engines    int
-}
-
-// readFleet collects the containers of the engines. An engine that is not up contributes none.
-func (m *memory) readFleet(targets []poll.Status) *fleet {
-	all := &fleet{kinds: m.kinds, containers: map[place]*health.Container{}}
-	for i := range targets {
-		t := &targets[i]
-		if t.Engine == nil {
-			continue
-		}
-		all.engines++
-		if !t.Known || !t.Up {
+// readTargets finds the targets, and the containers of the engines that are up.
+func (m *memory) readTargets(j *judged) {
+	for i := range j.Snapshot.Statuses {
+		t := &j.Snapshot.Statuses[i]
+		j.targets[health.TargetSubject(t.Target)] = t
+		if t.Engine == nil || !t.Known || !t.Up {
 			continue
 		}
 		for _, given := range slices.Concat(t.Engine.Containers, t.Engine.Disappeared) {
 			given.Host, given.Name, given.Role = printableName(given.Host), printableName(given.Name), printableName(given.Role)
-			p := place{given.Host, given.Name}
-			all.containers[p] = &given
-			if m.containers[p] == nil {
-				m.containers[p] = &pastContainer{}
+			s := health.ContainerSubject(given.Host, given.Name)
+			if m.containers[s] == nil {
+				m.containers[s] = &pastContainer{}
 			}
-			m.containers[p].target = t.Target
+			m.containers[s].target, j.containers[s] = t.Target, &given
+			j.byRole[given.Role] = append(j.byRole[given.Role], given.Name)
 		}
 	}
-	return all
-}
-
-// containerOfRole returns the name of the only container with a role, "" if there are none or several.
-func (f *fleet) containerOfRole(role string) string {
-	name := ""
-	for p, c := range f.containers {
-		switch {
-		case role == "" || c.Role != role:
-		case name != "":
-			return ""
-		default:
-			name = p.name
-		}
-	}
-	return name
 }
 
 // reportContainers reports all containers, the worst first.
-func (m *memory) reportContainers(in *Input, all *fleet, j *judged, targets []poll.Status, now time.Time) (list []Container, left int) {
-	answering := map[string]bool{}
-	for i := range targets {
-		answering[targets[i].Target] = targets[i].Known && targets[i].Up
-	}
+func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 	list = make([]Container, 0, len(m.containers))
-	for p, past := range m.containers {
-		if given := all.containers[p]; given != nil {
-			past.seen = now
-			past.last = m.reportContainer(in, p, given, past, j, now)
-			list = append(list, past.last)
-			continue
+	for s, past := range m.containers {
+		switch given, engine := j.containers[s], j.targets[health.TargetSubject(past.target)]; {
+		case given != nil:
+			list = append(list, m.reportContainer(j, s, given))
+		case engine == nil || engine.Known && engine.Up || j.now.Sub(past.seen) > maxUnseen:
+			delete(m.containers, s)
+		default:
+			list = append(list, past.unseen(j))
 		}
-		answers, configured := answering[past.target]
-		if answers || !configured || now.Sub(past.seen) > maxUnseen {
-			delete(m.containers, p)
-			continue
-		}
-		list = append(list, past.unknown(j, now))
 	}
-	for s, v := range j.Verdicts {
-		p := place{s.Host, s.Name}
-		if s.Kind == health.KindContainer && v.Unknown && m.containers[p] == nil { // known only from before the exporter restarted
-			c := Container{
-				ContainerState: ContainerState{
-					Name:       p.name,
-					DockerHost: p.host,
-					State:      "unknown",
-					Health:     "none",
-				},
-				Text:   "the engine has not answered yet",
-				Values: []Value{},
-				Charts: []string{},
-			}
-			list = append(list, c.judge(j, Unknown))
+	for s, v := range j.verdicts {
+		if s.Kind == health.KindContainer && v.Unknown && m.containers[s] == nil { // known only from before the exporter restarted
+			c := newContainer(s)
+			c.judge(j, "the engine has not answered yet")
+			list = append(list, c)
 		}
 	}
 	slices.SortFunc(list, func(a, b Container) int {
-		return cmp.Or(cmp.Compare(b.Level, a.Level), lossRank(a.RoleRow.Rank, a.Level)-lossRank(b.RoleRow.Rank, b.Level),
-			strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+		return cmp.Or(a.compare(a.RoleRow.Rank, &b.Shown, b.RoleRow.Rank), cmp.Compare(a.DockerHost, b.DockerHost),
+			cmp.Compare(a.Name, b.Name))
 	})
 	left = max(0, len(list)-maxContainers)
 	return list[:len(list)-left], left
 }
 
-// unknown reports a container whose engine does not answer. It keeps its last state as long as the judgement does.
-func (p *pastContainer) unknown(j *judged, now time.Time) Container {
-	c := p.last
-	c.Text = fmt.Sprintf("the engine has not answered for %s; last known state: %s", wording.Exact(now.Sub(p.seen)), p.state)
-	c.Hint, c.Values = "", []Value{}
-	if _, known := j.Verdicts[place{c.DockerHost, c.Name}.subject()]; !known {
-		c.State, c.Health, c.Since = "unknown", "none", p.seen
+// newContainer returns a container of which nothing is known.
+func newContainer(s health.Subject) Container {
+	return Container{
+		ContainerState: ContainerState{
+			Name:       s.Name,
+			DockerHost: s.Host,
+			State:      unknownState,
+			Health:     noCheck,
+		},
+		Shown: Shown{Values: []Value{}, Charts: []string{}},
 	}
-	return c.judge(j, Unknown)
 }
 
-// judge adds the judgement's problems. least is the container's level without any.
-func (c Container) judge(j *judged, least Level) Container {
-	s := place{c.DockerHost, c.Name}.subject()
-	problems, worst := j.worstOf(s)
-	c.Level, c.Excuse, c.Onset = max(least, worst), j.Verdicts[s].Excuse, Onset{}
-	for i, p := range problems {
-		switch {
-		case i > 0 || least > OK:
-			c.Text += "; " + p.Text
-		default:
-			c.Text = p.Text
-		}
-		if i == 0 {
-			c.Hint, c.Onset = p.Hint, Onset{p.Since, p.AtLeast}
-		}
+// unseen reports a container whose engine does not answer. It keeps its last state as long as the judgement does.
+func (p *pastContainer) unseen(j *judged) Container {
+	c := p.last
+	c.Hint, c.Values = "", []Value{}
+	if _, known := j.verdicts[c.subject()]; !known {
+		c.State, c.Health, c.Since = unknownState, noCheck, p.seen
 	}
+	c.judge(j, fmt.Sprintf("the engine has not answered for %s; last known state: %s", wording.Exact(j.now.Sub(p.seen)), p.state))
 	return c
 }
 
-// reportContainer reports one container.
-func (m *memory) reportContainer(in *Input, p place, given *health.Container, past *pastContainer, j *judged, now time.Time) Container {
-	c := Container{
-		ContainerState: ContainerState{
-			Name:       p.name,
-			DockerHost: p.host,
-			Role:       given.Role,
-			State:      cmp.Or(given.State, "unknown"),
-			Health:     given.Health,
-		},
-		RoleRow: m.roles[given.Role],
-		Values:  []Value{},
-		Charts:  []string{},
+// judge adds the judgement's problems. unknown says why the present state is unknown, "" if it is not.
+func (c *Container) judge(j *judged, unknown string) {
+	s := c.subject()
+	problems, worst := j.problemsOf(s)
+	c.Level, c.Excuse, c.Onset = worst, j.verdicts[s].Excuse, Onset{}
+	for i, p := range problems {
+		if i == 0 {
+			c.tell(p)
+		} else {
+			c.Text += "; " + p.Text
+		}
 	}
+	switch {
+	case unknown == "":
+	case len(problems) == 0:
+		c.Level, c.Text = Unknown, unknown
+	default:
+		c.Level, c.Text = max(c.Level, Unknown), unknown+"; "+c.Text
+	}
+}
+
+// reportContainer reports one container.
+func (m *memory) reportContainer(j *judged, s health.Subject, given *health.Container) Container {
+	c, past, v := newContainer(s), m.containers[s], j.verdicts[s]
+	c.Role, c.RoleRow, c.Health, c.State = given.Role, roleOf(given.Role), given.Health, cmp.Or(given.State, c.State)
 	restarted := past.restarts.observe(float64(given.Restarts))
 	if past.kills.observe(float64(given.Kills)) > 0 {
-		past.killed = now
+		past.killed = j.now
 	}
-	v := j.Verdicts[p.subject()]
-	past.updateSince(&c, given, &v, in.Snapshot.Time)
-	c.Text = healthyText(given, past, now)
-	c = c.judge(j, OK)
-	c.Maintenance = underMaintenance(in.Maintenance, config.MaintenanceContainer, p.name, "", c.Level)
+	past.updateSince(&c, given, &v, j.Snapshot.Time)
+	c.Text = healthyText(given, past, j.now)
+	c.judge(j, "")
+	c.Maintenance = j.underMaintenance(s, "", c.Level)
 	switch {
-	case len(j.bySubject[p.subject()]) > 0:
+	case len(j.bySubject[s]) > 0:
 	case given.State == "":
 		c.Level = Unknown
 	case given.State == health.Restarting: // too rare for an alert
 		c.Level = Pending
 	}
-	m.addContainerValues(&c, in, given, past, &v, now)
-	m.recordContainerState(&c, past, restarted, now)
+	m.addContainerValues(&c, j, given, past)
+	m.recordContainerState(&c, past, restarted, j.now)
+	past.seen, past.last = j.now, c
 	return c
 }
 
@@ -226,60 +183,43 @@ func healthyText(given *health.Container, past *pastContainer, now time.Time) st
 }
 
 // addContainerValues adds the numbers and charts of a container.
-func (m *memory) addContainerValues(
-	c *Container, in *Input, given *health.Container, past *pastContainer, v *health.Verdict, now time.Time,
-) {
-	prefix := "container/" + c.DockerHost + "/" + c.Name + "/"
-	up := 0.0
+func (m *memory) addContainerValues(c *Container, j *judged, given *health.Container, past *pastContainer) {
+	s, up := c.subject(), 0.0
 	if given.State == health.Running && given.Health != health.Unhealthy {
 		up = 1
 	}
-	c.Charts = m.chart(c.Charts, charted{name: prefix + "up", title: c.Name + ": healthy", aggregation: least}, now, up)
+	m.chart(j, s, &c.Shown, History{Name: "up", Title: "healthy", Keeps: least}, up)
 	if given.HasMemory {
-		c.Values = append(c.Values, newValue("memory", given.Memory, "bytes"))
+		c.addValue("memory", given.Memory, "bytes")
 		if given.MemoryLimit > 0 {
-			c.Values = append(c.Values, newValue("of its limit", given.Memory/given.MemoryLimit, "ratio"))
+			c.addValue("of its limit", given.Memory/given.MemoryLimit, "ratio")
 		}
-		l := limitsOf(&in.Alerts, health.AlertContainerMemory)
+		l := j.limits(health.AlertContainerMemory)
 		if c.Role != "xmpp" {
-			l.warning = nil
+			l.Warning = nil
 		}
-		c.Charts = m.chart(c.Charts, charted{
-			name:   prefix + "memory",
-			title:  c.Name + ": memory",
-			unit:   "bytes",
-			limits: l,
-		}, now, given.Memory)
+		m.chart(j, s, &c.Shown, History{Name: "memory", Unit: "bytes", Limits: l}, given.Memory)
 	}
-	if rate, ok := past.cpu.observe(given.Usage, now); ok {
-		c.Values = append(c.Values, newValue("CPU", rate, "ratio"))
-		c.Charts = m.chart(c.Charts, charted{name: prefix + "cpu", title: c.Name + ": CPU", unit: "ratio"}, now, rate)
+	if rate, ok := past.cpu.observe(given.Usage, j.now); ok {
+		c.addValue("CPU", rate, "ratio")
+		m.chart(j, s, &c.Shown, History{Name: "cpu", Title: "CPU", Unit: "ratio"}, rate)
 	}
-	if n := v.RecentRestarts; n > 0 {
-		c.Values = append(c.Values, newValue("recent restarts", float64(n), ""))
+	if n := j.verdicts[s].RecentRestarts; n > 0 {
+		c.addValue("recent restarts", float64(n), "")
 	}
 }
 
 // recordContainerState records a transition if the container's state has changed.
 func (m *memory) recordContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
-	state := c.stateText()
-	t := Transition{
-		Time:       now,
-		Kind:       health.KindContainer,
-		Name:       c.Name,
-		DockerHost: c.DockerHost,
-		From:       past.state,
-		To:         state,
-		Level:      c.Level,
-		Text:       c.Text,
-	}
-	switch {
-	case past.state == "": // seen for the first time
-	case restarted > 0:
-		t.To, t.Text, t.Count = "restarted", "now "+state, int(min(restarted, math.MaxInt32))
-		m.transitions.add(t)
-	case past.state != state:
-		m.transitions.add(t)
-	}
+	before, state := past.state, c.stateText()
 	past.state = state
+	switch {
+	case before == "": // seen for the first time
+	case restarted > 0:
+		t := c.changed(c.subject(), before, "restarted", now)
+		t.Text, t.Count = "now "+state, int(min(restarted, math.MaxInt32))
+		m.transitions.add(t)
+	case before != state:
+		m.transitions.add(c.changed(c.subject(), before, state, now))
+	}
 }

@@ -14,8 +14,8 @@ const maxDetail = 160
 
 // explainFailure says why a target is down: the error's detail, if it has one, and what its reason means.
 func explainFailure(t *poll.Status) string {
-	meaning := failure.Explain(t.Reason)
-	detail := errorDetail(t.Reason, t.Error)
+	meaning, detail := failure.Explain(t.Reason), errorDetail(t.Reason, t.Error)
+	number, rest, hasNumber := strings.Cut(meaning, ", ")
 	switch {
 	case t.Reason == failure.DNS && t.Hint != "": // the hint says how the lookup failed
 		meaning, _, _ = strings.Cut(t.Hint, ": ")
@@ -24,15 +24,12 @@ func explainFailure(t *poll.Status) string {
 		return meaning
 	case t.Reason == failure.HTTPStatus: // the detail is the status
 		return detail
-	}
-	if number, rest, ok := strings.Cut(meaning, ", "); ok && strings.Contains(detail, number) {
-		meaning = rest // the detail has the number, 401 or 404
-	}
-	if t.Reason == failure.TLS { // the rest lists other possible causes
+	case t.Reason == failure.TLS: // the rest lists other possible causes
 		meaning, _, _ = strings.Cut(meaning, ": ")
-	}
-	if t.Reason == failure.Forbidden { // the explanation mentions a socket, and there may be none
+	case t.Reason == failure.Forbidden: // the explanation mentions a socket, and there may be none
 		meaning = "this address or user is not allowed"
+	case hasNumber && strings.Contains(detail, number): // 401 or 404
+		meaning = rest
 	}
 	return detail + " (" + meaning + ")"
 }
@@ -69,14 +66,17 @@ func errorDetail(r failure.Reason, text string) string {
 }
 
 // targetHint says what to do about a target that is down.
-func targetHint(t *poll.Status, all *fleet) string {
+func (j *judged) targetHint(t *poll.Status) string {
 	meaning := failure.Explain(t.Reason)
 	if head, _, _ := strings.Cut(meaning, ": "); t.Hint != "" && !strings.HasPrefix(t.Hint, head) {
 		return t.Hint
 	}
 	container := t.Container
-	if container == "" || t.Unseen {
-		container = all.containerOfRole(all.kinds.of(t.Kind).Role.Name)
+	if role := rowOf(t.Kind).Role.Name; container == "" || t.Unseen {
+		container = ""
+		if names := j.byRole[role]; role != "" && len(names) == 1 { // one of several may be another server's
+			container = names[0]
+		}
 	}
 	if advice, ok := strings.CutPrefix(failure.WhereToLook(t.Reason, t.Target, container), "; r"); ok { // read, run or resolve
 		command := "docker logs --tail 50 " + container

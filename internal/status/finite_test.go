@@ -31,7 +31,7 @@ func TestFiguresAreShownInTheirOrder(t *testing.T) {
 	w := begin(poll.Status{Target: "irc", Kind: "irc_rpc"})
 	w.status("irc").Figures = []collectors.Figure{{Name: "users", Value: 3, Chart: true}, {Name: "memory", Value: 2e9, Unit: "bytes"}}
 	got := w.poll(0).service("irc")
-	if len(got.Values) != 2 || got.Values[0].Text != "3" || got.Values[1] != newValue("memory", 2e9, "bytes") {
+	if len(got.Values) != 2 || got.Values[0].Text != "3" || got.Values[1].Value != 2e9 || got.Values[1].Text != "2.0 GB" {
 		t.Errorf("got %+v", got.Values)
 	}
 	if !slices.Contains(got.Charts, "service/irc/users") || slices.Contains(got.Charts, "service/irc/memory") {

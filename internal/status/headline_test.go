@@ -58,7 +58,7 @@ func headlineOf(now time.Time, causes ...Cause) (text string, age time.Duration)
 		r.Level = max(r.Level, causes[i].Level)
 	}
 	text, began := headline(r)
-	return text, now.Sub(began.at)
+	return text, now.Sub(began.ProblemSince)
 }
 
 func TestHeadlineSaysDownOnlyOfWhatIsDown(t *testing.T) {

@@ -43,8 +43,7 @@ func TestHeadlineNamesItsSubject(t *testing.T) {
 		},
 		"XMPP server: SomethingNew": {health.Problem{Subject: target("xmpp_status"), Alert: "SomethingNew"}, "xmpp_status"},
 	} {
-		row := rowOf(p.kind)
-		if got := Headline(&p.Problem, &row); got != want {
+		if got := Headline(&p.Problem, p.kind); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

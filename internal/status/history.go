@@ -11,31 +11,58 @@ const (
 	step  = 5 * time.Minute
 	span  = 24 * time.Hour
 	steps = int(span / step)
-	// maxSeries limits the number of histories; each takes about 1.3 KB, or 3.6 KB if its number changes within a step.
+	// maxSeries limits the number of histories; each takes 3.6 KB, or 1.3 KB if it keeps the least.
 	maxSeries = 4000
 )
 
-// aggregation selects which of the values within one step a history shows.
-type aggregation int
-
+// What a history keeps of the values within one step.
 const (
 	// mean keeps the lowest and the highest value beside it.
-	mean aggregation = iota
+	mean = "mean"
 	// least is for states: a mean would hide a short outage.
-	least
+	least = "least"
 )
 
+// History is a number over the last day, in steps of equal length.
+type History struct {
+	Schema Schema `json:"schema"`
+
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Unit  string `json:"unit,omitempty"`
+	// Start is the time of the first step, Step their length in seconds.
+	Start time.Time `json:"start"`
+	Step  float64   `json:"step_seconds"`
+	// Keeps is what Values has of each step: mean, or least for states.
+	Keeps string `json:"keeps"`
+	// Last is the newest number; nil if the last step is unknown.
+	Last *float64 `json:"last"`
+	// Values has one number per step; nil if unknown.
+	Values []*float64 `json:"values"`
+	// Min and Max have the lowest and the highest number of each step, if Keeps is mean.
+	Min []*float64 `json:"min,omitempty"`
+	Max []*float64 `json:"max,omitempty"`
+	Limits
+}
+
+// Limits are the thresholds of the alert on a number, if any. It fires above Warning and Critical; nil if it has no such severity.
+type Limits struct {
+	Alert    string   `json:"alert,omitempty"`
+	Warning  *float64 `json:"warning,omitempty"`
+	Critical *float64 `json:"critical,omitempty"`
+}
+
 // numbers is one number per step. A step's number is at the step's index modulo steps; NaN is an unknown number.
-type numbers [steps]float32
+type numbers []float32
+
+func newNumbers() numbers { return slices.Repeat(numbers{unknownValue}, steps) }
 
 // series is the history of one number.
 type series struct {
-	title, unit string
-	aggregation aggregation
-	limits      limits
-	values      numbers
-	// extremes is nil until a value differs from the others of its step, so a number that stays the same takes no more memory.
-	extremes *extremes
+	of     History // without values
+	values numbers
+	// low and high are the lowest and the highest value of each step; nil if it keeps the least.
+	low, high numbers
 	// at is the newest step, counted since 1970.
 	at int64
 	// sum and weight make the mean of the newest step; latest is the last value added, at the Unix time latestAt in milliseconds.
@@ -43,22 +70,14 @@ type series struct {
 	latestAt            int64
 }
 
-// extremes are the lowest and highest value of each step.
-type extremes struct{ low, high numbers }
-
-func (n *numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
+func (n numbers) at(step int64) *float32 { return &n[step%int64(steps)] }
 
 func stepOf(t time.Time) int64 { return t.UnixMilli() / step.Milliseconds() }
 
-func newSeries(title, unit string, a aggregation, now time.Time) *series {
-	s := &series{
-		title:       title,
-		unit:        unit,
-		aggregation: a,
-		at:          stepOf(now),
-	}
-	for i := range s.values {
-		s.values[i] = unknownValue
+func newSeries(of History, now time.Time) *series {
+	s := &series{of: of, at: stepOf(now), values: newNumbers()}
+	if of.Keeps == mean {
+		s.low, s.high = newNumbers(), newNumbers()
 	}
 	return s
 }
@@ -74,10 +93,9 @@ func (s *series) advance(now time.Time) {
 	}
 	for s.at < at {
 		s.at++
-		s.sum, s.weight = 0, 0
-		*s.values.at(s.at) = unknownValue
-		if s.extremes != nil {
-			*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = unknownValue, unknownValue
+		s.sum, s.weight, *s.values.at(s.at) = 0, 0, unknownValue
+		if s.low != nil {
+			*s.low.at(s.at), *s.high.at(s.at) = unknownValue, unknownValue
 		}
 	}
 }
@@ -89,7 +107,7 @@ func (s *series) add(now time.Time, v float64) {
 		return
 	}
 	p := s.values.at(s.at)
-	if s.aggregation == least {
+	if s.of.Keeps == least {
 		if known := float64(*p); math.IsNaN(known) || v < known {
 			*p = float32(v)
 		}
@@ -104,57 +122,29 @@ func (s *series) addToMean(now time.Time, v float64) {
 	begin := max(s.latestAt, s.at*step.Milliseconds())
 	weight := float64(min(max(now.UnixMilli()-begin, 0), maxIdleAge.Milliseconds()))
 	s.sum, s.weight = s.sum+v*weight, s.weight+weight
-	p, exact := s.values.at(s.at), float32(v)
-	low, high := exact, exact
-	switch {
-	case s.extremes != nil && !unknown(*p):
-		low, high = min(exact, *s.extremes.low.at(s.at)), max(exact, *s.extremes.high.at(s.at))
-	case s.extremes == nil && !unknown(*p):
-		low, high = min(exact, *p), max(exact, *p)
+	p, low, high, exact := s.values.at(s.at), s.low.at(s.at), s.high.at(s.at), float32(v)
+	if unknown(*p) {
+		*low, *high = exact, exact
 	}
-	if low != high && s.extremes == nil {
-		s.extremes = &extremes{s.values, s.values}
-	}
-	if s.extremes != nil {
-		*s.extremes.low.at(s.at), *s.extremes.high.at(s.at) = low, high
-	}
-	*p = exact
+	*low, *high, *p = min(exact, *low), max(exact, *high), exact
 	if s.weight > 0 {
-		*p = min(max(float32(s.sum/s.weight), low), high) // rounding must not move it out
+		*p = min(max(float32(s.sum/s.weight), *low), *high) // rounding must not move it out
 	}
 }
 
 func unknown(v float32) bool { return math.IsNaN(float64(v)) }
 
-// empty reports whether no value of the last day is known.
-func (s *series) empty(now time.Time) bool {
-	s.advance(now)
-	return !slices.ContainsFunc(s.values[:], func(v float32) bool { return !unknown(v) })
-}
+// isEmpty reports whether no value of the last day is known.
+func (s *series) isEmpty(now time.Time) bool { return now.Sub(time.UnixMilli(s.latestAt)) > span }
 
 // history copies the series, oldest value first.
-func (s *series) history(name string, now time.Time) History {
+func (s *series) history(now time.Time) History {
 	s.advance(now)
-	h := History{
-		Name:   name,
-		Title:  s.title,
-		Unit:   s.unit,
-		Step:   step.Seconds(),
-		Values: s.copyOf(&s.values),
-		Start:  time.UnixMilli(s.first() * step.Milliseconds()).UTC(),
-		Keeps:  [...]string{mean: "mean", least: "least"}[s.aggregation],
-	}
-	switch {
-	case s.extremes != nil:
-		h.Min, h.Max = s.copyOf(&s.extremes.low), s.copyOf(&s.extremes.high)
-	case s.aggregation == mean: // each step has only one value
-		h.Min, h.Max = h.Values, h.Values
-	}
-	if latest := s.latest; h.Values[steps-1] != nil {
-		h.Last = &latest
-	}
-	if l := s.limits; l.alert != "" {
-		h.Alert, h.Warning, h.Critical = l.alert, l.warning, l.critical
+	h := s.of
+	h.Step, h.Start = step.Seconds(), time.UnixMilli(s.first()*step.Milliseconds()).UTC()
+	h.Values, h.Min, h.Max = s.copyOf(s.values), s.copyOf(s.low), s.copyOf(s.high)
+	if h.Values[steps-1] != nil {
+		h.Last = new(s.latest)
 	}
 	return h
 }
@@ -163,8 +153,8 @@ func (s *series) history(name string, now time.Time) History {
 func (s *series) first() int64 { return s.at - int64(steps) + 1 }
 
 // copyOf returns numbers as pointers, oldest first; nil is unknown.
-func (s *series) copyOf(n *numbers) []*float64 {
-	list := make([]*float64, steps)
+func (s *series) copyOf(n numbers) []*float64 {
+	list := make([]*float64, len(n))
 	for i := range list {
 		if v := *n.at(s.first() + int64(i)); !unknown(v) {
 			list[i] = new(float64(v))

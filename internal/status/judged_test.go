@@ -5,10 +5,12 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -49,7 +51,7 @@ func TestReportLevelFollowsJudgement(t *testing.T) {
 				got.Lasted != p.Lasted.Seconds() || got.Text == "" {
 				t.Errorf("got %+v, want %+v", got, p)
 			}
-			worst[p.Name] = max(worst[p.Name], levelOf(&p))
+			worst[p.Name] = max(worst[p.Name], (&Problem{Problem: p}).Level())
 		}
 		if len(r.Problems) != len(w.in.Snapshot.Judgement.Problems) {
 			t.Errorf("%d problems, want %d", len(r.Problems), len(w.in.Snapshot.Judgement.Problems))
@@ -290,8 +292,12 @@ func TestTextListsAllProblemsOnce(t *testing.T) {
 
 func TestEveryAlertHasWords(t *testing.T) {
 	var names [][]string
-	for _, file := range []string{"condition.go", "gap.go", "health.go", "unstable.go"} {
-		source, err := os.ReadFile(filepath.Join("../health", file))
+	files, err := filepath.Glob("../health/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,8 +310,8 @@ func TestEveryAlertHasWords(t *testing.T) {
 		if name[1] == health.AlertSessionsGone || name[1] == health.AlertUsersGone { // no problems of the judgement
 			continue
 		}
-		w := newJudged(&health.Judgement{Problems: []health.Problem{{Subject: health.TargetSubject("x"), Alert: name[1]}}})
-		if text := w.problems[0].Text; text == "" || text == name[1] || strings.Contains(text, "%") {
+		given := &health.Judgement{Problems: []health.Problem{{Subject: health.TargetSubject("x"), Alert: name[1]}}}
+		if text := Describe(given)[0].Text; text == "" || text == name[1] || strings.Contains(text, "%") {
 			t.Errorf("%s: %q", name[1], text)
 		}
 	}
@@ -320,19 +326,35 @@ func TestThresholdOfUnhealthyContainersHasItsWarning(t *testing.T) {
 	}
 }
 
+// used are the values of all alerts in the table that compare what a reading of a target has measured: well under their limits, or beyond.
+func used(a *config.Alerts, beyond bool) (list []health.Condition) {
+	for _, alert := range alerts.Gauged() {
+		rule := alerts.Rules(a).Alerts[alert]
+		if !rule.Measured || alerts.GaugeOf(alert).Containers || rule.Window > 0 || rule.Warning.Under > 0 {
+			continue
+		}
+		c := health.Condition{Alert: alert, Used: 0.6 * rule.Warning.Over}
+		if beyond {
+			c.Used = 1.01 * rule.Critical.Over
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
 func TestThresholdLevelsFollowAlerts(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}, poll.Status{Target: "data", Kind: "volume"},
 		poll.Status{Target: "cert", Kind: "tls"}, poll.Status{Target: "xmpp", Kind: "xmpp_metrics"})
 	total := 0.0
 	step := func(fail bool) *Report {
-		check, used, end := "healthy", 0.5, w.now.Add(100*24*time.Hour)
+		check, end := "healthy", w.now.Add(100*24*time.Hour)
 		if fail {
-			check, used, end = "unhealthy", 0.96, w.now.Add(24*time.Hour)
+			check, end = "unhealthy", w.now.Add(24*time.Hour)
 			total += 45
 		}
 		w.contain(named{"a", testContainer{health: check, memory: map[bool]float64{true: 2e9, false: 1e8}[fail]}},
 			named{"b", testContainer{role: "xmpp", memory: 6e8}})
-		w.find("data", health.Condition{Alert: health.AlertVolumeUsage, Used: used})
+		w.find("data", used(&w.in.Alerts, fail)...)
 		w.find("cert", endedAt(end))
 		w.find("xmpp", failedLogins(total))
 		s := w.status("irc_rpc")
@@ -351,18 +373,19 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			t.Errorf("while all is well: %+v", row)
 		}
 	}
-	seen := map[Level]map[string]bool{OK: {}, Warning: {}, Critical: {}}
+	seen := map[Level]map[string]bool{Unknown: {}, OK: {}, Warning: {}, Critical: {}}
+	notCaused := []string{"ContainerRestarts", "ContainerDown"}
 	began := w.now.Add(30 * time.Second)
 	for range 30 {
 		r = step(true)
 		for i, row := range r.Thresholds {
-			if row.Subject == "b" || row.Alert == "ContainerRestarts" || row.Alert == "ContainerDown" {
+			if row.Subject == "b" || slices.Contains(notCaused, row.Alert) {
 				continue
 			}
 			worst := OK
 			for _, p := range r.Problems {
 				if p.Alert == row.Alert && p.Name == row.Subject {
-					worst = max(worst, levelOf(&p.Problem))
+					worst = max(worst, p.Level())
 				}
 			}
 			if row.Pending != (worst == Pending) || !row.Pending && row.Level != worst || row.Pending && row.Level != OK {
@@ -374,7 +397,7 @@ func TestThresholdLevelsFollowAlerts(t *testing.T) {
 			seen[row.Level][row.Alert] = true
 		}
 	}
-	if len(seen[OK]) < 4 || len(seen[Critical]) != 6 {
+	if len(seen[OK]) < 4 || len(seen[Critical]) != len(alerts.Gauged())-len(notCaused) {
 		t.Errorf("seen %v", seen)
 	}
 	if got := r.threshold("ContainerUnhealthy"); !got.Since.Equal(began) || got.Text != "14 min 30 s, over the critical 5 min" ||

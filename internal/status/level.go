@@ -3,8 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"strconv"
 )
 
 // Level is how bad something is. Higher values are worse.
@@ -26,12 +25,7 @@ var levelNames = [...]string{
 }
 
 // String returns the level's name, as in JSON.
-func (l Level) String() string {
-	if l < 0 || int(l) >= len(levelNames) {
-		return fmt.Sprintf("Level(%d)", int(l))
-	}
-	return levelNames[l]
-}
+func (l Level) String() string { return levelNames[l] }
 
 // MarshalText implements encoding.TextMarshaler.
 func (l Level) MarshalText() ([]byte, error) {
@@ -51,15 +45,20 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// levelOf returns the level of a problem.
-func levelOf(p *health.Problem) Level {
-	switch {
-	case p.Severity == health.Critical:
-		return Critical
-	case p.Severity == health.Warning:
-		return Warning
-	case p.Excuse.Reason == health.ReasonMaintenance:
-		return Maintenance
+// SchemaVersion is the version of the JSON that programs read: the answers below /api/v1, the events, and the output of check. It grows
+// when a field is renamed, removed or changes its meaning.
+const SchemaVersion = 1
+
+// Schema is a field that is always SchemaVersion in JSON. Decoding another version is an error.
+type Schema struct{}
+
+// MarshalJSON implements json.Marshaler.
+func (Schema) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, SchemaVersion, 10), nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (*Schema) UnmarshalJSON(data []byte) error {
+	if text := string(data); text != strconv.Itoa(SchemaVersion) {
+		return fmt.Errorf("schema is %s, must be %d: use programs of the same version", text, SchemaVersion)
 	}
-	return Pending
+	return nil
 }

@@ -1,86 +1,123 @@
 package status
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-)
-
-const (
-	// sweepEvery is how often empty histories are dropped.
-	sweepEvery = time.Hour
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // memory is what a report needs to know of the past. It is not safe for concurrent use.
 type memory struct {
-	kinds       rows
-	roles       map[string]config.Role
 	services    map[string]*pastService
-	containers  map[place]*pastContainer
+	containers  map[health.Subject]*pastContainer
 	series      map[string]*series
 	transitions transitions
 	level       Level
 	since       time.Time
-	nextSweep   time.Time
 }
 
-func newMemory(kinds []config.Kind) memory {
-	m := memory{
-		kinds:      rows{},
-		roles:      map[string]config.Role{},
+func newMemory() memory {
+	return memory{
 		services:   map[string]*pastService{},
-		containers: map[place]*pastContainer{},
+		containers: map[health.Subject]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
 	}
-	for i := range kinds {
-		row := &kinds[i].Row
-		m.kinds[row.Name], m.roles[row.Role.Name] = row, row.Role
+}
+
+// rowOf returns the row of a kind; an empty one for an unknown kind.
+func rowOf(kind string) config.Row {
+	k, _ := collectors.KindOf(kind)
+	return k.Row
+}
+
+// roleOf returns the row of a role; an empty one for an unknown role.
+func roleOf(name string) config.Role {
+	for _, r := range collectors.Roles {
+		if r.Name == name {
+			return r
+		}
 	}
-	return m
+	return config.Role{}
 }
 
-// rows is the table of kinds, by name.
-type rows map[string]*config.Row
-
-// of returns the row of a kind; an empty one for an unknown kind.
-func (r rows) of(kind string) *config.Row {
-	if row := r[kind]; row != nil {
-		return row
+// chart adds a value to the history of a subject's number and shows it, unless maxSeries is reached. A history without a title is called by
+// its name.
+func (m *memory) chart(j *judged, of health.Subject, shown *Shown, h History, v float64) {
+	prefix := "service/"
+	if of.Kind == health.KindContainer {
+		prefix = "container/" + of.Host + "/"
 	}
-	return &config.Row{Name: kind}
-}
-
-// charted is a number of which the page shows a history.
-type charted struct {
-	name, title, unit string
-	aggregation       aggregation
-	limits            limits
-}
-
-// chart adds a value to a history and appends the history's name to charts, unless maxSeries is reached.
-func (m *memory) chart(charts []string, c charted, now time.Time, v float64) []string {
-	s := m.series[c.name]
+	h.Title, h.Keeps = of.Name+": "+cmp.Or(h.Title, h.Name), cmp.Or(h.Keeps, mean)
+	h.Name = prefix + of.Name + "/" + h.Name
+	s := m.series[h.Name]
 	if s == nil {
 		if len(m.series) >= maxSeries {
-			return charts
+			return
 		}
-		s = newSeries(c.title, c.unit, c.aggregation, now)
-		m.series[c.name] = s
+		s = newSeries(h, j.now)
+		m.series[h.Name] = s
 	}
-	s.limits = c.limits // a reload may change them
-	s.add(now, v)
-	return append(charts, c.name)
+	s.of = h // a reload may change its limits
+	s.add(j.now, v)
+	shown.Charts = append(shown.Charts, h.Name)
 }
 
-// forget drops histories without a value during the last day.
-func (m *memory) forget(now time.Time) {
-	if now.Before(m.nextSweep) {
-		return
+// report makes the report from an input.
+func (m *memory) report(in *Input, now time.Time) *Report {
+	j := m.judge(in, now)
+	r := &Report{
+		Edition:  Edition{Made: now, Time: in.Snapshot.Time},
+		Notices:  in.Notices,
+		Problems: j.problems,
+		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
-	m.nextSweep = now.Add(sweepEvery)
-	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.empty(now) })
+	r.Maintenance, r.NotConfigured = orEmpty(r.Maintenance), orEmpty(r.NotConfigured)
+	r.Containers, r.ContainersLeftOut = m.reportContainers(j)
+	for i := range in.Snapshot.Statuses {
+		r.Services = append(r.Services, m.reportService(j, &in.Snapshot.Statuses[i]))
+	}
+	maps.DeleteFunc(m.services, func(_ string, s *pastService) bool { return !s.seen.Equal(now) })
+	slices.SortStableFunc(r.Services, func(a, b Service) int {
+		return cmp.Or(a.compare(a.Row.Rank, &b.Shown, b.Row.Rank), cmp.Compare(a.Name, b.Name))
+	})
+	r.Thresholds = m.thresholds(j)
+	if r.Stale != "" {
+		r.stall()
+	}
+	m.setVerdict(r, j)
+	r.Transitions, r.TransitionsLeftOut = slices.Clone(orEmpty(m.transitions.list)), m.transitions.dropped
+	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.isEmpty(now) })
+	return r
+}
+
+// setVerdict sets the report's overall level and summary.
+func (m *memory) setVerdict(r *Report, j *judged) {
+	_, worst := j.problemsOf(health.ExporterSubject)
+	if len(r.Services) == 0 {
+		worst = max(worst, Unknown)
+	} else {
+		worst = max(worst, r.Services[0].Level) // the worst is first
+	}
+	if len(r.Containers) > 0 {
+		worst = max(worst, r.Containers[0].Level)
+	}
+	if r.ConfigError != "" {
+		worst = max(worst, Warning)
+	}
+	if r.Stale != "" {
+		worst = Critical
+	}
+	if worst != m.level {
+		m.level, m.since = worst, j.now
+	}
+	r.Level, r.Since = m.level, m.since
+	r.Summarize()
 }
 
 // orEmpty makes a nil list an empty list in JSON.

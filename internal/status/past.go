@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -8,8 +9,8 @@ import (
 
 // pastService is what is known of a service's past.
 type pastService struct {
-	state string
-	since time.Time
+	seen, since time.Time
+	state       string
 	// failures is how many probes had failed at the last report.
 	failures uint64
 	// impaired says that it was up and had a problem.
@@ -54,10 +55,8 @@ func (p *pastContainer) updateSince(c *Container, given *health.Container, v *he
 		p.since = now
 	}
 	switch {
-	case v.Missing > 0:
-		c.Since = now.Add(-v.Missing)
-	case v.Unhealthy > 0:
-		c.Since = now.Add(-v.Unhealthy)
+	case v.Missing > 0 || v.Unhealthy > 0:
+		c.Since = now.Add(-cmp.Or(v.Missing, v.Unhealthy))
 	case given.State == health.Running && !given.Started.IsZero():
 		c.Since = given.Started.Truncate(time.Millisecond).UTC()
 	default:

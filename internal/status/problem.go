@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -28,45 +26,102 @@ type Problem struct {
 }
 
 // Level returns the problem's level.
-func (p *Problem) Level() Level { return levelOf(&p.Problem) }
+func (p *Problem) Level() Level {
+	switch {
+	case p.Severity == health.Critical:
+		return Critical
+	case p.Severity == health.Warning:
+		return Warning
+	case p.Excuse.Reason == health.ReasonMaintenance:
+		return Maintenance
+	}
+	return Pending
+}
 
-// ExporterWide reports whether the problem is about everything that the exporter watches, not one target or container.
-func (p *Problem) ExporterWide() bool { return p.Subject == health.ExporterSubject }
-
-// judged is the judgement with a text for each problem.
+// judged is what a report is made from: an input, and its judgement with a text for each problem. Names are printable, since an engine's
+// are untrusted.
 type judged struct {
-	*health.Judgement
+	*Input
+	now       time.Time
 	problems  []Problem
-	bySubject map[health.Subject][]int // indexes in problems, the worst first
-	measured  map[health.HeldBack]float64
+	bySubject map[health.Subject][]*Problem // an outage first, then the worst
+	verdicts  map[health.Subject]health.Verdict
+	values    map[health.Subject][]health.Value
 	down      map[string]bool // containers, by name
+	targets   map[health.Subject]*poll.Status
+	// containers are those of the engines that are up.
+	containers map[health.Subject]*health.Container
+	byRole     map[string][]string // their names
 }
 
 // Describe returns a judgement's problems with their texts.
-func Describe(given *health.Judgement) []Problem { return newJudged(given).problems }
+func Describe(given *health.Judgement) []Problem {
+	m := newMemory()
+	return m.judge(&Input{Snapshot: &poll.Snapshot{Judgement: given}}, given.Time).problems
+}
 
-func newJudged(given *health.Judgement) *judged {
+// judge reads an input, and describes the problems of its judgement.
+func (m *memory) judge(in *Input, now time.Time) *judged {
+	given := cmp.Or(in.Snapshot.Judgement, &health.Judgement{})
 	j := &judged{
-		Judgement: printable(given),
-		problems:  []Problem{},
-		bySubject: map[health.Subject][]int{},
-		measured:  map[health.HeldBack]float64{},
-		down:      map[string]bool{},
+		Input:      in,
+		now:        now,
+		problems:   make([]Problem, len(given.Problems)),
+		bySubject:  map[health.Subject][]*Problem{},
+		verdicts:   make(map[health.Subject]health.Verdict, len(given.Verdicts)),
+		values:     map[health.Subject][]health.Value{},
+		down:       map[string]bool{},
+		targets:    map[health.Subject]*poll.Status{},
+		containers: map[health.Subject]*health.Container{},
+		byRole:     map[string][]string{},
 	}
-	for _, v := range j.Values {
-		j.measured[health.HeldBack{Alert: v.Alert, Subject: v.Subject}] = v.Number
+	m.readTargets(j)
+	j.readVerdicts(given)
+	for i, known := range given.Problems {
+		p := &j.problems[i]
+		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
+		m.describe(j, p)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
 	}
-	for s, v := range j.Verdicts {
+	return j
+}
+
+// insert inserts an element as the first or as the last.
+func insert[T any](list []T, e T, first bool) []T {
+	if first {
+		return slices.Insert(list, 0, e)
+	}
+	return append(list, e)
+}
+
+// readVerdicts reads what a judgement says of each subject.
+func (j *judged) readVerdicts(given *health.Judgement) {
+	for s, v := range given.Verdicts {
+		s, v.Excuse = printableSubject(s), printableExcuse(v.Excuse)
+		j.verdicts[s] = v
 		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
+		if v.RecentRestarts > 0 {
+			j.values[s] = append(j.values[s], health.Value{Alert: health.AlertContainerRestarts, Number: float64(v.RecentRestarts)})
+		}
 	}
-	for i, known := range j.Problems {
-		p := Problem{Problem: known, Lasted: known.Lasted.Seconds()}
-		p.Text, p.Hint = plainText(&p.Problem)+j.alertNote(&p.Problem), alerts.WordsOf(p.Alert).Hint
-		j.problems, j.bySubject[p.Subject] = append(j.problems, p), append(j.bySubject[p.Subject], i)
+	for _, v := range given.Values {
+		s := printableSubject(v.Subject)
+		j.values[s] = append(j.values[s], v)
 	}
-	return j
+}
+
+// describe says what is wrong, with what only the snapshot knows of containers and targets, and what to do.
+func (m *memory) describe(j *judged, p *Problem) {
+	text := ""
+	p.Hint = alerts.WordsOf(p.Alert).Hint
+	if given := j.containers[p.Subject]; given != nil {
+		text, p.Hint = j.describeContainer(&p.Problem, given, m.containers[p.Subject])
+	} else if t := j.targets[p.Subject]; t != nil {
+		text, p.Hint = j.describeTarget(p, t)
+	}
+	p.Text = cmp.Or(text, plainText(&p.Problem)) + j.alertNote(&p.Problem)
 }
 
 // plainText says what is wrong, without measured values.
@@ -78,61 +133,29 @@ func plainText(p *health.Problem) string {
 	return text
 }
 
-// describeAll returns the judgement's problems with texts that use what only the snapshot knows of containers and targets.
-func (m *memory) describeAll(in *Input, all *fleet, targets []poll.Status) *judged {
-	j := newJudged(in.Snapshot.Judgement)
-	byName := map[string]*poll.Status{}
-	for i := range targets {
-		byName[targets[i].Target] = &targets[i]
-	}
-	for i := range j.problems {
-		p, text := &j.problems[i], ""
-		if place := (place{p.Host, p.Name}); all.containers[place] != nil && p.Kind == health.KindContainer {
-			text, p.Hint = j.describeContainer(in, &p.Problem, all.containers[place], m.containers[place])
-		} else if t := byName[p.Name]; t != nil && p.Kind == health.KindTarget {
-			text, p.Hint = j.describeTarget(p, t, all)
-		}
-		if text != "" {
-			p.Text = text + j.alertNote(&p.Problem)
-		}
-	}
-	return j
-}
-
 // maxName limits the length of shown names. An engine's own names are not longer.
 const maxName = 255
 
 // printableName returns an untrusted name as it is shown.
 func printableName(s string) string { return failure.Printable(s, maxName) }
 
-// printable returns a copy with printable names: an engine's names are untrusted.
-func printable(given *health.Judgement) *health.Judgement {
-	if given == nil {
-		return &health.Judgement{}
+func printableSubject(s health.Subject) health.Subject {
+	return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
+}
+
+func printableExcuse(e health.Excuse) health.Excuse {
+	return health.Excuse{Reason: e.Reason, Cause: printableName(e.Cause), Root: printableSubject(e.Root)}
+}
+
+// printable returns a copy with printable names.
+func printable(p health.Problem) health.Problem {
+	p.Subject, p.Cause, p.Excuse = printableSubject(p.Subject), printableSubject(p.Cause), printableExcuse(p.Excuse)
+	p.Of, p.Also = printableName(p.Of), printableName(p.Also)
+	p.Consequences = slices.Clone(p.Consequences)
+	for i, s := range p.Consequences {
+		p.Consequences[i] = printableSubject(s)
 	}
-	subject := func(s health.Subject) health.Subject {
-		return health.Subject{Kind: s.Kind, Host: printableName(s.Host), Name: printableName(s.Name)}
-	}
-	j := *given
-	j.Problems, j.Values, j.Verdicts = slices.Clone(j.Problems), slices.Clone(j.Values),
-		make(map[health.Subject]health.Verdict, len(j.Verdicts))
-	for i := range j.Problems {
-		p := &j.Problems[i]
-		p.Subject, p.Cause, p.Of, p.Also, p.Excuse.Cause, p.Excuse.Root = subject(p.Subject), subject(p.Cause),
-			printableName(p.Of), printableName(p.Also), printableName(p.Excuse.Cause), subject(p.Excuse.Root)
-		p.Consequences = slices.Clone(p.Consequences)
-		for k := range p.Consequences {
-			p.Consequences[k] = subject(p.Consequences[k])
-		}
-	}
-	for i := range j.Values {
-		j.Values[i].Subject = subject(j.Values[i].Subject)
-	}
-	for s, v := range given.Verdicts {
-		v.Excuse.Cause, v.Excuse.Root = printableName(v.Excuse.Cause), subject(v.Excuse.Root)
-		j.Verdicts[subject(s)] = v
-	}
-	return &j
+	return p
 }
 
 // alertNote says why the alert on a problem is held back, or what else is wrong.
@@ -168,7 +191,7 @@ func (j *judged) excuseText(p *health.Problem) string {
 	switch {
 	case p.Alert == health.AlertRelayUnwatched && e.Root == p.Subject:
 		return health.AlertRelaySessionDown + " says so"
-	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.Verdicts[e.Root].Down > 0:
+	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
@@ -190,39 +213,35 @@ func (j *judged) excuseText(p *health.Problem) string {
 }
 
 // describeTarget says what is wrong with a target, with measured values, and what to do.
-func (j *judged) describeTarget(p *Problem, t *poll.Status, all *fleet) (text, todo string) {
+func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) {
 	v, known := j.value(&p.Problem)
+	gauge := alerts.GaugeOf(p.Alert)
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		text = explainFailure(t)
-		if retry := retryText(t.RetryAt, t.LastAttempt, string(t.RetryReason)); retry != "" {
+		if retry := retryText(t.Waiting, t.LastAttempt); retry != "" {
 			text += "; " + retry
 		}
-		return text, targetHint(t, all)
+		return text, j.targetHint(t)
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
-		return "", targetHint(t, all)
-	case p.Alert == health.AlertTargetUnstable && known && p.Throttled:
-		return wording.Amount(v, "ratio") + " of its probes failed in the last hour: " + failure.Explain(failure.Throttled),
+		return "", j.targetHint(t)
+	case !known:
+	case gauge.PastProblem != "" && v < 0:
+		text = strings.Replace(gauge.PastProblem, "<value>", wording.Amount(-v, gauge.Unit), 1)
+	default:
+		text = strings.NewReplacer("<value>", wording.Amount(v, gauge.Unit), "<number>", wording.Number(v)).Replace(gauge.Problem)
+	}
+	if known && p.Throttled {
+		return text + ": " + failure.Explain(failure.Throttled),
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
-	case p.Alert == health.AlertTargetUnstable && known:
-		text = wording.Amount(v, "ratio") + " of its probes failed in the last hour"
-	case p.Alert == health.AlertCertificateExpiry && known && v < 0:
-		text = "a certificate expired " + wording.Amount(-v, "seconds") + " ago"
-	case p.Alert == health.AlertCertificateExpiry && known:
-		text = "a certificate expires in " + wording.Amount(v, "seconds")
-	case p.Alert == health.AlertVolumeUsage && known:
-		text = wording.Amount(v, "ratio") + " of it is used"
-	case p.Alert == health.AlertVolumeInodes && known:
-		text = wording.Amount(v, "ratio") + " of its inodes are used"
-	case p.Alert == health.AlertAuthFailureRate && known:
-		text = wording.Number(v) + " logins per minute fail"
 	}
 	return text, p.Hint
 }
 
 // describeContainer says what is wrong with a container, and what to do.
-func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
-	now, logs := in.Snapshot.Time, "`docker logs --tail 50 "+p.Name+"`"
+func (j *judged) describeContainer(p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
+	now, v, logs := j.Snapshot.Time, j.verdicts[p.Subject], "`docker logs --tail 50 "+p.Name+"`"
+	exit := exitText(given, past, now)
 	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
 		url.PathEscape(p.Host), url.PathEscape(p.Name))
 	switch p.Alert {
@@ -235,57 +254,69 @@ func (j *judged) describeContainer(in *Input, p *health.Problem, given *health.C
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
 				". A deployment that takes longer than missing_after looks the same."
 	case health.AlertContainerDown:
-		switch given.State {
-		case health.Restarting:
-			text = "waits for a restart that does not happen"
-			if p.Excuse.Holds() {
-				text = "keeps exiting and restarting"
-			}
-			return text + exitText(given, past, now), "Find out why it exited: " + logs
-		case created:
-			return "was created but never started",
-				"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
-		case "":
-			return "is not running", "Find out why it exited, then start it: " + logs
-		}
-		return "is not running: " + given.State + exitText(given, past, now), "Find out why it exited, then start it: " + logs
+		return describeStopped(p, given, exit, logs)
 	case health.AlertContainerUnhealthy:
 		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
 	case health.AlertContainerRestarts:
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
 		}
-		text = fmt.Sprintf("restarted %s within %s, %s",
-			wording.Times(float64(j.Verdicts[p.Subject].RecentRestarts)), wording.Exact(in.Alerts.Of("container_restarts").Window.Std()),
-			restartsEnd(p, now))
+		text = "restarted " + wording.Times(float64(v.RecentRestarts)) + j.within(p.Alert) + ", " + restartsEnd(p, now)
 		if given.State == health.Restarting {
-			text += "; keeps exiting and restarting" + exitText(given, past, now)
+			text += "; keeps exiting and restarting" + exit
 		}
 		return text, todo + " out why it exited: " + logs
 	case health.AlertContainerOOMKill:
-		return fmt.Sprintf("the kernel killed one of its processes %s within %s because memory ran out; the container kept running; "+
-				"this counts until %s",
-				wording.Times(float64(j.Verdicts[p.Subject].RecentKills)), wording.Exact(in.Alerts.Of("container_oom_kill").Window.Std()),
-				clockUntil(now, p.Ends)),
+		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
+				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within(p.Alert), clockUntil(now, p.Ends)),
 			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
-	default: // memory
-		limit, todo := in.Alerts.Of("container_memory").Critical.Over, "Find out what uses it, or give the container a limit."
-		if given.Role == "xmpp" && p.Severity < health.Critical {
-			limit, todo = in.Alerts.Of("container_memory").Warning.Over,
-				"Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
-		}
-		used, known := j.value(p)
-		if !known {
-			return "uses over " + wording.Bytes(float64(limit)) + " of memory", todo
-		}
-		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(float64(limit)), todo
 	}
+	limits := j.limits(p.Alert)
+	limit, todo := limits.Critical, "Find out what uses it, or give the container a limit."
+	if given.Role == "xmpp" && p.Severity < health.Critical {
+		limit, todo = limits.Warning, "Watch whether it keeps growing. A restart of the XMPP server logs everybody out."
+	}
+	if used, known := j.value(p); known {
+		return "uses " + wording.Bytes(used) + " of memory, over " + wording.Bytes(*limit), todo
+	}
+	return "uses over " + wording.Bytes(*limit) + " of memory", todo
 }
 
-// value returns what was measured of a problem's subject.
+// describeStopped says why a container that should run does not, and what to do.
+func describeStopped(p *health.Problem, given *health.Container, exit, logs string) (text, todo string) {
+	switch {
+	case given.State == health.Restarting && p.Excuse.Holds():
+		return "keeps exiting and restarting" + exit, "Find out why it exited: " + logs
+	case given.State == health.Restarting:
+		return "waits for a restart that does not happen" + exit, "Find out why it exited: " + logs
+	case given.State == created:
+		return "was created but never started",
+			"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
+	case given.State == "":
+		return "is not running", "Find out why it exited, then start it: " + logs
+	}
+	return "is not running: " + given.State + exit, "Find out why it exited, then start it: " + logs
+}
+
+// value returns what was measured of a problem's subject. If its severities measure different things, the worst is the last.
 func (j *judged) value(p *health.Problem) (float64, bool) {
-	number, known := j.measured[health.HeldBack{Alert: p.Alert, Subject: p.Subject}]
-	return number, known
+	for _, v := range slices.Backward(j.values[p.Subject]) {
+		if v.Alert == p.Alert {
+			return v.Number, true
+		}
+	}
+	return 0, false
+}
+
+// within says how long the events of an alert count.
+func (j *judged) within(alert string) string {
+	return " within " + wording.Exact(alerts.Settings(&j.Alerts, alert).Window.Std())
+}
+
+// limits returns the thresholds of an alert on a number.
+func (j *judged) limits(alert string) Limits {
+	warning, critical := alerts.Limits(&j.Alerts, alert)
+	return Limits{alert, &warning.Over, &critical.Over}
 }
 
 // restartsEnd says until when restarts are critical, if they are, and until when they count: a restart loop that is over remains
@@ -298,33 +329,32 @@ func restartsEnd(p *health.Problem, now time.Time) string {
 	return "which is critical until " + clockUntil(now, p.Eases) + " and counts until " + end
 }
 
-// worstOf returns a subject's problems, the worst first, and their worst level.
-func (j *judged) worstOf(s health.Subject) (list []*Problem, worst Level) {
-	for _, i := range j.bySubject[s] {
-		list = append(list, &j.problems[i])
-		worst = max(worst, levelOf(&j.problems[i].Problem))
+// problemsOf returns a subject's problems, and their worst level.
+func (j *judged) problemsOf(s health.Subject) (list []*Problem, worst Level) {
+	for _, p := range j.bySubject[s] {
+		worst = max(worst, p.Level())
 	}
-	return list, worst
+	return j.bySubject[s], worst
 }
 
 // underMaintenance says until when and why a target or container is under maintenance, "" if it is not. The maintenance of a
 // container includes the targets that it serves. worst is the level of its problems: an alert that has fired keeps firing.
-func underMaintenance(entries []maintenance.Entry, kind, name, container string, worst Level) string {
-	text, fired := "", ""
-	if worst >= Warning {
-		fired = "; its alert fired before: silence it in Alertmanager"
-	}
-	for _, e := range entries {
-		because := ""
+func (j *judged) underMaintenance(s health.Subject, container string, worst Level) string {
+	text := ""
+	for _, e := range j.Maintenance {
+		until := "under maintenance until " + clock(e.Until)
 		if e.Reason != "" {
-			because = ": " + e.Reason
+			until += ": " + e.Reason
+		}
+		if worst >= Warning {
+			until += "; its alert fired before: silence it in Alertmanager"
 		}
 		switch {
 		case !e.Active:
-		case e.Kind == kind && e.Name == name:
-			return "Under maintenance until " + clock(e.Until) + because + fired
-		case e.Kind == config.MaintenanceContainer && e.Name == container && container != "":
-			text = fmt.Sprintf("Its container %s is under maintenance until %s%s%s", e.Name, clock(e.Until), because, fired)
+		case e.Kind == s.Kind && e.Name == s.Name:
+			return UpperFirst(until)
+		case e.Kind == health.KindContainer && e.Name == container && container != "":
+			text = "Its container " + e.Name + " is " + until
 		}
 	}
 	return text

@@ -2,11 +2,13 @@ package status
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
 
@@ -45,15 +47,15 @@ type update struct {
 	superseded        chan struct{} // closed when published is superseded
 }
 
-// NewRecorder returns a recorder that reads source, which must have a snapshot already. Version is the exporter's, kinds is the table
-// of kinds.
-func NewRecorder(version string, kinds []config.Kind, source func() Input) *Recorder {
+// NewRecorder returns a recorder that reads source, which must have a snapshot already. Version is the exporter's.
+func NewRecorder(version string, source func() Input) *Recorder {
 	r := &Recorder{
 		version: version,
 		source:  source,
 		wake:    make(chan struct{}, 1),
-		memory:  newMemory(kinds),
+		memory:  newMemory(),
 	}
+	r.current.Store(&update{&Report{}, &Report{}, make(chan struct{})})
 	r.renew(func(Input, time.Time) bool { return true })
 	return r
 }
@@ -93,10 +95,9 @@ func (r *Recorder) renew(due func(in Input, now time.Time) bool) {
 
 // isDue reports whether to make another report. The caller holds the lock.
 func (r *Recorder) isDue(in Input, now time.Time) bool {
-	if viewed := r.lastViewed.Load(); viewed != nil && now.Sub(*viewed) < viewerTimeout {
-		return true
-	}
-	return now.Sub(r.current.Load().report.Made) >= maxIdleAge || in.hasNews(&r.lastInput)
+	viewed := r.lastViewed.Load()
+	return viewed != nil && now.Sub(*viewed) < viewerTimeout || now.Sub(r.current.Load().report.Made) >= maxIdleAge ||
+		in.hasNews(&r.lastInput)
 }
 
 // Report returns the current report.
@@ -127,7 +128,7 @@ func (r *Recorder) History(name string) (History, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.memory.series[name]; s != nil {
-		return s.history(name, time.Now()), true
+		return s.history(time.Now()), true
 	}
 	return History{}, false
 }
@@ -135,24 +136,65 @@ func (r *Recorder) History(name string) (History, bool) {
 // observe makes the report from an input. The caller holds the lock.
 func (r *Recorder) observe(in Input, now time.Time) {
 	r.lastInput = in
-	// without the metrics page, which is large
-	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Families: in.Snapshot.Families}
-	report := r.memory.report(in, now)
+	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses} // without the metrics page, which is large
+	report := r.memory.report(&in, now)
 	report.Version = r.version
-	last := r.current.Load()
-	if last == nil {
-		report.Revision = 1
-		r.current.Store(&update{report, report, make(chan struct{})})
-		return
-	}
-	report.Revision = last.report.Revision + 1
-	next := &update{report, last.published, last.superseded}
-	news := report.differsFrom(last.published) || now.Sub(last.published.Made) >= notifyEvery
-	if news {
+	next := *r.current.Load()
+	report.Revision = next.report.Revision + 1
+	next.report = report
+	if !report.sameNews(next.published) || now.Sub(next.published.Made) >= notifyEvery {
+		defer close(next.superseded)
 		next.published, next.superseded = report, make(chan struct{})
 	}
-	r.current.Store(next)
-	if news {
-		close(last.superseded)
-	}
+	r.current.Store(&next)
+}
+
+// Input is what a report is made from. What it points to is immutable.
+type Input struct {
+	Snapshot *poll.Snapshot
+	// Alerts are the configured thresholds.
+	Alerts config.Alerts
+	Notices
+}
+
+// Notices are what a report repeats of its input.
+type Notices struct {
+	// PageTitle is the name of what is watched.
+	PageTitle string `json:"title"`
+	// ConfigError says why the configuration file is not in use; empty if it is. Stale says why polling has stalled, so that
+	// everything else is out of date.
+	ConfigError string `json:"config_error,omitempty"`
+	Stale       string `json:"stale,omitempty"`
+	// Unsaved says since when the state file keeps nothing; nil while it does.
+	Unsaved *Unsaved `json:"state_not_saved,omitempty"`
+	// Maintenance lists current and planned maintenance.
+	Maintenance []maintenance.Entry `json:"maintenance"`
+	// NotConfigured are the names of the targets that are not configured, so not polled.
+	NotConfigured []string `json:"not_configured"`
+	// LeftToFirst are the names of the targets that only the first exporter of a pair polls.
+	LeftToFirst []string `json:"left_to_first,omitempty"`
+}
+
+// Unsaved says that the state file keeps nothing since a time, and why.
+type Unsaved struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// sameNews reports whether both say the same.
+func (n *Notices) sameNews(o *Notices) bool {
+	return n.ConfigError == o.ConfigError && n.Stale == o.Stale && (n.Unsaved == nil) == (o.Unsaved == nil) &&
+		slices.Equal(n.Maintenance, o.Maintenance) && slices.Equal(n.NotConfigured, o.NotConfigured) &&
+		slices.Equal(n.LeftToFirst, o.LeftToFirst)
+}
+
+// hasNews reports whether the input differs from the one before in more than its time.
+func (in *Input) hasNews(before *Input) bool {
+	return !in.sameNews(&before.Notices) || !slices.EqualFunc(in.Snapshot.Statuses, before.Snapshot.Statuses, sameProbe)
+}
+
+// sameProbe reports whether two statuses come from the same probe, and nothing has changed since.
+func sameProbe(a, b poll.Status) bool {
+	return a.Target == b.Target && a.Kind == b.Kind && a.Known == b.Known && a.Attempts == b.Attempts &&
+		a.LastAttempt.Equal(b.LastAttempt) && a.RetryAt.Equal(b.RetryAt) && a.Engine == b.Engine
 }

@@ -3,27 +3,22 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // Report is everything that the status page shows. It is immutable: share it, do not change it.
 type Report struct {
 	Edition
 	Verdict
-	// PageTitle is the name of what is watched.
-	PageTitle string `json:"title"`
-	// ConfigError says why the configuration file is not in use; empty if it is. Stale says why polling has stalled, so that
-	// everything else is out of date.
-	ConfigError string `json:"config_error,omitempty"`
-	Stale       string `json:"stale,omitempty"`
-	// Unsaved says since when the state file keeps nothing; nil while it does.
-	Unsaved *Unsaved `json:"state_not_saved,omitempty"`
-
+	Notices
 	// Problems are the judgement's, the worst first, then the oldest. Services and Containers repeat them.
 	Problems []Problem `json:"problems"`
 	// Causes group what has a problem: the worst first, then by what users lose.
@@ -38,17 +33,6 @@ type Report struct {
 	Transitions []Transition `json:"transitions"`
 	// TransitionsLeftOut is how many older ones were dropped.
 	TransitionsLeftOut int `json:"transitions_left_out,omitempty"`
-
-	Maintenance   []maintenance.Entry `json:"maintenance"`
-	NotConfigured []string            `json:"not_configured"`
-	// LeftToFirst are the names of the targets that only the first exporter of a pair polls.
-	LeftToFirst []string `json:"left_to_first,omitempty"`
-}
-
-// Unsaved says that the state file keeps nothing since a time, and why.
-type Unsaved struct {
-	Since time.Time `json:"since"`
-	Error string    `json:"error"`
 }
 
 // Edition identifies a report.
@@ -64,7 +48,7 @@ type Edition struct {
 
 // Verdict is the state of the whole stack.
 type Verdict struct {
-	// Level is the worst of all services, containers and thresholds. Since is when the first problem of that level began or, if that is
+	// Level is the worst of all services and containers. Since is when the first problem of that level began or, if that is
 	// unknown, when the level did.
 	Level Level     `json:"level"`
 	Since time.Time `json:"since"`
@@ -75,45 +59,22 @@ type Verdict struct {
 	SinceAtLeast bool `json:"since_at_least,omitempty"`
 }
 
-// Service is one target.
-type Service struct {
-	ServiceState
-	// Row is that of its kind.
-	Row   config.Row `json:"-"`
-	Since time.Time  `json:"since,omitzero"`
+// Shown is what people see of a target and of a container alike.
+type Shown struct {
+	Level Level `json:"level"`
+	// Since is when the state began.
+	Since time.Time `json:"since,omitzero"`
 	Onset
-	LastReading
-	Waiting
-	Finding
-	Hold
-	Notes []string `json:"notes"`
-	// Values are the service's main numbers.
+	// Text says what is wrong, or else the state in plain words; Hint says what to do.
+	Text string `json:"text"`
+	Hint string `json:"hint,omitempty"`
+	// Excuse is why alerts are held back. Maintenance says until when and why; empty without maintenance.
+	Excuse      health.Excuse `json:"excuse,omitzero"`
+	Maintenance string        `json:"maintenance,omitempty"`
+	// Values are the main numbers.
 	Values []Value `json:"values"`
 	// Charts are the names of the histories to draw, see History.
 	Charts []string `json:"charts"`
-}
-
-// ServiceState is which target a service is, and how it is.
-type ServiceState struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind"`
-	Container string `json:"container,omitempty"`
-	// ContainerOrigin is the container's name and, unless it is configured, how the exporter found it.
-	ContainerOrigin string `json:"container_origin,omitempty"`
-	Level           Level  `json:"level"`
-	// State is up, down, or waiting: before the first probe, and while a probe is overdue.
-	State string `json:"state"`
-}
-
-// sameNews reports whether only ages and numbers have changed.
-func (s Service) sameNews(o Service) bool {
-	return s.ServiceState == o.ServiceState && s.Finding == o.Finding && s.Hold == o.Hold && slices.Equal(s.Notes, o.Notes)
-}
-
-// stall drops what needs a new probe to be true.
-func (s *Service) stall() {
-	s.Text, s.Hint, s.Onset, s.Excuse, s.Values = lastKnown+s.State, "", Onset{}, health.Excuse{}, []Value{}
-	s.Level, s.State = Unknown, waiting
 }
 
 // Onset is when the first problem in a text began.
@@ -123,11 +84,77 @@ type Onset struct {
 	ProblemSinceAtLeast bool      `json:"problem_since_at_least,omitempty"`
 }
 
-// Hold is why alerts are held back.
-type Hold struct {
-	Excuse health.Excuse `json:"excuse,omitzero"`
-	// Maintenance says until when and why; empty without maintenance.
-	Maintenance string `json:"maintenance,omitempty"`
+// lastRank is the rank of what has none: only operators notice.
+const lastRank = 1000
+
+// compare puts the worst first, then what users miss most by the ranks. Of what is well, that would only disturb the order of names.
+func (s *Shown) compare(rank int, o *Shown, otherRank int) int {
+	if s.Level != o.Level || s.Level <= Unknown {
+		return cmp.Compare(o.Level, s.Level)
+	}
+	return cmp.Compare(cmp.Or(rank, lastRank), cmp.Or(otherRank, lastRank))
+}
+
+// sameNews reports whether only ages and numbers have changed, which the text may have too.
+func (s *Shown) sameNews(o *Shown) bool {
+	return s.Level == o.Level && s.Excuse == o.Excuse && s.Maintenance == o.Maintenance
+}
+
+// stall drops what needs a poll loop to be true.
+func (s *Shown) stall(state string) {
+	s.Level, s.Text, s.Hint, s.Onset, s.Excuse, s.Values = Unknown, lastKnown+state, "", Onset{}, health.Excuse{}, []Value{}
+}
+
+// tell replaces the text by a problem.
+func (s *Shown) tell(p *Problem) { s.Text, s.Hint, s.Onset = p.Text, p.Hint, Onset{p.Since, p.AtLeast} }
+
+// addValue adds a number with its text.
+func (s *Shown) addValue(name string, v float64, unit string) {
+	s.Values = append(s.Values, Value{
+		Name:  name,
+		Value: v,
+		Unit:  unit,
+		Text:  wording.Amount(v, unit),
+	})
+}
+
+// changed returns the transition to the present level and text.
+func (s *Shown) changed(of health.Subject, from, to string, at time.Time) Transition {
+	return Transition{
+		Time:       at,
+		Kind:       of.Kind,
+		Name:       of.Name,
+		DockerHost: of.Host,
+		From:       from,
+		To:         to,
+		Level:      s.Level,
+		Text:       s.Text,
+	}
+}
+
+// Service is one target.
+type Service struct {
+	ServiceState
+	Shown
+	// Row is that of its kind.
+	Row config.Row `json:"-"`
+	LastReading
+	poll.Waiting
+	Notes []string `json:"notes"`
+}
+
+// ServiceState is which target a service is, and how it is.
+type ServiceState struct {
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`
+	Container string `json:"container,omitempty"`
+	// ContainerOrigin is the container's name and, unless it is configured, how the exporter found it.
+	ContainerOrigin string `json:"container_origin,omitempty"`
+	// State is up, down, or waiting: before the first probe, and while a probe is overdue.
+	State string `json:"state"`
+	// Reason and Error say why the last probe failed. The error has no secrets.
+	Reason failure.Reason `json:"reason,omitempty"`
+	Error  string         `json:"error,omitempty"`
 }
 
 // LastReading is when a target was last probed.
@@ -139,36 +166,20 @@ type LastReading struct {
 	Duration float64 `json:"duration_seconds"`
 }
 
-// Waiting is until when and why a target waits on purpose; zero for a target that is probed on its schedule.
-type Waiting struct {
-	// RetryAt is when it is probed again. RetryReason is unauthorized, throttled, or "" for a limit on connections to its address.
-	RetryAt     time.Time `json:"retry_at,omitzero"`
-	RetryReason string    `json:"retry_reason,omitempty"`
-}
+func (s *Service) subject() health.Subject { return health.TargetSubject(s.Name) }
 
-// Finding is the result of a target's last probe, for people.
-type Finding struct {
-	// Reason is one of failure.Reasons, Text the state in plain words, Error the error without secrets, Hint what to do.
-	Reason string `json:"reason,omitempty"`
-	Text   string `json:"text"`
-	Error  string `json:"error,omitempty"`
-	Hint   string `json:"hint,omitempty"`
+// sameNews reports whether only ages and numbers have changed.
+func (s Service) sameNews(o Service) bool {
+	return s.ServiceState == o.ServiceState && s.Shown.sameNews(&o.Shown) && s.Text == o.Text && s.Hint == o.Hint &&
+		slices.Equal(s.Notes, o.Notes)
 }
 
 // Container is one container of an engine.
 type Container struct {
 	ContainerState
+	Shown
 	// RoleRow is that of its role.
 	RoleRow config.Role `json:"-"`
-	// Since is when the state began.
-	Since time.Time `json:"since,omitzero"`
-	Onset
-	// Text says what is wrong, or else the state in plain words; Hint says what to do.
-	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"`
-	Hold
-	Values []Value  `json:"values"`
-	Charts []string `json:"charts"`
 }
 
 // ContainerState is which container one is, and how it is.
@@ -176,20 +187,23 @@ type ContainerState struct {
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host"`
 	Role       string `json:"role,omitempty"`
-	Level      Level  `json:"level"`
 	State      string `json:"state"`
 	Health     string `json:"health"`
 }
 
-// sameNews reports whether only ages and numbers have changed, which the text has too.
+func (c *Container) subject() health.Subject { return health.ContainerSubject(c.DockerHost, c.Name) }
+
+// sameNews reports whether only ages and numbers have changed.
 func (c Container) sameNews(o Container) bool {
-	return c.ContainerState == o.ContainerState && c.Hold == o.Hold
+	return c.ContainerState == o.ContainerState && c.Shown.sameNews(&o.Shown)
 }
 
-// stall drops what needs a new answer of the engine to be true.
-func (c *Container) stall() {
-	c.Text, c.Hint, c.Onset, c.Excuse, c.Values = lastKnown+c.stateText(), "", Onset{}, health.Excuse{}, []Value{}
-	c.Level, c.State, c.Health = Unknown, "unknown", "none"
+// stateText returns the state, and a running container's health if it has a health check.
+func (c *ContainerState) stateText() string {
+	if c.State == health.Running && c.Health != noCheck {
+		return c.State + ", " + c.Health
+	}
+	return c.State
 }
 
 // Value is a number with its name, for people.
@@ -232,18 +246,9 @@ func (t Threshold) sameNews(o Threshold) bool {
 	return t.Alert == o.Alert && t.Level == o.Level && t.Pending == o.Pending
 }
 
-// stall drops what was measured.
-func (t *Threshold) stall() {
-	*t = Threshold{
-		Alert:    t.Alert,
-		Subject:  t.Subject,
-		Warning:  t.Warning,
-		Critical: t.Critical,
-		Unit:     t.Unit,
-		Below:    t.Below,
-		Level:    Unknown,
-		Text:     stalled,
-	}
+// unmeasured drops what was measured.
+func (t *Threshold) unmeasured(why string) {
+	t.Present, t.Distance, t.Level, t.Since, t.Pending, t.Text = nil, nil, Unknown, time.Time{}, false, why
 }
 
 // Transition is a change of state, which may have repeated.
@@ -264,68 +269,35 @@ type Transition struct {
 	Text  string `json:"text"`
 }
 
-// History is a number over the last day, in steps of equal length.
-type History struct {
-	Schema Schema `json:"schema"`
-
-	Name  string `json:"name"`
-	Title string `json:"title"`
-	Unit  string `json:"unit,omitempty"`
-	// Start is the time of the first step, Step their length in seconds.
-	Start time.Time `json:"start"`
-	Step  float64   `json:"step_seconds"`
-	// Keeps is what Values has of each step: mean, or least for states.
-	Keeps string `json:"keeps"`
-	// Last is the newest number; nil if the last step is unknown.
-	Last *float64 `json:"last"`
-	// Values has one number per step; nil if unknown.
-	Values []*float64 `json:"values"`
-	// Min and Max have the lowest and the highest number of each step, if Keeps is mean.
-	Min []*float64 `json:"min,omitempty"`
-	Max []*float64 `json:"max,omitempty"`
-	// Alert is the alert on this number, if any. It fires above Warning and Critical; nil if it has no such severity.
-	Alert    string   `json:"alert,omitempty"`
-	Warning  *float64 `json:"warning,omitempty"`
-	Critical *float64 `json:"critical,omitempty"`
-}
-
 // The text of everything while polling has stalled.
 const (
 	stalled   = "polling has stalled"
 	lastKnown = stalled + "; last known state: "
 )
 
-// differsFrom reports whether watchers must receive this report at once: more than ages and numbers has changed.
-func (r *Report) differsFrom(before *Report) bool {
-	sameCause := func(a, b Cause) bool { return a.Level == b.Level && slices.Equal(a.Members, b.Members) }
-	return r.Level != before.Level || r.Summary != before.Summary || r.ConfigError != before.ConfigError || r.Stale != before.Stale ||
-		(r.Unsaved == nil) != (before.Unsaved == nil) ||
-		!slices.EqualFunc(r.Causes, before.Causes, sameCause) ||
-		!slices.Equal(r.Maintenance, before.Maintenance) || !slices.Equal(r.NotConfigured, before.NotConfigured) ||
-		!slices.Equal(r.LeftToFirst, before.LeftToFirst) || !slices.Equal(r.Transitions, before.Transitions) ||
-		!slices.EqualFunc(r.Services, before.Services, Service.sameNews) ||
-		!slices.EqualFunc(r.Containers, before.Containers, Container.sameNews) ||
-		!slices.EqualFunc(r.Thresholds, before.Thresholds, Threshold.sameNews)
+// sameNews reports whether only ages and numbers have changed, so that watchers need not receive it at once.
+func (r *Report) sameNews(o *Report) bool {
+	return r.Level == o.Level && r.Summary == o.Summary && r.Notices.sameNews(&o.Notices) &&
+		slices.EqualFunc(r.Causes, o.Causes, Cause.sameNews) && slices.Equal(r.Transitions, o.Transitions) &&
+		slices.EqualFunc(r.Services, o.Services, Service.sameNews) &&
+		slices.EqualFunc(r.Containers, o.Containers, Container.sameNews) &&
+		slices.EqualFunc(r.Thresholds, o.Thresholds, Threshold.sameNews)
 }
 
 // stall drops everything that needs a poll loop to be true.
 func (r *Report) stall() {
 	r.Problems = []Problem{}
 	for i := range r.Services {
-		r.Services[i].stall()
+		s := &r.Services[i]
+		s.stall(s.State)
+		s.State = waiting
 	}
 	for i := range r.Containers {
-		r.Containers[i].stall()
+		c := &r.Containers[i]
+		c.stall(c.stateText())
+		c.State, c.Health = unknownState, noCheck
 	}
 	for i := range r.Thresholds {
-		r.Thresholds[i].stall()
+		r.Thresholds[i].unmeasured(stalled)
 	}
-}
-
-// stateText returns the state, and a running container's health if it has a health check.
-func (c *Container) stateText() string {
-	if c.State == health.Running && c.Health != "none" {
-		return c.State + ", " + c.Health
-	}
-	return c.State
 }

@@ -1,12 +1,13 @@
 package status
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -21,9 +22,8 @@ const (
 )
 
 // reportService reports one target.
-func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) Service {
-	subject := health.TargetSubject(t.Target)
-	problems, worst := j.worstOf(subject)
+func (m *memory) reportService(j *judged, t *poll.Status) Service {
+	problems, worst := j.problemsOf(health.TargetSubject(t.Target))
 	s := Service{
 		ServiceState: ServiceState{
 			Name:            t.Target,
@@ -31,76 +31,70 @@ func (m *memory) reportService(in *Input, t *poll.Status, all *fleet, j *judged,
 			Container:       t.Container,
 			ContainerOrigin: t.Origin(),
 		},
-		Row:         *m.kinds.of(t.Kind),
-		Since:       t.Since,
-		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
-		Waiting:     Waiting{t.RetryAt, string(t.RetryReason)},
-		Hold: Hold{
-			Excuse:      j.Verdicts[subject].Excuse,
-			Maintenance: underMaintenance(in.Maintenance, config.MaintenanceTarget, t.Target, t.Container, worst),
+		Row: rowOf(t.Kind),
+		Shown: Shown{
+			Since:       t.Since,
+			Excuse:      j.verdicts[health.TargetSubject(t.Target)].Excuse,
+			Maintenance: j.underMaintenance(health.TargetSubject(t.Target), t.Container, worst),
+			Values:      []Value{},
+			Charts:      []string{},
 		},
-		Notes:  orEmpty(t.Notes),
-		Values: []Value{},
-		Charts: []string{},
+		LastReading: LastReading{t.LastAttempt, t.LastSuccess, t.Duration.Seconds()},
+		Waiting:     t.Waiting,
+		Notes:       orEmpty(t.Notes),
 	}
+	least := OK
 	switch {
-	case !t.Known && t.LastAttempt.IsZero():
-		s.State, s.Level, s.Text = waiting, Unknown, "not checked yet"
-		s.Since, s.Duration = time.Time{}, 0
 	case !t.Known:
-		s.State, s.Level, s.Text = waiting, Unknown, "not checked when it was due, so its state is unknown"
-		s.Since = time.Time{}
+		s.State, s.Since, s.Text, least = waiting, time.Time{}, "not checked when it was due, so its state is unknown", Unknown
+		if t.LastAttempt.IsZero() {
+			s.Text, s.Duration = "not checked yet", 0
+		}
 	case t.Up:
 		s.State, s.Text = up, "its last probe succeeded"
 	default:
-		s.State, s.Reason, s.Error = down, string(t.Reason), t.Error
-		s.Text, s.Hint = explainFailure(t), targetHint(t, all)
+		s.State, s.Reason, s.Error, s.Text, s.Hint = down, t.Reason, t.Error, explainFailure(t), j.targetHint(t)
 	}
-	least, ofState := s.Level, OK
-	for _, p := range problems {
-		if p.Alert == health.AlertTargetDown { // the transition to down shows this level
-			ofState = levelOf(&p.Problem)
-		}
-	}
-	with := func(l Level) Level {
+	level := func(l Level) Level {
 		if l = max(l, least); l == OK && s.State == down {
 			return Pending // its own conditions will say what is wrong, or that it was only one reading
 		}
 		return l
 	}
-	s.Level = with(ofState)
-	m.recordState(&s, t, now)
-	s.Level = with(worst)
+	s.Level = level(OK)
+	if len(problems) > 0 && problems[0].Alert == health.AlertTargetDown { // the transition to down shows this level
+		s.Level = level(problems[0].Level())
+	}
+	m.recordState(&s, t, j)
+	s.Level = level(worst)
 	s.describe(problems, t.Impairments)
 	if retry := s.Retry(); retry != "" && !strings.Contains(s.Text, retry) {
 		s.Text += "; " + retry
 	}
-	m.addDetails(&s, in, t, all, j, now)
-	m.recordImpairment(&s, now)
+	m.addDetails(&s, j, t)
+	m.recordImpairment(&s, j.now)
 	return s
 }
 
 // Retry says when and why so late a target that waits on purpose is probed again; "" for any other target.
-func (s *Service) Retry() string { return retryText(s.RetryAt, s.LastAttempt, s.RetryReason) }
+func (s *Service) Retry() string { return retryText(s.Waiting, s.LastAttempt) }
 
 // retryText is the text of Retry for a target that was last probed at that time.
-func retryText(at, last time.Time, reason string) string {
+func retryText(w poll.Waiting, last time.Time) string {
 	because := "since the server may allow few connections from this address"
-	switch failure.Reason(reason) {
-	case failure.Unauthorized:
-		because = "since the server refused the password or token"
-	case failure.Throttled:
-		because = "since the server limits this address"
-	default:
-	}
-	if at.IsZero() {
+	switch {
+	case w.RetryAt.IsZero():
 		return ""
+	case w.RetryReason == failure.Unauthorized:
+		because = "since the server refused the password or token"
+	case w.RetryReason == failure.Throttled:
+		because = "since the server limits this address"
 	}
-	return "next try at " + clockUntil(last, at) + ", " + because
+	return "next try at " + clockUntil(last, w.RetryAt) + ", " + because
 }
 
 // recordState records a transition if the service's state has changed.
-func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
+func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
@@ -110,35 +104,22 @@ func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 		known = &pastService{state: waiting, failures: failures}
 		m.services[s.Name] = known
 	}
+	known.seen = j.now
 	if s.State != known.state {
 		// A service that comes up after the exporter's start has not changed.
 		if s.State == down || !known.since.IsZero() {
-			at := now
-			if !s.Since.IsZero() {
-				at = s.Since
-			}
-			m.transitions.add(Transition{
-				Time:  at,
-				Kind:  health.KindTarget,
-				Name:  s.Name,
-				From:  known.state,
-				To:    s.State,
-				Level: s.Level,
-				Text:  s.Text,
-			})
+			m.transitions.add(s.changed(s.subject(), known.state, s.State, cmp.Or(s.Since, j.now)))
 		}
-		known.state, known.since = s.State, now
+		known.state, known.since = s.State, j.now
 	}
-	prefix := "service/" + s.Name + "/"
 	if s.State != waiting {
 		ok := 0.0
 		// A failure between two reports shows too.
 		if s.State == up && failures == known.failures {
 			ok = 1
 		}
-		s.Charts = m.chart(s.Charts, charted{name: prefix + "up", title: s.Name + ": up", aggregation: least}, now, ok)
-		s.Charts = m.chart(s.Charts,
-			charted{name: prefix + "duration", title: s.Name + ": probe duration", unit: "seconds"}, now, s.Duration)
+		m.chart(j, s.subject(), &s.Shown, History{Name: "up", Keeps: least}, ok)
+		m.chart(j, s.subject(), &s.Shown, History{Name: "duration", Title: "probe duration", Unit: "seconds"}, s.Duration)
 	}
 	known.failures = failures
 }
@@ -147,101 +128,70 @@ func (m *memory) recordState(s *Service, t *poll.Status, now time.Time) {
 // server that reports it is up.
 func (m *memory) recordImpairment(s *Service, now time.Time) {
 	const wrong, right = "up, with a problem", "up, without a problem"
-	known := m.services[s.Name]
-	is := s.State == up && s.Level > Maintenance
-	if is == known.impaired || s.State != up {
-		known.impaired = is
-		return
+	was, is := &m.services[s.Name].impaired, s.State == up && s.Level > Maintenance
+	switch {
+	case is == *was || s.State != up:
+	case !is:
+		m.transitions.add(s.changed(s.subject(), wrong, right, now))
+	case s.ProblemSince.IsZero() || s.ProblemSinceAtLeast:
+		m.transitions.add(s.changed(s.subject(), up, wrong, now))
+	default:
+		m.transitions.add(s.changed(s.subject(), up, wrong, s.ProblemSince))
 	}
-	known.impaired = is
-	t := Transition{
-		Time:  now,
-		Kind:  health.KindTarget,
-		Name:  s.Name,
-		From:  up,
-		To:    wrong,
-		Level: s.Level,
-		Text:  s.Text,
-	}
-	if !is {
-		t.From, t.To = wrong, right
-	} else if !s.ProblemSince.IsZero() && !s.ProblemSinceAtLeast {
-		t.Time = s.ProblemSince
-	}
-	m.transitions.add(t)
+	*was = is
 }
 
 // addDetails adds a service's values and charts.
-func (m *memory) addDetails(s *Service, in *Input, t *poll.Status, all *fleet, j *judged, now time.Time) {
-	chart := func(name string, v float64, unit string, l limits) {
-		s.Charts = m.chart(s.Charts, charted{
-			name:   "service/" + s.Name + "/" + strings.ReplaceAll(name, "failed logins", "auth_failures"),
-			title:  s.Name + ": " + name,
-			unit:   unit,
-			limits: l,
-		}, now, v)
-	}
+func (m *memory) addDetails(s *Service, j *judged, t *poll.Status) {
 	for _, f := range t.Figures {
 		if math.IsNaN(f.Value) || math.IsInf(f.Value, 0) { // JSON cannot represent it
 			continue
 		}
-		s.Values = append(s.Values, newValue(f.Name, f.Value, f.Unit))
+		s.addValue(f.Name, f.Value, f.Unit)
 		if f.Chart {
-			chart(f.Name, f.Value, f.Unit, limits{})
+			m.chart(j, s.subject(), &s.Shown, History{Name: f.Name, Unit: f.Unit}, f.Value)
 		}
 	}
 	if t.Engine != nil && s.State == up {
-		runs := 0
-		for p, c := range all.containers {
-			if past := m.containers[p]; past != nil && past.target == t.Target && c.State == health.Running {
-				runs++
-			}
-		}
-		s.Values = append(s.Values, newValue("containers running", float64(runs), ""))
+		runs := count(t.Engine.Containers, func(c *health.Container) bool { return c.State == health.Running })
+		s.addValue("containers running", float64(runs), "")
 	}
-	for _, v := range j.Values {
-		switch {
-		case v.Subject != health.TargetSubject(t.Target):
-		case v.Alert == health.AlertAuthFailureRate:
-			s.Values = append(s.Values, newValue("failed logins", v.Number, "per_minute"))
-			chart("failed logins", v.Number, "per_minute", limitsOf(&in.Alerts, v.Alert))
-		case v.Alert == health.AlertVolumeUsage:
-			s.Values = append(s.Values, newValue("used", v.Number, "ratio"))
-			chart("used", v.Number, "ratio", limitsOf(&in.Alerts, v.Alert))
-		case v.Alert == health.AlertVolumeInodes:
-			s.Values = append(s.Values, newValue("inodes used", v.Number, "ratio"))
-		case v.Alert == health.AlertCertificateExpiry:
-			left := newValue("certificate expires in", math.Trunc(v.Number), "seconds")
-			if left.Value < 0 {
-				left.Name, left.Text = "certificate expired", wording.Amount(-left.Value, "seconds")+" ago"
-			}
-			s.Values = append(s.Values, left)
+	for _, v := range j.values[s.subject()] {
+		gauge, number := alerts.GaugeOf(v.Alert), v.Number
+		if gauge.Past != "" {
+			number = math.Trunc(number)
+		}
+		if gauge.Figure != "" {
+			s.addValue(gauge.Figure, number, gauge.Unit)
+		}
+		if gauge.Past != "" && number < 0 {
+			left := &s.Values[len(s.Values)-1]
+			left.Name, left.Text = gauge.Past, wording.Amount(-number, gauge.Unit)+" ago"
+		}
+		if gauge.Chart != "" {
+			h := History{Name: gauge.Chart, Title: gauge.Figure, Unit: gauge.Unit}
+			h.Limits = j.limits(v.Alert)
+			m.chart(j, s.subject(), &s.Shown, h, v.Number)
 		}
 	}
 }
 
-// describe joins all problems into the text, the outage first, then the worst, with the hint of the first. A partly working
-// service gets the level warning although it has no alert.
+// describe joins all problems into the text, with the hint of the first. A partly working service gets the level warning although it
+// has no alert.
 func (s *Service) describe(problems []*Problem, impairments []string) {
-	if i := slices.IndexFunc(problems, func(p *Problem) bool { return p.Alert == health.AlertTargetDown }); i > 0 {
-		problems = slices.Concat(problems[i:i+1], problems[:i], problems[i+1:])
-	}
-	list := make([]Problem, 0, len(problems)+1)
-	for _, p := range problems {
-		list = append(list, *p)
-	}
 	if s.State == up && len(impairments) > 0 {
 		if s.Excuse.Reason != health.ReasonMaintenance {
 			s.Level = max(s.Level, Warning)
 		}
-		list = append(list, Problem{Text: "partly working: " + strings.Join(impairments, "; "), Hint: "Its notes say why."})
+		partly := Problem{Text: "partly working: " + strings.Join(impairments, "; "), Hint: "Its notes say why."}
+		problems = append(slices.Clip(problems), &partly)
 	}
-	for i, p := range list {
+	for i, p := range problems {
 		switch {
 		case i == 0 && s.State != waiting:
-			s.Text, s.Hint, s.Onset = p.Text, p.Hint, Onset{p.Since, p.AtLeast}
-		case p.Alert == health.AlertCertificateExpiry && strings.Contains(s.Text, "certificate has expired"):
-		case p.Alert == health.AlertChainInvalid && s.State == down: // the outage's text says so
+			s.tell(p)
+		case alerts.GaugeOf(p.Alert).Past != "" && strings.Contains(s.Text, "certificate has expired"):
+		case alerts.InOutage(p.Alert) && s.State == down:
 		default:
 			s.Text += "; " + p.Text
 		}

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"unicode"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -39,7 +37,8 @@ func begin(targets ...poll.Status) *world {
 		now: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), found: map[string][]health.Condition{},
 		in: Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{}},
 	}
-	w.Recorder = &Recorder{memory: newMemory(collectors.ConfigKinds())}
+	w.Recorder = &Recorder{memory: newMemory()}
+	w.current.Store(&update{&Report{}, &Report{}, make(chan struct{})})
 	w.judge = health.NewJudge(alerts.Rules(&w.in.Alerts))
 	for _, t := range targets {
 		t.Known, t.Up = true, t.Reason == ""
@@ -238,7 +237,7 @@ func TestHistoryShowsShortOutage(t *testing.T) {
 	w.poll(time.Minute)
 	w.poll(10 * time.Minute)
 	s := w.memory.series["service/irc_rpc/up"]
-	h := s.history("x", w.now)
+	h := s.history(w.now)
 	if len(h.Values) != 288 || h.Step != 300 || !h.Start.Equal(w.now.Truncate(step).Add(-287*step)) {
 		t.Errorf("got %d steps of %g s from %s", len(h.Values), h.Step, h.Start)
 	}
@@ -246,7 +245,7 @@ func TestHistoryShowsShortOutage(t *testing.T) {
 	if tail[0] == nil || *tail[0] != 0 || tail[1] != nil || tail[2] == nil || *tail[2] != 1 {
 		t.Errorf("got %v, want 0, nothing, 1", tail)
 	}
-	later := s.history("x", w.now.Add(25*time.Hour))
+	later := s.history(w.now.Add(25 * time.Hour))
 	if slices.ContainsFunc(later.Values, func(v *float64) bool { return v != nil }) {
 		t.Error("what is older than a day is still there")
 	}
@@ -368,12 +367,12 @@ func TestWatchersReceiveNewsAtOnceAndAgesRarely(t *testing.T) {
 func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"}).in
-		alive := make(chan error, 1)
-		alive <- nil
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input {
+		stale := make(chan string, 1)
+		stale <- ""
+		r := NewRecorder("1.2.3", func() Input {
 			in := in
-			in.Alive = <-alive
-			alive <- in.Alive
+			in.Stale = <-stale
+			stale <- in.Stale
 			return in
 		})
 		done := make(chan struct{})
@@ -385,10 +384,8 @@ func TestRecorderRenewsWhenWokenAndByItself(t *testing.T) {
 		if got := r.Report().Revision; got < 2 || got > 3 {
 			t.Errorf("revision after waking it: got %d", got)
 		}
-		if err := <-alive; err != nil {
-			t.Fatal(err)
-		}
-		alive <- errors.New("the poll loop has been stalled for 31s")
+		<-stale
+		stale <- "the poll loop has been stalled for 31s"
 		time.Sleep(maxAge)
 		synctest.Wait()
 		if got := r.Report(); got.Level != Critical || got.Stale == "" || got.Version != "1.2.3" {
@@ -402,7 +399,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 		var in atomic.Pointer[Input]
 		in.Store(&w.in)
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
 		made := func() time.Time { return r.current.Load().report.Made }
 		first := made()
 		go r.Run(t.Context())
@@ -428,7 +425,7 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		}
 
 		stale := read
-		stale.Alive = errors.New("the poll loop has been stalled for 31s")
+		stale.Stale = "the poll loop has been stalled for 31s"
 		time.Sleep(2 * maxAge)
 		synctest.Wait()
 		in.Store(&stale)
@@ -510,7 +507,7 @@ func TestFirstViewerSeesPresentSnapshot(t *testing.T) {
 			in.Store(&next)
 		}
 		publish(health.Warning)
-		r := NewRecorder("1.2.3", collectors.ConfigKinds(), func() Input { return *in.Load() })
+		r := NewRecorder("1.2.3", func() Input { return *in.Load() })
 		time.Sleep(time.Second)
 		publish(health.Critical)
 		if got := r.Report().Problems[0].Severity; got != health.Critical {
@@ -562,11 +559,11 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 			4,
 		},
 	} {
-		s := newSeries("CPU", "ratio", mean, start)
+		s := newSeries(History{Keeps: mean}, start)
 		for i, v := range c.values {
 			s.add(start.Add(c.at[i]), v)
 		}
-		h := s.history("cpu", start)
+		h := s.history(start)
 		got := [3]float64{*h.Values[steps-1], *h.Min[steps-1], *h.Max[steps-1]}
 		for i, want := range []float64{c.mean, c.low, c.high} {
 			if math.Abs(got[i]-want) > 1e-6 {
@@ -580,11 +577,11 @@ func TestHistoryHasMeanLowestAndHighest(t *testing.T) {
 // TestHistoryOfAStepKeepsNothingOfTheOneBefore: extremes begin anew, and steps before the first difference are known too.
 func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("CPU", "ratio", mean, start)
+	s := newSeries(History{Keeps: mean}, start)
 	for i, v := range []float64{5, 5, 1, 3, 2} {
 		s.add(start.Add(time.Duration(i/2)*step+time.Duration(1+i%2)*10*time.Second), v)
 	}
-	h := s.history("cpu", start.Add(2*step))
+	h := s.history(start.Add(2 * step))
 	for i, want := range [][3]float64{{5, 5, 5}, {2, 1, 3}, {2, 2, 2}} {
 		at := steps - 3 + i
 		if got := [3]float64{*h.Values[at], *h.Min[at], *h.Max[at]}; got != want {
@@ -593,6 +590,10 @@ func TestHistoryOfAStepKeepsNothingOfTheOneBefore(t *testing.T) {
 	}
 	if h.Min[steps-4] != nil || h.Max[steps-4] != nil {
 		t.Error("a step without values has extremes")
+	}
+	h = s.history(start.Add(25 * time.Hour))
+	if slices.ContainsFunc(slices.Concat(h.Min, h.Max), func(v *float64) bool { return v != nil }) {
+		t.Error("a day later, there are extremes")
 	}
 }
 
@@ -603,7 +604,7 @@ func BenchmarkHistoryMemory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				s := newSeries("CPU", "ratio", mean, now)
+				s := newSeries(History{Keeps: mean}, now)
 				for i, v := range values {
 					s.add(now.Add(time.Duration(i)*time.Second), v)
 				}
@@ -614,14 +615,14 @@ func BenchmarkHistoryMemory(b *testing.B) {
 
 func TestLastIsTheNewestValue(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("CPU", "ratio", mean, now)
+	s := newSeries(History{Keeps: mean}, now)
 	for i, v := range []float64{1, 9, 2} {
 		s.add(now.Add(time.Duration(i)*time.Second), v)
 	}
-	if h := s.history("cpu", now); h.Last == nil || *h.Last != 2 || *h.Max[steps-1] != 9 || h.Keeps != "mean" {
+	if h := s.history(now); h.Last == nil || *h.Last != 2 || *h.Max[steps-1] != 9 || h.Keeps != "mean" {
 		t.Errorf("got %+v", h)
 	}
-	if h := s.history("cpu", now.Add(step)); h.Last != nil {
+	if h := s.history(now.Add(step)); h.Last != nil {
 		t.Errorf("a step later: got %g", *h.Last)
 	}
 }

@@ -4,76 +4,71 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-// beginning is when a problem began, or when it was first seen, if it began earlier.
-type beginning struct {
-	at      time.Time
-	atLeast bool
-}
-
 // Summarize sets causes, headline and summary from the rest of the report, and since when, if that is known.
 func (r *Report) Summarize() {
+	var began Onset
 	r.Causes = findCauses(r)
-	if began := r.setSummary(); !began.at.IsZero() {
-		r.Since, r.SinceAtLeast = began.at, began.atLeast // the age is shown beside the headline, so it must be the headline's
+	r.Headline, began = headline(r)
+	r.Summary = summary(r)
+	if !began.ProblemSince.IsZero() { // it is shown beside the headline, so it must be the headline's
+		r.Since, r.SinceAtLeast = began.ProblemSince, began.ProblemSinceAtLeast
 	}
 }
 
-// setSummary sets the headline and the summary, and returns when what the headline says began.
-func (r *Report) setSummary() (began beginning) {
-	var details []string
-	r.Headline, began = headline(r)
+// summary adds to the headline how much is affected.
+func summary(r *Report) string {
 	switch {
 	case r.Stale != "":
-		r.Summary = "Polling has stalled: " + r.Stale + "."
-		return beginning{}
+		return "Polling has stalled: " + r.Stale + "."
 	case len(r.Services) == 0 && len(r.Causes) == 0:
-		r.Summary = "Nothing is watched: no target is configured."
-		return beginning{}
+		return "Nothing is watched: no target is configured."
 	}
+	var details []string
 	if len(r.Causes) > 0 {
 		details = append(details, affectedCount(r))
 	}
-	unchecked, unknown := 0, 0
-	for i := range r.Services {
-		if r.Services[i].State == waiting {
-			unchecked++
-		}
+	if n := count(r.Services, func(s *Service) bool { return s.State == waiting }); n > 0 {
+		details = append(details, wording.Count(n, "target")+" not checked yet")
 	}
-	for i := range r.Containers {
-		if r.Containers[i].Level == Unknown {
-			unknown++
-		}
-	}
-	if unchecked > 0 {
-		details = append(details, wording.Count(unchecked, "target")+" not checked yet")
-	}
-	if unknown > 0 {
-		details = append(details, wording.Count(unknown, "container")+" in an unknown state")
+	if n := count(r.Containers, func(c *Container) bool { return c.Level == Unknown }); n > 0 {
+		details = append(details, wording.Count(n, "container")+" in an unknown state")
 	}
 	if r.ConfigError != "" && len(r.Causes) > 0 {
-		details = append(details, "the configuration file has errors and is not used")
+		details = append(details, configUnused)
 	}
-	switch r.Summary = r.Headline; {
+	switch {
 	case len(details) > 0:
-		r.Summary += ": " + strings.Join(details, "; ") + "."
-	case r.Level == OK:
-		r.Summary = operationalText(r)
-	default:
-		r.Summary += "."
+		return r.Headline + ": " + strings.Join(details, "; ") + "."
+	case r.Level != OK:
+		return r.Headline + "."
+	case len(r.Containers) == 0:
+		return "All systems operational: " + wording.Count(len(r.Services), "target") + "."
 	}
-	return began
+	return "All systems operational: " + wording.Count(len(r.Services), "target") + " and " +
+		wording.Count(len(r.Containers), "container") + "."
+}
+
+const configUnused = "the configuration file has errors and is not used"
+
+// count counts the elements that are so.
+func count[T any](list []T, is func(*T) bool) (n int) {
+	for i := range list {
+		if is(&list[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 // headline says in a few words how the stack is, and when the oldest open critical problem that it names began. One that it does not
 // name may be older, but its time beside the headline would contradict the words.
-func headline(r *Report) (text string, began beginning) {
+func headline(r *Report) (text string, began Onset) {
 	var failing, impaired, waiting mentioned
 	for i := range r.Causes {
 		switch c := &r.Causes[i]; {
@@ -87,34 +82,37 @@ func headline(r *Report) (text string, began beginning) {
 	}
 	switch {
 	case r.Stale != "":
-		text = "polling has stalled"
+		text = stalled
 	case len(r.Services) == 0 && r.Level == Unknown:
 		text = "nothing is watched"
 	case len(failing.causes) > 0 && failing.level >= impaired.level:
-		text, began = failing.text(), failing.began
+		text, began = failing.text(), failing.Onset
 	case len(impaired.causes) > 0:
-		text, began = impaired.text(), impaired.began
+		text, began = impaired.text(), impaired.Onset
 		if len(failing.causes) > 0 {
 			text += ", " + failing.text()
 		}
+	case r.ConfigError != "":
+		text = configUnused
+	case len(waiting.causes) > 0:
+		text, began = waiting.text()+", no alert yet", waiting.Onset
+	case r.Level == OK:
+		text = "operational"
 	default:
-		text, began = r.quietHeadline(&waiting)
+		text = r.Level.String()
 	}
 	return UpperFirst(text), began
 }
 
-// mentioned are causes of one sort, with the worst level and the earliest beginning at that level.
+// mentioned are causes of one sort.
 type mentioned struct {
 	causes []*Cause
-	level  Level
-	began  beginning
+	worst
 }
 
 func (n *mentioned) add(c *Cause) {
 	n.causes = append(n.causes, c)
-	if c.Level > n.level || c.Level == n.level && !c.Since.IsZero() && (n.began.at.IsZero() || c.Since.Before(n.began.at)) {
-		n.level, n.began = c.Level, beginning{c.Since, c.SinceAtLeast}
-	}
+	n.worst.add(c.Level, Onset{c.Since, c.SinceAtLeast})
 }
 
 // downStates are the states of causes that do not work at all.
@@ -145,24 +143,6 @@ func isPlural(title string) bool {
 	return strings.HasPrefix(title, "most ") || strings.HasSuffix(title, " services") || strings.HasSuffix(title, " metrics")
 }
 
-// quietHeadline is the headline without an alert on a target or container.
-func (r *Report) quietHeadline(waiting *mentioned) (string, beginning) {
-	for i := range r.Thresholds {
-		if t := &r.Thresholds[i]; t.Level == r.Level && t.Level > Pending {
-			return "the threshold of " + t.Alert + " is exceeded", beginning{at: t.Since}
-		}
-	}
-	switch {
-	case r.ConfigError != "":
-		return "the configuration file has errors and is not used", beginning{}
-	case len(waiting.causes) > 0:
-		return waiting.text() + ", no alert yet", waiting.began
-	case r.Level == OK:
-		return "operational", beginning{}
-	}
-	return r.Level.String(), beginning{}
-}
-
 // UpperFirst writes the first letter as a capital, but not that of an identifier such as xmpp_s2s.
 func UpperFirst(text string) string {
 	if word, _, _ := strings.Cut(text, " "); strings.ContainsAny(word, "_-.0123456789") {
@@ -174,31 +154,12 @@ func UpperFirst(text string) string {
 
 // affectedCount says how much of what is watched has a problem.
 func affectedCount(r *Report) string {
-	targets, containers := 0, 0
-	for i := range r.Services {
-		if r.Services[i].Level > Unknown {
-			targets++
-		}
-	}
-	for i := range r.Containers {
-		if r.Containers[i].Level > Unknown {
-			containers++
-		}
-	}
 	var parts []string
-	if targets > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", targets, wording.Count(len(r.Services), "target")))
+	if n := count(r.Services, func(s *Service) bool { return s.Level > Unknown }); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s", n, wording.Count(len(r.Services), "target")))
 	}
-	if containers > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", containers, wording.Count(len(r.Containers)+r.ContainersLeftOut, "container")))
+	if n := count(r.Containers, func(c *Container) bool { return c.Level > Unknown }); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d of %s", n, wording.Count(len(r.Containers)+r.ContainersLeftOut, "container")))
 	}
 	return strings.Join(parts, " and ")
-}
-
-func operationalText(r *Report) string {
-	text := "All systems operational: " + wording.Count(len(r.Services), "target")
-	if n := len(r.Containers); n > 0 {
-		text += " and " + wording.Count(n, "container")
-	}
-	return text + "."
 }

@@ -7,258 +7,203 @@ import (
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-// row is a row of the table of thresholds.
+// row is a row of the table of thresholds, with the subject that it shows: the worst problem's, and of several, the one nearest to the
+// limit or farthest beyond it.
 type row struct {
-	alert string
-	alerts.Gauge
-	warning, critical float64
-	oneLevel          bool // only critical
+	Threshold
+	lasts, oneLevel bool // the number is a duration; only critical
 	// includes selects the containers that the row is about; nil selects all.
 	includes func(s health.Subject) bool
-	// emptyText is the text without any value, instead of the gauge's.
-	emptyText string
-}
-
-// limits are the thresholds of an alert on a number; nil for none.
-type limits struct {
-	alert             string
-	warning, critical *float64
-}
-
-// limitsOf returns the thresholds of an alert on a charted number.
-func limitsOf(a *config.Alerts, alert string) limits {
-	warning, critical := alerts.Limits(a, alert)
-	return limits{alert, &warning.Over, &critical.Over}
-}
-
-// worst is the subject that a row shows: the worst problem's, and of several, the one nearest to the limit or farthest beyond it.
-type worst struct {
-	name    string
-	value   *float64
-	level   Level
-	problem *health.Problem
-	// warning and critical are its limits, which those of certificates depend on.
+	// within is in which time events count; "" for what is no event.
+	within string
+	// warning and critical are the limits of the subject, on which those of certificates depend.
 	warning, critical float64
+	problem           *Problem // of the subject; nil if there is none
 }
 
-// replaceIfWorse sets w to o if o is worse.
-func (w *worst) replaceIfWorse(o worst, below bool) {
-	better := func() bool {
-		switch {
-		case w.value == nil || o.value == nil:
-			return w.value == nil
-		case *w.value-w.warning == *o.value-o.warning:
-			return o.name < w.name
-		}
-		return (*o.value-o.warning > *w.value-w.warning) != below
+func (r *row) problemLevel() Level {
+	if r.problem == nil {
+		return OK
 	}
-	if w.name == "" || o.level > w.level || o.level == w.level && better() {
-		*w = o
+	return r.problem.Level()
+}
+
+// isWorse reports whether r must be shown instead of o.
+func (r *row) isWorse(o *row) bool {
+	switch {
+	case o.Subject == "" || r.problemLevel() > o.problemLevel():
+		return true
+	case r.problemLevel() < o.problemLevel() || o.Present != nil && r.Present == nil:
+		return false
+	case o.Present == nil:
+		return true
+	}
+	over, before := *r.Present-r.warning, *o.Present-o.warning
+	if over == before {
+		return r.Subject < o.Subject
+	}
+	return (over > before) != r.Below
+}
+
+// add lets the row show a subject, unless it shows a worse one.
+func (r *row) add(j *judged, s health.Subject, value *float64, warning, critical float64) {
+	if r.includes != nil && !r.includes(s) {
+		return
+	}
+	o := *r
+	o.Subject, o.Present, o.warning, o.critical, o.problem = s.Name, value, warning, critical, nil
+	for _, p := range j.bySubject[s] {
+		if p.Alert == r.Alert {
+			o.problem = p
+		}
+	}
+	if o.isWorse(r) {
+		*r = o
 	}
 }
 
-// worst finds the subject that the row shows. Rows about durations ignore excused problems.
-func (r *row) worst(j *judged) (w worst) {
-	limited := func(s health.Subject, value *float64, warning, critical float64) {
-		if r.includes != nil && !r.includes(s) {
-			return
-		}
-		o := worst{
-			name:     s.Name,
-			value:    value,
-			warning:  warning,
-			critical: critical,
-		}
-		for _, i := range j.bySubject[s] {
-			if p := &j.problems[i].Problem; p.Alert == r.alert {
-				o.level, o.problem = levelOf(p), p
-			}
-		}
-		w.replaceIfWorse(o, r.Below)
-	}
-	add := func(s health.Subject, value *float64) { limited(s, value, r.warning, r.critical) }
+// measure finds the subject that the row shows. Rows about durations ignore excused problems.
+func (r *row) measure(j *judged) {
+	warning, critical := r.warning, r.critical
 	for i := range j.problems {
-		p := &j.problems[i].Problem
-		_, measured := j.value(p)
+		p := &j.problems[i]
+		_, measured := j.value(&p.Problem)
 		switch {
-		case p.Alert != r.alert:
-		case r.Lasts && !p.Excuse.Holds():
-			add(p.Subject, new(math.Trunc(p.Lasted.Seconds())))
-		case !r.Lasts && !measured && r.alert != health.AlertContainerRestarts:
-			add(p.Subject, nil)
+		case p.Alert != r.Alert:
+		case r.lasts && !p.Excuse.Holds():
+			r.add(j, p.Subject, new(math.Trunc(p.Lasted)), warning, critical)
+		case !r.lasts && !measured:
+			r.add(j, p.Subject, nil, warning, critical)
 		}
 	}
-	for _, v := range j.Values {
-		switch value := new(math.Trunc(v.Number*1e6) / 1e6); {
-		case v.Alert != r.alert:
-		case v.Warning > 0:
-			limited(v.Subject, value, v.Warning, v.Critical)
-		default:
-			add(v.Subject, value)
-		}
-	}
-	if r.alert == health.AlertContainerRestarts {
-		for s, v := range j.Verdicts {
-			if v.RecentRestarts > 0 {
-				add(s, new(float64(v.RecentRestarts)))
+	for s, values := range j.values {
+		for _, v := range values {
+			switch value := math.Trunc(v.Number*1e6) / 1e6; {
+			case v.Alert != r.Alert:
+			case v.Warning > 0:
+				r.add(j, s, &value, v.Warning, v.Critical)
+			default:
+				r.add(j, s, &value, warning, critical)
 			}
 		}
-	}
-	return w
-}
-
-// setLimits takes what the row compares from the row of its alert.
-func (r *row) setLimits(a *config.Alerts) {
-	warning, critical := alerts.Limits(a, r.alert)
-	r.Gauge = alerts.GaugeOf(r.alert)
-	r.warning, r.critical = r.Number(warning), r.Number(critical)
-	r.emptyText = cmp.Or(r.emptyText, r.Unknown)
-	if r.oneLevel {
-		r.warning = 0
 	}
 }
 
 // threshold returns the row with its present value.
 func (r *row) threshold(j *judged) Threshold {
-	w := r.worst(j)
-	if w.name == "" {
-		w.warning, w.critical = r.warning, r.critical
+	gauge := alerts.GaugeOf(r.Alert)
+	warning, critical := alerts.Limits(&j.Alerts, r.Alert)
+	r.warning, r.critical = gauge.Number(warning), gauge.Number(critical)
+	r.Unit, r.Below, r.lasts, r.Text = gauge.Unit, gauge.Below, gauge.Lasts, cmp.Or(r.Text, gauge.Unknown)
+	if r.oneLevel {
+		r.warning = 0
 	}
-	t := Threshold{
-		Alert:    r.alert,
-		Unit:     r.Unit,
-		Critical: &w.critical,
-		Below:    r.Below,
-		Level:    Unknown,
-		Text:     r.emptyText,
-		Subject:  w.name,
-		Present:  w.value,
+	r.measure(j)
+	if r.Subject == "" && (r.lasts || r.within != "") {
+		r.Present = new(0.0)
 	}
+	r.Level, r.Critical = Unknown, &r.critical
 	if !r.oneLevel {
-		t.Warning = &w.warning
+		r.Warning = &r.warning
 	}
-	if w.name == "" && (r.Lasts || r.alert == health.AlertContainerRestarts) {
-		t.Present = new(0.0)
+	if r.Present != nil {
+		r.Level = OK
 	}
-	if t.Present != nil {
-		t.Level = OK
-	}
-	if w.problem != nil {
-		t.Level, t.Since = w.level, w.problem.Since
-		if w.level == Pending {
-			t.Level, t.Pending = OK, true
+	if r.problem != nil {
+		r.Level, r.Since = r.problemLevel(), r.problem.Since
+		if r.Level == Pending {
+			r.Level, r.Pending = OK, true
 		}
 	}
-	if t.Present == nil {
-		return t
+	if r.Present != nil {
+		r.describe()
 	}
-	limit, why := w.critical, ""
-	if w.problem != nil && neverUp(w.problem) {
+	return r.Threshold
+}
+
+// describe adds how far the present value is from the next threshold, and the text.
+func (r *row) describe() {
+	next, limit, why := "critical", r.critical, ""
+	if r.problem != nil && neverUp(&r.problem.Problem) {
 		why = ", since it was never seen up"
-	} else if !r.oneLevel && t.Level < Warning && (w.warning > 0 || !r.Lasts) {
-		limit = w.warning
+	} else if !r.oneLevel && r.Level < Warning && (r.warning > 0 || !r.lasts) {
+		next, limit = "warning", r.warning
 	}
-	distance := limit - *t.Present
+	distance := limit - *r.Present
 	if r.Below {
 		distance = -distance
 	}
-	t.Distance = &distance
+	r.Distance = &distance
+	amount := func(v float64) string { return wording.Amount(v, r.Unit) }
 	switch {
-	case t.Pending && r.Lasts:
-		t.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s",
-			wording.Amount(*t.Present, r.Unit), wording.Amount(limit, r.Unit), why)
-	case t.Pending:
-		t.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", wording.Amount(*t.Present, r.Unit), wording.Exact(w.problem.Lasted))
-	case w.name != "" && r.alert != health.AlertContainerRestarts:
-		t.Text = r.text(&t)
-	case w.name != "":
-		t.Text = wording.Times(*t.Present) + " within " + r.emptyText
-	case r.alert == health.AlertContainerRestarts:
-		t.Text = "none within " + r.emptyText
-	}
-	return t
-}
-
-// text returns the value and its distance from the next threshold.
-func (r *row) text(t *Threshold) string {
-	text := wording.Amount(*t.Present, r.Unit)
-	switch {
-	case r.Below && *t.Present < 0:
-		return "expired " + wording.Amount(-*t.Present, r.Unit) + " ago"
+	case r.Pending && r.lasts:
+		r.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*r.Present), amount(limit), why)
+	case r.Pending:
+		r.Text = fmt.Sprintf("%s, over the limit for %s; no alert yet", amount(*r.Present), wording.Exact(r.problem.Problem.Lasted))
+	case r.Subject == "" && r.within != "":
+		r.Text = "none" + r.within
+	case r.Subject == "":
+	case r.within != "":
+		r.Text = wording.Times(*r.Present) + r.within
+	case r.Below && *r.Present < 0:
+		r.Text = "expired " + amount(-*r.Present) + " ago"
+	case r.Below && r.Level == Critical:
+		r.Text = amount(*r.Present) + " left, under the critical " + amount(*r.Critical)
 	case r.Below:
-		text += " left"
-	}
-	switch {
-	case t.Level == Critical && r.Below:
-		text += ", under the critical " + wording.Amount(*t.Critical, r.Unit)
-	case t.Level == Critical:
-		text += ", over the critical " + wording.Amount(*t.Critical, r.Unit)
-	case t.Level == Warning || r.oneLevel:
-		text += fmt.Sprintf(", %s from critical", wording.Amount(*t.Distance, r.Unit))
+		r.Text = fmt.Sprintf("%s left, %s from %s", amount(*r.Present), amount(distance), next)
+	case r.Level == Critical:
+		r.Text = amount(*r.Present) + ", over the critical " + amount(*r.Critical)
 	default:
-		text += fmt.Sprintf(", %s from warning", wording.Amount(*t.Distance, r.Unit))
+		r.Text = fmt.Sprintf("%s, %s from %s", amount(*r.Present), amount(distance), next)
 	}
-	return text
 }
 
-const (
-	noEngine     = "no Docker Engine is configured, so containers are not watched"
-	engineSilent = "no Docker Engine answers, so the containers' state is unknown"
-)
+const noXMPP = "the memory of a container with the role xmpp is unknown"
 
 // thresholds returns the table of thresholds with its present values.
-func thresholds(in *Input, containers []Container, all *fleet, j *judged, targets []poll.Status) []Threshold {
-	a := &in.Alerts
-	xmpp := map[health.Subject]bool{}
-	for i := range containers {
-		if c := &containers[i]; c.Role == "xmpp" {
-			xmpp[health.ContainerSubject(c.DockerHost, c.Name)] = true
+func (m *memory) thresholds(j *judged) []Threshold {
+	isXMPP := func(s health.Subject) bool { return m.containers[s] != nil && m.containers[s].last.Role == "xmpp" }
+	isOther := func(s health.Subject) bool { return !isXMPP(s) }
+	var rows []row
+	for _, alert := range alerts.Gauged() {
+		r, gauge := row{Threshold: Threshold{Alert: alert}}, alerts.GaugeOf(alert)
+		switch {
+		case gauge.Events:
+			r.within = j.within(alert)
+		case gauge.XMPPApart:
+			xmpp := r
+			xmpp.Text, xmpp.includes = noXMPP, isXMPP
+			rows = append(rows, xmpp)
+			r.includes, r.oneLevel = isOther, true
+		case alert == health.AlertAuthFailureRate:
+			r.Text = whyNoLogins(j)
 		}
+		rows = append(rows, r)
 	}
-	rows := []row{
-		{alert: health.AlertContainerUnhealthy},
-		{alert: health.AlertAuthFailureRate, emptyText: whyNoLogins(all, j, targets)},
-		{alert: health.AlertCertificateExpiry},
-		{alert: health.AlertVolumeUsage},
-		{alert: health.AlertContainerRestarts, emptyText: wording.Exact(a.Of("container_restarts").Window.Std())},
-		{
-			alert:     health.AlertContainerMemory,
-			includes:  func(s health.Subject) bool { return xmpp[s] },
-			emptyText: "the memory of a container with the role xmpp is unknown",
-		},
-		{alert: health.AlertContainerMemory, includes: func(s health.Subject) bool { return !xmpp[s] }, oneLevel: true},
-		{alert: health.AlertContainerDown},
-		{alert: health.AlertTargetDown},
+	why := "no Docker Engine is configured, so containers are not watched"
+	if slices.ContainsFunc(j.Snapshot.Statuses, func(t poll.Status) bool { return t.Engine != nil }) {
+		why = "no Docker Engine answers, so the containers' state is unknown"
 	}
 	list := make([]Threshold, len(rows))
 	for i := range rows {
-		r := &rows[i]
-		r.setLimits(a)
-		list[i] = r.threshold(j)
-		if len(all.containers) == 0 && list[i].Subject == "" && slices.Contains(containerRows, r.alert) {
-			list[i].Present, list[i].Distance, list[i].Level, list[i].Text = nil, nil, Unknown, engineSilent
-			if all.engines == 0 {
-				list[i].Text = noEngine
-			}
+		list[i] = rows[i].threshold(j)
+		if t := &list[i]; len(j.containers) == 0 && t.Subject == "" && alerts.GaugeOf(t.Alert).Containers {
+			t.unmeasured(why)
 		}
 	}
 	return list
 }
 
-var containerRows = []string{
-	health.AlertContainerUnhealthy, health.AlertContainerRestarts, health.AlertContainerMemory, health.AlertContainerDown,
-}
-
 // whyNoLogins says why the rate of failed logins is unknown.
-func whyNoLogins(all *fleet, j *judged, targets []poll.Status) string {
+func whyNoLogins(j *judged) string {
+	targets := j.Snapshot.Statuses
 	i := slices.IndexFunc(targets, func(t poll.Status) bool {
-		return slices.Contains(all.kinds.of(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
+		return slices.Contains(rowOf(t.Kind).ValueAlerts, health.AlertAuthFailureRate)
 	})
 	switch {
 	case i < 0:

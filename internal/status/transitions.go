@@ -21,8 +21,7 @@ type transitions struct {
 
 // add adds a transition, or counts it as a repetition of an equal one.
 func (c *transitions) add(t Transition) {
-	t.Count = max(t.Count, 1)
-	t.Until = t.Time
+	t.Count, t.Until = max(t.Count, 1), t.Time
 	same := func(o Transition) bool { return o.Kind == t.Kind && o.Name == t.Name && o.DockerHost == t.DockerHost }
 	again := slices.IndexFunc(c.list, func(o Transition) bool { return same(o) && o.To == t.To && t.Until.Sub(o.Until) < foldWithin })
 	if again >= 0 {
@@ -37,12 +36,13 @@ func (c *transitions) add(t Transition) {
 			of, oldest = of+1, i
 		}
 	}
-	if of > maxOfSubject {
-		c.list = slices.Delete(c.list, oldest, oldest+1)
-		c.dropped++
+	switch {
+	case of > maxOfSubject:
+	case len(c.list) > maxTransitions:
+		oldest = len(c.list) - 1
+	default:
+		return
 	}
-	if n := len(c.list) - maxTransitions; n > 0 {
-		c.list = c.list[:maxTransitions]
-		c.dropped += n
-	}
+	c.list = slices.Delete(c.list, oldest, oldest+1)
+	c.dropped++
 }

@@ -2,7 +2,6 @@ package status
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -37,7 +36,7 @@ func TestStalledPollingMakesEverythingUnknown(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
 	w.contain(named{"irc", testContainer{health: "healthy"}})
 	w.poll(0)
-	w.in.Alive = errors.New("the poll loop has been stalled for 31s")
+	w.in.Stale = "the poll loop has been stalled for 31s"
 	r := w.poll(time.Hour)
 	if got := r.service("irc_rpc"); got.Level != Unknown || got.State != waiting {
 		t.Errorf("service: got %s, %s", got.Level, got.State)
@@ -75,11 +74,11 @@ func TestProblemIsShownOnce(t *testing.T) {
 
 func TestHistoryIgnoresNumbersBeyondItsRange(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := newSeries("sessions", "", mean, now)
+	s := newSeries(History{Keeps: mean}, now)
 	s.add(now, 1e39)
 	s.add(now, math.NaN())
 	s.add(now.Add(step), 3)
-	h := s.history("sessions", now.Add(step))
+	h := s.history(now.Add(step))
 	if _, err := json.Marshal(h); err != nil {
 		t.Error(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -26,7 +27,7 @@ func TestTargetThatWaitsSaysUntilWhen(t *testing.T) {
 		w.poll(0)
 		r := w.poll(10 * time.Minute)
 		row := r.service("login")
-		if strings.Count(row.Text, want) != 1 || row.State != down || !row.RetryAt.Equal(s.RetryAt) || row.RetryReason != string(reason) {
+		if strings.Count(row.Text, want) != 1 || row.State != down || !row.RetryAt.Equal(s.RetryAt) || row.RetryReason != reason {
 			t.Errorf("%s: the row says %+v", reason, row)
 		}
 		if len(r.Problems) != 1 || strings.Count(r.Problems[0].Text, want) != 1 {
@@ -82,7 +83,7 @@ func TestTimeOfTheNextTryIsNews(t *testing.T) {
 	w.poll(0)
 	before := w.in
 	after := before
-	after.Snapshot = &poll.Snapshot{Time: w.now, Statuses: slices.Clone(before.Snapshot.Statuses), Families: before.Snapshot.Families}
+	after.Snapshot = &poll.Snapshot{Time: w.now, Statuses: slices.Clone(before.Snapshot.Statuses)}
 	after.Snapshot.Statuses[0].RetryAt = w.now.Add(time.Minute)
 	if before.hasNews(&before) || !after.hasNews(&before) {
 		t.Errorf("news without a change %t, with a new time %t", before.hasNews(&before), after.hasNews(&before))
@@ -108,5 +109,29 @@ func TestUnstableForALimitSaysThatUsersMayBeWell(t *testing.T) {
 		if len(r.Problems) != 1 || r.Problems[0].Alert != health.AlertTargetUnstable || !strings.HasSuffix(r.Problems[0].Text, want) {
 			t.Errorf("%s: got %+v", reason, r.Problems)
 		}
+	}
+}
+
+// TestUnstableTargetShowsWhatItsSeverityCounts has a critical alert that counts more failures than the warning.
+func TestUnstableTargetShowsWhatItsSeverityCounts(t *testing.T) {
+	web := health.TargetSubject("web")
+	m := newMemory()
+	r := m.report(&Input{Alerts: alerts.Defaults(), Snapshot: &poll.Snapshot{
+		Statuses: []poll.Status{{
+			Target: "web",
+			Kind:   "http",
+			Known:  true,
+			Up:     true,
+		}},
+		Judgement: &health.Judgement{
+			Problems: []health.Problem{{Subject: web, Alert: health.AlertTargetUnstable, Severity: health.Critical}},
+			Values: []health.Value{
+				{Subject: web, Alert: health.AlertTargetUnstable, Number: 0.45},
+				{Subject: web, Alert: health.AlertTargetUnstable, Number: 0.6},
+			},
+		},
+	}}, time.Now())
+	if got, want := r.service("web").Text, "60 % of its probes failed in the last hour"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,9 +1,11 @@
 package status
 
 import (
+	"slices"
+	"strings"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // clock formats a time with its date.
@@ -18,12 +20,34 @@ func clockUntil(now, t time.Time) string {
 	return t.Format("15:04 MST")
 }
 
-// newValue returns a number with its text.
-func newValue(name string, v float64, unit string) Value {
-	return Value{
-		Name:  name,
-		Value: v,
-		Unit:  unit,
-		Text:  wording.Amount(v, unit),
+// HumanName returns what people call a subject, such as "IRC server" for the target irc_rpc. kind is the target's.
+func HumanName(s health.Subject, kind string) string {
+	name, title := printableName(s.Name), rowOf(kind).Title
+	switch {
+	case s == health.ExporterSubject:
+		return "the exporter"
+	case s.Kind == health.KindContainer:
+		return "container " + name
+	case name == kind && title != "":
+		return title
 	}
+	return name
+}
+
+// Headline says in human names what is wrong with which subject, such as "IRC server is down". kind is the target's.
+func Headline(given *health.Problem, kind string) string {
+	p := *given
+	p.Of, p.Name = printableName(p.Of), printableName(p.Name)
+	name, text := HumanName(given.Subject, kind), plainText(&p)
+	verb, rest, _ := strings.Cut(text, " ")
+	switch {
+	case given.Subject == health.ExporterSubject:
+	case verb == "is" && strings.HasSuffix(name, " services"):
+		text = name + " are " + rest
+	case slices.Contains([]string{"is", "does", "was", "uses", "serves", "waits"}, verb):
+		text = name + " " + text
+	default:
+		text = name + ": " + text
+	}
+	return UpperFirst(text)
 }

@@ -91,7 +91,7 @@ func TestPagesOfProbesSayUntilWhenATargetWaits(t *testing.T) {
 	for i := range src.report.Services {
 		if s := &src.report.Services[i]; s.Name == "irc_rpc" {
 			s.LastAttempt = time.Date(2026, 3, 14, 3, 17, 0, 0, time.UTC)
-			s.Waiting = status.Waiting{RetryAt: s.LastAttempt.Add(43 * time.Minute), RetryReason: "unauthorized"}
+			s.Waiting = poll.Waiting{RetryAt: s.LastAttempt.Add(43 * time.Minute), RetryReason: "unauthorized"}
 		}
 	}
 	for _, path := range []string{"/debug/targets/irc_rpc", "/debug/targets/"} {

@@ -69,7 +69,7 @@ func (t *teller) tellOf(service string) {
 	if service != "" {
 		next.Level, next.Summary = status.Critical, service+" is down"
 		next.Services = append(next.Services, status.Service{
-			ServiceState: status.ServiceState{Name: service, State: "down", Level: status.Critical},
+			ServiceState: status.ServiceState{Name: service, State: "down"}, Shown: status.Shown{Level: status.Critical},
 		})
 		next.Causes = append(next.Causes,
 			status.Cause{Title: service, Level: status.Critical, Members: []health.Subject{health.TargetSubject(service)}})

@@ -156,10 +156,9 @@ func ptr(v float64) *float64 { return new(v) }
 // healthyReport is the report of a healthy stack.
 func healthyReport() *status.Report {
 	r := &status.Report{
-		Edition:       status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:       status.Verdict{Level: status.OK, Since: ago(53 * time.Hour)},
-		PageTitle:     "chat stack",
-		NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"},
+		Edition: status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
+		Verdict: status.Verdict{Level: status.OK, Since: ago(53 * time.Hour)},
+		Notices: status.Notices{PageTitle: "chat stack", NotConfigured: []string{"web_irc", "web_panel", "log_viewer", "volume"}},
 	}
 	for _, s := range []struct{ name, kind, values string }{
 		{"docker", "docker", "containers=9"},
@@ -177,17 +176,14 @@ func healthyReport() *status.Report {
 		{"xmpp_status", "xmpp_status", "modules in error=0"},
 	} {
 		service := status.Service{
-			ServiceState: status.ServiceState{
-				Name:  s.name,
-				Kind:  s.kind,
-				Level: status.OK,
-				State: "up",
+			ServiceState: status.ServiceState{Name: s.name, Kind: s.kind, State: "up"},
+			Row:          rowOf(s.kind),
+			LastReading:  status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
+			Shown: status.Shown{
+				Since:  ago(53 * time.Hour),
+				Text:   "its last probe succeeded",
+				Charts: []string{"ratio:answers", "seconds:" + s.name + " takes"},
 			},
-			Row:         rowOf(s.kind),
-			Since:       ago(53 * time.Hour),
-			LastReading: status.LastReading{LastAttempt: ago(4 * time.Second), LastSuccess: ago(4 * time.Second), Duration: 0.0123},
-			Finding:     status.Finding{Text: "its last probe succeeded"},
-			Charts:      []string{"ratio:answers", "seconds:" + s.name + " takes"},
 		}
 		for v := range strings.SplitSeq(s.values, " ") {
 			// A word without "=" continues the one before.
@@ -294,24 +290,25 @@ func goodContainer(name, role string) status.Container {
 			Name:       name,
 			DockerHost: "local",
 			Role:       role,
-			Level:      status.OK,
 			State:      "running",
 			Health:     "healthy",
 		},
 		RoleRow: roleOf(role),
-		Since:   ago(53 * time.Hour),
-		Text:    "runs and is healthy",
-		Values: []status.Value{
-			{Name: "restarts", Text: "0"},
-			{
-				Name:  "memory",
-				Value: 2.1e8,
-				Unit:  "bytes",
-				Text:  "210 MB",
+		Shown: status.Shown{
+			Since: ago(53 * time.Hour),
+			Text:  "runs and is healthy",
+			Values: []status.Value{
+				{Name: "restarts", Text: "0"},
+				{
+					Name:  "memory",
+					Value: 2.1e8,
+					Unit:  "bytes",
+					Text:  "210 MB",
+				},
+				{Name: "cpu", Text: "1.2 %"},
 			},
-			{Name: "cpu", Text: "1.2 %"},
+			Charts: []string{"bytes:memory of " + name},
 		},
-		Charts: []string{"bytes:memory of " + name},
 	}
 }
 
@@ -432,11 +429,10 @@ func largeReport() *status.Report {
 // emptyReport is the report of an exporter without targets.
 func emptyReport() *status.Report {
 	return &status.Report{
-		Edition:   status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
-		Verdict:   status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
-		PageTitle: "chat stack",
-		NotConfigured: []string{
+		Edition: status.Edition{Made: now(), Time: now(), Version: "1.2.3"},
+		Verdict: status.Verdict{Level: status.Unknown, Since: ago(time.Minute)},
+		Notices: status.Notices{PageTitle: "chat stack", NotConfigured: []string{
 			"xmpp_status", "xmpp_metrics", "xmpp_proxy", "irc_rpc", "irc_services", "plant_store", "identity", "docs_search", "docker",
-		},
+		}},
 	}
 }

@@ -49,8 +49,8 @@ func newKept(t *testing.T, lifecycle bool, users ...string) (kept, http.Handler)
 	register.Configure([]config.Maintenance{{
 		Kind:  "target",
 		Name:  "docker",
-		From:  config.Time(time.Now().Add(-time.Hour)),
-		Until: config.Time(time.Now().Add(time.Hour)),
+		From:  time.Now().Add(-time.Hour),
+		Until: time.Now().Add(time.Hour),
 	}})
 	k := kept{shown{report: healthyReport()}, register}
 	return k, web.New(k, web.Options{Lifecycle: lifecycle, Users: func() []string { return users }, Log: log})

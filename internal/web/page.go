@@ -212,17 +212,14 @@ func (m moment) Repeated() bool { return m.Count > 1 }
 
 // entry is a target, container or threshold on the page, as a problem or as a row.
 type entry struct {
-	ID, Kind, Name, Words, Text, Error, Hint, Maintenance string
-	Level                                                 status.Level
+	// Shown is what the report says; Since is when the state began, or the problem.
+	status.Shown
+	ID, Kind, Name, Words, Error string
 	// HasDefaultName says that the target's name is its kind, so that Words is its human name.
 	HasDefaultName bool
-	// AtLeast says that the problem existed at the first probe, so it may have begun earlier.
-	AtLeast bool
 	// Probes is the URL of the target's last probes; empty for containers and thresholds.
 	Probes string
-	// Since is when the state began, or the problem.
-	Since time.Time
-	view  *view
+	view   *view
 }
 
 // Title is the human name of a target with its kind's default name, such as irc_rpc, and else its own name.
@@ -265,12 +262,10 @@ type rows struct {
 // row is a target or container in its list.
 type row struct {
 	entry
-	State                           string
-	Wrong, LastAttempt, LastSuccess time.Time // Wrong is when the first problem began
-	Duration                        float64
-	Values                          []status.Value
-	Notes                           []string
-	Facts                           []fact
+	status.LastReading
+	State string
+	Notes []string
+	Facts []fact
 	// Spark is the first chart, which the row itself shows.
 	Spark  *spark
 	Charts []*spark
@@ -346,33 +341,24 @@ func (l *rows) add(r row) {
 func (p *pages) service(v *view, s *status.Service) row {
 	r := row{
 		entry: entry{
+			Shown:          s.Shown,
 			ID:             "service:" + s.Name,
 			Kind:           "service",
 			Name:           s.Name,
 			Words:          s.Row.Title,
 			HasDefaultName: s.HasDefaultName(),
-			Text:           s.Text,
 			Error:          s.Error,
-			Hint:           s.Hint,
-			Maintenance:    s.Maintenance,
-			Level:          s.Level,
-			AtLeast:        s.ProblemSinceAtLeast,
 			Probes:         "debug/targets/" + s.Name,
-			Since:          s.Since,
 			view:           v,
 		},
+		LastReading: s.LastReading,
 		State:       s.State,
-		Wrong:       s.ProblemSince,
-		LastAttempt: s.LastAttempt,
-		LastSuccess: s.LastSuccess,
-		Duration:    s.Duration,
-		Values:      s.Values,
 		Notes:       s.Notes,
 	}
 	r.fact("Kind", s.Kind)
 	r.fact("Container", s.ContainerOrigin)
-	r.fact("Reason", s.Reason)
-	p.addCharts(&r, s.Charts)
+	r.fact("Reason", string(s.Reason))
+	p.addCharts(&r)
 	r.Bars = p.barsOf("service/" + s.Name)
 	return r
 }
@@ -384,21 +370,14 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	}
 	r := row{
 		entry: entry{
-			ID:          "container:" + c.DockerHost + "/" + c.Name,
-			Kind:        "container",
-			Name:        c.Name,
-			Words:       c.RoleRow.Title,
-			Text:        c.Text,
-			Hint:        c.Hint,
-			Maintenance: c.Maintenance,
-			Level:       c.Level,
-			AtLeast:     c.ProblemSinceAtLeast,
-			Since:       c.Since,
-			view:        v,
+			Shown: c.Shown,
+			ID:    "container:" + c.DockerHost + "/" + c.Name,
+			Kind:  "container",
+			Name:  c.Name,
+			Words: c.RoleRow.Title,
+			view:  v,
 		},
-		State:  state,
-		Wrong:  c.ProblemSince,
-		Values: c.Values,
+		State: state,
 	}
 	if several {
 		r.Words = strings.TrimPrefix(r.Words+" on "+c.DockerHost, " ")
@@ -407,7 +386,7 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 	r.fact("Health check", c.Health)
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
-	p.addCharts(&r, c.Charts)
+	p.addCharts(&r)
 	r.Bars = p.barsOf("container/" + c.DockerHost + "/" + c.Name)
 	return r
 }
@@ -419,8 +398,8 @@ func (r *row) fact(name, text string) {
 }
 
 // addCharts adds a row's charts.
-func (p *pages) addCharts(r *row, names []string) {
-	for _, name := range names {
+func (p *pages) addCharts(r *row) {
+	for _, name := range r.Shown.Charts {
 		s, ok := p.sparks[name]
 		if !ok {
 			if h, known := p.charts.Chart(name); known {

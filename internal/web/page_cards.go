@@ -47,13 +47,11 @@ func (v *view) cards() {
 			r := newThresholdRow(t)
 			v.Cards = append(v.Cards, card{
 				entry: entry{
+					Shown: status.Shown{Level: t.Level, Since: t.Since, Text: r.sentence()},
 					ID:    "problem:threshold:" + strconv.Itoa(i),
 					Kind:  "threshold",
 					Name:  r.Title,
 					Words: t.Subject,
-					Text:  r.sentence(),
-					Level: t.Level,
-					Since: t.Since,
 					view:  v,
 				},
 				Alert: t.Alert,
@@ -84,7 +82,7 @@ func (v *view) card(c *status.Cause, byID map[string]row) card {
 	if first.Kind == "container" && k.Words != "" {
 		k.Words = "container " + k.Words
 	}
-	k.Level, k.Since, k.AtLeast, k.Text, k.Hint, k.view = c.Level, c.Since, c.SinceAtLeast, c.Text, c.Hint, v
+	k.Level, k.Since, k.ProblemSinceAtLeast, k.Text, k.Hint, k.view = c.Level, c.Since, c.SinceAtLeast, c.Text, c.Hint, v
 	if strings.Contains(k.Text, k.Error) { // the text may contain the error already
 		k.Error = ""
 	}

@@ -216,14 +216,9 @@ func TestPageShowsProblemsFirst(t *testing.T) {
 func TestPageBeginsWithTheBridge(t *testing.T) {
 	r := healthyReport()
 	relay := status.Service{
-		ServiceState: status.ServiceState{
-			Name:  "bridge",
-			Kind:  "relay",
-			Level: status.OK,
-			State: "up",
-		},
-		Row:    rowOf("relay"),
-		Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}},
+		ServiceState: status.ServiceState{Name: "bridge", Kind: "relay", State: "up"},
+		Row:          rowOf("relay"),
+		Shown:        status.Shown{Values: []status.Value{{Name: "IRC to XMPP", Text: "400 ms"}, {Name: "XMPP to IRC", Text: "1 s"}}},
 	}
 	r.Services = append(r.Services, relay)
 	const want = "</p>\n<p class=\"summary\">Messages cross the bridge in 400 ms / 1 s (IRC to XMPP / XMPP to IRC).</p>"

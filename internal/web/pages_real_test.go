@@ -32,8 +32,8 @@ func (published) Public() *config.Public {
 			{Name: "New service", Targets: []string{"none"}},
 		},
 		Announcements: []config.Announcement{{
-			From:  config.Time(ago(time.Hour)),
-			Until: config.Time(now().Add(time.Hour)),
+			From:  ago(time.Hour),
+			Until: now().Add(time.Hour),
 			Text:  "New rooms on Friday, see https://chat.example/a-rather-long-address-that-a-phone-cannot-hold/in-one-line",
 		}},
 	}

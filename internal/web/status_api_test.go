@@ -70,14 +70,18 @@ func TestKnownReportIsNotModified(t *testing.T) {
 
 func TestBadgeShowsStateAndEscapes(t *testing.T) {
 	r := &status.Report{}
-	for _, state := range []status.ServiceState{
-		{Name: "irc_rpc", State: "up"},
-		{Name: "xmpp_status", State: "up", Level: status.Warning},
-		{Name: "docs_search", State: "down", Level: status.Critical},
-		{Name: "identity", State: "down", Level: status.Maintenance},
-		{Name: `<script>"&`, State: "waiting", Level: status.Unknown},
+	for _, s := range []struct {
+		name, state string
+		level       status.Level
+	}{
+		{"irc_rpc", "up", status.OK},
+		{"xmpp_status", "up", status.Warning},
+		{"docs_search", "down", status.Critical},
+		{"identity", "down", status.Maintenance},
+		{`<script>"&`, "waiting", status.Unknown},
 	} {
-		r.Services = append(r.Services, status.Service{ServiceState: state})
+		state := status.ServiceState{Name: s.name, State: s.state}
+		r.Services = append(r.Services, status.Service{ServiceState: state, Shown: status.Shown{Level: s.level}})
 	}
 	for _, c := range []struct {
 		path, want string

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 )
 
 const deploy = "../../../deploy"
@@ -88,7 +90,8 @@ func composeFile(t *testing.T, name string) compose {
 	return c
 }
 
-// TestComposePassesOnEveryVariable compares with the table of CONFIGURATION.md, so that none is set in vain.
+// TestComposePassesOnEveryVariable compares with the table of CONFIGURATION.md, so that none is set in vain. The table has every variable
+// that targets read.
 func TestComposePassesOnEveryVariable(t *testing.T) {
 	passed := composeFile(t, "compose.yaml").Services["chatstack-exporter"].Environment
 	var names []string
@@ -119,9 +122,15 @@ func TestComposePassesOnEveryVariable(t *testing.T) {
 	if len(names) < 35 {
 		t.Fatalf("the table has %d variables: %v", len(names), names)
 	}
+	for _, name := range collectors.Variables() {
+		if !slices.Contains(names, name) && !slices.Contains(names, strings.TrimSuffix(name, "_FILE")) {
+			t.Errorf("CONFIGURATION.md: the table of environment variables lacks %s", name)
+		}
+	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "DOCKER_") {
-			continue // the engine is asked through the proxy, in clear
+		// The engine is asked through the proxy, in clear, and a relay needs the file anyway, which can name its passwords' files.
+		if strings.HasPrefix(name, "DOCKER_") || strings.HasPrefix(name, "RELAY_") {
+			continue
 		}
 		if file := passed[name+"_FILE"]; strings.HasPrefix(file, "/run/secrets/") {
 			continue

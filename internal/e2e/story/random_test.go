@@ -364,29 +364,38 @@ func (e *exporter) opinionOnCondition(alert, target string, severity health.Seve
 	return none
 }
 
-// opinionOnParts is what the last page says that has an opinion on a condition of a target's parts and that is not too old to count.
+// opinionOnParts is about a condition that each part of a target has for itself. What counts of a part is the last page that knows it
+// and is not too old: a page after a restart may know only some.
 func (e *exporter) opinionOnParts(alert, target string, severity health.Severity) opinion {
+	parts := map[string]opinion{}
 	for _, page := range slices.Backward(e.scraped) {
-		known, excused := false, false
+		if time.Since(page.at) >= lookback {
+			break
+		}
 		for _, c := range page.Conditions {
-			if c.Alert == alert && c.Target == target && c.Severity == severity {
-				known, excused = true, excused || c.Excused
+			if _, known := parts[c.Of]; known || c.Alert != alert || c.Target != target || c.Severity != severity {
+				continue
+			}
+			switch {
+			case slices.ContainsFunc(page.Problems, func(p health.Problem) bool {
+				return p.Alert == alert && p.Subject == health.TargetSubject(target) && p.Of == c.Of && p.Severity == severity
+			}):
+				parts[c.Of] = firing
+			case c.Excused:
+				parts[c.Of] = none
+			default:
+				parts[c.Of] = well
 			}
 		}
-		fires := slices.ContainsFunc(page.Problems, func(p health.Problem) bool {
-			return p.Alert == alert && p.Subject == health.TargetSubject(target) && p.Severity == severity
-		})
-		switch {
-		case !known || time.Since(page.at) >= lookback:
-		case fires:
-			return firing
-		case excused:
-			return none
-		default:
-			return well
-		}
 	}
-	return none
+	opinions := slices.Collect(maps.Values(parts))
+	switch {
+	case slices.Contains(opinions, firing):
+		return firing
+	case slices.Contains(opinions, none), len(opinions) == 0:
+		return none
+	}
+	return well
 }
 
 func opinionOf(j *health.Judgement, s health.Subject, alert string, severity health.Severity) opinion {

@@ -1,4 +1,4 @@
-package config
+package exchange
 
 import (
 	"net/url"
@@ -50,18 +50,6 @@ func TestServerOfAURLHasItsPort(t *testing.T) {
 	} {
 		if got := CanonicalAddress(address); got != want {
 			t.Errorf("%s: got %s, want %s", address, got, want)
-		}
-	}
-}
-
-func TestCertificatesAreComparedByALabels(t *testing.T) {
-	for want, trust := range map[string]TLS{
-		"xn--mller-kva.test": {},
-		"xn--grn-ioa.test":   {ServerName: "grün.test"},
-		"chat.test":          {ServerName: "chat.test"},
-	} {
-		if got := trust.NameFor("müller.test"); got != want {
-			t.Errorf("server_name %q: got %s, want %s", trust.ServerName, got, want)
 		}
 	}
 }
