@@ -133,6 +133,8 @@ type restarts struct {
 	// that did not end the container.
 	Kills  uint64 `json:"kills,omitempty"`
 	Killed events `json:"killed,omitempty"`
+	// measured is when its memory was last known.
+	measured time.Time
 	// ended is when the container was last seen stopped or restarted.
 	ended time.Time
 	// gone is when the container vanished, zero while it exists; last is its last known state.

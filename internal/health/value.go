@@ -30,23 +30,37 @@ const AlertContainerMemory = "ContainerMemory"
 
 func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 
-// judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning.
+// judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning. While nobody knows, a
+// problem of the same run stays.
 func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
-	if c.Memory == 0 {
-		return
+	missed := s.missesMemory(c)
+	if c.Memory > 0 {
+		found.values = append(found.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
 	}
-	found.values = append(found.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
 	rule := s.judge.rule(AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
-		if c.Memory > over {
-			key := problemKey{Subject: c.subject(), Alert: AlertContainerMemory, Severity: severity}
-			found.begin(s, key, s.now, first).Unknown = unknown
+		key := problemKey{Subject: c.subject(), Alert: AlertContainerMemory, Severity: severity}
+		known := s.judge.problems[key]
+		if c.Memory > over || missed && known != nil && !known.Since.Before(c.Started) {
+			found.begin(s, key, s.now, first).Unknown = unknown || missed
 		}
 	}
 	if c.Role == "xmpp" {
 		exceed(Warning, rule.Warning.Over)
 	}
 	exceed(Critical, rule.Critical.Over)
+}
+
+// missesMemory reports whether it is unknown what a running container uses, and was known a short while ago. That is so for a moment after a
+// restart of the exporter, and after each failed reading of the engine, since the engine is asked for it after everything else.
+func (s *scene) missesMemory(c *Container) bool {
+	known := s.judge.restarts[c.subject()]
+	if c.Memory > 0 || c.HasMemory {
+		known.measured = s.judge.engines[c.Host].read
+		return false
+	}
+	missed := min(s.now.Sub(known.measured), s.now.Sub(s.judge.resumed))
+	return (c.State == Running || c.State == Paused) && missed <= unreadGrace
 }
 
 // decideOnMemory holds back the alerts on memory of excused containers, as the rules do.

@@ -164,6 +164,87 @@ func TestMemoryOutlivesTheExporterAndItsEngine(t *testing.T) {
 	w.want("db ContainerMemory critical 4m0s unknown")
 }
 
+// TestMemoryThatIsMeasuredLaterGoesOn has the engine read before it has measured, as after a restart of the exporter, a failed reading, a
+// reload, or while measuring fails.
+func TestMemoryThatIsMeasuredLaterGoesOn(t *testing.T) {
+	const told = "db ContainerMemory critical 10m1s"
+	for name, c := range map[string]struct {
+		meanwhile func(*world)
+		then      []string // at the first reading
+		after     []string // when it is measured
+	}{
+		"the exporter is restarted": {
+			func(w *world) { w.restart(true) },
+			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+		},
+		"it is restarted, and the engine is read later": {
+			func(w *world) { w.restart(true); w.unread(true); w.look(); w.unread(false) },
+			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+		},
+		"the engine could not be read": {
+			func(w *world) { w.Engines[0].Read = false; w.look(); w.Engines[0].Read = true },
+			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+		},
+		"measuring fails": {
+			func(*world) {},
+			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+		},
+		"it is paused": {
+			func(w *world) { w.container("db").Expected, w.container("db").State = false, Paused },
+			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+		},
+		"it is stopped": {
+			func(w *world) { w.container("db").Expected, w.container("db").State = false, "exited" },
+			nil, []string{"db ContainerMemory pending 0s"},
+		},
+		"it runs anew": {
+			func(w *world) { w.container("db").Started = w.now },
+			nil, []string{"db ContainerMemory pending 0s"},
+		},
+		"it runs anew after a restart of the exporter": {
+			func(w *world) { w.restart(true); w.container("db").Started = w.now },
+			nil, []string{"db ContainerMemory pending 0s"},
+		},
+		"it uses nothing": {
+			func(w *world) { w.container("db").HasMemory = true },
+			nil, []string{"db ContainerMemory pending 0s"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.container("db").Started = w.now
+			w.container("db").Memory = 2e9
+			w.pass(10 * time.Minute)
+			w.container("db").Memory = 0
+			c.meanwhile(w)
+			w.look()
+			w.want(c.then...)
+			w.now = w.now.Add(time.Second)
+			w.container("db").Memory = 2e9
+			w.look()
+			w.want(c.after...)
+		})
+	}
+}
+
+// TestMemoryThatNobodyMeasuresIsForgotten holds how long the last known state stays, and that it gets no worse.
+func TestMemoryThatNobodyMeasuresIsForgotten(t *testing.T) {
+	for _, restarted := range []bool{false, true} {
+		w := newWorld(t)
+		w.container("db").Memory = 2e9
+		w.pass(time.Minute)
+		w.container("db").Memory = 0
+		if restarted {
+			w.restart(true)
+		}
+		w.pass(unreadGrace)
+		w.want("db ContainerMemory pending 2m0s unknown")
+		w.now = w.now.Add(time.Nanosecond)
+		w.look()
+		w.want()
+	}
+}
+
 func TestCertificatesAndVolumesHaveExactLimits(t *testing.T) {
 	for _, c := range []struct {
 		left  time.Duration
