@@ -53,7 +53,13 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 		judge := func(up bool) {
 			t.Helper()
 			now := time.Now()
-			target := health.Target{Name: "web", Read: true, ReadAt: now, Up: up, Every: time.Second}
+			target := health.Target{
+				Name:   "web",
+				Read:   true,
+				ReadAt: now,
+				Up:     up,
+				Every:  time.Second,
+			}
 			result := j.Judge(&health.Facts{Now: now, Targets: []health.Target{target}})
 			after, incidents := keptAt(t, path)
 			memory, err := memoriesIn(after).Load()

@@ -51,8 +51,8 @@ func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) 
 	exceed(Critical, rule.Critical.Over)
 }
 
-// missesMemory reports whether it is unknown what a running container uses, and was known a short while ago. That is so for a moment after a
-// restart of the exporter, and after each failed reading of the engine, since the engine is asked for it after everything else.
+// missesMemory reports whether it is unknown what a running container uses, and was known a short while ago. That is so for a moment after
+// a restart of the exporter, and after each failed reading of the engine, since the engine is asked for it after everything else.
 func (s *scene) missesMemory(c *Container) bool {
 	known := s.judge.restarts[c.subject()]
 	if c.Memory > 0 || c.HasMemory {

@@ -175,39 +175,48 @@ func TestMemoryThatIsMeasuredLaterGoesOn(t *testing.T) {
 	}{
 		"the exporter is restarted": {
 			func(w *world) { w.restart(true) },
-			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+			[]string{"db ContainerMemory critical 10m0s unknown"},
+			[]string{told},
 		},
 		"it is restarted, and the engine is read later": {
 			func(w *world) { w.restart(true); w.unread(true); w.look(); w.unread(false) },
-			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+			[]string{"db ContainerMemory critical 10m0s unknown"},
+			[]string{told},
 		},
 		"the engine could not be read": {
 			func(w *world) { w.Engines[0].Read = false; w.look(); w.Engines[0].Read = true },
-			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+			[]string{"db ContainerMemory critical 10m0s unknown"},
+			[]string{told},
 		},
 		"measuring fails": {
 			func(*world) {},
-			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+			[]string{"db ContainerMemory critical 10m0s unknown"},
+			[]string{told},
 		},
 		"it is paused": {
 			func(w *world) { w.container("db").Expected, w.container("db").State = false, Paused },
-			[]string{"db ContainerMemory critical 10m0s unknown"}, []string{told},
+			[]string{"db ContainerMemory critical 10m0s unknown"},
+			[]string{told},
 		},
 		"it is stopped": {
 			func(w *world) { w.container("db").Expected, w.container("db").State = false, "exited" },
-			nil, []string{"db ContainerMemory pending 0s"},
+			nil,
+			[]string{"db ContainerMemory pending 0s"},
 		},
 		"it runs anew": {
 			func(w *world) { w.container("db").Started = w.now },
-			nil, []string{"db ContainerMemory pending 0s"},
+			nil,
+			[]string{"db ContainerMemory pending 0s"},
 		},
 		"it runs anew after a restart of the exporter": {
 			func(w *world) { w.restart(true); w.container("db").Started = w.now },
-			nil, []string{"db ContainerMemory pending 0s"},
+			nil,
+			[]string{"db ContainerMemory pending 0s"},
 		},
 		"it uses nothing": {
 			func(w *world) { w.container("db").HasMemory = true },
-			nil, []string{"db ContainerMemory pending 0s"},
+			nil,
+			[]string{"db ContainerMemory pending 0s"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

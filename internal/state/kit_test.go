@@ -155,7 +155,13 @@ type journal struct {
 // newJournal is a file that is not open yet, with a store before its disk.
 func newJournal(t *testing.T, d *disk) *journal {
 	t.Helper()
-	j := &journal{t: t, path: d.path, part: newNumbers(), slow: &slow{store: d}, log: &bytes.Buffer{}}
+	j := &journal{
+		t:    t,
+		path: d.path,
+		part: newNumbers(),
+		slow: &slow{store: d},
+		log:  &bytes.Buffer{},
+	}
 	j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), []Part{j.part})
 	j.store = j.slow
 	return j

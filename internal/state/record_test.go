@@ -171,7 +171,12 @@ func TestPatchOfALargeValueIsSmall(t *testing.T) {
 		for i := range 100 {
 			if i != without {
 				since := fmt.Sprintf("2026-11-27T14:%02d:00Z", (i+moved)%60)
-				list = append(list, problem{"target", fmt.Sprint("web", i), "TargetDown", since})
+				list = append(list, problem{
+					"target",
+					fmt.Sprint("web", i),
+					"TargetDown",
+					since,
+				})
 			}
 		}
 		raw, _ := json.Marshal(list)

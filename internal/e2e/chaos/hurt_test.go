@@ -45,13 +45,38 @@ func control(request uint) func(path string) error {
 }
 
 var hurts = []hurt{
-	{"deleted", os.Remove, nil, ""},
-	{"emptied", func(path string) error { return os.Truncate(path, 0) }, nil, ""},
-	{"cut", func(path string) error { return os.Truncate(path, 100) }, nil, ""},
-	{"replaced", func(path string) error {
-		return errors.Join(os.WriteFile(path+".new", []byte("no state\n"), 0o600), os.Rename(path+".new", path))
-	}, nil, ""},
-	{"without its lock", func(path string) error { return os.Remove(path + ".lock") }, nil, ""},
+	{
+		"deleted",
+		os.Remove,
+		nil,
+		"",
+	},
+	{
+		"emptied",
+		func(path string) error { return os.Truncate(path, 0) },
+		nil,
+		"",
+	},
+	{
+		"cut",
+		func(path string) error { return os.Truncate(path, 100) },
+		nil,
+		"",
+	},
+	{
+		"replaced",
+		func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("no state\n"), 0o600), os.Rename(path+".new", path))
+		},
+		nil,
+		"",
+	},
+	{
+		"without its lock",
+		func(path string) error { return os.Remove(path + ".lock") },
+		nil,
+		"",
+	},
 	{
 		"a directory",
 		func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
@@ -94,7 +119,12 @@ var hurts = []hurt{
 		func(path string) error { return os.Remove(path + ".filler") },
 		"no space left on device",
 	},
-	{"on a disk that hangs", control(freeze), control(thaw), "longer than 2s"},
+	{
+		"on a disk that hangs",
+		control(freeze),
+		control(thaw),
+		"longer than 2s",
+	},
 }
 
 // TestStateFileThatIsHurtIsMended hurts the state file of one exporter in all ways, on a disk of its own. Meanwhile probes and scrapes
