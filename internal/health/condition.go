@@ -124,7 +124,7 @@ func (s *scene) judgeCondition(found *findings, t *target, c *seenCondition) {
 		})
 	}
 	switch {
-	case rule.Critical.Under > 0:
+	case rule.Critical.Under != 0:
 		conclude(Warning, c.Holds)
 		if !t.WarnOnly {
 			conclude(Critical, s.expiresUnrenewed(t, c))

@@ -346,6 +346,10 @@ func TestContainersThatWereWrongAtFirst(t *testing.T) {
 			t.Errorf("it is unknown how long %s has been down", p.Name)
 		}
 	}
+	w.pass(2 * time.Minute)
+	if p, _ := w.problem("stopped", AlertContainerDown); p.Severity != Warning {
+		t.Errorf("a container that was down at first is %s after %s", p.Severity, p.Lasted)
+	}
 	w.container("missing-2").State = Missing
 	w.container("stopped-2").State = "exited"
 	w.container("unhealthy-2").Health = Unhealthy
@@ -765,5 +769,25 @@ func TestValueMayHaveBeenOverItsLimitBefore(t *testing.T) {
 	}
 	if len(w.last.Problems) != 2 {
 		t.Errorf("there are %d problems, want 2", len(w.last.Problems))
+	}
+}
+
+// TestAlertsAreToldApart holds what other packages ask of an alert's name.
+func TestAlertsAreToldApart(t *testing.T) {
+	for name, c := range map[string]struct {
+		is   func(string) bool
+		want []string
+	}{
+		"counts events":  {CountsEvents, []string{AlertContainerRestarts, AlertContainerOOMKill}},
+		"fails readings": {FailsReadings, []string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown}},
+	} {
+		for _, alert := range []string{
+			AlertTargetDown, AlertContainerDown, AlertContainerRestarts, AlertContainerOOMKill, AlertContainerMemory, AlertBridgeNotRelaying,
+			AlertRelaySessionDown, AlertTargetUnstable, AlertMostTargetsDown,
+		} {
+			if got, want := c.is(alert), slices.Contains(c.want, alert); got != want {
+				t.Errorf("%s %s: %t, want %t", alert, name, got, want)
+			}
+		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 		switch p := &list[i]; {
 		case s.judge.rule(p.Alert).Unsettles:
 			found[p.Subject] = append(found[p.Subject], outage{p.Subject, p.Since})
-		case p.Kind == KindTarget && IsOutage(p.Alert) && !p.Excuse.Holds():
+		case IsOutage(p.Alert) && !p.Excuse.Holds():
 			down[p.Subject] = p.Since
 		}
 	}

@@ -75,17 +75,12 @@ const never = time.Duration(1<<63 - 1)
 func (j *Judge) limits(p *candidate) thresholds {
 	rule := j.rule(p.Alert)
 	t := thresholds{rule.Warning.Hold, rule.Critical.Hold}
-	outage := IsOutage(p.Alert) && p.Kind != KindContainer
-	if p.AtLeast && outage {
+	if p.AtLeast && IsOutage(p.Alert) && p.Kind != KindContainer {
 		t.warning = t.critical // its duration is unknown until then
 	}
+	t.critical += p.record.realSince().Sub(p.record.Since)
 	switch {
-	case outage && p.Kind == KindTarget:
-		t.critical += p.record.realSince().Sub(p.record.Since)
-		if p.warnOnly {
-			t.critical = never
-		}
-	case p.record.Removed:
+	case p.warnOnly, p.record.Removed:
 		t.critical = never
 	case rule.Pages && p.key.Severity == Pending:
 		t.warning = never

@@ -45,7 +45,7 @@ type Limit struct {
 }
 
 // expires reports whether the value is the time left of something: it needs no new reading.
-func (r *Rule) expires() bool { return r.Measured && r.Warning.Under > 0 }
+func (r *Rule) expires() bool { return r.Warning.Under != 0 }
 
 // Excuser is something that may explain that a condition of a target holds.
 type Excuser int

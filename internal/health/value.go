@@ -91,7 +91,7 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 		first, warning, critical = expiryLimits(rule, &c.Condition)
 		v.Number, v.Warning, v.Critical = first.Sub(s.now).Seconds(), -warning.over, -critical.over
 		exceeds = -v.Number
-	case rule.Window > 0: // it is a rate
+	case rule.Window != 0: // it is a rate
 		v.Number = s.failingLogins(t, c)
 		exceeds = v.Number
 	}

@@ -100,8 +100,11 @@ func checkLines(t *testing.T, page []byte, contentType string) {
 // sample may not fit the rest of its family. Creation times are the exception, since text format 0.0.4 has no place for them.
 func checkPage(t *testing.T, page []byte, contentType string, p *Page) {
 	t.Helper()
+	if before, _, found := bytes.Cut(page, []byte{0}); found { // Prometheus reads nothing behind a NUL, unless it is in a label's value
+		page, p = before, Read(before, contentType, Options{})
+	}
 	want, legal := textparsed(page, contentType)
-	if !legal || bytes.IndexByte(page, 0) >= 0 { // Prometheus reads nothing behind a NUL
+	if !legal {
 		return
 	}
 	om, text := pages(p)
