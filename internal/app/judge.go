@@ -40,7 +40,7 @@ func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, log
 	if err != nil {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	} else if !memory.Saved.IsZero() {
-		j.health.Resume(&memory, time.Now())
+		j.health.Resume(&memory, time.Time{}, nil, time.Now())
 	}
 	return j
 }

@@ -85,6 +85,10 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 		j.restarts[c.subject()] = known
 	}
 	restarted := known.Known && c.Restarts > known.Count
+	known.restarted = 0
+	if restarted {
+		known.restarted = c.Restarts - known.Count
+	}
 	if restarted || c.State != Running && c.State != Paused {
 		known.ended = s.now
 	}
@@ -95,7 +99,7 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	// Ignore restarts since a reading before the window: they may be older than the window.
 	blind := s.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
-		times := c.Restarts - known.Count
+		times := known.restarted
 		if c.State == Running && j.downtime(c.subject()).fires() {
 			times-- // the end of that alert already reports this restart
 		}
@@ -134,7 +138,7 @@ func (s *scene) judgeEvents(found *findings, subject Subject, v *Verdict) {
 		if !p.Eases.IsZero() {
 			p.Severity = Critical
 		}
-		p.Since = list[0].At
+		p.Since, p.Last = list[0].At, list[len(list)-1].At
 		p.Lasted = max(s.now.Sub(p.Since), minDuration)
 		found.events = append(found.events, p)
 	}

@@ -22,6 +22,7 @@
 //   - judgeUnstable needs the excuses of targets: a failed reading counts unless one covers it. What it finds is decided at once.
 //   - forget drops the memory of problems that no pass has found, and of what is not there any more.
 //   - sumUp sorts it all, and groups the problems by their causes.
+//   - tell compares that with the round before: states of subjects and problems that have changed are the events of the round.
 package health
 
 import (
@@ -93,8 +94,9 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
-	// Took is how long the last reading took.
-	Took time.Duration
+	// Took is how long the last reading took, Reason why it failed.
+	Took   time.Duration
+	Reason string
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64
@@ -256,9 +258,11 @@ type Problem struct {
 	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the target or engine cannot be read, so that this is the last known state.
 	Unknown bool `json:"unknown,omitempty"`
-	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown.
+	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last event
+	// of a problem that counts them.
 	Eases time.Time `json:"-"`
 	Ends  time.Time `json:"-"`
+	Last  time.Time `json:"-"`
 }
 
 // Verdict is the data behind the metrics of one subject.
@@ -299,6 +303,8 @@ type Judgement struct {
 	Values []Value
 	// HeldBack are the alerts on measured values and on history that maintenance holds back.
 	HeldBack []HeldBack
+	// Round is what has changed since the judgement before.
+	Round Round
 }
 
 // HeldBack is an alert on a measured value, or on history, that is held back.

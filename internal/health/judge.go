@@ -16,11 +16,13 @@ type Judge struct {
 	restarts    map[Subject]*restarts
 	engines     map[string]*engine
 	targets     map[string]*targetMemory
-	// changed says that there is something new to save. now is the time of the last judgement, lastSave of the last saved memory.
-	changed       bool
-	now, lastSave time.Time
-	// clock is a moment by whose wall clock times are saved.
-	clock time.Time
+	// states are those of the last round, without what was not watched. told are the problems that it told of.
+	states map[Subject]State
+	told   map[toldKey]*told
+	// changed says that there is something new to save, lastSave when memory was last saved.
+	changed  bool
+	lastSave time.Time
+	clock    Clock
 	// saved is when the former process last saved its memory, resumed when this process loaded it. unread are the engines in that
 	// memory that have not been read since.
 	saved, resumed time.Time
@@ -44,6 +46,8 @@ func NewJudge(rules Rules) *Judge {
 		engines:     map[string]*engine{},
 		unread:      map[string]bool{},
 		targets:     map[string]*targetMemory{},
+		states:      map[Subject]State{},
+		told:        map[toldKey]*told{},
 	}
 }
 
@@ -55,7 +59,8 @@ const unreadGrace = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
 func (j *Judge) Judge(f *Facts) *Judgement {
-	j.noticeStep(f.Now)
+	tick := j.clock.Tick(f.Now)
+	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
 	j.readEngines(f)
 	s := j.look(f)
 
@@ -72,7 +77,9 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.judgeUnstable(found.verdicts))
 
 	j.forget(s, found.problems)
-	return s.sumUp(&found)
+	result := s.sumUp(&found)
+	result.Round = s.tell(result, tick)
+	return result
 }
 
 // findings are what a pass finds wrong, and what it measures.

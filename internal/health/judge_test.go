@@ -3,6 +3,7 @@ package health
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,8 @@ type world struct {
 	judge *Judge
 	now   time.Time
 	Facts
-	last *Judgement
+	last  *Judgement
+	chain chain
 }
 
 func newWorld(t *testing.T) *world {
@@ -108,6 +110,7 @@ func (w *world) look() {
 	}
 	f.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
 	w.last = w.judge.Judge(&f)
+	w.chain.follow(w)
 }
 
 // restart replaces the judge by one that knows what was saved, if it was.
@@ -129,9 +132,11 @@ func (w *world) restart(saved bool) {
 // resume replaces the judge by one that knows this.
 func (w *world) resume(m *Memory) {
 	w.judge = NewJudge(shippedRules())
-	if !m.Saved.IsZero() {
-		w.judge.Resume(m, w.now)
+	if m.Saved.IsZero() {
+		w.chain = chain{}
+		return
 	}
+	w.judge.Resume(m, time.Time{}, slices.Collect(maps.Values(w.chain.problems)), w.now)
 }
 
 // want compares the problems with lines such as "db ContainerDown critical 5m0s" and "web TargetDown pending 1m0s container(db)".

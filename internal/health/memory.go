@@ -77,6 +77,9 @@ type targetMemory struct {
 	failures   failures
 	lastUp     time.Time
 	home       home
+	// read and up are the verdict of the last reading, which ended at readAt.
+	read, up bool
+	readAt   time.Time
 }
 
 // target returns the memory of that target, which is empty for a new one.
@@ -135,8 +138,9 @@ type restarts struct {
 	Killed events `json:"killed,omitempty"`
 	// measured is when its memory was last known.
 	measured time.Time
-	// ended is when the container was last seen stopped or restarted.
-	ended time.Time
+	// ended is when the container was last seen stopped or restarted, restarted how often it has restarted since the reading before.
+	ended     time.Time
+	restarted uint64
 	// gone is when the container vanished, zero while it exists; last is its last known state.
 	gone time.Time
 	last *Container
@@ -146,30 +150,10 @@ type restarts struct {
 const saveEvery = 5 * time.Minute
 
 // Changed reports whether the memory must be saved: it has changed since the last call of Memory, or that call was saveEvery ago.
-func (j *Judge) Changed() bool { return j.changed || j.now.Sub(j.lastSave) > saveEvery }
-
-// noticeStep marks the memory as changed after a step of the wall clock, since all saved times are by that clock.
-func (j *Judge) noticeStep(now time.Time) {
-	j.changed = j.changed || j.drift(now) > time.Second
-	j.now = now
-}
-
-// drift is how far the wall clock has gone from the one by which times were saved.
-func (j *Judge) drift(now time.Time) time.Duration {
-	if j.clock.IsZero() {
-		return 0
-	}
-	return (now.Round(0).Sub(j.clock.Round(0)) - now.Sub(j.clock)).Abs()
-}
-
-// tolerableDrift is how wrong saved times may be, so that those that stay are the same each time.
-const tolerableDrift = 100 * time.Millisecond
+func (j *Judge) Changed() bool { return j.changed || j.clock.now.Sub(j.lastSave) > saveEvery }
 
 // Memory returns the memory to save, with all times by the wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
-	if j.clock.IsZero() || j.drift(now) > tolerableDrift {
-		j.clock = now
-	}
 	j.changed, j.lastSave = false, now
 	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}}
 	for _, key := range slices.SortedFunc(maps.Keys(j.problems), compareKeys) {
@@ -196,15 +180,21 @@ func (j *Judge) Memory(now time.Time) Memory {
 			m.Failures = append(m.Failures, saved)
 		}
 	}
-	m.changeTimes(func(t time.Time) time.Time { return j.clock.Round(0).Add(t.Sub(j.clock)) })
+	m.changeTimes(j.clock.Wall)
 	return m
 }
 
-// Resume loads the memory of a former process; call it before the first judgement. It replaces times in the future, as after the clock was
-// set back, by now.
-func (j *Judge) Resume(m *Memory, now time.Time) {
-	m.changeTimes(func(t time.Time) time.Time { return now.Add(-max(now.Sub(t), 0)) })
+// Resume loads the memory of a former process; call it before the first judgement. last is when that process last recorded a round, and
+// lasting are the problems that it told of and that were not over.
+func (j *Judge) Resume(m *Memory, last time.Time, lasting []Event, now time.Time) {
+	if m.Saved.After(last) {
+		last = m.Saved
+	}
+	m.changeTimes(j.clock.Resume(last, now))
 	j.saved, j.resumed = m.Saved, now
+	for _, e := range lasting {
+		j.told[toldKey{e.Of, e.Alert, e.Part}] = &told{Event: e}
+	}
 	for _, p := range m.Problems {
 		j.problems[p.problemKey] = &p.record
 		if p.Kind == KindTarget && p.Severity > Pending && !j.rule(p.Alert).Own {

@@ -149,7 +149,7 @@ func (w *world) restart(after time.Duration) {
 	settings := alerts.Defaults()
 	w.Now = w.Now.Add(after)
 	w.judge, w.log = health.NewJudge(alerts.Rules(&settings)), &Log{}
-	w.judge.Resume(&restored, w.Now)
+	w.judge.Resume(&restored, time.Time{}, nil, w.Now)
 	for _, raw := range w.saved {
 		if err := w.log.Restore(raw); err != nil {
 			w.Fatal(err)

@@ -566,6 +566,7 @@ func (t *target) facts() health.Target {
 		Up:            s.Up,
 		ReadAt:        s.LastAttempt,
 		Took:          s.Duration,
+		Reason:        string(s.Reason),
 		Overdue:       t.overdue,
 		Failed:        s.Missed,
 		Every:         t.meanInterval,

@@ -1,0 +1,107 @@
+package health
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+)
+
+// Round is what a judgement adds to the record of what happened: events, and a beat that closes the watched time. It has all that the folds
+// over that record need, the same whether it has just happened or is read again: last changes, incidents and availability.
+type Round struct {
+	Tick
+	// Events are in the order of time.
+	Events []Event `json:"changes,omitempty"`
+	// Latency is how long successful readings of targets took: how many there were, the shortest, the longest, and their sum, in microseconds.
+	Latency map[Key][4]int64 `json:"latency,omitempty"`
+	// Every is the shortest time between scheduled readings; 0 if there are none.
+	Every time.Duration `json:"-"`
+}
+
+// Join adds the next round.
+func (r *Round) Join(next *Round) {
+	r.To, r.Every, r.Events = next.To, next.Every, append(r.Events, next.Events...)
+	if r.Latency == nil {
+		r.Latency = maps.Clone(next.Latency)
+		return
+	}
+	for k, l := range next.Latency {
+		r.addLatency(k, l)
+	}
+}
+
+func (r *Round) addLatency(k Key, l [4]int64) {
+	if r.Latency == nil {
+		r.Latency = map[Key][4]int64{}
+	}
+	if known, found := r.Latency[k]; found {
+		l = [4]int64{known[0] + l[0], min(known[1], l[1]), max(known[2], l[2]), known[3] + l[3]}
+	}
+	r.Latency[k] = l
+}
+
+// Event is a change from one round to the next: of a subject's state, or with Alert of a problem, and so of the alert on it. An event of a
+// problem says all about it as it is from then on.
+type Event struct {
+	At Milli `json:"at"`
+	Of Key   `json:"of"`
+
+	// From and To are states of the subject. They are equal if a container has only restarted in between, Times that often.
+	From  State  `json:"-"`
+	To    State  `json:"state,omitzero"`
+	Times uint64 `json:"-"`
+	// Reason says why the state has changed: why a reading failed, the state of a container, or the alert that impairs the subject.
+	Reason string `json:"-"`
+
+	// Alert is the name of the alert on a problem, Part the part of the subject that it is about, TargetKind the kind of the target.
+	Alert      string `json:"alert,omitempty"`
+	Part       string `json:"part,omitempty"`
+	TargetKind string `json:"kind,omitempty"`
+	// Since is when the problem began; AtLeast says that it may have begun earlier. Last is the last event of a problem that counts them.
+	Since   Milli `json:"since,omitempty"`
+	AtLeast bool  `json:"at_least,omitempty"`
+	Last    Milli `json:"last,omitempty"`
+	// Severity, Excuse and Cause are those of the Problem; no Cause is the subject itself. Server is the container that serves the target.
+	Severity Severity `json:"severity,omitzero"`
+	Excuse   Excuse   `json:"excuse,omitzero"`
+	Cause    Key      `json:"cause,omitzero"`
+	Server   Key      `json:"server,omitzero"`
+	// Over says that the problem has ended, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
+	Over      bool `json:"over,omitempty"`
+	AtLatest  bool `json:"at_latest,omitempty"`
+	Unwatched bool `json:"unwatched,omitempty"`
+}
+
+// Subject returns what the event is about.
+func (e *Event) Subject() Subject { return Subject(e.Of) }
+
+// Key is a subject as text: service/NAME, container/HOST/NAME or exporter/.
+type Key Subject
+
+// MarshalText implements encoding.TextMarshaler.
+func (k Key) MarshalText() ([]byte, error) {
+	switch k.Kind {
+	case KindContainer:
+		return []byte("container/" + k.Host + "/" + k.Name), nil
+	case KindTarget:
+		return []byte("service/" + k.Name), nil
+	}
+	return []byte(k.Kind + "/" + k.Name), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (k *Key) UnmarshalText(text []byte) error {
+	kind, name, found := strings.Cut(string(text), "/")
+	switch i := strings.LastIndexByte(name, '/'); {
+	case kind == "service":
+		*k = Key(TargetSubject(name))
+	case kind == KindContainer && i >= 0:
+		*k = Key(ContainerSubject(name[:i], name[i+1:]))
+	case kind != KindContainer && found:
+		*k = Key(Subject{Kind: kind, Name: name})
+	default:
+		return fmt.Errorf("%q is no subject", text)
+	}
+	return nil
+}
