@@ -228,7 +228,7 @@ func (w *watch) restarts(name string) int {
 // stateFile is open until the test ends.
 func stateFile(t *testing.T, path string) *state.File {
 	t.Helper()
-	f, _, err := state.Open(path, slog.New(slog.DiscardHandler))
+	f, _, err := state.Open(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func (s savingState) Save(v any) error {
 }
 
 func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
-	f, _, err := state.Open("", nil)
+	f, _, err := state.Open("", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
 	"log/slog"
 	"maps"
 	"net"
@@ -30,7 +29,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack/simstacktest"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // shapes are the keys of JSON values with their types, by the path to the key.
@@ -264,17 +262,24 @@ func (s *site) read() {
 // plain are words for the log of incidents, of which none is in an id.
 type plain struct{}
 
-func (plain) Name(health.Subject) string      { return "" }
-func (plain) Headline(*health.Problem) string { return "" }
+func (plain) Name(health.Subject, string) string { return "" }
+func (plain) Headline(*health.Event) string      { return "" }
 
 // identify notes the id that the incident of each present problem would have, had the problem begun at a certain time. Those who were
 // told of an incident before an upgrade know it by its id.
 func (s *site) identify(ids map[string]bool) {
 	s.Helper()
 	for _, p := range s.app.Snapshot().Judgement.Problems {
-		p.Since, p.Severity, p.Excuse, p.Cause = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), health.Critical, health.Excuse{}, p.Subject
-		now := &health.Judgement{Time: p.Since.Add(time.Minute), Problems: []health.Problem{p}}
-		opened := new(incident.Log).Observe(now, plain{})
+		since := health.Milli(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC).UnixMilli())
+		e := health.Event{
+			At:       since,
+			Of:       health.Key(p.Subject),
+			Alert:    p.Alert,
+			Part:     p.Of,
+			Since:    since,
+			Severity: health.Critical,
+		}
+		opened := incident.New(plain{}).Apply(&health.Round{Tick: health.Tick{From: since, To: since}, Events: []health.Event{e}})
 		if len(opened) != 1 {
 			s.Errorf("%+v opens %d incidents, want one", p, len(opened))
 			continue
@@ -313,45 +318,23 @@ func (s *site) reload() {
 	}
 }
 
-// kind is a part of a state file that only notes the keys of its records.
-type kind struct {
-	sync.Mutex
-
-	t    *testing.T
-	name string
-	keys shapes
-}
-
-func (k *kind) Kind() string                    { return k.name }
-func (k *kind) Records() iter.Seq2[string, any] { return func(func(string, any) bool) {} }
-
-func (k *kind) Read(key string, data []byte) error {
-	path := "state.json " + k.name
-	if section, _, many := strings.Cut(key, "/"); many || key == "saved" { // of the judge
-		path += "/" + section
-	}
-	k.keys.addJSON(k.t, path, data)
-	return nil
-}
-
 // saved are the keys of what an exporter keeps.
 func (s *site) saved(keys shapes) {
 	s.Helper()
 	content, err := os.ReadFile(s.state)
 	must(s.T, err)
-	copied := filepath.Join(s.TempDir(), "state.json")
-	must(s.T, os.WriteFile(copied, content, 0o600))
-	var parts []state.Part
-	for line := range strings.Lines(string(content)) {
-		name, _, _ := strings.Cut(strings.Fields(line)[1], "/")
-		if !slices.ContainsFunc(parts, func(p state.Part) bool { return p.Kind() == name }) {
-			parts = append(parts, &kind{t: s.T, name: name, keys: keys})
+	_, lines, _ := strings.Cut(string(content), "\n")
+	for line := range strings.Lines(lines) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) < 4 || fields[2] == "-" {
+			continue
 		}
-	}
-	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler), parts...)
-	must(s.T, err)
-	if must(s.T, f.Close()); notice != "" {
-		s.Error(notice)
+		kind, key, _ := strings.Cut(fields[1], "/")
+		path := "state.json " + kind
+		if section, _, many := strings.Cut(key, "/"); many || key == "saved" { // of the judge
+			path += "/" + section
+		}
+		keys.addJSON(s.T, path, []byte(fields[3]))
 	}
 }
 

@@ -175,7 +175,7 @@ func New(o Options) (_ *App, err error) {
 	a.logConfigFile()
 	var notice string
 	a.past = newPast(a.log)
-	if a.state, notice, err = state.Open(cfg.StateFile, a.log, availability{a.past}, a.past); err != nil {
+	if a.state, notice, err = state.Open(cfg.StateFile, a.log, a.past); err != nil {
 		return nil, err
 	}
 	a.own.keepsState(a.state)
@@ -190,8 +190,7 @@ func New(o Options) (_ *App, err error) {
 	}
 	a.drill.log, a.drill.changed = a.log, func() { a.current.Load().poller.Refresh() }
 	a.own.registry.MustRegister(a.maintenance, &a.drill)
-	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.log)
-	a.judge.observe = a.past.observe
+	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.past, a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	memory, _, err := state.Open("", o.Log)
+	memory, _, err := state.Open("", o.Log, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -203,7 +203,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 			all.Engines = append(all.Engines, e)
 		}
 	}
-	judgement := newJudge(alerts.Rules(&cfg.Alerts), register, memory, log).Judge(&all)
+	judgement := newJudge(alerts.Rules(&cfg.Alerts), register, memory, nil, log).Judge(&all)
 	var unserved []string
 	for i := range results {
 		server := judgement.Servers[results[i].Name]

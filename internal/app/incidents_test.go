@@ -141,20 +141,18 @@ func TestIncidentsOutliveKills(t *testing.T) {
 // TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
 func TestIncidentsAreKept90Days(t *testing.T) {
 	k, at := newPast(nil), time.Now()
-	raw, err := json.Marshal(incident.Incident{
+	must(t, k.log.Restore(&incident.Incident{
 		ID:      "old",
 		State:   incident.Closed,
 		Began:   at,
 		Ended:   at,
 		Closed:  at,
 		Updated: at,
-	})
-	must(t, err)
-	must(t, k.Read("old", raw))
+	}))
 	k.publish()
 	for _, after := range []time.Duration{0, time.Hour} {
-		now := at.Add(incident.Retention + after)
-		k.observe(&health.Facts{Now: now}, &health.Judgement{Time: now})
+		now := health.Milli(at.Add(incident.Retention + after).UnixMilli())
+		k.observe(&health.Judgement{Round: health.Round{Tick: health.Tick{From: now, To: now}}})
 		if n := len(*k.listed.Load()); (n == 1) != (after == 0) {
 			t.Errorf("%d incidents %s after the 90 days", n, after)
 		}
@@ -180,27 +178,27 @@ func sameIncident(t *testing.T, a, b *incident.Incident) bool {
 // closedIncident writes an incident of yesterday into the state file, as the log of a former process had it.
 func closedIncident(t *testing.T, dir string) incident.Incident {
 	t.Helper()
-	var log incident.Log
-	at := time.Now().Add(-24 * time.Hour).UTC().Round(0)
-	judged := health.Judgement{Time: at, Problems: []health.Problem{{
-		Subject:  health.TargetSubject("old"),
-		Cause:    health.TargetSubject("old"),
+	at := time.Now().Add(-24 * time.Hour).UTC().Truncate(time.Millisecond)
+	f, p := openPast(t, filepath.Join(dir, "state.json"))
+	round := func(later time.Duration, events ...health.Event) {
+		now := health.Milli(at.Add(later).UnixMilli())
+		p.observe(&health.Judgement{Round: health.Round{Tick: health.Tick{From: now, To: now}, Events: events}})
+	}
+	down := health.Event{
+		At:       health.Milli(at.UnixMilli()),
+		Of:       health.Key(health.TargetSubject("old")),
 		Alert:    health.AlertTargetDown,
 		Severity: health.Critical,
-		Since:    at,
-	}}}
-	log.Observe(&judged, words{&judged})
-	for _, later := range []time.Duration{time.Minute, 2 * incident.QuietPeriod} {
-		judged := health.Judgement{Time: at.Add(later)}
-		log.Observe(&judged, words{&judged})
+		Since:    health.Milli(at.UnixMilli()),
 	}
-	i := *log.All()[0]
+	round(0, down)
+	down.At, down.Over = down.At.Add(time.Minute), true
+	round(time.Minute, down)
+	round(2 * incident.QuietPeriod)
+	i := *p.log.All()[0]
 	if i.State != incident.Closed || i.Outages[0].Seconds != 60 {
 		t.Fatalf("got %+v", i)
 	}
-	f, p := openPast(t, filepath.Join(dir, "state.json"))
-	p.log = log
-	p.save(&i)
 	must(t, f.Close())
 	return i
 }

@@ -21,26 +21,27 @@ type judge struct {
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
-	// observe gets each judgement with its facts; nil for nobody.
-	observe func(*health.Facts, *health.Judgement)
-	missing map[string]string // configured containers that were logged as missing, by target
+	past         *past             // nil if nobody keeps it
+	missing      map[string]string // configured containers that were logged as missing, by target
 }
 
-// newJudge restores the memory of the former process.
-func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, log *slog.Logger) *judge {
+// newJudge restores the memory of the former process. Its problems that the past says to last go on.
+func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, p *past, log *slog.Logger) *judge {
 	j := &judge{
 		health:      health.NewJudge(rules),
 		maintenance: m,
 		file:        file,
 		memories:    memoriesIn(file),
+		past:        p,
 		log:         log,
 		missing:     map[string]string{},
 	}
 	memory, err := j.memories.Load()
 	if err != nil {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
-	} else if !memory.Saved.IsZero() {
-		j.health.Resume(&memory, time.Time{}, nil, time.Now())
+	}
+	if p != nil {
+		j.health.Resume(&memory, p.history.Last().Time(), p.log.Lasting(), time.Now())
 	}
 	return j
 }
@@ -73,8 +74,8 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
 		}
 	}
-	if j.observe != nil {
-		j.observe(f, result)
+	if j.past != nil {
+		j.past.observe(result)
 	}
 	j.saveMemory(f.Now)
 	return result

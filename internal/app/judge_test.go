@@ -29,13 +29,14 @@ func openPast(t *testing.T, path string) (*state.File, *past) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	p := newPast(log)
-	f, notice, err := state.Open(path, log, availability{p}, p)
+	f, notice, err := state.Open(path, log, p)
 	must(t, err)
 	if notice != "" {
 		t.Error(notice)
 	}
 	t.Cleanup(func() { f.Close() }) //nolint:errcheck // a test that minds closes it itself
 	p.file = f
+	p.publish()
 	return f, p
 }
 
@@ -48,8 +49,7 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 		register, err := maintenance.New(f.Value("maintenance"), log)
 		must(t, err)
 		settings := alerts.Defaults()
-		j := newJudge(alerts.Rules(&settings), register, f, log)
-		j.observe = p.observe
+		j := newJudge(alerts.Rules(&settings), register, f, p, log)
 		judge := func(up bool) {
 			t.Helper()
 			now := time.Now()

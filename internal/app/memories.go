@@ -2,6 +2,9 @@ package app
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,30 +21,37 @@ type memories struct {
 
 func memoriesIn(f *state.File) memories { return memories{f.Group("judge"), f.Value("problems")} }
 
-// lastUpStep is how exactly the time is kept when a target was last up, since it changes at every probe.
-const lastUpStep = 5 * time.Minute
+// roughly is how exactly times are kept that change all the time: when a target was last up, and when memory was saved. The past says
+// exactly when the process ended.
+const roughly = 5 * time.Minute
 
 // Put saves a memory without waiting for the disk.
 func (k memories) Put(m *health.Memory) error {
-	all := map[string]any{"saved": m.Saved}
+	all := map[string]any{"saved": m.Saved.Truncate(roughly)}
 	of := func(section string, s health.Subject, more ...string) string {
 		return strings.Join(append([]string{section, s.Kind, s.Host, s.Name}, more...), "/")
 	}
-	for i := range m.Problems {
-		p := &m.Problems[i]
+	for _, p := range m.Problems {
 		all[of("problem", p.Subject, p.Alert, p.Of, p.Severity.String())] = p
 	}
-	for i := range m.Restarts {
-		all[of("restarts", m.Restarts[i].Subject)] = &m.Restarts[i]
+	for _, r := range m.Restarts {
+		all[of("restarts", r.Subject)] = r
 	}
-	for i := range m.Unavailable {
-		all[of("unavailable", m.Unavailable[i].Subject)] = &m.Unavailable[i]
+	for _, s := range m.Unavailable {
+		all[of("unavailable", s.Subject)] = s
 	}
-	for i := range m.Failures {
-		all["failures/"+m.Failures[i].Target] = &m.Failures[i]
+	for _, f := range m.Failures {
+		for _, c := range f.Counts { // each for itself, as only the newest changes
+			name := "failed/" + f.Target + "/" + strconv.FormatInt(c.At.UnixMilli(), 10)
+			c.At = time.Time{}
+			all[name] = c
+		}
+		name := "failures/" + f.Target
+		f.Target, f.Counts = "", nil
+		all[name] = f
 	}
 	for target, at := range m.LastUp {
-		all["well/"+target] = at.Truncate(lastUpStep)
+		all["well/"+target] = at.Truncate(roughly)
 	}
 	for target, home := range m.Homes {
 		all["home/"+target] = home
@@ -56,7 +66,8 @@ func (k memories) Load() (m health.Memory, err error) {
 	if err := k.former.Load(&m); err != nil || !m.Saved.IsZero() {
 		return m, err
 	}
-	for name, raw := range k.group.Load() {
+	group := k.group.Load()
+	for name, raw := range group {
 		section, target, _ := strings.Cut(name, "/")
 		switch section {
 		case "saved":
@@ -69,6 +80,7 @@ func (k memories) Load() (m health.Memory, err error) {
 			m.Unavailable, err = more(m.Unavailable, raw)
 		case "failures":
 			m.Failures, err = more(m.Failures, raw)
+			m.Failures[len(m.Failures)-1].Target = target
 		case "well":
 			m.LastUp, err = with(m.LastUp, target, raw)
 		case "home":
@@ -78,7 +90,29 @@ func (k memories) Load() (m health.Memory, err error) {
 			return m, err
 		}
 	}
-	return m, nil
+	return m, loadCounts(&m, group)
+}
+
+// loadCounts adds the counts to the failures, the oldest first.
+func loadCounts(m *health.Memory, group map[string]json.RawMessage) (err error) {
+	for _, name := range slices.Sorted(maps.Keys(group)) {
+		rest, ours := strings.CutPrefix(name, "failed/")
+		cut := strings.LastIndexByte(rest, '/')
+		i := slices.IndexFunc(m.Failures, func(f health.SavedFailures) bool { return ours && cut >= 0 && f.Target == rest[:cut] })
+		if i < 0 {
+			continue
+		}
+		f := &m.Failures[i]
+		if f.Counts, err = more(f.Counts, group[name]); err != nil {
+			return err
+		}
+		milli, err := strconv.ParseInt(rest[cut+1:], 10, 64)
+		if err != nil {
+			return err
+		}
+		f.Counts[len(f.Counts)-1].At = time.UnixMilli(milli).UTC()
+	}
+	return nil
 }
 
 // more appends a value to a list.

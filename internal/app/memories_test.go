@@ -19,8 +19,14 @@ import (
 // jsonOf is a memory as text, without what is kept less exactly.
 func jsonOf(t *testing.T, m *health.Memory) string {
 	t.Helper()
+	m.Saved = m.Saved.Truncate(roughly)
 	for target, at := range m.LastUp {
-		m.LastUp[target] = at.Truncate(lastUpStep)
+		m.LastUp[target] = at.Truncate(roughly)
+	}
+	for _, f := range m.Failures {
+		for i := range f.Counts {
+			f.Counts[i].At = f.Counts[i].At.Truncate(time.Millisecond)
+		}
 	}
 	slices.SortFunc(m.Problems, func(a, b health.SavedProblem) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Alert, b.Alert), cmp.Compare(a.Severity, b.Severity))

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"encoding/json"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -14,57 +16,82 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// past is the history of states and the log of incidents, shared by the judge and HTTP. Its lock guards both. It is the part of the state
-// file that has the incidents.
+const (
+	// A round without news is recorded with the next ones, half as often as the most frequent poll, within these limits: a poll that comes a
+	// little early must not wait for the next.
+	minBeat, maxBeat = time.Second / 2, 15 * time.Second
+	// longestRound is longer than any that is recorded.
+	longestRound = maxBeat + 2*health.MaxGap
+)
+
+// past is the record of what happened, and what follows from it: the history of states and the log of incidents. Its lock guards them all.
 type past struct {
 	sync.Mutex
 
 	logger  *slog.Logger
 	file    *state.File // set before the first judgement
 	history *history.History
-	log     incident.Log
+	log     *incident.Log
+	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
 }
 
+// record is one of its fields: a round of the judge, or what has followed from all rounds before.
+type record struct {
+	Round    *health.Round      `json:"span,omitempty"`
+	Subject  *history.Kept      `json:"subject,omitempty"`
+	Incident *incident.Incident `json:"incident,omitempty"`
+	Log      *incident.Kept     `json:"log,omitempty"`
+}
+
 func newPast(logger *slog.Logger) *past {
-	p := &past{logger: logger, history: history.New()}
+	p := &past{logger: logger, history: history.New(), log: incident.New(words{})}
 	p.publish()
 	return p
 }
 
-// availability is the part of the state file that has the history.
-type availability struct{ *past }
-
-// Kind implements state.Part.
-func (a availability) Kind() string { return a.history.Kind() }
-
-// Read implements state.Part.
-func (a availability) Read(_ string, data []byte) error { return a.history.Read(data) }
-
-// Records implements state.Part.
-func (a availability) Records() iter.Seq2[string, any] {
-	all := a.history.Records()
-	return func(yield func(string, any) bool) {
-		for value := range all {
-			if !yield("", value) {
-				return
-			}
-		}
+// Read implements state.Series. An earlier version had incidents of a kind of their own.
+func (p *past) Read(kind string, data []byte) (err error) {
+	var r record
+	if kind == "incident" {
+		err = json.Unmarshal(data, &r.Incident)
+	} else {
+		err = json.Unmarshal(data, &r)
 	}
+	switch {
+	case err != nil:
+		return err
+	case r.Round != nil:
+		if lasted := r.Round.To.Time().Sub(r.Round.From.Time()); r.Round.From < 0 || lasted < 0 || lasted > longestRound {
+			return errors.New("the round contradicts itself")
+		}
+		p.history.Apply(r.Round)
+		p.log.Apply(r.Round)
+	case r.Subject != nil:
+		return p.history.Restore(r.Subject)
+	case r.Incident != nil:
+		return p.log.Restore(r.Incident)
+	case r.Log != nil:
+		p.log.Resume(r.Log)
+	}
+	return nil
 }
 
-// Kind implements state.Part.
-func (p *past) Kind() string { return "incident" }
-
-// Read implements state.Part.
-func (p *past) Read(_ string, data []byte) error { return p.log.Restore(data) }
-
-// Records implements state.Part.
-func (p *past) Records() iter.Seq2[string, any] {
-	all := p.log.All()
-	return func(yield func(string, any) bool) {
-		for _, i := range all {
-			if !yield(i.ID, i) {
+// Records implements state.Series.
+func (p *past) Records() iter.Seq[any] {
+	last := p.history.Last()
+	p.pending = health.Round{Tick: health.Tick{From: last, To: last}}
+	all := []any{record{Round: &health.Round{Tick: p.pending.Tick}}}
+	for _, k := range p.history.All() {
+		all = append(all, record{Subject: k})
+	}
+	for _, i := range p.log.All() {
+		all = append(all, record{Incident: i})
+	}
+	all = append(all, record{Log: p.log.Kept()})
+	return func(yield func(any) bool) {
+		for _, r := range all {
+			if !yield(r) {
 				return
 			}
 		}
@@ -77,45 +104,56 @@ func (p *past) publish() {
 	p.listed.Store(&all)
 }
 
-// save publishes and saves incidents that have changed. The caller holds the lock.
-func (p *past) save(changed ...*incident.Incident) {
-	p.publish()
-	for _, i := range changed {
-		p.file.Put(p, i.ID, i)
-	}
-}
-
-// observe adds a judgement to the history and to the log of incidents.
-func (p *past) observe(f *health.Facts, j *health.Judgement) {
+// observe adds a judgement.
+func (p *past) observe(j *health.Judgement) {
 	p.Lock()
 	defer p.Unlock()
-	p.history.Observe(f, j, func(value any) { p.file.Put(availability{p}, "", value) })
-	changed := p.log.Observe(j, words{j})
-	if len(changed) == 0 {
-		if p.log.Len() != len(*p.listed.Load()) { // some were kept long enough
-			p.publish()
-		}
-		return
-	}
+	r := &j.Round
+	p.history.Apply(r)
+	changed := p.log.Apply(r)
+	p.keep(r, len(changed) > 0)
 	for _, i := range changed {
-		switch {
-		case i.Opened.Equal(j.Time):
+		switch at := r.To.Time(); {
+		case i.Opened.Equal(at):
 			p.logger.Info("incident has begun", "id", i.ID, "title", i.Title, "severity", i.Severity.String(),
 				"since", i.Began.UTC().Format(time.RFC3339))
-		case i.Closed.Equal(j.Time):
+		case i.Closed.Equal(at):
 			p.logger.Info("incident is over", "id", i.ID, "title", i.Title, "state", i.State)
 		}
 	}
-	p.save(changed...)
+	if len(changed) > 0 || p.log.Len() != len(*p.listed.Load()) { // some were kept long enough
+		p.publish()
+	}
+}
+
+// keep records a round, at once if it has news. It is read as it was applied: what is joined has no gap, and is of one hour.
+func (p *past) keep(r *health.Round, news bool) {
+	begins := r.Start || r.Step != 0 || r.Back
+	hour := health.Milli(time.Hour.Milliseconds())
+	if begins || r.From != p.pending.To || r.From/hour != r.To/hour {
+		p.record(p.pending.To > p.pending.From)
+		p.pending = health.Round{Tick: r.Tick}
+	}
+	p.pending.Join(r)
+	beat := p.pending.To.Time().Sub(p.pending.From.Time()) >= min(max(r.Every/2, minBeat), maxBeat)
+	p.record(news || begins || beat || len(r.Events) > 0)
+}
+
+// record hands out what no record contains yet, if it is due.
+func (p *past) record(due bool) {
+	if due {
+		p.file.Add(record{Round: &p.pending})
+		p.pending = health.Round{Tick: health.Tick{From: p.pending.To, To: p.pending.To}}
+	}
 }
 
 // words are those of the status page.
-type words struct{ *health.Judgement }
+type words struct{}
 
-func (w words) Name(s health.Subject) string { return status.HumanName(s, w.Verdicts[s].TargetKind) }
+func (words) Name(s health.Subject, kind string) string { return status.HumanName(s, kind) }
 
-func (w words) Headline(p *health.Problem) string {
-	return status.Headline(p, w.Verdicts[p.Subject].TargetKind)
+func (words) Headline(e *health.Event) string {
+	return status.Headline(&health.Problem{Subject: e.Subject(), Alert: e.Alert, Of: e.Part}, e.TargetKind)
 }
 
 // Availability implements web.Source.
@@ -137,6 +175,7 @@ func (a *App) AddNote(id, author, text string) (*incident.Incident, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.save(i)
+	p.publish()
+	p.file.Add(record{Incident: i})
 	return i, nil
 }

@@ -34,8 +34,7 @@ func watch(t *testing.T, targets, containers int) *watching {
 	register, err := maintenance.New(f.Value("maintenance"), log)
 	must(t, err)
 	settings := alerts.Defaults()
-	w.past, w.judge = p, newJudge(alerts.Rules(&settings), register, f, log)
-	w.judge.observe = p.observe
+	w.past, w.judge = p, newJudge(alerts.Rules(&settings), register, f, p, log)
 	for i := range targets {
 		w.facts.Targets = append(w.facts.Targets, health.Target{Name: fmt.Sprintf("service-%d", i), Read: true, Up: true})
 	}

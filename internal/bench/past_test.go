@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -88,70 +89,44 @@ func subjects(t *testing.T, c *carrier) (list []health.Subject) {
 // writePast writes 90 days of history of subjects, of which another one is down for ten minutes each hour, and incidents.
 func writePast(t *testing.T, path string, of []health.Subject) {
 	t.Helper()
-	now := time.Now()
-	facts := health.Facts{Engines: []health.Engine{{Read: true}}}
-	for _, s := range of {
-		if s.Kind == health.KindContainer {
-			facts.Engines[0].Host = s.Host
-			facts.Engines[0].Containers = append(facts.Engines[0].Containers, health.Container{
-				Host:     s.Host,
-				Name:     s.Name,
-				Expected: true,
-				State:    health.Running,
-			})
-		} else {
-			facts.Targets = append(facts.Targets, health.Target{
-				Name:  s.Name,
-				Read:  true,
-				Up:    true,
-				Every: 30 * time.Second,
-			})
-		}
-	}
-	h := history.New()
+	now, clock, h := time.Now(), health.Clock{}, history.New()
+	targets := slices.DeleteFunc(slices.Clone(of), func(s health.Subject) bool { return s.Kind == health.KindContainer })
 	for at := now.AddDate(0, 0, -90); at.Before(now); at = at.Add(time.Minute) {
-		facts.Now = at
+		r := health.Round{Tick: clock.Tick(at), Latency: map[health.Key]health.Latency{}}
 		hour := int(at.Unix() / 3600)
-		for i := range facts.Targets {
-			facts.Targets[i].ReadAt, facts.Targets[i].Took = at, time.Duration(10+hour%7)*time.Millisecond
-			facts.Targets[i].Up = hour%len(facts.Targets) != i || at.Minute() >= 10
+		for _, s := range of {
+			e := health.Event{At: r.To, Of: health.Key(s)}
+			if i := slices.Index(targets, s); i >= 0 && hour%len(targets) == i && at.Minute() < 10 {
+				e.To = health.Down
+			} else if took := int64(10+hour%7) * 1000; i >= 0 {
+				r.Latency[e.Of] = health.Latency{1, took, took, took}
+			}
+			r.Events = append(r.Events, e)
 		}
-		h.Observe(&facts, &health.Judgement{}, func(any) {})
+		h.Apply(&r)
 	}
-	states, log := &written{kind: h.Kind()}, &written{kind: "incident"}
-	for v := range h.Records() {
-		states.keys, states.values = append(states.keys, ""), append(states.values, v)
+	past := &written{}
+	for _, k := range h.All() {
+		past.records = append(past.records, map[string]any{"subject": k})
 	}
 	for i := range incidents {
-		in := pastIncident(i, of, now.Add(-time.Duration(i+1)*4*time.Hour))
-		log.keys, log.values = append(log.keys, in.ID), append(log.values, in)
+		past.records = append(past.records, map[string]any{"incident": pastIncident(i, of, now.Add(-time.Duration(i+1)*4*time.Hour))})
 	}
-	f, _, err := state.Open(path, slog.New(slog.DiscardHandler), states, log)
+	f, _, err := state.Open(path, slog.New(slog.DiscardHandler), past)
 	must(0, err)
 	must(0, f.Close())
 }
 
-// written is a part of a state file with records to write.
+// written is the series of a state file with records to write.
 type written struct {
 	sync.Mutex
 
-	kind   string
-	keys   []string
-	values []any
+	records []any
 }
 
-func (w *written) Kind() string              { return w.kind }
 func (w *written) Read(string, []byte) error { return nil }
 
-func (w *written) Records() iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		for i, key := range w.keys {
-			if !yield(key, w.values[i]) {
-				return
-			}
-		}
-	}
-}
+func (w *written) Records() iter.Seq[any] { return slices.Values(w.records) }
 
 // pastIncident has three targets down for ten minutes, one by the fault of another.
 func pastIncident(i int, of []health.Subject, began time.Time) *incident.Incident {

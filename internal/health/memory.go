@@ -43,7 +43,7 @@ type SavedSpan struct {
 
 // SavedFailures are the failed readings of a target.
 type SavedFailures struct {
-	Target string `json:"target"`
+	Target string `json:"target,omitempty"`
 	failures
 }
 

@@ -1,8 +1,10 @@
 package health
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 	"time"
 )
@@ -13,38 +15,77 @@ type Round struct {
 	Tick
 	// Events are in the order of time.
 	Events []Event `json:"changes,omitempty"`
-	// Latency is how long successful readings of targets took: how many there were, the shortest, the longest, and their sum, in microseconds.
-	Latency map[Key][4]int64 `json:"latency,omitempty"`
+	// Latency is how long successful readings of targets took.
+	Latency map[Key]Latency `json:"latency,omitempty"`
 	// Every is the shortest time between scheduled readings; 0 if there are none.
 	Every time.Duration `json:"-"`
+}
+
+// MarshalJSON implements json.Marshaler. It leaves out times that are clear: an event of now, and a problem that begins with its event.
+func (r *Round) MarshalJSON() ([]byte, error) {
+	type plain Round
+	short := plain(*r)
+	short.Events = slices.Clone(r.Events)
+	for i := range short.Events {
+		e := &short.Events[i]
+		if e.Since == e.At {
+			e.Since = 0
+		}
+		if e.At == r.To {
+			e.At = 0
+		}
+	}
+	return json.Marshal(&short)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Round) UnmarshalJSON(data []byte) error {
+	type plain Round
+	err := json.Unmarshal(data, (*plain)(r))
+	for i := range r.Events {
+		e := &r.Events[i]
+		e.At = cmp.Or(e.At, r.To)
+		if e.Alert != "" && !e.Over {
+			e.Since = cmp.Or(e.Since, e.At)
+		}
+	}
+	return err
 }
 
 // Join adds the next round.
 func (r *Round) Join(next *Round) {
 	r.To, r.Every, r.Events = next.To, next.Every, append(r.Events, next.Events...)
-	if r.Latency == nil {
-		r.Latency = maps.Clone(next.Latency)
-		return
-	}
 	for k, l := range next.Latency {
 		r.addLatency(k, l)
 	}
 }
 
-func (r *Round) addLatency(k Key, l [4]int64) {
+func (r *Round) addLatency(k Key, l Latency) {
 	if r.Latency == nil {
-		r.Latency = map[Key][4]int64{}
+		r.Latency = map[Key]Latency{}
 	}
-	if known, found := r.Latency[k]; found {
-		l = [4]int64{known[0] + l[0], min(known[1], l[1]), max(known[2], l[2]), known[3] + l[3]}
-	}
+	l.Add(r.Latency[k])
 	r.Latency[k] = l
+}
+
+// Latency is how many readings there were, the shortest, the longest, and their sum, in microseconds.
+type Latency [4]int64
+
+// Add adds other readings.
+func (l *Latency) Add(o Latency) {
+	switch {
+	case o[0] == 0:
+	case l[0] == 0:
+		*l = o
+	default:
+		*l = Latency{l[0] + o[0], min(l[1], o[1]), max(l[2], o[2]), l[3] + o[3]}
+	}
 }
 
 // Event is a change from one round to the next: of a subject's state, or with Alert of a problem, and so of the alert on it. An event of a
 // problem says all about it as it is from then on.
 type Event struct {
-	At Milli `json:"at"`
+	At Milli `json:"at,omitempty"`
 	Of Key   `json:"of"`
 
 	// From and To are states of the subject. They are equal if a container has only restarted in between, Times that often.
@@ -79,16 +120,19 @@ func (e *Event) Subject() Subject { return Subject(e.Of) }
 // Key is a subject as text: service/NAME, container/HOST/NAME or exporter/.
 type Key Subject
 
-// MarshalText implements encoding.TextMarshaler.
-func (k Key) MarshalText() ([]byte, error) {
+// String returns the text.
+func (k Key) String() string {
 	switch k.Kind {
 	case KindContainer:
-		return []byte("container/" + k.Host + "/" + k.Name), nil
+		return "container/" + k.Host + "/" + k.Name
 	case KindTarget:
-		return []byte("service/" + k.Name), nil
+		return "service/" + k.Name
 	}
-	return []byte(k.Kind + "/" + k.Name), nil
+	return k.Kind + "/" + k.Name
 }
+
+// MarshalText implements encoding.TextMarshaler.
+func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (k *Key) UnmarshalText(text []byte) error {

@@ -57,7 +57,7 @@ func (s *scene) tellStates(r *Round, now *Judgement) {
 		is(t.subject, state, s.noticed(r, t), reason, 0)
 		if k := Key(t.subject); t.Read && t.Up && !t.ReadAt.Equal(t.memory.readAt) {
 			took := min(max(t.Took.Microseconds(), 0), math.MaxInt32)
-			r.addLatency(k, [4]int64{1, took, took, took})
+			r.addLatency(k, Latency{1, took, took, took})
 		}
 		t.memory.read, t.memory.up, t.memory.readAt = t.Read, t.Up, t.ReadAt
 		if t.Every > 0 && (r.Every == 0 || t.Every < r.Every) {

@@ -215,7 +215,7 @@ func TestLatencyIsOfEachSuccessfulReadingOnce(t *testing.T) {
 	read(false, time.Millisecond)
 	read(true, 3*time.Millisecond)
 	read(true, -time.Second)
-	if got := sum.Latency[Key(TargetSubject("api"))]; got != [4]int64{3, 0, 7000, 10000} || len(sum.Latency) != 1 || sum.Every != 30*time.Second {
+	if got := sum.Latency[Key(TargetSubject("api"))]; got != (Latency{3, 0, 7000, 10000}) || len(sum.Latency) != 1 || sum.Every != 30*time.Second {
 		t.Errorf("got %v", sum.Latency)
 	}
 }

@@ -20,7 +20,7 @@ const (
 // failures are the failed readings of a target within longWindow, without the excused ones.
 type failures struct {
 	// Counts are oldest first, at most one for each bucketLength.
-	Counts []count `json:"counts"`
+	Counts []count `json:"counts,omitempty"`
 	// Streak is the number of failures in a row that no alert covers yet. Warned says that the warning TargetDown covers the current
 	// outage.
 	Streak uint64 `json:"spell,omitempty"`
@@ -34,7 +34,7 @@ type failures struct {
 // count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
 // covers Warned. Open is how many of them belong to the current outage. Throttled says that the server limited this address.
 type count struct {
-	At        time.Time     `json:"at"`
+	At        time.Time     `json:"at,omitzero"`
 	Every     time.Duration `json:"every"`
 	Throttled bool          `json:"throttled,omitempty"`
 	Failed    uint64        `json:"failed"`

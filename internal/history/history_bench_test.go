@@ -11,57 +11,42 @@ import (
 )
 
 // large is a situation with 50 services and 200 containers.
-func large() *situation {
-	s := &situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true}}}}
-	for i := range 50 {
-		s.Targets = append(s.Targets, health.Target{
-			Name:  fmt.Sprint("target-", i),
-			Read:  true,
-			Up:    true,
-			Took:  12 * time.Millisecond,
-			Every: 30 * time.Second,
-		})
+func large() situation {
+	s := web(true)
+	for i := range 49 {
+		s[fmt.Sprint("service/target-", i)] = Up
 	}
 	for i := range 200 {
-		s.Engines[0].Containers = append(s.Engines[0].Containers, health.Container{
-			Host:     "local",
-			Name:     fmt.Sprint("container-", i),
-			Expected: true,
-			State:    health.Running,
-		})
+		s[fmt.Sprint("container/local/container-", i)] = Up
 	}
 	return s
 }
 
 // full returns a history of 91 days of a situation.
-func full(s *situation) *recorder {
+func full(s situation) *recorder {
 	r := newRecorder(noon)
+	r.see(s)
 	for range 91 * 24 * 60 {
 		r.now = r.now.Add(time.Minute)
-		for i := range s.Targets {
-			s.Targets[i].ReadAt = r.now
+		round := &health.Round{Tick: r.clock.Tick(r.now), Latency: map[health.Key]health.Latency{}}
+		for name := range s {
+			if k := keyOf(name); k.Kind == health.KindTarget {
+				round.Latency[k] = health.Latency{1, 12000, 12000, 12000}
+			}
 		}
-		s.Now = r.now
-		r.Observe(&s.Facts, &s.Judgement, func(any) {})
+		r.Apply(round)
 	}
 	return r
 }
 
-// BenchmarkObserve is what a judgement of 50 services and 200 containers costs in addition.
-func BenchmarkObserve(b *testing.B) {
-	s := large()
+// BenchmarkApply is what a judgement of 50 services and 200 containers costs in addition.
+func BenchmarkApply(b *testing.B) {
 	r := newRecorder(noon)
-	put := func(v any) {
-		if _, err := json.Marshal(v); err != nil {
-			b.Fatal(err)
-		}
-	}
+	r.see(large())
 	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
+	for b.Loop() {
 		r.now = r.now.Add(250 * time.Millisecond)
-		s.Targets[i%50].ReadAt = r.now
-		s.Now = r.now
-		r.Observe(&s.Facts, &s.Judgement, put)
+		r.Apply(&health.Round{Tick: r.clock.Tick(r.now), Latency: map[health.Key]health.Latency{keyOf("service/web"): {1, 1, 1, 1}}})
 	}
 }
 
@@ -73,17 +58,22 @@ func BenchmarkFull(b *testing.B) {
 	r := full(large())
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	r.rewrite()
+	var lines [][]byte
 	size := 0
-	for _, line := range r.records {
-		size += len(line)
+	for _, k := range r.All() {
+		raw, err := json.Marshal(k)
+		if err != nil {
+			b.Fatal(err)
+		}
+		lines, size = append(lines, raw), size+len(raw)
 	}
 	for name, f := range map[string]func(){
-		"report": func() { r.Report(r.now) }, "copy": func() { r.Records() },
+		"report": func() { r.Report(r.now) }, "copy": func() { r.All() },
 		"restore": func() {
 			h := New()
-			for _, line := range r.records {
-				if err := h.Read(line); err != nil {
+			for _, line := range lines {
+				k := &Kept{}
+				if err := json.Unmarshal(line, k); err != nil || h.Restore(k) != nil {
 					b.Fatal(err)
 				}
 			}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,61 +16,98 @@ import (
 // noon is the time of most tests.
 var noon = time.Date(2026, time.March, 3, 12, 0, 0, 0, time.UTC)
 
-// recorder keeps records as a journal does, and lets time pass.
+// situation has the states of subjects. Those that are not watched may be missing.
+type situation map[string]State
+
+// recorder makes rounds of situations, keeps records as a journal does, and lets time pass.
 type recorder struct {
 	*History
 
-	records [][]byte
+	clock   health.Clock
+	is      situation
+	records []any // rounds, and what is kept of subjects
 	now     time.Time
 }
 
-func newRecorder(now time.Time) *recorder { return &recorder{History: New(), now: now} }
-
-func (r *recorder) put(value any) {
-	raw, err := json.Marshal(value)
-	if err != nil {
-		panic(err)
-	}
-	r.records = append(r.records, raw)
+func newRecorder(now time.Time) *recorder {
+	return &recorder{History: New(), now: now, is: situation{}}
 }
 
 // rewrite replaces the records.
 func (r *recorder) rewrite() {
-	all := r.Records()
-	r.records = nil
-	all(func(value any) bool { r.put(value); return true })
+	r.records = []any{&health.Round{Tick: health.Tick{From: r.Last(), To: r.Last()}}}
+	for _, k := range r.All() {
+		r.records = append(r.records, k)
+	}
 }
 
 // kill starts another process with what the last one has recorded.
 func (r *recorder) kill(t *testing.T) {
 	t.Helper()
-	r.History = restore(t, r.records)
+	r.History, r.is, r.clock = restore(t, r.records), situation{}, health.Clock{}
+	r.clock.Resume(r.Last().Time(), r.now)
 }
 
-func restore(t *testing.T, records [][]byte) *History {
+func restore(t *testing.T, records []any) *History {
 	t.Helper()
 	h := New()
-	for _, raw := range records {
-		if err := h.Read(raw); err != nil {
+	for _, record := range records {
+		raw, err := json.Marshal(record)
+		if err == nil {
+			switch record.(type) {
+			case *health.Round:
+				r := &health.Round{}
+				err = json.Unmarshal(raw, r)
+				h.Apply(r)
+			case *Kept:
+				k := &Kept{}
+				err = cmp.Or(json.Unmarshal(raw, k), h.Restore(k))
+			}
+		}
+		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
 	}
 	return h
 }
 
-// situation is what is known at one moment.
-type situation struct {
-	health.Facts
-	health.Judgement
+func keyOf(name string) (k health.Key) {
+	if err := k.UnmarshalText([]byte(name)); err != nil {
+		panic(err)
+	}
+	return k
 }
 
-func (r *recorder) see(s *situation) {
-	s.Now = r.now
-	r.Observe(&s.Facts, &s.Judgement, r.put)
+func (r *recorder) see(s situation) { r.round(s, nil) }
+
+// round adds a round, whose latency is of web.
+func (r *recorder) round(s situation, latency *health.Latency) {
+	round := &health.Round{Tick: r.clock.Tick(r.now)}
+	all := maps.Clone(s)
+	for name := range r.is {
+		if _, still := s[name]; !still {
+			all[name] = NotWatched
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		from, known := r.is[name]
+		if !known {
+			from = NotWatched
+		}
+		if to := all[name]; to != from {
+			round.Events = append(round.Events, health.Event{At: round.To, Of: keyOf(name), From: from, To: to})
+		}
+	}
+	if latency != nil {
+		round.Latency = map[health.Key]health.Latency{keyOf("service/web"): *latency}
+	}
+	r.is = all
+	r.Apply(round)
+	r.records = append(r.records, round)
 }
 
 // watch observes every step for a while, so that d has passed at the end.
-func (r *recorder) watch(d, step time.Duration, s *situation) {
+func (r *recorder) watch(d, step time.Duration, s situation) {
 	for range d / step {
 		r.now = r.now.Add(step)
 		r.see(s)
@@ -77,13 +115,11 @@ func (r *recorder) watch(d, step time.Duration, s *situation) {
 }
 
 // web is a situation with one target.
-func web(up bool) *situation {
-	return &situation{Facts: health.Facts{Targets: []health.Target{{
-		Name:  "web",
-		Read:  true,
-		Up:    up,
-		Every: 30 * time.Second,
-	}}}}
+func web(up bool) situation {
+	if !up {
+		return situation{"service/web": Down}
+	}
+	return situation{"service/web": Up}
 }
 
 // of returns a subject's times in a window, without NotWatched.
@@ -113,117 +149,31 @@ func windowOf(t *testing.T, r *Report, subject, window string) *Window {
 func wantTimes(t *testing.T, got, want Times) {
 	t.Helper()
 	if got != want {
-		t.Errorf("got %v, want %v (%v)", got, want, stateNames)
+		t.Errorf("got %v, want %v (%v)", got, want, "up, degraded, down, maintenance, not watched")
 	}
 }
 
-func TestStates(t *testing.T) {
-	target := func(change func(*health.Target, *situation)) *situation {
-		s := web(true)
-		change(&s.Targets[0], s)
-		return s
-	}
-	container := func(c health.Container, change func(*situation)) *situation {
-		c.Host, c.Name = "local", "irc"
-		s := &situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{c}}}}}
-		change(s)
-		return s
-	}
-	as := func(*situation) {}
-	alert := func(severity health.Severity) func(*situation) {
-		return func(s *situation) {
-			s.Problems = []health.Problem{
-				{Subject: health.TargetSubject("web"), Severity: severity},
-				{Subject: health.ContainerSubject("local", "irc"), Severity: severity},
-			}
-		}
-	}
-	maintenance := func(kind, name string) func(*situation) {
-		return func(s *situation) { s.Maintenance = []health.Subject{{Kind: kind, Name: name}} }
-	}
-	both := func(a, b func(*situation)) func(*situation) { return func(s *situation) { a(s); b(s) } }
-	running := health.Container{Expected: true, State: health.Running}
-	exited := health.Container{Expected: true, State: "exited"}
-	for name, c := range map[string]struct {
-		s    *situation
-		want State
-	}{
-		"up":       {target(func(*health.Target, *situation) {}), Up},
-		"pending":  {target(func(_ *health.Target, s *situation) { alert(health.Pending)(s) }), Up},
-		"warning":  {target(func(_ *health.Target, s *situation) { alert(health.Warning)(s) }), Degraded},
-		"critical": {target(func(_ *health.Target, s *situation) { alert(health.Critical)(s) }), Degraded},
-		"down":     {target(func(t *health.Target, s *situation) { t.Up = false; alert(health.Critical)(s) }), Down},
-		"overdue":  {target(func(t *health.Target, s *situation) { t.Read = false; alert(health.Critical)(s) }), NotWatched},
-		"maintenance": {
-			target(func(t *health.Target, s *situation) { t.Up = false; maintenance(health.KindTarget, "web")(s) }),
-			Maintenance,
-		},
-		"maintenance of another": {target(func(_ *health.Target, s *situation) { maintenance(health.KindTarget, "irc")(s) }), Up},
-		"maintenance of its server": {target(func(_ *health.Target, s *situation) {
-			s.Servers = map[string]health.Server{"web": {Container: "irc"}}
-			maintenance(health.KindContainer, "irc")(s)
-		}), Maintenance},
-		"running":   {container(running, as), Up},
-		"unhealthy": {container(running, alert(health.Warning)), Degraded},
-		"exited":    {container(exited, as), Down},
-		"in maintenance": {
-			container(exited, both(alert(health.Critical), maintenance(health.KindContainer, "irc"))),
-			Maintenance,
-		},
-		"stopped on purpose":    {container(health.Container{State: "exited"}, as), NotWatched},
-		"waits for another":     {container(health.Container{State: "created", WaitsFor: "xmpp"}, as), Down},
-		"missing":               {container(health.Container{Expected: true, State: health.Missing}, as), Down},
-		"removed":               {container(health.Container{State: health.Missing}, as), Down},
-		"crash loop":            {container(health.Container{Expected: true, State: health.Restarting}, as), Down},
-		"paused":                {container(health.Container{Expected: true, State: health.Paused}, as), Down},
-		"engine cannot be read": {container(running, func(s *situation) { s.Engines[0].Read = false }), NotWatched},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRecorder(noon)
-			r.see(web(true))
-			r.see(&situation{Facts: health.Facts{Engines: []health.Engine{{Host: "local", Read: true, Containers: []health.Container{{
-				Host:     "local",
-				Name:     "irc",
-				Expected: true,
-				State:    health.Running,
-			}}}}}})
-			r.see(c.s)
-			r.watch(10*time.Minute, 10*time.Second, c.s)
-			subject := "service/web"
-			if len(c.s.Engines) > 0 {
-				subject = "container/local/irc"
-			}
-			want := Times{}
-			if c.want != NotWatched {
-				want[c.want] = 10 * time.Minute
-			}
-			wantTimes(t, of(t, r.History, r.now, subject, "24h"), want)
-		})
-	}
-}
-
-// TestDowntimeIsExact has readings that end before the judgement: they decide when the downtime begins and ends.
-func TestDowntimeIsExact(t *testing.T) {
+// TestChangesCountFromTheirTimes has states that changed within a round, but not before it.
+func TestChangesCountFromTheirTimes(t *testing.T) {
 	r := newRecorder(noon)
-	s := web(true)
-	s.Targets[0].ReadAt = r.now
-	r.see(s)
-	read := func(up bool, before time.Duration) {
+	r.see(web(true))
+	change := func(to State, before time.Duration) {
 		r.now = r.now.Add(30 * time.Second)
-		s.Targets[0].Up, s.Targets[0].ReadAt = up, r.now.Add(-before)
-		r.see(s)
+		round := &health.Round{Tick: r.clock.Tick(r.now)}
+		round.Events = []health.Event{{At: round.To.Add(-before), Of: keyOf("service/web"), To: to}}
+		r.Apply(round)
 	}
-	read(false, 700*time.Millisecond)
-	read(false, 400*time.Millisecond)
-	read(true, 100*time.Millisecond)
+	change(Down, 700*time.Millisecond)
+	change(Down, 400*time.Millisecond)
+	change(Up, 100*time.Millisecond)
 	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 29400 * time.Millisecond, Down: 60600 * time.Millisecond})
-	read(false, time.Hour) // no reading can be older than the observation before
+	change(Down, time.Hour)
 	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 29400 * time.Millisecond, Down: 90600 * time.Millisecond})
 }
 
 func TestGapsAreNotWatched(t *testing.T) {
 	for name, interrupt := range map[string]func(*recorder){
-		"stalled": func(r *recorder) { r.now = r.now.Add(maxGap + time.Second) },
+		"stalled": func(r *recorder) { r.now = r.now.Add(health.MaxGap + time.Second) },
 		"killed":  func(r *recorder) { r.kill(t); r.now = r.now.Add(time.Second) },
 		"killed for long": func(r *recorder) {
 			r.kill(t)
@@ -234,7 +184,6 @@ func TestGapsAreNotWatched(t *testing.T) {
 			r := newRecorder(noon)
 			r.see(web(false))
 			r.watch(10*time.Minute, 5*time.Second, web(false))
-			r.record(r.put)
 			interrupt(r)
 			r.see(web(false))
 			r.watch(time.Minute, 5*time.Second, web(false))
@@ -257,8 +206,8 @@ func TestClockSetForward(t *testing.T) {
 	r.watch(30*time.Minute, 10*time.Second, web(true))
 	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 20 * time.Minute})
 	r.watch(2*time.Hour, 10*time.Second, web(true))
-	for _, h := range []*History{r.History, restore(t, append(r.records, pendingOf(r)...))} {
-		wantTimes(t, of(t, h, r.now, "service/web", "24h"), Times{Up: 20*time.Minute + 150*time.Minute - acceptAfter + 10*time.Second})
+	for _, h := range []*History{r.History, restore(t, r.records)} {
+		wantTimes(t, of(t, h, r.now, "service/web", "24h"), Times{Up: 20*time.Minute + 150*time.Minute - time.Hour + 10*time.Second})
 	}
 	for _, b := range windowOf(t, r.Report(r.now), "service/web", "24h").Buckets {
 		if sum := b.Spent[Up]; sum > time.Hour {
@@ -297,34 +246,20 @@ func TestClockSetBackCountsNothingTwice(t *testing.T) {
 	}
 }
 
-// TestSuspendedProcess has a wall clock that moves on while the monotonic clock stands still.
-func TestSuspendedProcess(t *testing.T) {
-	r := newRecorder(time.Now())
-	r.see(web(false))
-	r.watch(time.Minute, 10*time.Second, web(false))
-	before := of(t, r.History, r.now, "service/web", "90d")
-	r.wall -= time.Minute.Milliseconds() // as if the last observation had been a minute earlier by the wall clock alone
-	r.now = r.now.Add(10 * time.Second)
-	r.see(web(false))
-	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), before)
-	r.watch(time.Minute, 10*time.Second, web(false))
-	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), Times{Down: before[Down] + time.Minute})
-}
-
 func TestSubjectsComeAndGo(t *testing.T) {
 	r := newRecorder(noon)
 	r.see(web(true))
 	r.watch(time.Minute, 10*time.Second, web(true))
-	r.watch(5*time.Minute, 10*time.Second, &situation{})
+	r.watch(5*time.Minute, 10*time.Second, situation{})
 	r.rewrite()
 	r.kill(t)
-	r.see(&situation{})
+	r.see(situation{})
 	r.watch(4*time.Minute, 10*time.Second, web(true))
 	r.watch(time.Minute, 10*time.Second, web(false))
-	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 5*time.Minute + 10*time.Second, Down: time.Minute})
-	r.watch(10*time.Second, 10*time.Second, &situation{})
+	wantTimes(t, of(t, r.History, r.now, "service/web", "24h"), Times{Up: 5*time.Minute + 10*time.Second, Down: 50 * time.Second})
+	r.watch(10*time.Second, 10*time.Second, situation{})
 	r.now = r.now.AddDate(0, 0, 92)
-	r.watch(time.Minute, 10*time.Second, &situation{})
+	r.watch(time.Minute, 10*time.Second, situation{})
 	if r.rewrite(); len(r.Report(r.now).Subjects) != 0 {
 		t.Error("a subject without any day left is still kept")
 	}
@@ -333,10 +268,10 @@ func TestSubjectsComeAndGo(t *testing.T) {
 // TestSubjectsAreBounded: those that are gone make room, those that are watched do not.
 func TestSubjectsAreBounded(t *testing.T) {
 	r := newRecorder(noon)
-	crowd := func(from, n int) *situation {
+	crowd := func(from, n int) situation {
 		s := web(true)
 		for i := range n {
-			s.Targets = append(s.Targets, health.Target{Name: fmt.Sprint("t", from+i), Read: true, Up: true})
+			s[fmt.Sprint("service/t", from+i)] = Up
 		}
 		return s
 	}
@@ -365,12 +300,12 @@ func TestLatency(t *testing.T) {
 	var wantSum time.Duration
 	for i := range 10 {
 		r.now = r.now.Add(30 * time.Second)
-		s.Targets[0].ReadAt, s.Targets[0].Took = r.now, time.Duration(10+i)*time.Millisecond
-		if s.Targets[0].Up = i != 5; i != 5 {
-			wantSum += s.Targets[0].Took
+		took := time.Duration(10+i) * time.Millisecond
+		if micro := took.Microseconds(); i != 5 {
+			wantSum += took
+			r.round(s, &health.Latency{1, micro, micro, micro})
 		}
 		r.see(s)
-		r.see(s) // the same reading
 	}
 	r.watch(time.Minute, 10*time.Second, s)
 	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
@@ -424,7 +359,7 @@ func TestRandomDays(t *testing.T) {
 		r := newRecorder(noon.Add(time.Duration(rng.IntN(86400)) * time.Second))
 		subjects := []string{"service/a", "service/b", "container/local/c", "container/far/d"}
 		periods := map[string][]period{}
-		is := map[string]State{}
+		is := situation{}
 		for _, s := range subjects {
 			is[s] = NotWatched
 		}
@@ -432,12 +367,11 @@ func TestRandomDays(t *testing.T) {
 		for r.now.Before(noon.Add(60 * time.Hour)) {
 			switch rng.IntN(400) {
 			case 0:
-				r.record(r.put)
 				r.kill(t)
 				before = time.Time{}
 				r.now = r.now.Add(time.Duration(rng.IntN(5000)) * time.Second)
 			case 1:
-				r.now = r.now.Add(maxGap + time.Duration(1+rng.IntN(5000))*time.Second)
+				r.now = r.now.Add(health.MaxGap + time.Duration(1+rng.IntN(5000))*time.Second)
 				before = time.Time{}
 			case 2:
 				r.rewrite()
@@ -450,13 +384,13 @@ func TestRandomDays(t *testing.T) {
 			}
 			for _, s := range subjects {
 				if rng.IntN(20) == 0 {
-					is[s] = State(rng.IntN(int(states)))
+					is[s] = State(rng.IntN(int(health.States)))
 				}
 			}
-			r.see(situationOf(is))
+			r.see(is)
 			before = r.now
 		}
-		for _, h := range []*History{r.History, restore(t, append(slices.Clone(r.records), pendingOf(r)...))} {
+		for _, h := range []*History{r.History, restore(t, r.records)} {
 			report := h.Report(r.now)
 			for _, s := range subjects {
 				for _, name := range []string{"24h", "7d", "30d", "90d"} {
@@ -477,64 +411,6 @@ func TestRandomDays(t *testing.T) {
 			}
 		}
 	}
-}
-
-// pendingOf returns the record of what no other contains, as a heartbeat would.
-func pendingOf(r *recorder) [][]byte {
-	n := len(r.records)
-	r.record(r.put)
-	return r.records[n:]
-}
-
-// situationOf has these states; subjects that are not watched are missing.
-func situationOf(is map[string]State) *situation {
-	s := &situation{}
-	engines := map[string]*health.Engine{}
-	for _, name := range slices.Sorted(maps.Keys(is)) {
-		var k key
-		if err := k.UnmarshalText([]byte(name)); err != nil {
-			panic(err)
-		}
-		state := is[name]
-		if state == NotWatched {
-			continue
-		}
-		if state == Degraded {
-			s.Problems = append(s.Problems, health.Problem{Subject: health.Subject(k), Severity: health.Warning})
-		}
-		if state == Maintenance {
-			s.Maintenance = append(s.Maintenance, health.Subject{Kind: k.Kind, Name: k.Name})
-		}
-		if k.Kind == health.KindTarget {
-			s.Targets = append(s.Targets, health.Target{
-				Name:   k.Name,
-				Read:   true,
-				Up:     state != Down,
-				ReadAt: time.Unix(1<<40, 0),
-				Every:  30 * time.Second,
-			})
-			continue
-		}
-		e := engines[k.Host]
-		if e == nil {
-			e = &health.Engine{Host: k.Host, Read: true}
-			engines[k.Host] = e
-		}
-		c := health.Container{
-			Host:     k.Host,
-			Name:     k.Name,
-			Expected: true,
-			State:    health.Running,
-		}
-		if state == Down || state == Maintenance {
-			c.State = "exited"
-		}
-		e.Containers = append(e.Containers, c)
-	}
-	for _, e := range engines {
-		s.Engines = append(s.Engines, *e)
-	}
-	return s
 }
 
 // restoreWithoutFirst restores a rewritten journal whose first line, the span, is damaged.
@@ -560,7 +436,6 @@ func TestDamagedSpanCountsNothingTwice(t *testing.T) {
 			restoreWithoutFirst(t, r)
 			end := r.now
 			r.now = r.now.Add(step)
-			s.Targets[0].ReadAt = r.now
 			r.see(s)
 			r.watch(5*time.Minute, 30*time.Second, s)
 			wantTimes(t, of(t, r.History, end, "service/web", "90d"), want)
@@ -576,12 +451,13 @@ func TestRecordOfAnEarlierTimeIsNotCounted(t *testing.T) {
 	want := of(t, r.History, r.now, "service/web", "90d")
 	restoreWithoutFirst(t, r)
 	from := noon.Add(-24 * time.Hour).UnixMilli()
-	record := fmt.Sprintf(
-		`{"span":{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],"latency":{"service/web":[1,5,5,5]}}}`,
+	text := fmt.Sprintf(`{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],"latency":{"service/web":[1,5,5,5]}}`,
 		from, from+1000, from)
-	if err := r.Read([]byte(record)); err != nil {
+	var round health.Round
+	if err := json.Unmarshal([]byte(text), &round); err != nil {
 		t.Error(err)
 	}
+	r.Apply(&round)
 	wantTimes(t, of(t, r.History, r.now, "service/web", "90d"), want)
 }
 
@@ -589,16 +465,25 @@ func TestRecordOfAnEarlierTimeIsNotCounted(t *testing.T) {
 func TestContradictingBucketsDoNotPanic(t *testing.T) {
 	h := New()
 	day := noon.Unix()/86400 + 1
-	record := fmt.Sprintf(`{"subject":{"of":"service/web","state":"up","hours":[],"days":[[%d,1000,0,0,0]],"day_latency":[[%d,1,5,5,5]]}}`,
-		day, day)
-	if err := h.Read([]byte(record)); err != nil {
+	if err := h.Restore(&Kept{Of: keyOf("service/web"), Days: buckets{{day, 1000}}, DayLatency: buckets{{day, 1, 5, 5, 5}}}); err != nil {
 		t.Fatal(err)
 	}
-	r := &recorder{History: h, now: noon}
-	s := web(true)
-	r.see(s)
-	s.Targets[0].ReadAt = noon
-	r.watch(2*time.Hour, 30*time.Second, s)
+	r := &recorder{History: h, now: noon, is: situation{}}
+	r.see(web(true))
+	for range 100 {
+		r.now = r.now.Add(time.Minute)
+		r.round(web(true), &health.Latency{1, 5, 5, 5})
+	}
+	for name, bad := range map[string]*Kept{
+		"longer than an hour": {Hours: buckets{{1, hour, 1}}},
+		"negative":            {Days: buckets{{1, -1}}},
+		"not in order":        {HourLatency: buckets{{2, 1}, {2, 1}}},
+		"too many":            {DayLatency: make(buckets, keptDays+1)},
+	} {
+		if New().Restore(bad) == nil {
+			t.Errorf("%s: it is restored", name)
+		}
+	}
 }
 
 // TestMostlyUnwatchedTimeIsNotUp: a day of which little is known is not green, but any downtime shows.
@@ -632,9 +517,8 @@ func TestStateEndsWithTheWatching(t *testing.T) {
 	r := newRecorder(noon)
 	r.see(web(true))
 	r.watch(time.Minute, 30*time.Second, web(true))
-	r.record(r.put)
 	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
-		for since, want := range map[time.Duration]State{0: Up, maxGap: Up, maxGap + time.Second: NotWatched, time.Hour: NotWatched} {
+		for since, want := range map[time.Duration]State{0: Up, health.MaxGap: Up, health.MaxGap + time.Second: NotWatched, time.Hour: NotWatched} {
 			if got := h.Report(r.now.Add(since)).Subjects[0].State; got != want {
 				t.Errorf("%s, %s after the last observation: got %s, want %s", name, since, got, want)
 			}

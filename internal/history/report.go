@@ -1,12 +1,13 @@
 package history
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Report is the history of all subjects at one moment. It is immutable.
@@ -65,7 +66,7 @@ func (b Bucket) MarshalJSON() ([]byte, error) {
 }
 
 // Times is how long each state lasted, by state.
-type Times [states]time.Duration
+type Times [health.States]time.Duration
 
 // MarshalJSON implements json.Marshaler.
 func (t Times) MarshalJSON() ([]byte, error) { return t.appendJSON(nil, true), nil }
@@ -80,7 +81,7 @@ func (t *Times) appendJSON(to []byte, zeros bool) []byte {
 		if to[len(to)-1] != '{' {
 			to = append(to, ',')
 		}
-		to = append(append(append(to, '"'), stateNames[state]...), `":`...)
+		to = append(append(append(to, '"'), State(state).String()...), `":`...)
 		to = strconv.AppendFloat(to, spent.Seconds(), 'f', -1, 64)
 	}
 	return append(to, '}')
@@ -120,16 +121,16 @@ type Latency struct {
 }
 
 // seconds returns nil without probes.
-func (l *latency) seconds() *Latency {
-	if l.count == 0 {
+func seconds(l health.Latency) *Latency {
+	if l[0] == 0 {
 		return nil
 	}
 	const micro = 1e6
 	return &Latency{
-		float64(l.sum) / float64(l.count) / micro,
-		float64(l.min) / micro,
-		float64(l.max) / micro,
-		l.count,
+		float64(l[3]) / float64(l[0]) / micro,
+		float64(l[1]) / micro,
+		float64(l[2]) / micro,
+		uint32(l[0]),
 	}
 }
 
@@ -143,24 +144,24 @@ var windows = [...]struct {
 // Report returns the history at a time.
 func (h *History) Report(now time.Time) *Report {
 	wall := now.UnixMilli()
-	if since := wall - h.last; since > 0 && since <= maxGap.Milliseconds() {
+	if since := wall - h.last; since > 0 && since <= health.MaxGap.Milliseconds() {
 		wall = h.last // until the next observation, what is newer is not yet known rather than not watched
 	}
-	watched := h.watchedAt(now)
+	watched := now.UnixMilli()-h.last <= health.MaxGap.Milliseconds()
 	r := &Report{Time: now, Subjects: make([]Subject, 0, len(h.order))}
 	steps := 0
 	for _, w := range windows {
 		steps += int(w.steps)
 	}
 	for _, s := range h.order {
-		name := Key(s.Subject)
+		name := s.Of.String()
 		kind, _, _ := strings.Cut(name, "/")
 		subject := Subject{
 			Key:        name,
 			Kind:       kind,
-			Name:       s.Name,
-			DockerHost: s.Host,
-			State:      s.state,
+			Name:       s.Of.Name,
+			DockerHost: s.Of.Host,
+			State:      s.State,
 			Windows:    make([]Window, 0, len(windows)),
 		}
 		if !watched {
@@ -181,60 +182,40 @@ func (h *History) Report(now time.Time) *Report {
 		}
 		r.Subjects = append(r.Subjects, subject)
 	}
-	slices.SortFunc(r.Subjects, func(a, b Subject) int {
-		return cmp.Or(strings.Compare(b.Kind, a.Kind), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
-	})
+	slices.SortFunc(r.Subjects, compare)
 	return r
 }
 
-// watchedAt reports whether the last observation is recent. After a restart, that is the last one of the records.
-func (h *History) watchedAt(now time.Time) bool {
-	if h.now.IsZero() {
-		return now.UnixMilli()-h.last <= maxGap.Milliseconds()
-	}
-	return now.Sub(h.now) <= maxGap
-}
-
 // fill fills a window's buckets and sums. first is the index of its first step.
-func (s *subject) fill(w *Window, first, step, wall int64) {
-	times, latencies, length := s.hours, s.hourLatency, hour
+func (s *Kept) fill(w *Window, first, step, wall int64) {
+	times, latencies, length := s.Hours, s.HourLatency, hour
 	if step == day {
-		times, latencies, length = s.days, s.dayLatency, day
+		times, latencies, length = s.Days, s.DayLatency, day
 	}
-	per := step / length
-	within := func(at int32) (i int64, ok bool) {
-		i = int64(at)/per - first
-		return i, i >= 0 && i < int64(len(w.Buckets)) && int64(at)*length < wall
-	}
-	for _, b := range slices.Backward(times) {
-		i, ok := within(b.at)
-		if i < 0 {
-			break
-		}
-		if !ok {
-			continue
-		}
-		for state, milli := range b.content {
-			w.Buckets[i].Spent[state] += time.Duration(milli) * time.Millisecond
+	in := func(all buckets, add func(bucket *Bucket, b bucket)) {
+		for _, b := range all {
+			i := b[0]*length/step - first
+			if i >= 0 && i < int64(len(w.Buckets)) && b[0]*length < wall {
+				add(&w.Buckets[i], b)
+			}
 		}
 	}
-	var sum, bucket latency
-	for b, l := range slices.Backward(latencies) {
-		i, ok := within(l.at)
-		if i < 0 {
-			break
+	in(times, func(to *Bucket, b bucket) {
+		for state, milli := range b[1:] {
+			to.Spent[state] += time.Duration(milli) * time.Millisecond
 		}
-		if !ok {
-			continue
+	})
+	var all, one health.Latency
+	var at *Bucket
+	in(latencies, func(to *Bucket, b bucket) {
+		if to != at {
+			at, one = to, health.Latency{}
 		}
-		bucket.add(l.content)
-		if b == 0 || int64(latencies[b-1].at)/per-first != i {
-			w.Buckets[i].Latency = bucket.seconds()
-			sum.add(bucket)
-			bucket = latency{}
-		}
-	}
-	w.Latency = sum.seconds()
+		one.Add(health.Latency(b[1:]))
+		all.Add(health.Latency(b[1:]))
+		to.Latency = seconds(one)
+	})
+	w.Latency = seconds(all)
 	for i := range w.Buckets {
 		spent := &w.Buckets[i].Spent
 		start := (first + int64(i)) * step

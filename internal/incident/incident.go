@@ -1,12 +1,11 @@
 // Package incident keeps a log of incidents: problems of one cause, from the reading that noticed them to the one that cleared them. It
-// is a pure computation on judgements.
+// is a fold over the rounds of the judge.
 package incident
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
 	"strings"
 	"time"
@@ -24,18 +23,14 @@ const (
 	// related is how much later than an incident without an outage a problem may begin and belong to it, if the incident is not its cause.
 	// A certificate that ended days ago explains no outage of today.
 	related = time.Hour
-	// maxBehind is how long a clock that was set back may still be corrected.
-	maxBehind = time.Hour
 	// Retention is how long closed incidents are kept.
 	Retention = 90 * 24 * time.Hour
 	// MaxIncidents is how many there are at most.
 	MaxIncidents = 500
-	// maxTimeline, maxProblems and maxNotes bound the size of an incident.
+	// maxTimeline, maxProblems and maxNotes bound the size of an incident. Events beyond that are only counted.
 	maxTimeline = 200
 	maxProblems = 500
 	maxNotes    = 100
-	// maxDropped is how many dropped events are known.
-	maxDropped = 1000
 	// maxText and maxAuthor bound a note, in characters.
 	maxText   = 2000
 	maxAuthor = 100
@@ -79,12 +74,12 @@ type Incident struct {
 	Outages    []Outage  `json:"outages"`
 	Timeline   []Event   `json:"timeline"`
 	// LeftOut is how many events in the middle of the timeline were dropped.
-	LeftOut int `json:"timeline_left_out,omitempty"`
-	// Dropped are checksums of them, so that one that comes again drops no other.
-	Dropped []uint32 `json:"timeline_dropped,omitempty"`
-	Notes   []Note   `json:"notes"`
+	LeftOut int    `json:"timeline_left_out,omitempty"`
+	Notes   []Note `json:"notes"`
 	// Links are the subjects whose problems belong to the incident.
 	Links []health.Subject `json:"links,omitempty"`
+
+	shown bool // somebody has it, so that it must not change
 }
 
 // Problem is a problem of an incident.
@@ -100,15 +95,14 @@ type Problem struct {
 	Since   time.Time `json:"since"`
 	AtLeast bool      `json:"at_least,omitempty"`
 	Cleared time.Time `json:"cleared,omitzero"`
-	// AtLatest says that it may have ended before Cleared, while nobody looked.
-	AtLatest bool `json:"at_latest,omitempty"`
+	// AtLatest says that it may have ended before Cleared, while nobody looked, Unwatched that it ended because nobody looks any more.
+	AtLatest  bool `json:"at_latest,omitempty"`
+	Unwatched bool `json:"unwatched,omitempty"`
 	// Excuse is why its alert is or was held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
-	// LastEvent is when it last got worse, for a problem that counts events; Expires is when the judge forgets that event.
-	LastEvent time.Time `json:"last_event,omitzero"`
-	Expires   time.Time `json:"expires,omitzero"`
-
-	confirmed bool // a reading of this process has shown it last
+	// First is when it began first, Alerted when its alert last began; zero if it had none, or in an incident of an earlier version.
+	First   time.Time `json:"first,omitzero"`
+	Alerted time.Time `json:"alerted,omitzero"`
 }
 
 // Outage is how long the readings of a target failed.
@@ -183,7 +177,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 func (i *Incident) clone() *Incident {
 	c := *i
 	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
-	c.Notes, c.Links, c.Dropped = slices.Clone(i.Notes), slices.Clone(i.Links), slices.Clone(i.Dropped)
+	c.Notes, c.Links, c.shown = slices.Clone(i.Notes), slices.Clone(i.Links), false
 	return &c
 }
 
@@ -201,42 +195,30 @@ func (i *Incident) note(e Event) {
 			return
 		}
 	}
-	if slices.Contains(i.Dropped, e.checksum()) {
-		return
-	}
 	at := len(i.Timeline)
 	for at > 0 && e.Time.Before(i.Timeline[at-1].Time) {
 		at--
 	}
 	i.Timeline = slices.Insert(i.Timeline, at, e)
-	if len(i.Timeline) > maxTimeline {
-		i.Dropped = append(i.Dropped, i.Timeline[maxTimeline/2].checksum())
-		i.Dropped = i.Dropped[max(len(i.Dropped)-maxDropped, 0):]
-		i.Timeline = slices.Delete(i.Timeline, maxTimeline/2, maxTimeline/2+1)
-		i.LeftOut++
+	if middle := maxTimeline / 2; len(i.Timeline) > maxTimeline {
+		i.LeftOut += max(i.Timeline[middle].Count, 1)
+		i.Timeline = slices.Delete(i.Timeline, middle, middle+1)
 	}
 }
 
-// checksum identifies an event without its times.
-func (e *Event) checksum() uint32 {
-	h := fnv.New32a()
-	//nolint:errcheck // a hash takes everything
-	fmt.Fprintf(h, "%s %v %q %q %s %q", e.Kind, e.Subject, e.Alert, e.Of, e.Severity, e.Text)
-	return h.Sum32()
-}
-
-// clamp moves the times of the incident that are in the future to now: the clock was set back.
-func (i *Incident) clamp(now time.Time) {
+// move moves everything with the clock.
+func (i *Incident) move(by time.Duration) {
 	at := func(times ...*time.Time) {
 		for _, t := range times {
-			if t.After(now) {
-				*t = now
+			if !t.IsZero() {
+				*t = t.Add(by)
 			}
 		}
 	}
 	at(&i.Began, &i.Opened, &i.Ended, &i.Updated)
 	for n := range i.Problems {
-		at(&i.Problems[n].Since, &i.Problems[n].Cleared, &i.Problems[n].LastEvent)
+		p := &i.Problems[n]
+		at(&p.Since, &p.Cleared, &p.First, &p.Alerted)
 	}
 	for n := range i.Outages {
 		at(&i.Outages[n].Since, &i.Outages[n].Until)
@@ -281,10 +263,9 @@ type key struct {
 	alert, of string
 }
 
-func (p *Problem) key() key           { return key{p.Subject, p.Alert, p.Of} }
-func keyOf(p *health.Problem) key     { return key{p.Subject, p.Alert, p.Of} }
-func (p *Problem) lasts() bool        { return p.Cleared.IsZero() }
-func (p *Problem) countsEvents() bool { return health.CountsEvents(p.Alert) }
+func (p *Problem) key() key     { return key{p.Subject, p.Alert, p.Of} }
+func keyOf(e *health.Event) key { return key{e.Subject(), e.Alert, e.Part} }
+func (p *Problem) lasts() bool  { return p.Cleared.IsZero() }
 
 // outage reports whether the readings of the problem's target fail because of it.
 func (p *Problem) outage() bool { return health.FailsReadings(p.Alert) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -17,10 +18,10 @@ import (
 // bluntWords name things as they are.
 type bluntWords struct{}
 
-func (bluntWords) Name(s health.Subject) string { return s.Name }
+func (bluntWords) Name(s health.Subject, _ string) string { return s.Name }
 
-func (bluntWords) Headline(p *health.Problem) string {
-	return strings.TrimSpace(p.Name + " " + p.Alert + " " + p.Of)
+func (bluntWords) Headline(e *health.Event) string {
+	return strings.TrimSpace(e.Of.Name + " " + e.Alert + " " + e.Part)
 }
 
 // world has a real judge, whose facts the test changes, and the log of what it says.
@@ -31,10 +32,23 @@ type world struct {
 	judge *health.Judge
 	log   *Log
 	last  *health.Judgement
-	saved map[string][]byte
+	saved [][]byte // the rounds
 }
 
 const step = 30 * time.Second
+
+// clockAt is what a clock gives that is set to a time in full seconds: with a monotonic reading, which a later setting does not change.
+func clockAt(at time.Time) time.Time {
+	now := time.Now()
+	return set(now, at.Round(0).Sub(now.Round(0)))
+}
+
+// set sets the clock, whose time has full seconds above 30 bits of nanoseconds.
+func set(now time.Time, by time.Duration) time.Time {
+	wall := now.Round(0).Add(by)
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(wall.Unix()-now.Unix())<<30 + uint64(wall.Nanosecond()-now.Nanosecond())
+	return now
+}
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -44,10 +58,9 @@ func newWorld(t *testing.T) *world {
 		T:     t,
 		began: began,
 		judge: health.NewJudge(alerts.Rules(&settings)),
-		log:   &Log{},
-		saved: map[string][]byte{},
+		log:   New(bluntWords{}),
 	}
-	w.Now = began
+	w.Now = clockAt(began)
 	w.Engines = []health.Engine{{Host: "local", Read: true}}
 	for _, name := range []string{"db", "api", "web", "other"} {
 		w.Engines[0].Containers = append(w.Engines[0].Containers, health.Container{
@@ -91,7 +104,7 @@ func (w *world) stopDatabase(stopped bool) {
 	w.container("db").State = map[bool]string{true: "exited", false: health.Running}[stopped]
 }
 
-// look judges now, and saves what has changed.
+// look judges now, and saves the round.
 func (w *world) look() {
 	w.Helper()
 	facts := w.Facts
@@ -102,14 +115,12 @@ func (w *world) look() {
 	facts.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
 	w.last = w.judge.Judge(&facts)
 	before := w.json()
-	changed := w.log.Observe(w.last, bluntWords{})
-	for _, i := range changed {
-		raw, err := json.Marshal(i)
-		if err != nil {
-			w.Fatal(err)
-		}
-		w.saved[i.ID] = raw
+	changed := w.log.Apply(&w.last.Round)
+	raw, err := json.Marshal(&w.last.Round)
+	if err != nil {
+		w.Fatal(err)
 	}
+	w.saved = append(w.saved, raw)
 	if after := w.json(); len(changed) == 0 && before != after {
 		w.Errorf("after %s, the log has changed without saying so:\n%s\n%s", w.since(w.Now), before, after)
 	}
@@ -147,14 +158,21 @@ func (w *world) restart(after time.Duration) {
 		w.Fatal(err)
 	}
 	settings := alerts.Defaults()
-	w.Now = w.Now.Add(after)
-	w.judge, w.log = health.NewJudge(alerts.Rules(&settings)), &Log{}
-	w.judge.Resume(&restored, time.Time{}, nil, w.Now)
+	w.Now = clockAt(w.Now.Add(after))
+	before := w.json()
+	w.judge, w.log = health.NewJudge(alerts.Rules(&settings)), New(bluntWords{})
+	var round health.Round
 	for _, raw := range w.saved {
-		if err := w.log.Restore(raw); err != nil {
+		round = health.Round{}
+		if err := json.Unmarshal(raw, &round); err != nil {
 			w.Fatal(err)
 		}
+		w.log.Apply(&round)
 	}
+	if after := w.json(); after != before {
+		w.Errorf("the log was %s\nits records say %s", before, after)
+	}
+	w.judge.Resume(&restored, round.To.Time(), w.log.Lasting(), w.Now)
 }
 
 // want compares the incidents, newest first, such as "db ContainerDown critical 1m to 7m closed: api TargetDown, db ContainerDown".
@@ -420,6 +438,7 @@ func TestUnreadContainersKeepTheirIncident(t *testing.T) {
 	w.restart(time.Minute)
 	settings := alerts.Defaults()
 	w.judge = health.NewJudge(alerts.Rules(&settings))
+	w.judge.Resume(&health.Memory{}, w.Now, w.log.Lasting(), w.Now)
 	w.Engines[0].Read = false
 	w.pass(5 * time.Minute)
 	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")
@@ -564,40 +583,39 @@ func TestNotesAreChecked(t *testing.T) {
 }
 
 func TestLogIsBounded(t *testing.T) {
-	log, now := &Log{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	log, now := New(bluntWords{}), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for n := range 700 {
 		at := now.Add(-time.Duration(n) * time.Hour)
 		state := Closed
 		if n == 650 {
 			state = Watching
 		}
-		raw, err := json.Marshal(&Incident{
+		i := Incident{
 			ID:      fmt.Sprint(n),
 			State:   state,
 			Began:   at,
 			Opened:  at,
 			Ended:   at,
 			Updated: at,
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-		if err := errors.Join(log.Restore(raw), log.Restore(raw)); err != nil {
+		if err := errors.Join(log.Restore(&i), log.Restore(&i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	log.Observe(&health.Judgement{Time: now}, bluntWords{})
+	round := func(at time.Time) {
+		to := health.Milli(at.UnixMilli())
+		log.Apply(&health.Round{Tick: health.Tick{From: to, To: to, Start: true}})
+	}
+	round(now)
 	if all := log.All(); len(all) != MaxIncidents || all[0].ID != "0" || all[MaxIncidents-1].ID != "650" {
 		t.Errorf("%d incidents, %s to %s", len(all), all[0].ID, all[len(all)-1].ID)
 	}
-	log.Observe(&health.Judgement{Time: now.Add(Retention)}, bluntWords{})
+	round(now.Add(Retention))
 	if all := log.All(); len(all) != 2 {
 		t.Errorf("%d incidents after 90 days, want the newest, which is 90 days old, and the one that lasts", len(all))
 	}
-	for _, bad := range []string{"{", "[]", "{}", `{"id":"x"}`} {
-		if log.Restore([]byte(bad)) == nil {
-			t.Errorf("%s was restored", bad)
-		}
+	if log.Restore(&Incident{}) == nil || log.Restore(&Incident{ID: "x"}) == nil {
+		t.Error("an incident without id or beginning was restored")
 	}
 }
 
@@ -611,14 +629,18 @@ func TestTimelineIsBounded(t *testing.T) {
 	}
 }
 
-// TestFullTimelineStaysIfEventsComeAgain has more events than there is room for, again and again.
-func TestFullTimelineStaysIfEventsComeAgain(t *testing.T) {
+// TestTimelineCountsWhatItLeavesOut has more events than there is room for, again and again.
+func TestTimelineCountsWhatItLeavesOut(t *testing.T) {
 	i, at := &Incident{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	for n := range 1000 {
 		i.note(Event{Time: at.Add(time.Duration(n) * time.Second), Kind: EventBegan, Text: fmt.Sprint(n % 250)})
 	}
-	if len(i.Timeline) != maxTimeline || i.LeftOut != 50 || i.Timeline[0].Count != 4 || i.Timeline[maxTimeline-1].Text != "249" {
-		t.Errorf("%d events, %d left out, the first %d times", len(i.Timeline), i.LeftOut, i.Timeline[0].Count)
+	counted := i.LeftOut
+	for _, e := range i.Timeline {
+		counted += max(e.Count, 1)
+	}
+	if len(i.Timeline) != maxTimeline || counted != 1000 || i.Timeline[0].Count != 4 || i.Timeline[maxTimeline-1].Text != "249" {
+		t.Errorf("%d lines, %d events, the first %d times", len(i.Timeline), counted, i.Timeline[0].Count)
 	}
 }
 
@@ -638,17 +660,13 @@ func TestIncidentsThatContinueEachOtherAreMended(t *testing.T) {
 		"as it does": {map[string]string{"a": "b", "b": "c", "c": ""}, map[string]string{"a": "c", "b": "c", "c": "c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			log, now := &Log{}, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+			log, now := New(bluntWords{}), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 			for _, id := range slices.Sorted(maps.Keys(c.into)) {
 				i := Incident{ID: id, State: Closed, Began: now}
 				if into := c.into[id]; into != "" {
 					i.State, i.MergedInto = Merged, into
 				}
-				raw, err := json.Marshal(i)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := log.Restore(raw); err != nil {
+				if err := log.Restore(&i); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -708,8 +726,9 @@ func TestClockSetBackKeepsTimesInOrder(t *testing.T) {
 	}
 }
 
-// TestClockThatIsSoonCorrectedChangesNothing has a machine without a clock of its own start again during an outage.
-func TestClockThatIsSoonCorrectedChangesNothing(t *testing.T) {
+// TestClockThatIsWrongAtBootIsCorrected has a machine without a clock of its own start again during an outage. How long it was away is not
+// known until then, so that it counts as no time.
+func TestClockThatIsWrongAtBootIsCorrected(t *testing.T) {
 	w := newWorld(t)
 	w.target("lone").Up = false
 	w.pass(10 * time.Minute)
@@ -717,13 +736,56 @@ func TestClockThatIsSoonCorrectedChangesNothing(t *testing.T) {
 	const back = 50 * 365 * 24 * time.Hour
 	w.restart(-back)
 	w.pass(5 * time.Minute)
-	w.Now = w.Now.Add(back)
+	if i := w.newest(); i.State != Open || i.At(w.Now).Outages[0].Seconds != (14*time.Minute).Seconds() {
+		t.Errorf("before the correction: got %s", w.json())
+	}
+	w.Now = set(w.Now, back)
 	w.pass(5 * time.Minute)
 	w.target("lone").Up = true
 	w.pass(time.Hour)
-	if i := w.newest(); len(w.log.All()) != 1 || !i.Began.Equal(began) || i.State != Closed ||
-		i.Outages[0].Seconds != i.Ended.Sub(began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
+	if i := w.newest(); len(w.log.All()) != 1 || i.Began.Sub(began) != step || i.State != Closed ||
+		i.Outages[0].Seconds != i.Ended.Sub(i.Began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
 		t.Errorf("began %s: got %s", began, w.json())
+	}
+}
+
+// TestTimesMoveWithTheClock sets it while a problem lasts: what lasts keeps its duration, what is over its times.
+func TestTimesMoveWithTheClock(t *testing.T) {
+	for name, by := range map[string]time.Duration{
+		"set back": -45 * time.Minute, "set back by days": -72 * time.Hour, "set forward": 2 * time.Hour, "suspended": 8 * time.Hour,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.target("other").Up = false
+			w.pass(10 * time.Minute)
+			w.target("other").Up = true
+			w.pass(time.Hour)
+			before := *w.newest()
+			w.target("lone").Up = false
+			w.pass(10 * time.Minute)
+			w.Now = set(w.Now, by)
+			w.pass(5 * time.Minute)
+			w.target("lone").Up = true
+			w.pass(step)
+			ended := w.Now
+			w.pass(time.Hour)
+			all := w.log.All()
+			at := slices.IndexFunc(all, func(i *Incident) bool { return i.Title == "lone TargetDown" })
+			i, over := all[at], all[1-at]
+			if i.State != Closed || !i.Ended.Equal(ended) || i.Outages[0].Seconds != (15*time.Minute).Seconds() ||
+				i.Ended.Sub(i.Began) != 15*time.Minute || i.Closed.Sub(i.Ended) != QuietPeriod {
+				t.Errorf("got %s", w.json())
+			}
+			for n, e := range i.Timeline {
+				if e.Time.Before(i.Began) || e.Time.After(i.Closed) || n > 0 && e.Time.Before(i.Timeline[n-1].Time) {
+					t.Errorf("%q was at %s", e.Text, e.Time)
+				}
+			}
+			if !over.Began.Equal(before.Began) || !over.Closed.Equal(before.Closed) {
+				t.Errorf("what was over is now %+v", over)
+			}
+			w.restart(time.Minute) // and the records say the same
+		})
 	}
 }
 
@@ -768,9 +830,9 @@ func TestMergedOutagesAreCountedOnce(t *testing.T) {
 
 // TestRestoredIncidentsAreSorted holds before the first judgement too, in whichever order the file has them.
 func TestRestoredIncidentsAreSorted(t *testing.T) {
-	log := &Log{}
-	for _, raw := range []string{`{"id":"new","began":"2026-05-02T00:00:00Z"}`, `{"id":"old","began":"2026-05-01T00:00:00Z"}`} {
-		if err := log.Restore([]byte(raw)); err != nil {
+	log, at := New(bluntWords{}), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	for _, i := range []*Incident{{ID: "new", Began: at.Add(time.Hour)}, {ID: "old", Began: at}} {
+		if err := log.Restore(i); err != nil {
 			t.Fatal(err)
 		}
 	}

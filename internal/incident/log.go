@@ -2,10 +2,11 @@ package incident
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -14,34 +15,91 @@ import (
 
 // Words are how people call things.
 type Words interface {
-	// Name is the human name of a subject.
-	Name(s health.Subject) string
+	// Name is the human name of a subject; kind is that of a target.
+	Name(s health.Subject, kind string) string
 	// Headline says in a few words what is wrong with which subject.
-	Headline(p *health.Problem) string
+	Headline(e *health.Event) string
 }
 
 // Log has all incidents. It is not safe for concurrent use.
 type Log struct {
+	words     Words
 	incidents []*Incident // oldest first
-	// resumed is when this process first observed. The incidents before were restored.
+	// present are the problems that are there, in an incident or not; resumed is when the last process began.
+	present map[key]*Present
 	resumed time.Time
-	// behindSince is since when the clock has been behind the incidents; zero if it is not.
-	behindSince time.Time
-	// noticed is what is known of present problems from before they belong to an incident.
-	noticed map[key]noticed
 }
 
-// noticed is since when the alert on a problem has been a warning, and held back; zero if it is not.
-type noticed struct{ warning, excused time.Time }
+// Present is a problem that is there, with since when its alert has been a warning, and held back; 0 if it is not.
+type Present struct {
+	health.Event
+
+	Warned  health.Milli `json:"warned,omitempty"`
+	Excused health.Milli `json:"excused,omitempty"`
+}
+
+// Kept is what the log knows besides the incidents.
+type Kept struct {
+	Resumed time.Time `json:"resumed,omitzero"`
+	Present []Present `json:"present,omitempty"`
+}
+
+// New returns an empty log.
+func New(words Words) *Log { return &Log{words: words, present: map[key]*Present{}} }
+
+// Kept returns what the log knows besides the incidents.
+func (l *Log) Kept() *Kept {
+	k := &Kept{Resumed: l.resumed}
+	for _, p := range l.sorted() {
+		k.Present = append(k.Present, *p)
+	}
+	return k
+}
+
+// Resume takes over what a former process knew.
+func (l *Log) Resume(k *Kept) {
+	l.resumed = k.Resumed
+	clear(l.present)
+	for i := range k.Present {
+		p := &k.Present[i]
+		l.present[keyOf(&p.Event)] = p
+	}
+}
+
+// Lasting are the last events of the problems that are there.
+func (l *Log) Lasting() (list []health.Event) {
+	for _, p := range l.sorted() {
+		list = append(list, p.Event)
+	}
+	return list
+}
+
+// sorted are the problems that are there, the worst first, then the oldest.
+func (l *Log) sorted() []*Present {
+	return slices.SortedFunc(maps.Values(l.present), func(a, b *Present) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Since, b.Since), strings.Compare(a.Of.String(), b.Of.String()),
+			strings.Compare(a.Alert, b.Alert), strings.Compare(a.Part, b.Part))
+	})
+}
 
 // Restore adds an incident of a former process, or replaces the one with the same id.
-func (l *Log) Restore(data []byte) error {
-	i := &Incident{}
-	if err := json.Unmarshal(data, i); err != nil {
-		return fmt.Errorf("parse incident: %w", err)
-	}
+func (l *Log) Restore(i *Incident) error {
 	if i.ID == "" || i.Began.IsZero() {
 		return fmt.Errorf("incident %q has no id or beginning", i.ID)
+	}
+	for n := range i.Problems {
+		if p := &i.Problems[n]; i.Lasts() && p.lasts() && l.present[p.key()] == nil { // of an earlier version
+			e := health.Event{
+				Of:       health.Key(p.Subject),
+				Alert:    p.Alert,
+				Part:     p.Of,
+				Since:    health.Milli(p.Since.UnixMilli()),
+				AtLeast:  p.AtLeast,
+				Severity: p.Severity,
+				Excuse:   p.Excuse,
+			}
+			l.present[p.key()] = &Present{Event: e}
+		}
 	}
 	if old := l.index(i.ID); old >= 0 {
 		l.incidents[old] = i
@@ -79,6 +137,11 @@ func (l *Log) heir(at int) int {
 func (l *Log) All() []*Incident {
 	all := slices.Clone(l.incidents)
 	slices.Reverse(all)
+	for _, i := range all {
+		if !i.shown {
+			i.shown = true
+		}
+	}
 	return all
 }
 
@@ -109,75 +172,63 @@ func (l *Log) AddNote(now time.Time, id, author, text string) (*Incident, error)
 	return i, nil
 }
 
-// draft is an incident that an observation may change.
+// draft is an incident that lasts, which a round may change.
 type draft struct {
 	*Incident
+
 	changed bool
 }
 
-func (d *draft) event(e Event) { d.note(e); d.changed = true }
-
-// observation is what one judgement adds to the log.
-type observation struct {
-	*health.Judgement
-	words Words
-	now   time.Time
-	open  []*draft // oldest first
-	// problems are all that can belong to an incident; causes are those of their subjects.
-	problems map[key]*health.Problem
-	noticed  map[key]noticed
-	causes   map[health.Subject]health.Subject
-	// young says that this process may not have read everything yet.
-	young bool
+// edit must be called before a change.
+func (d *draft) edit() {
+	if d.shown {
+		d.Incident = d.clone()
+	}
+	d.changed = true
 }
 
-// Observe brings the log up to date with a judgement, and returns the incidents that have changed.
-func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
-	if l.behind(j.Time) {
-		return nil
-	}
-	l.notice(j)
-	o := &observation{
-		Judgement: j,
-		words:     words,
-		now:       j.Time,
-		problems:  map[key]*health.Problem{},
-		noticed:   l.noticed,
-		causes:    map[health.Subject]health.Subject{},
-	}
-	if l.resumed.IsZero() {
-		l.resumed = j.Time
-	}
-	if l.resumed.After(o.now) { // the clock was set back
-		l.resumed = o.now
-	}
-	l.prune(o.now)
-	o.young = o.now.Sub(l.resumed) < QuietPeriod
+// update is what one round adds to the log.
+type update struct {
+	*Log
+
+	now  time.Time
+	open []*draft // oldest first
+	// causes are those of the subjects whose problems can belong to an incident.
+	causes map[health.Subject]health.Subject
+}
+
+// Apply adds a round of the judge, and returns the incidents that have changed.
+func (l *Log) Apply(r *health.Round) (changed []*Incident) {
+	u := &update{Log: l, now: r.To.Time()}
+	l.prune(u.now)
 	for _, i := range l.incidents {
-		if !i.Lasts() {
+		if i.Lasts() {
+			u.open = append(u.open, &draft{Incident: i})
+		}
+	}
+	if r.Step != 0 {
+		u.move(r.Step)
+	}
+	if r.Start {
+		l.resumed = u.now
+	}
+	news := false
+	for i := range r.Events {
+		if e := &r.Events[i]; e.Alert != "" {
+			u.take(e)
+			news = true
+		}
+	}
+	if news || slices.ContainsFunc(slices.Collect(maps.Values(l.present)), u.opens) {
+		u.join()
+		u.merge()
+	}
+	for _, d := range u.open {
+		u.finish(d)
+		if !d.changed {
 			continue
 		}
-		d := &draft{Incident: i.clone(), changed: i.Updated.After(o.now)}
-		if d.changed {
-			d.clamp(o.now)
-		}
-		o.open = append(o.open, d)
-	}
-	if len(o.open) == 0 && !slices.ContainsFunc(j.Problems, func(p health.Problem) bool { return opens(&p) }) {
-		return nil
-	}
-	o.gather()
-	for _, d := range o.open {
-		o.follow(d)
-	}
-	free := o.join()
-	o.openNew(l, free)
-	o.merge()
-	for _, d := range o.open {
-		o.finish(d, l.resumed)
-		if d.changed {
-			changed = append(changed, d.Incident)
-		}
+		changed = append(changed, d.Incident)
 		if at := l.index(d.ID); at >= 0 {
 			l.incidents[at] = d.Incident
 		} else {
@@ -186,154 +237,161 @@ func (l *Log) Observe(j *health.Judgement, words Words) (changed []*Incident) {
 	}
 	if len(changed) > 0 {
 		slices.SortStableFunc(l.incidents, byAge)
-		l.prune(o.now)
+		l.prune(u.now)
 	}
 	return changed
 }
 
-// behind reports whether the clock is behind the incidents that last. At a start it may be wrong until it is corrected, so nothing is
-// changed for maxBehind; after that, their times are wrong.
-func (l *Log) behind(now time.Time) bool {
-	ahead := slices.ContainsFunc(l.incidents, func(i *Incident) bool { return i.Lasts() && i.Updated.Sub(now) > time.Minute })
-	if !ahead {
-		l.behindSince = time.Time{}
-		return false
+// move moves what lasts with the clock.
+func (u *update) move(by health.Milli) {
+	if !u.resumed.IsZero() {
+		u.resumed = u.resumed.Add(time.Duration(by) * time.Millisecond)
 	}
-	if l.behindSince.IsZero() || now.Before(l.behindSince) {
-		l.behindSince = now
+	for _, p := range u.present {
+		for _, at := range []*health.Milli{&p.At, &p.Since, &p.Last, &p.Warned, &p.Excused} {
+			if *at != 0 {
+				*at += by
+			}
+		}
 	}
-	return now.Sub(l.behindSince) < maxBehind
-}
-
-// notice remembers since when alerts on present problems have been warnings, and held back.
-func (l *Log) notice(j *health.Judgement) {
-	before := l.noticed
-	l.noticed = make(map[key]noticed, len(j.Problems))
-	for n := range j.Problems {
-		p := &j.Problems[n]
-		now := before[keyOf(p)]
-		if p.Severity >= health.Warning && now.warning.IsZero() {
-			now.warning = j.Time
-		}
-		if !p.Excuse.Holds() {
-			now.excused = time.Time{}
-		} else if now.excused.IsZero() {
-			now.excused = j.Time
-		}
-		l.noticed[keyOf(p)] = now
+	for _, d := range u.open {
+		d.edit()
+		d.move(time.Duration(by) * time.Millisecond)
 	}
 }
 
-// opens reports whether a problem opens an incident.
-func opens(p *health.Problem) bool {
-	return p.Severity == health.Critical || p.Severity == health.Warning && p.Lasted >= LastingWarning
-}
-
-// gather collects the problems, and the causes of their subjects. Maintenance neither opens an incident nor joins one.
-func (o *observation) gather() {
-	for n := range o.Problems {
-		p := &o.Problems[n]
-		o.problems[keyOf(p)] = p
-		if p.Excuse.Reason != health.ReasonMaintenance {
-			o.causes[p.Subject] = p.Cause
+// take takes in an event of a problem.
+func (u *update) take(e *health.Event) {
+	k := keyOf(e)
+	known := u.present[k]
+	if !e.Over {
+		if known == nil {
+			known = &Present{}
+			u.present[k] = known
+		}
+		known.see(e, health.Milli(u.now.UnixMilli()))
+	}
+	for _, d := range u.open {
+		p := d.problem(k)
+		if p == nil || !p.lasts() && (e.Over || e.Excuse.Reason == health.ReasonMaintenance) {
+			continue
+		}
+		d.edit()
+		if p = d.problem(k); e.Over {
+			u.clear(d, p, e)
+		} else {
+			u.follow(d, p, known)
 		}
 	}
+	if e.Over {
+		delete(u.present, k)
+	}
+}
+
+// see takes over what an event says.
+func (p *Present) see(e *health.Event, now health.Milli) {
+	p.Event = *e
+	if e.Severity >= health.Warning && p.Warned == 0 {
+		p.Warned = now
+	}
+	if !e.Excuse.Holds() {
+		p.Excused = 0
+	} else if p.Excused == 0 {
+		p.Excused = now
+	}
+}
+
+// cause is the subject whose problem explains this one.
+func (p *Present) cause() health.Subject { return cmp.Or(health.Subject(p.Cause), p.Subject()) }
+
+// opens reports whether a problem opens an incident, unless it belongs to one.
+func (u *update) opens(p *Present) bool {
+	long := p.Severity == health.Critical || p.Severity == health.Warning && u.now.Sub(p.Since.Time()) >= LastingWarning
+	return long && !u.belongs(p)
+}
+
+// belongs reports whether a problem belongs to an incident that lasts.
+func (u *update) belongs(p *Present) bool {
+	return slices.ContainsFunc(u.open, func(d *draft) bool { return d.problem(keyOf(&p.Event)) != nil })
 }
 
 // links are the subjects that have one cause with a problem: its own, its cause, and the container that serves it.
-func (o *observation) links(p *health.Problem) []health.Subject {
-	list := []health.Subject{p.Subject, p.Cause}
-	if server := o.Servers[p.Name]; p.Subject == health.TargetSubject(p.Name) && server.Container != "" {
-		list = append(list, health.ContainerSubject(server.Host, server.Container))
+func (p *Present) links() []health.Subject {
+	list := []health.Subject{p.Subject(), p.cause()}
+	if p.Server != (health.Key{}) {
+		list = append(list, health.Subject(p.Server))
 	}
 	return list
 }
 
-// follow brings the problems of an incident up to date.
-func (o *observation) follow(d *draft) {
-	for n := range d.Problems {
-		p := &d.Problems[n]
-		switch now := o.problems[p.key()]; {
-		case now != nil && (p.lasts() || now.Excuse.Reason != health.ReasonMaintenance):
-			o.update(d, p, now)
-		case now != nil || !p.lasts():
-		case o.Verdicts[p.Subject].Unknown:
-			p.confirmed = false
-		case !p.confirmed && o.young && !o.knows(p.Subject):
-			// Its engine has not been read yet.
-		default:
-			o.clear(d, p)
-		}
-	}
-}
-
-// update takes over the present state of a problem.
-func (o *observation) update(d *draft, p *Problem, now *health.Problem) {
-	p.confirmed = !now.Unknown && !o.Verdicts[p.Subject].Unknown
+// follow brings a problem of an incident up to date.
+func (u *update) follow(d *draft, p *Problem, now *Present) {
 	if !p.lasts() {
-		p.Since, p.AtLeast, p.Cleared, p.AtLatest = now.Since, now.AtLeast, time.Time{}, false
-		p.Severity, p.Excuse, p.LastEvent = health.Pending, health.Excuse{}, time.Time{}
-		d.event(o.began(p))
+		p.Since, p.AtLeast, p.Cleared, p.AtLatest, p.Unwatched = now.Since.Time(), now.AtLeast, time.Time{}, false, false
+		p.Severity, p.Excuse = health.Pending, health.Excuse{}
+		d.note(began(p))
 	}
-	if p.countsEvents() && (p.LastEvent.IsZero() || now.Ends.Sub(p.Expires) > time.Second) {
-		p.LastEvent, p.Expires, d.changed = o.now, now.Ends, true
+	warned := now.Warned.Time()
+	if now.Severity == health.Critical && p.Severity == health.Pending && warned.Before(u.now) {
+		raise(d, p, health.Warning, warned)
 	}
-	before := o.noticed[p.key()]
-	if now.Severity == health.Critical && p.Severity == health.Pending && before.warning.Before(o.now) {
-		o.raise(d, p, health.Warning, before.warning)
-	}
-	if now.Severity > p.Severity {
-		at := o.now
-		if now.Severity == health.Warning {
-			at = before.warning
-		}
-		o.raise(d, p, now.Severity, at)
+	switch {
+	case now.Severity <= p.Severity:
+	case now.Severity == health.Warning:
+		raise(d, p, health.Warning, warned)
+	default:
+		raise(d, p, now.Severity, u.now)
 	}
 	if now.Excuse != p.Excuse && now.Excuse.Holds() {
-		at := o.now
+		at := u.now
 		if !p.Excuse.Holds() {
-			at = before.excused
+			at = now.Excused.Time()
 		}
 		p.Excuse = now.Excuse
-		d.event(o.about(p, EventExcused, at, "no alert for "+o.words.Name(p.Subject)+": "+o.excuse(now)))
+		d.note(about(p, EventExcused, at, "no alert for "+u.name(p.Subject)+": "+u.excuse(&now.Excuse)))
 	}
 }
 
 // raise notes that a problem raises an alert.
-func (o *observation) raise(d *draft, p *Problem, severity health.Severity, at time.Time) {
-	p.Severity = severity
-	d.event(o.about(p, EventAlert, at, fmt.Sprintf("alert %s (%s): %s", p.Alert, p.Severity, p.Text)))
+func raise(d *draft, p *Problem, severity health.Severity, at time.Time) {
+	p.Severity, p.Alerted = severity, at
+	d.note(about(p, EventAlert, at, fmt.Sprintf("alert %s (%s): %s", p.Alert, p.Severity, p.Text)))
 }
 
-// clear ends a problem. One that counts events ended with the last of them.
-func (o *observation) clear(d *draft, p *Problem) {
-	p.Cleared, p.AtLatest = o.now, !p.confirmed
-	if p.countsEvents() && !p.LastEvent.IsZero() {
-		p.Cleared, p.AtLatest = p.LastEvent, false
-	}
+// clear ends a problem.
+func (u *update) clear(d *draft, p *Problem, e *health.Event) {
+	p.Cleared, p.AtLatest, p.Unwatched = latest(e.At.Time(), p.Since), e.AtLatest, e.Unwatched
 	text := "over: " + p.Text
-	if !o.knows(p.Subject) && p.Subject != health.ExporterSubject {
-		text = "no longer watched: " + o.words.Name(p.Subject)
+	if p.Unwatched {
+		text = "no longer watched: " + u.name(p.Subject)
 	} else if p.AtLatest {
 		text += " (at the latest)"
 	}
-	d.event(o.about(p, EventEnded, p.Cleared, text))
+	d.note(about(p, EventEnded, p.Cleared, text))
 }
 
-// knows reports whether the exporter watches the subject.
-func (o *observation) knows(s health.Subject) bool { _, known := o.Verdicts[s]; return known }
+// name is the human name of a subject.
+func (u *update) name(s health.Subject) string {
+	kind := ""
+	for _, p := range u.present {
+		if p.Subject() == s {
+			kind = cmp.Or(kind, p.TargetKind)
+		}
+	}
+	return u.words.Name(s, kind)
+}
 
-func (o *observation) began(p *Problem) Event {
+func began(p *Problem) Event {
 	text := p.Text
 	if p.AtLeast {
 		text += " (or earlier)"
 	}
-	e := o.about(p, EventBegan, p.Since, text)
+	e := about(p, EventBegan, p.Since, text)
 	e.Severity = health.Pending
 	return e
 }
 
-func (o *observation) about(p *Problem, kind string, at time.Time, text string) Event {
+func about(p *Problem, kind string, at time.Time, text string) Event {
 	return Event{
 		Time:     at,
 		Kind:     kind,
@@ -346,12 +404,12 @@ func (o *observation) about(p *Problem, kind string, at time.Time, text string) 
 }
 
 // excuse says why an alert is held back.
-func (o *observation) excuse(p *health.Problem) string {
+func (u *update) excuse(e *health.Excuse) string {
 	var text, root string
-	if e := p.Excuse; e.Root.Name != "" && e.Root.Name != e.Cause {
-		root = ", because of " + o.words.Name(e.Root)
+	if e.Root.Name != "" && e.Root.Name != e.Cause {
+		root = ", because of " + u.name(e.Root)
 	}
-	switch cause := failure.Printable(p.Excuse.Cause, maxName); p.Excuse.Reason {
+	switch cause := failure.Printable(e.Cause, maxName); e.Reason {
 	case health.ReasonMaintenance:
 		return "maintenance"
 	case health.ReasonContainer:
@@ -367,38 +425,47 @@ func (o *observation) excuse(p *health.Problem) string {
 // maxName bounds the names in a text, in characters.
 const maxName = 255
 
-// join adds new problems to the incidents of their cause, and returns the others by their cause.
-func (o *observation) join() (free map[health.Subject][]*health.Problem) {
-	known := map[key]bool{}
-	for _, d := range o.open {
-		for n := range d.Problems {
-			known[d.Problems[n].key()] = true
+// join adds new problems to the incidents of their cause, and opens incidents for others. Maintenance neither opens one nor joins one.
+func (u *update) join() {
+	all := u.sorted()
+	u.causes = map[health.Subject]health.Subject{}
+	for _, p := range all {
+		if p.Excuse.Reason != health.ReasonMaintenance {
+			u.causes[p.Subject()] = p.cause()
 		}
 	}
-	free = map[health.Subject][]*health.Problem{}
-	for n := range o.Problems {
-		p := &o.Problems[n]
-		if known[keyOf(p)] || p.Excuse.Reason == health.ReasonMaintenance {
+	free := map[health.Subject][]*Present{}
+	for _, p := range all {
+		if p.Excuse.Reason == health.ReasonMaintenance || u.belongs(p) {
 			continue
 		}
-		if d := o.homeOf(p); d != nil {
-			o.add(d, p)
-			continue
+		if d := u.homeOf(p); d != nil {
+			u.add(d, p)
+		} else {
+			free[p.cause()] = append(free[p.cause()], p)
 		}
-		free[p.Cause] = append(free[p.Cause], p)
 	}
-	return free
+	for _, problems := range free {
+		if at := slices.IndexFunc(problems, u.opens); at >= 0 {
+			u.openNew(problems[at], problems)
+		}
+	}
+	slices.SortStableFunc(u.open, func(a, b *draft) int { return byAge(a.Incident, b.Incident) })
 }
 
 // homeOf returns the incident to which a problem belongs; a critical one before an older one.
-func (o *observation) homeOf(p *health.Problem) (best *draft) {
-	for _, d := range o.open {
-		caused := p.Excuse.Holds() && slices.Contains(d.Links, p.Excuse.Root)
-		if o.linked(d, p) && (caused || d.takes(p.Since)) && (best == nil || d.Severity > best.Severity) {
+func (u *update) homeOf(p *Present) (best *draft) {
+	for _, d := range u.open {
+		if u.linked(d, p) && (d.explains(p) || d.takes(p.Since.Time())) && (best == nil || d.Severity > best.Severity) {
 			best = d
 		}
 	}
 	return best
+}
+
+// explains reports whether the incident excuses a problem.
+func (d *draft) explains(p *Present) bool {
+	return p.Excuse.Holds() && slices.Contains(d.Links, p.Excuse.Root)
 }
 
 // takes reports whether a problem that began then may belong to the incident without being caused by it.
@@ -407,23 +474,25 @@ func (d *draft) takes(began time.Time) bool {
 }
 
 // linked reports whether an incident and a problem have one cause.
-func (o *observation) linked(d *draft, p *health.Problem) bool {
-	return slices.ContainsFunc(d.Links, func(s health.Subject) bool { return o.causes[s] == p.Cause || slices.Contains(o.links(p), s) })
+func (u *update) linked(d *draft, p *Present) bool {
+	return slices.ContainsFunc(d.Links, func(s health.Subject) bool { return u.causes[s] == p.cause() || slices.Contains(p.links(), s) })
 }
 
 // add adds a problem to an incident.
-func (o *observation) add(d *draft, given *health.Problem) {
+func (u *update) add(d *draft, given *Present) {
 	p := Problem{
-		Subject: given.Subject,
+		Subject: given.Subject(),
 		Alert:   given.Alert,
-		Of:      given.Of,
-		Text:    o.words.Headline(given),
-		Since:   given.Since,
+		Of:      given.Part,
+		Text:    u.words.Headline(&given.Event),
+		Since:   given.Since.Time(),
 		AtLeast: given.AtLeast,
+		First:   given.Since.Time(),
 	}
-	d.link(o.links(given)...)
-	d.event(o.began(&p))
-	o.update(d, &p, given)
+	d.edit()
+	d.link(given.links()...)
+	d.note(began(&p))
+	u.follow(d, &p, given)
 	d.Problems = append(d.Problems, p)
 	if len(d.Problems) > maxProblems {
 		if ended := slices.IndexFunc(d.Problems, func(p Problem) bool { return !p.lasts() }); ended >= 0 {
@@ -432,58 +501,51 @@ func (o *observation) add(d *draft, given *health.Problem) {
 	}
 }
 
-// openNew opens incidents for problems that belong to none.
-func (o *observation) openNew(l *Log, free map[health.Subject][]*health.Problem) {
-	for _, problems := range free {
-		at := slices.IndexFunc(problems, opens)
-		if at < 0 {
-			continue
-		}
-		first := problems[at]
-		d := &draft{Incident: &Incident{
-			ID:       l.newID(first, o.open),
-			State:    Open,
-			Severity: first.Severity,
-			Began:    first.Since,
-			Opened:   o.now,
-			Notes:    []Note{},
-			Outages:  []Outage{},
-		}}
-		for _, p := range problems {
-			o.add(d, p)
-		}
-		d.event(Event{
-			Time:     o.now,
-			Kind:     EventOpened,
-			Severity: first.Severity,
-			Text:     "the incident was opened",
-		})
-		o.open = append(o.open, d)
+// openNew opens an incident for problems that belong to none.
+func (u *update) openNew(first *Present, problems []*Present) {
+	d := &draft{Incident: &Incident{
+		ID:       u.newID(first),
+		State:    Open,
+		Severity: first.Severity,
+		Began:    first.Since.Time(),
+		Opened:   u.now,
+		Notes:    []Note{},
+		Outages:  []Outage{},
+	}}
+	for _, p := range problems {
+		u.add(d, p)
 	}
-	slices.SortStableFunc(o.open, func(a, b *draft) int { return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.ID, b.ID)) })
+	d.note(Event{
+		Time:     u.now,
+		Kind:     EventOpened,
+		Severity: first.Severity,
+		Text:     "the incident was opened",
+	})
+	u.open = append(u.open, d)
 }
 
 // newID returns a short id that no incident has.
-func (l *Log) newID(p *health.Problem, open []*draft) string {
+func (u *update) newID(p *Present) string {
 	for n := 0; ; n++ {
 		h := fnv.New32a()
 		//nolint:errcheck // a hash takes everything
-		fmt.Fprintf(h, "%d %q %q %q %q %q %d", p.Since.UnixNano(), p.Kind, p.Host, p.Name, p.Alert, p.Of, n)
-		id := fmt.Sprintf("%s-%08x", p.Since.UTC().Format("20060102"), h.Sum32())
-		if l.index(id) < 0 && !slices.ContainsFunc(open, func(d *draft) bool { return d.ID == id }) {
+		fmt.Fprintf(h, "%d %q %q %q %q %q %d", p.Since.Time().UnixNano(), p.Of.Kind, p.Of.Host, p.Of.Name, p.Alert, p.Part, n)
+		id := fmt.Sprintf("%s-%08x", p.Since.Time().Format("20060102"), h.Sum32())
+		if u.index(id) < 0 && !slices.ContainsFunc(u.open, func(d *draft) bool { return d.ID == id }) {
 			return id
 		}
 	}
 }
 
 // merge joins incidents that turn out to have one cause.
-func (o *observation) merge() {
-	for n := 0; n < len(o.open); n++ {
-		older := o.open[n]
-		for _, younger := range o.open[n+1:] {
-			if younger.State == Merged || older.State == Merged || !o.oneCause(older, younger) {
+func (u *update) merge() {
+	for n, older := range u.open {
+		for _, younger := range u.open[n+1:] {
+			if younger.State == Merged || older.State == Merged || !u.oneCause(older, younger) {
 				continue
 			}
+			older.edit()
+			younger.edit()
 			younger.setCause()
 			for _, p := range younger.Problems {
 				if known := older.problem(p.key()); known == nil {
@@ -491,16 +553,16 @@ func (o *observation) merge() {
 				}
 			}
 			for _, e := range younger.Timeline {
-				older.event(e)
+				older.note(e)
 			}
 			older.LeftOut += younger.LeftOut
 			older.link(younger.Links...)
 			older.addOutages(younger.Outages)
 			older.Notes = append(older.Notes, younger.Notes...)
 			slices.SortStableFunc(older.Notes, func(a, b Note) int { return a.Time.Compare(b.Time) })
-			older.event(Event{Time: o.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
-			younger.State, younger.MergedInto, younger.Closed = Merged, older.ID, o.now
-			younger.event(Event{Time: o.now, Kind: EventMerged, Text: "continues in the incident " + older.ID})
+			older.note(Event{Time: u.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
+			younger.State, younger.MergedInto, younger.Closed = Merged, older.ID, u.now
+			younger.note(Event{Time: u.now, Kind: EventMerged, Text: "continues in the incident " + older.ID})
 		}
 	}
 }
@@ -531,15 +593,11 @@ func (t *Outage) overlap(other *Outage) float64 {
 }
 
 // oneCause reports whether what lasts links two incidents.
-func (o *observation) oneCause(older, younger *draft) bool {
+func (u *update) oneCause(older, younger *draft) bool {
 	for _, pair := range [][2]*draft{{older, younger}, {younger, older}} {
 		for n := range pair[0].Problems {
-			p := o.problems[pair[0].Problems[n].key()]
-			if p == nil || !o.linked(pair[1], p) {
-				continue
-			}
-			caused := p.Excuse.Holds() && slices.Contains(pair[1].Links, p.Excuse.Root)
-			if caused || older.takes(younger.Began) {
+			p := u.present[pair[0].Problems[n].key()]
+			if p != nil && u.linked(pair[1], p) && (pair[1].explains(p) || older.takes(younger.Began)) {
 				return true
 			}
 		}
@@ -548,26 +606,27 @@ func (o *observation) oneCause(older, younger *draft) bool {
 }
 
 // finish sets what follows from the problems of an incident.
-func (o *observation) finish(d *draft, resumed time.Time) {
-	if d.State == Merged {
-		d.Updated = o.now
+func (u *update) finish(d *draft) {
+	// After a restart, the problems get the whole period again to show that they are still there.
+	quiet := d.State == Watching && u.now.Sub(latest(d.Ended, u.resumed)) >= QuietPeriod
+	if !d.changed && !quiet {
 		return
 	}
-	o.measure(d)
+	d.edit()
+	d.Updated = u.now
+	if d.State == Merged {
+		return
+	}
+	u.measure(d)
 	d.setCause()
 	ended, lasts, atLatest := time.Time{}, false, false
 	for n := range d.Problems {
 		p := &d.Problems[n]
-		if d.Severity = max(d.Severity, p.Severity); p.Since.Before(d.Began) {
-			d.Began = p.Since
+		if d.Severity = max(d.Severity, p.Severity); p.First.Before(d.Began) && !p.First.IsZero() {
+			d.Began = p.First
 		}
 		if lasts = lasts || p.lasts(); !p.Cleared.Before(ended) {
 			ended, atLatest = p.Cleared, p.AtLatest
-		}
-	}
-	for _, e := range d.Timeline { // a problem that has ended may have been dropped
-		if e.Kind == EventBegan && e.Time.Before(d.Began) {
-			d.Began = e.Time
 		}
 	}
 	d.BeganAtLeast = slices.ContainsFunc(d.Problems, func(p Problem) bool { return p.AtLeast && p.Since.Equal(d.Began) })
@@ -575,20 +634,15 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 	case lasts:
 		d.State, d.Ended, d.EndedAtLatest = Open, time.Time{}, false
 	case d.State == Open:
-		d.State, d.Ended, d.EndedAtLatest, d.changed = Watching, ended, atLatest, true
-	}
-	// After a restart, the problems get the whole period again to show that they are still there.
-	if d.State == Watching && o.now.Sub(latest(d.Ended, resumed)) >= QuietPeriod {
-		d.State, d.Closed = Closed, o.now
-		d.event(Event{Time: o.now, Kind: EventClosed, Text: "the incident was closed: its problems stayed away for 10 minutes"})
-	}
-	if d.changed {
-		d.Updated = o.now
+		d.State, d.Ended, d.EndedAtLatest = Watching, ended, atLatest
+	case quiet:
+		d.State, d.Closed = Closed, u.now
+		d.note(Event{Time: u.now, Kind: EventClosed, Text: "the incident was closed: its problems stayed away for 10 minutes"})
 	}
 }
 
 // measure adds up the outages of targets.
-func (o *observation) measure(d *draft) {
+func (u *update) measure(d *draft) {
 	type reading struct {
 		since, cleared time.Time
 		lasts, latest  bool
@@ -611,7 +665,7 @@ func (o *observation) measure(d *draft) {
 			now.cleared, now.latest = p.Cleared, p.AtLatest
 		}
 		if !slices.ContainsFunc(d.Outages, func(t Outage) bool { return t.Subject == p.Subject }) {
-			d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: o.words.Name(p.Subject)})
+			d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
 		}
 	}
 	for n := range d.Outages {
@@ -619,13 +673,13 @@ func (o *observation) measure(d *draft) {
 		switch now := outages[t.Subject]; {
 		case now == nil:
 		case now.lasts && t.Since.IsZero():
-			t.Since, d.changed = now.since, true
+			t.Since = now.since
 			if t.Since.Before(t.Until) {
 				t.Since = t.Until
 			}
 		case !now.lasts && !t.Since.IsZero():
 			t.Seconds += max(now.cleared.Sub(t.Since).Seconds(), 0)
-			t.Since, t.Until, t.AtMost, d.changed = time.Time{}, now.cleared, t.AtMost || now.latest, true
+			t.Since, t.Until, t.AtMost = time.Time{}, now.cleared, t.AtMost || now.latest
 		}
 	}
 }
@@ -649,7 +703,7 @@ func (d *draft) setCause() {
 		}
 	}
 	if best != nil && d.Title != best.Text {
-		d.Cause, d.Title, d.changed = best.Subject, best.Text, true
+		d.Cause, d.Title = best.Subject, best.Text
 	}
 }
 

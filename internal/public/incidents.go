@@ -1,6 +1,7 @@
 package public
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/xml"
@@ -115,7 +116,7 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 	failing := 0
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
-		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(i, &p) }) {
+		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(&p) }) {
 			continue
 		}
 		for k := range i.Outages {
@@ -131,9 +132,9 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 			}
 		}
 		for k := range i.Problems {
-			if p := &i.Problems[k]; p.Subject == target && counts(i, p) {
-				times.add(firstBegan(i, p), p.Cleared)
-				e.updated = latest(e.updated, p.Since, p.Cleared, alertedAt(i, p))
+			if p := &i.Problems[k]; p.Subject == target && counts(p) {
+				times.add(cmp.Or(p.First, p.Since), p.Cleared)
+				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
 		}
 	}
@@ -164,35 +165,9 @@ func addOutage(s *span, o *incident.Outage) {
 // latest returns the latest of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// counts reports whether users hear of a problem: it has had an alert, or its alert was held back. A problem that returns has none yet,
-// so the timeline is asked too.
-func counts(i *incident.Incident, p *incident.Problem) bool {
-	return p.Severity >= health.Warning || p.Excuse.Holds() || !alertedAt(i, p).IsZero()
-}
-
-// alertedAt returns when a problem last had an alert that is new, zero if it had none.
-func alertedAt(i *incident.Incident, p *incident.Problem) (at time.Time) {
-	for k := range i.Timeline {
-		if e := &i.Timeline[k]; e.Kind == incident.EventAlert && e.Severity >= health.Warning && about(e, p) {
-			at = latest(at, e.Time, e.Until)
-		}
-	}
-	return at
-}
-
-// firstBegan returns when a problem began first; it may have returned since.
-func firstBegan(i *incident.Incident, p *incident.Problem) time.Time {
-	first := p.Since
-	for k := range i.Timeline {
-		if e := &i.Timeline[k]; e.Kind == incident.EventBegan && about(e, p) && e.Time.Before(first) {
-			first = e.Time
-		}
-	}
-	return first
-}
-
-func about(e *incident.Event, p *incident.Problem) bool {
-	return e.Subject == p.Subject && e.Alert == p.Alert && e.Of == p.Of
+// counts reports whether users hear of a problem: it has had an alert, or its alert was held back.
+func counts(p *incident.Problem) bool {
+	return p.Severity >= health.Warning || p.Excuse.Holds() || !p.Alerted.IsZero()
 }
 
 // Title says what was wrong.

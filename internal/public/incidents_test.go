@@ -129,13 +129,7 @@ func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
 func TestRelapseHasItsOwnTime(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(time.Hour), time.Time{}, "chat")
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: health.TargetSubject("chat"),
-		Alert:   health.AlertTargetDown,
-	}}
+	i.Problems[0].First = began
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: not working since 1 May 2026 13:00 UTC outage")
 }
 
@@ -143,13 +137,7 @@ func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(170*time.Minute), began.Add(3*time.Hour), "chat")
 	i.Outages[0].Seconds = 1201
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: health.TargetSubject("chat"),
-		Alert:   health.AlertTargetDown,
-	}}
+	i.Problems[0].First = began
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
 		"Chat: did not work 1 May 2026 12:00 to 1 May 2026 15:00 UTC, 3 h, not working for 21 min operational")
 }
@@ -164,21 +152,8 @@ func TestReturningProblemStaysOnThePage(t *testing.T) {
 	}
 	i := outage("a", began, time.Time{})
 	i.Problems = []incident.Problem{problem}
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: problem.Subject,
-		Alert:   problem.Alert,
-	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour))
-	i.Timeline = append(i.Timeline, incident.Event{
-		Time:     began.Add(time.Minute),
-		Kind:     incident.EventAlert,
-		Subject:  problem.Subject,
-		Alert:    problem.Alert,
-		Severity: health.Warning,
-	})
+	i.Problems[0].First, i.Problems[0].Alerted = began, began.Add(time.Minute)
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: with problems since 1 May 2026 12:00 UTC degraded")
 }
 

@@ -54,7 +54,7 @@ func TestFileThatIsHurtIsWrittenAgain(t *testing.T) {
 				if _, err := Inspect(j.path); err != nil {
 					t.Error(err)
 				}
-				if other, _, err := Open(j.path, nil); err == nil {
+				if other, _, err := Open(j.path, nil, nil); err == nil {
 					other.Close() //nolint:errcheck // it should not be open
 					t.Error("another exporter may open it")
 				}

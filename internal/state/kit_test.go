@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// numbers is a part with a number for each key, and a series of numbers, of which a rewrite keeps only the sum.
+// numbers is a series of numbers, some of which have a key. A rewrite keeps the newest of each key, and the sum of the others.
 type numbers struct {
 	sync.Mutex
 
@@ -24,49 +24,55 @@ type numbers struct {
 	sum   int
 }
 
+// number is a record.
+type number struct {
+	Key string `json:"key,omitempty"`
+	N   int    `json:"n"`
+}
+
 func newNumbers() *numbers { return &numbers{keyed: map[string]int{}} }
 
-func (n *numbers) Kind() string { return "n" }
-
-func (n *numbers) Read(key string, data []byte) error {
-	var i int
-	err := json.Unmarshal(data, &i)
-	if key == "" || key == "sum" {
-		n.sum += i
-	} else {
-		n.keyed[key] = i
+func (n *numbers) Read(kind string, data []byte) error {
+	one := number{}
+	if kind != seriesName { // of an earlier version
+		return json.Unmarshal(data, &n.sum)
 	}
+	err := json.Unmarshal(data, &one)
+	n.take(one)
 	return err
 }
 
-func (n *numbers) Records() iter.Seq2[string, any] {
+func (n *numbers) take(one number) {
+	if one.Key == "" {
+		n.sum += one.N
+	} else {
+		n.keyed[one.Key] = one.N
+	}
+}
+
+func (n *numbers) Records() iter.Seq[any] {
 	keyed, sum := maps.Clone(n.keyed), n.sum
-	return func(yield func(string, any) bool) {
-		if !yield("sum", sum) {
+	return func(yield func(any) bool) {
+		if !yield(number{N: sum}) {
 			return
 		}
 		for key, i := range keyed {
-			if !yield(key, i) {
+			if !yield(number{key, i}) {
 				return
 			}
 		}
 	}
 }
 
-// set gives a key a number; add adds one to the series.
+// set gives a key a number; add adds one to the sum.
 func (n *numbers) set(f *File, key string, i int) {
 	n.Lock()
 	defer n.Unlock()
-	n.keyed[key] = i
-	f.Put(n, key, i)
+	n.take(number{key, i})
+	f.Add(number{key, i})
 }
 
-func (n *numbers) add(f *File, i int) {
-	n.Lock()
-	defer n.Unlock()
-	n.sum += i
-	f.Put(n, "", i)
-}
+func (n *numbers) add(f *File, i int) { n.set(f, "", i) }
 
 func (n *numbers) text() string {
 	n.Lock()
@@ -162,7 +168,7 @@ func newJournal(t *testing.T, d *disk) *journal {
 		slow: &slow{store: d},
 		log:  &bytes.Buffer{},
 	}
-	j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), []Part{j.part})
+	j.File = newFile(slog.New(slog.NewTextHandler(j.log, nil)), j.part)
 	j.store = j.slow
 	return j
 }
@@ -210,8 +216,8 @@ func kept(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, part := newFile(nil, nil), newNumbers()
-	f.parts = []Part{part}
+	part := newNumbers()
+	f := newFile(nil, part)
 	f.restore(&c)
 	return valuesOf(f) + part.text()
 }

@@ -23,7 +23,7 @@ const (
 )
 
 // Open reads the file, or begins without values if it does not exist. With an empty path, values are in memory only. It gives the
-// parts their records, and starts the goroutine that writes until Close. log gets when writing begins to fail, and when it works again.
+// series its records, if there is one, and starts the goroutine that writes until Close. log gets when writing begins to fail, and when it works again.
 //
 // A watchdog that does not start is worse than one without its state, so Open succeeds if the disk is full, failing, hanging or read-only.
 // What memory has is written when that is over. The notice says why a file could not be read, or that damaged records were left out; such
@@ -31,8 +31,11 @@ const (
 //
 // A file of a newer version is an error, since writing it would lose what this version does not support. So are a directory without write
 // permission, a file that another process has open, and anything but a regular file with one name.
-func Open(path string, log *slog.Logger, parts ...Part) (_ *File, notice string, err error) {
-	f := newFile(log, parts)
+func Open(path string, log *slog.Logger, series Series) (_ *File, notice string, err error) {
+	if series == nil {
+		series = &none{}
+	}
+	f := newFile(log, series)
 	if path == "" {
 		return f, "", nil
 	}

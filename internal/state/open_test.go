@@ -31,7 +31,7 @@ const today, todaysHistory = `{
 func TestFilesOfAnEarlierBuildAreReadOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	history := todaysHistory
-	for _, line := range []string{"n 1", "n 2", "n x", "other {}"} {
+	for _, line := range []string{"availability 1", "incident 2", "incident x"} {
 		history += sumOf([]byte(line)) + " " + line + "\n"
 	}
 	history += "01234567 n 100\nhalf a li"
@@ -48,7 +48,7 @@ func TestFilesOfAnEarlierBuildAreReadOnce(t *testing.T) {
 		}
 		var debts []struct{ ID int }
 		must(t, j.Value("plant_store/store").Load(&debts))
-		if len(debts) != 1 || debts[0].ID != 7 || j.part.sum != 3 {
+		if len(debts) != 1 || debts[0].ID != 7 || j.part.sum != 2 {
 			t.Errorf("got %v, and %d of the history", debts, j.part.sum)
 		}
 		j.isKept("read")
@@ -69,12 +69,12 @@ func TestDamagedFileIsPutAside(t *testing.T) {
 	r := record{"a", replaces, []byte("1")}
 	good := string(r.appendTo(nil))
 	for name, c := range map[string]struct{ content, notice string }{
-		"cut":           {`{"version":1,"values":{"a`, "is damaged; its values are lost"},
-		"other":         {`[1]`, "is damaged; its values are lost"},
-		"no version":    {`{}`, "is damaged; its values are lost"},
-		"a line":        {header + good + strings.Replace(good, "1\n", "2\n", 1), "1 records of the state file"},
-		"a part's line": {header + good + string((&record{"n/x", replaces, []byte("{}")}).appendTo(nil)), "1 records of the state file"},
-		"header":        {strings.Replace(header, "2", "3", 1) + good, "1 records of the state file"},
+		"cut":                {`{"version":1,"values":{"a`, "is damaged; its values are lost"},
+		"other":              {`[1]`, "is damaged; its values are lost"},
+		"no version":         {`{}`, "is damaged; its values are lost"},
+		"a line":             {header + good + strings.Replace(good, "1\n", "2\n", 1), "1 records of the state file"},
+		"a line of the past": {header + good + string((&record{seriesName, adds, []byte("[]")}).appendTo(nil)), "1 records of the state file"},
+		"header":             {strings.Replace(header, "2", "3", 1) + good, "1 records of the state file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.json")
@@ -101,7 +101,7 @@ func TestNewerVersionIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, newer := range []string{headerStart + "3\nsomething\n", `{"version":3,"values":{}}`} {
 		must(t, os.WriteFile(path, []byte(newer), 0o600))
-		if _, _, err := Open(path, nil); err == nil || !strings.Contains(err.Error(), "is of version 3,") {
+		if _, _, err := Open(path, nil, nil); err == nil || !strings.Contains(err.Error(), "is of version 3,") {
 			t.Errorf("got %v, want the version named", err)
 		}
 		if kept, err := os.ReadFile(path); err != nil || string(kept) != newer {
@@ -112,11 +112,11 @@ func TestNewerVersionIsNotOverwritten(t *testing.T) {
 
 func TestOpenWithoutDirectoryOrLockFails(t *testing.T) {
 	dir := t.TempDir()
-	if _, _, err := Open(filepath.Join(dir, "absent", "state.json"), nil); err == nil || !strings.Contains(err.Error(), "state_file") {
+	if _, _, err := Open(filepath.Join(dir, "absent", "state.json"), nil, nil); err == nil || !strings.Contains(err.Error(), "state_file") {
 		t.Errorf("a directory that is not there: %v, want what to do", err)
 	}
 	j := open(t)
-	if _, _, err := Open(j.path, nil); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
+	if _, _, err := Open(j.path, nil, nil); err == nil || !strings.Contains(err.Error(), "another exporter uses it") {
 		t.Errorf("opened twice: %v", err)
 	}
 	if _, err := os.Stat(j.path); err != nil {
@@ -242,7 +242,7 @@ func refused(t *testing.T, path, culprit, says string) {
 	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("inspect: %v, want %q", err, want)
 	}
-	f, _, err := Open(path, nil)
+	f, _, err := Open(path, nil, nil)
 	if err == nil {
 		f.Close() //nolint:errcheck // it should not be open
 	}

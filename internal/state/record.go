@@ -25,14 +25,13 @@ var header = fmt.Sprintf("%s%d\n", headerStart, version)
 type operation byte
 
 const (
-	// replaces gives a name a value, changes patches the value that it has, removes takes it away, and adds gives the name one more.
+	// replaces gives a name a value, removes takes it away, and adds gives the name one more.
 	replaces operation = '='
-	changes  operation = '~'
 	removes  operation = '-'
 	adds     operation = '+'
 )
 
-// record is a line: CHECKSUM NAME OPERATION DATA, where the data of changes is BASE PATCH, and BASE the checksum of the value to patch.
+// record is a line: CHECKSUM NAME OPERATION DATA.
 type record struct {
 	name string
 	op   operation
@@ -78,8 +77,7 @@ type content struct {
 	damaged int
 }
 
-// decode reads a journal. Lines that are no valid records, and changes of values that are missing, count as damaged. What follows the last
-// line end was cut off while it was written.
+// decode reads a journal. Lines that are no valid records count as damaged. What follows the last line end was cut off while it was written.
 func decode(raw []byte) (c content, err error) {
 	known := map[string]int{}
 	for first := true; len(raw) > 0; first = false {
@@ -120,37 +118,19 @@ func newerThan(line []byte) error {
 	return nil
 }
 
-// add adds a record. It returns false if it changes a value that is not there.
+// add adds a record. It returns false if it does nothing that is known.
 func (c *content) add(known map[string]int, r record) bool {
 	at, found := known[r.name]
-	switch r.op {
-	case adds:
-		c.records = append(c.records, r)
-		return true
-	case changes:
-		base, p, _ := bytes.Cut(r.data, []byte(" "))
-		if !found || sumOf(c.records[at].data) != string(base) {
-			return false
-		}
-		value, ok := applyPatch(c.records[at].data, p)
-		if ok {
-			c.records[at].data = value
-		}
-		return ok
-	case removes:
-		if found {
-			c.records[at].op = removes
-			delete(known, r.name)
-		}
-		return true
-	case replaces:
-		if !found {
-			known[r.name] = len(c.records)
-			c.records = append(c.records, r)
-			return true
-		}
+	switch {
+	case r.op != adds && r.op != replaces && r.op != removes:
+		return false
+	case r.op != adds && found:
 		c.records[at] = r
-		return true
+	case r.op != removes:
+		if r.op == replaces {
+			known[r.name] = len(c.records)
+		}
+		c.records = append(c.records, r)
 	}
-	return false
+	return true
 }

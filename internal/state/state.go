@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
@@ -31,41 +30,43 @@ const (
 	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
 	maxQueue  = 1000
 	maxQueued = 4 << 20
-	// leastPatched is the length of values that are patched; shorter ones stay readable.
-	leastPatched = 1024
-	// wholeAfter is how many times the length of a value its patches have when the whole value is written again.
-	wholeAfter = 4
+	// seriesName is the name of the records of the series.
+	seriesName = "past"
 )
 
 // errSlow means that the disk takes too long; writing goes on.
 var errSlow = fmt.Errorf("the disk has taken longer than %s", patience)
 
-// Part is an owner of many records, which it has in memory, so that the file does not keep them in memory too. Its lock guards it:
-// change it and Put the record of the change under one lock.
-type Part interface {
+// Series owns the records that only add up, which it has in memory in another form, so that the file does not keep them in memory too. Its
+// lock guards it: change it and Add the record of the change under one lock.
+type Series interface {
 	sync.Locker
-	// Kind is where the names of its records begin.
-	Kind() string
-	// Read restores a record, before anything else is called. Those with a key are the newest of it; the key is "" for records that were
-	// added. An error means that the record is damaged. data is valid during the call only.
-	Read(key string, data []byte) error
-	// Records returns the keys and values that replace all former records. It is called with the lock, and iterated without it.
-	Records() iter.Seq2[string, any]
+	// Read restores a record, before anything else is called. An earlier version had several kinds of them. An error means that the record
+	// is damaged. data is valid during the call only.
+	Read(kind string, data []byte) error
+	// Records returns what replaces all former records. It is called with the lock, and iterated without it.
+	Records() iter.Seq[any]
 }
+
+// none is the series of a file without one.
+type none struct{ sync.Mutex }
+
+func (*none) Read(string, []byte) error { return nil }
+func (*none) Records() iter.Seq[any]    { return func(func(any) bool) {} }
 
 // File is a state file. It is safe for concurrent use.
 type File struct {
 	log     *slog.Logger
 	store   store // nil without a path
-	parts   []Part
+	series  Series
 	wake    chan struct{}
 	closing chan struct{}
 	ended   chan struct{}
 
-	mu     sync.Mutex // never held during I/O, nor when a part's lock is taken
+	mu     sync.Mutex // never held during I/O, nor when the lock of the series is taken
 	values map[string][]byte
 	queue  []record // newest last
-	// incomplete says that the file lacks records of parts, so that only a rewrite makes it complete again.
+	// incomplete says that the file lacks records of the series, so that only a rewrite makes it complete again.
 	incomplete bool
 	waiting    []waiter
 	closed     bool
@@ -76,8 +77,7 @@ type File struct {
 	told                  bool
 
 	// What follows is only for the goroutine.
-	bases    map[string]base // what the file has of values, and of what parts have changed since the last rewrite
-	rewrite  int64           // the size at which the file is rewritten
+	rewrite  int64 // the size at which the file is rewritten
 	synced   time.Time
 	unsynced bool
 }
@@ -88,73 +88,46 @@ type waiter struct {
 	done          chan error
 }
 
-// base is a value in the file, its checksum, and the bytes of the patches since the last whole one.
-type base struct {
-	value   []byte
-	sum     string
-	patched int
-}
-
-func newBase(value []byte) base { return base{value: value, sum: sumOf(value)} }
-
-func newFile(log *slog.Logger, parts []Part) *File {
+func newFile(log *slog.Logger, series Series) *File {
 	return &File{
 		log:     log,
-		parts:   parts,
+		series:  series,
 		wake:    make(chan struct{}, 1),
 		closing: make(chan struct{}),
 		ended:   make(chan struct{}),
 		values:  map[string][]byte{},
-		bases:   map[string]base{},
 		rewrite: minRewrite,
 		saved:   time.Now(),
 	}
 }
 
-// partOf returns the part that owns a record, and the record's key; nil for a value.
-func (f *File) partOf(name string) (Part, string) {
-	kind, key, _ := strings.Cut(name, "/")
-	for _, p := range f.parts {
-		if p.Kind() == kind {
-			return p, key
-		}
-	}
-	return nil, ""
-}
-
 // restore hands out what was read.
 func (f *File) restore(c *content) {
 	for _, r := range c.records {
-		if p, key := f.partOf(r.name); p == nil {
+		if r.op == replaces {
 			f.values[r.name] = slices.Clone(r.data)
-			f.bases[r.name] = newBase(f.values[r.name])
-		} else if p.Read(key, r.data) != nil {
+		} else if f.series.Read(r.name, r.data) != nil {
 			c.damaged++
 		}
 	}
 }
 
-// Put queues the present value of a part's key, or with key "" one more record. The caller holds the part's lock.
-func (f *File) Put(p Part, key string, value any) {
+// Add queues a record of the series. The caller holds the lock of the series.
+func (f *File) Add(value any) {
 	if f.store != nil {
-		f.put(encodeOf(p, key, value))
+		f.put(recordOf(value))
 	}
 }
 
-// encodeOf returns the record of a part's value.
-func encodeOf(p Part, key string, value any) record {
+func recordOf(value any) record {
 	raw, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("record of %s: %v", p.Kind(), err)) // a programming error: the values are ours
+		panic(fmt.Sprintf("record of the past: %v", err)) // a programming error: the values are ours
 	}
-	if key == "" {
-		return record{p.Kind(), adds, raw}
-	}
-	return record{p.Kind() + "/" + key, replaces, raw}
+	return record{seriesName, adds, raw}
 }
 
 func (f *File) put(r record) {
-	p, _ := f.partOf(r.name)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch _, known := f.values[r.name]; {
@@ -162,10 +135,10 @@ func (f *File) put(r record) {
 		return
 	case r.op == removes:
 		delete(f.values, r.name)
-	case p == nil:
+	case r.op == replaces:
 		f.values[r.name] = r.data
 	}
-	if f.store == nil || p != nil && f.incomplete { // the next rewrite includes it
+	if f.store == nil || r.op == adds && f.incomplete { // the next rewrite includes it
 		return
 	}
 	if r.op != adds {
@@ -185,18 +158,6 @@ func sizeOf(list []record) (bytes int) {
 		bytes += len(list[i].data)
 	}
 	return bytes
-}
-
-// unqueue takes the records of a part, or with nil the values, from the queue. The caller holds the lock.
-func (f *File) unqueue(owner Part) (taken []record) {
-	f.queue = slices.DeleteFunc(f.queue, func(r record) bool {
-		p, _ := f.partOf(r.name)
-		if p == owner {
-			taken = append(taken, r)
-		}
-		return p == owner
-	})
-	return taken
 }
 
 func (f *File) awaken() {
@@ -373,7 +334,7 @@ func (f *File) transfer(batch []record, whole bool) error {
 	}
 	var lines []byte
 	for _, r := range batch {
-		lines = f.encode(lines, r)
+		lines = r.appendTo(lines)
 	}
 	if len(lines) == 0 {
 		return nil
@@ -382,60 +343,23 @@ func (f *File) transfer(batch []record, whole bool) error {
 	return withAdvice(f.store.append(lines))
 }
 
-// encode appends a record to lines, as a patch if that is shorter.
-func (f *File) encode(lines []byte, r record) []byte {
-	if r.op == removes {
-		delete(f.bases, r.name)
-	}
-	if r.op != replaces {
-		return r.appendTo(lines)
-	}
-	next := newBase(r.data)
-	if known, found := f.bases[r.name]; found {
-		if next.sum == known.sum {
-			return lines
-		}
-		var p []byte
-		if len(r.data) >= leastPatched {
-			p = makePatch(known.value, r.data)
-		}
-		next.patched = known.patched + len(p)
-		if len(p) > 0 && len(p) < len(r.data)/2 && next.patched <= wholeAfter*len(r.data) {
-			r.op, r.data = changes, append([]byte(known.sum+" "), p...)
-		} else {
-			next.patched = 0
-		}
-	}
-	f.bases[r.name] = next
-	return r.appendTo(lines)
-}
-
-// rewriteAll replaces the file by what values and parts have now, which includes what they have queued.
+// rewriteAll replaces the file by what values and the series have now, which includes what is queued.
 func (f *File) rewriteAll() error {
+	f.series.Lock()
 	f.mu.Lock()
-	before := f.incomplete
-	f.incomplete = false
-	values, dropped := maps.Clone(f.values), f.unqueue(nil)
+	before, values, dropped := f.incomplete, maps.Clone(f.values), f.queue
+	f.incomplete, f.queue = false, nil
 	f.mu.Unlock()
-	all := make([]iter.Seq2[string, any], len(f.parts))
-	for i, p := range f.parts {
-		p.Lock()
-		f.mu.Lock()
-		dropped = append(dropped, f.unqueue(p)...)
-		f.mu.Unlock()
-		all[i] = p.Records()
-		p.Unlock()
-	}
+	series := f.series.Records()
+	f.series.Unlock()
 	err := f.store.rewrite(func(w io.Writer) {
 		io.WriteString(w, header) //nolint:errcheck // the flush returns it
 		write := func(r record) { w.Write(r.appendTo(nil)) }
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			write(record{name, replaces, values[name]})
 		}
-		for i, p := range f.parts {
-			for key, value := range all[i] {
-				write(encodeOf(p, key, value))
-			}
+		for value := range series {
+			write(recordOf(value))
 		}
 	})
 	if err != nil {
@@ -445,10 +369,6 @@ func (f *File) rewriteAll() error {
 		return err
 	}
 	f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
-	clear(f.bases)
-	for name, value := range values {
-		f.bases[name] = newBase(value)
-	}
 	return nil
 }
 

@@ -227,23 +227,3 @@ func TestFileStaysSmall(t *testing.T) {
 		j.isKept("appended, since it cannot be rewritten")
 	})
 }
-
-// TestChangesOfLargeValuesCostLittle holds that values with small changes cost little: patches, and now and then a rewrite.
-func TestChangesOfLargeValuesCostLittle(t *testing.T) {
-	inVirtualTime(t, func(j *journal, s *slow) {
-		value := make([]string, 1000)
-		for i := range value {
-			value[i] = fmt.Sprintf("2026-11-27T14:%02d:00Z", i%60)
-		}
-		j.save("v", value)
-		before := s.done().written
-		for i := range 3000 {
-			value[i%1000] = fmt.Sprintf("2026-11-28T14:%02d:%02dZ", i%60, i/1000)
-			must(t, j.Value("v").Written().Save(value))
-		}
-		if each := (s.done().written - before) / 3000; each > 100 {
-			t.Errorf("a change costs %d bytes", each)
-		}
-		j.isKept("after all changes")
-	})
-}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -63,10 +64,12 @@ func (v *Value) Save(value any) error {
 type Group struct {
 	file   *File
 	prefix string
+	// known are the values that were put last.
+	known map[string]any
 }
 
 // Group returns the values whose names begin with a name and a slash.
-func (f *File) Group(name string) *Group { return &Group{f, name + "/"} }
+func (f *File) Group(name string) *Group { return &Group{file: f, prefix: name + "/"} }
 
 // Load returns the JSON of the values by the rest of their names.
 func (g *Group) Load() map[string]json.RawMessage {
@@ -81,21 +84,27 @@ func (g *Group) Load() map[string]json.RawMessage {
 	return found
 }
 
-// Put makes these the values of the group, without waiting for the disk.
+// Put makes these the values of the group, without waiting for the disk. They must not change afterwards.
 func (g *Group) Put(values map[string]any) error {
 	before := g.Load()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		raw, err := json.Marshal(values[name])
+		raw, known := before[name]
+		delete(before, name)
+		value := values[name]
+		if old, same := g.known[name]; known && same && reflect.TypeOf(value).Comparable() && old == value {
+			continue
+		}
+		text, err := json.Marshal(value)
 		if err != nil {
 			return fmt.Errorf("write %s to state file: %w", g.prefix+name, err)
 		}
-		if !bytes.Equal(raw, before[name]) {
-			g.file.put(record{g.prefix + name, replaces, raw})
+		if !bytes.Equal(text, raw) {
+			g.file.put(record{g.prefix + name, replaces, text})
 		}
-		delete(before, name)
 	}
 	for name := range before {
 		g.file.put(record{g.prefix + name, removes, nil})
 	}
+	g.known = values
 	return nil
 }

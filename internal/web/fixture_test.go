@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -30,56 +31,53 @@ func (shown) Incidents() []*incident.Incident { return nil }
 
 func (s shown) Report() *status.Report { return s.report }
 
-// facts are the facts of every row of the report.
-func (s shown) facts() *health.Facts {
-	f := &health.Facts{}
-	for i := range s.report.Services {
-		f.Targets = append(f.Targets, health.Target{
-			Name:  s.report.Services[i].Name,
-			Read:  true,
-			Took:  12 * time.Millisecond,
-			Every: time.Minute,
-		})
-	}
-	engines := map[string]int{}
-	for i := range s.report.Containers {
-		c := &s.report.Containers[i]
-		if _, known := engines[c.DockerHost]; !known {
-			engines[c.DockerHost] = len(f.Engines)
-			f.Engines = append(f.Engines, health.Engine{Host: c.DockerHost, Read: true})
+// record invents the rounds of some minutes until the report, for every row of it.
+func (s shown) record(minutes int, service func(i, minute int, at time.Time) history.State,
+	container func(c *status.Container, minute int, at time.Time) history.State,
+) *history.Report {
+	h, clock := history.New(), health.Clock{}
+	for minute := range minutes {
+		at := s.report.Time.Add(time.Duration(minute-minutes) * time.Minute)
+		r := &health.Round{Tick: clock.Tick(at), Latency: map[health.Key]health.Latency{}}
+		for i := range s.report.Services {
+			k := health.Key(health.TargetSubject(s.report.Services[i].Name))
+			state := service(i, minute, at)
+			r.Events = append(r.Events, health.Event{At: r.To, Of: k, To: state})
+			if state == history.Up {
+				r.Latency[k] = health.Latency{1, 12000, 12000, 12000}
+			}
 		}
-		e := &f.Engines[engines[c.DockerHost]]
-		e.Containers = append(e.Containers, health.Container{
-			Host:     c.DockerHost,
-			Name:     c.Name,
-			Expected: true,
-			State:    health.Running,
-		})
+		for i := range s.report.Containers {
+			c := &s.report.Containers[i]
+			k := health.Key(health.ContainerSubject(c.DockerHost, c.Name))
+			r.Events = append(r.Events, health.Event{At: r.To, Of: k, To: container(c, minute, at)})
+		}
+		h.Apply(r)
 	}
-	return f
+	return h.Report(s.report.Time)
 }
 
 // Availability invents a history for every row of the report, with each state.
 func (s shown) Availability() *history.Report {
-	h := history.New()
-	f, j := s.facts(), &health.Judgement{}
-	for minute := range 20 * 60 {
-		f.Now = s.report.Time.Add(time.Duration(minute-20*60) * time.Minute)
-		for i := range f.Targets {
-			t := &f.Targets[i]
-			t.Up, t.ReadAt = minute%900 > i, f.Now
-		}
-		j.Problems = nil
-		for i := range f.Engines {
-			e := &f.Engines[i]
-			e.Read = minute/60 != 12
-			if minute/60 == 5 && len(e.Containers) > 0 {
-				j.Problems = []health.Problem{{Subject: health.ContainerSubject(e.Host, e.Containers[0].Name), Severity: health.Warning}}
-			}
-		}
-		h.Observe(f, j, func(any) {})
+	first := map[string]string{} // container of each engine
+	for i := range s.report.Containers {
+		c := &s.report.Containers[i]
+		first[c.DockerHost] = cmp.Or(first[c.DockerHost], c.Name)
 	}
-	return h.Report(s.report.Time)
+	return s.record(20*60, func(i, minute int, _ time.Time) history.State {
+		if minute%900 > i {
+			return history.Up
+		}
+		return history.Down
+	}, func(c *status.Container, minute int, _ time.Time) history.State {
+		switch {
+		case minute/60 == 12:
+			return history.NotWatched
+		case minute/60 == 5 && first[c.DockerHost] == c.Name:
+			return history.Degraded
+		}
+		return history.Up
+	})
 }
 
 func (s shown) Watch() (*status.Report, <-chan struct{}) { return s.report, nil }

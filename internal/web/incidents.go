@@ -170,7 +170,6 @@ type incidentSummary struct {
 	LeftOut  omitted `json:"timeline_left_out,omitzero"`
 	Notes    omitted `json:"notes,omitzero"`
 	Links    omitted `json:"links,omitzero"`
-	Dropped  omitted `json:"timeline_dropped,omitzero"`
 }
 
 // omitted is a key that is not written.
@@ -180,8 +179,7 @@ type omitted struct{}
 type incidentDetail struct {
 	Schema status.Schema `json:"schema"`
 	*incident.Incident
-	Links   omitted `json:"links,omitzero"`
-	Dropped omitted `json:"timeline_dropped,omitzero"`
+	Links omitted `json:"links,omitzero"`
 }
 
 // incidentList is the body of the API's list.

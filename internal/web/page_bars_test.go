@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -84,9 +85,10 @@ func longReport(tb testing.TB, trouble float64) past {
 			}
 			content["hour_latency"], content["day_latency"] = hours, days
 		}
-		raw, err := json.Marshal(map[string]any{"subject": content})
+		raw, err := json.Marshal(content)
 		if err == nil {
-			err = h.Read(raw)
+			var kept history.Kept
+			err = errors.Join(json.Unmarshal(raw, &kept), h.Restore(&kept))
 		}
 		if err != nil {
 			tb.Fatal(err)

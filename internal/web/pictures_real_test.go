@@ -115,24 +115,20 @@ func picture(t *testing.T, e exporter) pictured {
 
 // months are 90 days that end with the present states. Each third target was down once before.
 func (p pictured) months() *history.Report {
-	h := history.New()
-	f := p.facts()
-	for minute := 91 * 24 * 60; minute >= 0; minute-- {
-		f.Now = p.report.Time.Add(-time.Duration(minute) * time.Minute)
-		for i := range f.Targets {
-			s, before := &p.report.Services[i], minute/(24*60) == 9+7*i && minute%(24*60) < 5+i
-			f.Targets[i].Up, f.Targets[i].ReadAt = (s.State != "down" || f.Now.Before(s.Since)) && (i%3 != 1 || !before), f.Now
+	const minutes = 91 * 24 * 60
+	return p.record(minutes, func(i, minute int, at time.Time) history.State {
+		s, left := &p.report.Services[i], minutes-minute
+		before := left/(24*60) == 9+7*i && left%(24*60) < 5+i
+		if s.State == "down" && !at.Before(s.Since) || i%3 == 1 && before {
+			return history.Down
 		}
-		var j health.Judgement
-		for i := range p.report.Containers {
-			if c := &p.report.Containers[i]; c.Level == status.Warning && !f.Now.Before(c.Since) {
-				j.Problems = append(j.Problems,
-					health.Problem{Subject: health.ContainerSubject(c.DockerHost, c.Name), Severity: health.Warning})
-			}
+		return history.Up
+	}, func(c *status.Container, _ int, at time.Time) history.State {
+		if c.Level == status.Warning && !at.Before(c.Since) {
+			return history.Degraded
 		}
-		h.Observe(f, &j, func(any) {})
-	}
-	return h.Report(p.report.Time)
+		return history.Up
+	})
 }
 
 // invented returns a day that ends with the present value.

@@ -211,7 +211,7 @@ func keeps(t *testing.T, path string) bool {
 	if err != nil {
 		return false
 	}
-	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler))
+	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler), nil)
 	if err != nil || notice != "" {
 		return false
 	}

@@ -56,7 +56,7 @@ func owed(t *testing.T, path string) map[int64]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler))
+	f, notice, err := state.Open(copied, slog.New(slog.DiscardHandler), nil)
 	if err != nil || notice != "" {
 		t.Fatalf("the state file cannot be read: %s, %v\n%s", notice, err, raw)
 	}

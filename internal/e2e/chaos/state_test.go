@@ -92,7 +92,7 @@ func TestStateFileDamagedAnywhereStopsNothing(t *testing.T) {
 		if err := os.WriteFile(path, damaged, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f, notice, err := state.Open(path, slog.New(slog.DiscardHandler))
+		f, notice, err := state.Open(path, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			if name == "flipped" && strings.Contains(err.Error(), "is of version") {
 				continue // the byte that says so

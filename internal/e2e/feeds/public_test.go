@@ -38,14 +38,8 @@ func TestPublicFeedIsRead(t *testing.T) {
 		Alert:    "TargetDown",
 		Severity: health.Critical,
 		Since:    began,
+		Alerted:  began,
 	}
-	alerted := []incident.Event{{
-		Time:     began,
-		Kind:     incident.EventAlert,
-		Subject:  web,
-		Alert:    down.Alert,
-		Severity: health.Critical,
-	}}
 	over := down
 	over.Cleared = began.Add(time.Hour)
 	s.incidents = []*incident.Incident{
@@ -53,7 +47,6 @@ func TestPublicFeedIsRead(t *testing.T) {
 			ID:       "1",
 			Began:    began,
 			Problems: []incident.Problem{down},
-			Timeline: alerted,
 			Outages:  []incident.Outage{{Subject: web, Since: began}},
 		},
 		{
@@ -61,7 +54,6 @@ func TestPublicFeedIsRead(t *testing.T) {
 			Began:    began,
 			Ended:    over.Cleared,
 			Problems: []incident.Problem{over},
-			Timeline: alerted,
 			Outages:  []incident.Outage{{Subject: web, Seconds: 3600, Until: over.Cleared}},
 		},
 	}
