@@ -195,6 +195,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.recorder = status.NewRecorder(version.Version, a.statusInput)
+	a.past.recorder = a.recorder
 	stopping := make(chan struct{})
 	a.server = &http.Server{
 		Handler: web.New(a, web.Options{

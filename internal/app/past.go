@@ -34,6 +34,8 @@ type past struct {
 	log     *incident.Log
 	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
+	// recorder tells the last changes; nil until there is one.
+	recorder *status.Recorder
 }
 
 // record is one of its fields: a round of the judge, or what has followed from all rounds before.
@@ -112,6 +114,9 @@ func (p *past) observe(j *health.Judgement) {
 	p.history.Apply(r)
 	changed := p.log.Apply(r)
 	p.keep(r, len(changed) > 0)
+	if p.recorder != nil {
+		p.recorder.Apply(r)
+	}
 	for _, i := range changed {
 		switch at := r.To.Time(); {
 		case i.Opened.Equal(at):

@@ -3,7 +3,6 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -54,6 +53,7 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 			list = append(list, m.reportContainer(j, s, given))
 		case engine == nil || engine.Known && engine.Up || j.now.Sub(past.seen) > maxUnseen:
 			delete(m.containers, s)
+			delete(m.transitions.states, s)
 		default:
 			list = append(list, past.unseen(j))
 		}
@@ -122,7 +122,6 @@ func (c *Container) judge(j *judged, unknown string) {
 func (m *memory) reportContainer(j *judged, s health.Subject, given *health.Container) Container {
 	c, past, v := newContainer(s), m.containers[s], j.verdicts[s]
 	c.Role, c.RoleRow, c.Health, c.State = given.Role, roleOf(given.Role), given.Health, cmp.Or(given.State, c.State)
-	restarted := past.restarts.observe(float64(given.Restarts))
 	if past.kills.observe(float64(given.Kills)) > 0 {
 		past.killed = j.now
 	}
@@ -138,8 +137,8 @@ func (m *memory) reportContainer(j *judged, s health.Subject, given *health.Cont
 		c.Level = Pending
 	}
 	m.addContainerValues(&c, j, given, past)
-	m.recordContainerState(&c, past, restarted, j.now)
-	past.seen, past.last = j.now, c
+	m.transitions.tell(s, c.Level, c.Text)
+	past.state, past.seen, past.last = c.stateText(), j.now, c
 	return c
 }
 
@@ -206,20 +205,5 @@ func (m *memory) addContainerValues(c *Container, j *judged, given *health.Conta
 	}
 	if n := j.verdicts[s].RecentRestarts; n > 0 {
 		c.addValue("recent restarts", float64(n), "")
-	}
-}
-
-// recordContainerState records a transition if the container's state has changed.
-func (m *memory) recordContainerState(c *Container, past *pastContainer, restarted float64, now time.Time) {
-	before, state := past.state, c.stateText()
-	past.state = state
-	switch {
-	case before == "": // seen for the first time
-	case restarted > 0:
-		t := c.changed(c.subject(), before, "restarted", now)
-		t.Text, t.Count = "now "+state, int(min(restarted, math.MaxInt32))
-		m.transitions.add(t)
-	case before != state:
-		m.transitions.add(c.changed(c.subject(), before, state, now))
 	}
 }

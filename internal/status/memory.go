@@ -27,6 +27,10 @@ func newMemory() memory {
 		containers: map[health.Subject]*pastContainer{},
 		series:     map[string]*series{},
 		level:      -1,
+		transitions: transitions{
+			states: map[health.Subject]health.State{},
+			fresh:  map[health.Subject][]health.Event{},
+		},
 	}
 }
 
@@ -91,6 +95,7 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 		r.stall()
 	}
 	m.setVerdict(r, j)
+	clear(m.transitions.fresh) // the rest is of what is not there any more
 	r.Transitions, r.TransitionsLeftOut = slices.Clone(orEmpty(m.transitions.list)), m.transitions.dropped
 	maps.DeleteFunc(m.series, func(_ string, s *series) bool { return s.isEmpty(now) })
 	return r

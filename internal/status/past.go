@@ -9,25 +9,21 @@ import (
 
 // pastService is what is known of a service's past.
 type pastService struct {
-	seen, since time.Time
-	state       string
+	seen time.Time
 	// failures is how many probes had failed at the last report.
 	failures uint64
-	// impaired says that it was up and had a problem.
-	impaired bool
 }
 
 // pastContainer is what is known of a container's past.
 type pastContainer struct {
-	state    string
-	since    time.Time // zero until the state changes for the first time
-	target   string
-	seen     time.Time
-	restarts counter
-	kills    counter // because memory ran out
-	killed   time.Time
-	cpu      cpuMeter
-	last     Container
+	state  string
+	since  time.Time // zero until the state changes for the first time
+	target string
+	seen   time.Time
+	kills  counter // because memory ran out
+	killed time.Time
+	cpu    cpuMeter
+	last   Container
 }
 
 // counter tracks the growth of a counter.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 )
@@ -32,6 +33,11 @@ type Recorder struct {
 	source  func() Input
 	wake    chan struct{}
 	current atomic.Pointer[update]
+	// events are changes of states that no report has yet.
+	events struct {
+		sync.Mutex
+		list []health.Event
+	}
 	// lastViewed is when a report was last requested; nil before that.
 	lastViewed atomic.Pointer[time.Time]
 
@@ -58,6 +64,26 @@ func NewRecorder(version string, source func() Input) *Recorder {
 	r.current.Store(&update{&Report{}, &Report{}, make(chan struct{})})
 	r.renew(func(Input, time.Time) bool { return true })
 	return r
+}
+
+// Apply adds a round of the judge, whose changes the next report tells.
+func (r *Recorder) Apply(round *health.Round) {
+	r.events.Lock()
+	defer r.events.Unlock()
+	for i := range round.Events {
+		if e := &round.Events[i]; e.Alert == "" {
+			r.events.list = append(r.events.list, *e)
+		}
+	}
+}
+
+// takeEvents returns what Apply has added.
+func (r *Recorder) takeEvents() []health.Event {
+	r.events.Lock()
+	defer r.events.Unlock()
+	list := r.events.list
+	r.events.list = nil
+	return list
 }
 
 // Wake makes Run check the source for news. It does not wait.
@@ -135,6 +161,7 @@ func (r *Recorder) History(name string) (History, bool) {
 
 // observe makes the report from an input. The caller holds the lock.
 func (r *Recorder) observe(in Input, now time.Time) {
+	r.memory.transitions.take(r.takeEvents())
 	r.lastInput = in
 	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses} // without the metrics page, which is large
 	report := r.memory.report(&in, now)

@@ -118,20 +118,6 @@ func (s *Shown) addValue(name string, v float64, unit string) {
 	})
 }
 
-// changed returns the transition to the present level and text.
-func (s *Shown) changed(of health.Subject, from, to string, at time.Time) Transition {
-	return Transition{
-		Time:       at,
-		Kind:       of.Kind,
-		Name:       of.Name,
-		DockerHost: of.Host,
-		From:       from,
-		To:         to,
-		Level:      s.Level,
-		Text:       s.Text,
-	}
-}
-
 // Service is one target.
 type Service struct {
 	ServiceState

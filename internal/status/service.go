@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -65,14 +64,17 @@ func (m *memory) reportService(j *judged, t *poll.Status) Service {
 	if len(problems) > 0 && problems[0].Alert == health.AlertTargetDown { // the transition to down shows this level
 		s.Level = level(problems[0].Level())
 	}
-	m.recordState(&s, t, j)
+	if s.State != up {
+		m.transitions.tell(s.subject(), s.Level, s.Text)
+	}
+	m.chartState(&s, t, j)
 	s.Level = level(worst)
 	s.describe(problems, t.Impairments)
+	m.transitions.tell(s.subject(), s.Level, s.Text)
 	if retry := s.Retry(); retry != "" && !strings.Contains(s.Text, retry) {
 		s.Text += "; " + retry
 	}
 	m.addDetails(&s, j, t)
-	m.recordImpairment(&s, j.now)
 	return s
 }
 
@@ -93,25 +95,18 @@ func retryText(w poll.Waiting, last time.Time) string {
 	return "next try at " + clockUntil(last, w.RetryAt) + ", " + because
 }
 
-// recordState records a transition if the service's state has changed.
-func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
+// chartState adds to the charts of the service's state.
+func (m *memory) chartState(s *Service, t *poll.Status, j *judged) {
 	failures := uint64(0)
 	for _, n := range t.Failures {
 		failures += n
 	}
 	known := m.services[s.Name]
 	if known == nil {
-		known = &pastService{state: waiting, failures: failures}
+		known = &pastService{failures: failures}
 		m.services[s.Name] = known
 	}
 	known.seen = j.now
-	if s.State != known.state {
-		// A service that comes up after the exporter's start has not changed.
-		if s.State == down || !known.since.IsZero() {
-			m.transitions.add(s.changed(s.subject(), known.state, s.State, cmp.Or(s.Since, j.now)))
-		}
-		known.state, known.since = s.State, j.now
-	}
 	if s.State != waiting {
 		ok := 0.0
 		// A failure between two reports shows too.
@@ -122,23 +117,6 @@ func (m *memory) recordState(s *Service, t *poll.Status, j *judged) {
 		m.chart(j, s.subject(), &s.Shown, History{Name: "duration", Title: "probe duration", Unit: "seconds"}, s.Duration)
 	}
 	known.failures = failures
-}
-
-// recordImpairment records a transition when a service that is up gets or loses a problem: a lost bridge is a change although the
-// server that reports it is up.
-func (m *memory) recordImpairment(s *Service, now time.Time) {
-	const wrong, right = "up, with a problem", "up, without a problem"
-	was, is := &m.services[s.Name].impaired, s.State == up && s.Level > Maintenance
-	switch {
-	case is == *was || s.State != up:
-	case !is:
-		m.transitions.add(s.changed(s.subject(), wrong, right, now))
-	case s.ProblemSince.IsZero() || s.ProblemSinceAtLeast:
-		m.transitions.add(s.changed(s.subject(), up, wrong, now))
-	default:
-		m.transitions.add(s.changed(s.subject(), up, wrong, s.ProblemSince))
-	}
-	*was = is
 }
 
 // addDetails adds a service's values and charts.

@@ -1,8 +1,11 @@
 package status
 
 import (
+	"math"
 	"slices"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 const (
@@ -13,11 +16,62 @@ const (
 	foldWithin = time.Hour
 )
 
-// transitions are the last transitions.
+// transitions are the last transitions, a fold over the rounds of the judge.
 type transitions struct {
 	list    []Transition // newest first, by Until
 	dropped int
+	// states are the last known ones, fresh the changes that no report has told yet.
+	states map[health.Subject]health.State
+	fresh  map[health.Subject][]health.Event
 }
+
+// take takes in the changes of states. They get their words from the next report.
+func (c *transitions) take(events []health.Event) {
+	for _, e := range events {
+		if c.shows(&e) {
+			c.fresh[e.Subject()] = append(c.fresh[e.Subject()], e)
+		}
+	}
+}
+
+// shows reports whether an event is news to people, from the last known state. What comes up after the start of the exporter has not changed, and a container has not
+// while nobody can look at it.
+func (c *transitions) shows(e *health.Event) bool {
+	of, container := e.Subject(), e.Of.Kind == health.KindContainer
+	if container && e.To == health.NotWatched && e.Reason == "" {
+		return false
+	}
+	last, known := c.states[of]
+	c.states[of] = e.To
+	if !known {
+		return e.To == health.Down && !container
+	}
+	e.From = last
+	return e.Times > 0 || e.To != last
+}
+
+// tell adds the fresh changes of a subject, with the words that a report has for it. They may be none of the present.
+func (c *transitions) tell(of health.Subject, level Level, text string) {
+	for _, e := range c.fresh[of] {
+		t := Transition{
+			Time:       e.At.Time(),
+			Kind:       of.Kind,
+			Name:       of.Name,
+			DockerHost: of.Host,
+			From:       stateWords[e.From],
+			To:         stateWords[e.To],
+			Level:      level,
+			Text:       text,
+		}
+		if e.Times > 0 {
+			t.To, t.Text, t.Count = "restarted", "now "+stateWords[e.To], int(min(e.Times, math.MaxInt32))
+		}
+		c.add(t)
+	}
+	delete(c.fresh, of)
+}
+
+var stateWords = [health.States]string{"up", "up, with a problem", "down", "under maintenance", "not watched"}
 
 // add adds a transition, or counts it as a repetition of an equal one.
 func (c *transitions) add(t Transition) {
