@@ -1,14 +1,19 @@
 package app
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
@@ -71,4 +76,121 @@ func TestKilledAtAnyMomentItLosesNothingThatWasShown(t *testing.T) {
 		}
 		t.Logf("%d times in the middle of writing, %d incidents", midway, len(known()))
 	})
+}
+
+// kill goes on with a new process, which has what the file has.
+func (w *watching) kill() {
+	w.t.Helper()
+	raw, err := os.ReadFile(w.path)
+	must(w.t, err)
+	w.path = filepath.Join(w.t.TempDir(), "state.json")
+	must(w.t, os.WriteFile(w.path, raw, 0o600))
+	must(w.t, w.judge.file.Close())
+	w.file = nil
+	w.begin()
+}
+
+// TestKilledProcessGoesOnAsIfItHadNotBeen judges the same random facts by a process that is never killed and by one that is, at random
+// moments. What follows from them is the same but for the times in between, which nobody watched: their hours are not counted, and what
+// ended then ended at the latest when somebody looked again.
+func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
+	const step = 20 * time.Second
+	for seed := range uint64(4) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // it is to be repeated
+			one, other := watch(t, 5, 5), watch(t, 5, 5)
+			kills, ended := 0, 0
+			for n := range 3000 {
+				if random.IntN(20) == 0 {
+					one.change(random)
+				}
+				for _, w := range []*watching{one, other} {
+					facts := one.facts
+					facts.Now = time.Now()
+					facts.Targets = slices.Clone(facts.Targets)
+					for i := range facts.Targets {
+						facts.Targets[i].ReadAt = facts.Now
+					}
+					facts.Engines = slices.Clone(facts.Engines)
+					facts.Engines[0].Containers = slices.Clone(facts.Engines[0].Containers)
+					w.judge.Judge(&facts)
+				}
+				watched := slices.ContainsFunc(one.past.log.All(), func(i *incident.Incident) bool { return i.State == incident.Watching })
+				if random.IntN(30) == 0 && !watched && n < 2999 { // else it would get the whole quiet period again
+					other.kill()
+					kills++
+				}
+				time.Sleep(step)
+			}
+			want, got := lasting(t, one), lasting(t, other)
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("seed %d, %d kills (-never killed +killed):\n%s", seed, kills, diff)
+			}
+			for _, i := range one.past.log.All() {
+				if i.State == incident.Closed {
+					ended++
+				}
+			}
+			all, some := one.past.history.Report(time.Now()), other.past.history.Report(time.Now())
+			for k := range all.Subjects {
+				unwatched := all.Subjects[k].Windows[0].Spent
+				for state, spent := range some.Subjects[k].Windows[0].Spent {
+					unwatched[state] -= spent
+				}
+				if -unwatched[history.NotWatched] != time.Duration(kills)*step {
+					t.Errorf("seed %d, %s: not watched for %s more, killed %d times", seed, all.Subjects[k].Key, -unwatched[history.NotWatched], kills)
+				}
+			}
+			if kills < 20 || ended < 5 {
+				t.Errorf("%d kills, %d incidents that ended: the test shows too little", kills, ended)
+			}
+		})
+	}
+}
+
+// change has something happen at random.
+func (w *watching) change(random *rand.Rand) {
+	c := &w.facts.Engines[0].Containers[random.IntN(len(w.facts.Engines[0].Containers))]
+	switch random.IntN(6) {
+	case 0, 1:
+		t := &w.facts.Targets[random.IntN(len(w.facts.Targets))]
+		t.Up = !t.Up
+	case 2:
+		c.State = map[string]string{"exited": health.Running, health.Running: "exited"}[c.State]
+	case 3:
+		c.Restarts++
+	default: // all is well for a while
+		for i := range w.facts.Targets {
+			w.facts.Targets[i].Up = true
+		}
+		for i := range w.facts.Engines[0].Containers {
+			w.facts.Engines[0].Containers[i].State = health.Running
+		}
+	}
+}
+
+// lasting is what is known of incidents, without what depends on when somebody has looked: when they were closed, and whether an end was at
+// the latest.
+func lasting(t *testing.T, w *watching) (list []string) {
+	t.Helper()
+	for _, i := range w.past.log.All() {
+		shown := *i
+		shown.Closed, shown.Updated, shown.EndedAtLatest = time.Time{}, time.Time{}, false
+		shown.Problems, shown.Outages, shown.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), nil
+		for k := range shown.Problems {
+			shown.Problems[k].AtLatest = false
+		}
+		for k := range shown.Outages {
+			shown.Outages[k].AtMost = false
+		}
+		for _, e := range i.Timeline {
+			if e.Kind == incident.EventBegan || e.Kind == incident.EventAlert || e.Kind == incident.EventExcused {
+				shown.Timeline = append(shown.Timeline, e)
+			}
+		}
+		raw, err := json.MarshalIndent(&shown, "", " ")
+		must(t, err)
+		list = append(list, string(raw))
+	}
+	return list
 }

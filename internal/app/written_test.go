@@ -29,12 +29,7 @@ type watching struct {
 func watch(t *testing.T, targets, containers int) *watching {
 	t.Helper()
 	w := &watching{t: t, path: filepath.Join(t.TempDir(), "state.json")}
-	f, p := openPast(t, w.path)
-	log := slog.New(slog.DiscardHandler)
-	register, err := maintenance.New(f.Value("maintenance"), log)
-	must(t, err)
-	settings := alerts.Defaults()
-	w.past, w.judge = p, newJudge(alerts.Rules(&settings), register, f, p, log)
+	w.begin()
 	for i := range targets {
 		w.facts.Targets = append(w.facts.Targets, health.Target{Name: fmt.Sprintf("service-%d", i), Read: true, Up: true})
 	}
@@ -48,6 +43,17 @@ func watch(t *testing.T, targets, containers int) *watching {
 		})
 	}
 	return w
+}
+
+// begin begins a process with what the file has.
+func (w *watching) begin() {
+	w.t.Helper()
+	f, p := openPast(w.t, w.path)
+	log := slog.New(slog.DiscardHandler)
+	register, err := maintenance.New(f.Value("maintenance"), log)
+	must(w.t, err)
+	settings := alerts.Defaults()
+	w.past, w.judge = p, newJudge(alerts.Rules(&settings), register, f, p, log)
 }
 
 // goOn judges every step for a time. read changes the facts of each step, which are those of a poll of all targets in each interval.
