@@ -508,6 +508,86 @@ func TestStepOfTheWallClockIsSaved(t *testing.T) {
 	}
 }
 
+// TestProblemsKeepTheirDurations sets the clock while a problem lasts. People are told of it by the clock as it is then.
+func TestProblemsKeepTheirDurations(t *testing.T) {
+	const wrong = 50 * 365 * 86400
+	for name, set := range map[string]func(w *world){
+		"set back":          func(w *world) { w.now = step(w.now, -3*3600) },
+		"set back for good": func(w *world) { w.now = step(w.now, -30*86400) },
+		"set forward":       func(w *world) { w.now = step(w.now, 2*3600) },
+		"suspended":         func(w *world) { w.now = step(w.now, 8*3600) },
+		"wrong at boot": func(w *world) {
+			w.now = step(w.now, -wrong)
+			w.restart(true)
+			w.look()
+			w.now = step(w.now, wrong)
+		},
+	} {
+		w := stack(t)
+		w.now = time.Now()
+		w.restart(false)
+		w.container("db").State = "exited"
+		w.pass(4 * time.Minute)
+		set(w)
+		w.pass(2 * time.Minute)
+		p, _ := w.problem("db", AlertContainerDown)
+		told := w.chain.problems[toldKey{Key(p.Subject), p.Alert, ""}]
+		since := w.last.Round.To.Time().Sub(told.Since.Time())
+		if p.Lasted.Round(time.Second) != 6*time.Minute || p.Severity != Critical || since.Round(time.Second) != 6*time.Minute {
+			t.Errorf("%s: it has lasted for %s, %s, and is told to have for %s", name, p.Lasted, p.Severity, since)
+		}
+		if m := w.judge.Memory(w.now); w.now.Round(0).Sub(m.Problems[0].Since).Round(time.Second) != 6*time.Minute {
+			t.Errorf("%s: saved since %s at %s", name, m.Problems[0].Since, w.now)
+		}
+	}
+}
+
+// TestTicks are what moments of a clock mean.
+func TestTicks(t *testing.T) {
+	var c Clock
+	now := time.Now()
+	now = now.Add(-time.Duration(now.Nanosecond()))
+	tick := func(later time.Duration, seconds int64) Tick {
+		now = step(now.Add(later), seconds)
+		got := c.Tick(now)
+		got.From, got.To = got.From-Milli(now.UnixMilli()), got.To-Milli(now.UnixMilli())
+		return got
+	}
+	for _, one := range []struct {
+		name    string
+		later   time.Duration
+		seconds int64
+		want    Tick
+	}{
+		{"the start", 0, 0, Tick{Start: true}},
+		{"the next", 10 * time.Second, 0, Tick{From: -10000}},
+		{"the longest", MaxGap, 0, Tick{From: -90000}},
+		{"a gap", MaxGap + time.Millisecond, 0, Tick{}},
+		{"set forward", 10 * time.Second, 3600, Tick{From: -10000, Step: 3600000}},
+		{"set a little", 10 * time.Second, -1, Tick{From: -9000}},
+		{"and again", 10 * time.Second, -1, Tick{From: -9000, Step: -2000}},
+		{"set back", 10 * time.Second, -7200, Tick{From: -10000, Step: -7200000}},
+		{"behind", time.Hour - time.Second, 0, Tick{}},
+		{"behind for an hour", time.Second, 0, Tick{From: -1000, Back: true}},
+		{"believed", time.Second, 0, Tick{From: -1000}},
+	} {
+		if got := tick(one.later, one.seconds); got != one.want {
+			t.Errorf("%s: got %+v, want %+v", one.name, got, one.want)
+		}
+	}
+	c = Clock{}
+	move := c.Resume(now.Add(time.Hour), now)
+	if got := move(now.Add(30 * time.Minute)); !got.Equal(now.Add(-30 * time.Minute)) {
+		t.Errorf("half an hour before the end of a process with a later clock is now %s", now.Sub(got))
+	}
+	if got := move(now.Add(2 * time.Hour)); !got.Equal(now) {
+		t.Errorf("what was later than the end is now %s ago", now.Sub(got))
+	}
+	if got := tick(0, 0); got != (Tick{Start: true, Step: -3600000}) {
+		t.Errorf("started behind: got %+v", got)
+	}
+}
+
 // slew moves the wall clock of a time with a monotonic reading by less than a second.
 func slew(t time.Time, by time.Duration) time.Time {
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(by)

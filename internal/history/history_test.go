@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -527,5 +528,60 @@ func TestStateEndsWithTheWatching(t *testing.T) {
 	r.watch(time.Minute, 30*time.Second, web(false))
 	if got := r.Report(r.now).Subjects[0].State; got != Down {
 		t.Errorf("watched again: got %s", got)
+	}
+}
+
+// clockAt is what a clock gives that is set to a time: with a monotonic reading, which a later setting does not change.
+func clockAt(at time.Time) time.Time {
+	now := time.Now()
+	return set(now, at.Round(0).Sub(now.Round(0)))
+}
+
+// set sets the clock, whose time has full seconds above 30 bits of nanoseconds.
+func set(now time.Time, by time.Duration) time.Time {
+	wall := now.Round(0).Add(by)
+	*(*uint64)(unsafe.Pointer(&now)) += uint64(wall.Unix()-now.Unix())<<30 + uint64(wall.Nanosecond()-now.Nanosecond())
+	return now
+}
+
+// TestHoursFollowTheClock watches for 20 minutes before it is set, and for 40 after.
+func TestHoursFollowTheClock(t *testing.T) {
+	const wrong = 50 * 365 * 24 * time.Hour
+	for name, c := range map[string]struct {
+		set func(t *testing.T, r *recorder)
+		// counted is how long it has been up in the end, by the clock as it is then.
+		counted time.Duration
+	}{
+		"as it is":    {func(_ *testing.T, _ *recorder) {}, time.Hour},
+		"set forward": {func(_ *testing.T, r *recorder) { r.now = set(r.now, 3*time.Hour) }, time.Hour},
+		"suspended":   {func(_ *testing.T, r *recorder) { r.now = set(r.now, 90*time.Minute) }, time.Hour},
+		// The same time is not counted again.
+		"set back": {func(_ *testing.T, r *recorder) { r.now = set(r.now, -15*time.Minute) }, 45 * time.Minute},
+		// After an hour it is believed, and later hours are dropped.
+		"set back for good": {func(t *testing.T, r *recorder) {
+			t.Helper()
+			r.now = set(r.now, -24*time.Hour)
+			r.watch(2*time.Hour, 10*time.Second, web(true))
+		}, 100 * time.Minute},
+		"wrong at boot": {func(t *testing.T, r *recorder) {
+			t.Helper()
+			r.now = clockAt(r.now.Add(-wrong))
+			r.kill(t)
+			r.watch(10*time.Minute, 10*time.Second, web(true))
+			r.now = set(r.now, wrong)
+		}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecorder(clockAt(noon))
+			r.see(web(true))
+			r.watch(20*time.Minute, 10*time.Second, web(true))
+			c.set(t, r)
+			r.watch(40*time.Minute, 10*time.Second, web(true))
+			for what, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
+				if got := of(t, h, r.now, "service/web", "24h")[Up]; (got - c.counted).Abs() > 10*time.Second {
+					t.Errorf("%s: up for %s, want %s", what, got, c.counted)
+				}
+			}
+		})
 	}
 }
