@@ -137,8 +137,8 @@ func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 				for state, spent := range some.Subjects[k].Windows[0].Spent {
 					unwatched[state] -= spent
 				}
-				if -unwatched[history.NotWatched] != time.Duration(kills)*step {
-					t.Errorf("seed %d, %s: not watched for %s more, killed %d times", seed, all.Subjects[k].Key, -unwatched[history.NotWatched], kills)
+				if more := -unwatched[history.NotWatched]; more != time.Duration(kills)*step {
+					t.Errorf("seed %d, %s: not watched for %s more, killed %d times", seed, all.Subjects[k].Key, more, kills)
 				}
 			}
 			if kills < 20 || ended < 5 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,8 +21,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
-// TestPastOfAnEarlierVersionGoesOn has the files of a version that kept incidents whole, and times without events of problems: an incident of
-// a problem that lasts, one of a problem that has ended meanwhile, one that is closed, and hours.
+// TestPastOfAnEarlierVersionGoesOn has the files of a version that kept incidents whole, and times without events of problems: an incident
+// of a problem that lasts, one of a problem that has ended meanwhile, one that is closed, and hours.
 func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -40,8 +41,8 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 		put("availability", `{"span":{"from":%d,"to":%d,"changes":[{"of":"service/web","state":"down","at":%d}],`+
 			`"latency":{"service/web":[1,7,7,7]}}}`, end-30000, end, end-10000)
 		incidentOf := func(id, state, target string, more string) {
-			put("incident", `{"id":%q,"title":"%s is down","state":%q,"severity":"critical","cause":{"kind":"target","name":%q},"began":%q,`+
-				`"opened":%q,"updated":%q,"problems":[{"kind":"target","name":%q,"alert":"TargetDown","text":"%s is down","severity":"critical",`+
+			put("incident", `{"id":%q,"title":"%s is down","state":%q,"severity":"critical","cause":{"kind":"target","name":%q},`+
+				`"began":%q,"opened":%q,"updated":%q,"problems":[{"kind":"target","name":%q,"alert":"TargetDown","text":"%s is down","severity":"critical",`+
 				`"since":%q%s}],"outages":[],"timeline":[],"timeline_dropped":[1],"notes":[]}`,
 				id, target, state, target, at(time.Hour), at(time.Hour), at(time.Hour), target, target, at(time.Hour), more)
 		}
@@ -50,7 +51,8 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 		incidentOf("closed", "closed", "old", fmt.Sprintf(`,"cleared":%q,"last_event":%q`, at(50*time.Minute), at(50*time.Minute)))
 		problem := fmt.Sprintf(`{"kind":"target","name":"web","alert":"TargetDown","since":%q,"told":"critical"}`, at(time.Hour))
 		must(t, os.WriteFile(path+".history", []byte(history1), 0o600))
-		must(t, os.WriteFile(path, fmt.Appendf(nil, `{"version":1,"values":{"problems":{"saved":%q,"problems":[%s]}}}`, at(time.Minute), problem), 0o600))
+		object := fmt.Sprintf(`{"version":1,"values":{"problems":{"saved":%q,"problems":[%s]}}}`, at(time.Minute), problem)
+		must(t, os.WriteFile(path, []byte(object), 0o600))
 
 		w := &watching{t: t, path: path}
 		log := slog.New(slog.DiscardHandler)
@@ -71,13 +73,13 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 		for _, i := range w.past.log.All() {
 			states[i.ID] = i.State
 		}
-		if len(states) != 3 || states["lasts"] != incident.Open || states["ended"] != incident.Closed || states["closed"] != incident.Closed {
+		if want := (map[string]string{"lasts": incident.Open, "ended": incident.Closed, "closed": incident.Closed}); !maps.Equal(states, want) {
 			raw, _ := json.Marshal(w.past.log.All())
 			t.Errorf("got %s", raw)
 		}
 		r := w.past.history.Report(time.Now())
 		web := r.Subjects[1].Windows[0]
-		if r.Subjects[1].Name != "web" || web.Spent[history.Up] != 10*time.Minute+20*time.Second || web.Latency == nil || web.Latency.Count != 4 {
+		if web.Spent[history.Up] != 10*time.Minute+20*time.Second || web.Latency == nil || web.Latency.Count != 4 {
 			t.Errorf("got %+v", web)
 		}
 		raw, err := os.ReadFile(path)

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// A round without news is recorded with the next ones, half as often as the most frequent poll, within these limits: a poll that comes a
-	// little early must not wait for the next.
+	// A round without news is recorded with the next ones, half as often as the most frequent poll, within these limits: a poll that comes
+	// a little early must not wait for the next.
 	minBeat, maxBeat = time.Second / 2, 15 * time.Second
 	// longestRound is longer than any that is recorded.
 	longestRound = maxBeat + 2*health.MaxGap

@@ -20,9 +20,9 @@ func (m Milli) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
 // Add returns the time after a duration.
 func (m Milli) Add(d time.Duration) Milli { return m + Milli(d.Milliseconds()) }
 
-// Clock is the rule about time for all that is kept. Durations are by the monotonic clock, and times by the wall clock as it is now: if it
-// was set, was wrong at boot, or went on while the process was suspended, everything that lasts moves with it. What is over stays, but hours
-// later than a clock that stays behind are dropped.
+// Clock is the rule about time for all that is kept. Durations are by the monotonic clock, and times by the wall clock as it is now: if
+// it was set, was wrong at boot, or went on while the process was suspended, everything that lasts moves with it. What is over stays, but
+// hours later than a clock that stays behind are dropped.
 type Clock struct {
 	// now is the last moment. anchor is the one by whose wall clock times are kept, drift how far the wall clock has gone from it.
 	now, anchor time.Time

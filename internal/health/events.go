@@ -47,11 +47,6 @@ const (
 	AlertContainerOOMKill  = "ContainerOOMKill"
 )
 
-// CountsEvents reports whether a problem with the alert remains for a while after the last of its events.
-func CountsEvents(alert string) bool {
-	return alert == AlertContainerRestarts || alert == AlertContainerOOMKill
-}
-
 // restartsTooOften reports whether the container's restarts are critical.
 func (j *Judge) restartsTooOften(s Subject, now time.Time) bool {
 	return float64(j.recentRestarts(s, now).total()) > j.rule(AlertContainerRestarts).Critical.Over

@@ -258,8 +258,8 @@ type Problem struct {
 	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the target or engine cannot be read, so that this is the last known state.
 	Unknown bool `json:"unknown,omitempty"`
-	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last event
-	// of a problem that counts them.
+	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last
+	// event of a problem that counts them.
 	Eases time.Time `json:"-"`
 	Ends  time.Time `json:"-"`
 	Last  time.Time `json:"-"`

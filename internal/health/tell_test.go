@@ -215,7 +215,8 @@ func TestLatencyIsOfEachSuccessfulReadingOnce(t *testing.T) {
 	read(false, time.Millisecond)
 	read(true, 3*time.Millisecond)
 	read(true, -time.Second)
-	if got := sum.Latency[Key(TargetSubject("api"))]; got != (Latency{3, 0, 7000, 10000}) || len(sum.Latency) != 1 || sum.Every != 30*time.Second {
+	got := sum.Latency[Key(TargetSubject("api"))]
+	if got != (Latency{3, 0, 7000, 10000}) || len(sum.Latency) != 1 || sum.Every != 30*time.Second {
 		t.Errorf("got %v", sum.Latency)
 	}
 }
@@ -228,8 +229,8 @@ func TestRestartTellsOnlyWhatChanged(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.restart(true)
 	w.target("web").Up = true
-	w.tells("api not_watched to up", "web not_watched to up", "api not_watched to up", "db not_watched to down (exited)", "web not_watched to up",
-		"web TargetDown over at the latest")
+	w.tells("api not_watched to up", "web not_watched to up", "api not_watched to up", "db not_watched to down (exited)",
+		"web not_watched to up", "web TargetDown over at the latest")
 	w.restart(true)
 	w.Engines[0].Read = false
 	w.tells("api not_watched to up", "web not_watched to up")
@@ -288,7 +289,9 @@ func TestRoundsAreRestored(t *testing.T) {
 	}
 	for text, want := range map[string]Key{
 
-		"service/a/b": Key(TargetSubject("a/b")), "container/tcp://x:1/c": Key(ContainerSubject("tcp://x:1", "c")), "exporter/": Key(ExporterSubject),
+		"service/a/b":           Key(TargetSubject("a/b")),
+		"container/tcp://x:1/c": Key(ContainerSubject("tcp://x:1", "c")),
+		"exporter/":             Key(ExporterSubject),
 	} {
 		var k Key
 		if err := k.UnmarshalText([]byte(text)); err != nil || k != want {

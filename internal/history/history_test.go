@@ -519,7 +519,9 @@ func TestStateEndsWithTheWatching(t *testing.T) {
 	r.see(web(true))
 	r.watch(time.Minute, 30*time.Second, web(true))
 	for name, h := range map[string]*History{"live": r.History, "restored": restore(t, r.records)} {
-		for since, want := range map[time.Duration]State{0: Up, health.MaxGap: Up, health.MaxGap + time.Second: NotWatched, time.Hour: NotWatched} {
+		for since, want := range map[time.Duration]State{
+			0: Up, health.MaxGap: Up, health.MaxGap + time.Second: NotWatched, time.Hour: NotWatched,
+		} {
 			if got := h.Report(r.now.Add(since)).Subjects[0].State; got != want {
 				t.Errorf("%s, %s after the last observation: got %s, want %s", name, since, got, want)
 			}

@@ -23,7 +23,8 @@ const (
 )
 
 // Open reads the file, or begins without values if it does not exist. With an empty path, values are in memory only. It gives the
-// series its records, if there is one, and starts the goroutine that writes until Close. log gets when writing begins to fail, and when it works again.
+// series its records, if there is one, and starts the goroutine that writes until Close. log gets when writing begins to fail, and when it
+// works again.
 //
 // A watchdog that does not start is worse than one without its state, so Open succeeds if the disk is full, failing, hanging or read-only.
 // What memory has is written when that is over. The notice says why a file could not be read, or that damaged records were left out; such

@@ -69,12 +69,12 @@ func TestDamagedFileIsPutAside(t *testing.T) {
 	r := record{"a", replaces, []byte("1")}
 	good := string(r.appendTo(nil))
 	for name, c := range map[string]struct{ content, notice string }{
-		"cut":                {`{"version":1,"values":{"a`, "is damaged; its values are lost"},
-		"other":              {`[1]`, "is damaged; its values are lost"},
-		"no version":         {`{}`, "is damaged; its values are lost"},
-		"a line":             {header + good + strings.Replace(good, "1\n", "2\n", 1), "1 records of the state file"},
-		"a line of the past": {header + good + string((&record{seriesName, adds, []byte("[]")}).appendTo(nil)), "1 records of the state file"},
-		"header":             {strings.Replace(header, "2", "3", 1) + good, "1 records of the state file"},
+		"cut":        {`{"version":1,"values":{"a`, "is damaged; its values are lost"},
+		"other":      {`[1]`, "is damaged; its values are lost"},
+		"no version": {`{}`, "is damaged; its values are lost"},
+		"a line":     {header + good + strings.Replace(good, "1\n", "2\n", 1), "1 records of the state file"},
+		"a record":   {header + good + string((&record{seriesName, adds, []byte("[]")}).appendTo(nil)), "1 records of the state file"},
+		"header":     {strings.Replace(header, "2", "3", 1) + good, "1 records of the state file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "state.json")

@@ -77,7 +77,7 @@ type content struct {
 	damaged int
 }
 
-// decode reads a journal. Lines that are no valid records count as damaged. What follows the last line end was cut off while it was written.
+// decode reads a journal. Lines that are no valid records count as damaged. What follows the last line end was cut off.
 func decode(raw []byte) (c content, err error) {
 	known := map[string]int{}
 	for first := true; len(raw) > 0; first = false {

@@ -34,8 +34,8 @@ func (c *transitions) take(events []health.Event) {
 	}
 }
 
-// shows reports whether an event is news to people, from the last known state. What comes up after the start of the exporter has not changed, and a container has not
-// while nobody can look at it.
+// shows reports whether an event is news to people, from the last known state. What comes up after the start of the exporter has not
+// changed, and a container has not while nobody can look at it.
 func (c *transitions) shows(e *health.Event) bool {
 	of, container := e.Subject(), e.Of.Kind == health.KindContainer
 	if container && e.To == health.NotWatched && e.Reason == "" {
