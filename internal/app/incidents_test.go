@@ -192,7 +192,7 @@ func closedIncident(t *testing.T, dir string) incident.Incident {
 		Since:    health.Milli(at.UnixMilli()),
 	}
 	round(0, down)
-	down.At, down.Over = down.At.Add(time.Minute), true
+	down.At, down.Ended = down.At.Add(time.Minute), true
 	round(time.Minute, down)
 	round(2 * incident.QuietPeriod)
 	i := *p.log.All()[0]

@@ -50,10 +50,10 @@ func (c *Clock) Tick(now time.Time) Tick {
 	to := Milli(now.UnixMilli())
 	t := Tick{From: to, To: to, Start: c.now.IsZero()}
 	if t.Start {
-		t.Step = min(to-max(c.latest, to), 0)
+		t.Step = to - max(c.latest, to)
 		c.anchor = now
 	} else {
-		elapsed := max(now.Sub(c.now), 0)
+		elapsed := now.Sub(c.now)
 		set := now.Round(0).Sub(c.now.Round(0)) - elapsed
 		if c.drift += set; c.drift.Abs() > clockTolerance {
 			t.Step, c.drift, c.anchor = Milli(c.drift.Milliseconds()), 0, now
@@ -84,7 +84,7 @@ func (c *Clock) Wall(at time.Time) time.Time { return c.anchor.Round(0).Add(at.S
 // Resume goes on with what a former process has kept until a time. It returns how times of then are moved to be by the present clock: what
 // has lasted then has lasted at least as long now.
 func (c *Clock) Resume(latest, now time.Time) (move func(time.Time) time.Time) {
-	c.latest = max(c.latest, Milli(latest.UnixMilli()))
+	c.latest = Milli(latest.UnixMilli())
 	back := max(c.latest.Time().Sub(now), 0)
 	return func(t time.Time) time.Time { return now.Add(-max(now.Sub(t.Add(-back)), 0)) }
 }

@@ -45,7 +45,7 @@ func (r *Round) UnmarshalJSON(data []byte) error {
 	for i := range r.Events {
 		e := &r.Events[i]
 		e.At = cmp.Or(e.At, r.To)
-		if e.Alert != "" && !e.Over {
+		if e.Alert != "" && !e.Ended {
 			e.Since = cmp.Or(e.Since, e.At)
 		}
 	}
@@ -108,8 +108,8 @@ type Event struct {
 	Excuse   Excuse   `json:"excuse,omitzero"`
 	Cause    Key      `json:"cause,omitzero"`
 	Server   Key      `json:"server,omitzero"`
-	// Over says that the problem has ended, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
-	Over      bool `json:"over,omitempty"`
+	// Ended says that the problem is over, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
+	Ended     bool `json:"over,omitempty"`
 	AtLatest  bool `json:"at_latest,omitempty"`
 	Unwatched bool `json:"unwatched,omitempty"`
 }

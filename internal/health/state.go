@@ -44,7 +44,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // stateOfTarget returns a target's state, and why. It is under maintenance with its container, too. impaired are the alerts on subjects.
 func (s *scene) stateOfTarget(t *target, impaired map[Subject]string) (State, string) {
 	switch {
-	case s.maintained[t.subject], t.Container != "" && s.maintained[Subject{Kind: KindContainer, Name: t.Container}]:
+	case s.maintained[t.subject], s.maintained[Subject{Kind: KindContainer, Name: t.Container}]:
 		return Maintenance, ""
 	case !t.Read:
 		return NotWatched, ""

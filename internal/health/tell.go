@@ -34,8 +34,8 @@ func (s *scene) tell(now *Judgement, tick Tick) Round {
 // tellStates tells of subjects whose state has changed, and how long readings took.
 func (s *scene) tellStates(r *Round, now *Judgement) {
 	j, states, impaired := s.judge, make(map[Subject]State, len(s.judge.states)), map[Subject]string{}
-	for i := range now.Problems {
-		if p := &now.Problems[i]; p.Severity >= Warning && impaired[p.Subject] == "" {
+	for _, p := range slices.Backward(now.Problems) { // the worst is first
+		if p.Severity >= Warning {
 			impaired[p.Subject] = p.Alert
 		}
 	}
@@ -108,7 +108,7 @@ func (s *scene) tellProblems(r *Round, now *Judgement) {
 			known.Event = e
 			r.Events = append(r.Events, e)
 		}
-		known.confirmed = !p.Unknown && !now.Verdicts[p.Subject].Unknown
+		known.confirmed = !p.Unknown
 	}
 	for _, known := range j.ended(s, now, present) {
 		r.Events = append(r.Events, known.end(r.To, now))
@@ -154,9 +154,7 @@ func (j *Judge) ended(s *scene, now *Judgement, present map[toldKey]bool) (list 
 	for key, known := range j.told {
 		v, watched := now.Verdicts[known.Subject()]
 		switch {
-		case present[key]:
-		case v.Unknown:
-			known.confirmed = false
+		case present[key], v.Unknown:
 		case !watched && !known.confirmed && !s.allRead && s.now.Sub(j.resumed) <= unreadGrace:
 			// Its engine has not been read yet.
 		default:
@@ -178,7 +176,7 @@ func (t *told) end(at Milli, now *Judgement) Event {
 		Of:        t.Of,
 		Alert:     t.Alert,
 		Part:      t.Part,
-		Over:      true,
+		Ended:     true,
 		AtLatest:  !t.confirmed,
 		Unwatched: !watched && t.Subject() != ExporterSubject,
 	}

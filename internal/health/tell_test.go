@@ -3,7 +3,9 @@ package health
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -64,8 +66,9 @@ func (c *chain) add(w *world, e Event) {
 			w.t.Errorf("%+v, which was %s", e, from)
 		}
 		c.states[e.Subject()] = e.To
-	case e.Over:
-		if !known || e.At > w.last.Round.To {
+	case e.Ended:
+		_, watched := w.last.Verdicts[e.Subject()]
+		if !known || e.At > w.last.Round.To || e.Unwatched != (!watched && e.Subject() != ExporterSubject) {
 			w.t.Errorf("%+v ends, which was not told: %t", e, known)
 		}
 		delete(c.problems, key)
@@ -120,7 +123,7 @@ func (w *world) events() (list []string) {
 			if e.Times > 0 {
 				text += fmt.Sprintf(" %d times", e.Times)
 			}
-		case e.Over:
+		case e.Ended:
 			text += " over"
 		default:
 			text += " " + e.Severity.String()
@@ -251,7 +254,7 @@ func TestCountedEventsEndWithTheLast(t *testing.T) {
 		w.now = w.now.Add(10 * time.Second)
 		w.look()
 		for _, e := range w.last.Round.Events {
-			if e.Over {
+			if e.Ended {
 				if !e.At.Time().Equal(last) || e.AtLatest {
 					t.Errorf("got %+v, want an end at %s", e, last)
 				}
@@ -266,9 +269,13 @@ func TestCountedEventsEndWithTheLast(t *testing.T) {
 func TestRoundsAreRestored(t *testing.T) {
 	w := stack(t)
 	w.container("db").State, w.target("web").Up = "exited", false
-	w.target("api").ReadAt = w.now
-	for range 20 {
-		w.pass(time.Minute)
+	events := 0
+	for n := range 60 {
+		w.now = w.now.Add(10 * time.Second)
+		if w.target("api").ReadAt = w.now; n == 40 {
+			w.container("db").State, w.target("web").Up = Running, true
+		}
+		w.look()
 		raw, err := json.Marshal(&w.last.Round)
 		if err != nil {
 			t.Fatal(err)
@@ -282,25 +289,220 @@ func TestRoundsAreRestored(t *testing.T) {
 		for i := range want.Events {
 			want.Events[i].From, want.Events[i].Reason, want.Events[i].Times = 0, "", 0
 		}
-		want.Every = 0
+		want.Every, events = 0, events+len(want.Events)
 		if one, other := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); one != other {
-			t.Errorf("got  %s,\nwant %s", one, other)
+			t.Errorf("got  %s,\nwant %s\nfrom %s", one, other, raw)
 		}
 	}
-	for text, want := range map[string]Key{
+	if events < 8 {
+		t.Errorf("%d events: the test shows too little", events)
+	}
+	// An event has all its times in the file, unless they are those of its round.
+	text := `{"from":1,"to":9,"changes":[{"of":"service/a","alert":"A"},{"at":5,"of":"service/a","alert":"A","since":3},` +
+		`{"at":5,"of":"service/b"},{"of":"service/a","alert":"A","over":true}]}`
+	var r Round
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	var times []Milli
+	for _, e := range r.Events {
+		times = append(times, e.At, e.Since)
+	}
+	again, err := json.Marshal(&r)
+	if want := []Milli{9, 9, 5, 3, 5, 0, 9, 0}; !slices.Equal(times, want) || err != nil || string(again) != text {
+		t.Errorf("got %v, want %v; written again %s", times, want, again)
+	}
+}
 
+// TestKeysAreText holds that each subject has a text of its own.
+func TestKeysAreText(t *testing.T) {
+	for text, want := range map[string]Key{
 		"service/a/b":           Key(TargetSubject("a/b")),
 		"container/tcp://x:1/c": Key(ContainerSubject("tcp://x:1", "c")),
+		"container//c":          Key(ContainerSubject("", "c")),
 		"exporter/":             Key(ExporterSubject),
+		"role/a/b":              {Kind: "role", Name: "a/b"},
 	} {
 		var k Key
-		if err := k.UnmarshalText([]byte(text)); err != nil || k != want {
-			t.Errorf("%s: got %+v, %v", text, k, err)
+		if err := k.UnmarshalText([]byte(text)); err != nil || k != want || k.String() != text {
+			t.Errorf("%s: got %+v, %v, %s", text, k, err, k)
 		}
 	}
-	for _, bad := range []string{"", "service", "container/x"} {
-		if new(Key).UnmarshalText([]byte(bad)) == nil && bad != "service" {
+	for _, bad := range []string{"", "other", "container/x"} {
+		if new(Key).UnmarshalText([]byte(bad)) == nil {
 			t.Errorf("%q is a subject", bad)
 		}
+	}
+	for state, text := range map[State]string{Up: "up", NotWatched: "not_watched", States: "State(5)"} {
+		var read State
+		if err := read.UnmarshalText([]byte(text)); state.String() != text || (err == nil) != (state < States) || err == nil && read != state {
+			t.Errorf("%s: got %s, read as %s, %v", text, state, read, err)
+		}
+	}
+}
+
+func TestLatencyIsAdded(t *testing.T) {
+	for _, c := range []struct{ l, o, want Latency }{
+		{Latency{}, Latency{1, 5, 5, 5}, Latency{1, 5, 5, 5}},
+		{Latency{1, 5, 5, 5}, Latency{}, Latency{1, 5, 5, 5}},
+		{Latency{1, 5, 5, 5}, Latency{1, 7, 7, 7}, Latency{2, 5, 7, 12}},
+		{Latency{2, 3, 9, 12}, Latency{3, 1, 2, 4}, Latency{5, 1, 9, 16}},
+	} {
+		if c.l.Add(c.o); c.l != c.want {
+			t.Errorf("got %v, want %v", c.l, c.want)
+		}
+	}
+}
+
+// TestStates are those of targets and containers, with their reasons.
+func TestStates(t *testing.T) {
+	maintain := func(kind, name string) func(*world) {
+		return func(w *world) { w.Maintenance = []Subject{{Kind: kind, Name: name}} }
+	}
+	container := func(state string, expected bool) func(*world) {
+		return func(w *world) { w.container("c").State, w.container("c").Expected = state, expected }
+	}
+	condition := func(alert string) func(*world) {
+		return func(w *world) { w.target("x").Conditions = []Condition{{Alert: alert, Holds: true}} }
+	}
+	for name, c := range map[string]struct {
+		change            func(*world)
+		target, container string
+	}{
+		"well":                      {func(*world) {}, "up", "up"},
+		"down":                      {func(w *world) { w.target("x").Up, w.target("x").Reason = false, "dns" }, "down dns", "up"},
+		"overdue":                   {func(w *world) { w.target("x").Read = false }, "not_watched", "up"},
+		"with an alert":             {condition(AlertChainInvalid), "degraded TLSChainInvalid", "up"},
+		"maintained":                {maintain(KindTarget, "x"), "maintenance", "up"},
+		"its container maintained":  {maintain(KindContainer, "c"), "maintenance", "maintenance"},
+		"another maintained":        {maintain(KindTarget, "c"), "up", "up"},
+		"exited":                    {container("exited", true), "up", "down exited"},
+		"stopped on purpose":        {container("exited", false), "up", "not_watched exited"},
+		"missing":                   {container(Missing, false), "up", "down missing"},
+		"paused":                    {container(Paused, true), "up", "down paused"},
+		"unhealthy":                 {func(w *world) { w.container("c").Health = Unhealthy }, "up", "degraded ContainerUnhealthy"},
+		"its engine cannot be read": {func(w *world) { w.Engines[0].Read = false }, "up", "not_watched"},
+		"gone":                      {func(w *world) { w.Targets, w.Engines[0].Containers = nil, nil }, "not_watched", "not_watched"},
+	} {
+		w := newWorld(t)
+		w.container("c")
+		w.target("x").Container = "c"
+		w.pass(time.Minute)
+		got := map[string]string{"x": "up", "c": "up"}
+		c.change(w)
+		for range 40 {
+			w.now = w.now.Add(10 * time.Second)
+			w.look()
+			for _, e := range w.last.Round.Events {
+				if e.Alert == "" {
+					got[e.Of.Name] = strings.TrimSpace(e.To.String() + " " + e.Reason)
+				}
+			}
+		}
+		if got["x"] != c.target || got["c"] != c.container {
+			t.Errorf("%s: the target is %s, want %s; the container %s, want %s", name, got["x"], c.target, got["c"], c.container)
+		}
+	}
+}
+
+// TestRoundsSayHowOftenTargetsAreRead by the most frequent schedule.
+func TestRoundsSayHowOftenTargetsAreRead(t *testing.T) {
+	for _, every := range [][]time.Duration{{0, 30, 10}, {10, 30, 0}, {30, 0, 10}} {
+		w := newWorld(t)
+		for i, seconds := range every {
+			w.target(fmt.Sprint(i)).Every = seconds * time.Second
+		}
+		if w.look(); w.last.Round.Every != 10*time.Second {
+			t.Errorf("%v: got %s", every, w.last.Round.Every)
+		}
+	}
+	w := newWorld(t)
+	w.target("x").Every = time.Nanosecond
+	if w.look(); w.last.Round.Every != time.Nanosecond {
+		t.Errorf("got %s", w.last.Round.Every)
+	}
+}
+
+// TestReturnToReadingsHasTheirTime has a target that was not read for a while, and one that is still not.
+func TestReturnToReadingsHasTheirTime(t *testing.T) {
+	w := stack(t)
+	w.target("api").Read = false
+	w.target("api").ReadAt = w.now.Add(-5 * time.Second)
+	w.now = w.now.Add(10 * time.Second)
+	w.look()
+	if e := w.last.Round.Events[0]; !e.At.Time().Equal(w.now) || e.To != NotWatched {
+		t.Errorf("got %+v", e)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.target("api").Read, w.target("api").ReadAt = true, w.now.Add(-3*time.Second)
+	w.look()
+	if e := w.last.Round.Events[0]; w.now.Sub(e.At.Time()) != 3*time.Second || e.To != Up {
+		t.Errorf("got %+v", e)
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.target("api").ReadAt = w.now.Add(-4 * time.Second)
+	w.Maintenance = []Subject{TargetSubject("api")}
+	w.look()
+	if e := w.last.Round.Events[0]; !e.At.Time().Equal(w.now) || e.To != Maintenance {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// TestEventsNameTheServer that serves a target, but none for a container of that name.
+func TestEventsNameTheServer(t *testing.T) {
+	w := stack(t)
+	w.target("lone").Up = false
+	w.target("api").Up, w.container("api").State = false, "exited"
+	w.look()
+	for _, e := range w.last.Round.Events {
+		want := Key{}
+		if e.Alert == AlertTargetDown && e.Of.Name == "api" {
+			want = Key(ContainerSubject("local", "api"))
+		}
+		if e.Server != want {
+			t.Errorf("got %+v, want the server %v", e, want)
+		}
+	}
+}
+
+// TestEndIsToldOnceItIsKnown has a process that has lost its memory, but not what was told, and an engine that is not read for a while.
+func TestEndIsToldOnceItIsKnown(t *testing.T) {
+	told := func(w *world) {
+		w.target("lone").Up = false
+		w.container("db").State, w.target("web").Up = "exited", false
+		w.pass(10 * time.Minute)
+		lasting := slices.Collect(maps.Values(w.chain.problems))
+		w.judge = NewJudge(shippedRules())
+		w.judge.Resume(&Memory{}, w.now, lasting, w.now)
+		w.Engines[0].Read, w.target("web").Up = false, true
+	}
+	ends := func(w *world) (list []string) {
+		for _, text := range w.events() {
+			if strings.Contains(text, " over") {
+				list = append(list, text)
+			}
+		}
+		return list
+	}
+	w := stack(t)
+	told(w)
+	w.look()
+	if got := ends(w); !slices.Equal(got, []string{"web TargetDown over at the latest"}) {
+		t.Errorf("at the first reading: %q", got)
+	}
+	w.Targets = slices.DeleteFunc(w.Targets, func(t Target) bool { return t.Name == "lone" })
+	w.now = w.now.Add(time.Second)
+	w.look()
+	if got := ends(w); !slices.Equal(got, []string{"lone TargetDown over unwatched"}) {
+		t.Errorf("a target that was read is not configured any more: %q", got)
+	}
+	w.now = w.now.Add(unreadGrace - time.Second)
+	if w.look(); len(ends(w)) > 0 {
+		t.Errorf("before the engine is given up: %q", ends(w))
+	}
+	w.now = w.now.Add(time.Second)
+	w.look()
+	if got := ends(w); !slices.Equal(got, []string{"db ContainerDown over at the latest unwatched"}) {
+		t.Errorf("once the engine is given up: %q", got)
 	}
 }

@@ -264,7 +264,7 @@ func (u *update) move(by health.Milli) {
 func (u *update) take(e *health.Event) {
 	k := keyOf(e)
 	known := u.present[k]
-	if !e.Over {
+	if !e.Ended {
 		if known == nil {
 			known = &Present{}
 			u.present[k] = known
@@ -273,17 +273,17 @@ func (u *update) take(e *health.Event) {
 	}
 	for _, d := range u.open {
 		p := d.problem(k)
-		if p == nil || !p.lasts() && (e.Over || e.Excuse.Reason == health.ReasonMaintenance) {
+		if p == nil || !p.lasts() && (e.Ended || e.Excuse.Reason == health.ReasonMaintenance) {
 			continue
 		}
 		d.edit()
-		if p = d.problem(k); e.Over {
+		if p = d.problem(k); e.Ended {
 			u.clear(d, p, e)
 		} else {
 			u.follow(d, p, known)
 		}
 	}
-	if e.Over {
+	if e.Ended {
 		delete(u.present, k)
 	}
 }
