@@ -76,10 +76,13 @@ func (l *Log) Lasting() (list []health.Event) {
 
 // sorted are the problems that are there, the worst first, then the oldest.
 func (l *Log) sorted() []*Present {
-	return slices.SortedFunc(maps.Values(l.present), func(a, b *Present) int {
-		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(a.Since, b.Since), strings.Compare(a.Of.String(), b.Of.String()),
-			strings.Compare(a.Alert, b.Alert), strings.Compare(a.Part, b.Part))
-	})
+	return slices.SortedFunc(maps.Values(l.present), (*Present).compare)
+}
+
+func (p *Present) compare(o *Present) int {
+	return cmp.Or(cmp.Compare(o.Severity, p.Severity), cmp.Compare(p.Since, o.Since), strings.Compare(p.Of.Kind, o.Of.Kind),
+		strings.Compare(p.Of.Host, o.Of.Host), strings.Compare(p.Of.Name, o.Of.Name), strings.Compare(p.Alert, o.Alert),
+		strings.Compare(p.Part, o.Part))
 }
 
 // Restore adds an incident of a former process, or replaces the one with the same id.
@@ -219,8 +222,8 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 			news = true
 		}
 	}
-	if news || slices.ContainsFunc(slices.Collect(maps.Values(l.present)), u.opens) {
-		u.join()
+	if free := u.free(); news || slices.ContainsFunc(free, u.opens) {
+		u.join(free)
 		u.merge()
 	}
 	for _, d := range u.open {
@@ -282,6 +285,7 @@ func (u *update) take(e *health.Event) {
 		} else {
 			u.follow(d, p, known)
 		}
+		u.measure(d, p)
 	}
 	if e.Ended {
 		delete(u.present, k)
@@ -304,15 +308,26 @@ func (p *Present) see(e *health.Event, now health.Milli) {
 // cause is the subject whose problem explains this one.
 func (p *Present) cause() health.Subject { return cmp.Or(health.Subject(p.Cause), p.Subject()) }
 
-// opens reports whether a problem opens an incident, unless it belongs to one.
+// opens reports whether a problem opens an incident.
 func (u *update) opens(p *Present) bool {
-	long := p.Severity == health.Critical || p.Severity == health.Warning && u.now.Sub(p.Since.Time()) >= LastingWarning
-	return long && !u.belongs(p)
+	return p.Severity == health.Critical || p.Severity == health.Warning && u.now.Sub(p.Since.Time()) >= LastingWarning
 }
 
-// belongs reports whether a problem belongs to an incident that lasts.
-func (u *update) belongs(p *Present) bool {
-	return slices.ContainsFunc(u.open, func(d *draft) bool { return d.problem(keyOf(&p.Event)) != nil })
+// free are the problems that belong to no incident that lasts. Those under maintenance open none and join none.
+func (u *update) free() (list []*Present) {
+	known := map[key]bool{}
+	for _, d := range u.open {
+		for n := range d.Problems {
+			known[d.Problems[n].key()] = true
+		}
+	}
+	for k, p := range u.present {
+		if !known[k] && p.Excuse.Reason != health.ReasonMaintenance {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, (*Present).compare)
+	return list
 }
 
 // links are the subjects that have one cause with a problem: its own, its cause, and the container that serves it.
@@ -425,27 +440,23 @@ func (u *update) excuse(e *health.Excuse) string {
 // maxName bounds the names in a text, in characters.
 const maxName = 255
 
-// join adds new problems to the incidents of their cause, and opens incidents for others. Maintenance neither opens one nor joins one.
-func (u *update) join() {
-	all := u.sorted()
+// join adds new problems to the incidents of their cause, and opens incidents for others.
+func (u *update) join(free []*Present) {
 	u.causes = map[health.Subject]health.Subject{}
-	for _, p := range all {
+	for _, p := range u.present {
 		if p.Excuse.Reason != health.ReasonMaintenance {
 			u.causes[p.Subject()] = p.cause()
 		}
 	}
-	free := map[health.Subject][]*Present{}
-	for _, p := range all {
-		if p.Excuse.Reason == health.ReasonMaintenance || u.belongs(p) {
-			continue
-		}
+	homeless := map[health.Subject][]*Present{}
+	for _, p := range free {
 		if d := u.homeOf(p); d != nil {
 			u.add(d, p)
 		} else {
-			free[p.cause()] = append(free[p.cause()], p)
+			homeless[p.cause()] = append(homeless[p.cause()], p)
 		}
 	}
-	for _, problems := range free {
+	for _, problems := range homeless {
 		if at := slices.IndexFunc(problems, u.opens); at >= 0 {
 			u.openNew(problems[at], problems)
 		}
@@ -493,6 +504,7 @@ func (u *update) add(d *draft, given *Present) {
 	d.link(given.links()...)
 	d.note(began(&p))
 	u.follow(d, &p, given)
+	u.measure(d, &p)
 	d.Problems = append(d.Problems, p)
 	if len(d.Problems) > maxProblems {
 		if ended := slices.IndexFunc(d.Problems, func(p Problem) bool { return !p.lasts() }); ended >= 0 {
@@ -617,7 +629,6 @@ func (u *update) finish(d *draft) {
 	if d.State == Merged {
 		return
 	}
-	u.measure(d)
 	d.setCause()
 	ended, lasts, atLatest := time.Time{}, false, false
 	for n := range d.Problems {
@@ -641,46 +652,23 @@ func (u *update) finish(d *draft) {
 	}
 }
 
-// measure adds up the outages of targets.
-func (u *update) measure(d *draft) {
-	type reading struct {
-		since, cleared time.Time
-		lasts, latest  bool
+// measure brings the outage of a problem's target up to date. It lasts as long as a problem because of which readings fail.
+func (u *update) measure(d *draft, p *Problem) {
+	if !p.outage() {
+		return
 	}
-	outages := map[health.Subject]*reading{}
-	for n := range d.Problems {
-		p := &d.Problems[n]
-		if !p.outage() {
-			continue
-		}
-		now := outages[p.Subject]
-		if now == nil {
-			now = &reading{}
-			outages[p.Subject] = now
-		}
-		if p.lasts() && (!now.lasts || p.Since.Before(now.since)) {
-			now.lasts, now.since = true, p.Since
-		}
-		if p.Cleared.After(now.cleared) {
-			now.cleared, now.latest = p.Cleared, p.AtLatest
-		}
-		if !slices.ContainsFunc(d.Outages, func(t Outage) bool { return t.Subject == p.Subject }) {
-			d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
-		}
+	at := slices.IndexFunc(d.Outages, func(t Outage) bool { return t.Subject == p.Subject })
+	if at < 0 {
+		at = len(d.Outages)
+		d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
 	}
-	for n := range d.Outages {
-		t := &d.Outages[n]
-		switch now := outages[t.Subject]; {
-		case now == nil:
-		case now.lasts && t.Since.IsZero():
-			t.Since = now.since
-			if t.Since.Before(t.Until) {
-				t.Since = t.Until
-			}
-		case !now.lasts && !t.Since.IsZero():
-			t.Seconds += max(now.cleared.Sub(t.Since).Seconds(), 0)
-			t.Since, t.Until, t.AtMost = time.Time{}, now.cleared, t.AtMost || now.latest
-		}
+	lasts := p.lasts() || slices.ContainsFunc(d.Problems, func(o Problem) bool { return o.Subject == p.Subject && o.outage() && o.lasts() })
+	switch t := &d.Outages[at]; {
+	case lasts && t.Since.IsZero():
+		t.Since = latest(p.Since, t.Until)
+	case !lasts && !t.Since.IsZero():
+		t.Seconds += max(p.Cleared.Sub(t.Since).Seconds(), 0)
+		t.Since, t.Until, t.AtMost = time.Time{}, p.Cleared, t.AtMost || p.AtLatest
 	}
 }
 
