@@ -73,7 +73,8 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 		for _, i := range w.past.log.All() {
 			states[i.ID] = i.State
 		}
-		if want := (map[string]string{"lasts": incident.Open, "ended": incident.Closed, "closed": incident.Closed}); !maps.Equal(states, want) {
+		want := map[string]string{"lasts": incident.Open, "ended": incident.Closed, "closed": incident.Closed}
+		if !maps.Equal(states, want) {
 			raw, _ := json.Marshal(w.past.log.All())
 			t.Errorf("got %s", raw)
 		}

@@ -335,7 +335,8 @@ func TestKeysAreText(t *testing.T) {
 	}
 	for state, text := range map[State]string{Up: "up", NotWatched: "not_watched", States: "State(5)"} {
 		var read State
-		if err := read.UnmarshalText([]byte(text)); state.String() != text || (err == nil) != (state < States) || err == nil && read != state {
+		err := read.UnmarshalText([]byte(text))
+		if state.String() != text || (err == nil) != (state < States) || err == nil && read != state {
 			t.Errorf("%s: got %s, read as %s, %v", text, state, read, err)
 		}
 	}
@@ -407,12 +408,13 @@ func TestStates(t *testing.T) {
 
 // TestRoundsSayHowOftenTargetsAreRead by the most frequent schedule.
 func TestRoundsSayHowOftenTargetsAreRead(t *testing.T) {
-	for _, every := range [][]time.Duration{{0, 30, 10}, {10, 30, 0}, {30, 0, 10}} {
+	const short, long = 10 * time.Second, 30 * time.Second
+	for _, every := range [][]time.Duration{{0, long, short}, {short, long, 0}, {long, 0, short}} {
 		w := newWorld(t)
-		for i, seconds := range every {
-			w.target(fmt.Sprint(i)).Every = seconds * time.Second
+		for i, d := range every {
+			w.target(fmt.Sprint(i)).Every = d
 		}
-		if w.look(); w.last.Round.Every != 10*time.Second {
+		if w.look(); w.last.Round.Every != short {
 			t.Errorf("%v: got %s", every, w.last.Round.Every)
 		}
 	}
