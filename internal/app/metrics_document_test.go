@@ -76,7 +76,8 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 		for name, read := range declaredMetrics(t) {
 			switch {
 			case rows[name] == "":
-				t.Errorf("%s: it is neither on the page nor declared by readDesc; add its service to internal/simstack, or its row to elsewhere", name)
+				t.Errorf("%s is neither on the page nor declared by readDesc: add a service to internal/simstack, or a row to elsewhere",
+					name)
 			case read && !strings.Contains(rows[name], "Up to one poll interval old"):
 				t.Errorf("%s: its row says %q, and must say that the value is up to one poll interval old", name, rows[name])
 			}

@@ -757,8 +757,8 @@ func TestAlertsAreToldApart(t *testing.T) {
 		"fails readings": {FailsReadings, []string{AlertTargetDown, AlertBridgeNotRelaying, AlertRelaySessionDown}},
 	} {
 		for _, alert := range []string{
-			AlertTargetDown, AlertContainerDown, AlertContainerRestarts, AlertContainerOOMKill, AlertContainerMemory, AlertBridgeNotRelaying,
-			AlertRelaySessionDown, AlertTargetUnstable, AlertMostTargetsDown,
+			AlertTargetDown, AlertContainerDown, AlertContainerRestarts, AlertContainerOOMKill, AlertContainerMemory,
+			AlertBridgeNotRelaying, AlertRelaySessionDown, AlertTargetUnstable, AlertMostTargetsDown,
 		} {
 			if got, want := c.is(alert), slices.Contains(c.want, alert); got != want {
 				t.Errorf("%s %s: %t, want %t", alert, name, got, want)
