@@ -61,8 +61,9 @@ func TestRealCertificateOfSixDays(t *testing.T) {
 	} {
 		serve(time.Now().Add(c.left-c.life), c.life)
 		reached := func() bool {
-			i := slices.IndexFunc(expiring(), func(p status.Problem) bool { return p.Name == "web" })
-			return i < 0 && c.want == "" || i >= 0 && expiring()[i].Severity.String() == c.want
+			now := expiring()
+			i := slices.IndexFunc(now, func(p status.Problem) bool { return p.Name == "web" })
+			return i < 0 && c.want == "" || i >= 0 && now[i].Severity.String() == c.want
 		}
 		if !exportertest.Eventually(20*time.Second, between(t), reached) {
 			t.Errorf("%s left of %s: %+v, want %q", c.left, c.life, expiring(), c.want)
