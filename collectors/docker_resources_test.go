@@ -343,7 +343,7 @@ func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	before := openDescriptors(t)
 	measure(ids...)
 	goleak.VerifyNone(t, ignore) // a dial goes on for a moment when nobody needs it any more
-	if after := openDescriptors(t); after != before {
+	if after := openDescriptors(t); after > before {
 		t.Errorf("open descriptors: got %d, want %d as before", after, before)
 	}
 }
