@@ -120,7 +120,7 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 			check{hold, false}, check{1 + hold, true}).apart(),
 		try("the only one has been down for long", both, check{1 + hold + 20, true}).apart(),
 	}, when(remembered < 200 && remembered > hold, try("an environment is removed", long,
-		check{rise - 1 + remembered, true}, check{rise - 1 + t.beyond(t.settings.Remember) + keep, false}).apart())...)
+		t.forgotten(rise, keep, t.settings.Remember, true)...).apart())...)
 }
 
 var pollStalled = row{

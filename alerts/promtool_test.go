@@ -109,7 +109,6 @@ var equivalent = []struct{ rule, changed, why string }{
 	{".*", `^last_over_time\(chatstack_(rules_info|target_info|container_info|label_check|volume_excused|tls_certificate_excused|xmpp_auth_failures_excused|xmpp_sessions_excused|irc_excused)\b.* to (max|min)_over_time$`, "it is 1 whenever it is there"},
 	{"TLSCertificateExpiry .*", `^\* to / of 0 \* `, "it is 0 either way"},
 	{"chatstack:relay_left_unchecked", `^last_over_time.* to (max|min)_over_time$`, "it compares no value"},
-	{"DataVolumeUsage critical", `^range of chatstack:volume_used_ratio: 1m0s to 45s$`, "Prometheus 3 has the same two rounds in both"},
 	{"chatstack:container_down", `0 to -1$|0 to 1$|> to >= of`, "TargetDown waits for longer than a minute"},
 }
 

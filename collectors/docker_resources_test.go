@@ -341,9 +341,11 @@ func TestMeasuringLeavesNoGoroutineOrDescriptor(t *testing.T) {
 	measure(ids[0]) // what the runtime opens once
 	ignore := goleak.IgnoreCurrent()
 	before := openDescriptors(t)
-	measure(ids...)
+	for range 3 { // a descriptor of the reading before may close late, which hides one
+		measure(ids...)
+	}
 	goleak.VerifyNone(t, ignore) // a dial goes on for a moment when nobody needs it any more
-	if after := openDescriptors(t); after != before {
+	if after := openDescriptors(t); after > before {
 		t.Errorf("open descriptors: got %d, want %d as before", after, before)
 	}
 }

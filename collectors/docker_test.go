@@ -569,8 +569,8 @@ func TestReadingLeavesNoGoroutineOrDescriptor(t *testing.T) {
 		}
 		read("", engineHangs, 20*time.Millisecond)
 	}
-	if after := openDescriptors(t); after != before {
-		t.Errorf("open descriptors: got %d, want %d as before", after, before)
+	if after := openDescriptors(t); after > before {
+		t.Errorf("open descriptors: got %d, want at most %d as before", after, before)
 	}
 	goleak.VerifyNone(t, ignore)
 }

@@ -64,7 +64,6 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 			stack.CAFile()+"}\n"+
 			relayBlock(stack)+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
-			"state_file: "+filepath.Join(t.TempDir(), "state.json")+"\n"+
 			"maintenance:\n"+underMaintenance(time.Now(), "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		rows := rowsOfDeclarations(t)
@@ -77,8 +76,8 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 		for name, read := range declaredMetrics(t) {
 			switch {
 			case rows[name] == "":
-				t.Errorf("%s: it is neither on the page nor declared by readDesc; add its service to internal/simstack, "+
-					"or its row to elsewhere", name)
+				t.Errorf("%s is neither on the page nor declared by readDesc: add a service to internal/simstack, or a row to elsewhere",
+					name)
 			case read && !strings.Contains(rows[name], "Up to one poll interval old"):
 				t.Errorf("%s: its row says %q, and must say that the value is up to one poll interval old", name, rows[name])
 			}

@@ -235,6 +235,9 @@ var exceptions = []struct {
 	},
 	{
 		reason: "what was recorded before Prometheus stopped counts for five minutes, since nothing marks it as stale",
+		silent: func(o *observer, alert, _, name string, _ []opinion) bool { // the excuse of a container that is back
+			return alert == health.AlertTargetDown && slices.Contains(served, name) && time.Since(o.prometheus.started) < lookbackDelta
+		},
 		lasts: func(o *observer, alert, _ string) time.Duration {
 			if strings.Contains(alert, "Container") {
 				return 0
