@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
@@ -79,33 +80,15 @@ func worseState(a, b history.State) history.State {
 	return badness[max(slices.Index(badness, a), slices.Index(badness, b))]
 }
 
-// A Run is of days in a row in one state.
-type Run struct {
-	State  history.State
-	At, To int
-}
-
-// Width is the number of days.
-func (r Run) Width() int { return r.To - r.At }
-
-// Runs are the days in runs, so that a quiet quarter is one bar.
-func (s *Service) Runs() (list []Run) {
-	for i, state := range s.Days {
-		if n := len(list); n > 0 && list[n-1].State == state {
-			list[n-1].To++
-		} else {
-			list = append(list, Run{state, i, i + 1})
-		}
-	}
-	return list
-}
+// Paths are the bars of the days.
+func (s *Service) Paths() []site.BarPath { return site.BarPaths(s.Days) }
 
 // Shares says how available it was.
 func (s *Service) Shares() string {
 	var parts []string
-	for _, w := range []struct{ key, name string }{{"24h", "24 h"}, {"7d", "7 d"}, {"30d", "30 d"}, {"90d", "90 d"}} {
-		if share, known := s.Available[w.key]; known {
-			parts = append(parts, wording.Percent(share)+" in "+w.name)
+	for _, window := range []string{"24h", "7d", "30d", "90d"} {
+		if share, known := s.Available[window]; known {
+			parts = append(parts, wording.Percent(share)+" in "+site.WindowWords[window])
 		}
 	}
 	if parts == nil {

@@ -3,8 +3,7 @@ package public
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/xml"
-	"fmt"
+	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -252,16 +251,15 @@ func (i *Incident) Span() string {
 }
 
 func (e *Effect) span() string {
-	const minute = "2 Jan 2006 15:04"
 	switch {
 	case !e.downSince.IsZero():
-		return "since " + e.downSince.Format(minute) + " UTC"
+		return "since " + wording.Minute(e.downSince)
 	case e.Ended.IsZero():
-		return "since " + e.Began.Format(minute) + " UTC"
+		return "since " + wording.Minute(e.Began)
 	}
 	// Both times are full minutes, so an end within the same minute is one minute at most.
 	lasted := max(e.Ended.Sub(e.Began), time.Minute)
-	text := fmt.Sprintf("%s to %s UTC, %s", e.Began.Format(minute), e.Ended.Format(minute), wording.Duration(lasted))
+	text := wording.Span(e.Began, e.Ended) + ", " + wording.Duration(lasted)
 	if down := (e.downtime + time.Minute - 1).Truncate(time.Minute); e.Outage && down < lasted {
 		text += ", not working for " + wording.Duration(down)
 	}
@@ -277,56 +275,26 @@ func (i *Incident) Class() string {
 	return state.Class()
 }
 
-// feed is an Atom feed (RFC 4287).
-type feed struct {
-	XMLName xml.Name  `xml:"http://www.w3.org/2005/Atom feed"`
-	ID      string    `xml:"id"`
-	Title   string    `xml:"title"`
-	Updated time.Time `xml:"updated"`
-	Author  string    `xml:"author>name"`
-	Links   []link    `xml:"link"`
-	Entries []entry   `xml:"entry"`
-}
-
-type link struct {
-	Rel  string `xml:"rel,attr"`
-	Href string `xml:"href,attr"`
-}
-
-// entry is an incident. The same entry is updated with it, so that readers also hear of its end, and of a relapse.
-type entry struct {
-	ID      string    `xml:"id"`
-	Title   string    `xml:"title"`
-	Updated time.Time `xml:"updated"`
-	Link    link      `xml:"link"`
-	Content string    `xml:"content"`
-}
-
-// feedOf is the feed of a page's incidents.
+// feedOf is the feed of a page's incidents. An entry is updated with its incident, so that readers also hear of its end, and of a relapse.
 func feedOf(p *Page) ([]byte, error) {
-	f := feed{
-		ID:      atom.URN("public feed " + p.Title),
-		Title:   p.Title,
-		Updated: time.Unix(0, 0).UTC(),
-		Author:  p.Title,
-		Links:   []link{{"self", "incidents.atom"}, {"alternate", "./"}},
+	f := atom.Feed{
+		ID:     "public feed " + p.Title,
+		Title:  p.Title,
+		Author: p.Title,
+		Self:   "incidents.atom",
+		Page:   "./",
 	}
 	for k := range p.Incidents {
 		i := &p.Incidents[k]
-		e := entry{
-			atom.URN("public incident " + i.ID),
-			i.Title(),
-			i.Updated,
-			link{"alternate", "./"},
-			i.Span(),
-		}
-		if e.Updated.After(f.Updated) {
-			f.Updated = e.Updated
-		}
-		f.Entries = append(f.Entries, e)
+		f.Entries = append(f.Entries, atom.Entry{
+			ID:      "public incident " + i.ID,
+			Title:   i.Title(),
+			Updated: i.Updated,
+			Link:    "./",
+			HTML:    template.HTMLEscapeString(i.Span()),
+		})
 	}
-	text, err := xml.MarshalIndent(&f, "", "  ")
-	return append([]byte(xml.Header), append(text, '\n')...), err
+	return f.Encode()
 }
 
 // digest is a name that tells nothing.

@@ -16,6 +16,17 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
+// feed is an Atom feed as a reader sees it.
+type feed struct {
+	Updated time.Time `xml:"updated"`
+	Entries []struct {
+		ID      string    `xml:"id"`
+		Title   string    `xml:"title"`
+		Updated time.Time `xml:"updated"`
+		Content string    `xml:"content"`
+	} `xml:"entry"`
+}
+
 // outage is an incident of targets that did not work.
 func outage(id string, began, ended time.Time, targets ...string) *incident.Incident {
 	i := &incident.Incident{
@@ -83,7 +94,7 @@ func TestIncidentsOfPublicServices(t *testing.T) {
 		warned, merged,
 	}, now,
 		"Plants: not working; Chat: partly not working since 1 May 2026 11:00 UTC outage",
-		"Chat: did not work 1 May 2026 09:00 to 1 May 2026 10:00 UTC, 1 h operational",
+		"Chat: did not work 1 May 2026 09:00 to 10:00 UTC, 1 h operational",
 		"Chat: did not work 14 Apr 2026 12:00 to 17 Apr 2026 12:00 UTC, 3 d operational",
 		"Plants: with problems since 1 May 2026 11:00 UTC degraded",
 	)
@@ -99,7 +110,7 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 		Since:    began,
 		Severity: health.Critical,
 	})
-	const want = "Chat: did not work 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min operational"
+	const want = "Chat: did not work 1 May 2026 13:00 to 13:01 UTC, 1 min operational"
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(3*time.Hour), want)
 	closed := *i
 	closed.State, closed.Ended = incident.Closed, began.Add(3*time.Hour)
@@ -111,7 +122,7 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 	store := outage("", began, time.Time{}, "store")
 	i.Outages, i.Problems = append(i.Outages, store.Outages...), append(i.Problems, store.Problems...)
 	wantIncidents(t, both, []*incident.Incident{i}, began.Add(3*time.Hour),
-		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: "+
+		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 13:01 UTC, 1 min; Plants: "+
 			"since 1 May 2026 12:00 UTC outage")
 }
 
@@ -151,7 +162,7 @@ func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
 		Alert:   health.AlertTargetDown,
 	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
-		"Chat: did not work 1 May 2026 12:00 to 1 May 2026 15:00 UTC, 3 h, not working for 21 min operational")
+		"Chat: did not work 1 May 2026 12:00 to 15:00 UTC, 3 h, not working for 21 min operational")
 }
 
 func TestReturningProblemStaysOnThePage(t *testing.T) {

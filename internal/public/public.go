@@ -4,24 +4,21 @@ package public
 
 import (
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
-	"html/template"
 	"log/slog"
 	"net/http"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/atom"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // State is how a service is, for its users.
@@ -84,125 +81,86 @@ var pageHTML string
 //go:embed public.css
 var style []byte
 
-var pageTemplate = template.Must(template.New("public").Parse(pageHTML))
+var pageTemplate = site.Parse("public", pageHTML, nil)
 
 // handler serves the page. Its answers to what does not exist are constant.
 type handler struct {
 	source Source
 	log    *slog.Logger
 	now    func() time.Time
-
-	mu   sync.Mutex // held while the page is made, so that one request makes it
-	made time.Time
-	page map[string]*answer // by path
+	cache  site.Cache[*config.Public, documents]
 }
 
-// answer is a response.
-type answer struct {
-	contentType, tag string
-	plain, gzipped   []byte
-}
+// documents are all responses, by path.
+type documents map[string]*site.Document
 
 // New returns the handler of all paths of the public page.
 func New(source Source, log *slog.Logger) http.Handler {
-	return &handler{source: source, log: log, now: time.Now}
+	return &handler{
+		source: source,
+		log:    log,
+		now:    time.Now,
+		cache:  site.Cache[*config.Public, documents]{Age: pageAge},
+	}
 }
 
 // ServeHTTP implements http.Handler. It has no http.ServeMux, whose redirects and errors would repeat the request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Content-Security-Policy",
-		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
+	site.Protect(w.Header())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
+		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	answers, err := h.answers()
+	now, settings := h.now(), h.source.Public()
+	all, err := h.cache.Get(now, settings, func() (documents, error) { return h.documents(settings, now) })
 	if err != nil {
 		h.log.Error("public page does not render", "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	a := answers[r.URL.Path]
-	if a == nil {
+	d := all[r.URL.Path]
+	if d == nil {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
-	a.write(w, r)
+	d.Serve(w, r, "no-cache")
 }
 
-// answers returns the answers of all paths, which are made anew after pageAge.
-func (h *handler) answers() (map[string]*answer, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now()
-	if h.page != nil && now.Sub(h.made) < pageAge {
-		return h.page, nil
-	}
-	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
-	p.Made = now.UTC().Format("2 Jan 2006 15:04 UTC")
-	p.Incidents = incidentsOf(h.source.Public(), h.source.Incidents(), now)
+// framed is the data of the template.
+type framed struct {
+	site.Frame
+	Page *Page
+}
+
+// documents makes the responses of all paths.
+func (h *handler) documents(c *config.Public, now time.Time) (documents, error) {
+	p := makePage(c, h.source.Report(), h.source.Availability(), now)
+	p.Incidents = incidentsOf(c, h.source.Incidents(), now)
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, p); err != nil {
+	if err := pageTemplate.Execute(&page, framed{site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css"}, p}); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	atom, err := feedOf(p)
+	feed, err := feedOf(p)
 	if err != nil {
 		return nil, err
 	}
-	h.page, h.made = map[string]*answer{
-		"/":               newAnswer("text/html; charset=utf-8", page.Bytes()),
-		"/status.json":    newAnswer("application/json", append(data, '\n')),
-		"/incidents.atom": newAnswer("application/atom+xml", atom),
-		"/public.css":     newAnswer("text/css; charset=utf-8", style),
-	}, now
-	return h.page, nil
-}
-
-func newAnswer(contentType string, body []byte) *answer {
-	sum := sha256.Sum256(body)
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	w.Write(body) //nolint:errcheck // a buffer never fails
-	w.Close()     //nolint:errcheck,gosec // as above
-	return &answer{
-		contentType,
-		hex.EncodeToString(sum[:8]),
-		body,
-		b.Bytes(),
-	}
-}
-
-func (a *answer) write(w http.ResponseWriter, r *http.Request) {
-	h, body, tag := w.Header(), a.plain, a.tag
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept-Encoding")
-	if exposition.AcceptsGzip(r.Header) {
-		body, tag = a.gzipped, tag+"-gzip"
-	}
-	h.Set("ETag", strconv.Quote(tag))
-	if strings.Contains(r.Header.Get("If-None-Match"), strconv.Quote(tag)) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if tag != a.tag {
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Type", a.contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // the client is gone
+	return documents{
+		"/":               site.NewDocument("text/html; charset=utf-8", page.Bytes()),
+		"/status.json":    site.NewDocument("application/json", append(data, '\n')),
+		"/incidents.atom": site.NewDocument(atom.ContentType, feed),
+		"/public.css":     site.NewDocument("text/css; charset=utf-8", slices.Concat(site.Base, style)),
+	}, nil
 }
 
 // makePage copies what the configuration names.
 func makePage(c *config.Public, r *status.Report, past *history.Report, now time.Time) *Page {
 	p := &Page{
+		Made:          wording.Minute(now),
 		Title:         c.Title,
 		State:         Operational,
 		Services:      make([]Service, 0, len(c.Services)),

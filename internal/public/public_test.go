@@ -234,6 +234,18 @@ func past(name string, last history.State) history.Subject {
 	return history.Subject{Kind: "service", Name: name, Windows: []history.Window{w}}
 }
 
+// runs are days in words.
+func runs(states []history.State) string {
+	var list []string
+	for from, to := 0, 0; from < len(states); from = to {
+		for to < len(states) && states[to] == states[from] {
+			to++
+		}
+		list = append(list, fmt.Sprint(to-from, " ", states[from]))
+	}
+	return strings.Join(list, ", ")
+}
+
 func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	a, b := past("a", history.Up), past("b", history.Down)
 	var s Service
@@ -241,7 +253,7 @@ func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	if got := s.Shares(); got != "available 99.72 % in 90 d" {
 		t.Errorf("got %q", got)
 	}
-	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+	if got := runs(s.Days); got != "89 up, 1 down" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -252,11 +264,11 @@ func TestServiceIsNotGreenWhileATargetIsUnwatched(t *testing.T) {
 	for i := range b.Windows[0].Buckets {
 		b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
 	}
-	want := []Run{{history.NotWatched, 0, 89}, {history.Down, 89, 90}}
+	const want = "89 not_watched, 1 down"
 	for _, names := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "unknown"}, {"unknown", "a"}} {
 		var s Service
 		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
-		if got := s.Runs(); !slices.Equal(got, want) || s.Shares() != "not watched long enough" {
+		if got := runs(s.Days); got != want || s.Shares() != "not watched long enough" {
 			t.Errorf("%v: got %v, %q", names, got, s.Shares())
 		}
 	}
@@ -270,7 +282,7 @@ func TestTargetThatCameLaterHidesNoDayBefore(t *testing.T) {
 	for _, names := range [][]string{{"a", "b"}, {"b", "a"}} {
 		var s Service
 		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
-		if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+		if got := runs(s.Days); got != "89 up, 1 down" {
 			t.Errorf("%v: got %v", names, got)
 		}
 	}
@@ -323,7 +335,7 @@ func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 		"/":               "Some services do not work",
 		"/status.json":    `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`,
 		"/incidents.atom": "<title>Plants: not working</title>",
-		"/public.css":     "--good",
+		"/public.css":     ".operational",
 	} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
@@ -380,7 +392,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 
 func TestPageIsMadeOncePerAge(t *testing.T) {
 	f := planted()
-	h := &handler{source: f, log: slog.New(slog.DiscardHandler)}
+	h := New(f, slog.New(slog.DiscardHandler)).(*handler)
 	now := time.Now()
 	h.now = func() time.Time { return now }
 	before := get(t, h, http.MethodGet, "/").Body.String()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -27,7 +28,7 @@ const (
 var incidentsHTML string
 
 // incidentPages has the templates "incidents" of the status page, "incident list", "incident" and "feed entry".
-var incidentPages = newPage("incidents", incidentsHTML, pageFuncs)
+var incidentPages = site.Parse("incidents", incidentsHTML, pageFuncs)
 
 // chronicle has the incidents.
 type chronicle interface {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
 
 // maxOutcomes is how many outcomes of forms are kept, for the pages that browsers load after a change.
@@ -27,7 +28,7 @@ const maxOutcomes = 64
 //go:embed maintenance.html
 var maintenanceHTML string
 
-var maintenancePage = newPage("maintenance", maintenanceHTML, pageFuncs)
+var maintenancePage = site.Parse("maintenance", maintenanceHTML, pageFuncs)
 
 // maintenanceForms is the page that sets and ends maintenance. Only a browser with a password of this exporter may use it: under a
 // foreign name, as in DNS rebinding, it sends none. The token stops foreign forms of browsers that do not say where a form is from.
@@ -153,7 +154,8 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 
 // allowForms changes the headers of a page that has forms.
 func allowForms(h http.Header) {
-	h.Set("Content-Security-Policy", strings.Replace(contentPolicy, "form-action 'none'", "form-action 'self'", 1))
+	site.Protect(h)
+	h.Set("Content-Security-Policy", strings.Replace(site.Policy, "form-action 'none'", "form-action 'self'", 1))
 	// With no-referrer, browsers send the forms with the origin null, which is refused.
 	h.Set("Referrer-Policy", "same-origin")
 }

@@ -7,24 +7,22 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
-// pageHeader sets the headers of a page for people. The content type is HTML unless set before.
+// pageHeader sets the headers of a page for people. The content type is HTML unless set before, and a page with forms has set its policy.
 func pageHeader(h http.Header) {
 	if h.Get("Content-Type") == "" {
-		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Type", htmlType)
 	}
-	h.Set("X-Content-Type-Options", "nosniff")
-	if h.Get("Content-Security-Policy") == "" { // a page with forms has its own
-		h.Set("Content-Security-Policy", contentPolicy)
-		h.Set("Referrer-Policy", "no-referrer")
+	if h.Get("Content-Security-Policy") == "" {
+		site.Protect(h)
 	}
 	h.Set("Cache-Control", "no-store")
 }
+
+const htmlType = "text/html; charset=utf-8"
 
 // page is a text or HTML template.
 type page interface {

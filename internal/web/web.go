@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
 
 // Source has the data of all pages; each handler uses a small part of it. No method but Reload blocks; Page may wait a few seconds.
@@ -121,11 +123,10 @@ func New(src Source, o Options) http.Handler {
 		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}",
 		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
-	reports, streams := newReports(), newStreams(o.Stopping)
+	reports, streams := reportCache[*site.Document](), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
-	available := &availabilityAPI{source: src, log: o.Log}
-	mux.Handle("GET /api/v1/availability", available)
+	mux.Handle("GET /api/v1/availability", newAvailabilityAPI(src, o.Log))
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
 	mux.HandleFunc(unknownPaths, func(w http.ResponseWriter, r *http.Request) { serveUnknown(w, r, mux, o.Log) })

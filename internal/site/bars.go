@@ -1,0 +1,49 @@
+package site
+
+import (
+	"strconv"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+)
+
+// BarPath are all bars in one state: a line for each run, which the style sheet dashes into bars.
+type BarPath struct{ Class, Line string }
+
+// barHeights are the vertical centres of a state's lines. Each state has its own shape, so that colour is not needed.
+var barHeights = map[history.State][]string{
+	history.Up: {"5"}, history.Degraded: {"7"}, history.Down: {"2", "8"}, history.Maintenance: {"8.5"}, history.NotWatched: {"9.5"},
+}
+
+// StateWords are the words for the states of the bars.
+var StateWords = map[history.State]string{
+	history.Up: "up", history.Degraded: "degraded", history.Down: "down", history.Maintenance: "maintenance",
+	history.NotWatched: "not watched",
+}
+
+// WindowWords are the words for the windows of a history, by name.
+var WindowWords = map[string]string{"24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
+
+// BarPaths draws runs of equal states, so that a row of equal bars is one short line. The template "barPaths" takes them.
+func BarPaths(states []history.State) (paths []BarPath) {
+	for state := history.Up; state <= history.NotWatched; state++ {
+		var line []byte
+		for from := 0; from < len(states); from++ {
+			to := from
+			for to < len(states) && states[to] == state {
+				to++
+			}
+			if to == from {
+				continue
+			}
+			for _, height := range barHeights[state] {
+				line = append(strconv.AppendInt(append(line, 'M'), int64(from), 10), ' ')
+				line = strconv.AppendInt(append(append(line, height...), 'h'), int64(to-from), 10)
+			}
+			from = to
+		}
+		if line != nil {
+			paths = append(paths, BarPath{state.String(), string(line)})
+		}
+	}
+	return paths
+}
