@@ -130,10 +130,21 @@ func (a *App) Incidents() []*incident.Incident { return *a.past.listed.Load() }
 
 // AddNote implements web.Source.
 func (a *App) AddNote(id, author, text string) (*incident.Incident, error) {
-	p := a.past
+	return a.past.write(a.past.log.AddNote, id, author, text)
+}
+
+// AddUpdate implements web.Source.
+func (a *App) AddUpdate(id, author, text string) (*incident.Incident, error) {
+	return a.past.write(a.past.log.AddUpdate, id, author, text)
+}
+
+// write adds a text to an incident, and saves that.
+func (p *past) write(
+	add func(now time.Time, id, author, text string) (*incident.Incident, error), id, author, text string,
+) (*incident.Incident, error) {
 	p.Lock()
 	defer p.Unlock()
-	i, err := p.log.AddNote(time.Now(), id, author, text)
+	i, err := add(time.Now(), id, author, text)
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,8 @@ type Incident struct {
 	// Dropped are checksums of them, so that one that comes again drops no other.
 	Dropped []uint32 `json:"timeline_dropped,omitempty"`
 	Notes   []Note   `json:"notes"`
+	// Updates are what people wrote about it for the users of the stack. The public page shows these, and never a note.
+	Updates []Note `json:"updates,omitempty"`
 	// Links are the subjects whose problems belong to the incident.
 	Links []health.Subject `json:"links,omitempty"`
 }
@@ -96,6 +98,9 @@ type Problem struct {
 	Text string `json:"text"`
 	// Severity is the worst that it reached since it began last.
 	Severity health.Severity `json:"severity"`
+	// Began is when it began first, zero in incidents of an earlier build. Alerted is when it last had an alert that was new, zero without.
+	Began   time.Time `json:"began,omitzero"`
+	Alerted time.Time `json:"alerted,omitzero"`
 	// Since is when it began last, Cleared when it ended last; zero while it lasts.
 	Since   time.Time `json:"since"`
 	AtLeast bool      `json:"at_least,omitempty"`
@@ -158,11 +163,11 @@ type Note struct {
 	Text   string    `json:"text"`
 }
 
-// Errors of AddNote.
+// Errors of AddNote and AddUpdate.
 var (
 	ErrUnknown = errors.New("unknown incident")
-	ErrInvalid = errors.New("invalid note")
-	ErrTooMany = errors.New("too many notes")
+	ErrInvalid = errors.New("invalid text")
+	ErrTooMany = errors.New("too many texts")
 )
 
 // At returns the incident with the outages until now.
@@ -183,7 +188,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 func (i *Incident) clone() *Incident {
 	c := *i
 	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
-	c.Notes, c.Links, c.Dropped = slices.Clone(i.Notes), slices.Clone(i.Links), slices.Clone(i.Dropped)
+	c.Notes, c.Updates, c.Links, c.Dropped = slices.Clone(i.Notes), slices.Clone(i.Updates), slices.Clone(i.Links), slices.Clone(i.Dropped)
 	return &c
 }
 
@@ -236,7 +241,8 @@ func (i *Incident) clamp(now time.Time) {
 	}
 	at(&i.Began, &i.Opened, &i.Ended, &i.Updated)
 	for n := range i.Problems {
-		at(&i.Problems[n].Since, &i.Problems[n].Cleared, &i.Problems[n].LastEvent)
+		p := &i.Problems[n]
+		at(&p.Began, &p.Alerted, &p.Since, &p.Cleared, &p.LastEvent)
 	}
 	for n := range i.Outages {
 		at(&i.Outages[n].Since, &i.Outages[n].Until)
@@ -246,6 +252,9 @@ func (i *Incident) clamp(now time.Time) {
 	}
 	for n := range i.Notes {
 		at(&i.Notes[n].Time)
+	}
+	for n := range i.Updates {
+		at(&i.Updates[n].Time)
 	}
 }
 

@@ -91,6 +91,16 @@ func (l *Log) index(id string) int {
 
 // AddNote adds a note to an incident, or to the one that continues it. The error wraps ErrUnknown, ErrInvalid or ErrTooMany.
 func (l *Log) AddNote(now time.Time, id, author, text string) (*Incident, error) {
+	return l.write(now, id, author, text, func(i *Incident) *[]Note { return &i.Notes })
+}
+
+// AddUpdate adds an update for the users, as AddNote adds a note.
+func (l *Log) AddUpdate(now time.Time, id, author, text string) (*Incident, error) {
+	return l.write(now, id, author, text, func(i *Incident) *[]Note { return &i.Updates })
+}
+
+// write adds a text to one of an incident's lists.
+func (l *Log) write(now time.Time, id, author, text string, list func(*Incident) *[]Note) (*Incident, error) {
 	n, err := checkNote(author, text)
 	if err != nil {
 		return nil, err
@@ -99,12 +109,12 @@ func (l *Log) AddNote(now time.Time, id, author, text string) (*Incident, error)
 	switch {
 	case at < 0:
 		return nil, fmt.Errorf("%w %q", ErrUnknown, failure.Printable(id, 100))
-	case len(l.incidents[at].Notes) >= maxNotes:
+	case len(*list(l.incidents[at])) >= maxNotes:
 		return nil, fmt.Errorf("%w: the incident has %d", ErrTooMany, maxNotes)
 	}
 	i := l.incidents[at].clone()
 	n.Time, i.Updated = now, now
-	i.Notes = append(i.Notes, n)
+	*list(i) = append(*list(i), n)
 	l.incidents[at] = i
 	return i, nil
 }
@@ -301,7 +311,7 @@ func (o *observation) update(d *draft, p *Problem, now *health.Problem) {
 
 // raise notes that a problem raises an alert.
 func (o *observation) raise(d *draft, p *Problem, severity health.Severity, at time.Time) {
-	p.Severity = severity
+	p.Severity, p.Alerted = severity, latest(p.Alerted, at)
 	d.event(o.about(p, EventAlert, at, fmt.Sprintf("alert %s (%s): %s", p.Alert, p.Severity, p.Text)))
 }
 
@@ -418,6 +428,7 @@ func (o *observation) add(d *draft, given *health.Problem) {
 		Alert:   given.Alert,
 		Of:      given.Of,
 		Text:    o.words.Headline(given),
+		Began:   given.Since,
 		Since:   given.Since,
 		AtLeast: given.AtLeast,
 	}
@@ -488,6 +499,8 @@ func (o *observation) merge() {
 			for _, p := range younger.Problems {
 				if known := older.problem(p.key()); known == nil {
 					older.Problems = append(older.Problems, p)
+				} else {
+					known.Alerted = latest(known.Alerted, p.Alerted)
 				}
 			}
 			for _, e := range younger.Timeline {
@@ -496,13 +509,19 @@ func (o *observation) merge() {
 			older.LeftOut += younger.LeftOut
 			older.link(younger.Links...)
 			older.addOutages(younger.Outages)
-			older.Notes = append(older.Notes, younger.Notes...)
-			slices.SortStableFunc(older.Notes, func(a, b Note) int { return a.Time.Compare(b.Time) })
+			older.Notes, older.Updates = byTime(older.Notes, younger.Notes), byTime(older.Updates, younger.Updates)
 			older.event(Event{Time: o.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
 			younger.State, younger.MergedInto, younger.Closed = Merged, older.ID, o.now
 			younger.event(Event{Time: o.now, Kind: EventMerged, Text: "continues in the incident " + older.ID})
 		}
 	}
+}
+
+// byTime joins two lists of texts.
+func byTime(a, b []Note) []Note {
+	all := append(a, b...)
+	slices.SortStableFunc(all, func(a, b Note) int { return a.Time.Compare(b.Time) })
+	return all
 }
 
 // addOutages adds the outages of a merged incident.
