@@ -2,8 +2,10 @@ package site
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // BarPath are all bars in one state: a line for each run, which the style sheet dashes into bars.
@@ -22,6 +24,37 @@ var StateWords = map[history.State]string{
 
 // WindowWords are the words for the windows of a history, by name.
 var WindowWords = map[string]string{"24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
+
+// Share is how available something was in a window.
+type Share struct {
+	// Percent is of the Watched time, without maintenance. Length is how long the window is.
+	Percent         float64
+	Watched, Length time.Duration
+}
+
+// ShareOf returns the share of a window.
+func ShareOf(w *history.Window) Share {
+	s := Share{Watched: w.Spent.Watched()}
+	s.Percent, _ = w.Spent.Available()
+	for _, spent := range w.Spent {
+		s.Length += spent
+	}
+	return s
+}
+
+// Counts reports whether the percentage says something: that most of the window was watched.
+func (s Share) Counts() bool { return s.Watched > 0 && 2*s.Watched >= s.Length }
+
+// String returns the percentage with how long was watched, or only that if the percentage says little.
+func (s Share) String() string {
+	switch {
+	case s.Watched <= 0:
+		return "not watched"
+	case s.Counts():
+		return wording.Percent(s.Percent) + " of " + wording.Duration(s.Watched)
+	}
+	return wording.Duration(s.Watched) + " watched"
+}
 
 // BarPaths draws runs of equal states, so that a row of equal bars is one short line. The template "barPaths" takes them.
 func BarPaths(states []history.State) (paths []BarPath) {

@@ -22,8 +22,7 @@ type bars struct {
 	Name  string
 	Steps int
 	Paths []site.BarPath
-	// Share is how much of the watched time it was available, Words that and what else is known,
-	// Label the same for who cannot see the bars.
+	// Share is how available it was, Words that and what else is known, Label the same for who cannot see the bars.
 	Share, Words, Label string
 }
 
@@ -45,13 +44,14 @@ func newBars(s *history.Subject) []bars {
 			worst[k] = w.Buckets[k].Spent.Worst()
 		}
 		b := bars{Name: site.WindowWords[w.Name], Steps: len(worst), Paths: site.BarPaths(worst)}
-		parts := []string{"never watched"}
-		if w.Available != nil {
-			b.Share = wording.Percent(*w.Available)
-			parts[0] = b.Share + " available"
+		share := site.ShareOf(w)
+		b.Share = share.String()
+		parts := []string{b.Share}
+		if share.Counts() {
+			parts[0] = "available " + b.Share + " watched"
 		}
 		for _, state := range []history.State{history.Down, history.Degraded, history.Maintenance, history.NotWatched} {
-			if spent := w.Spent[state]; spent > 0 && (state != history.NotWatched || w.Available != nil) {
+			if spent := w.Spent[state]; spent > 0 && (state != history.NotWatched || share.Watched > 0) {
 				parts = append(parts, site.StateWords[state]+" "+wording.Glance(spent.Seconds(), "seconds"))
 			}
 		}
