@@ -170,6 +170,7 @@ type incidentSummary struct {
 	Timeline omitted `json:"timeline,omitzero"`
 	LeftOut  omitted `json:"timeline_left_out,omitzero"`
 	Notes    omitted `json:"notes,omitzero"`
+	Updates  omitted `json:"updates,omitzero"`
 	Links    omitted `json:"links,omitzero"`
 	Dropped  omitted `json:"timeline_dropped,omitzero"`
 }
@@ -216,12 +217,12 @@ func (s *incidents) serveOne(w http.ResponseWriter, r *http.Request) {
 func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if o.Users == nil || len(o.Users()) == 0 {
-			writeError(w, http.StatusForbidden, errors.New("nobody may add a note, because this exporter has no password: "+
+			writeError(w, http.StatusForbidden, errors.New("nobody may add a note or an update, because this exporter has no password: "+
 				"set basic_auth_users in the file of --web.config.file"), o.Log)
 			return
 		}
 		if user, _, ok := r.BasicAuth(); !ok || !slices.Contains(o.Users(), user) { // the listener has checked the password
-			writeError(w, http.StatusForbidden, errors.New("only a user with a password of this exporter may add a note: "+
+			writeError(w, http.StatusForbidden, errors.New("only a user with a password of this exporter may add a note or an update: "+
 				"send the name and password of one in basic_auth_users"), o.Log)
 			return
 		}
@@ -231,26 +232,33 @@ func (o Options) withPassword(h http.HandlerFunc) http.HandlerFunc {
 
 // serveAddNote adds a note to an incident.
 func (s *incidents) serveAddNote(w http.ResponseWriter, r *http.Request) {
+	serveAddText(w, r, "a note", s.source.AddNote, s.log)
+}
+
+// serveAddText adds what the body says to an incident.
+func serveAddText(
+	w http.ResponseWriter, r *http.Request, what string, add func(id, author, text string) (*incident.Incident, error), log *slog.Logger,
+) {
 	var note struct {
 		Text string `json:"text"`
 	}
 	form := bodyForm{
-		what:    "a note",
+		what:    what,
 		limit:   maxNoteBody,
 		example: `{"text": "The disk was full."}`,
 		keys:    "text",
 	}
 	if code, err := form.read(w, r, &note); err != nil {
-		writeError(w, code, err, s.log)
+		writeError(w, code, err, log)
 		return
 	}
 	author, _, _ := r.BasicAuth() // withPassword has checked it
-	i, err := s.source.AddNote(r.PathValue("id"), author, note.Text)
+	i, err := add(r.PathValue("id"), author, note.Text)
 	if err != nil {
-		writeError(w, statusOf(err), err, s.log)
+		writeError(w, statusOf(err), err, log)
 		return
 	}
-	writeJSON(w, http.StatusCreated, detail(i), s.log)
+	writeJSON(w, http.StatusCreated, detail(i), log)
 }
 
 // errIncidents are the statuses of the errors of notes.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
@@ -27,6 +28,7 @@ type chronicle struct {
 	incidents   []*incident.Incident
 	maintenance []maintenance.Entry
 	noted       string
+	public      config.Public
 }
 
 func (c *chronicle) Incidents() []*incident.Incident             { return c.incidents }
@@ -42,6 +44,12 @@ func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, error)
 	c.noted = author + ": " + text
 	return c.incidents[0], nil
 }
+
+func (c *chronicle) AddUpdate(id, author, text string) (*incident.Incident, error) {
+	return c.AddNote(id, "for users, "+author, text)
+}
+
+func (c *chronicle) Public() *config.Public { return &c.public }
 
 // handler returns the pages as a listener serves them that has checked the passwords of users.
 func (c *chronicle) handler(lifecycle bool, users ...string) http.Handler {
@@ -355,7 +363,7 @@ func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 			"",
 			`{"text":"x"}`,
 			403,
-			"only a user with a password of this exporter may add a note",
+			"only a user with a password of this exporter may add a note or an update",
 		},
 		"unknown user": {
 			true,
@@ -363,7 +371,7 @@ func TestNoteRequiresLifecycleAPasswordAndAProgram(t *testing.T) {
 			"",
 			`{"text":"x"}`,
 			403,
-			"only a user with a password of this exporter may add a note",
+			"only a user with a password of this exporter may add a note or an update",
 		},
 	} {
 		c := newChronicle()

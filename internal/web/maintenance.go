@@ -216,6 +216,7 @@ func statusOf(err error) int {
 		{ErrDrillInvalid, http.StatusBadRequest},
 		{ErrDrillRunning, http.StatusConflict},
 		{ErrNoDrill, http.StatusNotFound},
+		{errNoPublicPage, http.StatusConflict},
 	} {
 		if errors.Is(err, known.err) {
 			return known.status

@@ -29,6 +29,7 @@ type Source interface {
 	availability
 	library
 	chronicle
+	updater
 }
 
 // Options are the settings of the handlers.
@@ -72,10 +73,14 @@ func New(src Source, o Options) http.Handler {
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
-	forms := newMaintenanceForms(src, around, o)
-	probes := &probeForm{src, forms}
+	checks := newForms(o)
+	forms := &maintenanceForms{checks, src, around}
+	updates := &updateForm{checks, src, around}
+	probes := &probeForm{checks, src}
 	mux.HandleFunc("GET /debug/targets/{target}",
-		func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, probes.token(r), o.Log) })
+		func(w http.ResponseWriter, r *http.Request) {
+			serveTarget(w, r, src, around, probes.tokenFor(r), o.Log)
+		})
 	mux.HandleFunc("POST /debug/targets/{target}", probes.post)
 	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, around, o.Log) })
 	mux.HandleFunc("GET /debug/targets",
@@ -106,9 +111,12 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
 	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword(events.serveAddNote)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/updates", o.changing("updates", o.withPassword(updates.serveAdd)))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
+	mux.HandleFunc("GET /updates", updates.get)
+	mux.HandleFunc("POST /updates", updates.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance",
