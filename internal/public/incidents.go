@@ -3,6 +3,7 @@ package public
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"html/template"
 	"slices"
 	"strings"
@@ -33,7 +34,18 @@ type Incident struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Updated is when something of it changed last.
 	Updated time.Time `json:"updated"`
+	// Updates are what people wrote about it for users, the newest first.
+	Updates []Update `json:"updates"`
 }
+
+// Update is what somebody wrote for users.
+type Update struct {
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// When formats the time of the update.
+func (u *Update) When() string { return wording.Minute(u.Time) }
 
 // Effect is how an incident affected a service.
 type Effect struct {
@@ -57,7 +69,7 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 		if i.State == incident.Merged || len(list) >= maxIncidents && !i.Lasts() {
 			continue
 		}
-		shown := Incident{ID: digest(i.ID)}
+		shown := Incident{ID: digest(i.ID), Updates: []Update{}}
 		var times span
 		at := i.At(now)
 		for k := range c.Services {
@@ -71,6 +83,10 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 			continue
 		}
 		shown.Began, shown.Ended = times.began, times.ended
+		for _, u := range slices.Backward(i.Updates) {
+			shown.Updates = append(shown.Updates, Update{u.Time, u.Text})
+			shown.Updated = latest(shown.Updated, u.Time)
+		}
 		shown.truncate()
 		list = append(list, shown)
 	}
@@ -87,6 +103,9 @@ func (i *Incident) truncate() {
 	cut(&i.Began, &i.Ended, &i.Updated)
 	for k := range i.Services {
 		cut(&i.Services[k].Began, &i.Services[k].Ended, &i.Services[k].downSince)
+	}
+	for k := range i.Updates {
+		cut(&i.Updates[k].Time)
 	}
 }
 
@@ -114,7 +133,7 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 	failing := 0
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
-		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(i, &p) }) {
+		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(&p) }) {
 			continue
 		}
 		for k := range i.Outages {
@@ -130,9 +149,9 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 			}
 		}
 		for k := range i.Problems {
-			if p := &i.Problems[k]; p.Subject == target && counts(i, p) {
-				times.add(firstBegan(i, p), p.Cleared)
-				e.updated = latest(e.updated, p.Since, p.Cleared, alertedAt(i, p))
+			if p := &i.Problems[k]; p.Subject == target && counts(p) {
+				times.add(firstBegan(p), p.Cleared)
+				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
 		}
 	}
@@ -163,35 +182,17 @@ func addOutage(s *span, o *incident.Outage) {
 // latest returns the latest of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// counts reports whether users hear of a problem: it has had an alert, or its alert was held back. A problem that returns has none yet,
-// so the timeline is asked too.
-func counts(i *incident.Incident, p *incident.Problem) bool {
-	return p.Severity >= health.Warning || p.Excuse.Holds() || !alertedAt(i, p).IsZero()
-}
-
-// alertedAt returns when a problem last had an alert that is new, zero if it had none.
-func alertedAt(i *incident.Incident, p *incident.Problem) (at time.Time) {
-	for k := range i.Timeline {
-		if e := &i.Timeline[k]; e.Kind == incident.EventAlert && e.Severity >= health.Warning && about(e, p) {
-			at = latest(at, e.Time, e.Until)
-		}
-	}
-	return at
+// counts reports whether users hear of a problem: it has or had an alert, or its alert was held back.
+func counts(p *incident.Problem) bool {
+	return p.Severity >= health.Warning || p.Excuse.Holds() || !p.Alerted.IsZero()
 }
 
 // firstBegan returns when a problem began first; it may have returned since.
-func firstBegan(i *incident.Incident, p *incident.Problem) time.Time {
-	first := p.Since
-	for k := range i.Timeline {
-		if e := &i.Timeline[k]; e.Kind == incident.EventBegan && about(e, p) && e.Time.Before(first) {
-			first = e.Time
-		}
+func firstBegan(p *incident.Problem) time.Time {
+	if p.Began.IsZero() || p.Began.After(p.Since) {
+		return p.Since
 	}
-	return first
-}
-
-func about(e *incident.Event, p *incident.Problem) bool {
-	return e.Subject == p.Subject && e.Alert == p.Alert && e.Of == p.Of
+	return p.Began
 }
 
 // Title says what was wrong.
@@ -291,10 +292,21 @@ func feedOf(p *Page) ([]byte, error) {
 			Title:   i.Title(),
 			Updated: i.Updated,
 			Link:    "./",
-			HTML:    template.HTMLEscapeString(i.Span()),
+			HTML:    i.html(),
 		})
 	}
 	return f.Encode()
+}
+
+// html is the incident in the feed.
+func (i *Incident) html() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<p>%s</p>\n", template.HTMLEscapeString(i.Span()))
+	for k := range i.Updates {
+		u := &i.Updates[k]
+		fmt.Fprintf(&b, "<p>%s: %s</p>\n", u.When(), strings.ReplaceAll(template.HTMLEscapeString(u.Text), "\n", "<br>"))
+	}
+	return b.String()
 }
 
 // digest is a name that tells nothing.

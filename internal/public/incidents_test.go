@@ -140,27 +140,14 @@ func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
 func TestRelapseHasItsOwnTime(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(time.Hour), time.Time{}, "chat")
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: health.TargetSubject("chat"),
-		Alert:   health.AlertTargetDown,
-	}}
+	i.Problems[0].Began = began
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: not working since 1 May 2026 13:00 UTC outage")
 }
 
 func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	i := outage("a", began.Add(170*time.Minute), began.Add(3*time.Hour), "chat")
-	i.Outages[0].Seconds = 1201
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: health.TargetSubject("chat"),
-		Alert:   health.AlertTargetDown,
-	}}
+	i.Outages[0].Seconds, i.Problems[0].Began = 1201, began
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
 		"Chat: did not work 1 May 2026 12:00 to 15:00 UTC, 3 h, not working for 21 min operational")
 }
@@ -174,23 +161,47 @@ func TestReturningProblemStaysOnThePage(t *testing.T) {
 		Since:    began.Add(time.Hour),
 	}
 	i := outage("a", began, time.Time{})
+	problem.Began = began
 	i.Problems = []incident.Problem{problem}
-	i.Timeline = []incident.Event{{
-		Time:    began,
-		Count:   2,
-		Kind:    incident.EventBegan,
-		Subject: problem.Subject,
-		Alert:   problem.Alert,
-	}}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour))
-	i.Timeline = append(i.Timeline, incident.Event{
-		Time:     began.Add(time.Minute),
-		Kind:     incident.EventAlert,
-		Subject:  problem.Subject,
-		Alert:    problem.Alert,
-		Severity: health.Warning,
-	})
+	i.Problems[0].Alerted = began.Add(time.Minute)
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: with problems since 1 May 2026 12:00 UTC degraded")
+}
+
+// TestUpdatesReachUsersAndNotesDoNot: an entry of the feed is updated with an update, not with a note.
+func TestUpdatesReachUsersAndNotesDoNot(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began, time.Time{}, "chat")
+	read := func() (got feed) {
+		t.Helper()
+		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
+		if err == nil {
+			err = xml.Unmarshal(body, &got)
+		}
+		if err != nil || len(got.Entries) != 1 {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return got
+	}
+	before := read()
+	i.Notes = []incident.Note{{Time: began.Add(10 * time.Minute), Author: "alice", Text: "The disk."}}
+	if after := read(); !after.Updated.Equal(before.Updated) || after.Entries[0].Content != before.Entries[0].Content {
+		t.Errorf("a note changes the feed: %+v", after)
+	}
+	i.Updates = []incident.Note{
+		{Time: began.Add(20*time.Minute + 40*time.Second), Author: "alice", Text: "We are on it & <more>."},
+		{Time: began.Add(30 * time.Minute), Author: "alice", Text: "Soon."},
+	}
+	after := read()
+	const want = "<p>since 1 May 2026 12:00 UTC</p>\n<p>1 May 2026 12:30 UTC: Soon.</p>\n" +
+		"<p>1 May 2026 12:20 UTC: We are on it &amp; &lt;more&gt;.</p>\n"
+	if !after.Updated.Equal(began.Add(30*time.Minute)) || after.Entries[0].Content != want {
+		t.Errorf("got %+v", after)
+	}
+	list := incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))
+	if got := list[0].Updates; len(got) != 2 || got[1] != (Update{began.Add(20 * time.Minute), "We are on it & <more>."}) {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
@@ -232,7 +243,7 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 	}
 	before := read()
 	began := f.incidents[0].Began
-	f.incidents = []*incident.Incident{outage(token, began, began.Add(10*time.Minute), token+"-down")}
+	f.incidents = []*incident.Incident{outage(token, began, began.Add(40*time.Minute), token+"-down")}
 	after := read()
 	if len(before.Entries) != 1 || len(after.Entries) != 1 {
 		t.Fatalf("%d and %d entries, want 1", len(before.Entries), len(after.Entries))

@@ -6,8 +6,10 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -45,19 +48,21 @@ type Page struct {
 	Services []Service `json:"services"`
 	// Announcements are those of this time.
 	Announcements []string `json:"announcements"`
+	// Maintenance is present, and planned for the next days.
+	Maintenance []Maintained `json:"maintenance"`
 	// Incidents are those of the last days, the newest first.
 	Incidents []Incident `json:"incidents"`
+	// Home is where the page links back to, and Logo the path of its picture; "" for none.
+	Home string `json:"-"`
+	Logo string `json:"-"`
 }
 
-// Service is a service under its public name.
-type Service struct {
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. A
-	// window is missing if one of them was not watched for most of it.
-	Available map[string]float64 `json:"available_percent"`
-	// Days are the worst states of the last 90 days, the oldest first, as the history names them.
-	Days []history.State `json:"days"`
+// Maintained is maintenance of some services, in full minutes.
+type Maintained struct {
+	Services []string  `json:"services"`
+	From     time.Time `json:"from"`
+	Until    time.Time `json:"until"`
+	Active   bool      `json:"active"`
 }
 
 // Source is what the page is made of.
@@ -72,6 +77,9 @@ type Source interface {
 	Public() *config.Public
 }
 
+// plannedAhead is how long before its beginning maintenance is shown.
+const plannedAhead = 14 * 24 * time.Hour
+
 // pageAge is how long a page is kept: requests of strangers must cost little.
 const pageAge = 5 * time.Second
 
@@ -80,6 +88,9 @@ var pageHTML string
 
 //go:embed public.css
 var style []byte
+
+//go:embed public.js
+var program []byte
 
 var pageTemplate = site.Parse("public", pageHTML, nil)
 
@@ -138,7 +149,7 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 	p := makePage(c, h.source.Report(), h.source.Availability(), now)
 	p.Incidents = incidentsOf(c, h.source.Incidents(), now)
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, framed{site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css"}, p}); err != nil {
+	if err := pageTemplate.Execute(&page, framed{site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css", Icon: p.Logo}, p}); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(p)
@@ -149,12 +160,25 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 	if err != nil {
 		return nil, err
 	}
-	return documents{
+	all := documents{
 		"/":               site.NewDocument("text/html; charset=utf-8", page.Bytes()),
 		"/status.json":    site.NewDocument("application/json", append(data, '\n')),
 		"/incidents.atom": site.NewDocument(atom.ContentType, feed),
-		"/public.css":     site.NewDocument("text/css; charset=utf-8", slices.Concat(site.Base, style)),
-	}, nil
+		"/public.css":     site.NewDocument("text/css; charset=utf-8", slices.Concat(site.Base, style, brandStyle(config.Colour(c.Colour)))),
+		"/public.js":      site.NewDocument("text/javascript; charset=utf-8", program),
+	}
+	if p.Logo != "" {
+		all["/"+p.Logo] = site.NewDocument(c.Logo.Type, c.Logo.Data)
+	}
+	return all, nil
+}
+
+// brandStyle is the part of the style sheet that the configured colour needs.
+func brandStyle(c config.Colour) []byte {
+	if c == "" {
+		return nil
+	}
+	return fmt.Appendf(nil, ".brand { --brand: %s; --on-brand: %s; }\n", c, c.Text())
 }
 
 // makePage copies what the configuration names.
@@ -165,20 +189,15 @@ func makePage(c *config.Public, r *status.Report, past *history.Report, now time
 		State:         Operational,
 		Services:      make([]Service, 0, len(c.Services)),
 		Announcements: []string{},
+		Maintenance:   maintenanceOf(c, r, now),
+		Home:          c.HomeURL,
 	}
-	targets := make(map[string]*status.Service, len(r.Services))
-	for i := range r.Services {
-		targets[r.Services[i].Name] = &r.Services[i]
+	if c.Logo.Type != "" {
+		p.Logo = "logo"
 	}
-	histories := make(map[string]*history.Subject, len(past.Subjects))
-	for i := range past.Subjects {
-		if s := &past.Subjects[i]; s.Kind == "service" {
-			histories[s.Name] = s
-		}
-	}
+	known := newTargets(r, past, now)
 	for i := range c.Services {
-		s := Service{Name: c.Services[i].Name, State: stateOf(c.Services[i].Targets, targets)}
-		s.addHistory(c.Services[i].Targets, histories)
+		s := known.service(c.Services[i].Name, c.Services[i].Targets)
 		p.Services = append(p.Services, s)
 		p.State = worse(p.State, s.State)
 	}
@@ -188,6 +207,59 @@ func makePage(c *config.Public, r *status.Report, past *history.Report, now time
 		}
 	}
 	return p
+}
+
+// maintenanceOf is the maintenance of the public services, of their targets or of the containers of these, the next first.
+func maintenanceOf(c *config.Public, r *status.Report, now time.Time) []Maintained {
+	list := []Maintained{}
+	for i := range r.Maintenance {
+		e := &r.Maintenance[i]
+		if !e.Until.After(now) || e.From.Sub(now) > plannedAhead {
+			continue
+		}
+		m := Maintained{From: e.From.UTC().Truncate(time.Minute), Until: e.Until.UTC().Truncate(time.Minute), Active: !e.From.After(now)}
+		for k := range c.Services {
+			if affects(e, c.Services[k].Targets, r.Services) {
+				m.Services = append(m.Services, c.Services[k].Name)
+			}
+		}
+		at := slices.IndexFunc(list, func(o Maintained) bool { return o.From.Equal(m.From) && o.Until.Equal(m.Until) })
+		switch {
+		case m.Services == nil:
+		case at < 0:
+			list = append(list, m)
+		default:
+			for _, name := range m.Services {
+				if !slices.Contains(list[at].Services, name) {
+					list[at].Services = append(list[at].Services, name)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Maintained) int { return a.From.Compare(b.From) })
+	return list
+}
+
+// affects reports whether maintenance is of one of the targets, or of its container.
+func affects(e *maintenance.Entry, targets []string, all []status.Service) bool {
+	return slices.ContainsFunc(all, func(s status.Service) bool {
+		if !slices.Contains(targets, s.Name) {
+			return false
+		}
+		if e.Kind == config.MaintenanceContainer {
+			return s.Container == e.Name
+		}
+		return s.Name == e.Name
+	})
+}
+
+// Text says which services are maintained when.
+func (m *Maintained) Text() string {
+	text := strings.Join(m.Services, ", ") + ": "
+	if m.Active {
+		return text + "until " + wording.Minute(m.Until)
+	}
+	return text + wording.Span(m.From, m.Until)
 }
 
 func worse(a, b State) State {
@@ -202,32 +274,13 @@ func worse(a, b State) State {
 	return b
 }
 
-// stateOf returns the state of a service that needs these targets. A problem counts once its alert fires: until then it may pass.
-func stateOf(names []string, targets map[string]*status.Service) State {
-	state, failing, known := Operational, 0, 0
-	for _, name := range names {
-		t := targets[name]
-		if t == nil || t.State == "waiting" {
-			state = worse(state, Unknown)
-			continue
-		}
-		known++
-		switch {
-		case t.Level == status.Maintenance:
-			state = worse(state, Maintenance)
-		case t.State == "down" && (t.Level >= status.Warning || t.Excuse.Holds()):
-			failing++
-			state = worse(state, Partly)
-		case t.Level == status.Critical:
-			state = worse(state, Partly)
-		case t.Level == status.Warning:
-			state = worse(state, Degraded)
-		}
+// HomeName is what the link back leads to.
+func (p *Page) HomeName() string {
+	u, err := url.Parse(p.Home)
+	if err != nil {
+		return p.Home // the configuration has been checked
 	}
-	if failing > 0 && failing == known {
-		return Outage
-	}
-	return state
+	return u.Host
 }
 
 // Headline says how the stack is.
