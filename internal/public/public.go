@@ -165,7 +165,7 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 		"/status.json":    site.NewDocument("application/json", append(data, '\n')),
 		"/incidents.atom": site.NewDocument(atom.ContentType, feed),
 		"/public.css":     site.NewDocument("text/css; charset=utf-8", slices.Concat(site.Base, style, brandStyle(config.Colour(c.Colour)))),
-		"/public.js":      site.NewDocument("text/javascript; charset=utf-8", program),
+		"/public.js":      site.NewDocument("text/javascript; charset=utf-8", slices.Concat(site.Morph, program)),
 	}
 	if p.Logo != "" {
 		all["/"+p.Logo] = site.NewDocument(c.Logo.Type, c.Logo.Data)

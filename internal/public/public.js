@@ -4,22 +4,6 @@
 (() => {
   const EVERY = 60 * 1000;
 
-  // update changes one tree of elements into another, and leaves equal parts alone, to keep focus and open details.
-  function update(from, to) {
-    if (from.isEqualNode(to)) return;
-    for (const { name } of [...from.attributes]) if (name !== "open" && !to.hasAttribute(name)) from.removeAttribute(name);
-    for (const { name, value } of to.attributes) if (name !== "open") from.setAttribute(name, value);
-    const wanted = [...to.childNodes];
-    const have = [...from.childNodes];
-    wanted.forEach((want, i) => {
-      if (!have[i]) from.append(document.importNode(want, true));
-      else if (have[i].nodeName !== want.nodeName || have[i].id !== want.id) have[i].replaceWith(document.importNode(want, true));
-      else if (want.nodeType === Node.ELEMENT_NODE) update(have[i], want);
-      else if (have[i].data !== want.data) have[i].data = want.data;
-    });
-    for (const old of have.slice(wanted.length)) old.remove();
-  }
-
   function updatesItself(page) {
     const still = page.getElementById("still");
     if (still) still.textContent = " This page updates itself.";
@@ -32,7 +16,7 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       if (!fresh.getElementById("verdict")) return; // another page, such as a login
       updatesItself(fresh);
-      for (const part of ["header", "main", "footer"]) update(document.querySelector(part), fresh.querySelector(part));
+      for (const part of ["header", "main", "footer"]) morph(document.querySelector(part), fresh.querySelector(part));
       document.title = fresh.title;
     } catch {
       // The page says of when it is.

@@ -10,6 +10,11 @@ import (
 //go:embed base.css
 var Base []byte
 
+// Morph begins every script that updates a page. It has the function morph(from, to).
+//
+//go:embed morph.js
+var Morph []byte
+
 //go:embed frame.html
 var frameHTML string
 

@@ -27,6 +27,9 @@ var assetTable = []struct{ name, file, contentType string }{
 	{"uPlot.LICENSE.txt", "assets/uplot/LICENSE", "text/plain; charset=utf-8"},
 }
 
+// shared is what a file begins with.
+var shared = map[string][]byte{"style.css": site.Base, "status.js": site.Morph}
+
 // assets serves style sheets, scripts and icons. Links carry a hash of the content, so browsers may cache them forever.
 type assets struct{ byName map[string]*site.Document }
 
@@ -37,9 +40,7 @@ func newAssets() *assets {
 		if err != nil {
 			panic(err) // files are embedded, so the table is wrong
 		}
-		if entry.name == "style.css" {
-			content = slices.Concat(site.Base, content)
-		}
+		content = slices.Concat(shared[entry.name], content)
 		a.byName[entry.name] = site.NewDocument(entry.contentType, content)
 	}
 	return a
