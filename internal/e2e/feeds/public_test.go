@@ -39,13 +39,6 @@ func TestPublicFeedIsRead(t *testing.T) {
 		Severity: health.Critical,
 		Since:    began,
 	}
-	alerted := []incident.Event{{
-		Time:     began,
-		Kind:     incident.EventAlert,
-		Subject:  web,
-		Alert:    down.Alert,
-		Severity: health.Critical,
-	}}
 	over := down
 	over.Cleared = began.Add(time.Hour)
 	s.incidents = []*incident.Incident{
@@ -53,15 +46,15 @@ func TestPublicFeedIsRead(t *testing.T) {
 			ID:       "1",
 			Began:    began,
 			Problems: []incident.Problem{down},
-			Timeline: alerted,
 			Outages:  []incident.Outage{{Subject: web, Since: began}},
+			Updates:  []incident.Note{{Time: began, Author: "author", Text: hostile}},
+			Notes:    []incident.Note{{Time: began, Author: "author", Text: "a note"}},
 		},
 		{
 			ID:       "2",
 			Began:    began,
 			Ended:    over.Cleared,
 			Problems: []incident.Problem{over},
-			Timeline: alerted,
 			Outages:  []incident.Outage{{Subject: web, Seconds: 3600, Until: over.Cleared}},
 		},
 	}
@@ -81,6 +74,10 @@ func TestPublicFeedIsRead(t *testing.T) {
 			!strings.Contains(e.Title, "<b>&amp;") {
 			t.Errorf("entry %d: %+v", n, e)
 		}
+	}
+	if text := feed.Entries[0].Content.Value; !strings.Contains(text, "&lt;b&gt;&amp;") || strings.Contains(text, "note") ||
+		strings.Contains(text, "author") {
+		t.Errorf("the content of the first entry is %q", text)
 	}
 	if feed.Entries[0].ID == feed.Entries[1].ID {
 		t.Error("two incidents have one id")
