@@ -282,7 +282,7 @@ func serviceOf(names []string, histories ...*history.Subject) Service {
 func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	a, b := past("a", history.Up), past("b", history.Down)
 	s := serviceOf([]string{"a", "b"}, &a, &b)
-	if got := s.Shares(); got != "last 24 h: not watched; last 7 d: not watched; last 30 d: not watched; last 90 d: 99.63 % of 67 days" {
+	if got := s.Shares(); got != "last 24 h, 7 d, 30 d: not watched; last 90 d: 99.63 % of 67 days" {
 		t.Errorf("got %q", got)
 	}
 	if got := runs(s.Days); got != "89 up, 1 down" {
@@ -447,6 +447,11 @@ func TestServiceThatIsDownIsNeverOperational(t *testing.T) {
 				red[target.Name] = spent
 			}
 			wasDown = s.down
+		}
+		// Nobody has observed for two minutes.
+		later := s.facts.Now.Add(2 * time.Minute)
+		if p := makePage(c, &status.Report{}, s.history.Report(later), later); p.State != Unknown {
+			t.Fatalf("seed %d: what nobody watches is %s", seed, p.State)
 		}
 	}
 }

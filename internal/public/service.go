@@ -224,17 +224,22 @@ func (s *Service) Runs() (list []Run) {
 	return list
 }
 
-// Shares says how available it was.
+// Shares says how available it was. Windows of which the same can be said are one.
 func (s *Service) Shares() string {
-	texts := make([]string, 0, len(windows))
-	same := true
+	var names, texts []string
 	for _, window := range windows {
-		share := s.shares[window]
-		same = same && !share.Counts() && share.String() == s.shares[windows[0]].String()
-		texts = append(texts, "last "+site.WindowWords[window]+": "+share.String())
+		name, text := site.WindowWords[window], s.shares[window].String()
+		if n := len(texts); n > 0 && texts[n-1] == text {
+			names[n-1] += ", " + name
+			continue
+		}
+		names, texts = append(names, name), append(texts, text)
 	}
-	if same { // as in the first hours
-		return s.shares[windows[0]].String()
+	if len(texts) == 1 { // as in the first hours
+		return texts[0]
+	}
+	for n := range texts {
+		texts[n] = "last " + names[n] + ": " + texts[n]
 	}
 	return strings.Join(texts, "; ")
 }
