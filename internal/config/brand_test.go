@@ -30,7 +30,9 @@ func TestTextIsReadableOnEveryColour(t *testing.T) {
 			}
 		}
 	}
-	for c, want := range map[config.Colour]config.Colour{"#000000": "#ffffff", "#ffffff": "#000000", "#0b57b5": "#ffffff", "#ffd700": "#000000"} {
+	for c, want := range map[config.Colour]config.Colour{
+		"#000000": "#ffffff", "#ffffff": "#000000", "#0b57b5": "#ffffff", "#ffd700": "#000000",
+	} {
 		if got := c.Text(); got != want {
 			t.Errorf("text on %s is %s, want %s", c, got, want)
 		}
@@ -53,25 +55,26 @@ func TestLookOfPublicPageIsChecked(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for line, want := range map[string]string{
-		"colour: blue":      `public.colour: is "blue", must be a colour such as "#0b57b5"`,
-		`colour: "#0b57b"`:  "public.colour: is",
-		`colour: "#0b57bg"`: "public.colour: is",
-		`colour: "#0b57b5;background:url(//evil.example)"`:                       "public.colour: is",
-		"home_url: javascript:alert(1)":                                          "public.home_url: must be a URL such as https://chat.example.org/",
-		"home_url: https://user:word@chat.example.org/":                          "public.home_url: must be a URL such as https://chat.example.org/",
-		"home_url: //chat.example.org/":                                          "public.home_url: must be a URL",
-		"logo_file: " + filepath.Join(dir, "missing.png"):                        "no such file",
-		"logo_file: " + dir:                                                      "is not a regular file",
-		"logo_file: " + pipe:                                                     "is not a regular file",
-		"logo_file: " + write("big.png", pngHeader+strings.Repeat("x", 256<<10)): "must be at most 262144",
-		"logo_file: " + write("logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>`):      "is not a picture in the format PNG",
-		"logo_file: " + write("svg.png", `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg">`): "is not a picture in the format PNG",
-		"logo_file: " + write("page.png", "<!DOCTYPE html><script>alert(1)</script>"):                     "is not a picture in the format PNG",
-		"logo_file: " + write("empty.png", ""):                                                            "is not a picture in the format PNG",
+	const noURL, noPicture = "public.home_url: must be a URL such as https://chat.example.org/", "is not a picture in the format PNG"
+	for _, c := range []struct{ line, want string }{
+		{"colour: blue", `public.colour: is "blue", must be a colour such as "#0b57b5"`},
+		{`colour: "#0b57b"`, "public.colour: is"},
+		{`colour: "#0b57bg"`, "public.colour: is"},
+		{`colour: "#0b57b5;background:url(//evil.example)"`, "public.colour: is"},
+		{"home_url: javascript:alert(1)", noURL},
+		{"home_url: https://user:word@chat.example.org/", noURL},
+		{"home_url: //chat.example.org/", noURL},
+		{"logo_file: " + filepath.Join(dir, "missing.png"), "no such file"},
+		{"logo_file: " + dir, "is not a regular file"},
+		{"logo_file: " + pipe, "is not a regular file"},
+		{"logo_file: " + write("big.png", pngHeader+strings.Repeat("x", 256<<10)), "must be at most 262144"},
+		{"logo_file: " + write("logo.svg", `<svg xmlns="http://www.w3.org/2000/svg"><script/></svg>`), noPicture},
+		{"logo_file: " + write("svg.png", `<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg">`), noPicture},
+		{"logo_file: " + write("page.png", "<!DOCTYPE html><script>alert(1)</script>"), noPicture},
+		{"logo_file: " + write("empty.png", ""), noPicture},
 	} {
-		if _, err := load(t, branded+"  "+line+"\n", nil); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", line, err, want)
+		if _, err := load(t, branded+"  "+c.line+"\n", nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", c.line, err, c.want)
 		}
 	}
 	for name, c := range map[string]struct{ content, kind string }{
@@ -80,7 +83,8 @@ func TestLookOfPublicPageIsChecked(t *testing.T) {
 		"logo.gif":  {"GIF89a", "image/gif"},
 		"logo.webp": {"RIFF\x10\x00\x00\x00WEBPVP8 ", "image/webp"},
 	} {
-		cfg, err := load(t, branded+"  home_url: https://chat.example.org/\n  colour: \"#0B57b5\"\n  logo_file: "+write(name, c.content)+"\n", nil)
+		look := "  home_url: https://chat.example.org/\n  colour: \"#0B57b5\"\n  logo_file: " + write(name, c.content) + "\n"
+		cfg, err := load(t, branded+look, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

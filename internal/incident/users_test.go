@@ -38,7 +38,8 @@ func TestUpdatesAreNoNotes(t *testing.T) {
 	w.target("web2").Up = false
 	w.pass(6 * time.Minute)
 	younger, older := w.log.All()[0], w.log.All()[1]
-	if i, err := w.log.AddUpdate(w.Now, younger.ID, "Ann", " We are on it. "); err != nil || len(i.Notes) != 0 || len(younger.Updates) != 0 {
+	i, err := w.log.AddUpdate(w.Now, younger.ID, "Ann", " We are on it. ")
+	if err != nil || len(i.Notes) != 0 || len(younger.Updates) != 0 {
 		t.Fatalf("got %+v, %v", i, err)
 	}
 	if _, err := w.log.AddNote(w.Now, older.ID, "Ann", "The disk."); err != nil {

@@ -149,7 +149,8 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 	p := makePage(c, h.source.Report(), h.source.Availability(), now)
 	p.Incidents = incidentsOf(c, h.source.Incidents(), now)
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, framed{site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css", Icon: p.Logo}, p}); err != nil {
+	frame := site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css", Icon: p.Logo}
+	if err := pageTemplate.Execute(&page, framed{frame, p}); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(p)
@@ -160,11 +161,12 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 	if err != nil {
 		return nil, err
 	}
+	look := slices.Concat(site.Base, style, brandStyle(config.Colour(c.Colour)))
 	all := documents{
 		"/":               site.NewDocument("text/html; charset=utf-8", page.Bytes()),
 		"/status.json":    site.NewDocument("application/json", append(data, '\n')),
 		"/incidents.atom": site.NewDocument(atom.ContentType, feed),
-		"/public.css":     site.NewDocument("text/css; charset=utf-8", slices.Concat(site.Base, style, brandStyle(config.Colour(c.Colour)))),
+		"/public.css":     site.NewDocument("text/css; charset=utf-8", look),
 		"/public.js":      site.NewDocument("text/javascript; charset=utf-8", slices.Concat(site.Morph, program)),
 	}
 	if p.Logo != "" {

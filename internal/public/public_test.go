@@ -350,7 +350,8 @@ func TestPercentageStandsWithTheTimeWatched(t *testing.T) {
 func TestSharesOfTheFirstMinutesAreOne(t *testing.T) {
 	var h history.Subject
 	for _, name := range windows {
-		h.Windows = append(h.Windows, history.Window{Name: name, Spent: history.Times{history.Up: 5 * time.Minute, history.NotWatched: time.Hour}})
+		spent := history.Times{history.Up: 5 * time.Minute, history.NotWatched: time.Hour}
+		h.Windows = append(h.Windows, history.Window{Name: name, Spent: spent})
 	}
 	if s := serviceOf([]string{"a"}, &h); s.Shares() != "5 min watched" {
 		t.Errorf("got %q", s.Shares())
@@ -458,7 +459,9 @@ func TestServiceThatIsDownIsNeverOperational(t *testing.T) {
 
 func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
-	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}}}}
+	c := &config.Public{Services: []config.PublicService{
+		{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}},
+	}}
 	r := &status.Report{Services: []status.Service{
 		{ServiceState: status.ServiceState{Name: "xmpp", Container: "chat-xmpp-1"}},
 		{ServiceState: status.ServiceState{Name: "web"}},

@@ -208,9 +208,10 @@ var dayWords = map[history.State]string{
 // Runs are the days in words.
 func (s *Service) Runs() (list []Run) {
 	const date = "2 Jan 2006"
-	for from, to := 0, 0; from < days; from = to {
-		words := dayWords[s.Days[from]]
-		for to = from + 1; to < days && words != "" && s.Days[to] == s.Days[from]; to++ {
+	for from := 0; from < days; {
+		to, words := from+1, dayWords[s.Days[from]]
+		for to < days && words != "" && s.Days[to] == s.Days[from] {
+			to++
 		}
 		text := s.day(from).Format(date)
 		if to > from+1 {
@@ -220,6 +221,7 @@ func (s *Service) Runs() (list []Run) {
 			words = "outage of " + wording.Duration(s.down[from])
 		}
 		list = append(list, Run{from, to - from, text + ": " + words})
+		from = to
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"time"
@@ -28,7 +29,7 @@ func RenderPage(src Source, o Options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
 	r.Header.Set("Accept-Encoding", "gzip")
 	d.Serve(w, r, "")
 	return w.Body.Len(), nil

@@ -88,7 +88,8 @@ func (f *forms) read(w http.ResponseWriter, r *http.Request, limit int64) (field
 	}
 	if !hmac.Equal([]byte(r.PostForm.Get("token")), []byte(f.token(user))) {
 		return nil, "", http.StatusForbidden,
-			"The form is from another page, or the exporter has restarted since you loaded it. Send it again from here, or load its page again."
+			"The form is from another page, or the exporter has restarted since you loaded it. " +
+				"Send it again from here, or load its page again."
 	}
 	return r.PostForm, user, 0, "" // without the query, which a link can set
 }

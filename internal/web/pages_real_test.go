@@ -130,7 +130,8 @@ func TestRealBrowserReadsPublicPageWithoutScript(t *testing.T) {
 		t.Fatal("Enter opens no days in words")
 	}
 	holds(t, ask[string](t, b, `document.activeElement.parentElement.innerText`), ": outage of ", ": not watched")
-	if got := ask[string](t, b, `document.querySelector(".bars rect:last-of-type title").textContent`); !strings.Contains(got, ": outage of ") {
+	if got := ask[string](t, b,
+		`document.querySelector(".bars rect:last-of-type title").textContent`); !strings.Contains(got, ": outage of ") {
 		t.Errorf("the tooltip of today is %q", got)
 	}
 	b.do(t, chromedp.Click[chromedp.CSS]("#still a"))

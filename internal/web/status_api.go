@@ -33,7 +33,9 @@ type historian interface {
 }
 
 // serveReport responds with the current report as JSON.
-func serveReport(w http.ResponseWriter, r *http.Request, src reporter, reports *site.Cache[*status.Report, *site.Document], log *slog.Logger) {
+func serveReport(
+	w http.ResponseWriter, r *http.Request, src reporter, reports *site.Cache[*status.Report, *site.Document], log *slog.Logger,
+) {
 	report := src.Report()
 	d, err := reports.Get(report.Made, report, func() (*site.Document, error) { return newJSON(report) })
 	if err != nil {
