@@ -276,6 +276,9 @@ func worse(a, b State) State {
 	return b
 }
 
+// Legend explains the bars.
+func (p *Page) Legend() []site.Meaning { return site.Legend() }
+
 // HomeName is what the link back leads to.
 func (p *Page) HomeName() string {
 	u, err := url.Parse(p.Home)

@@ -24,7 +24,7 @@ import (
 type fixed struct {
 	report *status.Report
 	past   history.Report
-	public config.Public
+	public *config.Public
 
 	incidents []*incident.Incident
 }
@@ -35,7 +35,7 @@ func (f *fixed) Report() *status.Report { return f.report }
 
 func (f *fixed) Availability() *history.Report { return &f.past }
 
-func (f *fixed) Public() *config.Public { return &f.public }
+func (f *fixed) Public() *config.Public { return f.public }
 
 func get(tb testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
@@ -116,7 +116,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 // planted is a source whose every text but the public ones has the token.
 func planted() *fixed {
 	begin := time.Now().Add(-time.Hour)
-	f := &fixed{public: config.Public{
+	f := &fixed{public: &config.Public{
 		Title:         "Our chat",
 		ListenAddress: token,
 		WebConfigFile: token,
@@ -377,8 +377,8 @@ func TestDaysAreInWordsToo(t *testing.T) {
 		got = append(got, r.Text)
 	}
 	want := []string{
-		"1 Feb 2026 to 10 Feb 2026: no outage", "11 Feb 2026: outage of 35 min", "12 Feb 2026: outage of 1 h",
-		"13 Feb 2026 to 20 Feb 2026: no outage", "21 Feb 2026: maintenance", "22 Feb 2026 to 1 May 2026: no outage",
+		"1 Feb 2026 to 10 Feb 2026: up", "11 Feb 2026: down for 35 min", "12 Feb 2026: down for 1 h",
+		"13 Feb 2026 to 20 Feb 2026: up", "21 Feb 2026: maintenance", "22 Feb 2026 to 1 May 2026: up",
 	}
 	if !slices.Equal(got, want) || at != days {
 		t.Errorf("got %q, to day %d", got, at)
@@ -584,6 +584,12 @@ func TestPageIsMadeOncePerAge(t *testing.T) {
 	now = now.Add(1)
 	if got := get(t, h, http.MethodGet, "/").Body.String(); !strings.Contains(got, "Another") {
 		t.Errorf("the page was not made again: %s", got)
+	}
+	reloaded := *f.public
+	reloaded.Title = "A third"
+	f.public = &reloaded
+	if got := get(t, h, http.MethodGet, "/").Body.String(); !strings.Contains(got, "A third") {
+		t.Errorf("after a reload, the page was not made again: %s", got)
 	}
 }
 

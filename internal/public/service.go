@@ -200,25 +200,20 @@ type Run struct {
 	Text      string
 }
 
-// dayWords say how a day was; one with an outage says how long it lasted.
-var dayWords = map[history.State]string{
-	history.Up: "no outage", history.Degraded: "problems, no outage", history.Maintenance: "maintenance", history.NotWatched: "not watched",
-}
-
-// Runs are the days in words.
+// Runs are the days in words; a day with an outage says how long it lasted.
 func (s *Service) Runs() (list []Run) {
 	const date = "2 Jan 2006"
 	for from := 0; from < days; {
-		to, words := from+1, dayWords[s.Days[from]]
-		for to < days && words != "" && s.Days[to] == s.Days[from] {
+		to, words := from+1, site.StateWords[s.Days[from]]
+		for to < days && s.Days[from] != history.Down && s.Days[to] == s.Days[from] {
 			to++
 		}
 		text := s.day(from).Format(date)
 		if to > from+1 {
 			text += " to " + s.day(to-1).Format(date)
 		}
-		if words == "" {
-			words = "outage of " + wording.Duration(s.down[from])
+		if s.Days[from] == history.Down {
+			words += " for " + wording.Duration(s.down[from])
 		}
 		list = append(list, Run{from, to - from, text + ": " + words})
 		from = to

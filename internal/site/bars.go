@@ -22,6 +22,20 @@ var StateWords = map[history.State]string{
 	history.NotWatched: "not watched",
 }
 
+// Meaning is a state with the bars that show it.
+type Meaning struct {
+	Name  string
+	Paths []BarPath
+}
+
+// Legend explains the bars; the template "legend" takes it.
+func Legend() (list []Meaning) {
+	for s := history.Up; s <= history.NotWatched; s++ {
+		list = append(list, Meaning{StateWords[s], BarPaths([]history.State{s, s})})
+	}
+	return list
+}
+
 // WindowWords are the words for the windows of a history, by name.
 var WindowWords = map[string]string{"24h": "24 h", "7d": "7 d", "30d": "30 d", "90d": "90 d"}
 

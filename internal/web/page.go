@@ -401,7 +401,7 @@ var pageFuncs = template.FuncMap{
 	"zero":       time.Time.IsZero,
 	"took":       wording.Took,
 	"segments":   segments,
-	"legend":     func() []bars { return legend },
+	"legend":     site.Legend,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
 	"lasted":     func(seconds float64) string { return wording.Glance(seconds, "seconds") },

@@ -26,14 +26,6 @@ type bars struct {
 	Share, Words, Label string
 }
 
-// legend has one bar of each state.
-var legend = func() (list []bars) {
-	for s := history.Up; s <= history.NotWatched; s++ {
-		list = append(list, bars{Name: site.StateWords[s], Paths: site.BarPaths([]history.State{s, s})})
-	}
-	return list
-}()
-
 // newBars draws the windows of a subject.
 func newBars(s *history.Subject) []bars {
 	list := make([]bars, 0, len(s.Windows))

@@ -129,9 +129,9 @@ func TestRealBrowserReadsPublicPageWithoutScript(t *testing.T) {
 	if !ask[bool](t, b, `document.activeElement.parentElement.open`) {
 		t.Fatal("Enter opens no days in words")
 	}
-	holds(t, ask[string](t, b, `document.activeElement.parentElement.innerText`), ": outage of ", ": not watched")
+	holds(t, ask[string](t, b, `document.activeElement.parentElement.innerText`), ": down for ", ": not watched")
 	if got := ask[string](t, b,
-		`document.querySelector(".bars rect:last-of-type title").textContent`); !strings.Contains(got, ": outage of ") {
+		`document.querySelector(".bars rect:last-of-type title").textContent`); !strings.Contains(got, ": down for ") {
 		t.Errorf("the tooltip of today is %q", got)
 	}
 	b.do(t, chromedp.Click[chromedp.CSS]("#still a"))
