@@ -264,8 +264,9 @@ func (s *site) read() {
 // plain are words for the log of incidents, of which none is in an id.
 type plain struct{}
 
-func (plain) Name(health.Subject) string      { return "" }
-func (plain) Headline(*health.Problem) string { return "" }
+func (plain) Name(health.Subject) string              { return "" }
+func (plain) Headline(*health.Problem) string         { return "" }
+func (plain) Impact(string, []*health.Problem) string { return "" }
 
 // identify notes the id that the incident of each present problem would have, had the problem begun at a certain time. Those who were
 // told of an incident before an upgrade know it by its id.

@@ -1,10 +1,13 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -50,4 +53,28 @@ func Headline(given *health.Problem, kind string) string {
 		text = name + ": " + text
 	}
 	return UpperFirst(text)
+}
+
+// Impact says what users lose most: what they lost before, "" for nothing, or by these problems of targets.
+func Impact(before string, problems []*health.Problem, targets []health.Target) string {
+	losses := []string{before}
+	for _, p := range problems {
+		at := slices.IndexFunc(targets, func(t health.Target) bool { return health.TargetSubject(t.Name) == p.Subject })
+		if at < 0 || targets[at].RefusesUs {
+			continue
+		}
+		if row := rowOf(targets[at].Kind); p.Alert == health.AlertTargetDown || row.Relay && alerts.State(p.Alert) == doesNotRelay {
+			losses = append(losses, row.Loss)
+		}
+	}
+	return slices.MinFunc(losses, func(a, b string) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+}
+
+// rankOf returns the rank of the kind whose targets have that loss.
+func rankOf(loss string) int {
+	at := slices.IndexFunc(collectors.Kinds, func(k collectors.Kind) bool { return k.Loss == loss })
+	if loss == "" || at < 0 {
+		return lastRank
+	}
+	return collectors.Kinds[at].Rank
 }

@@ -67,21 +67,12 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 			feed.Updated = atomTime(i.Updated)
 		}
 		// What the entry says is as of its update: it must not change without one.
-		at := showIncident(i, i.Updated)
+		at := showIncident(i, "", i.Updated)
 		var content bytes.Buffer
 		if err := incidentPages.ExecuteTemplate(&content, "feed entry", at); err != nil {
-			s.log.Error("feed does not render", "incident", i.ID, "err", err)
+			s.options.Log.Error("feed does not render", "incident", i.ID, "err", err)
 			http.Error(w, "the feed does not render: see the exporter's log", http.StatusInternalServerError)
 			return
-		}
-		title := i.Title
-		if !i.Lasts() {
-			title = "Fixed: " + title
-			if i.State == incident.Merged {
-				title = "Part of another incident: " + i.Title
-			}
-		} else if i.State == incident.Watching {
-			title = "Over, still watched: " + title
 		}
 		target := i.ID
 		if i.State == incident.Merged {
@@ -89,7 +80,7 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 		}
 		feed.Entries = append(feed.Entries, atomEntry{
 			ID:        atom.URN("incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano)),
-			Title:     title,
+			Title:     at.Headline(),
 			Published: atomTime(i.Opened),
 			Updated:   atomTime(i.Updated),
 			Link:      atomLink{"alternate", "text/html", "incidents/" + target},
@@ -98,7 +89,7 @@ func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := xml.MarshalIndent(feed, "", " ")
 	if err != nil {
-		s.log.Error("feed cannot be encoded as XML", "err", err)
+		s.options.Log.Error("feed cannot be encoded as XML", "err", err)
 		http.Error(w, "the feed cannot be encoded: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
