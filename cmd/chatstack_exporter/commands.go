@@ -96,7 +96,7 @@ var commands = []struct {
 	},
 	{
 		ack,
-		"Say who takes care of the incident ID. Without --url, as the user of the exporter on this machine or as root.",
+		"Say who takes care of the incident ID, to the exporter on this machine or at a URL.",
 		[]string{listenAddress},
 		false,
 	},
@@ -200,8 +200,8 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 
 // addRemote adds the flags of a command that changes something in a running exporter.
 func (c *commandLine) addRemote(cmd *kingpin.CmdClause) {
-	cmd.Flag("url", "URL of the exporter, which must run with --web.enable-lifecycle. Default: the socket of the one on this machine with the "+
-		"same --web.listen-address.").StringVar(&c.remote.URL)
+	cmd.Flag("url", "URL of the exporter, where lifecycle must be enabled. Default: the socket of the one on this machine with the same "+
+		"listen address, for its user and root.").StringVar(&c.remote.URL)
 	cmd.Flag("user", "User in basic_auth_users of the exporter at --url.").StringVar(&c.remote.User)
 	cmd.Flag("password-file", "File with the password of --user.").PlaceHolder("FILE").StringVar(&c.remote.PasswordFile)
 }
@@ -219,7 +219,7 @@ func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []stri
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
 	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
 	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, "+
-		"forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
+		"acknowledge incidents and add notes to them, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
 	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).
 		SetValue(c.logging.Level)
 	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).

@@ -294,6 +294,7 @@ func (s *site) change(kept shapes) {
 	s.ask(http.MethodDelete, "/api/v1/maintenance/{kind}/{name}", "", "{kind}", "target", "{name}", "irc_rpc")
 	s.ask(http.MethodPost, "/api/v1/targets/{target}/probe", "", "{target}", "irc_rpc")
 	s.ask(http.MethodPost, "/api/v1/incidents/{id}/notes", `{"text": "test"}`, "{id}", "none")
+	s.ask(http.MethodPost, "/api/v1/incidents/{id}/acknowledgement", `{"as": "test"}`, "{id}", "none")
 	s.ask(http.MethodDelete, "/api/v1/containers/{docker_host}/{name}", "", "{docker_host}", "none", "{name}", "none")
 	var started struct{ Drill struct{ ID string } }
 	must(s.T, json.Unmarshal(s.ask(http.MethodPost, "/api/v1/drill", `{"severity": "none"}`), &started))

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -251,5 +252,36 @@ func TestRuntimeDirectoriesOfOthersAreForRootAlone(t *testing.T) {
 	}
 	if got := RuntimeDirectory(none); got != ownDirectories()+strconv.Itoa(os.Getuid()) {
 		t.Errorf("the own directory is %s", got)
+	}
+}
+
+// documentedAck matches the commands and requests of OPERATIONS.md that acknowledge an incident or add a note, each on one line.
+var documentedAck = regexp.MustCompile(`(?m)^    (.*(?:chatstack_exporter ack|/api/v1/incidents/ID/).*)$`)
+
+// TestDocumentedAcknowledgementsWork runs every one as a user would, but with another address, user and password.
+func TestDocumentedAcknowledgementsWork(t *testing.T) {
+	b := startBroken(t, buildBinary(t), directoryWith(t, ""), "--web.enable-lifecycle")
+	must(t, os.Rename(filepath.Join(b.dir, "password"), filepath.Join(b.dir, "exporter.password")))
+	text := strings.ReplaceAll(string(contentOf(t, "../../OPERATIONS.md")), "\\\n", "")
+	found := documentedAck.FindAllStringSubmatch(text, -1)
+	for _, m := range found {
+		line := strings.NewReplacer("https://exporter:9655", "http://"+b.address, "USER", "prometheus", " ID", " "+b.id,
+			"/ID/", "/"+b.id+"/").Replace(m[1])
+		if _, args, command := strings.Cut(line, "chatstack_exporter ack "); command {
+			code, stdout, stderr := b.ack(t, map[string]string{"SUDO_USER": "Ann"}, append(strings.Fields(args),
+				"--web.listen-address="+b.address)...)
+			if code != 0 || !strings.Contains(stdout, "Ann is on it") {
+				t.Errorf("%s: exit code %d, %q, %q", m[1], code, stdout, stderr)
+			}
+			continue
+		}
+		path := regexp.MustCompile(`/api/v1/\S+`).FindString(line)
+		_, body, _ := strings.Cut(line, "-d '")
+		if code, answer := b.exchange(t, http.MethodPost, path, strings.TrimSuffix(body, "'")); code/100 != 2 {
+			t.Errorf("%s: %d, %s", m[1], code, answer)
+		}
+	}
+	if len(found) != 5 {
+		t.Errorf("the document has %d commands, want 5", len(found))
 	}
 }
