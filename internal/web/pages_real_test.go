@@ -52,6 +52,10 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 	_, forms := newKept(t, true)
 	report := faultyReport(3)
 	report.Summarize()
+	recent := newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))
+	recent.Impact, recent.Acknowledged = "The search of the documentation does not work.", incident.Acknowledgement{Time: ago(time.Hour), By: longName}
+	began := recent.Began
+	remembered := remembering{&chronicle{report: report, incidents: []*incident.Incident{recent}}, began}
 	for name, page := range map[string]struct {
 		handler http.Handler
 		path    string
@@ -60,6 +64,8 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 		"no-incidents": {(&chronicle{}).handler(false), "incidents"},
 		"incident":     {events.handler(false), "incidents/20260501-00000001"},
 		"closed":       {events.handler(false), "incidents/20260501-00000002"},
+		"with-charts":  {newHandler(remembered), "incidents/20260501-00000001"},
+		"open-now":     {newHandler(remembered), "incidents"},
 		"maintenance":  {forms, "maintenance"},
 		"public": {
 			public.New(published{
