@@ -171,12 +171,16 @@ func TestAckTrustsAnAuthorityOfItsOwn(t *testing.T) {
 // TestAcknowledgementAndNoteSurviveSIGKILLRightAfterTheAnswer, each of several times.
 func TestAcknowledgementAndNoteSurviveSIGKILLRightAfterTheAnswer(t *testing.T) {
 	binary, dir := buildBinary(t), directoryWith(t, "")
+	last := ""
 	for n := range 4 {
 		b := startBroken(t, binary, dir, "--web.enable-lifecycle")
+		if got := b.incidentsOf(t)[0].Acknowledged.By; got != last {
+			t.Errorf("after restart %d, it is acknowledged by %q, want %q", n, got, last)
+		}
 		path, text := "/api/v1/incidents/"+b.id, fmt.Sprint("round-", n)
 		want, request, body := http.StatusCreated, "/notes", `{"text": "`+text+`"}`
 		if n%2 == 0 {
-			want, request, body = http.StatusOK, "/acknowledgement", `{"as": "`+text+`"}`
+			want, request, body, last = http.StatusOK, "/acknowledgement", `{"as": "`+text+`"}`, text
 		}
 		code, answer := b.exchange(t, http.MethodPost, path+request, body)
 		must(t, b.program.Process.Kill())

@@ -148,10 +148,13 @@ func (i shownIncident) Unseen(o incident.Outage) bool {
 
 // Class is the class of the style sheet.
 func (i shownIncident) Class() string {
-	if i.Lasts() {
+	switch {
+	case i.State == incident.Open || i.Lasts() && !i.Unwatched:
 		return i.Severity.String()
+	case i.Unwatched:
+		return status.Unknown.String()
 	}
-	return "ok"
+	return status.OK.String()
 }
 
 // listed returns the incidents that began or lasted since a time, without those that others continue.
@@ -288,7 +291,7 @@ func (v *incidentsView) addProblems(r *status.Report, all []*incident.Incident, 
 	}
 	problems := unlisted(r, all)
 	for _, p := range problems[:min(len(problems), maxOpenProblems)] {
-		v.Problems = append(v.Problems, openProblem{p, status.HumanName(p.Subject, kinds[p.Name]), rowID(p.Subject), now})
+		v.Problems = append(v.Problems, openProblem{p, status.UpperFirst(status.HumanName(p.Subject, kinds[p.Name])), rowID(p.Subject), now})
 	}
 	v.MoreProblems = len(problems) - len(v.Problems)
 }

@@ -45,13 +45,13 @@ func (s *incidents) affected(i *shownIncident) (list []affected) {
 		a, charts := affected{}, []string(nil)
 		for n := range r.Services {
 			if v := &r.Services[n]; subject == health.TargetSubject(v.Name) {
-				a.Title, a.Probes, charts = status.HumanName(subject, v.Kind), i.Up+"debug/targets/"+v.Name, v.Charts
+				a.Title, a.Probes, charts = status.UpperFirst(status.HumanName(subject, v.Kind)), i.Up+"debug/targets/"+v.Name, v.Charts
 				a.Failures = s.failures(i, v.Name)
 			}
 		}
 		for n := range r.Containers {
 			if c := &r.Containers[n]; subject == health.ContainerSubject(c.DockerHost, c.Name) {
-				a.Title, charts = status.HumanName(subject, ""), c.Charts
+				a.Title, charts = status.UpperFirst(status.HumanName(subject, "")), c.Charts
 			}
 		}
 		for _, name := range charts[:min(len(charts), maxAffectedCharts)] {

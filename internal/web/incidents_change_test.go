@@ -278,7 +278,7 @@ func TestNoLongerWatchedIsNotCalledFixed(t *testing.T) {
 	i.Unwatched, i.Problems[0].Unwatched = true, true
 	h := (&chronicle{incidents: []*incident.Incident{i}}).handler(false)
 	for path, wants := range map[string][]string{
-		"/incidents": {"no longer watched after 20 min"},
+		"/incidents": {"no longer watched after 20 min", `<li class="moment unknown">`},
 		"/incidents/" + closedID: {
 			"This incident is no longer watched after 20 min.", "Not watched since: <time", "nobody has seen it fixed",
 			"Outage of web: 20 min, then no longer watched",
@@ -317,7 +317,7 @@ func TestIncidentsShowWhatIsOpenNow(t *testing.T) {
 	page := string(fetch(t, c.handler(false), "/incidents").body)
 	_, open, _ := strings.Cut(page, "Open now")
 	open, over, _ := strings.Cut(open, ">Over<")
-	holds(t, open, `href="./#service%3airc_services">IRC services</a>`, "no incident yet, has lasted 3 min: nothing listens there",
+	holds(t, open, `href="./#service%3airc_services">IRC services</a>`, "nothing listens there; for 3 min, no incident yet",
 		"incidents/"+openID, "incidents/lasts")
 	holds(t, over, "incidents/"+closedID)
 	if strings.Contains(open, "#service%3afirst") || strings.Contains(open, closedID) {
@@ -332,7 +332,7 @@ func TestIncidentsShowWhatIsOpenNow(t *testing.T) {
 		r.Problems = append(r.Problems, problem(fmt.Sprint("more-", len(r.Problems)), health.Warning))
 	}
 	page = string(fetch(t, c.handler(false), "/incidents").body)
-	if n := strings.Count(page, "no incident yet, has"); n != 20 || !strings.Contains(page, "81 more problems belong to no incident yet.") {
+	if n := strings.Count(page, ", no incident yet"); n != 20 || !strings.Contains(page, "81 more problems belong to no incident yet.") {
 		t.Errorf("%d problems are listed:\n%s", n, page)
 	}
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/public"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // published is a source of the public page: two of the report's services, one of them down, and incidents.
@@ -55,6 +57,13 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 	recent := newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))
 	recent.Impact, recent.Acknowledged = "The search of the documentation does not work.", incident.Acknowledgement{Time: ago(time.Hour), By: longName}
 	began := recent.Began
+	report.Problems = []status.Problem{{
+		Problem: health.Problem{Subject: health.TargetSubject("irc_rpc"), Alert: "TargetDown", Severity: health.Critical, Since: began},
+		Text:    "is down: nothing listens there",
+	}, {
+		Problem: health.Problem{Subject: health.ContainerSubject("local", longName), Alert: "ContainerDown", Since: began},
+		Text:    "is not running",
+	}}
 	remembered := remembering{&chronicle{report: report, incidents: []*incident.Incident{recent}}, began}
 	for name, page := range map[string]struct {
 		handler http.Handler
