@@ -219,7 +219,8 @@ func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []stri
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
 	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
 	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, "+
-		"acknowledge incidents and add notes to them, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
+		"acknowledge incidents and add notes to them, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").
+		BoolVar(&c.lifecycle)
 	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).
 		SetValue(c.logging.Level)
 	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).
@@ -421,8 +422,9 @@ func (f *durationFlag) Set(text string) error {
 
 // usageTemplate is the help, with a command's own flags first; without a command, with those of serve.
 const usageTemplate = `{{define "flags"}}{{.|FlagsToTwoColumns|FormatTwoColumns}}{{end -}}
+{{define "argument"}} {{if .Required}}{{.PlaceHolder}}{{else}}[{{.PlaceHolder}}]{{end}}{{end -}}
 {{with .Context.SelectedCommand -}}
-usage: chatstack_exporter {{.Name}}{{if .FlagSummary}} {{.FlagSummary}}{{end}}{{range .Args}} {{if .Required}}{{.PlaceHolder}}{{else}}[{{.PlaceHolder}}]{{end}}{{end}}
+usage: chatstack_exporter {{.Name}}{{if .FlagSummary}} {{.FlagSummary}}{{end}}{{range .Args}}{{template "argument" .}}{{end}}
 
 {{.Help|Wrap 0}}
 Flags:

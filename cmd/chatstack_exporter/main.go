@@ -224,7 +224,7 @@ func underServiceManager(options app.Options) app.Options {
 }
 
 func runServe(ctx context.Context, options app.Options, hangups <-chan os.Signal) error {
-	a, err := app.New(options)
+	a, err := app.New(options) //nolint:contextcheck // its socket lives as long as the process
 	if err != nil {
 		return err
 	}

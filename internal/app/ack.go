@@ -60,7 +60,8 @@ func newRemote(o Options, r Remote) (*remote, error) {
 	}
 	c.User, c.Password = r.User, config.NewSecret(strings.TrimRight(string(password), "\r\n"))
 	c.Settings.URL = strings.TrimSuffix(r.URL, "/")
-	if err := config.ReadEnvironment(o.Lookup, map[string]string{"url": "--url", "user": "--user"}, func(e *config.Env, report *config.Report) {
+	flags := map[string]string{"url": "--url", "user": "--user"}
+	if err := config.ReadEnvironment(o.Lookup, flags, func(e *config.Env, report *config.Report) {
 		e.TLS("EXPORTER", &c.Settings.TLS)
 		c.Settings.Check(report)
 		c.CheckCredentials(report)

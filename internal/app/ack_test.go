@@ -117,7 +117,7 @@ func TestAckOverHTTPNeedsWhatMaintenanceNeeds(t *testing.T) {
 		"an odd user":   {broken: open, user: "a:b", code: 2, says: "contains a colon"},
 		"no exporter":   {broken: open, more: []string{"--url=http://127.0.0.1:1"}, code: 1, says: "connection refused"},
 		"not an URL":    {broken: open, more: []string{"--url=" + open.address}, code: 2, says: "--url"},
-		"another thing": {broken: open, more: []string{"--url=" + serve(t, http.NotFound)}, code: 1, says: "does not answer as a chatstack"},
+		"another thing": {broken: open, more: []string{"--url=" + serve(t, http.NotFound)}, code: 1, says: "does not answer as a"},
 	} {
 		args := []string{c.id, "--user=" + or(c.user, "prometheus"), "--password-file=" + or(c.file, "password")}
 		if !slices.ContainsFunc(c.more, func(arg string) bool { return strings.HasPrefix(arg, "--url") }) {
@@ -150,7 +150,8 @@ func TestAckTrustsAnAuthorityOfItsOwn(t *testing.T) {
 		if user, password, _ := r.BasicAuth(); user != "ann" || password != ownPortPassword {
 			t.Errorf("got %s, %s", user, password)
 		}
-		fmt.Fprint(w, `{"title": "a\u001b[31m", "id": "1", "acknowledged": {"by": "ann"}, "warnings": ["w\u001b[31m"]}`) //nolint:errcheck // a test's
+		//nolint:errcheck // a test's
+		fmt.Fprint(w, `{"title": "a\u001b[31m", "id": "1", "acknowledged": {"by": "ann"}, "warnings": ["w\u001b[31m"]}`)
 	}))
 	identity := newIdentity(t, "exporter")
 	certificate, _ := identity.PEM(t)

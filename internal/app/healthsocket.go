@@ -118,7 +118,7 @@ func newLocalServer(h http.Handler, o Options, listeners []net.Listener) (*local
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	l, err := privateSocket.Listen(context.Background(), "unix", path) // lives as long as the process
+	l, err := privateSocket.Listen(context.Background(), "unix", path)
 	if err != nil {
 		return nil, err
 	}

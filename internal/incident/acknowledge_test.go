@@ -137,7 +137,8 @@ func TestUnwatchedIsNotFixed(t *testing.T) {
 			w.pass(time.Minute)
 			i := w.newest()
 			kind := map[bool]string{true: EventEnded, false: EventUnwatched}[fixed]
-			if i.State != Watching || i.Unwatched == fixed || i.Problems[0].Unwatched == fixed || i.Timeline[len(i.Timeline)-1].Kind != kind {
+			last := i.Timeline[len(i.Timeline)-1]
+			if i.State != Watching || i.Unwatched == fixed || i.Problems[0].Unwatched == fixed || last.Kind != kind {
 				t.Errorf("%s, fixed: %t: got %+v", name, fixed, i)
 			}
 			if w.pass(time.Hour); w.newest().State != Closed || w.newest().Unwatched == fixed {

@@ -316,7 +316,7 @@ func checkNote(author, text string) (Note, error) {
 		return n, fmt.Errorf("%w: text is empty, must say something", ErrInvalid)
 	case length > maxText:
 		return n, fmt.Errorf("%w: text has %d characters, must have at most %d", ErrInvalid, length, maxText)
-	case !utf8.ValidString(n.Text) || strings.ContainsFunc(n.Text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }):
+	case !printable(n.Text, "\n\t"):
 		return n, fmt.Errorf("%w: text has a character that cannot be printed; remove it", ErrInvalid)
 	}
 	return n, checkName("author", n.Author)
@@ -327,10 +327,16 @@ func checkName(what, name string) error {
 	switch {
 	case utf8.RuneCountInString(name) > maxAuthor:
 		return fmt.Errorf("%w: %s has more than %d characters", ErrInvalid, what, maxAuthor)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case !printable(name, ""):
 		return fmt.Errorf("%w: %s must be one line of text", ErrInvalid, what)
 	}
 	return nil
+}
+
+// printable reports whether a text has only characters that can be printed, and some others.
+func printable(text, others string) bool {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(others, r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, odd)
 }
 
 // byAge sorts incidents, the oldest first.

@@ -43,7 +43,10 @@ func TestImpactIsWhatUsersLoseMost(t *testing.T) {
 		}}},
 		"a bridge that relays nothing": {problems: []*health.Problem{relay(health.AlertBridgeNotRelaying)}, want: bridge},
 		"a bridge that nobody checks":  {problems: []*health.Problem{relay(health.AlertRelaySessionDown)}},
-		"a container":                  {problems: []*health.Problem{{Subject: health.ContainerSubject("local", "login"), Alert: health.AlertContainerDown}}},
+		"a container": {problems: []*health.Problem{{
+			Subject: health.ContainerSubject("local", "login"),
+			Alert:   health.AlertContainerDown,
+		}}},
 	} {
 		if got := Impact(c.before, c.problems, targets); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -143,7 +143,8 @@ func (i shownIncident) Runbook() string {
 
 // Unseen reports whether an outage ended only because the target is no longer watched.
 func (i shownIncident) Unseen(o incident.Outage) bool {
-	return o.Since.IsZero() && slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == o.Subject && p.Unwatched })
+	unwatched := func(p incident.Problem) bool { return p.Subject == o.Subject && p.Unwatched }
+	return o.Since.IsZero() && slices.ContainsFunc(i.Problems, unwatched)
 }
 
 // Class is the class of the style sheet.
@@ -220,7 +221,9 @@ func unlisted(r *status.Report, all []*incident.Incident) []status.Problem {
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(r.Problems), func(p status.Problem) bool { return known[key{p.Kind, p.Host, p.Name, p.Alert, p.Of}] })
+	return slices.DeleteFunc(slices.Clone(r.Problems), func(p status.Problem) bool {
+		return known[key{p.Kind, p.Host, p.Name, p.Alert, p.Of}]
+	})
 }
 
 // maxName limits the names of subjects in a report, in characters.
@@ -291,7 +294,13 @@ func (v *incidentsView) addProblems(r *status.Report, all []*incident.Incident, 
 	}
 	problems := unlisted(r, all)
 	for _, p := range problems[:min(len(problems), maxOpenProblems)] {
-		v.Problems = append(v.Problems, openProblem{p, status.UpperFirst(status.HumanName(p.Subject, kinds[p.Name])), rowID(p.Subject), now})
+		name := status.UpperFirst(status.HumanName(p.Subject, kinds[p.Name]))
+		v.Problems = append(v.Problems, openProblem{
+			p,
+			name,
+			rowID(p.Subject),
+			now,
+		})
 	}
 	v.MoreProblems = len(problems) - len(v.Problems)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -70,11 +71,11 @@ func TestAcknowledgementIsAllowedAsANote(t *testing.T) {
 		want, said   string
 	}{
 		"the user":         {program: program{user: "ann", noType: true}, status: 200, want: `"by": "ann"`, said: "ann (ann)"},
-		"somebody else":    {program: program{user: "ann", body: `{"as": "Bob"}`}, status: 200, want: "the disk is full", said: "Bob (ann)"},
+		"somebody else":    {program: program{user: "ann", body: `{"as": "Bob"}`}, status: 200, want: "disk is full", said: "Bob (ann)"},
 		"a merged one":     {program: program{user: "ann", path: acknowledgement(mergedID)}, status: 200, want: openID, said: "ann (ann)"},
 		"locally":          {program: program{local: true, body: `{"as": "Bob"}`}, locked: true, open: true, status: 200, said: "Bob ()"},
 		"locally, nobody":  {program: program{local: true}, locked: true, status: 400, want: "the name is empty"},
-		"locally, by page": {program: program{local: true, header: map[string]string{"Origin": "http://x.example"}}, status: 403, want: "site"},
+		"locally, by page": {program: program{local: true, header: map[string]string{"Origin": "http://x"}}, status: 403, want: "site"},
 		"no lifecycle":     {program: program{user: "ann"}, locked: true, status: 403, want: "--web.enable-lifecycle"},
 		"no passwords":     {program: program{user: "ann"}, open: true, status: 403, want: "nobody may acknowledge an incident"},
 		"nobody":           {program: program{}, status: 403, want: "only a user with a password"},
@@ -95,7 +96,7 @@ func TestAcknowledgementIsAllowedAsANote(t *testing.T) {
 		"another key":  {program: program{user: "ann", body: `{"by": "x"}`}, status: 400, want: `unknown key \"by\"; known keys: as`},
 		"a list":       {program: program{user: "ann", body: `[]`}, status: 400, want: "not an acknowledgement"},
 		"a form":       {program: program{user: "ann", body: `as=x`, noType: true}, status: 415, want: "application/json"},
-		"a long body":  {program: program{user: "ann", body: `{"as": "` + strings.Repeat("x", 5000) + `"}`}, status: 413, want: "longer than 4096"},
+		"a long body":  {program: program{user: "ann", body: `{"as": "` + strings.Repeat("x", 5000) + `"}`}, status: 413, want: "4096"},
 		"too far away": {program: program{user: "ann", path: acknowledgement("..%2f..")}, status: 404},
 	} {
 		if c.path == "" {
@@ -201,10 +202,7 @@ func TestIncidentPageRefuses(t *testing.T) {
 		if c.path == "" {
 			c.path = "/incidents/" + openID
 		}
-		form := url.Values{}
-		for key, values := range c.form {
-			form[key] = values
-		}
+		form := maps.Clone(c.form)
 		if !c.noToken {
 			form.Set("token", tokenIn(t, submitTo(t, h, openID, nil).body))
 		}
@@ -346,7 +344,8 @@ func TestIncidentsHavePagesUnder60Kilobytes(t *testing.T) {
 			if n >= 500-lasts {
 				state = incident.Open
 			}
-			i := newIncident(fmt.Sprintf("20260501-%08x", n), state, strings.Repeat(`é"`, 127), time.Now().Add(-time.Duration(n+1)*time.Hour))
+			began := time.Now().Add(-time.Duration(n+1) * time.Hour)
+			i := newIncident(fmt.Sprintf("20260501-%08x", n), state, strings.Repeat(`é"`, 127), began)
 			i.Acknowledged.By = strings.Repeat("ü", 100)
 			c.incidents = append(c.incidents, i)
 		}
@@ -400,7 +399,8 @@ func (r remembering) History(target string) (poll.History, bool) {
 			Error:  text,
 		}
 	}
-	return poll.History{Failures: []poll.Reading{failed(time.Minute, "dial tcp: refused"), failed(-2*time.Hour, "long before")}}, target == "web"
+	failures := []poll.Reading{failed(time.Minute, "dial tcp: refused"), failed(-2*time.Hour, "long before")}
+	return poll.History{Failures: failures}, target == "web"
 }
 
 // TestIncidentHasChartsAndProbesOfItsTime and nothing of other times, or of what is no longer watched.

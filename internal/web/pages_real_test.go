@@ -55,7 +55,8 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 	report := faultyReport(3)
 	report.Summarize()
 	recent := newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))
-	recent.Impact, recent.Acknowledged = "The search of the documentation does not work.", incident.Acknowledgement{Time: ago(time.Hour), By: longName}
+	recent.Impact = "The search of the documentation does not work."
+	recent.Acknowledged = incident.Acknowledgement{Time: ago(time.Hour), By: longName}
 	began := recent.Began
 	report.Problems = []status.Problem{{
 		Problem: health.Problem{Subject: health.TargetSubject("irc_rpc"), Alert: "TargetDown", Severity: health.Critical, Since: began},
