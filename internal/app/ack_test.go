@@ -68,8 +68,13 @@ func TestAckOverTheSocketNeedsNeitherFlagNorPassword(t *testing.T) {
 		says   string
 		wantBy string
 	}{
-		"a name":     {args: []string{b.id, "--as=Ann", here}, says: "Ann is on it: Web IRC client is down (" + b.id + ")", wantBy: "Ann"},
-		"sudo":       {args: []string{b.id, here}, env: map[string]string{"SUDO_USER": "bob"}, says: "bob is on it", wantBy: "bob"},
+		"a name": {args: []string{b.id, "--as=Ann", here}, says: "Ann is on it: Web IRC client is down (" + b.id + ")", wantBy: "Ann"},
+		"sudo": {
+			args:   []string{b.id, here},
+			env:    map[string]string{"SUDO_USER": "bob"},
+			says:   "bob is on it",
+			wantBy: "bob",
+		},
 		"a flag and": {args: []string{here, b.id, "--as", "Zoë"}, says: "Zoë is on it", wantBy: "Zoë"},
 		"unknown":    {args: []string{"20260501-00000000", "--as=x", here}, code: 1, says: `unknown incident "20260501-00000000"`},
 		"hostile":    {args: []string{"../../-/reload", "--as=x", here}, code: 1, says: `unknown incident "../../-/reload"`},
@@ -108,16 +113,51 @@ func TestAckOverHTTPNeedsWhatMaintenanceNeeds(t *testing.T) {
 		code       int
 		says       string
 	}{
-		"the user":      {broken: open, says: "prometheus is on it"},
-		"another name":  {broken: open, more: []string{"--as=Ann"}, says: "Ann is on it"},
-		"no flag":       {broken: closed, code: 1, says: "start with --web.enable-lifecycle"},
-		"wrong":         {broken: open, file: "wrong", code: 1, says: "refuses the user or the password"},
-		"no such user":  {broken: open, user: "eve", code: 1, says: "refuses the user or the password"},
-		"no such file":  {broken: open, file: "none", code: 1, says: "read --password-file: open none"},
-		"an odd user":   {broken: open, user: "a:b", code: 2, says: "contains a colon"},
-		"no exporter":   {broken: open, more: []string{"--url=http://127.0.0.1:1"}, code: 1, says: "connection refused"},
-		"not an URL":    {broken: open, more: []string{"--url=" + open.address}, code: 2, says: "--url"},
-		"another thing": {broken: open, more: []string{"--url=" + serve(t, http.NotFound)}, code: 1, says: "does not answer as a"},
+		"the user":     {broken: open, says: "prometheus is on it"},
+		"another name": {broken: open, more: []string{"--as=Ann"}, says: "Ann is on it"},
+		"no flag":      {broken: closed, code: 1, says: "start with --web.enable-lifecycle"},
+		"wrong": {
+			broken: open,
+			file:   "wrong",
+			code:   1,
+			says:   "refuses the user or the password",
+		},
+		"no such user": {
+			broken: open,
+			user:   "eve",
+			code:   1,
+			says:   "refuses the user or the password",
+		},
+		"no such file": {
+			broken: open,
+			file:   "none",
+			code:   1,
+			says:   "read --password-file: open none",
+		},
+		"an odd user": {
+			broken: open,
+			user:   "a:b",
+			code:   2,
+			says:   "contains a colon",
+		},
+		"no exporter": {
+			broken: open,
+			more:   []string{"--url=http://127.0.0.1:1"},
+			code:   1,
+			says:   "connection refused",
+		},
+		"not an URL": {
+			broken: open,
+			more:   []string{"--url=" + open.address},
+			code:   2,
+			says:   "--url",
+		},
+		"another thing": {
+			broken: open,
+			more:   []string{"--url=" + serve(t, http.NotFound)},
+			code:   1,
+			says:   "does not answer as a",
+		},
 	} {
 		args := []string{c.id, "--user=" + or(c.user, "prometheus"), "--password-file=" + or(c.file, "password")}
 		if !slices.ContainsFunc(c.more, func(arg string) bool { return strings.HasPrefix(arg, "--url") }) {

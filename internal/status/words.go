@@ -63,7 +63,7 @@ func Impact(before string, problems []*health.Problem, targets []health.Target) 
 		if at < 0 || targets[at].RefusesUs {
 			continue
 		}
-		if row := rowOf(targets[at].Kind); p.Alert == health.AlertTargetDown || row.Relay && alerts.State(p.Alert) == doesNotRelay {
+		if row := rowOf(targets[at].Kind); health.IsOutage(p.Alert) || row.Relay && alerts.State(p.Alert) == doesNotRelay {
 			losses = append(losses, row.Loss)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
@@ -212,17 +213,19 @@ func (p openProblem) Lasting() string { return wording.Duration(p.now.Sub(p.Sinc
 
 // unlisted returns the problems of a report that belong to no incident which lasts.
 func unlisted(r *status.Report, all []*incident.Incident) []status.Problem {
-	type key struct{ kind, host, name, alert, of string }
-	known := map[key]bool{}
+	known := map[health.Subject][]incident.Problem{}
 	for _, i := range all {
-		for n := range i.Problems {
-			if p := &i.Problems[n]; i.Lasts() && p.Cleared.IsZero() { // the report has printable names
-				known[key{p.Kind, p.Host, failure.Printable(p.Name, maxName), p.Alert, failure.Printable(p.Of, maxName)}] = true
+		for _, p := range i.Problems {
+			if i.Lasts() && p.Cleared.IsZero() { // the report has printable names
+				s := health.Subject{Kind: p.Kind, Host: p.Host, Name: failure.Printable(p.Name, maxName)}
+				known[s] = append(known[s], p)
 			}
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(r.Problems), func(p status.Problem) bool {
-		return known[key{p.Kind, p.Host, p.Name, p.Alert, p.Of}]
+		return slices.ContainsFunc(known[p.Subject], func(k incident.Problem) bool {
+			return k.Alert == p.Alert && failure.Printable(k.Of, maxName) == p.Of
+		})
 	})
 }
 

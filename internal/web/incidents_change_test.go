@@ -70,16 +70,52 @@ func TestAcknowledgementIsAllowedAsANote(t *testing.T) {
 		status       int
 		want, said   string
 	}{
-		"the user":         {program: program{user: "ann", noType: true}, status: 200, want: `"by": "ann"`, said: "ann (ann)"},
-		"somebody else":    {program: program{user: "ann", body: `{"as": "Bob"}`}, status: 200, want: "disk is full", said: "Bob (ann)"},
-		"a merged one":     {program: program{user: "ann", path: acknowledgement(mergedID)}, status: 200, want: openID, said: "ann (ann)"},
-		"locally":          {program: program{local: true, body: `{"as": "Bob"}`}, locked: true, open: true, status: 200, said: "Bob ()"},
-		"locally, nobody":  {program: program{local: true}, locked: true, status: 400, want: "the name is empty"},
+		"the user": {
+			program: program{user: "ann", noType: true},
+			status:  200,
+			want:    `"by": "ann"`,
+			said:    "ann (ann)",
+		},
+		"somebody else": {
+			program: program{user: "ann", body: `{"as": "Bob"}`},
+			status:  200,
+			want:    "disk is full",
+			said:    "Bob (ann)",
+		},
+		"a merged one": {
+			program: program{user: "ann", path: acknowledgement(mergedID)},
+			status:  200,
+			want:    openID,
+			said:    "ann (ann)",
+		},
+		"locally": {
+			program: program{local: true, body: `{"as": "Bob"}`},
+			locked:  true,
+			open:    true,
+			status:  200,
+			said:    "Bob ()",
+		},
+		"locally, nobody": {
+			program: program{local: true},
+			locked:  true,
+			status:  400,
+			want:    "the name is empty",
+		},
 		"locally, by page": {program: program{local: true, header: map[string]string{"Origin": "http://x"}}, status: 403, want: "site"},
-		"no lifecycle":     {program: program{user: "ann"}, locked: true, status: 403, want: "--web.enable-lifecycle"},
-		"no passwords":     {program: program{user: "ann"}, open: true, status: 403, want: "nobody may acknowledge an incident"},
-		"nobody":           {program: program{}, status: 403, want: "only a user with a password"},
-		"unknown user":     {program: program{user: "eve"}, status: 403, want: "only a user with a password"},
+		"no lifecycle": {
+			program: program{user: "ann"},
+			locked:  true,
+			status:  403,
+			want:    "--web.enable-lifecycle",
+		},
+		"no passwords": {
+			program: program{user: "ann"},
+			open:    true,
+			status:  403,
+			want:    "nobody may acknowledge an incident",
+		},
+		"nobody":       {program: program{}, status: 403, want: "only a user with a password"},
+		"unknown user": {program: program{user: "eve"}, status: 403, want: "only a user with a password"},
 		"a browser": {
 			program: program{user: "ann", header: map[string]string{"Sec-Fetch-Site": "same-origin"}},
 			status:  403,
@@ -173,7 +209,12 @@ func TestIncidentPageRefuses(t *testing.T) {
 		"nobody":       {visit: visit{form: good}, status: 403, want: "Only a user with a password"},
 		"another user": {visit: visit{user: "bob", form: good}, status: 403, want: "Send it again from here"},
 		"unknown user": {visit: visit{user: "eve", form: good}, status: 403, want: "Only a user with a password"},
-		"no token":     {visit: visit{user: "alice", form: good}, noToken: true, status: 403, want: "Send it again from here"},
+		"no token": {
+			visit:   visit{user: "alice", form: good},
+			noToken: true,
+			status:  403,
+			want:    "Send it again from here",
+		},
 		"another site": {
 			visit:  visit{user: "alice", form: good, header: map[string]string{"Origin": "https://evil.example"}},
 			status: 403,

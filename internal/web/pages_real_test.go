@@ -59,8 +59,13 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 	recent.Acknowledged = incident.Acknowledgement{Time: ago(time.Hour), By: longName}
 	began := recent.Began
 	report.Problems = []status.Problem{{
-		Problem: health.Problem{Subject: health.TargetSubject("irc_rpc"), Alert: "TargetDown", Severity: health.Critical, Since: began},
-		Text:    "is down: nothing listens there",
+		Problem: health.Problem{
+			Subject:  health.TargetSubject("irc_rpc"),
+			Alert:    "TargetDown",
+			Severity: health.Critical,
+			Since:    began,
+		},
+		Text: "is down: nothing listens there",
 	}, {
 		Problem: health.Problem{Subject: health.ContainerSubject("local", longName), Alert: "ContainerDown", Since: began},
 		Text:    "is not running",

@@ -30,7 +30,9 @@ type source struct {
 	maintenance []maintenance.Entry
 }
 
-func (s *source) Report() *status.Report           { return &status.Report{PageTitle: "Plants"} }
+func (s *source) Report() *status.Report {
+	return &status.Report{Notices: status.Notices{PageTitle: "Plants"}}
+}
 func (s *source) Incidents() []*incident.Incident  { return s.incidents }
 func (s *source) Maintenance() []maintenance.Entry { return s.maintenance }
 
