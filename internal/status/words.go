@@ -58,13 +58,15 @@ func Headline(given *health.Problem, kind string) string {
 // Impact says what users lose most: what they lost before, "" for nothing, or by these problems of targets.
 func Impact(before string, problems []*health.Problem, targets []health.Target) string {
 	losses := []string{before}
+	down := map[string]bool{} // targets that do not work, by name
 	for _, p := range problems {
-		at := slices.IndexFunc(targets, func(t health.Target) bool { return health.TargetSubject(t.Name) == p.Subject })
-		if at < 0 || targets[at].RefusesUs {
-			continue
+		if p.Kind == health.KindTarget && (health.IsOutage(p.Alert) || alerts.State(p.Alert) == doesNotRelay) {
+			down[p.Name] = true
 		}
-		if row := rowOf(targets[at].Kind); health.IsOutage(p.Alert) || row.Relay && alerts.State(p.Alert) == doesNotRelay {
-			losses = append(losses, row.Loss)
+	}
+	for i := range targets {
+		if t := &targets[i]; down[t.Name] && !t.RefusesUs {
+			losses = append(losses, rowOf(t.Kind).Loss)
 		}
 	}
 	return slices.MinFunc(losses, func(a, b string) int { return cmp.Compare(rankOf(a), rankOf(b)) })

@@ -96,10 +96,10 @@ func (i *shownIncident) chart(h status.History) []affectedChart {
 	if to-from < 2 || i.end().Before(h.Start) {
 		return nil
 	}
-	h.Start, h.Values, h.Last = h.Start.Add(time.Duration(from)*step), h.Values[from:to], nil
-	if len(h.Min) > 0 && len(h.Max) > 0 {
+	if len(h.Min) == len(h.Values) && len(h.Max) == len(h.Values) {
 		h.Min, h.Max = h.Min[from:to], h.Max[from:to]
 	}
+	h.Start, h.Values, h.Last = h.Start.Add(time.Duration(from)*step), h.Values[from:to], nil
 	c := affectedChart{spark: newSpark(h)}
 	if c.Path == "" {
 		return nil
