@@ -23,10 +23,11 @@ const (
 	maxRecentIncidents = 8
 	// incidentsPerPage and maxOpenProblems bound the list of all.
 	incidentsPerPage = 50
-	maxOpenProblems  = 20
-	// maxListedTitle and maxListedName limit a line of the list, in characters.
+	maxOpenProblems  = 10
+	// These limit what a line of the list has, in characters.
 	maxListedTitle = 100
 	maxListedName  = 40
+	maxListedText  = 200
 	// maxNoteBody limits the body of a note, in bytes: 2,000 characters of which each is escaped.
 	maxNoteBody = 32 << 10
 )
@@ -201,22 +202,21 @@ func (s *incidents) find(r *http.Request) (*incident.Incident, error) {
 	return all[at], nil
 }
 
-// openProblem is a problem that belongs to no incident yet.
+// openProblem is a problem that belongs to no incident yet. Row is that of its subject on the status page.
 type openProblem struct {
 	status.Problem
-	Name, Row string
-	now       time.Time
+	Name, Row, Text, Lasting string
 }
-
-// Lasting says for how long.
-func (p openProblem) Lasting() string { return wording.Duration(p.now.Sub(p.Since)) }
 
 // unlisted returns the problems of a report that belong to no incident which lasts.
 func unlisted(r *status.Report, all []*incident.Incident) []status.Problem {
 	known := map[health.Subject][]incident.Problem{}
 	for _, i := range all {
+		if !i.Lasts() {
+			continue
+		}
 		for _, p := range i.Problems {
-			if i.Lasts() && p.Cleared.IsZero() { // the report has printable names
+			if p.Cleared.IsZero() { // the report has printable names
 				s := health.Subject{Kind: p.Kind, Host: p.Host, Name: failure.Printable(p.Name, maxName)}
 				known[s] = append(known[s], p)
 			}
@@ -300,9 +300,10 @@ func (v *incidentsView) addProblems(r *status.Report, all []*incident.Incident, 
 		name := status.UpperFirst(status.HumanName(p.Subject, kinds[p.Name]))
 		v.Problems = append(v.Problems, openProblem{
 			p,
-			name,
+			failure.Printable(name, maxListedTitle),
 			rowID(p.Subject),
-			now,
+			failure.Printable(p.Text, maxListedText),
+			wording.Duration(now.Sub(p.Since)),
 		})
 	}
 	v.MoreProblems = len(problems) - len(v.Problems)
