@@ -381,8 +381,9 @@ func TestIncidentsHavePagesUnder60Kilobytes(t *testing.T) {
 	for name, lasts := range map[string]int{"none": 0, "some": 70, "all": 500} {
 		c, seen := &chronicle{report: faultyReport(30)}, map[string]bool{}
 		for n := range 100 {
+			subject := health.ContainerSubject("local", fmt.Sprint(n, strings.Repeat("ü", 250)))
 			c.report.Problems = append(c.report.Problems, status.Problem{
-				Problem: health.Problem{Subject: health.ContainerSubject("local", fmt.Sprint(n, strings.Repeat("ü", 250))), Alert: "ContainerDown"},
+				Problem: health.Problem{Subject: subject, Alert: "ContainerDown"},
 				Text:    strings.Repeat("is not running: ", 100),
 			})
 		}
