@@ -13,11 +13,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
@@ -328,5 +330,38 @@ func TestDocumentedAcknowledgementsWork(t *testing.T) {
 	}
 	if len(found) != 5 {
 		t.Errorf("the document has %d commands, want 5", len(found))
+	}
+}
+
+// TestAcknowledgementAndNoteAreInTheFileWhenTheyAreAnswered, which the moments of a few kills cannot show.
+func TestAcknowledgementAndNoteAreInTheFileWhenTheyAreAnswered(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	_, p := openPast(t, path)
+	now := time.Now()
+	judged := health.Judgement{Time: now, Problems: []health.Problem{{
+		Subject:  health.TargetSubject("web"),
+		Cause:    health.TargetSubject("web"),
+		Alert:    health.AlertTargetDown,
+		Severity: health.Critical,
+		Since:    now,
+	}}}
+	p.observe(&health.Facts{Now: now}, &judged)
+	a := &App{past: p}
+	id := a.Incidents()[0].ID
+	for n := range 50 {
+		name := fmt.Sprintf("round-%d", n)
+		change := func() (*incident.Incident, []string, error) { return a.Acknowledge(id, name, "") }
+		if n%2 == 0 {
+			change = func() (*incident.Incident, []string, error) { return a.AddNote(id, "", name) }
+		}
+		i, warnings, err := change()
+		must(t, err)
+		if raw := contentOf(t, path); !strings.Contains(string(raw), name) || len(warnings) > 0 || i.ID != id {
+			t.Fatalf("%s is not in the file; warnings %q", name, warnings)
+		}
+	}
+	must(t, p.file.Close())
+	if _, warnings, err := a.Acknowledge(id, "ann", ""); err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "not saved") {
+		t.Errorf("what cannot be saved: %q, %v", warnings, err)
 	}
 }
