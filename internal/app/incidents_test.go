@@ -189,10 +189,10 @@ func closedIncident(t *testing.T, dir string) incident.Incident {
 		Severity: health.Critical,
 		Since:    at,
 	}}}
-	log.Observe(&judged, words{&judged})
+	log.Observe(&judged, words{Judgement: &judged})
 	for _, later := range []time.Duration{time.Minute, 2 * incident.QuietPeriod} {
 		judged := health.Judgement{Time: at.Add(later)}
-		log.Observe(&judged, words{&judged})
+		log.Observe(&judged, words{Judgement: &judged})
 	}
 	i := *log.All()[0]
 	if i.State != incident.Closed || i.Outages[0].Seconds != 60 {

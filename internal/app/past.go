@@ -90,7 +90,7 @@ func (p *past) observe(f *health.Facts, j *health.Judgement) {
 	p.Lock()
 	defer p.Unlock()
 	p.history.Observe(f, j, func(value any) { p.file.Put(availability{p}, "", value) })
-	changed := p.log.Observe(j, words{j})
+	changed := p.log.Observe(j, words{j, f.Targets})
 	if len(changed) == 0 {
 		if p.log.Len() != len(*p.listed.Load()) { // some were kept long enough
 			p.publish()
@@ -110,12 +110,19 @@ func (p *past) observe(f *health.Facts, j *health.Judgement) {
 }
 
 // words are those of the status page.
-type words struct{ *health.Judgement }
+type words struct {
+	*health.Judgement
+	targets []health.Target
+}
 
 func (w words) Name(s health.Subject) string { return status.HumanName(s, w.Verdicts[s].TargetKind) }
 
 func (w words) Headline(p *health.Problem) string {
 	return status.Headline(p, w.Verdicts[p.Subject].TargetKind)
+}
+
+func (w words) Impact(before string, problems []*health.Problem) string {
+	return status.Impact(before, problems, w.targets)
 }
 
 // Availability implements web.Source.
@@ -129,25 +136,32 @@ func (a *App) Availability() *history.Report {
 func (a *App) Incidents() []*incident.Incident { return *a.past.listed.Load() }
 
 // AddNote implements web.Source.
-func (a *App) AddNote(id, author, text string) (*incident.Incident, error) {
-	return a.past.write(a.past.log.AddNote, id, author, text)
+func (a *App) AddNote(id, author, text string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddNote(time.Now(), id, author, text) })
 }
 
 // AddUpdate implements web.Source.
-func (a *App) AddUpdate(id, author, text string) (*incident.Incident, error) {
-	return a.past.write(a.past.log.AddUpdate, id, author, text)
+func (a *App) AddUpdate(id, author, text string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddUpdate(time.Now(), id, author, text) })
 }
 
-// write adds a text to an incident, and saves that.
-func (p *past) write(
-	add func(now time.Time, id, author, text string) (*incident.Incident, error), id, author, text string,
-) (*incident.Incident, error) {
+// Acknowledge implements web.Source.
+func (a *App) Acknowledge(id, by, user string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.Acknowledge(time.Now(), id, by, user) })
+}
+
+// change makes a change that somebody asked for. It is in the state file before the answer is sent, or a warning says that it is not.
+func (p *past) change(of func(*incident.Log) (*incident.Incident, error)) (i *incident.Incident, warnings []string, err error) {
 	p.Lock()
-	defer p.Unlock()
-	i, err := add(time.Now(), id, author, text)
-	if err != nil {
-		return nil, err
+	if i, err = of(&p.log); err == nil {
+		p.save(i)
 	}
-	p.save(i)
-	return i, nil
+	p.Unlock()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.file.Flush(); err != nil {
+		warnings = append(warnings, "it is shown, but a restart of the exporter forgets it, because it was not saved: "+err.Error())
+	}
+	return i, warnings, nil
 }

@@ -101,6 +101,9 @@ type Target struct {
 	Every  time.Duration
 	// Throttled says that the last reading failed only because the server limits this address, so its users may be well.
 	Throttled bool
+	// RefusesUs says that the last reading failed only because the server refuses the exporter, so its users may be well. The judge does
+	// not need it; whoever says what users lose does.
+	RefusesUs bool
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.

@@ -19,6 +19,13 @@ type bluntWords struct{}
 
 func (bluntWords) Name(s health.Subject) string { return s.Name }
 
+func (bluntWords) Impact(before string, problems []*health.Problem) string {
+	for _, p := range problems {
+		before = max(before, p.Name)
+	}
+	return before
+}
+
 func (bluntWords) Headline(p *health.Problem) string {
 	return strings.TrimSpace(p.Name + " " + p.Alert + " " + p.Of)
 }

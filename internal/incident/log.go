@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -18,6 +19,8 @@ type Words interface {
 	Name(s health.Subject) string
 	// Headline says in a few words what is wrong with which subject.
 	Headline(p *health.Problem) string
+	// Impact says what users lose most: by these problems, or what they lost before.
+	Impact(before string, problems []*health.Problem) string
 }
 
 // Log has all incidents. It is not safe for concurrent use.
@@ -105,17 +108,53 @@ func (l *Log) write(now time.Time, id, author, text string, list func(*Incident)
 	if err != nil {
 		return nil, err
 	}
+	return l.change(now, id, func(i *Incident) error {
+		texts := list(i)
+		if len(*texts) >= maxNotes {
+			return fmt.Errorf("%w: the incident has %d", ErrTooMany, maxNotes)
+		}
+		n.Time = now
+		*texts = append(*texts, n)
+		return nil
+	})
+}
+
+// Acknowledge says who takes care of an incident, or of the one that continues it; user is who sent it, "" for the same. The error wraps
+// ErrUnknown, ErrInvalid or ErrClosed.
+func (l *Log) Acknowledge(now time.Time, id, by, user string) (*Incident, error) {
+	by = strings.TrimSpace(by)
+	if by == "" {
+		return nil, fmt.Errorf("%w: the name is empty, must say who takes care of the incident", ErrInvalid)
+	}
+	if err := checkName("the name", by); err != nil {
+		return nil, err
+	}
+	return l.change(now, id, func(i *Incident) error {
+		if !i.Lasts() {
+			return fmt.Errorf("%w: it was closed at %s, so there is nothing to take care of", ErrClosed,
+				i.Closed.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+		text := "acknowledged by " + by
+		if user != "" && user != by {
+			text += " (sent by the user " + user + ")"
+		}
+		i.Acknowledged = Acknowledgement{now, by}
+		i.note(Event{Time: now, Kind: EventAcknowledged, Text: text})
+		return nil
+	})
+}
+
+// change makes what somebody asked for of an incident, or of the one that continues it.
+func (l *Log) change(now time.Time, id string, do func(*Incident) error) (*Incident, error) {
 	at := l.heir(l.index(id))
-	switch {
-	case at < 0:
+	if at < 0 {
 		return nil, fmt.Errorf("%w %q", ErrUnknown, failure.Printable(id, 100))
-	case len(*list(l.incidents[at])) >= maxNotes:
-		return nil, fmt.Errorf("%w: the incident has %d", ErrTooMany, maxNotes)
 	}
 	i := l.incidents[at].clone()
-	n.Time, i.Updated = now, now
-	*list(i) = append(*list(i), n)
-	l.incidents[at] = i
+	if err := do(i); err != nil {
+		return nil, err
+	}
+	i.Updated, l.incidents[at] = now, i
 	return i, nil
 }
 
@@ -281,7 +320,7 @@ func (o *observation) follow(d *draft) {
 func (o *observation) update(d *draft, p *Problem, now *health.Problem) {
 	p.confirmed = !now.Unknown && !o.Verdicts[p.Subject].Unknown
 	if !p.lasts() {
-		p.Since, p.AtLeast, p.Cleared, p.AtLatest = now.Since, now.AtLeast, time.Time{}, false
+		p.Since, p.AtLeast, p.Cleared, p.AtLatest, p.Unwatched = now.Since, now.AtLeast, time.Time{}, false, false
 		p.Severity, p.Excuse, p.LastEvent = health.Pending, health.Excuse{}, time.Time{}
 		d.event(o.began(p))
 	}
@@ -321,13 +360,13 @@ func (o *observation) clear(d *draft, p *Problem) {
 	if p.countsEvents() && !p.LastEvent.IsZero() {
 		p.Cleared, p.AtLatest = p.LastEvent, false
 	}
-	text := "over: " + p.Text
-	if !o.knows(p.Subject) && p.Subject != health.ExporterSubject {
-		text = "no longer watched: " + o.words.Name(p.Subject)
+	kind, text := EventEnded, "over: "+p.Text
+	if p.Unwatched = !o.knows(p.Subject) && p.Subject != health.ExporterSubject; p.Unwatched {
+		kind, text = EventUnwatched, "no longer watched: "+o.words.Name(p.Subject)
 	} else if p.AtLatest {
 		text += " (at the latest)"
 	}
-	d.event(o.about(p, EventEnded, p.Cleared, text))
+	d.event(o.about(p, kind, p.Cleared, text))
 }
 
 // knows reports whether the exporter watches the subject.
@@ -509,6 +548,10 @@ func (o *observation) merge() {
 			older.LeftOut += younger.LeftOut
 			older.link(younger.Links...)
 			older.addOutages(younger.Outages)
+			older.Impact = cmp.Or(older.Impact, younger.Impact)
+			if younger.Acknowledged.Time.After(older.Acknowledged.Time) {
+				older.Acknowledged = younger.Acknowledged
+			}
 			older.Notes, older.Updates = byTime(older.Notes, younger.Notes), byTime(older.Updates, younger.Updates)
 			older.event(Event{Time: o.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
 			younger.State, younger.MergedInto, younger.Closed = Merged, older.ID, o.now
@@ -573,6 +616,7 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 		return
 	}
 	o.measure(d)
+	o.weigh(d)
 	d.setCause()
 	ended, lasts, atLatest := time.Time{}, false, false
 	for n := range d.Problems {
@@ -596,13 +640,32 @@ func (o *observation) finish(d *draft, resumed time.Time) {
 	case d.State == Open:
 		d.State, d.Ended, d.EndedAtLatest, d.changed = Watching, ended, atLatest, true
 	}
+	unwatched := func(p Problem) bool { return p.Unwatched && p.Subject == d.Cause && p.Text == d.Title }
+	d.Unwatched = !lasts && slices.ContainsFunc(d.Problems, unwatched)
 	// After a restart, the problems get the whole period again to show that they are still there.
 	if d.State == Watching && o.now.Sub(latest(d.Ended, resumed)) >= QuietPeriod {
 		d.State, d.Closed = Closed, o.now
-		d.event(Event{Time: o.now, Kind: EventClosed, Text: "the incident was closed: its problems stayed away for 10 minutes"})
+		text := "the incident was closed: its problems stayed away for 10 minutes"
+		if d.Unwatched {
+			text = "the incident was closed: its cause has not been watched for 10 minutes"
+		}
+		d.event(Event{Time: o.now, Kind: EventClosed, Text: text})
 	}
 	if d.changed {
 		d.Updated = o.now
+	}
+}
+
+// weigh finds what users lose.
+func (o *observation) weigh(d *draft) {
+	var present []*health.Problem
+	for n := range d.Problems {
+		if p := o.problems[d.Problems[n].key()]; p != nil && d.Problems[n].lasts() {
+			present = append(present, p)
+		}
+	}
+	if impact := o.words.Impact(d.Impact, present); impact != d.Impact {
+		d.Impact, d.changed = impact, true
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -167,8 +168,10 @@ func planted() *fixed {
 		ID:         token,
 		Title:      token,
 		State:      incident.Open,
+		Impact:     token,
 		Cause:      subject,
 		Began:      begin,
+		Opened:     begin,
 		Updated:    begin,
 		MergedInto: token,
 		Problems: []incident.Problem{
@@ -193,16 +196,21 @@ func planted() *fixed {
 			{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin},
 			{Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin},
 		},
-		Timeline: []incident.Event{{
-			Kind:    token,
-			Subject: subject,
-			Alert:   token,
-			Of:      token,
-			Text:    token,
-		}},
-		Notes:   []incident.Note{{Time: begin.Add(time.Minute), Author: token, Text: token}},
-		Updates: []incident.Note{{Time: begin.Add(30 * time.Minute), Author: token, Text: "A new disk <b>is in</b>.\nWait."}},
-		Links:   []health.Subject{subject},
+		Timeline: []incident.Event{
+			{
+				Kind:    token,
+				Subject: subject,
+				Alert:   token,
+				Of:      token,
+				Text:    token,
+			},
+			{Time: begin.Add(2 * time.Minute), Kind: incident.EventAcknowledged, Text: "acknowledged by " + token},
+		},
+		Dropped:      []uint32{1},
+		Acknowledged: incident.Acknowledgement{Time: begin.Add(2 * time.Minute), By: token},
+		Notes:        []incident.Note{{Time: begin.Add(time.Minute), Author: token, Text: token}},
+		Updates:      []incident.Note{{Time: begin.Add(30 * time.Minute), Author: token, Text: "A new disk <b>is in</b>.\nWait."}},
+		Links:        []health.Subject{subject},
 	}}
 	f.past.Subjects = []history.Subject{
 		past(token+"-up", history.Up),
@@ -491,6 +499,17 @@ func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
 }
 
 const token = "s3kr1t-t0ken"
+
+// TestEverythingOfAnIncidentIsPlanted: what is new in one must be shown to stay away from users.
+func TestEverythingOfAnIncidentIsPlanted(t *testing.T) {
+	for field, value := range reflect.ValueOf(*planted().incidents[0]).Fields() {
+		kind := value.Kind()
+		if (kind == reflect.String || kind == reflect.Slice || kind == reflect.Struct && field.Name != "Ended" && field.Name != "Closed") &&
+			value.IsZero() {
+			t.Errorf("%s is empty", field.Name)
+		}
+	}
+}
 
 // wantNoToken fails if a response has the token, in its body or in a header.
 func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {

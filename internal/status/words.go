@@ -1,10 +1,13 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -50,4 +53,30 @@ func Headline(given *health.Problem, kind string) string {
 		text = name + ": " + text
 	}
 	return UpperFirst(text)
+}
+
+// Impact says what users lose most: what they lost before, "" for nothing, or by these problems of targets.
+func Impact(before string, problems []*health.Problem, targets []health.Target) string {
+	losses := []string{before}
+	down := map[string]bool{} // targets that do not work, by name
+	for _, p := range problems {
+		if p.Kind == health.KindTarget && (health.IsOutage(p.Alert) || alerts.State(p.Alert) == doesNotRelay) {
+			down[p.Name] = true
+		}
+	}
+	for i := range targets {
+		if t := &targets[i]; down[t.Name] && !t.RefusesUs {
+			losses = append(losses, rowOf(t.Kind).Loss)
+		}
+	}
+	return slices.MinFunc(losses, func(a, b string) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+}
+
+// rankOf returns the rank of the kind whose targets have that loss.
+func rankOf(loss string) int {
+	at := slices.IndexFunc(collectors.Kinds, func(k collectors.Kind) bool { return k.Loss == loss })
+	if loss == "" || at < 0 {
+		return lastRank
+	}
+	return collectors.Kinds[at].Rank
 }

@@ -19,7 +19,7 @@ const maxFeed = 50
 func (s *incidents) serveFeed(w http.ResponseWriter, r *http.Request) {
 	body, err := s.feed()
 	if err != nil {
-		s.log.Error("feed does not render", "err", err)
+		s.options.Log.Error("feed does not render", "err", err)
 		http.Error(w, "the feed does not render: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
@@ -40,22 +40,18 @@ func (s *incidents) feed() ([]byte, error) {
 	}
 	for _, i := range all[:min(len(all), maxFeed)] {
 		// What the entry says is as of its update: it must not change without one.
+		at := showIncident(i, "", i.Updated)
 		var content bytes.Buffer
-		if err := incidentPages.ExecuteTemplate(&content, "feed entry", showIncident(i, i.Updated)); err != nil {
+		if err := incidentPages.ExecuteTemplate(&content, "feed entry", at); err != nil {
 			return nil, err
 		}
-		title, target := i.Title, i.ID
-		switch i.State {
-		case incident.Watching:
-			title = "Over, still watched: " + title
-		case incident.Merged:
-			title, target = "Part of another incident: "+title, i.MergedInto
-		case incident.Closed:
-			title = "Fixed: " + title
+		target := i.ID
+		if i.State == incident.Merged {
+			target = i.MergedInto
 		}
 		feed.Entries = append(feed.Entries, atom.Entry{
 			ID:        "incident " + i.ID + i.Opened.UTC().Format(time.RFC3339Nano),
-			Title:     title,
+			Title:     at.Headline(),
 			Published: i.Opened,
 			Updated:   i.Updated,
 			Link:      "incidents/" + target,

@@ -28,6 +28,8 @@ type shown struct {
 
 func (shown) Incidents() []*incident.Incident { return nil }
 
+func (shown) Public() *config.Public { return &config.Public{} }
+
 func (s shown) Report() *status.Report { return s.report }
 
 // facts are the facts of every row of the report.

@@ -19,7 +19,7 @@ import (
 //go:embed maintenance.html
 var maintenanceHTML string
 
-var maintenancePage = site.Parse("maintenance", maintenanceHTML, pageFuncs)
+var maintenancePage = site.Parse("maintenance", formsHTML+maintenanceHTML, pageFuncs)
 
 // maintenanceForms is the page that sets and ends maintenance.
 type maintenanceForms struct {
@@ -32,15 +32,11 @@ type maintenanceForms struct {
 // maintenanceView is the data of the page.
 type maintenanceView struct {
 	frame
-	// Refusal says why there are no forms; Token is the user's.
-	Refusal, Token string
-	// Error says why nothing was changed, Done what was.
-	Error, Done string
-	Warnings    []string
-	Current     []maintenance.Entry
-	Announced   []maintenance.Entry
-	Targets     []string
-	Containers  []string
+	formState
+	Current    []maintenance.Entry
+	Announced  []maintenance.Entry
+	Targets    []string
+	Containers []string
 	// Subject, Duration and Reason are the form's values.
 	Subject, Duration, Reason string
 }
@@ -48,12 +44,9 @@ type maintenanceView struct {
 // FromAPI reports whether a form can end the entry.
 func (maintenanceView) FromAPI(e maintenance.Entry) bool { return e.Source == maintenance.FromAPI }
 
-// show writes the page with the present maintenance.
-func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status int, v maintenanceView) {
-	user, refusal := f.user(r)
-	if v.Refusal = refusal; refusal == "" {
-		v.Token = f.token(user)
-	}
+// write writes the page with the present maintenance.
+func (f *maintenanceForms) write(w http.ResponseWriter, r *http.Request, code int, v maintenanceView) {
+	v.formState = f.show(w, r, v.formState)
 	title := "Maintenance"
 	if v.Error != "" {
 		title = "Error · " + title
@@ -76,20 +69,19 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 	slices.Sort(v.Targets)
 	slices.Sort(v.Containers)
 	v.Containers = slices.Compact(v.Containers) // engines may have containers of one name, and maintenance covers all of them
-	f.render(w, status, maintenancePage, v)
+	renderWith(w, code, maintenancePage, v, f.options.Log)
 }
 
 // get shows the page, with the outcome of the form that led to it.
 func (f *maintenanceForms) get(w http.ResponseWriter, r *http.Request) {
-	done := f.outcome(r)
-	f.show(w, r, http.StatusOK, maintenanceView{Subject: r.URL.Query().Get("subject"), Done: done.text, Warnings: done.warnings})
+	f.write(w, r, http.StatusOK, maintenanceView{Subject: r.URL.Query().Get("subject")})
 }
 
 // post sets or ends maintenance, and leads to the page with the outcome.
 func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
-	form, user, status, refusal := f.read(w, r, maxMaintenanceBody)
+	form, user, code, refusal := f.accept(w, r, maxMaintenanceBody)
 	if refusal != "" {
-		f.show(w, r, status, maintenanceView{Error: refusal})
+		f.write(w, r, code, maintenanceView{formState: formState{Error: refusal}})
 		return
 	}
 	change := f.set
@@ -98,15 +90,11 @@ func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := change(form)
 	if err != nil {
-		text := upperFirst(err.Error()) + "."
-		if errors.Is(err, maintenance.ErrInvalid) {
-			text += " Correct the form and send it again."
-		}
-		f.show(w, r, statusOf(err), maintenanceView{
-			Error:    text,
-			Subject:  form.Get("subject"),
-			Duration: form.Get("duration"),
-			Reason:   form.Get("reason"),
+		f.write(w, r, statusOf(err), maintenanceView{
+			formState: formState{Error: sentence(err, errors.Is(err, maintenance.ErrInvalid))},
+			Subject:   form.Get("subject"),
+			Duration:  form.Get("duration"),
+			Reason:    form.Get("reason"),
 		})
 		return
 	}
@@ -147,11 +135,4 @@ func (f *maintenanceForms) end(form url.Values) (outcome, error) {
 		return outcome{}, err
 	}
 	return outcome{text: fmt.Sprintf("Maintenance of the %s %s has ended.", kind, name), warnings: warnings}, nil
-}
-
-func upperFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -404,6 +404,7 @@ var pageFuncs = template.FuncMap{
 	"legend":     site.Legend,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
+	"moment":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05 UTC") },
 	"lasted":     func(seconds float64) string { return wording.Glance(seconds, "seconds") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {

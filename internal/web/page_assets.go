@@ -16,6 +16,7 @@ var assetTable = []struct{ name, file, contentType string }{
 	{"style.css", "assets/style.css", "text/css; charset=utf-8"},
 	{"charts.js", "assets/charts.js", "text/javascript; charset=utf-8"},
 	{"status.js", "assets/status.js", "text/javascript; charset=utf-8"},
+	{"zones.js", "assets/zones.js", "text/javascript; charset=utf-8"},
 	{"icon-ok.svg", "assets/icon-ok.svg", "image/svg+xml"},
 	{"icon-maintenance.svg", "assets/icon-maintenance.svg", "image/svg+xml"},
 	{"icon-unknown.svg", "assets/icon-unknown.svg", "image/svg+xml"},

@@ -8,7 +8,6 @@ import (
 	"image/png"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -20,9 +19,11 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/public"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // published is a source of the public page: two of the report's services, one of them down, and incidents.
@@ -79,7 +80,25 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 		newIncident("20260501-00000002", incident.Closed, "docs_search", ago(30*time.Hour)),
 	}}
 	_, forms := newKept(t, true)
-	updates, _ := newUpdatable(true)
+	report := faultyReport(3)
+	report.Summarize()
+	recent := newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))
+	recent.Impact = "The search of the documentation does not work."
+	recent.Acknowledged = incident.Acknowledgement{Time: ago(time.Hour), By: longName}
+	began := recent.Began
+	report.Problems = []status.Problem{{
+		Problem: health.Problem{
+			Subject:  health.TargetSubject("irc_rpc"),
+			Alert:    "TargetDown",
+			Severity: health.Critical,
+			Since:    began,
+		},
+		Text: "is down: nothing listens there",
+	}, {
+		Problem: health.Problem{Subject: health.ContainerSubject("local", longName), Alert: "ContainerDown", Since: began},
+		Text:    "is not running",
+	}}
+	remembered := remembering{&chronicle{report: report, incidents: []*incident.Incident{recent}}, began}
 	for name, page := range map[string]struct {
 		handler http.Handler
 		path    string
@@ -88,8 +107,9 @@ func TestRealBrowserFindsNoBarrierOnOtherPages(t *testing.T) {
 		"no-incidents": {(&chronicle{}).handler(false), "incidents"},
 		"incident":     {events.handler(false), "incidents/20260501-00000001"},
 		"closed":       {events.handler(false), "incidents/20260501-00000002"},
+		"with-charts":  {newHandler(remembered), "incidents/20260501-00000001"},
+		"open-now":     {newHandler(remembered), "incidents"},
 		"maintenance":  {forms, "maintenance"},
-		"updates":      {updates.handler(true, ""), "updates"},
 		"public":       {public.New(newPublished(t), slog.New(slog.DiscardHandler)), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -162,31 +182,5 @@ func TestRealBrowserUpdatesPublicPage(t *testing.T) {
 	}
 	if got := ask[string](t, b, `document.title`); !strings.HasSuffix(got, " · Another <b>Chat</b>") {
 		t.Errorf("the title is %q", got)
-	}
-}
-
-// TestRealBrowserAddsUpdateWithoutScript, by keyboard.
-func TestRealBrowserAddsUpdateWithoutScript(t *testing.T) {
-	c, h := newUpdatable(true)
-	port := serveWithPassword(t, h)
-	b := newTab(t, chromium(t), look{width: 320, height: 640, phone: true})
-	_, err := chromedp.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	must(t, err)
-	login := url.URL{
-		Scheme:   "http",
-		User:     url.UserPassword("alice", pagePassword),
-		Host:     "exporter.test:" + port,
-		Path:     "/updates",
-		RawQuery: "incident=20260501-00000001",
-	}
-	b.do(t, chromedp.Navigate(login.String()))
-	if wide := ask[int64](t, b, "document.documentElement.scrollWidth"); wide > 320 {
-		t.Errorf("the page is %d pixels wide", wide)
-	}
-	ask[bool](t, b, `document.getElementById("text").focus(), true`)
-	b.do(t, chromedp.KeyEvent("A new disk is in."), chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	b.waitFor(t, `document.querySelector("[role=status]") !== null`)
-	if c.noted != "for users, alice: A new disk is in." {
-		t.Errorf("added %q", c.noted)
 	}
 }

@@ -48,12 +48,12 @@ func (f *probeForm) tokenFor(r *http.Request) string {
 
 // post requests a probe, and leads back to the target's page.
 func (f *probeForm) post(w http.ResponseWriter, r *http.Request) {
-	target := r.PathValue("target")
-	_, user, status, refusal := f.read(w, r, maxMaintenanceBody)
+	_, user, code, refusal := f.accept(w, r, maxMaintenanceBody)
 	if refusal != "" {
-		http.Error(w, refusal, status)
+		http.Error(w, refusal, code)
 		return
 	}
+	target := r.PathValue("target")
 	if err := f.source.Probe(target); err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return

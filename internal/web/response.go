@@ -32,6 +32,11 @@ type page interface {
 
 // render writes a page that is not cached. If the template fails, it writes only an error.
 func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
+	renderWith(w, http.StatusOK, page, data, log)
+}
+
+// renderWith is render with a status.
+func renderWith(w http.ResponseWriter, code int, page page, data any, log *slog.Logger) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, data); err != nil {
 		log.Error("page does not render", "page", page.Name(), "err", err)
@@ -39,6 +44,7 @@ func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 		return
 	}
 	pageHeader(w.Header())
+	w.WriteHeader(code)
 	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 

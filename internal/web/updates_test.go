@@ -2,9 +2,7 @@ package web_test
 
 import (
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,114 +10,92 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
-// newUpdatable is a source with an incident, and its pages for alice.
-func newUpdatable(lifecycle bool) (*chronicle, http.Handler) {
+// newUpdatable is a source with an open incident, one that has been over for long, and a page for users.
+func newUpdatable() *chronicle {
 	c := &chronicle{incidents: []*incident.Incident{
-		newIncident("20260501-00000001", incident.Open, "irc_rpc", ago(time.Hour)),
-		newIncident("20260301-00000001", incident.Closed, "docs_search", ago(30*24*time.Hour)),
+		newIncident(openID, incident.Open, "irc_rpc", ago(time.Hour)),
+		newIncident(closedID, incident.Closed, "docs_search", ago(30*24*time.Hour)),
 	}}
 	c.public.ListenAddress = "127.0.0.1:9657"
 	c.incidents[0].Updates = []incident.Note{{Time: ago(time.Minute), Author: "bob", Text: "We are on it,\n<b>soon</b>."}}
-	return c, c.handler(lifecycle, "alice")
-}
-
-// sendUpdate sends the form of updates, or gets its page.
-func sendUpdate(t *testing.T, h http.Handler, user, query string, form url.Values) reply {
-	t.Helper()
-	method := http.MethodGet
-	if form != nil {
-		method = http.MethodPost
-	}
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://exporter.example/updates"+query, strings.NewReader(form.Encode()))
-	if form != nil {
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", "http://exporter.example")
-	}
-	if user != "" {
-		r.SetBasicAuth(user, "checked by the listener")
-	}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	return reply{w.Code, w.Header(), w.Body.Bytes()}
+	return c
 }
 
 func TestUpdateForUsersIsAddedOnThePage(t *testing.T) {
-	c, h := newUpdatable(true)
-	page := sendUpdate(t, h, "alice", "?incident=20260501-00000001", nil)
-	holds(t, string(page.body), `<option value="20260501-00000001" selected>`, "We are on it,\n&lt;b&gt;soon&lt;/b&gt;.", "bob")
-	if strings.Contains(string(page.body), "20260301-00000001") {
-		t.Error("an incident that the public page no longer shows can be updated")
+	c := newUpdatable()
+	h := c.handler(true, "alice")
+	page := string(submitTo(t, h, openID, nil).body)
+	holds(t, page, `<textarea id="update"`, "<b>bob</b>: We are on it,\n&lt;b&gt;soon&lt;/b&gt;.", "It cannot be changed or deleted.")
+	token := tokenIn(t, []byte(page))
+	answer := submitTo(t, h, openID, url.Values{"token": {token}, "update": {"A new disk is in."}})
+	to, outcome, _ := strings.Cut(answer.Header.Get("Location"), "?")
+	if answer.StatusCode != http.StatusSeeOther || to != openID || c.noted != "for users, alice: A new disk is in." {
+		t.Fatalf("status %d to %q, added %q", answer.StatusCode, to, c.noted)
 	}
-	if policy := page.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self'") {
-		t.Errorf("policy %q", policy)
+	holds(t, string(visit{user: "alice", path: "/incidents/" + to, query: "?" + outcome}.send(t, h).body),
+		"Your update was added.", "the disk is full")
+	if page := string(submitTo(t, h, closedID, nil).body); strings.Contains(page, `id="update"`) {
+		t.Error("an incident that the page for users no longer shows has a form for updates")
 	}
-	token := regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`).FindSubmatch(page.body)
-	if token == nil {
-		t.Fatal("alice gets no form")
-	}
-	form := url.Values{"token": {string(token[1])}, "incident": {"20260501-00000001"}, "text": {"A new disk is in."}}
-	answer := sendUpdate(t, h, "alice", "", form)
-	location := answer.Header.Get("Location")
-	if answer.StatusCode != http.StatusSeeOther || c.noted != "for users, alice: A new disk is in." {
-		t.Fatalf("status %d to %q, added %q", answer.StatusCode, location, c.noted)
-	}
-	holds(t, string(sendUpdate(t, h, "alice", strings.TrimPrefix(location, "updates"), nil).body), "The update was added.")
-
-	form.Set("incident", "other")
-	answer = sendUpdate(t, h, "alice", "", form)
-	if answer.StatusCode != http.StatusNotFound {
-		t.Errorf("status %d for an unknown incident", answer.StatusCode)
-	}
-	holds(t, string(answer.body), "Nothing was added.", "Unknown incident", ">A new disk is in.</textarea>")
 }
 
-// TestUpdateForUsersIsRefused as maintenance is: without lifecycle, to strangers, and without the token of the form.
-func TestUpdateForUsersIsRefused(t *testing.T) {
-	c, h := newUpdatable(true)
-	form := url.Values{"incident": {"20260501-00000001"}, "text": {"No."}}
-	_, locked := newUpdatable(false)
-	for name, a := range map[string]struct {
-		answer reply
-		want   string
-	}{
-		"no token":          {sendUpdate(t, h, "alice", "", form), "Send it again from here"},
-		"a stranger":        {sendUpdate(t, h, "mallory", "", form), "Only a user with a password"},
-		"without lifecycle": {sendUpdate(t, locked, "alice", "", form), "--web.enable-lifecycle"},
-	} {
-		if a.answer.StatusCode != http.StatusForbidden || c.noted != "" {
-			t.Errorf("%s: status %d, added %q", name, a.answer.StatusCode, c.noted)
-		}
-		holds(t, string(a.answer.body), "Nothing was added.", a.want)
-	}
+// TestUpdateForUsersNeedsTheirPage, whether it is a form's or a program's, and keeps what was typed.
+func TestUpdateForUsersNeedsTheirPage(t *testing.T) {
+	c := newUpdatable()
 	c.public.ListenAddress = ""
-	page := string(sendUpdate(t, h, "alice", "", nil).body)
-	holds(t, page, "There is no page for users: set public.listen_address")
-	if strings.Contains(page, "<form") {
-		t.Error("without a public page, there is a form")
+	h := c.handler(true, "alice")
+	page := submitTo(t, h, openID, nil).body
+	if strings.Contains(string(page), `id="update"`) {
+		t.Error("without a page for users, there is a form")
+	}
+	form := url.Values{"token": {tokenIn(t, page)}, "update": {"A new disk is in."}}
+	const want = "here is no page for users: set public.listen_address"
+	if got := submitTo(t, h, openID, form); got.StatusCode != http.StatusConflict || !strings.Contains(string(got.body), want) {
+		t.Errorf("a form: %d\n%s", got.StatusCode, got.body)
+	}
+	w := program{user: "alice", path: "/api/v1/incidents/" + openID + "/updates", body: `{"text": "A new disk is in."}`}.send(t, h)
+	if w.Code != http.StatusConflict || !strings.Contains(w.Body.String(), want) || c.noted != "" {
+		t.Errorf("a program: %d, added %q\n%s", w.Code, c.noted, w.Body)
+	}
+}
+
+// TestUpdateForUsersIsRefusedAsANoteIs without lifecycle, to strangers, and without the token of the form.
+func TestUpdateForUsersIsRefusedAsANoteIs(t *testing.T) {
+	c := newUpdatable()
+	form := url.Values{"update": {"No."}}
+	for name, v := range map[string]struct {
+		user      string
+		lifecycle bool
+		want      string
+	}{
+		"no token":          {"alice", true, "Send it again from here"},
+		"a stranger":        {"mallory", true, "Only a user with a password"},
+		"without lifecycle": {"alice", false, "--web.enable-lifecycle"},
+	} {
+		h := c.handler(v.lifecycle, "alice")
+		got := visit{user: v.user, path: "/incidents/" + openID, form: form}.send(t, h)
+		if got.StatusCode != http.StatusForbidden || c.noted != "" {
+			t.Errorf("%s: status %d, added %q", name, got.StatusCode, c.noted)
+		}
+		holds(t, string(got.body), "Nothing was changed.", v.want)
 	}
 }
 
 func TestUpdateForUsersIsAddedOverTheAPI(t *testing.T) {
-	c, h := newUpdatable(true)
-	post := func(user string) reply {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/incidents/20260501-00000001/updates",
-			strings.NewReader(`{"text": "A new disk is in."}`))
-		r.Header.Set("Content-Type", "application/json")
-		if user != "" {
-			r.SetBasicAuth(user, "checked by the listener")
-		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return reply{w.Code, w.Header(), w.Body.Bytes()}
+	c := newUpdatable()
+	post := program{user: "mallory", path: "/api/v1/incidents/" + openID + "/updates", body: `{"text": "A new disk is in."}`}
+	if w := post.send(t, c.handler(true, "alice")); w.Code != http.StatusForbidden || c.noted != "" {
+		t.Errorf("a stranger: status %d, added %q", w.Code, c.noted)
 	}
-	if got := post("mallory"); got.StatusCode != http.StatusForbidden || c.noted != "" {
-		t.Errorf("a stranger: status %d, added %q", got.StatusCode, c.noted)
+	post.user = "alice"
+	w := post.send(t, c.handler(true, "alice"))
+	if w.Code != http.StatusCreated || c.noted != "for users, alice: A new disk is in." ||
+		!strings.Contains(w.Body.String(), "the disk is full") {
+		t.Errorf("status %d, added %q\n%s", w.Code, c.noted, w.Body)
 	}
-	if got := post("alice"); got.StatusCode != http.StatusCreated || c.noted != "for users, alice: A new disk is in." {
-		t.Errorf("status %d, added %q", got.StatusCode, c.noted)
-	}
-	c.public.ListenAddress = ""
-	if got := post("alice"); got.StatusCode != http.StatusConflict {
-		t.Errorf("without a public page: status %d", got.StatusCode)
-	}
+}
+
+// TestUpdateIsInTheFeed of the operators too, since it updates the entry.
+func TestUpdateIsInTheFeed(t *testing.T) {
+	holds(t, string(fetch(t, newUpdatable().handler(false), "/incidents.atom").body), "Updates for users:", "We are on it,")
 }

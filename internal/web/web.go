@@ -2,6 +2,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -29,7 +30,7 @@ type Source interface {
 	availability
 	library
 	chronicle
-	updater
+	publisher
 }
 
 // Options are the settings of the handlers.
@@ -73,10 +74,9 @@ func New(src Source, o Options) http.Handler {
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
-	checks := newForms(o)
-	forms := &maintenanceForms{checks, src, around}
-	updates := &updateForm{checks, src, around}
-	probes := &probeForm{checks, src}
+	own := newForms(o)
+	forms := &maintenanceForms{own, src, around}
+	probes := &probeForm{own, src}
 	mux.HandleFunc("GET /debug/targets/{target}",
 		func(w http.ResponseWriter, r *http.Request) {
 			serveTarget(w, r, src, around, probes.tokenFor(r), o.Log)
@@ -97,26 +97,27 @@ func New(src Source, o Options) http.Handler {
 		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
 	events := &incidents{
+		own,
 		src,
 		around,
-		o.Log,
 		o.ExternalURL,
 	}
 	mux.HandleFunc("GET /incidents", events.list)
 	mux.HandleFunc("GET /incidents/{$}",
 		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
 	mux.HandleFunc("GET /incidents/{id}", events.page)
+	mux.HandleFunc("POST /incidents/{id}", events.post)
 	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
 	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
-	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword(events.serveAddNote)))
-	mux.HandleFunc("POST /api/v1/incidents/{id}/updates", o.changing("updates", o.withPassword(updates.serveAdd)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword("add a note", events.serveAddNote)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/updates", o.changing("updates", o.withPassword("add an update", events.serveAddUpdate)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/acknowledgement",
+		o.changing("acknowledging", o.withPassword("acknowledge an incident", events.serveAcknowledge)))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
-	mux.HandleFunc("GET /updates", updates.get)
-	mux.HandleFunc("POST /updates", updates.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance",
@@ -150,22 +151,30 @@ func New(src Source, o Options) http.Handler {
 	return protection.Handler(mux)
 }
 
-// changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set, and always refuses browsers:
-// none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
+// changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set or the user is local, and always
+// refuses browsers: none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
-	if o.Lifecycle {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-				o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
-				return
-			}
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !o.Lifecycle && !isLocal(r):
+			o.refuse(w, r, what+
+				" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
+		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
+			o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
+		default:
 			h(w, r)
 		}
 	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		o.refuse(w, r, what+" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
-	}
 }
+
+// localKey is the key of the mark in the contexts of local requests.
+type localKey struct{}
+
+// AsLocal marks the requests of a connection that only the user of the exporter and root can make. Those may end it, and read all that it
+// knows, so changes need neither Lifecycle nor a password.
+func AsLocal(ctx context.Context) context.Context { return context.WithValue(ctx, localKey{}, true) }
+
+func isLocal(r *http.Request) bool { return r.Context().Value(localKey{}) != nil }
 
 // refuse answers 403: with the JSON of an error below /api/, else as plain text.
 func (o Options) refuse(w http.ResponseWriter, r *http.Request, why string) {
