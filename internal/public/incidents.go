@@ -50,8 +50,8 @@ func (u *Update) When() string { return wording.Minute(u.Time) }
 // Effect is how an incident affected a service.
 type Effect struct {
 	Name string `json:"name"`
-	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over. Outage says
-	// that it did not work at some time.
+	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over; unknown if
+	// nobody watched its end. Outage says that it did not work at some time.
 	State  State     `json:"state"`
 	Outage bool      `json:"outage"`
 	Began  time.Time `json:"began"`
@@ -130,7 +130,7 @@ func (s *span) add(began, ended time.Time) {
 func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected bool) {
 	e = Effect{Name: s.Name, State: Operational}
 	var times, down span
-	failing := 0
+	failing, unwatched := 0, false
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
 		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(&p) }) {
@@ -151,6 +151,7 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 		for k := range i.Problems {
 			if p := &i.Problems[k]; p.Subject == target && counts(p) {
 				times.add(firstBegan(p), p.Cleared)
+				unwatched = unwatched || p.Unwatched
 				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
 		}
@@ -166,6 +167,8 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 		e.State = Partly
 	case e.Ended.IsZero():
 		e.State = Degraded
+	case unwatched:
+		e.State = Unknown
 	}
 	return e, true
 }
@@ -198,7 +201,7 @@ func firstBegan(p *incident.Problem) time.Time {
 // Title says what was wrong.
 func (i *Incident) Title() string {
 	var parts []string
-	for _, what := range []string{notWorking, partlyWorking, withProblems, didNotWork, hadProblems} {
+	for _, what := range []string{notWorking, partlyWorking, withProblems, endNotWatched, didNotWork, hadProblems} {
 		var names []string
 		for k := range i.Services {
 			if e := &i.Services[k]; e.what() == what {
@@ -217,6 +220,7 @@ const (
 	notWorking    = "not working"
 	partlyWorking = "partly not working"
 	withProblems  = "with problems"
+	endNotWatched = "had problems, whose end nobody watched"
 	didNotWork    = "did not work"
 	hadProblems   = "had problems"
 )
@@ -229,6 +233,8 @@ func (e *Effect) what() string {
 		return partlyWorking
 	case e.State == Degraded:
 		return withProblems
+	case e.State == Unknown:
+		return endNotWatched
 	case e.Outage:
 		return didNotWork
 	}

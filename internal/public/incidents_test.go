@@ -136,6 +136,15 @@ func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(time.Minute), "Chat: not working since 1 May 2026 12:00 UTC outage")
 }
 
+// TestOutageThatIsNoLongerWatchedIsNotCalledOver: its service is not operational again only because nobody looks.
+func TestOutageThatIsNoLongerWatchedIsNotCalledOver(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began, began.Add(time.Hour), "chat")
+	i.State, i.Unwatched, i.Problems[0].Unwatched = incident.Closed, true, true
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour),
+		"Chat: had problems, whose end nobody watched 1 May 2026 12:00 to 13:00 UTC, 1 h unknown")
+}
+
 // TestRelapseHasItsOwnTime: what does not work now has not since the first time.
 func TestRelapseHasItsOwnTime(t *testing.T) {
 	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
