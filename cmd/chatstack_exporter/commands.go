@@ -30,6 +30,7 @@ const (
 	initial     = "init"
 	rules       = "rules"
 	drill       = "drill"
+	ack         = "ack"
 	healthcheck = "healthcheck"
 	show        = "version"
 )
@@ -94,6 +95,12 @@ var commands = []struct {
 		false,
 	},
 	{
+		ack,
+		"Say who takes care of the incident ID, to the exporter on this machine or at a URL.",
+		[]string{listenAddress},
+		false,
+	},
+	{
 		healthcheck,
 		"Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.",
 		[]string{listenAddress},
@@ -124,6 +131,8 @@ type commandLine struct {
 	recording, manifest, testing bool
 	initial                      app.InitOptions
 	drill                        app.DrillOptions
+	remote                       app.Remote
+	incident, as                 string
 }
 
 func newCommandLine() *commandLine {
@@ -182,7 +191,19 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
 		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
 		output()
+	case ack:
+		cmd.Arg("ID", "The incident's ID, the last part of its address.").PlaceHolder("ID").Required().StringVar(&c.incident)
+		cmd.Flag("as", "The name to show. Default: the one who runs the command, or --user.").PlaceHolder("NAME").StringVar(&c.as)
+		c.addRemote(cmd)
 	}
+}
+
+// addRemote adds the flags of a command that changes something in a running exporter.
+func (c *commandLine) addRemote(cmd *kingpin.CmdClause) {
+	cmd.Flag("url", "URL of the exporter, where lifecycle must be enabled. Default: the socket of the one on this machine with the same "+
+		"listen address, for its user and root.").StringVar(&c.remote.URL)
+	cmd.Flag("user", "User in basic_auth_users of the exporter at --url.").StringVar(&c.remote.User)
+	cmd.Flag("password-file", "File with the password of --user.").PlaceHolder("FILE").StringVar(&c.remote.PasswordFile)
 }
 
 // addShared adds the flags that every command accepts, and hides those that this one does not use.
@@ -198,7 +219,8 @@ func (c *commandLine) addShared(name string, cmd *kingpin.CmdClause, uses []stri
 	cmd.Flag("poll.timeout", "Deadline of one probe, at least 1s; overrides the configuration.").SetValue(&c.timeout)
 	c.web[name] = kingpinflag.AddFlags(cmd, ":9655")
 	cmd.Flag("web.enable-lifecycle", "Allow changes over HTTP: reload the configuration (POST /-/reload), set maintenance, "+
-		"forget containers, probe a target (POST /api/v1/targets/{target}/probe).").BoolVar(&c.lifecycle)
+		"acknowledge incidents and add notes to them, forget containers, probe a target (POST /api/v1/targets/{target}/probe).").
+		BoolVar(&c.lifecycle)
 	cmd.Flag(promslogflag.LevelFlagName, promslogflag.LevelFlagHelp).Default("info").HintOptions(promslog.LevelFlagOptions...).
 		SetValue(c.logging.Level)
 	cmd.Flag(promslogflag.FormatFlagName, promslogflag.FormatFlagHelp).Default("logfmt").HintOptions(promslog.FormatFlagOptions...).
@@ -400,8 +422,9 @@ func (f *durationFlag) Set(text string) error {
 
 // usageTemplate is the help, with a command's own flags first; without a command, with those of serve.
 const usageTemplate = `{{define "flags"}}{{.|FlagsToTwoColumns|FormatTwoColumns}}{{end -}}
+{{define "argument"}} {{if .Required}}{{.PlaceHolder}}{{else}}[{{.PlaceHolder}}]{{end}}{{end -}}
 {{with .Context.SelectedCommand -}}
-usage: chatstack_exporter {{.Name}}{{if .FlagSummary}} {{.FlagSummary}}{{end}}{{range .Args}} [{{.PlaceHolder}}]{{end}}
+usage: chatstack_exporter {{.Name}}{{if .FlagSummary}} {{.FlagSummary}}{{end}}{{range .Args}}{{template "argument" .}}{{end}}
 
 {{.Help|Wrap 0}}
 Flags:

@@ -262,8 +262,9 @@ func (s *site) read() {
 // plain are words for the log of incidents, of which none is in an id.
 type plain struct{}
 
-func (plain) Name(health.Subject, string) string { return "" }
-func (plain) Headline(*health.Event) string      { return "" }
+func (plain) Name(health.Subject, string) string    { return "" }
+func (plain) Headline(*health.Event) string         { return "" }
+func (plain) Impact(string, []*health.Event) string { return "" }
 
 // identify notes the id that the incident of each present problem would have, had the problem begun at a certain time. Those who were
 // told of an incident before an upgrade know it by its id.
@@ -298,6 +299,7 @@ func (s *site) change(kept shapes) {
 	s.ask(http.MethodDelete, "/api/v1/maintenance/{kind}/{name}", "", "{kind}", "target", "{name}", "irc_rpc")
 	s.ask(http.MethodPost, "/api/v1/targets/{target}/probe", "", "{target}", "irc_rpc")
 	s.ask(http.MethodPost, "/api/v1/incidents/{id}/notes", `{"text": "test"}`, "{id}", "none")
+	s.ask(http.MethodPost, "/api/v1/incidents/{id}/acknowledgement", `{"as": "test"}`, "{id}", "none")
 	s.ask(http.MethodDelete, "/api/v1/containers/{docker_host}/{name}", "", "{docker_host}", "none", "{name}", "none")
 	var started struct{ Drill struct{ ID string } }
 	must(s.T, json.Unmarshal(s.ask(http.MethodPost, "/api/v1/drill", `{"severity": "none"}`), &started))

@@ -166,6 +166,10 @@ func TestContractOfTheExitCodes(t *testing.T) {
 		"drill --prometheus=9090 --alertmanager=http://127.0.0.1:1",
 		"drill --prometheus=http://127.0.0.1:1 --alertmanager=http://127.0.0.1:1 --severity=critical",
 		"drill --prometheus=http://127.0.0.1:1 --alertmanager=http://127.0.0.1:1 --exporter=http://127.0.0.1:1 --dry-run",
+		"ack",
+		"ack ID --web.listen-address=127.0.0.1:1",
+		"ack ID --url=http://127.0.0.1:1",
+		"ack ID --url=http://127.0.0.1:1 --user=x --password-file=up.yaml",
 		"healthcheck --web.listen-address=127.0.0.1:1",
 		"healthcheck --no-such-flag",
 	} {

@@ -97,6 +97,8 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 		return app.WriteRules(os.Stdout, options, c.recording)
 	case drill:
 		return runDrill(ctx, options, c.drill, c.output)
+	case ack:
+		return runAck(ctx, options, c)
 	case healthcheck:
 		return runHealthcheck(ctx, options)
 	case show:
@@ -108,19 +110,20 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 
 func (c *commandLine) options(command string) app.Options {
 	return app.Options{
-		ConfigFile:       c.existingFile(),
-		Lookup:           os.LookupEnv,
-		Environ:          os.Environ,
-		DockerSocket:     dockerSocket,
-		MountInfo:        "/proc/self/mountinfo",
-		RuntimeDirectory: app.RuntimeDirectory(os.LookupEnv),
-		Interval:         c.interval.value.Std(),
-		Timeout:          c.timeout.value.Std(),
-		Web:              c.web[command],
-		Log:              promslog.New(&c.logging),
-		EnableLifecycle:  c.lifecycle,
-		CheckWrites:      c.write,
-		WithoutSecrets:   c.withoutSecrets,
+		ConfigFile:              c.existingFile(),
+		Lookup:                  os.LookupEnv,
+		Environ:                 os.Environ,
+		DockerSocket:            dockerSocket,
+		MountInfo:               "/proc/self/mountinfo",
+		RuntimeDirectory:        app.RuntimeDirectory(os.LookupEnv),
+		OtherRuntimeDirectories: app.OtherRuntimeDirectories(os.LookupEnv),
+		Interval:                c.interval.value.Std(),
+		Timeout:                 c.timeout.value.Std(),
+		Web:                     c.web[command],
+		Log:                     promslog.New(&c.logging),
+		EnableLifecycle:         c.lifecycle,
+		CheckWrites:             c.write,
+		WithoutSecrets:          c.withoutSecrets,
 	}
 }
 
@@ -195,6 +198,12 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
+func runAck(ctx context.Context, options app.Options, c *commandLine) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return app.Ack(ctx, options, c.remote, c.incident, c.as, os.Stdout, os.Stderr)
+}
+
 func runHealthcheck(ctx context.Context, options app.Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -215,7 +224,7 @@ func underServiceManager(options app.Options) app.Options {
 }
 
 func runServe(ctx context.Context, options app.Options, hangups <-chan os.Signal) error {
-	a, err := app.New(options)
+	a, err := app.New(options) //nolint:contextcheck // its socket lives as long as the process
 	if err != nil {
 		return err
 	}

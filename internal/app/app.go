@@ -45,8 +45,10 @@ type Options struct {
 	DockerSocket string
 	// MountInfo is the file that shows which container the exporter runs in, /proc/self/mountinfo; "" is none.
 	MountInfo string
-	// RuntimeDirectory is the directory of the socket for healthcheck; "" means no socket. See RuntimeDirectory.
+	// RuntimeDirectory is the directory of the socket for commands; "" means no socket. See RuntimeDirectory.
 	RuntimeDirectory string
+	// OtherRuntimeDirectories are those in which a command also looks for the socket. See OtherRuntimeDirectories.
+	OtherRuntimeDirectories []string
 	// Interval and Timeout, unless zero, override the configuration.
 	Interval, Timeout time.Duration
 	// Web has the listen addresses, and the file with TLS and authentication.
@@ -93,7 +95,7 @@ type App struct {
 	server      *http.Server
 	listeners   []net.Listener
 	public      publicServer
-	health      *healthServer
+	local       *localServer
 	reloads     chan reload
 	manager     *serviceManager
 	// pageLimit is the largest metrics page that fits the memory limit of the process; 0 if no limit applies.
@@ -197,18 +199,19 @@ func New(o Options) (_ *App, err error) {
 	a.recorder = status.NewRecorder(version.Version, a.statusInput)
 	a.past.recorder = a.recorder
 	stopping := make(chan struct{})
+	handler := web.New(a, web.Options{
+		Version:     version.Version,
+		Documents:   config.Documents(version.Version),
+		Lifecycle:   o.EnableLifecycle,
+		Users:       o.webUsers,
+		Log:         o.Log,
+		Stopping:    stopping,
+		Switchboard: o.switchboard,
+		ExternalURL: func() string { return a.current.Load().cfg.Web.ExternalURL },
+		Scraped:     func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
+	})
 	a.server = &http.Server{
-		Handler: web.New(a, web.Options{
-			Version:     version.Version,
-			Documents:   config.Documents(version.Version),
-			Lifecycle:   o.EnableLifecycle,
-			Users:       o.webUsers,
-			Log:         o.Log,
-			Stopping:    stopping,
-			Switchboard: o.switchboard,
-			ExternalURL: func() string { return a.current.Load().cfg.Web.ExternalURL },
-			Scraped:     func(who string, at time.Time) { a.current.Load().poller.Scraped(who, at) },
-		}),
+		Handler: handler,
 		// A client that stalls must not keep a connection forever, even one without a password.
 		ReadTimeout:  10 * time.Second,
 		WriteTimeout: 30 * time.Second,
@@ -221,8 +224,9 @@ func New(o Options) (_ *App, err error) {
 	}
 	ownConnections(o.Log).limit(a.server)
 	a.server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
-	if a.health, err = newHealthServer(a, o, a.listeners); err != nil {
-		a.log.Warn("no socket for healthcheck; it cannot check the poll loop if the port requires a password or a certificate", "err", err)
+	if a.local, err = newLocalServer(handler, o, a.listeners); err != nil {
+		a.log.Warn("no socket for commands: healthcheck cannot check the poll loop if the port requires a password or a certificate, and "+
+			"ack requires --url", "err", err)
 	}
 	return a, nil
 }
@@ -471,7 +475,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer a.close()
 	served := make(chan error, 1)
 	go func() { served <- a.serve() }()
-	go a.health.serve()
+	go a.local.serve()
 	stopPolling := a.poll(ctx)
 	beside, stopBeside := context.WithCancel(ctx)
 	var others sync.WaitGroup
@@ -542,7 +546,7 @@ func (a *App) serve() error {
 
 // close releases what New has acquired.
 func (a *App) close() {
-	a.health.close()
+	a.local.close()
 	a.drill.close()
 	if a.state != nil {
 		if err := a.state.Close(); err != nil {

@@ -51,7 +51,7 @@ func runDemo(ctx context.Context, o Options, out io.Writer, basePort int) (err e
 	}
 	quiet := &quietStart{Handler: o.Log.Handler(), over: &atomic.Bool{}}
 	o.Log = slog.New(quiet)
-	a, err := New(o)
+	a, err := New(o) //nolint:contextcheck // its socket lives as long as the process
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -77,13 +78,11 @@ func verdictOf(where string, status int, said string) error {
 
 // askSocket checks over the Unix socket; found reports whether a process listens there.
 func askSocket(ctx context.Context, o Options) (found bool, err error) {
-	path, err := healthSocket(o, "")
-	if err != nil || o.RuntimeDirectory == "" || checkPrivate(o.RuntimeDirectory) != nil {
+	path, err := socketIn(o.RuntimeDirectory, o, "")
+	if err != nil || o.RuntimeDirectory == "" || checkPrivate(o.RuntimeDirectory, os.Getuid()) != nil {
 		return false, nil //nolint:nilerr // HTTP still works, and the exporter has logged the error
 	}
-	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", path)
-	}}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dialSocket(path)}
 	status, said, err := ask(ctx, transport, "http://localhost/-/healthy")
 	switch {
 	case err == nil:

@@ -153,6 +153,7 @@ func TestIncidentsAreKept90Days(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Hour} {
 		now := health.Milli(at.Add(incident.Retention + after).UnixMilli())
 		k.observe(&health.Judgement{Round: health.Round{Tick: health.Tick{From: now, To: now}}})
+		k.publish()
 		if n := len(*k.listed.Load()); (n == 1) != (after == 0) {
 			t.Errorf("%d incidents %s after the 90 days", n, after)
 		}

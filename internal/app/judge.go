@@ -78,6 +78,9 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 		j.past.observe(result)
 	}
 	j.saveMemory(f.Now)
+	if j.past != nil {
+		j.past.publish()
+	}
 	return result
 }
 

@@ -34,6 +34,7 @@ type past struct {
 	log     *incident.Log
 	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
+	changed bool                                 // since then
 	// recorder tells the last changes; nil until there is one.
 	recorder *status.Recorder
 }
@@ -47,8 +48,8 @@ type record struct {
 }
 
 func newPast(logger *slog.Logger) *past {
-	p := &past{logger: logger, history: history.New(), log: incident.New(words{})}
-	p.publish()
+	p := &past{logger: logger, history: history.New(), log: incident.New(words{}), changed: true}
+	p.listed.Store(&[]*incident.Incident{})
 	return p
 }
 
@@ -100,10 +101,15 @@ func (p *past) Records() iter.Seq[any] {
 	}
 }
 
-// publish shows the log as it is.
+// publish shows the log as it is. Whoever changes it flushes the file before, so that nobody sees what a restart would forget.
 func (p *past) publish() {
-	all := p.log.All()
-	p.listed.Store(&all)
+	p.Lock()
+	defer p.Unlock()
+	if p.changed {
+		all := p.log.All()
+		p.listed.Store(&all)
+		p.changed = false
+	}
 }
 
 // observe adds a judgement.
@@ -126,9 +132,7 @@ func (p *past) observe(j *health.Judgement) {
 			p.logger.Info("incident is over", "id", i.ID, "title", i.Title, "state", i.State)
 		}
 	}
-	if len(changed) > 0 || p.log.Len() != len(*p.listed.Load()) { // some were kept long enough
-		p.publish()
-	}
+	p.changed = p.changed || len(changed) > 0 || p.log.Len() != len(*p.listed.Load()) // some were kept long enough
 }
 
 // keep records a round, at once if it has news. It is read as it was applied: what is joined has no gap, and is of one hour.
@@ -161,6 +165,10 @@ func (words) Headline(e *health.Event) string {
 	return status.Headline(&health.Problem{Subject: e.Subject(), Alert: e.Alert, Of: e.Part}, e.TargetKind)
 }
 
+func (words) Impact(before string, problems []*health.Event) string {
+	return status.Impact(before, problems)
+}
+
 // Availability implements web.Source.
 func (a *App) Availability() *history.Report {
 	a.past.Lock()
@@ -172,15 +180,34 @@ func (a *App) Availability() *history.Report {
 func (a *App) Incidents() []*incident.Incident { return *a.past.listed.Load() }
 
 // AddNote implements web.Source.
-func (a *App) AddNote(id, author, text string) (*incident.Incident, error) {
-	p := a.past
+func (a *App) AddNote(id, author, text string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddNote(time.Now(), id, author, text) })
+}
+
+// AddUpdate implements web.Source.
+func (a *App) AddUpdate(id, author, text string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddUpdate(time.Now(), id, author, text) })
+}
+
+// Acknowledge implements web.Source.
+func (a *App) Acknowledge(id, by, user string) (*incident.Incident, []string, error) {
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.Acknowledge(time.Now(), id, by, user) })
+}
+
+// change makes a change that somebody asked for. It is in the state file before the answer is sent, or a warning says that it is not.
+func (p *past) change(of func(*incident.Log) (*incident.Incident, error)) (i *incident.Incident, warnings []string, err error) {
 	p.Lock()
-	defer p.Unlock()
-	i, err := p.log.AddNote(time.Now(), id, author, text)
+	if i, err = of(p.log); err == nil {
+		p.file.Add(record{Incident: i})
+		p.changed = true
+	}
+	p.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	if err := p.file.Flush(); err != nil {
+		warnings = append(warnings, "it is shown, but a restart of the exporter forgets it, because it was not saved: "+err.Error())
 	}
 	p.publish()
-	p.file.Add(record{Incident: i})
-	return i, nil
+	return i, warnings, nil
 }

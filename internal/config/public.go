@@ -19,6 +19,13 @@ type Public struct {
 	TrustedProxies []string `yaml:"trusted_proxies"`
 	// Title is the page's title: that of Web by default.
 	Title string `yaml:"title"`
+	// LogoFile is a picture beside the title; "" for none. Logo is its content.
+	LogoFile string `yaml:"logo_file" path:"file"`
+	Logo     Image  `yaml:"-"`
+	// Colour is the ground of the title; "" for none.
+	Colour string `yaml:"colour"`
+	// HomeURL is where the page links back to; "" for nowhere.
+	HomeURL string `yaml:"home_url"`
 	// Services are all that the page shows.
 	Services []PublicService `yaml:"services"`
 	// Announcements are shown between their times.
@@ -77,6 +84,7 @@ func (l *loader) checkPublic(r *Report) {
 		}
 		p.TrustedNetworks = append(p.TrustedNetworks, network)
 	}
+	p.checkBrand(r)
 	if len(p.Services) == 0 {
 		r.Faultf("public.services", "is empty; list what users may see, each with name and targets")
 	}

@@ -22,7 +22,7 @@ type (
 	routeKey  struct{}
 )
 
-// WithDialer returns a context in which connect makes all connections, for tests with a network of their own.
+// WithDialer returns a context in which connect makes all connections, such as those over a socket.
 func WithDialer(ctx context.Context, connect DialFunc) context.Context {
 	return context.WithValue(ctx, dialerKey{}, connect)
 }

@@ -46,6 +46,9 @@ var Reasons = []Reason{
 	Throttled, NotDelivered, RPCError, Panic, Internal,
 }
 
+// RefusesUs reports whether the server answers, but not to the exporter, so that its users may be well.
+func (r Reason) RefusesUs() bool { return r == Unauthorized || r == Forbidden || r == Throttled }
+
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
 	DNS:     unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",

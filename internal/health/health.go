@@ -103,6 +103,9 @@ type Target struct {
 	Every  time.Duration
 	// Throttled says that the last reading failed only because the server limits this address, so its users may be well.
 	Throttled bool
+	// RefusesUs says that the last reading failed only because the server refuses the exporter, so its users may be well. The events of
+	// problems say it too, for those who say what users lose.
+	RefusesUs bool
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.
@@ -271,6 +274,8 @@ type Verdict struct {
 	// the server limits this address, or did until shortly ago.
 	TargetKind string
 	WarnOnly   bool
+	// RefusesUs is the target's.
+	RefusesUs bool
 	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration

@@ -236,6 +236,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		Unknown:    !t.Read,
 		TargetKind: t.Kind,
 		WarnOnly:   t.WarnOnly,
+		RefusesUs:  t.RefusesUs,
 	}
 	found.verdicts[t.subject] = v
 	lost, began := false, s.now

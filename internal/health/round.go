@@ -108,10 +108,12 @@ type Event struct {
 	Excuse   Excuse   `json:"excuse,omitzero"`
 	Cause    Key      `json:"cause,omitzero"`
 	Server   Key      `json:"server,omitzero"`
+	// RefusesUs says that the target fails only because it refuses the exporter, so its users may be well.
+	RefusesUs bool `json:"refuses_us,omitempty"`
 	// Ended says that the problem is over, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
 	Ended     bool `json:"over,omitempty"`
 	AtLatest  bool `json:"at_latest,omitempty"`
-	Unwatched bool `json:"unwatched,omitempty"`
+	Unwatched bool `json:"no_longer_watched,omitempty"`
 }
 
 // Subject returns what the event is about.

@@ -127,11 +127,13 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 	if known == nil {
 		known = &told{}
 	}
+	v := now.Verdicts[p.Subject]
 	e := Event{
 		Of:         Key(p.Subject),
 		Alert:      p.Alert,
 		Part:       p.Of,
-		TargetKind: now.Verdicts[p.Subject].TargetKind,
+		TargetKind: v.TargetKind,
+		RefusesUs:  v.RefusesUs || v.Unknown && known.RefusesUs,
 		Since:      milli(p.Since, known.Since),
 		AtLeast:    p.AtLeast,
 		Severity:   p.Severity,

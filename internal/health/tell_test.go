@@ -467,6 +467,31 @@ func TestEventsNameTheServer(t *testing.T) {
 	}
 }
 
+// TestEventsSayThatTheServerRefusesTheExporter until a reading says otherwise.
+func TestEventsSayThatTheServerRefusesTheExporter(t *testing.T) {
+	w := stack(t)
+	for _, c := range []struct{ read, refuses, want, told bool }{
+		{read: true, refuses: true, want: true, told: true},
+		{want: true},
+		{read: true, told: true},
+		{},
+		{read: true, refuses: true, want: true, told: true},
+	} {
+		lone := w.target("lone")
+		lone.Up, lone.Read, lone.RefusesUs = false, c.read, c.refuses
+		w.now = w.now.Add(time.Second)
+		w.look()
+		told := false
+		for _, e := range w.last.Round.Events {
+			told = told || e.Alert != ""
+		}
+		key := toldKey{of: Key(TargetSubject("lone")), alert: AlertTargetDown}
+		if e := w.chain.problems[key]; e.RefusesUs != c.want || told != c.told {
+			t.Errorf("%+v: told %t, %+v", c, told, e)
+		}
+	}
+}
+
 // TestEndIsToldOnceItIsKnown has a process that has lost its memory, but not what was told, and an engine that is not read for a while.
 func TestEndIsToldOnceItIsKnown(t *testing.T) {
 	told := func(w *world) {

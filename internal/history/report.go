@@ -38,7 +38,9 @@ type Window struct {
 	Step float64 `json:"step_seconds"`
 	// Available is the percentage of the watched time without maintenance in which it was up or degraded; nil if nothing was watched.
 	Available *float64 `json:"available_percent"`
-	Spent     Times    `json:"seconds"`
+	// Watched is how many seconds that percentage is of.
+	Watched float64 `json:"watched_seconds"`
+	Spent   Times   `json:"seconds"`
 	// Latency is nil if no probe has succeeded, and for a container.
 	Latency *Latency `json:"latency"`
 	Buckets []Bucket `json:"buckets"`
@@ -89,13 +91,15 @@ func (t *Times) appendJSON(to []byte, zeros bool) []byte {
 
 // Available returns the percentage of the watched time without maintenance in which it was up or degraded; false if there is none.
 func (t Times) Available() (percent float64, ok bool) {
-	up := t[Up] + t[Degraded]
-	watched := up + t[Down]
+	watched := t.Watched()
 	if watched == 0 {
 		return 0, false
 	}
-	return 100 * float64(up) / float64(watched), true
+	return 100 * float64(t[Up]+t[Degraded]) / float64(watched), true
 }
+
+// Watched returns the watched time without maintenance.
+func (t Times) Watched() time.Duration { return t[Up] + t[Degraded] + t[Down] }
 
 // Worst returns the state to show for the whole time: any downtime shows, and a time that was mostly not watched is not up.
 func (t *Times) Worst() State {
@@ -228,6 +232,7 @@ func (s *Kept) fill(w *Window, first, step, wall int64) {
 			w.Spent[state] += t
 		}
 	}
+	w.Watched = w.Spent.Watched().Seconds()
 	if percent, ok := w.Spent.Available(); ok {
 		w.Available = &percent
 	}

@@ -31,7 +31,7 @@ const (
 	maxTimeline = 200
 	maxProblems = 500
 	maxNotes    = 100
-	// maxText and maxAuthor bound a note, in characters.
+	// maxText and maxAuthor bound a note and a name, in characters.
 	maxText   = 2000
 	maxAuthor = 100
 )
@@ -54,6 +54,8 @@ type Incident struct {
 	// Title is a headline in human names.
 	Title string `json:"title"`
 	State string `json:"state"`
+	// Impact says what users lost most; "" if that is unknown.
+	Impact string `json:"impact,omitempty"`
 	// Severity is the worst that was reached.
 	Severity health.Severity `json:"severity"`
 	// Cause is the subject that explains the problems best.
@@ -65,6 +67,8 @@ type Incident struct {
 	// Ended is when the last problem ended, zero while one lasts; EndedAtLatest says that it may have ended before.
 	Ended         time.Time `json:"ended,omitzero"`
 	EndedAtLatest bool      `json:"ended_at_latest,omitempty"`
+	// Unwatched says that it is over only because its cause is no longer watched: nobody saw it fixed.
+	Unwatched bool `json:"no_longer_watched,omitempty"`
 	// Closed is when it had stayed away for QuietPeriod.
 	Closed  time.Time `json:"closed,omitzero"`
 	Updated time.Time `json:"updated"`
@@ -76,6 +80,10 @@ type Incident struct {
 	// LeftOut is how many events in the middle of the timeline were dropped.
 	LeftOut int    `json:"timeline_left_out,omitempty"`
 	Notes   []Note `json:"notes"`
+	// Updates are what people wrote about it for the users of the stack. The public page shows these, and never a note.
+	Updates []Note `json:"updates,omitempty"`
+	// Acknowledged is the newest acknowledgement. The timeline has all of them.
+	Acknowledged Acknowledgement `json:"acknowledged,omitzero"`
 	// Links are the subjects whose problems belong to the incident.
 	Links []health.Subject `json:"links,omitempty"`
 
@@ -97,7 +105,7 @@ type Problem struct {
 	Cleared time.Time `json:"cleared,omitzero"`
 	// AtLatest says that it may have ended before Cleared, while nobody looked, Unwatched that it ended because nobody looks any more.
 	AtLatest  bool `json:"at_latest,omitempty"`
-	Unwatched bool `json:"unwatched,omitempty"`
+	Unwatched bool `json:"no_longer_watched,omitempty"`
 	// Excuse is why its alert is or was held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
 	// First is when it began first, Alerted when its alert last began; zero if it had none, or in an incident of an earlier version.
@@ -125,9 +133,12 @@ const (
 	EventAlert   = "alert"
 	EventExcused = "excused"
 	EventEnded   = "ended"
-	EventOpened  = "opened"
-	EventClosed  = "closed"
-	EventMerged  = "merged"
+	// EventUnwatched ends a problem whose subject is no longer watched.
+	EventUnwatched    = "no_longer_watched"
+	EventAcknowledged = "acknowledged"
+	EventOpened       = "opened"
+	EventClosed       = "closed"
+	EventMerged       = "merged"
 )
 
 // Event is an entry of a timeline.
@@ -152,11 +163,18 @@ type Note struct {
 	Text   string    `json:"text"`
 }
 
-// Errors of AddNote.
+// Acknowledgement says that somebody takes care of an incident.
+type Acknowledgement struct {
+	Time time.Time `json:"time"`
+	By   string    `json:"by"`
+}
+
+// Errors of AddNote, AddUpdate and Acknowledge.
 var (
 	ErrUnknown = errors.New("unknown incident")
-	ErrInvalid = errors.New("invalid note")
-	ErrTooMany = errors.New("too many notes")
+	ErrInvalid = errors.New("invalid text")
+	ErrTooMany = errors.New("too many texts")
+	ErrClosed  = errors.New("the incident is over")
 )
 
 // At returns the incident with the outages until now.
@@ -177,7 +195,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 func (i *Incident) clone() *Incident {
 	c := *i
 	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
-	c.Notes, c.Links, c.shown = slices.Clone(i.Notes), slices.Clone(i.Links), false
+	c.Notes, c.Updates, c.Links, c.shown = slices.Clone(i.Notes), slices.Clone(i.Updates), slices.Clone(i.Links), false
 	return &c
 }
 
@@ -229,6 +247,10 @@ func (i *Incident) move(by time.Duration) {
 	for n := range i.Notes {
 		at(&i.Notes[n].Time)
 	}
+	for n := range i.Updates {
+		at(&i.Updates[n].Time)
+	}
+	at(&i.Acknowledged.Time)
 }
 
 func latest(a, b time.Time) time.Time {
@@ -273,20 +295,32 @@ func (p *Problem) outage() bool { return health.FailsReadings(p.Alert) }
 // checkNote returns a note without spaces around it.
 func checkNote(author, text string) (Note, error) {
 	n := Note{Author: strings.TrimSpace(author), Text: strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))}
-	printable := func(r rune) bool { return unicode.IsPrint(r) }
 	switch length := utf8.RuneCountInString(n.Text); {
 	case n.Text == "":
 		return n, fmt.Errorf("%w: text is empty, must say something", ErrInvalid)
 	case length > maxText:
 		return n, fmt.Errorf("%w: text has %d characters, must have at most %d", ErrInvalid, length, maxText)
-	case !utf8.ValidString(n.Text) || strings.ContainsFunc(n.Text, func(r rune) bool { return r != '\n' && r != '\t' && !printable(r) }):
+	case !printable(n.Text, "\n\t"):
 		return n, fmt.Errorf("%w: text has a character that cannot be printed; remove it", ErrInvalid)
-	case utf8.RuneCountInString(n.Author) > maxAuthor:
-		return n, fmt.Errorf("%w: author has more than %d characters", ErrInvalid, maxAuthor)
-	case !utf8.ValidString(n.Author) || strings.ContainsFunc(n.Author, func(r rune) bool { return !printable(r) }):
-		return n, fmt.Errorf("%w: author must be one line of text", ErrInvalid)
 	}
-	return n, nil
+	return n, checkName("author", n.Author)
+}
+
+// checkName returns an error for a name that is not a short line of text.
+func checkName(what, name string) error {
+	switch {
+	case utf8.RuneCountInString(name) > maxAuthor:
+		return fmt.Errorf("%w: %s has more than %d characters", ErrInvalid, what, maxAuthor)
+	case !printable(name, ""):
+		return fmt.Errorf("%w: %s must be one line of text", ErrInvalid, what)
+	}
+	return nil
+}
+
+// printable reports whether a text has only characters that can be printed, and some others.
+func printable(text, others string) bool {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(others, r) }
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, odd)
 }
 
 // byAge sorts incidents, the oldest first.

@@ -20,6 +20,13 @@ type bluntWords struct{}
 
 func (bluntWords) Name(s health.Subject, _ string) string { return s.Name }
 
+func (bluntWords) Impact(before string, problems []*health.Event) string {
+	for _, p := range problems {
+		before = max(before, p.Of.Name)
+	}
+	return before
+}
+
 func (bluntWords) Headline(e *health.Event) string {
 	return strings.TrimSpace(e.Of.Name + " " + e.Alert + " " + e.Part)
 }
@@ -32,7 +39,7 @@ type world struct {
 	judge *health.Judge
 	log   *Log
 	last  *health.Judgement
-	saved [][]byte // the rounds
+	saved [][]byte // the rounds, and the incidents about which somebody wrote
 }
 
 const step = 30 * time.Second
@@ -116,14 +123,32 @@ func (w *world) look() {
 	w.last = w.judge.Judge(&facts)
 	before := w.json()
 	changed := w.log.Apply(&w.last.Round)
-	raw, err := json.Marshal(&w.last.Round)
+	w.save(saved{Round: &w.last.Round})
+	if after := w.json(); len(changed) == 0 && before != after {
+		w.Errorf("after %s, the log has changed without saying so:\n%s\n%s", w.since(w.Now), before, after)
+	}
+}
+
+// saved is one of its fields.
+type saved struct {
+	Round    *health.Round `json:",omitempty"`
+	Incident *Incident     `json:",omitempty"`
+}
+
+func (w *world) save(record saved) {
+	raw, err := json.Marshal(record)
 	if err != nil {
 		w.Fatal(err)
 	}
 	w.saved = append(w.saved, raw)
-	if after := w.json(); len(changed) == 0 && before != after {
-		w.Errorf("after %s, the log has changed without saying so:\n%s\n%s", w.since(w.Now), before, after)
+}
+
+// wrote saves an incident about which somebody has written.
+func (w *world) wrote(i *Incident, err error) (*Incident, error) {
+	if err == nil {
+		w.save(saved{Incident: i})
 	}
+	return i, err
 }
 
 func (w *world) json() string {
@@ -163,11 +188,17 @@ func (w *world) restart(after time.Duration) {
 	w.judge, w.log = health.NewJudge(alerts.Rules(&settings)), New(bluntWords{})
 	var round health.Round
 	for _, raw := range w.saved {
-		round = health.Round{}
-		if err := json.Unmarshal(raw, &round); err != nil {
+		var record saved
+		err := json.Unmarshal(raw, &record)
+		if record.Round != nil {
+			round = *record.Round
+			w.log.Apply(&round)
+		} else if err == nil {
+			err = w.log.Restore(record.Incident)
+		}
+		if err != nil {
 			w.Fatal(err)
 		}
-		w.log.Apply(&round)
 	}
 	if after := w.json(); after != before {
 		w.Errorf("the log was %s\nits records say %s", before, after)
@@ -325,7 +356,7 @@ func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 		t.Fatalf("%d incidents, want 2", n)
 	}
 	younger, older := w.log.All()[0], w.log.All()[1]
-	if _, err := w.log.AddNote(w.Now, younger.ID, "", "a note"); err != nil {
+	if _, err := w.wrote(w.log.AddNote(w.Now, younger.ID, "", "a note")); err != nil {
 		t.Fatal(err)
 	}
 	w.target("web2").Container = "web"
@@ -335,7 +366,7 @@ func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	if got := w.log.All(); got[0].MergedInto != older.ID || len(got[1].Outages) != 2 || len(got[1].Notes) != 1 {
 		t.Errorf("got %+v, %+v", got[0], got[1])
 	}
-	if i, err := w.log.AddNote(w.Now, younger.ID, "", "another"); err != nil || i.ID != older.ID {
+	if i, err := w.wrote(w.log.AddNote(w.Now, younger.ID, "", "another")); err != nil || i.ID != older.ID {
 		t.Errorf("a note on the merged one went to %v, %v", i, err)
 	}
 	w.target("web").Up, w.target("web2").Up = true, true
@@ -485,7 +516,7 @@ func TestReturnedIncidentsDoNotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.log.AddNote(w.Now, i.ID, "ann", "on it"); err != nil {
+	if _, err := w.wrote(w.log.AddNote(w.Now, i.ID, "ann", "on it")); err != nil {
 		t.Fatal(err)
 	}
 	w.target("lone").Up = true
@@ -577,7 +608,7 @@ func TestNotesAreChecked(t *testing.T) {
 	for range maxNotes {
 		_, _ = w.log.AddNote(w.Now, id, "", "again")
 	}
-	if _, err := w.log.AddNote(w.Now, id, "", "once more"); !errors.Is(err, ErrTooMany) || len(w.newest().Notes) != maxNotes {
+	if _, err := w.wrote(w.log.AddNote(w.Now, id, "", "once more")); !errors.Is(err, ErrTooMany) || len(w.newest().Notes) != maxNotes {
 		t.Errorf("got %v", err)
 	}
 }

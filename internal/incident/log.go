@@ -19,6 +19,8 @@ type Words interface {
 	Name(s health.Subject, kind string) string
 	// Headline says in a few words what is wrong with which subject.
 	Headline(e *health.Event) string
+	// Impact says what users lose most: by these problems, or what they lost before.
+	Impact(before string, problems []*health.Event) string
 }
 
 // Log has all incidents. It is not safe for concurrent use.
@@ -157,21 +159,67 @@ func (l *Log) index(id string) int {
 
 // AddNote adds a note to an incident, or to the one that continues it. The error wraps ErrUnknown, ErrInvalid or ErrTooMany.
 func (l *Log) AddNote(now time.Time, id, author, text string) (*Incident, error) {
+	return l.write(now, id, author, text, func(i *Incident) *[]Note { return &i.Notes })
+}
+
+// AddUpdate adds an update for the users, as AddNote adds a note.
+func (l *Log) AddUpdate(now time.Time, id, author, text string) (*Incident, error) {
+	return l.write(now, id, author, text, func(i *Incident) *[]Note { return &i.Updates })
+}
+
+// write adds a text to one of an incident's lists.
+func (l *Log) write(now time.Time, id, author, text string, list func(*Incident) *[]Note) (*Incident, error) {
 	n, err := checkNote(author, text)
 	if err != nil {
 		return nil, err
 	}
+	return l.change(now, id, func(i *Incident) error {
+		texts := list(i)
+		if len(*texts) >= maxNotes {
+			return fmt.Errorf("%w: the incident has %d", ErrTooMany, maxNotes)
+		}
+		n.Time = now
+		*texts = append(*texts, n)
+		return nil
+	})
+}
+
+// Acknowledge says who takes care of an incident, or of the one that continues it; user is who sent it, "" for the same. The error wraps
+// ErrUnknown, ErrInvalid or ErrClosed.
+func (l *Log) Acknowledge(now time.Time, id, by, user string) (*Incident, error) {
+	by = strings.TrimSpace(by)
+	if by == "" {
+		return nil, fmt.Errorf("%w: the name is empty, must say who takes care of the incident", ErrInvalid)
+	}
+	if err := checkName("the name", by); err != nil {
+		return nil, err
+	}
+	return l.change(now, id, func(i *Incident) error {
+		if !i.Lasts() {
+			return fmt.Errorf("%w: it was closed at %s, so there is nothing to take care of", ErrClosed,
+				i.Closed.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+		text := "acknowledged by " + by
+		if user != "" && user != by {
+			text += " (sent by the user " + user + ")"
+		}
+		i.Acknowledged = Acknowledgement{now, by}
+		i.note(Event{Time: now, Kind: EventAcknowledged, Text: text})
+		return nil
+	})
+}
+
+// change makes what somebody asked for of an incident, or of the one that continues it.
+func (l *Log) change(now time.Time, id string, do func(*Incident) error) (*Incident, error) {
 	at := l.heir(l.index(id))
-	switch {
-	case at < 0:
+	if at < 0 {
 		return nil, fmt.Errorf("%w %q", ErrUnknown, failure.Printable(id, 100))
-	case len(l.incidents[at].Notes) >= maxNotes:
-		return nil, fmt.Errorf("%w: the incident has %d", ErrTooMany, maxNotes)
 	}
 	i := l.incidents[at].clone()
-	n.Time, i.Updated = now, now
-	i.Notes = append(i.Notes, n)
-	l.incidents[at] = i
+	if err := do(i); err != nil {
+		return nil, err
+	}
+	i.Updated, i.shown, l.incidents[at] = now, true, i
 	return i, nil
 }
 
@@ -369,20 +417,20 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 
 // raise notes that a problem raises an alert.
 func raise(d *draft, p *Problem, severity health.Severity, at time.Time) {
-	p.Severity, p.Alerted = severity, at
+	p.Severity, p.Alerted = severity, latest(p.Alerted, at)
 	d.note(about(p, EventAlert, at, fmt.Sprintf("alert %s (%s): %s", p.Alert, p.Severity, p.Text)))
 }
 
 // clear ends a problem.
 func (u *update) clear(d *draft, p *Problem, e *health.Event) {
 	p.Cleared, p.AtLatest, p.Unwatched = latest(e.At.Time(), p.Since), e.AtLatest, e.Unwatched
-	text := "over: " + p.Text
+	kind, text := EventEnded, "over: "+p.Text
 	if p.Unwatched {
-		text = "no longer watched: " + u.name(p.Subject)
+		kind, text = EventUnwatched, "no longer watched: "+u.name(p.Subject)
 	} else if p.AtLatest {
 		text += " (at the latest)"
 	}
-	d.note(about(p, EventEnded, p.Cleared, text))
+	d.note(about(p, kind, p.Cleared, text))
 }
 
 // name is the human name of a subject.
@@ -562,6 +610,8 @@ func (u *update) merge() {
 			for _, p := range younger.Problems {
 				if known := older.problem(p.key()); known == nil {
 					older.Problems = append(older.Problems, p)
+				} else {
+					known.Alerted = latest(known.Alerted, p.Alerted)
 				}
 			}
 			for _, e := range younger.Timeline {
@@ -570,13 +620,23 @@ func (u *update) merge() {
 			older.LeftOut += younger.LeftOut
 			older.link(younger.Links...)
 			older.addOutages(younger.Outages)
-			older.Notes = append(older.Notes, younger.Notes...)
-			slices.SortStableFunc(older.Notes, func(a, b Note) int { return a.Time.Compare(b.Time) })
+			older.Impact = cmp.Or(older.Impact, younger.Impact)
+			if younger.Acknowledged.Time.After(older.Acknowledged.Time) {
+				older.Acknowledged = younger.Acknowledged
+			}
+			older.Notes, older.Updates = byTime(older.Notes, younger.Notes), byTime(older.Updates, younger.Updates)
 			older.note(Event{Time: u.now, Kind: EventMerged, Text: "has the cause of another incident, which ends here: " + younger.Title})
 			younger.State, younger.MergedInto, younger.Closed = Merged, older.ID, u.now
 			younger.note(Event{Time: u.now, Kind: EventMerged, Text: "continues in the incident " + older.ID})
 		}
 	}
+}
+
+// byTime joins two lists of texts.
+func byTime(a, b []Note) []Note {
+	all := append(a, b...)
+	slices.SortStableFunc(all, func(a, b Note) int { return a.Time.Compare(b.Time) })
+	return all
 }
 
 // addOutages adds the outages of a merged incident.
@@ -629,6 +689,7 @@ func (u *update) finish(d *draft) {
 	if d.State == Merged {
 		return
 	}
+	u.weigh(d)
 	d.setCause()
 	ended, lasts, atLatest := time.Time{}, false, false
 	for n := range d.Problems {
@@ -646,10 +707,28 @@ func (u *update) finish(d *draft) {
 		d.State, d.Ended, d.EndedAtLatest = Open, time.Time{}, false
 	case d.State == Open:
 		d.State, d.Ended, d.EndedAtLatest = Watching, ended, atLatest
-	case quiet:
-		d.State, d.Closed = Closed, u.now
-		d.note(Event{Time: u.now, Kind: EventClosed, Text: "the incident was closed: its problems stayed away for 10 minutes"})
 	}
+	unwatched := func(p Problem) bool { return p.Unwatched && p.Subject == d.Cause && p.Text == d.Title }
+	d.Unwatched = !lasts && slices.ContainsFunc(d.Problems, unwatched)
+	if quiet && !lasts {
+		d.State, d.Closed = Closed, u.now
+		text := "the incident was closed: its problems stayed away for 10 minutes"
+		if d.Unwatched {
+			text = "the incident was closed: its cause has not been watched for 10 minutes"
+		}
+		d.note(Event{Time: u.now, Kind: EventClosed, Text: text})
+	}
+}
+
+// weigh finds what users lose.
+func (u *update) weigh(d *draft) {
+	var present []*health.Event
+	for n := range d.Problems {
+		if p := u.present[d.Problems[n].key()]; p != nil && d.Problems[n].lasts() {
+			present = append(present, &p.Event)
+		}
+	}
+	d.Impact = u.words.Impact(d.Impact, present)
 }
 
 // measure brings the outage of a problem's target up to date. It lasts as long as a problem because of which readings fail.

@@ -571,6 +571,7 @@ func (t *target) facts() health.Target {
 		Failed:        s.Missed,
 		Every:         t.meanInterval,
 		Throttled:     s.Known && !s.Up && s.Reason == failure.Throttled,
+		RefusesUs:     s.Known && !s.Up && s.Reason.RefusesUs(),
 		Conditions:    t.conditions,
 	}
 	if s.Dropped != nil {

@@ -138,6 +138,9 @@ func TestTargetThatWaitsIsNotOverdue(t *testing.T) {
 					if want := name == "throttled"; facts.Throttled != want {
 						t.Fatalf("throttled %t, want %t", facts.Throttled, want)
 					}
+					if want := name != "connections"; facts.RefusesUs != want {
+						t.Fatalf("refuses the exporter: %t, want %t", facts.RefusesUs, want)
+					}
 				}
 				success := "0"
 				if name == "connections" {

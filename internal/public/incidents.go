@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/xml"
 	"fmt"
+	"html/template"
 	"slices"
 	"strings"
 	"time"
@@ -35,13 +35,24 @@ type Incident struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Updated is when something of it changed last.
 	Updated time.Time `json:"updated"`
+	// Updates are what people wrote about it for users, the newest first.
+	Updates []Update `json:"updates"`
 }
+
+// Update is what somebody wrote for users.
+type Update struct {
+	Time time.Time `json:"time"`
+	Text string    `json:"text"`
+}
+
+// When formats the time of the update.
+func (u *Update) When() string { return wording.Minute(u.Time) }
 
 // Effect is how an incident affected a service.
 type Effect struct {
 	Name string `json:"name"`
-	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over. Outage says
-	// that it did not work at some time.
+	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over; unknown if
+	// nobody watched its end. Outage says that it did not work at some time.
 	State  State     `json:"state"`
 	Outage bool      `json:"outage"`
 	Began  time.Time `json:"began"`
@@ -59,7 +70,7 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 		if i.State == incident.Merged || len(list) >= maxIncidents && !i.Lasts() {
 			continue
 		}
-		shown := Incident{ID: digest(i.ID)}
+		shown := Incident{ID: digest(i.ID), Updates: []Update{}}
 		var times span
 		at := i.At(now)
 		for k := range c.Services {
@@ -73,6 +84,10 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 			continue
 		}
 		shown.Began, shown.Ended = times.began, times.ended
+		for _, u := range slices.Backward(i.Updates) {
+			shown.Updates = append(shown.Updates, Update{u.Time, u.Text})
+			shown.Updated = latest(shown.Updated, u.Time)
+		}
 		shown.truncate()
 		list = append(list, shown)
 	}
@@ -89,6 +104,9 @@ func (i *Incident) truncate() {
 	cut(&i.Began, &i.Ended, &i.Updated)
 	for k := range i.Services {
 		cut(&i.Services[k].Began, &i.Services[k].Ended, &i.Services[k].downSince)
+	}
+	for k := range i.Updates {
+		cut(&i.Updates[k].Time)
 	}
 }
 
@@ -113,7 +131,7 @@ func (s *span) add(began, ended time.Time) {
 func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected bool) {
 	e = Effect{Name: s.Name, State: Operational}
 	var times, down span
-	failing := 0
+	failing, unwatched := 0, false
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
 		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(&p) }) {
@@ -134,6 +152,7 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 		for k := range i.Problems {
 			if p := &i.Problems[k]; p.Subject == target && counts(p) {
 				times.add(cmp.Or(p.First, p.Since), p.Cleared)
+				unwatched = unwatched || p.Unwatched
 				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
 		}
@@ -149,6 +168,8 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 		e.State = Partly
 	case e.Ended.IsZero():
 		e.State = Degraded
+	case unwatched:
+		e.State = Unknown
 	}
 	return e, true
 }
@@ -165,7 +186,7 @@ func addOutage(s *span, o *incident.Outage) {
 // latest returns the latest of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// counts reports whether users hear of a problem: it has had an alert, or its alert was held back.
+// counts reports whether users hear of a problem: it has or had an alert, or its alert was held back.
 func counts(p *incident.Problem) bool {
 	return p.Severity >= health.Warning || p.Excuse.Holds() || !p.Alerted.IsZero()
 }
@@ -173,7 +194,7 @@ func counts(p *incident.Problem) bool {
 // Title says what was wrong.
 func (i *Incident) Title() string {
 	var parts []string
-	for _, what := range []string{notWorking, partlyWorking, withProblems, didNotWork, hadProblems} {
+	for _, what := range []string{notWorking, partlyWorking, withProblems, endNotWatched, didNotWork, hadProblems} {
 		var names []string
 		for k := range i.Services {
 			if e := &i.Services[k]; e.what() == what {
@@ -192,6 +213,7 @@ const (
 	notWorking    = "not working"
 	partlyWorking = "partly not working"
 	withProblems  = "with problems"
+	endNotWatched = "had problems, whose end nobody watched"
 	didNotWork    = "did not work"
 	hadProblems   = "had problems"
 )
@@ -204,6 +226,8 @@ func (e *Effect) what() string {
 		return partlyWorking
 	case e.State == Degraded:
 		return withProblems
+	case e.State == Unknown:
+		return endNotWatched
 	case e.Outage:
 		return didNotWork
 	}
@@ -227,16 +251,15 @@ func (i *Incident) Span() string {
 }
 
 func (e *Effect) span() string {
-	const minute = "2 Jan 2006 15:04"
 	switch {
 	case !e.downSince.IsZero():
-		return "since " + e.downSince.Format(minute) + " UTC"
+		return "since " + wording.Minute(e.downSince)
 	case e.Ended.IsZero():
-		return "since " + e.Began.Format(minute) + " UTC"
+		return "since " + wording.Minute(e.Began)
 	}
 	// Both times are full minutes, so an end within the same minute is one minute at most.
 	lasted := max(e.Ended.Sub(e.Began), time.Minute)
-	text := fmt.Sprintf("%s to %s UTC, %s", e.Began.Format(minute), e.Ended.Format(minute), wording.Duration(lasted))
+	text := wording.Span(e.Began, e.Ended) + ", " + wording.Duration(lasted)
 	if down := (e.downtime + time.Minute - 1).Truncate(time.Minute); e.Outage && down < lasted {
 		text += ", not working for " + wording.Duration(down)
 	}
@@ -252,56 +275,37 @@ func (i *Incident) Class() string {
 	return state.Class()
 }
 
-// feed is an Atom feed (RFC 4287).
-type feed struct {
-	XMLName xml.Name  `xml:"http://www.w3.org/2005/Atom feed"`
-	ID      string    `xml:"id"`
-	Title   string    `xml:"title"`
-	Updated time.Time `xml:"updated"`
-	Author  string    `xml:"author>name"`
-	Links   []link    `xml:"link"`
-	Entries []entry   `xml:"entry"`
-}
-
-type link struct {
-	Rel  string `xml:"rel,attr"`
-	Href string `xml:"href,attr"`
-}
-
-// entry is an incident. The same entry is updated with it, so that readers also hear of its end, and of a relapse.
-type entry struct {
-	ID      string    `xml:"id"`
-	Title   string    `xml:"title"`
-	Updated time.Time `xml:"updated"`
-	Link    link      `xml:"link"`
-	Content string    `xml:"content"`
-}
-
-// feedOf is the feed of a page's incidents.
+// feedOf is the feed of a page's incidents. An entry is updated with its incident, so that readers also hear of its end, and of a relapse.
 func feedOf(p *Page) ([]byte, error) {
-	f := feed{
-		ID:      atom.URN("public feed " + p.Title),
-		Title:   p.Title,
-		Updated: time.Unix(0, 0).UTC(),
-		Author:  p.Title,
-		Links:   []link{{"self", "incidents.atom"}, {"alternate", "./"}},
+	f := atom.Feed{
+		ID:     "public feed " + p.Title,
+		Title:  p.Title,
+		Author: p.Title,
+		Self:   "incidents.atom",
+		Page:   "./",
 	}
 	for k := range p.Incidents {
 		i := &p.Incidents[k]
-		e := entry{
-			atom.URN("public incident " + i.ID),
-			i.Title(),
-			i.Updated,
-			link{"alternate", "./"},
-			i.Span(),
-		}
-		if e.Updated.After(f.Updated) {
-			f.Updated = e.Updated
-		}
-		f.Entries = append(f.Entries, e)
+		f.Entries = append(f.Entries, atom.Entry{
+			ID:      "public incident " + i.ID,
+			Title:   i.Title(),
+			Updated: i.Updated,
+			Link:    "./",
+			HTML:    i.html(),
+		})
 	}
-	text, err := xml.MarshalIndent(&f, "", "  ")
-	return append([]byte(xml.Header), append(text, '\n')...), err
+	return f.Encode()
+}
+
+// html is the incident in the feed.
+func (i *Incident) html() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "<p>%s</p>\n", template.HTMLEscapeString(i.Span()))
+	for k := range i.Updates {
+		u := &i.Updates[k]
+		fmt.Fprintf(&b, "<p>%s: %s</p>\n", u.When(), strings.ReplaceAll(template.HTMLEscapeString(u.Text), "\n", "<br>"))
+	}
+	return b.String()
 }
 
 // digest is a name that tells nothing.

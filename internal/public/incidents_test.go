@@ -16,6 +16,17 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
+// feed is an Atom feed as a reader sees it.
+type feed struct {
+	Updated time.Time `xml:"updated"`
+	Entries []struct {
+		ID      string    `xml:"id"`
+		Title   string    `xml:"title"`
+		Updated time.Time `xml:"updated"`
+		Content string    `xml:"content"`
+	} `xml:"entry"`
+}
+
 // outage is an incident of targets that did not work.
 func outage(id string, began, ended time.Time, targets ...string) *incident.Incident {
 	i := &incident.Incident{
@@ -83,7 +94,7 @@ func TestIncidentsOfPublicServices(t *testing.T) {
 		warned, merged,
 	}, now,
 		"Plants: not working; Chat: partly not working since 1 May 2026 11:00 UTC outage",
-		"Chat: did not work 1 May 2026 09:00 to 1 May 2026 10:00 UTC, 1 h operational",
+		"Chat: did not work 1 May 2026 09:00 to 10:00 UTC, 1 h operational",
 		"Chat: did not work 14 Apr 2026 12:00 to 17 Apr 2026 12:00 UTC, 3 d operational",
 		"Plants: with problems since 1 May 2026 11:00 UTC degraded",
 	)
@@ -99,7 +110,7 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 		Since:    began,
 		Severity: health.Critical,
 	})
-	const want = "Chat: did not work 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min operational"
+	const want = "Chat: did not work 1 May 2026 13:00 to 13:01 UTC, 1 min operational"
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(3*time.Hour), want)
 	closed := *i
 	closed.State, closed.Ended = incident.Closed, began.Add(3*time.Hour)
@@ -111,7 +122,7 @@ func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
 	store := outage("", began, time.Time{}, "store")
 	i.Outages, i.Problems = append(i.Outages, store.Outages...), append(i.Problems, store.Problems...)
 	wantIncidents(t, both, []*incident.Incident{i}, began.Add(3*time.Hour),
-		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 1 May 2026 13:01 UTC, 1 min; Plants: "+
+		"Plants: not working; Chat: did not work Chat: 1 May 2026 13:00 to 13:01 UTC, 1 min; Plants: "+
 			"since 1 May 2026 12:00 UTC outage")
 }
 
@@ -123,6 +134,15 @@ func TestOutageIsHeardOfWithItsAlert(t *testing.T) {
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(time.Minute))
 	i.Problems[0].Excuse = health.Excuse{Reason: health.ReasonContainer}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(time.Minute), "Chat: not working since 1 May 2026 12:00 UTC outage")
+}
+
+// TestOutageThatIsNoLongerWatchedIsNotCalledOver: its service is not operational again only because nobody looks.
+func TestOutageThatIsNoLongerWatchedIsNotCalledOver(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began, began.Add(time.Hour), "chat")
+	i.State, i.Unwatched, i.Problems[0].Unwatched = incident.Closed, true, true
+	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour),
+		"Chat: had problems, whose end nobody watched 1 May 2026 12:00 to 13:00 UTC, 1 h unknown")
 }
 
 // TestRelapseHasItsOwnTime: what does not work now has not since the first time.
@@ -139,7 +159,7 @@ func TestFlappingServiceSaysHowLongItDidNotWork(t *testing.T) {
 	i.Outages[0].Seconds = 1201
 	i.Problems[0].First = began
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(4*time.Hour),
-		"Chat: did not work 1 May 2026 12:00 to 1 May 2026 15:00 UTC, 3 h, not working for 21 min operational")
+		"Chat: did not work 1 May 2026 12:00 to 15:00 UTC, 3 h, not working for 21 min operational")
 }
 
 func TestReturningProblemStaysOnThePage(t *testing.T) {
@@ -151,10 +171,47 @@ func TestReturningProblemStaysOnThePage(t *testing.T) {
 		Since:    began.Add(time.Hour),
 	}
 	i := outage("a", began, time.Time{})
+	problem.First = began
 	i.Problems = []incident.Problem{problem}
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour))
-	i.Problems[0].First, i.Problems[0].Alerted = began, began.Add(time.Minute)
+	i.Problems[0].Alerted = began.Add(time.Minute)
 	wantIncidents(t, chat(), []*incident.Incident{i}, began.Add(2*time.Hour), "Chat: with problems since 1 May 2026 12:00 UTC degraded")
+}
+
+// TestUpdatesReachUsersAndNotesDoNot: an entry of the feed is updated with an update, not with a note.
+func TestUpdatesReachUsersAndNotesDoNot(t *testing.T) {
+	began := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	i := outage("a", began, time.Time{}, "chat")
+	read := func() (got feed) {
+		t.Helper()
+		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
+		if err == nil {
+			err = xml.Unmarshal(body, &got)
+		}
+		if err != nil || len(got.Entries) != 1 {
+			t.Fatalf("%v: %s", err, body)
+		}
+		return got
+	}
+	before := read()
+	i.Notes = []incident.Note{{Time: began.Add(10 * time.Minute), Author: "alice", Text: "The disk."}}
+	if after := read(); !after.Updated.Equal(before.Updated) || after.Entries[0].Content != before.Entries[0].Content {
+		t.Errorf("a note changes the feed: %+v", after)
+	}
+	i.Updates = []incident.Note{
+		{Time: began.Add(20*time.Minute + 40*time.Second), Author: "alice", Text: "We are on it & <more>."},
+		{Time: began.Add(30 * time.Minute), Author: "alice", Text: "Soon."},
+	}
+	after := read()
+	const want = "<p>since 1 May 2026 12:00 UTC</p>\n<p>1 May 2026 12:30 UTC: Soon.</p>\n" +
+		"<p>1 May 2026 12:20 UTC: We are on it &amp; &lt;more&gt;.</p>\n"
+	if !after.Updated.Equal(began.Add(30*time.Minute)) || after.Entries[0].Content != want {
+		t.Errorf("got %+v", after)
+	}
+	list := incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))
+	if got := list[0].Updates; len(got) != 2 || got[1] != (Update{began.Add(20 * time.Minute), "We are on it & <more>."}) {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
@@ -196,7 +253,7 @@ func TestFeedHearsOfTheEnd(t *testing.T) {
 	}
 	before := read()
 	began := f.incidents[0].Began
-	f.incidents = []*incident.Incident{outage(token, began, began.Add(10*time.Minute), token+"-down")}
+	f.incidents = []*incident.Incident{outage(token, began, began.Add(40*time.Minute), token+"-down")}
 	after := read()
 	if len(before.Entries) != 1 || len(after.Entries) != 1 {
 		t.Fatalf("%d and %d entries, want 1", len(before.Entries), len(after.Entries))

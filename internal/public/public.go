@@ -4,24 +4,24 @@ package public
 
 import (
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
-	"html/template"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"strconv"
+	"net/url"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/atom"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 // State is how a service is, for its users.
@@ -48,19 +48,21 @@ type Page struct {
 	Services []Service `json:"services"`
 	// Announcements are those of this time.
 	Announcements []string `json:"announcements"`
+	// Maintenance is present, and planned for the next days.
+	Maintenance []Maintained `json:"maintenance"`
 	// Incidents are those of the last days, the newest first.
 	Incidents []Incident `json:"incidents"`
+	// Home is where the page links back to, and Logo the path of its picture; "" for none.
+	Home string `json:"-"`
+	Logo string `json:"-"`
 }
 
-// Service is a service under its public name.
-type Service struct {
-	Name  string `json:"name"`
-	State State  `json:"state"`
-	// Available is the percentage of the watched time in which it was available, by window; the least of its targets. A
-	// window is missing if one of them was not watched for most of it.
-	Available map[string]float64 `json:"available_percent"`
-	// Days are the worst states of the last 90 days, the oldest first, as the history names them.
-	Days []history.State `json:"days"`
+// Maintained is maintenance of some services, in full minutes.
+type Maintained struct {
+	Services []string  `json:"services"`
+	From     time.Time `json:"from"`
+	Until    time.Time `json:"until"`
+	Active   bool      `json:"active"`
 }
 
 // Source is what the page is made of.
@@ -75,6 +77,9 @@ type Source interface {
 	Public() *config.Public
 }
 
+// plannedAhead is how long before its beginning maintenance is shown.
+const plannedAhead = 14 * 24 * time.Hour
+
 // pageAge is how long a page is kept: requests of strangers must cost little.
 const pageAge = 5 * time.Second
 
@@ -84,143 +89,117 @@ var pageHTML string
 //go:embed public.css
 var style []byte
 
-var pageTemplate = template.Must(template.New("public").Parse(pageHTML))
+//go:embed public.js
+var program []byte
+
+var pageTemplate = site.Parse("public", pageHTML, nil)
 
 // handler serves the page. Its answers to what does not exist are constant.
 type handler struct {
 	source Source
 	log    *slog.Logger
 	now    func() time.Time
-
-	mu   sync.Mutex // held while the page is made, so that one request makes it
-	made time.Time
-	page map[string]*answer // by path
+	cache  site.Cache[*config.Public, documents]
 }
 
-// answer is a response.
-type answer struct {
-	contentType, tag string
-	plain, gzipped   []byte
-}
+// documents are all responses, by path.
+type documents map[string]*site.Document
 
 // New returns the handler of all paths of the public page.
 func New(source Source, log *slog.Logger) http.Handler {
-	return &handler{source: source, log: log, now: time.Now}
+	return &handler{
+		source: source,
+		log:    log,
+		now:    time.Now,
+		cache:  site.Cache[*config.Public, documents]{Age: pageAge},
+	}
 }
 
 // ServeHTTP implements http.Handler. It has no http.ServeMux, whose redirects and errors would repeat the request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	header := w.Header()
-	header.Set("Content-Security-Policy",
-		"default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
-	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "no-referrer")
+	site.Protect(w.Header())
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		header.Set("Allow", "GET, HEAD")
+		w.Header().Set("Allow", "GET, HEAD")
 		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
 		return
 	}
-	answers, err := h.answers()
+	now, settings := h.now(), h.source.Public()
+	all, err := h.cache.Get(now, settings, func() (documents, error) { return h.documents(settings, now) })
 	if err != nil {
 		h.log.Error("public page does not render", "err", err)
 		http.Error(w, "internal error", http.StatusInternalServerError)
 		return
 	}
-	a := answers[r.URL.Path]
-	if a == nil {
+	d := all[r.URL.Path]
+	if d == nil {
 		http.Error(w, "not found", http.StatusNotFound)
 		return
 	}
-	a.write(w, r)
+	d.Serve(w, r, "no-cache")
 }
 
-// answers returns the answers of all paths, which are made anew after pageAge.
-func (h *handler) answers() (map[string]*answer, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	now := h.now()
-	if h.page != nil && now.Sub(h.made) < pageAge {
-		return h.page, nil
-	}
-	p := makePage(h.source.Public(), h.source.Report(), h.source.Availability(), now)
-	p.Made = now.UTC().Format("2 Jan 2006 15:04 UTC")
-	p.Incidents = incidentsOf(h.source.Public(), h.source.Incidents(), now)
+// framed is the data of the template.
+type framed struct {
+	site.Frame
+	Page *Page
+}
+
+// documents makes the responses of all paths.
+func (h *handler) documents(c *config.Public, now time.Time) (documents, error) {
+	p := makePage(c, h.source.Report(), h.source.Availability(), now)
+	p.Incidents = incidentsOf(c, h.source.Incidents(), now)
 	var page bytes.Buffer
-	if err := pageTemplate.Execute(&page, p); err != nil {
+	frame := site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css", Icon: p.Logo}
+	if err := pageTemplate.Execute(&page, framed{frame, p}); err != nil {
 		return nil, err
 	}
 	data, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
-	atom, err := feedOf(p)
+	feed, err := feedOf(p)
 	if err != nil {
 		return nil, err
 	}
-	h.page, h.made = map[string]*answer{
-		"/":               newAnswer("text/html; charset=utf-8", page.Bytes()),
-		"/status.json":    newAnswer("application/json", append(data, '\n')),
-		"/incidents.atom": newAnswer("application/atom+xml", atom),
-		"/public.css":     newAnswer("text/css; charset=utf-8", style),
-	}, now
-	return h.page, nil
+	look := slices.Concat(site.Base, style, brandStyle(config.Colour(c.Colour)))
+	all := documents{
+		"/":               site.NewDocument("text/html; charset=utf-8", page.Bytes()),
+		"/status.json":    site.NewDocument("application/json", append(data, '\n')),
+		"/incidents.atom": site.NewDocument(atom.ContentType, feed),
+		"/public.css":     site.NewDocument("text/css; charset=utf-8", look),
+		"/public.js":      site.NewDocument("text/javascript; charset=utf-8", slices.Concat(site.Morph, program)),
+	}
+	if p.Logo != "" {
+		all["/"+p.Logo] = site.NewDocument(c.Logo.Type, c.Logo.Data)
+	}
+	return all, nil
 }
 
-func newAnswer(contentType string, body []byte) *answer {
-	sum := sha256.Sum256(body)
-	var b bytes.Buffer
-	w := gzip.NewWriter(&b)
-	w.Write(body) //nolint:errcheck // a buffer never fails
-	w.Close()     //nolint:errcheck,gosec // as above
-	return &answer{
-		contentType,
-		hex.EncodeToString(sum[:8]),
-		body,
-		b.Bytes(),
+// brandStyle is the part of the style sheet that the configured colour needs.
+func brandStyle(c config.Colour) []byte {
+	if c == "" {
+		return nil
 	}
-}
-
-func (a *answer) write(w http.ResponseWriter, r *http.Request) {
-	h, body, tag := w.Header(), a.plain, a.tag
-	h.Set("Cache-Control", "no-cache")
-	h.Set("Vary", "Accept-Encoding")
-	if exposition.AcceptsGzip(r.Header) {
-		body, tag = a.gzipped, tag+"-gzip"
-	}
-	h.Set("ETag", strconv.Quote(tag))
-	if strings.Contains(r.Header.Get("If-None-Match"), strconv.Quote(tag)) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if tag != a.tag {
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Type", a.contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // the client is gone
+	return fmt.Appendf(nil, ".brand { --brand: %s; --on-brand: %s; }\n", c, c.Text())
 }
 
 // makePage copies what the configuration names.
 func makePage(c *config.Public, r *status.Report, past *history.Report, now time.Time) *Page {
 	p := &Page{
+		Made:          wording.Minute(now),
 		Title:         c.Title,
 		State:         Operational,
 		Services:      make([]Service, 0, len(c.Services)),
 		Announcements: []string{},
+		Maintenance:   maintenanceOf(c, r, now),
+		Home:          c.HomeURL,
 	}
-	targets := make(map[string]*status.Service, len(r.Services))
-	for i := range r.Services {
-		targets[r.Services[i].Name] = &r.Services[i]
+	if c.Logo.Type != "" {
+		p.Logo = "logo"
 	}
-	histories := make(map[string]*history.Subject, len(past.Subjects))
-	for i := range past.Subjects {
-		if s := &past.Subjects[i]; s.Kind == "service" {
-			histories[s.Name] = s
-		}
-	}
+	known := newTargets(r, past, now)
 	for i := range c.Services {
-		s := Service{Name: c.Services[i].Name, State: stateOf(c.Services[i].Targets, targets)}
-		s.addHistory(c.Services[i].Targets, histories)
+		s := known.service(c.Services[i].Name, c.Services[i].Targets)
 		p.Services = append(p.Services, s)
 		p.State = worse(p.State, s.State)
 	}
@@ -230,6 +209,59 @@ func makePage(c *config.Public, r *status.Report, past *history.Report, now time
 		}
 	}
 	return p
+}
+
+// maintenanceOf is the maintenance of the public services, of their targets or of the containers of these, the next first.
+func maintenanceOf(c *config.Public, r *status.Report, now time.Time) []Maintained {
+	list := []Maintained{}
+	for i := range r.Maintenance {
+		e := &r.Maintenance[i]
+		if !e.Until.After(now) || e.From.Sub(now) > plannedAhead {
+			continue
+		}
+		m := Maintained{From: e.From.UTC().Truncate(time.Minute), Until: e.Until.UTC().Truncate(time.Minute), Active: !e.From.After(now)}
+		for k := range c.Services {
+			if affects(e, c.Services[k].Targets, r.Services) {
+				m.Services = append(m.Services, c.Services[k].Name)
+			}
+		}
+		at := slices.IndexFunc(list, func(o Maintained) bool { return o.From.Equal(m.From) && o.Until.Equal(m.Until) })
+		switch {
+		case m.Services == nil:
+		case at < 0:
+			list = append(list, m)
+		default:
+			for _, name := range m.Services {
+				if !slices.Contains(list[at].Services, name) {
+					list[at].Services = append(list[at].Services, name)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Maintained) int { return a.From.Compare(b.From) })
+	return list
+}
+
+// affects reports whether maintenance is of one of the targets, or of its container.
+func affects(e *maintenance.Entry, targets []string, all []status.Service) bool {
+	return slices.ContainsFunc(all, func(s status.Service) bool {
+		if !slices.Contains(targets, s.Name) {
+			return false
+		}
+		if e.Kind == config.MaintenanceContainer {
+			return s.Container == e.Name
+		}
+		return s.Name == e.Name
+	})
+}
+
+// Text says which services are maintained when.
+func (m *Maintained) Text() string {
+	text := strings.Join(m.Services, ", ") + ": "
+	if m.Active {
+		return text + "until " + wording.Minute(m.Until)
+	}
+	return text + wording.Span(m.From, m.Until)
 }
 
 func worse(a, b State) State {
@@ -244,32 +276,16 @@ func worse(a, b State) State {
 	return b
 }
 
-// stateOf returns the state of a service that needs these targets. A problem counts once its alert fires: until then it may pass.
-func stateOf(names []string, targets map[string]*status.Service) State {
-	state, failing, known := Operational, 0, 0
-	for _, name := range names {
-		t := targets[name]
-		if t == nil || t.State == "waiting" {
-			state = worse(state, Unknown)
-			continue
-		}
-		known++
-		switch {
-		case t.Level == status.Maintenance:
-			state = worse(state, Maintenance)
-		case t.State == "down" && (t.Level >= status.Warning || t.Excuse.Holds()):
-			failing++
-			state = worse(state, Partly)
-		case t.Level == status.Critical:
-			state = worse(state, Partly)
-		case t.Level == status.Warning:
-			state = worse(state, Degraded)
-		}
+// Legend explains the bars.
+func (p *Page) Legend() []site.Meaning { return site.Legend() }
+
+// HomeName is what the link back leads to.
+func (p *Page) HomeName() string {
+	u, err := url.Parse(p.Home)
+	if err != nil {
+		return p.Home // the configuration has been checked
 	}
-	if failing > 0 && failing == known {
-		return Outage
-	}
-	return state
+	return u.Host
 }
 
 // Headline says how the stack is.

@@ -4,14 +4,16 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
@@ -24,7 +26,7 @@ import (
 type fixed struct {
 	report *status.Report
 	past   history.Report
-	public config.Public
+	public *config.Public
 
 	incidents []*incident.Incident
 }
@@ -35,7 +37,7 @@ func (f *fixed) Report() *status.Report { return f.report }
 
 func (f *fixed) Availability() *history.Report { return &f.past }
 
-func (f *fixed) Public() *config.Public { return &f.public }
+func (f *fixed) Public() *config.Public { return f.public }
 
 func get(tb testing.TB, h http.Handler, method, path string, headers ...string) *httptest.ResponseRecorder {
 	tb.Helper()
@@ -50,38 +52,42 @@ func get(tb testing.TB, h http.Handler, method, path string, headers ...string) 
 }
 
 func TestServiceIsAsItsTargetsAre(t *testing.T) {
-	target := func(state string, l status.Level) *status.Service {
-		return &status.Service{ServiceState: status.ServiceState{State: state}, Shown: status.Shown{Level: l}}
+	type target struct {
+		is    history.State
+		level status.Level
 	}
-	excused := target("down", status.Pending)
-	excused.Excuse.Reason = health.ReasonContainer
+	up, down := target{history.Up, status.OK}, target{history.Down, status.Pending}
 	for _, c := range []struct {
 		want    State
-		targets []*status.Service
+		targets []target
 	}{
-		{Operational, []*status.Service{target("up", status.OK), target("up", status.OK)}},
-		{Operational, []*status.Service{target("up", status.OK), target("down", status.Pending)}},
-		{Degraded, []*status.Service{target("up", status.OK), target("up", status.Warning)}},
-		{Partly, []*status.Service{target("up", status.OK), target("up", status.Critical)}},
-		{Partly, []*status.Service{target("up", status.OK), target("down", status.Warning)}},
-		{Outage, []*status.Service{target("down", status.Warning), target("down", status.Critical)}},
-		{Outage, []*status.Service{excused}},
-		{Maintenance, []*status.Service{target("down", status.Maintenance)}},
-		{Maintenance, []*status.Service{target("down", status.Maintenance), target("up", status.OK)}},
-		{Partly, []*status.Service{target("down", status.Maintenance), target("down", status.Critical)}},
-		{Unknown, []*status.Service{target("waiting", status.Unknown), target("up", status.OK)}},
-		{Outage, []*status.Service{target("waiting", status.Unknown), target("down", status.Critical)}},
-		{Unknown, []*status.Service{nil}},
+		{Operational, []target{up, up}},
+		{Operational, []target{up, {history.Up, status.Pending}}},
+		{Partly, []target{up, down}},
+		{Degraded, []target{up, {history.Degraded, status.Warning}}},
+		{Degraded, []target{up, {history.Up, status.Warning}}},
+		{Partly, []target{up, {history.Degraded, status.Critical}}},
+		{Outage, []target{down, {history.Down, status.Critical}}},
+		{Maintenance, []target{{history.Maintenance, status.Maintenance}}},
+		{Maintenance, []target{{history.Maintenance, status.Critical}, up}},
+		{Partly, []target{{history.Maintenance, status.Maintenance}, down}},
+		{Unknown, []target{{history.NotWatched, status.Unknown}, up}},
+		{Outage, []target{{history.NotWatched, status.Unknown}, down}},
+		{Unknown, []target{{history.NotWatched, status.OK}}},
 	} {
-		all := map[string]*status.Service{}
+		all := &targets{now: map[string]*status.Service{}, before: map[string]*history.Subject{}}
+		var names []string
 		for i, s := range c.targets {
-			if s != nil {
-				all[fmt.Sprint(i)] = s
-			}
+			name := fmt.Sprint(i)
+			names = append(names, name)
+			all.now[name] = &status.Service{Shown: status.Shown{Level: s.level}}
+			all.before[name] = &history.Subject{State: s.is}
 		}
-		names := []string{"0", "1"}[:len(c.targets)]
-		if got := stateOf(names, all); got != c.want {
-			t.Errorf("%+v: got %s, want %s", slices.Collect(maps.Values(all)), got, c.want)
+		if got := all.state(names); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.targets, got, c.want)
+		}
+		if got := all.state(append(names, "unknown")); got == Operational {
+			t.Errorf("%+v and an unknown target: got %s", c.targets, got)
 		}
 	}
 }
@@ -112,7 +118,7 @@ func TestHeadlineIsOfTheWorst(t *testing.T) {
 // planted is a source whose every text but the public ones has the token.
 func planted() *fixed {
 	begin := time.Now().Add(-time.Hour)
-	f := &fixed{public: config.Public{
+	f := &fixed{public: &config.Public{
 		Title:         "Our chat",
 		ListenAddress: token,
 		WebConfigFile: token,
@@ -123,15 +129,22 @@ func planted() *fixed {
 			{From: begin, Until: begin.Add(2 * time.Hour), Text: "New rooms"},
 			{From: begin.Add(2 * time.Hour), Until: begin.Add(3 * time.Hour), Text: token},
 		},
+		LogoFile: token,
+		Logo:     config.Image{Type: "image/png", Data: []byte("a picture")},
+		Colour:   "#ffd700",
+		HomeURL:  "https://chat.example.org/",
 	}}
 	f.report = &status.Report{
 		Edition: status.Edition{Version: token, Made: begin, Time: begin},
 		Verdict: status.Verdict{Headline: token, Summary: token},
 		Notices: status.Notices{
-			PageTitle:     token,
-			ConfigError:   token,
-			Stale:         token,
-			Maintenance:   []maintenance.Entry{{Name: token, Reason: token, Active: true}},
+			PageTitle:   token,
+			ConfigError: token,
+			Stale:       token,
+			Maintenance: []maintenance.Entry{
+				{Kind: "container", Name: token, Until: begin.Add(2 * time.Hour), Reason: token, Active: true},
+				{Kind: "target", Name: token + "-up", From: begin, Until: begin.Add(2 * time.Hour), Reason: token, Source: token},
+			},
 			NotConfigured: []string{token},
 			LeftToFirst:   []string{token},
 		},
@@ -156,8 +169,10 @@ func planted() *fixed {
 		ID:         token,
 		Title:      token,
 		State:      incident.Open,
+		Impact:     token,
 		Cause:      subject,
 		Began:      begin,
+		Opened:     begin,
 		Updated:    begin,
 		MergedInto: token,
 		Problems: []incident.Problem{
@@ -173,6 +188,8 @@ func planted() *fixed {
 				Alert:    token,
 				Text:     token,
 				Severity: health.Critical,
+				First:    begin,
+				Alerted:  begin,
 				Since:    begin,
 			},
 		},
@@ -180,15 +197,20 @@ func planted() *fixed {
 			{Subject: health.TargetSubject(token + "-down"), Title: token, Since: begin},
 			{Subject: health.TargetSubject(token + "-other"), Title: token, Since: begin},
 		},
-		Timeline: []incident.Event{{
-			Kind:    token,
-			Subject: subject,
-			Alert:   token,
-			Of:      token,
-			Text:    token,
-		}},
-		Notes: []incident.Note{{Author: token, Text: token}},
-		Links: []health.Subject{subject},
+		Timeline: []incident.Event{
+			{
+				Kind:    token,
+				Subject: subject,
+				Alert:   token,
+				Of:      token,
+				Text:    token,
+			},
+			{Time: begin.Add(2 * time.Minute), Kind: incident.EventAcknowledged, Text: "acknowledged by " + token},
+		},
+		Acknowledged: incident.Acknowledgement{Time: begin.Add(2 * time.Minute), By: token},
+		Notes:        []incident.Note{{Time: begin.Add(time.Minute), Author: token, Text: token}},
+		Updates:      []incident.Note{{Time: begin.Add(30 * time.Minute), Author: token, Text: "A new disk <b>is in</b>.\nWait."}},
+		Links:        []health.Subject{subject},
 	}}
 	f.past.Subjects = []history.Subject{
 		past(token+"-up", history.Up),
@@ -231,17 +253,47 @@ func past(name string, last history.State) history.Subject {
 		w.Buckets[i].Spent[history.Up] = 18 * time.Hour
 	}
 	w.Buckets[days-1].Spent[last] += 6 * time.Hour
-	return history.Subject{Kind: "service", Name: name, Windows: []history.Window{w}}
+	for i := range w.Buckets {
+		for state, spent := range w.Buckets[i].Spent {
+			w.Spent[state] += spent
+		}
+	}
+	return history.Subject{
+		Kind:    "service",
+		Name:    name,
+		State:   last,
+		Windows: []history.Window{w},
+	}
+}
+
+// runs are days in words.
+func runs(states []history.State) string {
+	var list []string
+	for from, to := 0, 0; from < len(states); from = to {
+		for to < len(states) && states[to] == states[from] {
+			to++
+		}
+		list = append(list, fmt.Sprint(to-from, " ", states[from]))
+	}
+	return strings.Join(list, ", ")
+}
+
+// serviceOf is a service whose targets a, b and so on have these histories.
+func serviceOf(names []string, histories ...*history.Subject) Service {
+	all := &targets{now: map[string]*status.Service{}, before: map[string]*history.Subject{}, today: time.Unix(0, 0)}
+	for i, h := range histories {
+		all.before[string(rune('a'+i))] = h
+	}
+	return all.service("Chat", names)
 }
 
 func TestHistoryIsThatOfTheWorstTarget(t *testing.T) {
 	a, b := past("a", history.Up), past("b", history.Down)
-	var s Service
-	s.addHistory([]string{"a", "b"}, map[string]*history.Subject{"a": &a, "b": &b})
-	if got := s.Shares(); got != "available 99.72 % in 90 d" {
+	s := serviceOf([]string{"a", "b"}, &a, &b)
+	if got := s.Shares(); got != "last 24 h, 7 d, 30 d: not watched; last 90 d: 99.63 % of 67 days" {
 		t.Errorf("got %q", got)
 	}
-	if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+	if got := runs(s.Days); got != "89 up, 1 down" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -252,11 +304,10 @@ func TestServiceIsNotGreenWhileATargetIsUnwatched(t *testing.T) {
 	for i := range b.Windows[0].Buckets {
 		b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
 	}
-	want := []Run{{history.NotWatched, 0, 89}, {history.Down, 89, 90}}
+	const want = "89 not_watched, 1 down"
 	for _, names := range [][]string{{"a", "b"}, {"b", "a"}, {"a", "unknown"}, {"unknown", "a"}} {
-		var s Service
-		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
-		if got := s.Runs(); !slices.Equal(got, want) || s.Shares() != "not watched long enough" {
+		s := serviceOf(names, &a, &b)
+		if got := runs(s.Days); got != want || s.Shares() != "not watched" {
 			t.Errorf("%v: got %v, %q", names, got, s.Shares())
 		}
 	}
@@ -268,40 +319,202 @@ func TestTargetThatCameLaterHidesNoDayBefore(t *testing.T) {
 		b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
 	}
 	for _, names := range [][]string{{"a", "b"}, {"b", "a"}} {
-		var s Service
-		s.addHistory(names, map[string]*history.Subject{"a": &a, "b": &b})
-		if got := s.Runs(); !slices.Equal(got, []Run{{history.Up, 0, 89}, {history.Down, 89, 90}}) {
+		s := serviceOf(names, &a, &b)
+		if got := runs(s.Days); got != "89 up, 1 down" {
 			t.Errorf("%v: got %v", names, got)
 		}
 	}
 }
 
-func TestShareIsOmittedIfMostWasUnwatched(t *testing.T) {
+// TestPercentageStandsWithTheTimeWatched: of less than half of a window, it says too little.
+func TestPercentageStandsWithTheTimeWatched(t *testing.T) {
 	for watched, want := range map[time.Duration]string{
-		time.Minute:    "not watched long enough",
-		11 * time.Hour: "not watched long enough",
-		12 * time.Hour: "available 100 % in 24 h",
+		0:               "not watched",
+		5 * time.Minute: "5 min watched",
+		11 * time.Hour:  "11 h watched",
+		12 * time.Hour:  "100 % of 12 h",
+		24 * time.Hour:  "100 % of 1 d",
 	} {
 		all := 100.0
-		h := history.Subject{Windows: []history.Window{
-			{Name: "24h", Available: &all, Spent: history.Times{history.Up: watched, history.NotWatched: 24*time.Hour - watched}},
-		}}
-		var s Service
-		s.addHistory([]string{"a"}, map[string]*history.Subject{"a": &h})
-		if got := s.Shares(); got != want {
-			t.Errorf("%s of a day watched: got %q, want %q", watched, got, want)
+		spent := history.Times{history.Up: watched, history.NotWatched: 24*time.Hour - watched}
+		h := history.Subject{Windows: []history.Window{{Name: "24h", Available: &all, Spent: spent}}}
+		s := serviceOf([]string{"a"}, &h)
+		got := strings.TrimPrefix(strings.Split(s.Shares(), ";")[0], "last 24 h: ")
+		if percent, known := s.Available["24h"]; got != want || known != strings.Contains(want, "%") || known && percent != 100 {
+			t.Errorf("%s of a day watched: got %q, %v, want %q", watched, got, s.Available, want)
+		}
+		if s.Watched["24h"] != watched.Seconds() {
+			t.Errorf("%s of a day watched: the JSON says %v", watched, s.Watched)
+		}
+		// Another target that was watched for a minute less.
+		spent[history.Up] -= min(time.Minute, watched)
+		less := history.Subject{Windows: []history.Window{{Name: "24h", Available: &all, Spent: spent}}}
+		if s := serviceOf([]string{"a", "b"}, &h, &less); s.Watched["24h"] != spent[history.Up].Seconds() {
+			t.Errorf("a target watched for a minute less: the JSON says %v", s.Watched)
 		}
 	}
 }
 
-func TestSharesAreThoseOfThePrivatePage(t *testing.T) {
-	s := Service{Available: map[string]float64{"24h": 64.1, "7d": 8.2, "30d": 16.4, "90d": 99.9999}}
-	if got := s.Shares(); got != "available 64.1 % in 24 h, 8.2 % in 7 d, 16.4 % in 30 d, 99.99 % in 90 d" {
-		t.Errorf("got %q", got)
+func TestSharesOfTheFirstMinutesAreOne(t *testing.T) {
+	var h history.Subject
+	for _, name := range windows {
+		spent := history.Times{history.Up: 5 * time.Minute, history.NotWatched: time.Hour}
+		h.Windows = append(h.Windows, history.Window{Name: name, Spent: spent})
+	}
+	if s := serviceOf([]string{"a"}, &h); s.Shares() != "5 min watched" {
+		t.Errorf("got %q", s.Shares())
+	}
+}
+
+// TestDaysAreInWordsToo: what a pointer finds on the bars is text, with the outage of each day.
+func TestDaysAreInWordsToo(t *testing.T) {
+	a := past("a", history.Up)
+	w := &a.Windows[0]
+	w.Start = time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	w.Buckets[10].Spent = history.Times{history.Up: 23 * time.Hour, history.Down: 34*time.Minute + time.Second}
+	w.Buckets[11].Spent = history.Times{history.Up: 23 * time.Hour, history.Down: time.Hour}
+	w.Buckets[20].Spent = history.Times{history.Maintenance: 24 * time.Hour}
+	s := serviceOf([]string{"a"}, &a)
+	var got []string
+	at := 0
+	for _, r := range s.Runs() {
+		if r.At != at {
+			t.Errorf("a run begins at day %d, want %d", r.At, at)
+		}
+		at += r.Width
+		got = append(got, r.Text)
+	}
+	want := []string{
+		"1 Feb 2026 to 10 Feb 2026: up", "11 Feb 2026: down for 35 min", "12 Feb 2026: down for 1 h",
+		"13 Feb 2026 to 20 Feb 2026: up", "21 Feb 2026: maintenance", "22 Feb 2026 to 1 May 2026: up",
+	}
+	if !slices.Equal(got, want) || at != days {
+		t.Errorf("got %q, to day %d", got, at)
+	}
+	if want := []DayOutage{{"2026-02-11", 2100}, {"2026-02-12", 3600}}; !slices.Equal(s.Outages, want) {
+		t.Errorf("got %v, want %v", s.Outages, want)
+	}
+}
+
+// script is a random run of probes of the targets a and b, in which alerts and maintenance come and go.
+type script struct {
+	rng     *rand.Rand
+	judge   *health.Judge
+	history *history.History
+	facts   health.Facts
+	// down are the targets whose last probe failed, apart from maintenance.
+	down map[string]bool
+}
+
+// step makes one observation, and returns what the page is made of.
+func (s *script) step() (*status.Report, *history.Report) {
+	s.facts.Now = s.facts.Now.Add(time.Duration(1+s.rng.IntN(40)) * time.Second)
+	s.facts.Maintenance, s.down = nil, map[string]bool{}
+	r := &status.Report{}
+	for i := range s.facts.Targets {
+		x := &s.facts.Targets[i]
+		if s.rng.IntN(3) == 0 {
+			x.Read, x.Up = s.rng.IntN(8) > 0, s.rng.IntN(2) == 0
+		}
+		x.ReadAt = s.facts.Now.Add(-time.Duration(s.rng.IntN(3)) * time.Second)
+		row := status.Service{ServiceState: status.ServiceState{Name: x.Name}}
+		row.Level = status.Level(s.rng.IntN(int(status.Critical) + 1))
+		if s.rng.IntN(10) == 0 {
+			s.facts.Maintenance = append(s.facts.Maintenance, health.TargetSubject(x.Name))
+		} else {
+			s.down[x.Name] = x.Read && !x.Up
+		}
+		r.Services = append(r.Services, row)
+	}
+	facts := s.facts
+	facts.Targets = slices.Clone(facts.Targets)
+	s.history.Apply(&s.judge.Judge(&facts).Round)
+	return r, s.history.Report(s.facts.Now)
+}
+
+// TestServiceThatIsDownIsNeverOperational: its state follows the probes as its bar does, whatever its alerts are.
+func TestServiceThatIsDownIsNeverOperational(t *testing.T) {
+	c := &config.Public{Services: []config.PublicService{{Name: "a", Targets: []string{"a"}}, {Name: "both", Targets: []string{"a", "b"}}}}
+	settings := alerts.Defaults()
+	for seed := range uint64(200) {
+		s := &script{
+			rng:     rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // a test's
+			judge:   health.NewJudge(alerts.Rules(&settings)),
+			history: history.New(),
+		}
+		s.facts.Now = time.Date(2026, 5, 1, 23, 50, 0, 0, time.UTC)
+		s.facts.Targets = []health.Target{{Name: "a", Every: 15 * time.Second}, {Name: "b", Every: 15 * time.Second}}
+		red, wasDown := map[string]time.Duration{}, map[string]bool{}
+		for range 60 {
+			r, past := s.step()
+			for i, service := range makePage(c, r, past, s.facts.Now).Services {
+				down := slices.ContainsFunc(c.Services[i].Targets, func(name string) bool { return s.down[name] })
+				if down && service.State != Partly && service.State != Outage {
+					t.Fatalf("seed %d: %s is %s while a target is down", seed, service.Name, service.State)
+				}
+			}
+			for _, target := range past.Subjects {
+				spent := target.Windows[0].Spent[history.Down]
+				if spent > red[target.Name] && !s.down[target.Name] && !wasDown[target.Name] {
+					t.Fatalf("seed %d: the bar of %s turned red without an outage", seed, target.Name)
+				}
+				red[target.Name] = spent
+			}
+			wasDown = s.down
+		}
+		// Nobody has observed for two minutes.
+		later := s.facts.Now.Add(2 * time.Minute)
+		if p := makePage(c, &status.Report{}, s.history.Report(later), later); p.State != Unknown {
+			t.Fatalf("seed %d: what nobody watches is %s", seed, p.State)
+		}
+	}
+}
+
+func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
+	c := &config.Public{Services: []config.PublicService{
+		{Name: "Chat", Targets: []string{"xmpp", "web"}}, {Name: "Plants", Targets: []string{"store"}},
+	}}
+	r := &status.Report{Services: []status.Service{
+		{ServiceState: status.ServiceState{Name: "xmpp", Container: "chat-xmpp-1"}},
+		{ServiceState: status.ServiceState{Name: "web"}},
+		{ServiceState: status.ServiceState{Name: "store", Container: "db"}},
+	}}
+	entry := func(kind, name string, from, until time.Duration) maintenance.Entry {
+		return maintenance.Entry{Kind: kind, Name: name, From: now.Add(from), Until: now.Add(until), Reason: token}
+	}
+	r.Maintenance = []maintenance.Entry{
+		entry("container", "chat-xmpp-1", time.Hour, 2*time.Hour),
+		entry("container", "other", time.Hour, 2*time.Hour),
+		entry("container", "xmpp", time.Hour, 2*time.Hour),
+		entry("target", "other", -time.Hour, time.Hour),
+		entry("target", "store", -time.Hour, 24*time.Hour),
+		entry("target", "store", time.Hour, 2*time.Hour),
+		entry("target", "web", time.Hour, 2*time.Hour),
+		entry("target", "web", -2*time.Hour, -time.Hour),
+		entry("target", "web", 15*24*time.Hour, 16*24*time.Hour),
+	}
+	var got []string
+	for _, m := range makePage(c, r, &history.Report{}, now).Maintenance {
+		got = append(got, m.Text())
+	}
+	if want := []string{"Plants: until 2 May 2026 12:00 UTC", "Chat, Plants: 1 May 2026 13:00 to 14:00 UTC"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 const token = "s3kr1t-t0ken"
+
+// TestEverythingOfAnIncidentIsPlanted: what is new in one must be shown to stay away from users.
+func TestEverythingOfAnIncidentIsPlanted(t *testing.T) {
+	for field, value := range reflect.ValueOf(*planted().incidents[0]).Fields() {
+		kind := value.Kind()
+		if (kind == reflect.String || kind == reflect.Slice || kind == reflect.Struct && field.Name != "Ended" && field.Name != "Closed") &&
+			value.IsZero() {
+			t.Errorf("%s is empty", field.Name)
+		}
+	}
+}
 
 // wantNoToken fails if a response has the token, in its body or in a header.
 func wantNoToken(tb testing.TB, what string, w *httptest.ResponseRecorder) {
@@ -321,9 +534,11 @@ func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 	h := New(planted(), slog.New(slog.DiscardHandler))
 	for path, want := range map[string]string{
 		"/":               "Some services do not work",
-		"/status.json":    `{"name":"Plants","state":"outage","available_percent":{"90d":99.7222},"days":["up",`,
+		"/status.json":    `{"name":"Plants","state":"outage","available_percent":{"90d":99.`,
 		"/incidents.atom": "<title>Plants: not working</title>",
-		"/public.css":     "--good",
+		"/public.css":     ".brand { --brand: #ffd700; --on-brand: #000000; }",
+		"/public.js":      "DOMParser",
+		"/logo":           "a picture",
 	} {
 		w := get(t, h, http.MethodGet, path)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), want) {
@@ -342,7 +557,8 @@ func TestNothingButWhatIsConfiguredIsPublic(t *testing.T) {
 	page := get(t, h, http.MethodGet, "/").Body.String()
 	for _, want := range []string{
 		"Our chat", "New rooms", "Chat</span> <b class=\"state\">operational", "Plants</span> <b class=\"state\">outage",
-		"Plants: not working</span>",
+		"Plants: not working</span>", "A new disk &lt;b&gt;is in&lt;/b&gt;.\nWait.", `<img src="logo" alt="">`,
+		`<a href="https://chat.example.org/">Back to chat.example.org</a>`, "90 days ago", "today", `<b class="state">Now</b> Chat: until `,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q: %s", want, page)
@@ -380,7 +596,7 @@ func TestPageThatDoesNotRenderTellsNothing(t *testing.T) {
 
 func TestPageIsMadeOncePerAge(t *testing.T) {
 	f := planted()
-	h := &handler{source: f, log: slog.New(slog.DiscardHandler)}
+	h := New(f, slog.New(slog.DiscardHandler)).(*handler)
 	now := time.Now()
 	h.now = func() time.Time { return now }
 	before := get(t, h, http.MethodGet, "/").Body.String()
@@ -392,6 +608,12 @@ func TestPageIsMadeOncePerAge(t *testing.T) {
 	now = now.Add(1)
 	if got := get(t, h, http.MethodGet, "/").Body.String(); !strings.Contains(got, "Another") {
 		t.Errorf("the page was not made again: %s", got)
+	}
+	reloaded := *f.public
+	reloaded.Title = "A third"
+	f.public = &reloaded
+	if got := get(t, h, http.MethodGet, "/").Body.String(); !strings.Contains(got, "A third") {
+		t.Errorf("after a reload, the page was not made again: %s", got)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -68,7 +67,7 @@ type member struct {
 }
 
 func (s *Service) member() member {
-	refuses := s.State == down && slices.Contains([]failure.Reason{failure.Unauthorized, failure.Forbidden, failure.Throttled}, s.Reason)
+	refuses := s.State == down && s.Reason.RefusesUs()
 	return member{
 		Subject: s.subject(),
 		Shown:   s.Shown,

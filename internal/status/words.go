@@ -1,10 +1,13 @@
 package status
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -50,4 +53,25 @@ func Headline(given *health.Problem, kind string) string {
 		text = name + ": " + text
 	}
 	return UpperFirst(text)
+}
+
+// Impact says what users lose most: what they lost before, "" for nothing, or by these problems of targets.
+func Impact(before string, problems []*health.Event) string {
+	losses := []string{before}
+	for _, p := range problems {
+		down := health.IsOutage(p.Alert) || alerts.State(p.Alert) == doesNotRelay
+		if p.Of.Kind == health.KindTarget && down && !p.RefusesUs {
+			losses = append(losses, rowOf(p.TargetKind).Loss)
+		}
+	}
+	return slices.MinFunc(losses, func(a, b string) int { return cmp.Compare(rankOf(a), rankOf(b)) })
+}
+
+// rankOf returns the rank of the kind whose targets have that loss.
+func rankOf(loss string) int {
+	at := slices.IndexFunc(collectors.Kinds, func(k collectors.Kind) bool { return k.Loss == loss })
+	if loss == "" || at < 0 {
+		return lastRank
+	}
+	return collectors.Kinds[at].Rank
 }

@@ -1,16 +1,14 @@
 package web
 
 import (
-	"encoding/json"
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -26,10 +24,11 @@ const availabilityAge = 5 * time.Second
 type availabilityAPI struct {
 	source availability
 	log    *slog.Logger
+	cache  site.Cache[struct{}, *site.Document]
+}
 
-	mu            sync.Mutex // held while a response is made
-	made          time.Time
-	plain, zipped []byte
+func newAvailabilityAPI(source availability, log *slog.Logger) *availabilityAPI {
+	return &availabilityAPI{source: source, log: log, cache: site.Cache[struct{}, *site.Document]{Age: availabilityAge}}
 }
 
 // availabilityAnswer is the body of a response.
@@ -52,29 +51,13 @@ func newAvailabilityAnswer(r *history.Report) availabilityAnswer {
 
 // ServeHTTP implements http.Handler.
 func (a *availabilityAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	made, plain, zipped, err := a.response()
+	d, err := a.cache.Get(time.Now(), struct{}{}, func() (*site.Document, error) {
+		return newJSON(newAvailabilityAnswer(a.source.Availability()))
+	})
 	if err != nil {
 		a.log.Error("history cannot be encoded as JSON", "err", err)
 		http.Error(w, "the history cannot be encoded as JSON: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	h.Set("Cache-Control", "private, no-cache")
-	h.Set("X-Content-Type-Options", "nosniff")
-	writeCached(w, r, "availability-"+strconv.FormatInt(made.UnixNano(), 36), plain, func() []byte { return zipped })
-}
-
-func (a *availabilityAPI) response() (made time.Time, plain, zipped []byte, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if now := time.Now(); a.plain == nil || now.Sub(a.made) >= availabilityAge {
-		body, err := json.Marshal(newAvailabilityAnswer(a.source.Availability()))
-		if err != nil {
-			return now, nil, nil, err
-		}
-		body = append(body, '\n')
-		a.made, a.plain, a.zipped = now, body, compress(body)
-	}
-	return a.made, a.plain, a.zipped, nil
+	d.Serve(w, r, "private, no-cache")
 }

@@ -9,11 +9,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
 
 // serveCalendar serves current and planned maintenance as an iCalendar, RFC 5545.
 func serveCalendar(w http.ResponseWriter, r *http.Request, src maintainer, reports reporter) {
-	serveCurrent(w, r, "text/calendar; charset=utf-8", newCalendar(reports.Report().PageTitle, src.Maintenance()))
+	calendar := newCalendar(reports.Report().PageTitle, src.Maintenance())
+	site.NewDocument("text/calendar; charset=utf-8", calendar).Serve(w, r, "no-cache")
 }
 
 // newCalendar writes the calendar. A library would add recurrence rules and time zones, of which these events need none.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -62,10 +63,10 @@ var targetsHTML string
 var targetsText string
 
 var (
-	targetsPage  = newPage("targets", targetsHTML, pageFuncs)
+	targetsPage  = site.Parse("targets", targetsHTML, pageFuncs)
 	targetsPlain = texttemplate.Must(texttemplate.New("targets").Funcs(pageFuncs).Parse(targetsText))
 
-	targetPage  = newPage("target", targetHTML, targetWords)
+	targetPage  = site.Parse("target", targetHTML, targetWords)
 	targetPlain = texttemplate.Must(texttemplate.New("target").Funcs(targetWords).Parse(targetText))
 )
 

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -43,13 +44,13 @@ type watcher interface {
 type streams struct {
 	open     atomic.Int64
 	limit    int64
-	messages reportCache
+	messages *site.Cache[*status.Report, []byte]
 	// stopping ends all streams when closed.
 	stopping <-chan struct{}
 }
 
 func newStreams(stopping <-chan struct{}) *streams {
-	return &streams{stopping: stopping, limit: maxStreamsFor(OpenFiles()), messages: reportCache{render: message, uncompressed: true}}
+	return &streams{stopping: stopping, limit: maxStreamsFor(OpenFiles()), messages: reportCache[[]byte]()}
 }
 
 // OpenFiles returns how many files this process may open.
@@ -104,7 +105,8 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, src watcher, log
 		report, superseded := src.Watch()
 		if id := tag(report); id != lastID {
 			lastID = id
-			if m := s.messages.of(report); m.err != nil || !send(m.plain) {
+			message, err := s.messages.Get(report.Made, report, func() ([]byte, error) { return message(report) })
+			if err != nil || !send(message) {
 				return
 			}
 			heartbeat.Reset(streamHeartbeat)
@@ -124,6 +126,11 @@ func (s *streams) serve(w http.ResponseWriter, r *http.Request, src watcher, log
 			}
 		}
 	}
+}
+
+// tag identifies a report, also across restarts of the process.
+func tag(r *status.Report) string {
+	return strconv.FormatInt(r.Made.UnixMilli(), 36) + "-" + strconv.FormatUint(r.Revision, 36)
 }
 
 // newSender returns a function that writes a message and reports whether the client accepted it in time. Each message extends the

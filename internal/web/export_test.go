@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"net/http"
+	"net/http/httptest"
 	"time"
 )
 
@@ -23,9 +25,12 @@ func RenderMarkdown(text string, link func(string) string) string {
 
 // RenderPage renders the status page without any cache.
 func RenderPage(src Source, o Options) (int, error) {
-	rendered, err := newPages(src, newAssets(), o).page()
+	d, err := newPages(src, newAssets(), o).page()
 	if err != nil {
 		return 0, err
 	}
-	return len(rendered.gzipped), nil
+	w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
+	r.Header.Set("Accept-Encoding", "gzip")
+	d.Serve(w, r, "")
+	return w.Body.Len(), nil
 }

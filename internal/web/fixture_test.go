@@ -29,6 +29,8 @@ type shown struct {
 
 func (shown) Incidents() []*incident.Incident { return nil }
 
+func (shown) Public() *config.Public { return &config.Public{} }
+
 func (s shown) Report() *status.Report { return s.report }
 
 // record invents the rounds of some minutes until the report, for every row of it.

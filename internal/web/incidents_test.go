@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -12,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
@@ -26,22 +29,62 @@ type chronicle struct {
 
 	incidents   []*incident.Incident
 	maintenance []maintenance.Entry
+	report      *status.Report // nil for an empty one
 	noted       string
+	said        string // of the last acknowledgement
+	public      config.Public
 }
 
 func (c *chronicle) Incidents() []*incident.Incident             { return c.incidents }
 func (c *chronicle) Maintenance() []maintenance.Entry            { return c.maintenance }
-func (c *chronicle) Report() *status.Report                      { return emptyReport() }
+func (c *chronicle) Report() *status.Report                      { return cmp.Or(c.report, emptyReport()) }
+func (c *chronicle) History(string) (h poll.History, known bool) { return h, false }
 func (c *chronicle) Availability() *history.Report               { return history.New().Report(time.Now()) }
 func (c *chronicle) Chart(string) (h status.History, known bool) { return h, false }
 func (c *chronicle) Watch() (*status.Report, <-chan struct{})    { return emptyReport(), nil }
-func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, error) {
-	if id != c.incidents[0].ID {
-		return nil, fmt.Errorf("%w %q", incident.ErrUnknown, id)
+
+func (c *chronicle) AddNote(id, author, text string) (*incident.Incident, []string, error) {
+	i, err := c.byID(id)
+	if err != nil {
+		return nil, nil, err
 	}
 	c.noted = author + ": " + text
-	return c.incidents[0], nil
+	return i, []string{"the disk is full"}, nil
 }
+
+func (c *chronicle) Acknowledge(id, by, user string) (*incident.Incident, []string, error) {
+	i, err := c.byID(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case strings.TrimSpace(by) == "":
+		return nil, nil, fmt.Errorf("%w: the name is empty", incident.ErrInvalid)
+	case !i.Lasts():
+		return nil, nil, incident.ErrClosed
+	}
+	c.said = by + " (" + user + ")"
+	i.Acknowledged = incident.Acknowledgement{Time: fixedNoon, By: by}
+	return i, []string{"the disk is full"}, nil
+}
+
+// byID returns an incident, or the one that continues it.
+func (c *chronicle) byID(id string) (*incident.Incident, error) {
+	at := slices.IndexFunc(c.incidents, func(i *incident.Incident) bool { return i.ID == id })
+	if at < 0 {
+		return nil, fmt.Errorf("%w %q", incident.ErrUnknown, id)
+	}
+	if i := c.incidents[at]; i.State == incident.Merged {
+		return c.byID(i.MergedInto)
+	}
+	return c.incidents[at], nil
+}
+
+func (c *chronicle) AddUpdate(id, author, text string) (*incident.Incident, []string, error) {
+	return c.AddNote(id, "for users, "+author, text)
+}
+
+func (c *chronicle) Public() *config.Public { return &c.public }
 
 // handler returns the pages as a listener serves them that has checked the passwords of users.
 func (c *chronicle) handler(lifecycle bool, users ...string) http.Handler {
@@ -127,7 +170,7 @@ func TestIncidentPagesEscapeNames(t *testing.T) {
 	c := newChronicle()
 	for _, path := range []string{"/incidents", "/incidents/20260501-00000001", "/incidents.atom"} {
 		got := fetch(t, c.handler(false), path)
-		if got.StatusCode != http.StatusOK || strings.Contains(string(got.body), "<script") ||
+		if got.StatusCode != http.StatusOK || strings.Contains(string(got.body), "<script>") ||
 			!strings.Contains(string(got.body), "&lt;script&gt;") {
 			t.Errorf("%s: %d\n%s", path, got.StatusCode, got.body)
 		}
@@ -147,7 +190,7 @@ func TestIncidentPagesSayWhatHappened(t *testing.T) {
 			`href="incidents/20260501-00000002">second is down</a>`, "over after 20 min", `href="incidents.atom"`, `href="maintenance.ics"`,
 		},
 		"/incidents/20260501-00000002": {
-			"<h1>second is down</h1>", "Began: <time", "1 May 12:00:00 UTC", "1 May 12:20:00 UTC", "Outage of second: 20 min",
+			"<h1>second is down</h1>", "Began: <time", "1 May 2026 12:00:00 UTC", "1 May 2026 12:20:00 UTC", "Outage of second: 20 min",
 			"2 times", "second line",
 			`href="../runbooks/TargetDown"`, `href="../incidents"`, `href="../assets/style.css`,
 		},

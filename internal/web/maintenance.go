@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -216,10 +216,15 @@ func statusOf(err error) int {
 		{ErrDrillInvalid, http.StatusBadRequest},
 		{ErrDrillRunning, http.StatusConflict},
 		{ErrNoDrill, http.StatusNotFound},
+		{errNoPublicPage, http.StatusConflict},
+		{incident.ErrUnknown, http.StatusNotFound},
+		{incident.ErrInvalid, http.StatusBadRequest},
+		{incident.ErrTooMany, http.StatusConflict},
+		{incident.ErrClosed, http.StatusConflict},
 	} {
 		if errors.Is(err, known.err) {
 			return known.status
 		}
 	}
-	return cmp.Or(statusOfIncident(err), http.StatusInternalServerError)
+	return http.StatusInternalServerError
 }

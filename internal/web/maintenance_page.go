@@ -1,108 +1,42 @@
 package web
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
-
-// maxOutcomes is how many outcomes of forms are kept, for the pages that browsers load after a change.
-const maxOutcomes = 64
 
 //go:embed maintenance.html
 var maintenanceHTML string
 
-var maintenancePage = newPage("maintenance", maintenanceHTML, pageFuncs)
+var maintenancePage = site.Parse("maintenance", formsHTML+maintenanceHTML, pageFuncs)
 
-// maintenanceForms is the page that sets and ends maintenance. Only a browser with a password of this exporter may use it: under a
-// foreign name, as in DNS rebinding, it sends none. The token stops foreign forms of browsers that do not say where a form is from.
+// maintenanceForms is the page that sets and ends maintenance.
 type maintenanceForms struct {
-	source  maintainer
-	frames  frames
-	options Options
-	key     []byte
+	*forms
 
-	mu       sync.Mutex
-	outcomes []outcome // oldest first
-}
-
-// outcome is the result of a form, which the browser loads as another page, so that a reload does not send the form again.
-type outcome struct {
-	id, text string
-	warnings []string
-}
-
-func newMaintenanceForms(source maintainer, f frames, o Options) *maintenanceForms {
-	key := make([]byte, sha256.Size)
-	rand.Read(key)
-	return &maintenanceForms{
-		source:  source,
-		frames:  f,
-		options: o,
-		key:     key,
-	}
-}
-
-// offersForms reports whether the pages have forms: lifecycle is enabled, and the exporter has passwords.
-func (o *Options) offersForms() bool { return o.whyNoForms() == "" }
-
-func (o *Options) whyNoForms() string {
-	switch {
-	case !o.Lifecycle:
-		return "Maintenance over HTTP is not enabled. Start the exporter with --web.enable-lifecycle and a password, " +
-			"or set maintenance in exporter.yaml."
-	case o.Users == nil || len(o.Users()) == 0:
-		return "Web pages may not change maintenance, because this exporter has no password. " +
-			"Set basic_auth_users in the file of --web.config.file, or use a program such as curl."
-	}
-	return ""
-}
-
-// user returns who sent the request, or why that user may change nothing.
-func (f *maintenanceForms) user(r *http.Request) (name, refusal string) {
-	if refusal := f.options.whyNoForms(); refusal != "" {
-		return "", refusal
-	}
-	name, _, ok := r.BasicAuth() // the listener has checked the password
-	if !ok || !slices.Contains(f.options.Users(), name) {
-		return "", "Only a user with a password of this exporter may change maintenance. Load this page again, and log in."
-	}
-	return name, ""
-}
-
-func (f *maintenanceForms) token(user string) string {
-	mac := hmac.New(sha256.New, f.key)
-	mac.Write([]byte(user))
-	return hex.EncodeToString(mac.Sum(nil))
+	source maintainer
+	frames frames
 }
 
 // maintenanceView is the data of the page.
 type maintenanceView struct {
 	frame
-	// Refusal says why there are no forms; Token is the user's.
-	Refusal, Token string
-	// Error says why nothing was changed, Done what was.
-	Error, Done string
-	Warnings    []string
-	Current     []maintenance.Entry
-	Announced   []maintenance.Entry
-	Targets     []string
-	Containers  []string
+	formState
+	Current    []maintenance.Entry
+	Announced  []maintenance.Entry
+	Targets    []string
+	Containers []string
 	// Subject, Duration and Reason are the form's values.
 	Subject, Duration, Reason string
 }
@@ -110,12 +44,9 @@ type maintenanceView struct {
 // FromAPI reports whether a form can end the entry.
 func (maintenanceView) FromAPI(e maintenance.Entry) bool { return e.Source == maintenance.FromAPI }
 
-// show writes the page with the present maintenance.
-func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status int, v maintenanceView) {
-	user, refusal := f.user(r)
-	if v.Refusal = refusal; refusal == "" {
-		v.Token = f.token(user)
-	}
+// write writes the page with the present maintenance.
+func (f *maintenanceForms) write(w http.ResponseWriter, r *http.Request, code int, v maintenanceView) {
+	v.formState = f.show(w, r, v.formState)
 	title := "Maintenance"
 	if v.Error != "" {
 		title = "Error · " + title
@@ -138,58 +69,19 @@ func (f *maintenanceForms) show(w http.ResponseWriter, r *http.Request, status i
 	slices.Sort(v.Targets)
 	slices.Sort(v.Containers)
 	v.Containers = slices.Compact(v.Containers) // engines may have containers of one name, and maintenance covers all of them
-	var b bytes.Buffer
-	if err := maintenancePage.Execute(&b, v); err != nil {
-		f.options.Log.Error("page does not render", "page", maintenancePage.Name(), "err", err)
-		http.Error(w, "the page does not render: see the exporter's log", http.StatusInternalServerError)
-		return
-	}
-	h := w.Header()
-	allowForms(h)
-	pageHeader(h)
-	w.WriteHeader(status)
-	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
-}
-
-// allowForms changes the headers of a page that has forms.
-func allowForms(h http.Header) {
-	h.Set("Content-Security-Policy", strings.Replace(contentPolicy, "form-action 'none'", "form-action 'self'", 1))
-	// With no-referrer, browsers send the forms with the origin null, which is refused.
-	h.Set("Referrer-Policy", "same-origin")
+	renderWith(w, code, maintenancePage, v, f.options.Log)
 }
 
 // get shows the page, with the outcome of the form that led to it.
 func (f *maintenanceForms) get(w http.ResponseWriter, r *http.Request) {
-	v := maintenanceView{Subject: r.URL.Query().Get("subject")}
-	f.mu.Lock()
-	if i := slices.IndexFunc(f.outcomes, func(o outcome) bool { return o.id == r.URL.Query().Get("outcome") }); i >= 0 {
-		v.Done, v.Warnings = f.outcomes[i].text, f.outcomes[i].warnings
-	}
-	f.mu.Unlock()
-	f.show(w, r, http.StatusOK, v)
+	f.write(w, r, http.StatusOK, maintenanceView{Subject: r.URL.Query().Get("subject")})
 }
 
 // post sets or ends maintenance, and leads to the page with the outcome.
 func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
-	user, refusal := f.user(r)
+	form, user, code, refusal := f.accept(w, r, maxMaintenanceBody)
 	if refusal != "" {
-		f.show(w, r, http.StatusForbidden, maintenanceView{Error: refusal})
-		return
-	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxMaintenanceBody)
-	if err := r.ParseForm(); err != nil {
-		status := http.StatusBadRequest
-		if _, long := errors.AsType[*http.MaxBytesError](err); long {
-			status = http.StatusRequestEntityTooLarge
-		}
-		f.show(w, r, status, maintenanceView{Error: "The form is damaged or too long. Send it again with a shorter reason."})
-		return
-	}
-	form := r.PostForm // without the query, which a link can set
-	if !hmac.Equal([]byte(form.Get("token")), []byte(f.token(user))) {
-		f.show(w, r, http.StatusForbidden, maintenanceView{
-			Error: "The form is from another page, or the exporter has restarted since you loaded it. Send it again from here.",
-		})
+		f.write(w, r, code, maintenanceView{formState: formState{Error: refusal}})
 		return
 	}
 	change := f.set
@@ -198,24 +90,16 @@ func (f *maintenanceForms) post(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := change(form)
 	if err != nil {
-		text := upperFirst(err.Error()) + "."
-		if errors.Is(err, maintenance.ErrInvalid) {
-			text += " Correct the form and send it again."
-		}
-		f.show(w, r, statusOf(err), maintenanceView{
-			Error:    text,
-			Subject:  form.Get("subject"),
-			Duration: form.Get("duration"),
-			Reason:   form.Get("reason"),
+		f.write(w, r, statusOf(err), maintenanceView{
+			formState: formState{Error: sentence(err, errors.Is(err, maintenance.ErrInvalid))},
+			Subject:   form.Get("subject"),
+			Duration:  form.Get("duration"),
+			Reason:    form.Get("reason"),
 		})
 		return
 	}
 	f.options.Log.Info("maintenance was changed on the status page", "change", done.text, "user", user)
-	done.id = rand.Text()
-	f.mu.Lock()
-	f.outcomes = append(f.outcomes[max(0, len(f.outcomes)-maxOutcomes+1):], done)
-	f.mu.Unlock()
-	redirect(w, http.StatusSeeOther, "maintenance?outcome="+done.id)
+	f.finish(w, "maintenance", done)
 }
 
 func (f *maintenanceForms) set(form url.Values) (outcome, error) {
@@ -251,11 +135,4 @@ func (f *maintenanceForms) end(form url.Values) (outcome, error) {
 		return outcome{}, err
 	}
 	return outcome{text: fmt.Sprintf("Maintenance of the %s %s has ended.", kind, name), warnings: warnings}, nil
-}
-
-func upperFirst(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

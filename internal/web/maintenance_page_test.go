@@ -1,11 +1,11 @@
 package web_test
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,11 +56,12 @@ func newKept(t *testing.T, lifecycle bool, users ...string) (kept, http.Handler)
 	return k, web.New(k, web.Options{Lifecycle: lifecycle, Users: func() []string { return users }, Log: log})
 }
 
-// visit is a request to the page of maintenance.
+// visit is a request to a page with forms, by default that of maintenance.
 type visit struct {
 	user, host string
 	header     map[string]string
 	form       url.Values // nil for a GET
+	path       string
 	query      string
 }
 
@@ -70,7 +71,7 @@ func (v visit) send(t *testing.T, h http.Handler) reply {
 	if v.form != nil {
 		method = http.MethodPost
 	}
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://exporter.example/maintenance"+v.query,
+	r := httptest.NewRequestWithContext(t.Context(), method, "http://exporter.example"+cmp.Or(v.path, "/maintenance")+v.query,
 		strings.NewReader(v.form.Encode()))
 	if v.form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -92,11 +93,7 @@ func (v visit) send(t *testing.T, h http.Handler) reply {
 // tokenOf returns the token in the forms of alice.
 func tokenOf(t *testing.T, h http.Handler) string {
 	t.Helper()
-	m := regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`).FindSubmatch(visit{user: "alice"}.send(t, h).body)
-	if m == nil {
-		t.Fatal("alice gets no form")
-	}
-	return string(m[1])
+	return tokenIn(t, visit{user: "alice"}.send(t, h).body)
 }
 
 func wish(token string, more ...string) url.Values {

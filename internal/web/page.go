@@ -7,15 +7,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exposition"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
@@ -39,7 +36,7 @@ var statusHTML string
 //go:embed thresholds.html
 var thresholdsHTML string
 
-var statusPage = template.Must(template.New("status").Funcs(pageFuncs).Parse(thresholdsHTML + barsHTML + incidentsHTML + statusHTML))
+var statusPage = site.Parse("status", thresholdsHTML+barsHTML+incidentsHTML+statusHTML, pageFuncs)
 
 // pages renders the status page once per report and caches it, so that a page load is one write of cached bytes.
 type pages struct {
@@ -55,20 +52,13 @@ type pages struct {
 	// offersForms reports whether there are forms for maintenance.
 	offersForms func() bool
 
-	cached atomic.Pointer[renderedPage]
+	cache site.Cache[*status.Report, *site.Document]
 
-	mu       sync.Mutex // held while a page is rendered, so that only one request renders it
+	// What follows belongs to whoever renders the page; the cache lets one do it.
 	sparks   map[string]*spark
 	sparksAt time.Time
 	bars     map[string][]bars // by history.Subject.Key
 	barsAt   time.Time
-}
-
-// renderedPage is the page of a report. It is immutable.
-type renderedPage struct {
-	report         *status.Report
-	made           time.Time
-	plain, gzipped []byte
 }
 
 func newPages(src Source, a *assets, o Options) *pages {
@@ -81,51 +71,30 @@ func newPages(src Source, a *assets, o Options) *pages {
 		log:         o.Log,
 		now:         time.Now,
 		offersForms: o.offersForms,
+		cache:       site.Cache[*status.Report, *site.Document]{Age: pageAge},
 	}
 }
 
 // ServeHTTP implements http.Handler.
 func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	k, err := p.page()
+	d, err := p.page()
 	if err != nil {
 		p.log.Error("page does not render", "page", statusPage.Name(), "err", err)
 		http.Error(w, "the page does not render: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
-	h := w.Header()
-	pageHeader(h)
-	h.Set("Vary", "Accept-Encoding")
-	body := k.plain
-	if exposition.AcceptsGzip(r.Header) {
-		h.Set("Content-Encoding", "gzip")
-		body = k.gzipped
-	}
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	w.Write(body) //nolint:errcheck // the browser is gone
+	site.Protect(w.Header())
+	d.Serve(w, r, "no-store")
 }
 
-// page returns the cached page, or a new one if there is a newer report or the page is older than pageAge.
-func (p *pages) page() (*renderedPage, error) {
-	if k := p.cached.Load(); p.isFresh(k) {
-		return k, nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if k := p.cached.Load(); p.isFresh(k) {
-		return k, nil
-	}
-	k := &renderedPage{report: p.reports.Report(), made: p.now()}
-	var plain bytes.Buffer
-	if err := statusPage.Execute(&plain, p.view(k.report, k.made)); err != nil {
-		return nil, err
-	}
-	k.plain, k.gzipped = plain.Bytes(), compress(plain.Bytes())
-	p.cached.Store(k)
-	return k, nil
-}
-
-func (p *pages) isFresh(k *renderedPage) bool {
-	return k != nil && k.report == p.reports.Report() && p.now().Sub(k.made) < pageAge
+// page returns the page of the current report, which is made again after pageAge.
+func (p *pages) page() (*site.Document, error) {
+	now, report := p.now(), p.reports.Report()
+	return p.cache.Get(now, report, func() (*site.Document, error) {
+		var b bytes.Buffer
+		err := statusPage.Execute(&b, p.view(report, now))
+		return site.NewDocument(htmlType, b.Bytes()), err
+	})
 }
 
 // view is the data of the status page's template.
@@ -432,9 +401,10 @@ var pageFuncs = template.FuncMap{
 	"zero":       time.Time.IsZero,
 	"took":       wording.Took,
 	"segments":   segments,
-	"legend":     func() []bars { return legend },
+	"legend":     site.Legend,
 	"date":       func(t time.Time) string { return t.UTC().Format("2 Jan 15:04 UTC") },
 	"second":     func(t time.Time) string { return t.UTC().Format("2 Jan 15:04:05 UTC") },
+	"moment":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006 15:04:05 UTC") },
 	"lasted":     func(seconds float64) string { return wording.Glance(seconds, "seconds") },
 	"plural": func(n int, one, many string) string {
 		if n == 1 {

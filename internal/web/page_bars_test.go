@@ -22,7 +22,8 @@ func TestBarsHaveNumbers(t *testing.T) {
 	r := healthyReport()
 	body := pageOf(t, r)
 	holds(t, body,
-		`role="img" aria-label="last 24 h: `, "available, down ", "not watched ", "probes took 12 ms (12 ms to 12 ms)",
+		`role="img" aria-label="last 24 h: available 99.`, " % of 19 h 59 min watched, down ", "<span>19 h 59 min watched, ",
+		"not watched ", "probes took 12 ms (12 ms to 12 ms)",
 		"<b>7 d</b>", "<b>30 d</b>", "<b>90 d</b>", "Bars show the worst state of each hour", `<path class="b-down" d="M0 2h2M0 8h2"/>`,
 		`class="b-degraded"`,
 	)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"crypto/hmac"
 	"log/slog"
 	"net/http"
 
@@ -33,35 +32,32 @@ func serveProbe(w http.ResponseWriter, r *http.Request, src prober, log *slog.Lo
 
 // probeForm is the form on a target's debug page that requests a probe, for the users that may change maintenance.
 type probeForm struct {
+	*forms
+
 	source prober
-	forms  *maintenanceForms
 }
 
-// token returns the token of the form, "" for a user that gets no form.
-func (f *probeForm) token(r *http.Request) string {
-	user, refusal := f.forms.user(r)
+// tokenFor returns the token of the form, "" for a user that gets no form.
+func (f *probeForm) tokenFor(r *http.Request) string {
+	user, refusal := f.user(r)
 	if refusal != "" {
 		return ""
 	}
-	return f.forms.token(user)
+	return f.token(user)
 }
 
 // post requests a probe, and leads back to the target's page.
 func (f *probeForm) post(w http.ResponseWriter, r *http.Request) {
-	log, target := f.forms.options.Log, r.PathValue("target")
-	r.Body = http.MaxBytesReader(w, r.Body, maxMaintenanceBody)
-	token := f.token(r)
-	if err := r.ParseForm(); err != nil || token == "" || !hmac.Equal([]byte(r.PostForm.Get("token")), []byte(token)) {
-		http.Error(w,
-			"the form is from another page, or too old, or this user may not request a probe: load the page of the target again and log in",
-			http.StatusForbidden)
+	_, user, code, refusal := f.accept(w, r, maxMaintenanceBody)
+	if refusal != "" {
+		http.Error(w, refusal, code)
 		return
 	}
+	target := r.PathValue("target")
 	if err := f.source.Probe(target); err != nil {
 		http.Error(w, err.Error(), statusOf(err))
 		return
 	}
-	user, _, _ := r.BasicAuth()
-	log.Info("a probe was requested on the page of the target", "target", target, "user", user)
+	f.options.Log.Info("a probe was requested on the page of the target", "target", target, "user", user)
 	redirect(w, http.StatusSeeOther, target)
 }

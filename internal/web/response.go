@@ -7,24 +7,22 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-	"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
-
-// pageHeader sets the headers of a page for people. The content type is HTML unless set before.
+// pageHeader sets the headers of a page for people. The content type is HTML unless set before, and a page with forms has set its policy.
 func pageHeader(h http.Header) {
 	if h.Get("Content-Type") == "" {
-		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Type", htmlType)
 	}
-	h.Set("X-Content-Type-Options", "nosniff")
-	if h.Get("Content-Security-Policy") == "" { // a page with forms has its own
-		h.Set("Content-Security-Policy", contentPolicy)
-		h.Set("Referrer-Policy", "no-referrer")
+	if h.Get("Content-Security-Policy") == "" {
+		site.Protect(h)
 	}
 	h.Set("Cache-Control", "no-store")
 }
+
+const htmlType = "text/html; charset=utf-8"
 
 // page is a text or HTML template.
 type page interface {
@@ -34,6 +32,11 @@ type page interface {
 
 // render writes a page that is not cached. If the template fails, it writes only an error.
 func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
+	renderWith(w, http.StatusOK, page, data, log)
+}
+
+// renderWith is render with a status.
+func renderWith(w http.ResponseWriter, code int, page page, data any, log *slog.Logger) {
 	var b bytes.Buffer
 	if err := page.Execute(&b, data); err != nil {
 		log.Error("page does not render", "page", page.Name(), "err", err)
@@ -41,6 +44,7 @@ func render(w http.ResponseWriter, page page, data any, log *slog.Logger) {
 		return
 	}
 	pageHeader(w.Header())
+	w.WriteHeader(code)
 	w.Write(b.Bytes()) //nolint:errcheck // the browser is gone
 }
 

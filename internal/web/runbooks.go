@@ -9,12 +9,14 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
 
 //go:embed runbook.html
 var runbookHTML string
 
-var runbookPage = newPage("runbook", runbookHTML, nil)
+var runbookPage = site.Parse("runbook", runbookHTML, nil)
 
 // library has the runbooks, in Markdown.
 type library interface {

@@ -8,30 +8,48 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 //go:embed openapi.yaml
 var openAPI []byte
 
-// newReports caches the report as JSON.
-func newReports() *reportCache {
-	return &reportCache{render: func(r *status.Report) ([]byte, error) {
-		body, err := json.Marshal(r)
-		return append(body, '\n'), err
-	}}
+// reportCache keeps what is made from a report. What is made from a newer one serves too.
+func reportCache[V any]() *site.Cache[*status.Report, V] {
+	return &site.Cache[*status.Report, V]{Serves: func(made, asked *status.Report) bool { return made.Revision > asked.Revision }}
+}
+
+// reporter has the current report.
+type reporter interface {
+	// Report returns the current report. Equal pointers mean equal reports.
+	Report() *status.Report
+}
+
+// historian has the histories of numbers.
+type historian interface {
+	// Chart returns a number's history of the last day, or false for an unknown name.
+	Chart(name string) (status.History, bool)
 }
 
 // serveReport responds with the current report as JSON.
-func serveReport(w http.ResponseWriter, r *http.Request, src reporter, reports *reportCache, log *slog.Logger) {
-	a := reports.of(src.Report())
-	if a.err != nil {
-		log.Error("report cannot be encoded as JSON", "err", a.err)
+func serveReport(
+	w http.ResponseWriter, r *http.Request, src reporter, reports *site.Cache[*status.Report, *site.Document], log *slog.Logger,
+) {
+	report := src.Report()
+	d, err := reports.Get(report.Made, report, func() (*site.Document, error) { return newJSON(report) })
+	if err != nil {
+		log.Error("report cannot be encoded as JSON", "err", err)
 		http.Error(w, "the report cannot be encoded as JSON: see the exporter's log", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
-	a.write(w, r)
+	d.Serve(w, r, "private, no-cache")
+}
+
+// newJSON returns a value as a document of one line, which is smaller than writeJSON's.
+func newJSON(value any) (*site.Document, error) {
+	body, err := json.Marshal(value)
+	return site.NewDocument("application/json", append(body, '\n')), err
 }
 
 // serveHistory responds with a number's history of the last day.

@@ -2,11 +2,14 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 )
 
 // Source has the data of all pages; each handler uses a small part of it. No method but Reload blocks; Page may wait a few seconds.
@@ -27,6 +30,7 @@ type Source interface {
 	availability
 	library
 	chronicle
+	publisher
 }
 
 // Options are the settings of the handlers.
@@ -70,10 +74,13 @@ func New(src Source, o Options) http.Handler {
 	pages.switchboard = o.Switchboard
 	mux.Handle("GET /{$}", pages)
 	mux.Handle("GET /assets/{file}", static)
-	forms := newMaintenanceForms(src, around, o)
-	probes := &probeForm{src, forms}
+	own := newForms(o)
+	forms := &maintenanceForms{own, src, around}
+	probes := &probeForm{own, src}
 	mux.HandleFunc("GET /debug/targets/{target}",
-		func(w http.ResponseWriter, r *http.Request) { serveTarget(w, r, src, around, probes.token(r), o.Log) })
+		func(w http.ResponseWriter, r *http.Request) {
+			serveTarget(w, r, src, around, probes.tokenFor(r), o.Log)
+		})
 	mux.HandleFunc("POST /debug/targets/{target}", probes.post)
 	mux.HandleFunc("GET /debug/targets/{$}", func(w http.ResponseWriter, r *http.Request) { serveTargets(w, r, around, o.Log) })
 	mux.HandleFunc("GET /debug/targets",
@@ -90,20 +97,24 @@ func New(src Source, o Options) http.Handler {
 		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../runbooks") })
 	mux.HandleFunc("GET /runbooks/{alert}", books.runbook)
 	events := &incidents{
+		own,
 		src,
 		around,
-		o.Log,
 		o.ExternalURL,
 	}
 	mux.HandleFunc("GET /incidents", events.list)
 	mux.HandleFunc("GET /incidents/{$}",
 		func(w http.ResponseWriter, _ *http.Request) { redirect(w, http.StatusMovedPermanently, "../incidents") })
 	mux.HandleFunc("GET /incidents/{id}", events.page)
+	mux.HandleFunc("POST /incidents/{id}", events.post)
 	mux.HandleFunc("GET /incidents.atom", events.serveFeed)
 	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
-	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword(events.serveAddNote)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword("add a note", events.serveAddNote)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/updates", o.changing("updates", o.withPassword("add an update", events.serveAddUpdate)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/acknowledgement",
+		o.changing("acknowledging", o.withPassword("acknowledge an incident", events.serveAcknowledge)))
 	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
@@ -121,11 +132,10 @@ func New(src Source, o Options) http.Handler {
 		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}",
 		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
-	reports, streams := newReports(), newStreams(o.Stopping)
+	reports, streams := reportCache[*site.Document](), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
-	available := &availabilityAPI{source: src, log: o.Log}
-	mux.Handle("GET /api/v1/availability", available)
+	mux.Handle("GET /api/v1/availability", newAvailabilityAPI(src, o.Log))
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) { streams.serve(w, r, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) { serveOpenAPI(w) })
 	mux.HandleFunc(unknownPaths, func(w http.ResponseWriter, r *http.Request) { serveUnknown(w, r, mux, o.Log) })
@@ -141,22 +151,30 @@ func New(src Source, o Options) http.Handler {
 	return protection.Handler(mux)
 }
 
-// changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set, and always refuses browsers:
-// none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
+// changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set or the user is local, and always
+// refuses browsers: none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
-	if o.Lifecycle {
-		return func(w http.ResponseWriter, r *http.Request) {
-			if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-				o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
-				return
-			}
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !o.Lifecycle && !isLocal(r):
+			o.refuse(w, r, what+
+				" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
+		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
+			o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
+		default:
 			h(w, r)
 		}
 	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		o.refuse(w, r, what+" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
-	}
 }
+
+// localKey is the key of the mark in the contexts of local requests.
+type localKey struct{}
+
+// AsLocal marks the requests of a connection that only the user of the exporter and root can make. Those may end it, and read all that it
+// knows, so changes need neither Lifecycle nor a password.
+func AsLocal(ctx context.Context) context.Context { return context.WithValue(ctx, localKey{}, true) }
+
+func isLocal(r *http.Request) bool { return r.Context().Value(localKey{}) != nil }
 
 // refuse answers 403: with the JSON of an error below /api/, else as plain text.
 func (o Options) refuse(w http.ResponseWriter, r *http.Request, why string) {

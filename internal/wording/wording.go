@@ -81,6 +81,21 @@ func AsPrometheus(d time.Duration) string {
 	return text
 }
 
+const minute = "2 Jan 2006 15:04"
+
+// Minute formats a time, in UTC, to the minute.
+func Minute(t time.Time) string { return t.UTC().Format(minute + " UTC") }
+
+// Span formats from when to when, in UTC, to the minute.
+func Span(from, to time.Time) string {
+	from, to = from.UTC(), to.UTC()
+	end := minute
+	if from.Truncate(day).Equal(to.Truncate(day)) {
+		end = "15:04"
+	}
+	return from.Format(minute) + " to " + to.Format(end+" UTC")
+}
+
 // Count formats a number and a noun: 1 byte, 2 bytes.
 func Count(n int, thing string) string {
 	if n == 1 {

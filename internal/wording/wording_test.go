@@ -43,6 +43,7 @@ func TestDurationHasAtMostTwoUnits(t *testing.T) {
 }
 
 func TestWordsOfAmounts(t *testing.T) {
+	noon := time.Date(2026, 5, 1, 14, 0, 0, 0, time.FixedZone("", 2*3600))
 	for _, tt := range []struct{ got, want string }{
 		{Exact(312 * time.Second), "5 min 12 s"},
 		{Exact(16*24*time.Hour + time.Hour), "16 d 1 h"},
@@ -57,6 +58,9 @@ func TestWordsOfAmounts(t *testing.T) {
 		{AsPrometheus(90 * time.Second), "1m30s"},
 		{AsPrometheus(2 * time.Minute), "2m"},
 		{AsPrometheus(500 * time.Millisecond), "500ms"},
+		{Minute(noon), "1 May 2026 12:00 UTC"},
+		{Span(noon, noon.Add(time.Hour)), "1 May 2026 12:00 to 13:00 UTC"},
+		{Span(noon, noon.Add(12*time.Hour)), "1 May 2026 12:00 to 2 May 2026 00:00 UTC"},
 		{Count(1, "target"), "1 target"},
 		{Count(0, "target"), "0 targets"},
 		{Times(1), "once"},

@@ -48,6 +48,8 @@ func TestPublicFeedIsRead(t *testing.T) {
 			Began:    began,
 			Problems: []incident.Problem{down},
 			Outages:  []incident.Outage{{Subject: web, Since: began}},
+			Updates:  []incident.Note{{Time: began, Author: "author", Text: hostile}},
+			Notes:    []incident.Note{{Time: began, Author: "author", Text: "a note"}},
 		},
 		{
 			ID:       "2",
@@ -73,6 +75,10 @@ func TestPublicFeedIsRead(t *testing.T) {
 			!strings.Contains(e.Title, "<b>&amp;") {
 			t.Errorf("entry %d: %+v", n, e)
 		}
+	}
+	if text := feed.Entries[0].Content.Value; !strings.Contains(text, "&lt;b&gt;&amp;") || strings.Contains(text, "note") ||
+		strings.Contains(text, "author") {
+		t.Errorf("the content of the first entry is %q", text)
 	}
 	if feed.Entries[0].ID == feed.Entries[1].ID {
 		t.Error("two incidents have one id")
