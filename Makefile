@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak integration chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak kills integration chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,7 +114,7 @@ SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
 	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web \
 	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup FuzzStanzas:internal/chat FuzzIRCSession:internal/chat
-SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzPatch:internal/state FuzzDecode:internal/state
+SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzDecode:internal/state
 
 fuzz: ## Made-up input for every reader of foreign data: FUZZTIME for each target, SLOWFUZZTIME for the slow ones.
 	@if grep -ro '^func Fuzz[A-Za-z]*' --include='*_test.go' . | sed -E 's!^\./(.*)/[^/]*:func (.*)!\2:\1!' | grep -vxF "$$(printf '%s\n' $(FUZZ) $(SLOWFUZZ))"; then \
@@ -172,6 +172,9 @@ noban: ## A wrong password against ejabberd and ngIRCd, NOBANTIME long, and Insp
 # Random tests begin with this number, which a commit keeps: what fails fails again, and the next commit tries others.
 # SEED=$(date +%s) tries others at once.
 SEED ?= $(shell printf %d 0x$$(git rev-parse HEAD 2>/dev/null | cut -c1-8 | grep . || echo 1))
+
+kills: ## SIGKILL at 200 random moments while targets flap: the state file has what was shown.
+	$(GO) test -count=1 -v -timeout 60m -run '^TestFlappingIncidentsOutliveKills$$' ./internal/app -app.kills 200
 
 # Once with the race detector, once as it is shipped.
 SOAKTIME ?= 30m

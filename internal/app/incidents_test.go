@@ -2,6 +2,8 @@ package app
 
 import (
 	"encoding/json"
+	"flag"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +17,9 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
+
+// kills is how often the program is killed while its targets flap.
+var kills = flag.Int("app.kills", 5, "how often TestFlappingIncidentsOutliveKills kills the program; .ci/nightly does so 200 times")
 
 // quickAlerts make a target's outage critical at once.
 const quickAlerts = "alerts:\n  target_down:\n    warning: {for: 1s}\n    critical: {for: 1s}\n"
@@ -117,7 +122,6 @@ func TestIncidentsOutliveKills(t *testing.T) {
 			e.scrape(t)
 		}
 		seen := e.incidentsOf(t)[0]
-		time.Sleep(time.Second) // the poll interval: what was seen before must be in the file
 		must(t, p.Process.Kill())
 		<-p.Ended
 		shown := slices.Collect(restored(t, dir))
@@ -136,6 +140,82 @@ func TestIncidentsOutliveKills(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFlappingIncidentsOutliveKills kills the program at random moments while five targets fail at every other probe. What the API had shown
+// right before is in the file: each closed incident as it was, each other one as it was or later.
+func TestFlappingIncidentsOutliveKills(t *testing.T) {
+	t.Parallel()
+	binary := buildBinary(t)
+	var asked atomic.Uint64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1)/5%2 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(server.Close)
+	text := "state_file: state.json\n" + quickAlerts + "targets:\n"
+	for n := range 5 {
+		text += fmt.Sprintf("  - {kind: http, name: web%d, url: '%s'}\n", n, server.URL)
+	}
+	dir := directoryWith(t, text)
+	closed := closedIncidents(t, dir, 50)
+	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // it is to be repeated
+	open := 0
+	for n := range *kills {
+		p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--poll.interval=1s", "--poll.timeout=1s")
+		e := exporterOf(t, p)
+		for range random.IntN(40) { // the time of a kill is that of some requests
+			e.scrape(t)
+		}
+		seen := e.incidentsOf(t)
+		must(t, p.Process.Kill())
+		<-p.Ended
+		kept := map[string]*incident.Incident{}
+		for i := range restored(t, dir) {
+			kept[i.ID] = i
+		}
+		for _, i := range seen {
+			got := kept[i.ID]
+			if was := closed[i.ID]; got == nil || got.Updated.Before(i.Updated) || was != nil && !sameIncident(t, got, was) {
+				t.Fatalf("kill %d: %+v was shown, the file has %+v", n, i, got)
+			}
+			if i.Lasts() {
+				open++
+			}
+		}
+		if len(seen) < len(closed) {
+			t.Fatalf("kill %d: %d incidents are shown, want at least %d", n, len(seen), len(closed))
+		}
+	}
+	t.Logf("%d kills: %d closed incidents, and %d times an open one", *kills, len(closed), open)
+	if open == 0 {
+		t.Error("no incident was open: the test shows too little")
+	}
+}
+
+// closedIncidents writes incidents into the state file, by their ids.
+func closedIncidents(t *testing.T, dir string, n int) map[string]*incident.Incident {
+	t.Helper()
+	f, p := openPast(t, filepath.Join(dir, "state.json"))
+	all := map[string]*incident.Incident{}
+	for k := range n {
+		at := time.Now().Add(-time.Duration(k+1) * time.Hour).UTC().Truncate(time.Millisecond)
+		i := &incident.Incident{
+			ID:      fmt.Sprintf("closed-%d", k),
+			Title:   "it was down",
+			State:   incident.Closed,
+			Began:   at,
+			Opened:  at,
+			Ended:   at,
+			Closed:  at,
+			Updated: at,
+		}
+		all[i.ID] = i
+		p.file.Add(record{Incident: i})
+	}
+	must(t, f.Close())
+	return all
 }
 
 // TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
