@@ -238,13 +238,18 @@ func (h *History) All() []*Kept {
 	}
 	all := make([]*Kept, len(h.order))
 	for i, s := range h.order {
-		kept := *s
-		for _, b := range []*buckets{&kept.Hours, &kept.Days, &kept.HourLatency, &kept.DayLatency} {
-			*b = append(buckets{}, *b...)
-		}
-		all[i] = &kept
+		all[i] = s.clone()
 	}
 	return all
+}
+
+// clone returns a copy without room to spare.
+func (s *Kept) clone() *Kept {
+	c := *s
+	for _, b := range []*buckets{&c.Hours, &c.Days, &c.HourLatency, &c.DayLatency} {
+		*b = append(buckets{}, *b...)
+	}
+	return &c
 }
 
 var errNonsense = errors.New("the record contradicts itself")
@@ -262,7 +267,7 @@ func (h *History) Restore(k *Kept) error {
 	// The record of until when time is counted may be lost: at least what is in the latest bucket is counted.
 	h.last = max(h.last, k.Hours.countedUntil(hour), k.Days.countedUntil(day))
 	if s := h.subject(k.Of); s != nil {
-		*s = *k
+		*s = *k.clone() // what was decoded takes a third more memory
 	}
 	return nil
 }

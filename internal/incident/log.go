@@ -106,6 +106,7 @@ func (l *Log) Restore(i *Incident) error {
 			l.present[p.key()] = &Present{Event: e}
 		}
 	}
+	i = i.clone() // what was decoded takes half as much memory again
 	if old := l.index(i.ID); old >= 0 {
 		l.incidents[old] = i
 		return nil
