@@ -2,10 +2,12 @@ package app
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,7 +93,7 @@ func (w *watching) kill() {
 }
 
 // TestKilledProcessGoesOnAsIfItHadNotBeen judges the same random facts by a process that is never killed and by one that is, at random
-// moments. What follows from them is the same but for the times in between, which nobody watched: their hours are not counted, and what
+// moments, and people write about the incidents. What follows is the same but for the times in between, which nobody watched: their hours are not counted, and what
 // ended then ended at the latest when somebody looked again.
 func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 	const step = 20 * time.Second
@@ -99,7 +101,7 @@ func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // it is to be repeated
 			one, other := watch(t, 5, 5), watch(t, 5, 5)
-			kills, ended := 0, 0
+			kills, ended, written := 0, 0, 0
 			for n := range 3000 {
 				if random.IntN(20) == 0 {
 					one.change(random)
@@ -114,6 +116,13 @@ func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 					facts.Engines = slices.Clone(facts.Engines)
 					facts.Engines[0].Containers = slices.Clone(facts.Engines[0].Containers)
 					w.judge.Judge(&facts)
+				}
+				if all := one.past.log.All(); len(all) > 0 && random.IntN(40) == 0 {
+					id, text, what := all[random.IntN(len(all))].ID, strconv.Itoa(n), random.IntN(3)
+					for _, w := range []*watching{one, other} {
+						w.write(id, text, what)
+					}
+					written++
 				}
 				watched := slices.ContainsFunc(one.past.log.All(), func(i *incident.Incident) bool { return i.State == incident.Watching })
 				if random.IntN(30) == 0 && !watched && n < 2999 { // else it would get the whole quiet period again
@@ -141,10 +150,20 @@ func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 					t.Errorf("seed %d, %s: not watched for %s more, killed %d times", seed, all.Subjects[k].Key, more, kills)
 				}
 			}
-			if kills < 20 || ended < 5 {
-				t.Errorf("%d kills, %d incidents that ended: the test shows too little", kills, ended)
+			if kills < 20 || ended < 5 || written < 20 {
+				t.Errorf("%d kills, %d incidents that ended, %d texts: the test shows too little", kills, ended, written)
 			}
 		})
+	}
+}
+
+// write does what people do with an incident. One that is closed cannot be acknowledged.
+func (w *watching) write(id, text string, what int) {
+	w.t.Helper()
+	a := &App{past: w.past}
+	change := []func(id, by, text string) (*incident.Incident, []string, error){a.AddNote, a.AddUpdate, a.Acknowledge}[what]
+	if _, warnings, err := change(id, text, text); err != nil && !errors.Is(err, incident.ErrClosed) || len(warnings) > 0 {
+		w.t.Errorf("%q, %v", warnings, err)
 	}
 }
 
@@ -154,7 +173,7 @@ func (w *watching) change(random *rand.Rand) {
 	switch random.IntN(6) {
 	case 0, 1:
 		t := &w.facts.Targets[random.IntN(len(w.facts.Targets))]
-		t.Up = !t.Up
+		t.Up, t.RefusesUs = !t.Up, t.Up && random.IntN(2) == 0
 	case 2:
 		c.State = map[string]string{"exited": health.Running, health.Running: "exited"}[c.State]
 	case 3:
@@ -184,7 +203,8 @@ func lasting(t *testing.T, w *watching) (list []string) {
 			shown.Outages[k].AtMost = false
 		}
 		for _, e := range i.Timeline {
-			if e.Kind == incident.EventBegan || e.Kind == incident.EventAlert || e.Kind == incident.EventExcused {
+			if e.Kind == incident.EventBegan || e.Kind == incident.EventAlert || e.Kind == incident.EventExcused ||
+				e.Kind == incident.EventAcknowledged {
 				shown.Timeline = append(shown.Timeline, e)
 			}
 		}

@@ -2,7 +2,9 @@ package app
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,11 +30,11 @@ const roughly = 5 * time.Minute
 // Put saves a memory without waiting for the disk.
 func (k memories) Put(m *health.Memory) error {
 	all := map[string]any{"saved": m.Saved.Truncate(roughly)}
-	of := func(section string, s health.Subject, more ...string) string {
-		return strings.Join(append([]string{section, s.Kind, s.Host, s.Name}, more...), "/")
+	of := func(section string, s health.Subject) string {
+		return strings.Join([]string{section, s.Kind, s.Host, s.Name}, "/")
 	}
 	for _, p := range m.Problems {
-		all[of("problem", p.Subject, p.Alert, p.Of, p.Severity.String())] = p
+		all[problemName(&p)] = p.Record() // without what the name says, since a flap writes it
 	}
 	for _, r := range m.Restarts {
 		all[of("restarts", r.Subject)] = r
@@ -73,7 +75,9 @@ func (k memories) Load() (m health.Memory, err error) {
 		case "saved":
 			err = json.Unmarshal(raw, &m.Saved)
 		case "problem":
-			m.Problems, err = more(m.Problems, raw)
+			if m.Problems, err = more(m.Problems, raw); err == nil {
+				err = identify(&m.Problems[len(m.Problems)-1], target)
+			}
 		case "restarts":
 			m.Restarts, err = more(m.Restarts, raw)
 		case "unavailable":
@@ -91,6 +95,31 @@ func (k memories) Load() (m health.Memory, err error) {
 		}
 	}
 	return m, loadCounts(&m, group)
+}
+
+// problemName is the name of the value of a problem.
+func problemName(p *health.SavedProblem) string {
+	parts := []string{p.Kind, p.Host, p.Name, p.Alert, p.Of, p.Severity.String()}
+	for i, part := range parts {
+		parts[i] = url.PathEscape(part)
+	}
+	return "problem/" + strings.Join(parts, "/")
+}
+
+// identify sets what the rest of such a name says.
+func identify(p *health.SavedProblem, name string) error {
+	parts := strings.Split(name, "/")
+	if len(parts) != 6 {
+		return fmt.Errorf("%q names no problem", name)
+	}
+	for i, part := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(part); err != nil {
+			return err
+		}
+	}
+	p.Subject, p.Alert, p.Of = health.Subject{Kind: parts[0], Host: parts[1], Name: parts[2]}, parts[3], parts[4]
+	return p.Severity.UnmarshalText([]byte(parts[5]))
 }
 
 // loadCounts adds the counts to the failures, the oldest first.

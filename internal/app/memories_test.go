@@ -44,6 +44,11 @@ func jsonOf(t *testing.T, m *health.Memory) string {
 func TestMemoryIsKeptInParts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := watch(t, 5, 5)
+		engine := &w.facts.Engines[0]
+		engine.Host = "unix:///run/docker 1.sock%2F"
+		for i := range engine.Containers {
+			engine.Containers[i].Host = engine.Host
+		}
 		w.facts.Targets[1].Container = "container-1"
 		w.facts.Engines[0].Containers[2].State = "exited"
 		w.facts.Engines[0].Containers[3].Restarts = 7

@@ -31,7 +31,12 @@ func watch(t *testing.T, targets, containers int) *watching {
 	w := &watching{t: t, path: filepath.Join(t.TempDir(), "state.json")}
 	w.begin()
 	for i := range targets {
-		w.facts.Targets = append(w.facts.Targets, health.Target{Name: fmt.Sprintf("service-%d", i), Read: true, Up: true})
+		w.facts.Targets = append(w.facts.Targets, health.Target{
+			Name: fmt.Sprintf("service-%d", i),
+			Kind: "xmpp_c2s",
+			Read: true,
+			Up:   true,
+		})
 	}
 	w.facts.Engines = []health.Engine{{Host: "local", Read: true}}
 	for i := range containers {

@@ -29,6 +29,9 @@ type SavedProblem struct {
 	record
 }
 
+// Record returns what is remembered of the problem apart from which one it is.
+func (p *SavedProblem) Record() any { return p.record }
+
 // SavedRestarts are the restarts and kills of a container.
 type SavedRestarts struct {
 	Subject

@@ -105,8 +105,11 @@ func (s *scene) tellProblems(r *Round, now *Judgement) {
 			e.At = r.To
 		}
 		if e != known.Event {
-			known.Event = e
 			r.Events = append(r.Events, e)
+			if e.TargetKind == known.TargetKind {
+				r.Events[len(r.Events)-1].TargetKind = ""
+			}
+			known.Event = e
 		}
 		known.confirmed = !p.Unknown
 	}

@@ -492,6 +492,26 @@ func TestEventsSayThatTheServerRefusesTheExporter(t *testing.T) {
 	}
 }
 
+// TestEventsTellTheKindOfATargetOnce, and again when a reload of the configuration changes it.
+func TestEventsTellTheKindOfATargetOnce(t *testing.T) {
+	w := stack(t)
+	w.target("lone").Up = false
+	var kinds []string
+	for _, kind := range []string{"http", "http", "xmpp_c2s"} {
+		w.target("lone").Kind = kind
+		w.now = w.now.Add(10 * time.Minute)
+		w.look()
+		for _, e := range w.last.Round.Events {
+			if e.Alert == AlertTargetDown {
+				kinds = append(kinds, e.TargetKind)
+			}
+		}
+	}
+	if !slices.Equal(kinds, []string{"http", "", "xmpp_c2s"}) {
+		t.Errorf("got %q", kinds)
+	}
+}
+
 // TestEndIsToldOnceItIsKnown has a process that has lost its memory, but not what was told, and an engine that is not read for a while.
 func TestEndIsToldOnceItIsKnown(t *testing.T) {
 	told := func(w *world) {

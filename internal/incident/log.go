@@ -343,7 +343,8 @@ func (u *update) take(e *health.Event) {
 
 // see takes over what an event says.
 func (p *Present) see(e *health.Event, now health.Milli) {
-	p.Event = *e
+	kind := cmp.Or(e.TargetKind, p.TargetKind)
+	p.Event, p.TargetKind = *e, kind
 	if e.Severity >= health.Warning && p.Warned == 0 {
 		p.Warned = now
 	}
