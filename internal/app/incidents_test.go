@@ -142,8 +142,8 @@ func TestIncidentsOutliveKills(t *testing.T) {
 	}
 }
 
-// TestFlappingIncidentsOutliveKills kills the program at random moments while five targets fail at every other probe. What the API had shown
-// right before is in the file: each closed incident as it was, each other one as it was or later.
+// TestFlappingIncidentsOutliveKills kills the program at random moments while five targets fail at every other probe. What the API had
+// shown right before is in the file: each closed incident as it was, each other one as it was or later.
 func TestFlappingIncidentsOutliveKills(t *testing.T) {
 	t.Parallel()
 	binary := buildBinary(t)

@@ -64,6 +64,7 @@ func TestMetricsDocumentIsUpToDate(t *testing.T) {
 			stack.CAFile()+"}\n"+
 			relayBlock(stack)+
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
+			"state_file: "+filepath.Join(t.TempDir(), "state.json")+"\n"+
 			"maintenance:\n"+underMaintenance(time.Now(), "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		rows := rowsOfDeclarations(t)

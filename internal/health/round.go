@@ -95,8 +95,8 @@ type Event struct {
 	// Reason says why the state has changed: why a reading failed, the state of a container, or the alert that impairs the subject.
 	Reason string `json:"-"`
 
-	// Alert is the name of the alert on a problem, Part the part of the subject that it is about. TargetKind is the kind of the target, "" if it
-	// is as the event before has told.
+	// Alert is the name of the alert on a problem, Part the part of the subject that it is about. TargetKind is the kind of the target,
+	// "" if it is as the event before has told.
 	Alert      string `json:"alert,omitempty"`
 	Part       string `json:"part,omitempty"`
 	TargetKind string `json:"kind,omitempty"`
