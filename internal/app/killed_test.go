@@ -93,8 +93,8 @@ func (w *watching) kill() {
 }
 
 // TestKilledProcessGoesOnAsIfItHadNotBeen judges the same random facts by a process that is never killed and by one that is, at random
-// moments, and people write about the incidents. What follows is the same but for the times in between, which nobody watched: their hours are
-// not counted, and what ended then ended at the latest when somebody looked again.
+// moments, and people write about the incidents. What follows is the same but for the times in between, which nobody watched: their hours
+// are not counted, and what ended then ended at the latest when somebody looked again.
 func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 	const step = 20 * time.Second
 	for seed := range uint64(4) {
