@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 func serve(ctx context.Context, kind, address string) error {
 	if kind == "exporter" {
 		addresses, none := []string{address}, ""
-		return must(app.New(app.Options{
+		return must(app.New(app.Options{ //nolint:contextcheck // its socket lives as long as the process
 			ConfigFile: os.Getenv(configVariable),
 			Lookup:     func(string) (string, bool) { return "", false },
 			Web:        &toolkit.FlagConfig{WebListenAddresses: &addresses, WebConfigFile: &none},

@@ -177,6 +177,12 @@ func TestEventsTellEachChangeOnce(t *testing.T) {
 	w.container("db").Restarts++
 	w.tells("db maintenance to up 1 times", "db ContainerDown over")
 	w.pass(20 * time.Minute)
+	w.container("web").Restarts++
+	w.tells("web up to degraded (ContainerRestarts) 1 times", "web ContainerRestarts warning")
+	w.now = w.now.Add(time.Minute)
+	w.container("web").Restarts++
+	w.tells("web degraded to degraded (ContainerRestarts) 1 times", "web ContainerRestarts warning")
+	w.pass(20 * time.Minute)
 	w.container("web").Health = Unhealthy
 	w.tells("web up to degraded (ContainerUnhealthy)", "web ContainerUnhealthy warning")
 	w.Targets = w.Targets[1:]
@@ -218,6 +224,8 @@ func TestLatencyIsOfEachSuccessfulReadingOnce(t *testing.T) {
 	read(false, time.Millisecond)
 	read(true, 3*time.Millisecond)
 	read(true, -time.Second)
+	w.target("api").Read = false
+	read(true, 5*time.Millisecond)
 	got := sum.Latency[Key(TargetSubject("api"))]
 	if got != (Latency{3, 0, 7000, 10000}) || len(sum.Latency) != 1 || sum.Every != 30*time.Second {
 		t.Errorf("got %v", sum.Latency)
@@ -347,7 +355,9 @@ func TestLatencyIsAdded(t *testing.T) {
 		{Latency{}, Latency{1, 5, 5, 5}, Latency{1, 5, 5, 5}},
 		{Latency{1, 5, 5, 5}, Latency{}, Latency{1, 5, 5, 5}},
 		{Latency{1, 5, 5, 5}, Latency{1, 7, 7, 7}, Latency{2, 5, 7, 12}},
+		{Latency{1, 5, 5, 5}, Latency{1, 0, 0, 0}, Latency{2, 0, 5, 5}},
 		{Latency{2, 3, 9, 12}, Latency{3, 1, 2, 4}, Latency{5, 1, 9, 16}},
+		{Latency{2, 3, 9, 12}, Latency{2, 4, 5, 9}, Latency{4, 3, 9, 21}},
 	} {
 		if c.l.Add(c.o); c.l != c.want {
 			t.Errorf("got %v, want %v", c.l, c.want)
@@ -436,6 +446,13 @@ func TestReturnToReadingsHasTheirTime(t *testing.T) {
 		t.Errorf("got %+v", e)
 	}
 	w.now = w.now.Add(10 * time.Second)
+	w.Maintenance, w.target("api").ReadAt = []Subject{TargetSubject("api")}, w.now.Add(-5*time.Second)
+	w.look()
+	if e := w.last.Round.Events[0]; !e.At.Time().Equal(w.now) || e.To != Maintenance {
+		t.Errorf("of no reading: got %+v", e)
+	}
+	w.Maintenance = nil
+	w.now = w.now.Add(10 * time.Second)
 	w.target("api").Read, w.target("api").ReadAt = true, w.now.Add(-3*time.Second)
 	w.look()
 	if e := w.last.Round.Events[0]; w.now.Sub(e.At.Time()) != 3*time.Second || e.To != Up {
@@ -463,6 +480,22 @@ func TestEventsNameTheServer(t *testing.T) {
 		}
 		if e.Server != want {
 			t.Errorf("got %+v, want the server %v", e, want)
+		}
+	}
+}
+
+// TestTimesOfAKnownProblemStayAsTheyWereTold unless they differ by more than a second.
+func TestTimesOfAKnownProblemStayAsTheyWereTold(t *testing.T) {
+	at := time.UnixMilli(1767225600000)
+	j := NewJudge(shippedRules())
+	j.clock.Tick(at)
+	for differs, want := range map[time.Duration]time.Duration{
+		time.Second: 0, time.Second + time.Millisecond: time.Second + time.Millisecond, -time.Second: 0, -2 * time.Second: -2 * time.Second,
+	} {
+		p := &Problem{Subject: TargetSubject("lone"), Since: at.Add(differs)}
+		e := (&scene{judge: j}).describe(p, &told{Event: Event{Since: Milli(at.UnixMilli())}}, &Judgement{})
+		if got := e.Since.Time().Sub(at); got != want {
+			t.Errorf("%s later: told %s later, want %s", differs, got, want)
 		}
 	}
 }
