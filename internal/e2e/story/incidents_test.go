@@ -295,6 +295,11 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 			c.complain(e, "%v began at %s, its incident says %s", id, s.seen[id].since.Sub(c.began), problems[id].Since.Sub(c.began))
 		}
 	}
+	for id := range s.former { // what is over counts no more, whichever process saw its end
+		if v := j.Verdicts[id.Subject]; v.Known && !v.Unknown && !present[id] {
+			delete(s.former, id)
+		}
+	}
 	for id, old := range s.seen {
 		if present[id] || !old.lasts {
 			continue

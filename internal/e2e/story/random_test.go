@@ -215,9 +215,15 @@ var exceptions = []struct {
 	},
 	{
 		reason: "what any exporter has known of its container for two minutes excuses a target that went down with it",
-		silent: func(o *observer, alert, _, name string, _ []opinion) bool {
-			return alert == health.AlertTargetDown && slices.Contains(served, name) &&
-				o.longest(health.TargetSubject(name))-o.longest(health.ContainerSubject("local", name)) < time.Minute
+		silent: func(o *observer, alert, severity, name string, _ []opinion) bool {
+			down := append(o.outages(health.TargetSubject(name)), 0)
+			slices.Sort(down)
+			counts := down[len(down)-1]
+			if severity == "critical" && len(down) > 1 { // all must agree on it, so the shortest outage counts
+				counts = down[1]
+			}
+			container := slices.Max(append(o.outages(health.ContainerSubject("local", name)), 0))
+			return alert == health.AlertTargetDown && slices.Contains(served, name) && counts-container < time.Minute
 		},
 	},
 	{
@@ -261,16 +267,21 @@ func keptFiring(alert string) time.Duration {
 	return 0
 }
 
-// longest is how long pages that are not too old to count say at most that the subject has been down.
-func (o *observer) longest(s health.Subject) (longest time.Duration) {
+// outages are how long the subject has been down, at most, by the pages of each exporter that are not too old to count.
+func (o *observer) outages(s health.Subject) []time.Duration {
+	var outages []time.Duration
 	for _, e := range o.exporters {
+		var longest time.Duration
 		for _, page := range e.scraped {
 			if time.Since(page.at) < lookback {
 				longest = max(longest, page.Verdicts[s].Down)
 			}
 		}
+		if longest > 0 {
+			outages = append(outages, longest)
+		}
 	}
-	return longest
+	return outages
 }
 
 // compare compares what fires with what the pages of the last scrape call for.
