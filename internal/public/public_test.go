@@ -326,6 +326,24 @@ func TestTargetThatCameLaterHidesNoDayBefore(t *testing.T) {
 	}
 }
 
+// TestTargetThatCameTodayHidesNoDayBefore: most of this day nobody watched it, and it says nothing of other days.
+func TestTargetThatCameTodayHidesNoDayBefore(t *testing.T) {
+	for _, state := range []history.State{history.Up, history.Maintenance} {
+		a, b := past("a", history.Up), past("b", history.Up)
+		for i := range days {
+			b.Windows[0].Buckets[i].Spent = history.Times{history.NotWatched: 24 * time.Hour}
+		}
+		today := &b.Windows[0].Buckets[days-1].Spent
+		today[state], today[history.NotWatched] = time.Minute, 14*time.Hour
+		for _, names := range [][]string{{"a", "b"}, {"b", "a"}} {
+			s := serviceOf(names, &a, &b)
+			if got := runs(s.Days); got != "89 up, 1 not_watched" {
+				t.Errorf("%s, %v: got %v", state, names, got)
+			}
+		}
+	}
+}
+
 // TestPercentageStandsWithTheTimeWatched: of less than half of a window, it says too little.
 func TestPercentageStandsWithTheTimeWatched(t *testing.T) {
 	for watched, want := range map[time.Duration]string{

@@ -157,7 +157,7 @@ func (s *Service) addShares(h *history.Subject, first bool) {
 // addDays adds the days of a target. One that was not watched leaves the service unknown, but one that came later says nothing of the
 // days before. begun are the days since the first target came.
 func (s *Service) addDays(h *history.Subject, begun []bool) {
-	states := slices.Repeat([]history.State{history.NotWatched}, days)
+	states, first := slices.Repeat([]history.State{history.NotWatched}, days), days
 	for i := range h.Windows {
 		w := &h.Windows[i]
 		if len(w.Buckets) != days {
@@ -168,12 +168,14 @@ func (s *Service) addDays(h *history.Subject, begun []bool) {
 		}
 		for k := range w.Buckets {
 			spent := &w.Buckets[k].Spent
+			if slices.Max(spent[:history.NotWatched]) > 0 { // even if the day was mostly not watched
+				first = min(first, k)
+			}
 			states[k] = spent.Worst()
 			s.down[k] = max(s.down[k], (spent[history.Down] + time.Minute - 1).Truncate(time.Minute))
 		}
 	}
-	first := slices.IndexFunc(states, func(s history.State) bool { return s != history.NotWatched })
-	for i := max(first, 0); i < days; i++ {
+	for i := first % days; i < days; i++ { // all of them if there is no first
 		if begun[i] {
 			states[i] = worseState(s.Days[i], states[i])
 		}
