@@ -51,8 +51,8 @@ func (u *Update) When() string { return wording.Minute(u.Time) }
 // Effect is how an incident affected a service.
 type Effect struct {
 	Name string `json:"name"`
-	// State is the present state: outage if all its targets are down, partial outage, degraded, or operational once it is over; unknown if
-	// nobody watched its end. Outage says that it did not work at some time.
+	// State is the present state, as of a service: outage if all its targets that are watched are down, partial outage, degraded, or
+	// operational once it is over; unknown if nobody watched its end. Outage says that it did not work at some time.
 	State  State     `json:"state"`
 	Outage bool      `json:"outage"`
 	Began  time.Time `json:"began"`
@@ -63,8 +63,8 @@ type Effect struct {
 	updated   time.Time
 }
 
-// incidentsOf are the incidents of the public services, the newest first.
-func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []Incident {
+// incidentsOf are the incidents of the public services, which are as given now, the newest first.
+func incidentsOf(c *config.Public, services []Service, all []*incident.Incident, now time.Time) []Incident {
 	list := []Incident{}
 	for _, i := range all {
 		if i.State == incident.Merged || len(list) >= maxIncidents && !i.Lasts() {
@@ -74,7 +74,7 @@ func incidentsOf(c *config.Public, all []*incident.Incident, now time.Time) []In
 		var times span
 		at := i.At(now)
 		for k := range c.Services {
-			if e, affected := effectOn(&c.Services[k], at); affected {
+			if e, affected := effectOn(&c.Services[k], services[k].watched, at); affected {
 				shown.Services = append(shown.Services, e)
 				times.add(e.Began, e.Ended)
 				shown.Updated = latest(shown.Updated, e.updated)
@@ -127,11 +127,12 @@ func (s *span) add(began, ended time.Time) {
 	}
 }
 
-// effectOn returns how an incident affected a service, false if it did not. Only what its own targets did counts.
-func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected bool) {
+// effectOn returns how an incident affected a service, of which so many targets are watched; false if it did not. Only what its own
+// targets did counts.
+func effectOn(s *config.PublicService, watched int, i *incident.Incident) (e Effect, affected bool) {
 	e = Effect{Name: s.Name, State: Operational}
 	var times, down span
-	failing, unwatched := 0, false
+	failing, critical, unwatched := 0, false, false
 	for _, name := range s.Targets {
 		target := health.TargetSubject(name)
 		if !slices.ContainsFunc(i.Problems, func(p incident.Problem) bool { return p.Subject == target && counts(&p) }) {
@@ -152,6 +153,7 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 		for k := range i.Problems {
 			if p := &i.Problems[k]; p.Subject == target && counts(p) {
 				times.add(cmp.Or(p.First, p.Since), p.Cleared)
+				critical = critical || p.Cleared.IsZero() && p.Severity == health.Critical
 				unwatched = unwatched || p.Unwatched
 				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
@@ -162,9 +164,9 @@ func effectOn(s *config.PublicService, i *incident.Incident) (e Effect, affected
 	}
 	e.Began, e.Ended, e.downSince = times.began, times.ended, down.began
 	switch {
-	case failing == len(s.Targets):
+	case failing > 0 && failing >= cmp.Or(watched, len(s.Targets)):
 		e.State = Outage
-	case failing > 0:
+	case failing > 0, critical:
 		e.State = Partly
 	case e.Ended.IsZero():
 		e.State = Degraded

@@ -13,7 +13,9 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // feed is an Atom feed as a reader sees it.
@@ -61,11 +63,19 @@ func chat() *config.Public {
 	return &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"chat"}}}}
 }
 
+// watched are the services of a page, all of whose targets are watched.
+func watched(c *config.Public) (list []Service) {
+	for _, s := range c.Services {
+		list = append(list, Service{Name: s.Name, watched: len(s.Targets)})
+	}
+	return list
+}
+
 // wantIncidents compares the titles and times of all incidents.
 func wantIncidents(t *testing.T, c *config.Public, all []*incident.Incident, now time.Time, want ...string) {
 	t.Helper()
 	var got []string
-	for _, i := range incidentsOf(c, all, now) {
+	for _, i := range incidentsOf(c, watched(c), all, now) {
 		got = append(got, i.Title()+" "+i.Span()+" "+i.Class())
 	}
 	if !slices.Equal(got, want) {
@@ -98,6 +108,34 @@ func TestIncidentsOfPublicServices(t *testing.T) {
 		"Chat: did not work 14 Apr 2026 12:00 to 17 Apr 2026 12:00 UTC, 3 d operational",
 		"Plants: with problems since 1 May 2026 11:00 UTC degraded",
 	)
+}
+
+// TestIncidentAndServiceAreInOneState: the page must not say that a service does not work, and below that it partly does.
+func TestIncidentAndServiceAreInOneState(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
+	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"a", "b"}}}}
+	down, expired := outage("1", now.Add(-time.Hour), time.Time{}, "a"), outage("2", now.Add(-time.Hour), time.Time{})
+	expired.Problems = []incident.Problem{
+		{Subject: health.TargetSubject("a"), Alert: "TLSCertificateExpiry", Severity: health.Critical, Since: now.Add(-time.Hour)},
+	}
+	failing, up := target{history.Down, status.Critical}, target{history.Up, status.OK}
+	for _, test := range []struct {
+		of   *incident.Incident
+		a, b target
+		want State
+	}{
+		{down, failing, up, Partly},
+		{down, failing, target{history.Maintenance, status.Maintenance}, Partly},
+		{down, failing, target{history.NotWatched, status.Unknown}, Outage},
+		{down, target{history.NotWatched, status.Unknown}, target{history.NotWatched, status.Unknown}, Unknown},
+		{expired, target{history.Degraded, status.Critical}, up, Partly},
+	} {
+		s := targetsAs(test.a, test.b).service("Chat", []string{"a", "b"})
+		list := incidentsOf(c, []Service{s}, []*incident.Incident{test.of}, now)
+		if len(list) != 1 || s.State != test.want || list[0].Services[0].State != test.want && test.want != Unknown {
+			t.Errorf("a is %+v, b is %+v: the service is %s, want %s, in %+v", test.a, test.b, s.State, test.want, list)
+		}
+	}
 }
 
 func TestServiceHasItsOwnTimesInAnIncident(t *testing.T) {
@@ -184,7 +222,7 @@ func TestUpdatesReachUsersAndNotesDoNot(t *testing.T) {
 	i := outage("a", began, time.Time{}, "chat")
 	read := func() (got feed) {
 		t.Helper()
-		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
+		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), watched(chat()), []*incident.Incident{i}, began.Add(time.Hour))})
 		if err == nil {
 			err = xml.Unmarshal(body, &got)
 		}
@@ -208,7 +246,7 @@ func TestUpdatesReachUsersAndNotesDoNot(t *testing.T) {
 	if !after.Updated.Equal(began.Add(30*time.Minute)) || after.Entries[0].Content != want {
 		t.Errorf("got %+v", after)
 	}
-	list := incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))
+	list := incidentsOf(chat(), watched(chat()), []*incident.Incident{i}, began.Add(time.Hour))
 	if got := list[0].Updates; len(got) != 2 || got[1] != (Update{began.Add(20 * time.Minute), "We are on it & <more>."}) {
 		t.Errorf("got %+v", got)
 	}
@@ -223,7 +261,7 @@ func TestOnlyTheNewestIncidentsAreShown(t *testing.T) {
 	}
 	all = append(all, outage("lasts", now.Add(-time.Hour), time.Time{}, "web"))
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"web"}}}}
-	if list := incidentsOf(c, all, now); len(list) != maxIncidents+1 || !list[maxIncidents].Ended.IsZero() {
+	if list := incidentsOf(c, watched(c), all, now); len(list) != maxIncidents+1 || !list[maxIncidents].Ended.IsZero() {
 		t.Errorf("%d incidents, want the %d newest, and the one that lasts", len(list), maxIncidents)
 	}
 }
@@ -273,7 +311,7 @@ func TestFeedHearsOfARelapse(t *testing.T) {
 	again.Outages[0].Since = began.Add(12*time.Minute + 20*time.Second)
 	var last time.Time
 	for _, i := range []*incident.Incident{outage("a", began, time.Time{}, "chat"), over, again} {
-		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), []*incident.Incident{i}, began.Add(time.Hour))})
+		body, err := feedOf(&Page{Incidents: incidentsOf(chat(), watched(chat()), []*incident.Incident{i}, began.Add(time.Hour))})
 		if err != nil {
 			t.Fatal(err)
 		}

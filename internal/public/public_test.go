@@ -51,11 +51,24 @@ func get(tb testing.TB, h http.Handler, method, path string, headers ...string) 
 	return w
 }
 
-func TestServiceIsAsItsTargetsAre(t *testing.T) {
-	type target struct {
-		is    history.State
-		level status.Level
+// target is how a target is, and its worst alert.
+type target struct {
+	is    history.State
+	level status.Level
+}
+
+// targetsAs are targets with the names a, b and so on.
+func targetsAs(list ...target) *targets {
+	all := &targets{now: map[string]*status.Service{}, before: map[string]*history.Subject{}}
+	for i, one := range list {
+		name := string(rune('a' + i))
+		all.now[name] = &status.Service{Shown: status.Shown{Level: one.level}}
+		all.before[name] = &history.Subject{State: one.is}
 	}
+	return all
+}
+
+func TestServiceIsAsItsTargetsAre(t *testing.T) {
 	up, down := target{history.Up, status.OK}, target{history.Down, status.Pending}
 	for _, c := range []struct {
 		want    State
@@ -75,18 +88,11 @@ func TestServiceIsAsItsTargetsAre(t *testing.T) {
 		{Outage, []target{{history.NotWatched, status.Unknown}, down}},
 		{Unknown, []target{{history.NotWatched, status.OK}}},
 	} {
-		all := &targets{now: map[string]*status.Service{}, before: map[string]*history.Subject{}}
-		var names []string
-		for i, s := range c.targets {
-			name := fmt.Sprint(i)
-			names = append(names, name)
-			all.now[name] = &status.Service{Shown: status.Shown{Level: s.level}}
-			all.before[name] = &history.Subject{State: s.is}
-		}
-		if got := all.state(names); got != c.want {
+		all, names := targetsAs(c.targets...), []string{"a", "b"}[:len(c.targets)]
+		if got, _ := all.state(names); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.targets, got, c.want)
 		}
-		if got := all.state(append(names, "unknown")); got == Operational {
+		if got, _ := all.state(append(names, "unknown")); got == Operational {
 			t.Errorf("%+v and an unknown target: got %s", c.targets, got)
 		}
 	}

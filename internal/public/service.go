@@ -30,7 +30,9 @@ type Service struct {
 	// Outages are the days on which it did not work for some time.
 	Outages []DayOutage `json:"outages"`
 
-	shares map[string]site.Share
+	// watched is how many of its targets are watched now.
+	watched int
+	shares  map[string]site.Share
 	// down is how long it did not work, by day; that of the target that failed longest. first is the oldest day.
 	down  [days]time.Duration
 	first time.Time
@@ -70,7 +72,6 @@ func newTargets(r *status.Report, past *history.Report, now time.Time) *targets 
 func (t *targets) service(name string, needs []string) Service {
 	s := Service{
 		Name:      name,
-		State:     t.state(needs),
 		Available: map[string]float64{},
 		Watched:   map[string]float64{},
 		Days:      slices.Repeat([]history.State{history.NotWatched}, days),
@@ -78,6 +79,7 @@ func (t *targets) service(name string, needs []string) Service {
 		shares:    map[string]site.Share{},
 		first:     t.today.AddDate(0, 0, 1-days),
 	}
+	s.State, s.watched = t.state(needs)
 	begun := make([]bool, days)
 	for n, target := range needs {
 		h := t.before[target]
@@ -101,10 +103,10 @@ func (t *targets) service(name string, needs []string) Service {
 	return s
 }
 
-// state returns the state of a service. It follows the bars: a target is down here as soon as they turn red. An alert on one that is
+// state returns the state of a service, and how many of its targets are watched. It follows the bars: a target is down here as soon as they turn red. An alert on one that is
 // up counts once it fires: until then, its problem may pass.
-func (t *targets) state(needs []string) State {
-	state, failing, known := Operational, 0, 0
+func (t *targets) state(needs []string) (state State, watched int) {
+	state, failing := Operational, 0
 	for _, name := range needs {
 		level, is := status.OK, history.NotWatched
 		if s := t.now[name]; s != nil {
@@ -114,7 +116,7 @@ func (t *targets) state(needs []string) State {
 			is = h.State
 		}
 		if is != history.NotWatched {
-			known++
+			watched++
 		}
 		switch {
 		case is == history.NotWatched:
@@ -130,10 +132,10 @@ func (t *targets) state(needs []string) State {
 			state = worse(state, Degraded)
 		}
 	}
-	if failing > 0 && failing == known {
-		return Outage
+	if failing > 0 && failing == watched {
+		return Outage, watched
 	}
-	return state
+	return state, watched
 }
 
 // addShares adds how available a target was: the least percentage, of the shortest time watched, counts.
