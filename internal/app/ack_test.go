@@ -346,7 +346,7 @@ func TestChangesOfIncidentsAreInTheFileWhenTheyAreAnswered(t *testing.T) {
 		Severity: health.Critical,
 		Since:    now,
 	}}}})
-	p.publish()
+	must(t, p.flush())
 	a := &App{past: p}
 	id := a.Incidents()[0].ID
 	for n := range 50 {

@@ -181,9 +181,7 @@ func New(o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a.own.keepsState(a.state)
-	a.past.file = a.state
-	a.past.log.Mend()
-	a.past.publish()
+	a.past.begin(a.state)
 	if notice != "" {
 		a.log.Warn("the state file has a problem", "problem", notice)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
 // kills is how often the program is killed while its targets flap.
@@ -221,6 +223,8 @@ func closedIncidents(t *testing.T, dir string, n int) map[string]*incident.Incid
 // TestIncidentsAreKept90Days holds that an old incident vanishes from the pages although nothing else happens.
 func TestIncidentsAreKept90Days(t *testing.T) {
 	k, at := newPast(nil), time.Now()
+	memory, _, err := state.Open("", slog.New(slog.DiscardHandler), k)
+	must(t, err)
 	must(t, k.log.Restore(&incident.Incident{
 		ID:      "old",
 		State:   incident.Closed,
@@ -229,11 +233,11 @@ func TestIncidentsAreKept90Days(t *testing.T) {
 		Closed:  at,
 		Updated: at,
 	}))
-	k.publish()
+	k.begin(memory)
 	for _, after := range []time.Duration{0, time.Hour} {
 		now := health.Milli(at.Add(incident.Retention + after).UnixMilli())
 		k.observe(&health.Judgement{Round: health.Round{Tick: health.Tick{From: now, To: now}}})
-		k.publish()
+		must(t, k.flush())
 		if n := len(*k.listed.Load()); (n == 1) != (after == 0) {
 			t.Errorf("%d incidents %s after the 90 days", n, after)
 		}

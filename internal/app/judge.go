@@ -16,7 +16,6 @@ import (
 type judge struct {
 	health      *health.Judge
 	maintenance *maintenance.Register
-	file        *state.File
 	memories    memories
 	log         *slog.Logger
 	// placeholders are the targets with a secret that is an obvious placeholder.
@@ -30,7 +29,6 @@ func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, p *
 	j := &judge{
 		health:      health.NewJudge(rules),
 		maintenance: m,
-		file:        file,
 		memories:    memoriesIn(file),
 		past:        p,
 		log:         log,
@@ -77,21 +75,20 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 	if j.past != nil {
 		j.past.observe(result)
 	}
-	j.saveMemory(f.Now)
+	j.putMemory(f.Now)
 	if j.past != nil {
-		j.past.publish()
+		// What is published afterwards is in the state file, unless the disk fails or hangs. The file logs that.
+		j.past.flush() //nolint:errcheck,gosec // problems are published all the same
 	}
 	return result
 }
 
-// saveMemory saves the memory if it has changed. What is published afterwards is in the state file, the observed incidents and hours too,
-// unless the disk fails or hangs.
-func (j *judge) saveMemory(now time.Time) {
+// putMemory puts the memory into the file if it has changed, without waiting for the disk.
+func (j *judge) putMemory(now time.Time) {
 	if j.health.Changed() {
 		memory := j.health.Memory(now)
 		if err := j.memories.Put(&memory); err != nil {
 			j.log.Error("problems cannot be encoded", "err", err)
 		}
 	}
-	j.file.Flush() //nolint:errcheck,gosec // the file logs it; problems are published all the same
 }

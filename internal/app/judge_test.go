@@ -35,8 +35,7 @@ func openPast(t *testing.T, path string) (*state.File, *past) {
 		t.Error(notice)
 	}
 	t.Cleanup(func() { f.Close() }) //nolint:errcheck // a test that minds closes it itself
-	p.file = f
-	p.publish()
+	p.begin(f)
 	return f, p
 }
 

@@ -87,7 +87,7 @@ func (w *watching) kill() {
 	must(w.t, err)
 	w.path = filepath.Join(w.t.TempDir(), "state.json")
 	must(w.t, os.WriteFile(w.path, raw, 0o600))
-	must(w.t, w.judge.file.Close())
+	must(w.t, w.past.file.Close())
 	w.file = nil
 	w.begin()
 }

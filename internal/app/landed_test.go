@@ -60,7 +60,7 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 		f, notice, err := state.Open(path, log, w.past)
 		must(t, err)
 		defer f.Close() //nolint:errcheck // it is only read
-		if w.past.file = f; notice != "" {
+		if w.past.begin(f); notice != "" {
 			t.Error(notice)
 		}
 		register, err := maintenance.New(f.Value("maintenance"), log)

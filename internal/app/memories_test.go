@@ -59,7 +59,7 @@ func TestMemoryIsKeptInParts(t *testing.T) {
 		w.goOn(time.Minute, 10*time.Second, 30*time.Second, func(_ int, target *health.Target) { target.Up = target.Name != "service-2" })
 		memory := w.judge.health.Memory(time.Now())
 		must(t, w.judge.memories.Put(&memory))
-		must(t, w.judge.file.Flush())
+		must(t, w.past.file.Flush())
 		want := jsonOf(t, &memory)
 		f, _ := keptAt(t, w.path)
 		got, err := memoriesIn(f).Load()

@@ -35,6 +35,7 @@ type past struct {
 	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
 	changed bool                                 // since then
+	showing sync.Mutex                           // held by flush
 	// recorder tells the last changes; nil until there is one.
 	recorder *status.Recorder
 }
@@ -48,7 +49,7 @@ type record struct {
 }
 
 func newPast(logger *slog.Logger) *past {
-	p := &past{logger: logger, history: history.New(), log: incident.New(words{}), changed: true}
+	p := &past{logger: logger, history: history.New(), log: incident.New(words{})}
 	p.listed.Store(&[]*incident.Incident{})
 	return p
 }
@@ -101,15 +102,30 @@ func (p *past) Records() iter.Seq[any] {
 	}
 }
 
-// publish shows the log as it is. Whoever changes it flushes the file before, so that nobody sees what a restart would forget.
-func (p *past) publish() {
+// begin records in a file, of which it has read everything.
+func (p *past) begin(f *state.File) {
 	p.Lock()
 	defer p.Unlock()
-	if p.changed {
-		all := p.log.All()
+	p.file = f
+	p.log.Mend()
+	all := p.log.All()
+	p.listed.Store(&all)
+}
+
+// flush writes what was added, and then shows the log as it was before: nobody sees what a restart would forget. It returns why writing
+// has failed.
+func (p *past) flush() error {
+	p.showing.Lock() // no list replaces a newer one
+	defer p.showing.Unlock()
+	p.Lock()
+	all, changed := p.log.All(), p.changed
+	p.changed = false
+	p.Unlock()
+	err := p.file.Flush()
+	if changed {
 		p.listed.Store(&all)
-		p.changed = false
 	}
+	return err
 }
 
 // observe adds a judgement.
@@ -205,9 +221,8 @@ func (p *past) change(of func(*incident.Log) (*incident.Incident, error)) (i *in
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := p.file.Flush(); err != nil {
+	if err := p.flush(); err != nil {
 		warnings = append(warnings, "it is shown, but a restart of the exporter forgets it, because it was not saved: "+err.Error())
 	}
-	p.publish()
 	return i, warnings, nil
 }
