@@ -25,6 +25,8 @@ const (
 	related = time.Hour
 	// Retention is how long closed incidents are kept.
 	Retention = 90 * 24 * time.Hour
+	// trusted is how long the clock must go on, after a start or a long step forward, until incidents are dropped by their age.
+	trusted = time.Hour
 	// MaxIncidents is how many there are at most.
 	MaxIncidents = 500
 	// maxTimeline, maxProblems and maxNotes bound the size of an incident. Events beyond that are only counted.

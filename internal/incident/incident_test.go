@@ -635,7 +635,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 	round := func(at time.Time) {
 		to := health.Milli(at.UnixMilli())
-		log.Apply(&health.Round{Tick: health.Tick{From: to, To: to, Start: true}})
+		log.Apply(&health.Round{Tick: health.Tick{From: to, To: to}})
 	}
 	round(now)
 	if all := log.All(); len(all) != MaxIncidents || all[0].ID != "0" || all[MaxIncidents-1].ID != "650" {
@@ -777,6 +777,32 @@ func TestClockThatIsWrongAtBootIsCorrected(t *testing.T) {
 	if i := w.newest(); len(w.log.All()) != 1 || i.Began.Sub(began) != step || i.State != Closed ||
 		i.Outages[0].Seconds != i.Ended.Sub(i.Began).Seconds() || i.Ended.Sub(began) > 21*time.Minute {
 		t.Errorf("began %s: got %s", began, w.json())
+	}
+}
+
+// TestClockInTheFutureCostsNoIncident: it may be that of a machine at boot, or be set wrong for a while.
+func TestClockInTheFutureCostsNoIncident(t *testing.T) {
+	const ahead = 10 * 365 * 24 * time.Hour
+	for name, goTo := range map[string]func(*world, time.Duration){
+		"at boot": (*world).restart, "set": func(w *world, by time.Duration) { w.Now = set(w.Now, by) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.target("lone").Up = false
+			w.pass(10 * time.Minute)
+			w.target("lone").Up = true
+			w.pass(2 * time.Hour)
+			before := *w.newest()
+			goTo(w, ahead)
+			w.pass(30 * time.Minute)
+			w.restart(time.Minute)
+			w.pass(10 * time.Minute)
+			goTo(w, -ahead)
+			w.pass(2 * time.Hour)
+			if all := w.log.All(); len(all) != 1 || !all[0].Ended.Equal(before.Ended) || all[0].State != Closed {
+				t.Errorf("it was %+v, then %s", before, w.json())
+			}
+		})
 	}
 }
 

@@ -27,7 +27,8 @@ type Words interface {
 type Log struct {
 	words     Words
 	incidents []*Incident // oldest first
-	// present are the problems that are there, in an incident or not; resumed is when the last process began.
+	// present are the problems that are there, in an incident or not; resumed is when the last process began, or the clock was set forward
+	// for longer than it takes to trust it.
 	present map[key]*Present
 	resumed time.Time
 }
@@ -252,7 +253,6 @@ type update struct {
 // Apply adds a round of the judge, and returns the incidents that have changed.
 func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	u := &update{Log: l, now: r.To.Time()}
-	l.prune(u.now)
 	for _, i := range l.incidents {
 		if i.Lasts() {
 			u.open = append(u.open, &draft{Incident: i})
@@ -261,9 +261,10 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	if r.Step != 0 {
 		u.move(r.Step)
 	}
-	if r.Start {
+	if r.Start || r.Step > health.Milli(trusted.Milliseconds()) {
 		l.resumed = u.now
 	}
+	l.prune(u.now)
 	news := false
 	for i := range r.Events {
 		if e := &r.Events[i]; e.Alert != "" {
@@ -784,11 +785,11 @@ func wide(p *Problem) int {
 	return 0
 }
 
-// prune drops the oldest incidents that have ended.
+// prune drops the oldest incidents that have ended, by their age only if the clock can be trusted: one in the far future costs none.
 func (l *Log) prune(now time.Time) {
-	tooMany := len(l.incidents) - MaxIncidents
+	tooMany, trusts := len(l.incidents)-MaxIncidents, now.Sub(l.resumed) >= trusted
 	l.incidents = slices.DeleteFunc(l.incidents, func(i *Incident) bool {
-		if i.Lasts() || tooMany <= 0 && now.Sub(i.Updated) <= Retention {
+		if i.Lasts() || tooMany <= 0 && (!trusts || now.Sub(i.Updated) <= Retention) {
 			return false
 		}
 		tooMany--
