@@ -319,9 +319,10 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// printable reports whether a text has only characters that can be printed, and some others.
+// printable reports whether a text has only characters that can be printed, and some others: those that join letters and emoji, too.
 func printable(text, others string) bool {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(others, r) }
+	others += "\u200c\u200d"
+	odd := func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(others, r) }
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, odd)
 }
 

@@ -544,6 +544,12 @@ func TestNotesAreChecked(t *testing.T) {
 			"line one\n\tline two ✓",
 			nil,
 		},
+		"pasted": { // with a space that does not break, an emoji of three, and letters that are not joined
+			id,
+			"A\u00a0B",
+			"5\u00a0GB free \U0001f469\u200d\U0001f4bb \u0645\u06cc\u200c\u0634\u0648\u062f",
+			nil,
+		},
 		"longest": {
 			id,
 			"",
@@ -578,6 +584,12 @@ func TestNotesAreChecked(t *testing.T) {
 			id,
 			"",
 			"a\u202eb",
+			ErrInvalid,
+		},
+		"invisible": {
+			id,
+			"",
+			"a\u2028b",
 			ErrInvalid,
 		},
 		"author of lines": {
