@@ -209,14 +209,16 @@ func (f *File) late() error {
 	return err
 }
 
-// Status returns when the file last had everything, and why nothing is kept since; nil if all is.
+// Status returns when the file last had everything, by the clock as it is now, and why nothing is kept since; nil if all is.
 func (f *File) Status() (saved time.Time, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.writing.IsZero() && time.Since(f.writing) >= patience {
-		return f.saved, withAdvice(errSlow)
+	now := time.Now()
+	saved = now.Add(-now.Sub(f.saved)) // it must not look old because the clock was set, or the machine was suspended
+	if !f.writing.IsZero() && now.Sub(f.writing) >= patience {
+		return saved, withAdvice(errSlow)
 	}
-	return f.saved, f.failure
+	return saved, f.failure
 }
 
 // Keeps reports whether there is a file at all.

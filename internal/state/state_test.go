@@ -2,12 +2,14 @@ package state
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 )
 
 func TestValuesAndRecordsOutliveTheProcess(t *testing.T) {
@@ -226,4 +228,16 @@ func TestFileStaysSmall(t *testing.T) {
 		}
 		j.isKept("appended, since it cannot be rewritten")
 	})
+}
+
+// TestClockThatIsSetMakesNothingLookUnsaved: StateNotSaved compares the time with the exporter's clock.
+func TestClockThatIsSetMakesNothingLookUnsaved(t *testing.T) {
+	for _, by := range []time.Duration{time.Hour, -time.Hour} {
+		f, begun := newFile(slog.New(slog.DiscardHandler), &none{}), time.Now()
+		// Full seconds are above 30 bits of nanoseconds. The clock of then was another one.
+		*(*uint64)(unsafe.Pointer(&f.saved)) -= uint64(by/time.Second) << 30
+		if saved, err := f.Status(); saved.Round(0).Sub(begun.Round(0)).Abs() > time.Minute || err != nil {
+			t.Errorf("the clock was set by %s: saved until %s, not at about %s; %v", by, saved, begun, err)
+		}
+	}
 }
