@@ -21,7 +21,6 @@ type incidentSummary struct {
 	Notes    omitted `json:"notes,omitzero"`
 	Updates  omitted `json:"updates,omitzero"`
 	Links    omitted `json:"links,omitzero"`
-	Dropped  omitted `json:"timeline_dropped,omitzero"`
 }
 
 // omitted is a key that is not written.
@@ -33,7 +32,6 @@ type incidentDetail struct {
 	*incident.Incident
 	Warnings []string `json:"warnings,omitempty"`
 	Links    omitted  `json:"links,omitzero"`
-	Dropped  omitted  `json:"timeline_dropped,omitzero"`
 }
 
 // incidentList is the body of the API's list.
