@@ -25,6 +25,8 @@ const (
 	related = time.Hour
 	// Retention is how long closed incidents are kept.
 	Retention = 90 * 24 * time.Hour
+	// ShownToUsers is how long after its end the page for users shows an incident, so that an update of it is read.
+	ShownToUsers = 14 * 24 * time.Hour
 	// trusted is how long the clock must go on, after a start or a long step forward, until incidents are dropped by their age.
 	trusted = time.Hour
 	// MaxIncidents is how many there are at most.

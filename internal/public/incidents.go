@@ -17,12 +17,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-const (
-	// shownIncidents is how long the page shows an incident that is over.
-	shownIncidents = 14 * 24 * time.Hour
-	// maxIncidents is how many it shows at most, the newest.
-	maxIncidents = 50
-)
+// maxIncidents is how many incidents the page shows at most, the newest.
+const maxIncidents = 50
 
 // Incident is what users learn of an incident. Its times are those of its public services, to the minute.
 type Incident struct {
@@ -80,7 +76,7 @@ func incidentsOf(c *config.Public, services []Service, all []*incident.Incident,
 				shown.Updated = latest(shown.Updated, e.updated)
 			}
 		}
-		if shown.Services == nil || !times.ended.IsZero() && now.Sub(times.ended) > shownIncidents {
+		if shown.Services == nil || !times.ended.IsZero() && now.Sub(times.ended) > incident.ShownToUsers {
 			continue
 		}
 		shown.Began, shown.Ended = times.began, times.ended

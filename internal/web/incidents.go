@@ -30,8 +30,6 @@ const (
 	maxListedTitle = 100
 	maxListedName  = 40
 	maxListedText  = 200
-	// publicIncidents is how long after its end the page for users shows an incident.
-	publicIncidents = 14 * 24 * time.Hour
 	// maxNoteBody limits the body of a note, in bytes: 2,000 characters of which each is escaped.
 	maxNoteBody = 32 << 10
 )
@@ -364,7 +362,7 @@ func (s *incidents) write(w http.ResponseWriter, r *http.Request, code int, i *i
 	v.As = cmp.Or(v.As, v.User)
 	v.Of = showIncident(i, v.Up, time.Now())
 	v.Affected = s.affected(&v.Of)
-	v.Published = s.source.Public().ListenAddress != "" && (i.Lasts() || v.Of.now.Sub(i.Ended) <= publicIncidents)
+	v.Published = s.source.Public().ListenAddress != "" && (i.Lasts() || v.Of.now.Sub(i.Ended) <= incident.ShownToUsers)
 	renderWith(w, code, incidentPages.Lookup("incident"), v, s.options.Log)
 }
 
