@@ -41,7 +41,12 @@ type disk struct {
 	// aside are contents to keep under other names before they are replaced, outdated the files to rename to NAME.old afterwards.
 	aside    map[string][]byte
 	outdated []string
+	// foreign is how many files of others were set aside.
+	foreign int
 }
+
+// maxForeign is how many files of others are kept: who replaces the file again and again must not fill the disk.
+const maxForeign = 10
 
 // intact implements store.
 func (d *disk) intact() (bool, error) {
@@ -160,9 +165,10 @@ func (d *disk) rewrite(write func(io.Writer)) error {
 // setForeignAside renames a file that this process has neither read nor written, so that it is not overwritten.
 func (d *disk) setForeignAside() error {
 	info, err := os.Lstat(d.path)
-	if err != nil || d.known != nil && os.SameFile(info, d.known) || info.Size() == 0 {
+	if err != nil || d.known != nil && os.SameFile(info, d.known) || info.Size() == 0 || d.foreign >= maxForeign {
 		return nil //nolint:nilerr // there is none
 	}
+	d.foreign++
 	return os.Rename(d.path, damagedName(d.path))
 }
 

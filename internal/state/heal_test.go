@@ -121,6 +121,22 @@ func TestWhatCannotBeReplacedIsLikeAFullDisk(t *testing.T) {
 	}
 }
 
+// TestFileThatIsReplacedAgainAndAgainFillsNoDisk as by a program that restores a copy, or an exporter on a disk without locks.
+func TestFileThatIsReplacedAgainAndAgainFillsNoDisk(t *testing.T) {
+	inVirtualTime(t, func(j *journal, _ *slow) {
+		j.save("v", 1)
+		for range 3 * maxForeign {
+			replace(t, j.path, "something else\n")
+			time.Sleep(retryEvery)
+			synctest.Wait()
+			j.isKept("it was replaced")
+		}
+		if got := len(asides(t, j.path)); got != maxForeign {
+			t.Errorf("%d files were set aside, want %d", got, maxForeign)
+		}
+	})
+}
+
 // TestForeignFileIsSetAside holds that what this process has not written is not lost when it writes.
 func TestForeignFileIsSetAside(t *testing.T) {
 	j := open(t)
