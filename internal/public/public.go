@@ -216,10 +216,11 @@ func maintenanceOf(c *config.Public, r *status.Report, now time.Time) []Maintain
 	list := []Maintained{}
 	for i := range r.Maintenance {
 		e := &r.Maintenance[i]
-		if !e.Until.After(now) || e.From.Sub(now) > plannedAhead {
+		active := e.Active || !e.From.After(now) // one that was active before the clock was set back still is
+		if !e.Until.After(now) || !active && e.From.Sub(now) > plannedAhead {
 			continue
 		}
-		m := Maintained{From: e.From.UTC().Truncate(time.Minute), Until: e.Until.UTC().Truncate(time.Minute), Active: !e.From.After(now)}
+		m := Maintained{From: e.From.UTC().Truncate(time.Minute), Until: e.Until.UTC().Truncate(time.Minute), Active: active}
 		for k := range c.Services {
 			if affects(e, c.Services[k].Targets, r.Services) {
 				m.Services = append(m.Services, c.Services[k].Name)

@@ -525,6 +525,13 @@ func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
 	if want := []string{"Plants: until 2 May 2026 12:00 UTC", "Chat, Plants: 1 May 2026 13:00 to 14:00 UTC"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+
+	// The clock was set back by a month.
+	r.Maintenance = []maintenance.Entry{entry("target", "store", 30*24*time.Hour, 31*24*time.Hour)}
+	r.Maintenance[0].Active = true
+	if list := makePage(c, r, &history.Report{}, now).Maintenance; len(list) != 1 || list[0].Text() != "Plants: until 1 Jun 2026 12:00 UTC" {
+		t.Errorf("got %+v, want what is active", list)
+	}
 }
 
 const token = "s3kr1t-t0ken"

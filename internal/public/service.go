@@ -103,8 +103,8 @@ func (t *targets) service(name string, needs []string) Service {
 	return s
 }
 
-// state returns the state of a service, and how many of its targets are watched. It follows the bars: a target is down here as soon as they turn red. An alert on one that is
-// up counts once it fires: until then, its problem may pass.
+// state returns the state of a service, and how many of its targets are watched. It follows the bars: a target is down here as soon as
+// they turn red. An alert on one that is up counts once it fires: until then, its problem may pass.
 func (t *targets) state(needs []string) (state State, watched int) {
 	state, failing := Operational, 0
 	for _, name := range needs {
