@@ -529,7 +529,8 @@ func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
 	// The clock was set back by a month.
 	r.Maintenance = []maintenance.Entry{entry("target", "store", 30*24*time.Hour, 31*24*time.Hour)}
 	r.Maintenance[0].Active = true
-	if list := makePage(c, r, &history.Report{}, now).Maintenance; len(list) != 1 || list[0].Text() != "Plants: until 1 Jun 2026 12:00 UTC" {
+	list := makePage(c, r, &history.Report{}, now).Maintenance
+	if len(list) != 1 || list[0].Text() != "Plants: until 1 Jun 2026 12:00 UTC" {
 		t.Errorf("got %+v, want what is active", list)
 	}
 }
