@@ -362,7 +362,7 @@ func (s *incidents) write(w http.ResponseWriter, r *http.Request, code int, i *i
 	v.As = cmp.Or(v.As, v.User)
 	v.Of = showIncident(i, v.Up, time.Now())
 	v.Affected = s.affected(&v.Of)
-	v.Published = s.source.Public().ListenAddress != "" && (i.Lasts() || v.Of.now.Sub(i.Ended) <= incident.ShownToUsers)
+	v.Published = s.source.Public().ListenAddress != "" && shownToUsers(i)
 	renderWith(w, code, incidentPages.Lookup("incident"), v, s.options.Log)
 }
 
@@ -408,10 +408,19 @@ func (s *incidents) addUpdate(id, author, text string) (*incident.Incident, []st
 		return nil, nil, errNoPublicPage
 	}
 	i, warnings, err := s.source.AddUpdate(id, author, text)
-	if err == nil {
-		s.options.Log.Info("an update for users was added", "id", i.ID, "user", author)
+	if err != nil {
+		return nil, nil, err
 	}
-	return i, warnings, err
+	s.options.Log.Info("an update for users was added", "id", i.ID, "user", author)
+	if !shownToUsers(i) {
+		warnings = append(warnings, "users do not see it: their page no longer shows the incident, which ended over 14 days ago")
+	}
+	return i, warnings, nil
+}
+
+// shownToUsers reports whether the page for users shows an incident, if that affects one of its services.
+func shownToUsers(i *incident.Incident) bool {
+	return i.Lasts() || time.Since(i.Ended) <= incident.ShownToUsers
 }
 
 // acknowledge says that somebody takes care of the incident of the path.

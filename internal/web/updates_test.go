@@ -95,6 +95,17 @@ func TestUpdateForUsersIsAddedOverTheAPI(t *testing.T) {
 	}
 }
 
+// TestUpdateThatNobodyReadsIsToldSo over the API: the page of such an incident has no form.
+func TestUpdateThatNobodyReadsIsToldSo(t *testing.T) {
+	for id, told := range map[string]bool{openID: false, closedID: true} {
+		w := program{user: "alice", path: "/api/v1/incidents/" + id + "/updates", body: `{"text": "A new disk is in."}`}.
+			send(t, newUpdatable().handler(true, "alice"))
+		if w.Code != http.StatusCreated || strings.Contains(w.Body.String(), "users do not see it") != told {
+			t.Errorf("%s: %d\n%s", id, w.Code, w.Body)
+		}
+	}
+}
+
 // TestUpdateIsInTheFeed of the operators too, since it updates the entry.
 func TestUpdateIsInTheFeed(t *testing.T) {
 	holds(t, string(fetch(t, newUpdatable().handler(false), "/incidents.atom").body), "Updates for users:", "We are on it,")
