@@ -167,8 +167,8 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 		"new":          {},
 		"damaged":      {notice: "its values are lost; the exporter will keep a copy"},
 		"newer":        {err: "is of version 3, this program supports up to 2: run the newer"},
-		"absent/state": {err: "its directory does not exist"},
-		"good/state":   {err: "is not a directory"},
+		"absent/state": {err: "create its directory"},
+		"good/state":   {err: "not a directory"},
 		"\x00/x":       {err: "invalid argument"},
 	} {
 		notice, err := Inspect(filepath.Join(dir, name))
