@@ -18,6 +18,8 @@ const (
 	// historySuffix is that of a second file, which builds before version 2 had. oldSuffix is that of their files, once they are read.
 	historySuffix = ".history"
 	oldSuffix     = ".old"
+	// newSuffix is that of the file that replaces the present one. A process that ended while it wrote has left it behind.
+	newSuffix = ".new.tmp"
 	// readWithin is how long the start waits for the disk.
 	readWithin = 10 * time.Second
 )
@@ -127,7 +129,7 @@ func (d *disk) load() (got found) {
 	if err := d.ensureLock(); err != nil && !isDiskError(err) {
 		return found{err: withAdvice(err)}
 	}
-	removeTemporary(d.path)
+	os.Remove(d.path + newSuffix) //nolint:errcheck,gosec // a file left behind is harmless
 	if got.raw, d.known, got.err = read(d.path); got.err == nil {
 		got.history, _, got.err = read(d.path + historySuffix)
 	}
