@@ -27,9 +27,8 @@ const (
 	// The file is rewritten with the present records when it has growth times the size that it had afterwards, but at least minRewrite.
 	growth     = 3
 	minRewrite = 8 << 20
-	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
-	maxQueue  = 1000
-	maxQueued = 4 << 20
+	// maxQueue bounds the records that wait for the disk; beyond them, the file is rewritten.
+	maxQueue = 1000
 	// seriesName is the name of the records of the series.
 	seriesName = "past"
 )
@@ -145,19 +144,12 @@ func (f *File) put(r record) {
 		f.queue = slices.DeleteFunc(f.queue, func(q record) bool { return q.name == r.name && q.op != adds })
 	}
 	f.queue = append(f.queue, r)
-	if len(f.queue) > maxQueue || sizeOf(f.queue) > maxQueued {
+	if len(f.queue) > maxQueue {
 		f.queue, f.incomplete = nil, true
 	}
 	if f.failure == nil {
 		f.awaken()
 	}
-}
-
-func sizeOf(list []record) (bytes int) {
-	for i := range list {
-		bytes += len(list[i].data)
-	}
-	return bytes
 }
 
 func (f *File) awaken() {
