@@ -315,14 +315,8 @@ func (f *File) transfer(batch []record, whole bool) error {
 	if err != nil {
 		return withAdvice(err)
 	}
-	if whole || !intact {
+	if whole || !intact || f.store.size() >= f.rewrite {
 		return withAdvice(f.rewriteAll())
-	}
-	if f.store.size() >= f.rewrite {
-		if f.rewriteAll() == nil {
-			return nil
-		}
-		f.rewrite = f.store.size() + minRewrite // appending may still work
 	}
 	var lines []byte
 	for _, r := range batch {
@@ -339,7 +333,7 @@ func (f *File) transfer(batch []record, whole bool) error {
 func (f *File) rewriteAll() error {
 	f.series.Lock()
 	f.mu.Lock()
-	before, values, dropped := f.incomplete, maps.Clone(f.values), f.queue
+	values := maps.Clone(f.values)
 	f.incomplete, f.queue = false, nil
 	f.mu.Unlock()
 	series := f.series.Records()
@@ -354,14 +348,10 @@ func (f *File) rewriteAll() error {
 			write(recordOf(value))
 		}
 	})
-	if err != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.queue, f.incomplete = append(dropped, f.queue...), f.incomplete || before
-		return err
+	if err == nil {
+		f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
 	}
-	f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
-	return nil
+	return err
 }
 
 // Close writes what is left and unlocks the file for other processes, unless the disk hangs. Afterwards values can be read, but not saved.
