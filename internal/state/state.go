@@ -103,11 +103,17 @@ func newFile(log *slog.Logger, series Series) *File {
 // restore hands out what was read.
 func (f *File) restore(c *content) {
 	for _, r := range c.records {
-		if r.op == replaces {
-			f.values[r.name] = slices.Clone(r.data)
-		} else if f.series.Read(r.name, r.data) != nil {
+		switch {
+		case r.op == removes:
+			delete(f.values, r.name)
+		case r.op == replaces:
+			f.values[r.name] = r.data
+		case f.series.Read(r.name, r.data) != nil:
 			c.damaged++
 		}
+	}
+	for name, data := range f.values {
+		f.values[name] = slices.Clone(data) // the whole file must not stay in memory
 	}
 }
 
