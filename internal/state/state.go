@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -135,8 +136,8 @@ func recordOf(value any) record {
 func (f *File) put(r record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch _, known := f.values[r.name]; {
-	case r.op == removes && !known:
+	switch old, known := f.values[r.name]; {
+	case r.op == removes && !known, r.op == replaces && known && bytes.Equal(old, r.data):
 		return
 	case r.op == removes:
 		delete(f.values, r.name)
