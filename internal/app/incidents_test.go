@@ -165,6 +165,9 @@ func TestFlappingIncidentsOutliveKills(t *testing.T) {
 	for n := range *kills {
 		p := startProgram(t, binary, dir, nil, "--web.listen-address=127.0.0.1:0", "--poll.interval=1s", "--poll.timeout=1s")
 		e := exporterOf(t, p)
+		if n == 0 {
+			e.wait(t, "an incident lasts", func(page) bool { return slices.ContainsFunc(e.incidentsOf(t), lasts) })
+		}
 		for range random.IntN(40) { // the time of a kill is that of some requests
 			e.scrape(t)
 		}
@@ -189,10 +192,9 @@ func TestFlappingIncidentsOutliveKills(t *testing.T) {
 		}
 	}
 	t.Logf("%d kills: %d closed incidents, and %d times an open one", *kills, len(closed), open)
-	if open == 0 {
-		t.Error("no incident was open: the test shows too little")
-	}
 }
+
+func lasts(i incident.Incident) bool { return i.Lasts() }
 
 // closedIncidents writes incidents into the state file, by their ids.
 func closedIncidents(t *testing.T, dir string, n int) map[string]*incident.Incident {
