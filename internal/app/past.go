@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,13 +93,7 @@ func (p *past) Records() iter.Seq[any] {
 		all = append(all, record{Incident: i})
 	}
 	all = append(all, record{Log: p.log.Kept()})
-	return func(yield func(any) bool) {
-		for _, r := range all {
-			if !yield(r) {
-				return
-			}
-		}
-	}
+	return slices.Values(all)
 }
 
 // publish shows the log as it is. Whoever changes it flushes the file before, so that nobody sees what a restart would forget.
