@@ -143,11 +143,6 @@ func (l *Log) heir(at int) int {
 func (l *Log) All() []*Incident {
 	all := slices.Clone(l.incidents)
 	slices.Reverse(all)
-	for _, i := range all {
-		if !i.shown {
-			i.shown = true
-		}
-	}
 	return all
 }
 
@@ -220,7 +215,7 @@ func (l *Log) change(now time.Time, id string, do func(*Incident) error) (*Incid
 	if err := do(i); err != nil {
 		return nil, err
 	}
-	i.Updated, i.shown, l.incidents[at] = now, true, i
+	i.Updated, l.incidents[at] = now, i
 	return i, nil
 }
 
@@ -231,12 +226,11 @@ type draft struct {
 	changed bool
 }
 
-// edit must be called before a change.
+// edit must be called before a change, since others may have the incident.
 func (d *draft) edit() {
-	if d.shown {
-		d.Incident = d.clone()
+	if !d.changed {
+		d.Incident, d.changed = d.clone(), true
 	}
-	d.changed = true
 }
 
 // update is what one round adds to the log.
@@ -252,7 +246,6 @@ type update struct {
 // Apply adds a round of the judge, and returns the incidents that have changed.
 func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	u := &update{Log: l, now: r.To.Time()}
-	l.prune(u.now)
 	for _, i := range l.incidents {
 		if i.Lasts() {
 			u.open = append(u.open, &draft{Incident: i})
@@ -289,8 +282,8 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	}
 	if len(changed) > 0 {
 		slices.SortStableFunc(l.incidents, byAge)
-		l.prune(u.now)
 	}
+	l.prune(u.now)
 	return changed
 }
 
@@ -565,7 +558,7 @@ func (u *update) add(d *draft, given *Present) {
 
 // openNew opens an incident for problems that belong to none.
 func (u *update) openNew(first *Present, problems []*Present) {
-	d := &draft{Incident: &Incident{
+	d := &draft{changed: true, Incident: &Incident{
 		ID:       u.newID(first),
 		State:    Open,
 		Severity: first.Severity,
