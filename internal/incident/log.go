@@ -634,7 +634,8 @@ func byTime(a, b []Note) []Note {
 	return all
 }
 
-// addOutages adds the outages of a merged incident.
+// addOutages adds the outages of a merged incident. While the outage of a target lasts, its problems join the incident that has it, so two
+// incidents have no time of it in common.
 func (d *draft) addOutages(list []Outage) {
 	for _, t := range list {
 		at := slices.IndexFunc(d.Outages, func(own Outage) bool { return own.Subject == t.Subject })
@@ -643,7 +644,7 @@ func (d *draft) addOutages(list []Outage) {
 			continue
 		}
 		own := &d.Outages[at]
-		own.Seconds, own.AtMost = own.Seconds+t.Seconds-own.overlap(&t), own.AtMost || t.AtMost
+		own.Seconds, own.AtMost = own.Seconds+t.Seconds, own.AtMost || t.AtMost
 		if own.Since.IsZero() || !t.Since.IsZero() && t.Since.Before(own.Since) {
 			own.Since = t.Since
 		}
@@ -651,12 +652,6 @@ func (d *draft) addOutages(list []Outage) {
 			own.Until = t.Until
 		}
 	}
-}
-
-// overlap is for how many seconds both ended outages lasted, each taken as one.
-func (t *Outage) overlap(other *Outage) float64 {
-	gap := t.Until.Sub(other.Until).Seconds() // how much later t ended
-	return max(min(t.Seconds-max(gap, 0), other.Seconds-max(-gap, 0)), 0)
 }
 
 // oneCause reports whether what lasts links two incidents.
