@@ -35,7 +35,6 @@ type past struct {
 	log     *incident.Log
 	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
-	changed bool                                 // since then
 	// recorder tells the last changes; nil until there is one.
 	recorder *status.Recorder
 }
@@ -49,7 +48,7 @@ type record struct {
 }
 
 func newPast(logger *slog.Logger) *past {
-	p := &past{logger: logger, history: history.New(), log: incident.New(words{}), changed: true}
+	p := &past{logger: logger, history: history.New(), log: incident.New(words{})}
 	p.listed.Store(&[]*incident.Incident{})
 	return p
 }
@@ -100,11 +99,8 @@ func (p *past) Records() iter.Seq[any] {
 func (p *past) publish() {
 	p.Lock()
 	defer p.Unlock()
-	if p.changed {
-		all := p.log.All()
-		p.listed.Store(&all)
-		p.changed = false
-	}
+	all := p.log.All()
+	p.listed.Store(&all)
 }
 
 // observe adds a judgement.
@@ -127,7 +123,6 @@ func (p *past) observe(j *health.Judgement) {
 			p.logger.Info("incident is over", "id", i.ID, "title", i.Title, "state", i.State)
 		}
 	}
-	p.changed = p.changed || len(changed) > 0 || p.log.Len() != len(*p.listed.Load()) // some were kept long enough
 }
 
 // keep records a round, at once if it has news. It is read as it was applied: what is joined has no gap, and is of one hour.
@@ -194,7 +189,6 @@ func (p *past) change(of func(*incident.Log) (*incident.Incident, error)) (i *in
 	p.Lock()
 	if i, err = of(p.log); err == nil {
 		p.file.Add(record{Incident: i})
-		p.changed = true
 	}
 	p.Unlock()
 	if err != nil {

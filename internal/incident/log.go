@@ -146,9 +146,6 @@ func (l *Log) All() []*Incident {
 	return all
 }
 
-// Len is how many incidents there are.
-func (l *Log) Len() int { return len(l.incidents) }
-
 func (l *Log) index(id string) int {
 	return slices.IndexFunc(l.incidents, func(i *Incident) bool { return i.ID == id })
 }
