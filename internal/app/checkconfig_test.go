@@ -70,7 +70,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 			file:    "link",
 			refused: "exporter.yaml:2: state_file: " + dir + "/link is a symbolic link, must be a regular file",
 		},
-		"no directory": {file: "absent/state", refused: "exporter.yaml:2: state_file: its directory does not exist"},
+		"no directory": {file: "absent/state", refused: "exporter.yaml:2: state_file: write directory " + dir + "/absent: "},
 		"of a service": {
 			file:    "absent/state",
 			change:  func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x:"+absent) },
@@ -79,7 +79,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		"of another": {
 			file:    "absent/state",
 			change:  func(o *Options) { o.Lookup = one("STATE_DIRECTORY", "/x") },
-			refused: "its directory does not exist",
+			refused: "create its directory",
 		},
 		"somewhere else": {file: "absent/state", change: func(o *Options) { o.WithoutSecrets = true }, written: "valid"},
 	} {
@@ -142,7 +142,7 @@ func TestCheckConfigNamesFaultsOfAllFilesAtOnce(t *testing.T) {
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_user: {}\n")
 	rewrite(t, public, "basic_auth_user: {}\n")
 	_, refused := checked(o)
-	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "exporter.yaml:2: state_file: its directory does not exist",
+	says(t, "the error", refused, "exporter.yaml:1: pol: unknown key", "exporter.yaml:2: state_file: write directory ",
 		"web.yml:1: has an unknown key", "public.yml:1: has an unknown key")
 	rewrite(t, o.ConfigFile, "poll: {}\n")
 	rewrite(t, *o.Web.WebConfigFile, "basic_auth_users: {prometheus: "+ownPortBcrypt+"}\n")

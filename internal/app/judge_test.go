@@ -83,7 +83,7 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 			judge(false)
 			time.Sleep(time.Minute)
 		}
-		if p.log.Len() == 0 {
+		if len(p.log.All()) == 0 {
 			t.Error("no incident was opened: the test shows less than it could")
 		}
 		must(t, os.Remove(path))

@@ -89,8 +89,8 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 			t.Errorf("the file begins with %.60q", raw)
 		}
 		_, again := keptAt(t, path)
-		if again.log.Len() != 3 || len(again.history.Report(time.Now()).Subjects) != 2 {
-			t.Errorf("%d incidents are kept", again.log.Len())
+		if len(again.log.All()) != 3 || len(again.history.Report(time.Now()).Subjects) != 2 {
+			t.Errorf("%d incidents are kept", len(again.log.All()))
 		}
 	})
 }

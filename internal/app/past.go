@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,6 @@ type past struct {
 	log     *incident.Log
 	pending health.Round                         // what no record contains yet
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
-	changed bool                                 // since then
 	showing sync.Mutex                           // held by flush
 	// recorder tells the last changes; nil until there is one.
 	recorder *status.Recorder
@@ -93,13 +93,7 @@ func (p *past) Records() iter.Seq[any] {
 		all = append(all, record{Incident: i})
 	}
 	all = append(all, record{Log: p.log.Kept()})
-	return func(yield func(any) bool) {
-		for _, r := range all {
-			if !yield(r) {
-				return
-			}
-		}
-	}
+	return slices.Values(all)
 }
 
 // begin records in a file, of which it has read everything.
@@ -118,13 +112,10 @@ func (p *past) flush() error {
 	p.showing.Lock() // no list replaces a newer one
 	defer p.showing.Unlock()
 	p.Lock()
-	all, changed := p.log.All(), p.changed
-	p.changed = false
+	all := p.log.All()
 	p.Unlock()
 	err := p.file.Flush()
-	if changed {
-		p.listed.Store(&all)
-	}
+	p.listed.Store(&all)
 	return err
 }
 
@@ -148,7 +139,6 @@ func (p *past) observe(j *health.Judgement) {
 			p.logger.Info("incident is over", "id", i.ID, "title", i.Title, "state", i.State)
 		}
 	}
-	p.changed = p.changed || len(changed) > 0 || p.log.Len() != len(*p.listed.Load()) // some were kept long enough
 }
 
 // keep records a round, at once if it has news. It is read as it was applied: what is joined has no gap, and is of one hour.
@@ -215,7 +205,6 @@ func (p *past) change(of func(*incident.Log) (*incident.Incident, error)) (i *in
 	p.Lock()
 	if i, err = of(p.log); err == nil {
 		p.file.Add(record{Incident: i})
-		p.changed = true
 	}
 	p.Unlock()
 	if err != nil {

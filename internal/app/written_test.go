@@ -121,7 +121,7 @@ func TestFlappingTargetsWriteLittle(t *testing.T) {
 		flap := func(round int, target *health.Target) { target.Up = round%2 == 0 }
 		w.goOn(45*time.Minute, 2500*time.Millisecond, 5*time.Second, flap) // until incidents are open
 		day := w.aDay(time.Minute, func(lasts time.Duration) { w.goOn(lasts, 250*time.Millisecond, 5*time.Second, flap) })
-		if w.past.log.Len() == 0 {
+		if len(w.past.log.All()) == 0 {
 			t.Error("there is no incident: the test shows too little")
 		}
 		if day > 500e6 {

@@ -5,6 +5,7 @@ package history
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -40,7 +41,6 @@ const (
 // History is the history of all subjects. It is not safe for concurrent use.
 type History struct {
 	subjects map[health.Subject]*Kept
-	order    []*Kept
 	// last is until when time is counted, in Unix milliseconds. Time before it is never counted again.
 	last int64
 }
@@ -107,35 +107,30 @@ func New() *History { return &History{subjects: map[health.Subject]*Kept{}} }
 func (h *History) subject(k health.Key) *Kept {
 	known := h.subjects[health.Subject(k)]
 	if known == nil {
-		if len(h.order) >= maxSubjects && !h.makeRoom() {
+		if len(h.subjects) >= maxSubjects && !h.makeRoom() {
 			return nil
 		}
 		// Its strings must not keep a whole list of containers in memory.
 		k.Host, k.Name = strings.Clone(k.Host), strings.Clone(k.Name)
 		known = &Kept{Of: k, State: NotWatched}
 		h.subjects[health.Subject(k)] = known
-		h.order = append(h.order, known)
 	}
 	return known
 }
 
 // makeRoom forgets the subject that is not watched and was last seen longest ago. It returns false if all are watched.
 func (h *History) makeRoom() bool {
-	oldest := -1
-	for i, s := range h.order {
-		if s.State == NotWatched && (oldest < 0 || s.lastHour() < h.order[oldest].lastHour()) {
-			oldest = i
+	for _, s := range slices.SortedFunc(maps.Values(h.subjects), byAge) {
+		if s.State == NotWatched {
+			delete(h.subjects, health.Subject(s.Of))
+			return true
 		}
 	}
-	if oldest >= 0 {
-		h.forget(oldest)
-	}
-	return oldest >= 0
+	return false
 }
 
-func (h *History) forget(i int) {
-	delete(h.subjects, health.Subject(h.order[i].Of))
-	h.order = slices.Delete(h.order, i, i+1)
+func byAge(a, b *Kept) int {
+	return cmp.Or(cmp.Compare(a.lastHour(), b.lastHour()), strings.Compare(a.Of.String(), b.Of.String()))
 }
 
 // lastHour is the last hour with content, or the last day if no hour is kept.
@@ -156,7 +151,7 @@ func (h *History) Apply(r *health.Round) {
 		h.setBack(from)
 	}
 	if r.Start {
-		for _, s := range h.order {
+		for _, s := range h.subjects {
 			s.State = NotWatched
 		}
 	}
@@ -169,7 +164,7 @@ func (h *History) Apply(r *health.Round) {
 			}
 		}
 	}
-	for _, s := range h.order {
+	for _, s := range h.subjects {
 		s.count(from, to)
 	}
 	for k, l := range r.Latency {
@@ -201,7 +196,7 @@ func (s *Kept) count(from, to int64) {
 // setBack drops all hours after that of a time, as they are in the future now. The hour itself stays, so the rest of it counts as measured.
 func (h *History) setBack(to int64) {
 	h.last = min(h.last, to)
-	for _, s := range h.order {
+	for _, s := range h.subjects {
 		s.until = 0
 		cut(&s.Hours, &s.Days, to, sum)
 		cut(&s.HourLatency, &s.DayLatency, to, func(b bucket) func(*bucket) { return latency(health.Latency(b[1:])) })
@@ -231,14 +226,12 @@ func (h *History) Last() health.Milli { return health.Milli(h.last) }
 
 // All returns all that is kept of each subject. Subjects of which no day is kept are forgotten.
 func (h *History) All() []*Kept {
-	for i, s := range slices.Backward(h.order) {
-		if s.State == NotWatched && s.lastHour() < h.last/hour-keptDays*24 {
-			h.forget(i)
-		}
-	}
-	all := make([]*Kept, len(h.order))
-	for i, s := range h.order {
-		all[i] = s.clone()
+	maps.DeleteFunc(h.subjects, func(_ health.Subject, s *Kept) bool {
+		return s.State == NotWatched && s.lastHour() < h.last/hour-keptDays*24
+	})
+	all := make([]*Kept, 0, len(h.subjects))
+	for _, s := range slices.SortedFunc(maps.Values(h.subjects), byAge) {
+		all = append(all, s.clone())
 	}
 	return all
 }

@@ -290,7 +290,7 @@ func TestSubjectsAreBounded(t *testing.T) {
 		t.Errorf("%d subjects are restored", len(again.Subjects))
 	}
 	r.see(crowd(0, 2*maxSubjects))
-	if n := len(r.order); n != maxSubjects {
+	if n := len(r.subjects); n != maxSubjects {
 		t.Errorf("%d subjects", n)
 	}
 }

@@ -152,12 +152,12 @@ func (h *History) Report(now time.Time) *Report {
 		wall = h.last // until the next observation, what is newer is not yet known rather than not watched
 	}
 	watched := now.UnixMilli()-h.last <= health.MaxGap.Milliseconds()
-	r := &Report{Time: now, Subjects: make([]Subject, 0, len(h.order))}
+	r := &Report{Time: now, Subjects: make([]Subject, 0, len(h.subjects))}
 	steps := 0
 	for _, w := range windows {
 		steps += int(w.steps)
 	}
-	for _, s := range h.order {
+	for _, s := range h.subjects {
 		name := s.Of.String()
 		kind, _, _ := strings.Cut(name, "/")
 		subject := Subject{

@@ -90,8 +90,6 @@ type Incident struct {
 	Acknowledged Acknowledgement `json:"acknowledged,omitzero"`
 	// Links are the subjects whose problems belong to the incident.
 	Links []health.Subject `json:"links,omitempty"`
-
-	shown bool // somebody has it, so that it must not change
 }
 
 // Problem is a problem of an incident.
@@ -199,7 +197,7 @@ func (i *Incident) Lasts() bool { return i.State == Open || i.State == Watching 
 func (i *Incident) clone() *Incident {
 	c := *i
 	c.Problems, c.Outages, c.Timeline = slices.Clone(i.Problems), slices.Clone(i.Outages), slices.Clone(i.Timeline)
-	c.Notes, c.Updates, c.Links, c.shown = slices.Clone(i.Notes), slices.Clone(i.Updates), slices.Clone(i.Links), false
+	c.Notes, c.Updates, c.Links = slices.Clone(i.Notes), slices.Clone(i.Updates), slices.Clone(i.Links)
 	return &c
 }
 

@@ -885,14 +885,19 @@ func TestMergedEventsAreAllCounted(t *testing.T) {
 }
 
 func TestMergedOutagesAreCountedOnce(t *testing.T) {
-	at := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	outage := func(until time.Duration) Outage {
-		return Outage{Subject: health.TargetSubject("a"), Seconds: 600, Until: at.Add(until)}
-	}
-	for until, want := range map[time.Duration]float64{0: 600, 5 * time.Minute: 900, -5 * time.Minute: 900, time.Hour: 1200} {
-		d := &draft{Incident: &Incident{Outages: []Outage{outage(0)}}}
-		if d.addOutages([]Outage{outage(until)}); d.Outages[0].Seconds != want {
-			t.Errorf("ended %s later: %v s, want %v", until, d.Outages[0].Seconds, want)
+	at, web := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC), health.TargetSubject("web")
+	first, lasts := Outage{Subject: web, Seconds: 600, Until: at}, Outage{Subject: web, Since: at.Add(time.Hour)}
+	later := lasts
+	later.Since = at.Add(2 * time.Hour)
+	want := first
+	want.Since = lasts.Since
+	for _, order := range [][]Outage{{first, lasts, later}, {later, first, lasts}, {lasts, later, first}} {
+		d := &draft{Incident: &Incident{}}
+		for _, o := range order {
+			d.addOutages([]Outage{o})
+		}
+		if len(d.Outages) != 1 || d.Outages[0] != want {
+			t.Errorf("got %+v, want %+v", d.Outages, want)
 		}
 	}
 }

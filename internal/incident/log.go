@@ -144,16 +144,8 @@ func (l *Log) heir(at int) int {
 func (l *Log) All() []*Incident {
 	all := slices.Clone(l.incidents)
 	slices.Reverse(all)
-	for _, i := range all {
-		if !i.shown {
-			i.shown = true
-		}
-	}
 	return all
 }
-
-// Len is how many incidents there are.
-func (l *Log) Len() int { return len(l.incidents) }
 
 func (l *Log) index(id string) int {
 	return slices.IndexFunc(l.incidents, func(i *Incident) bool { return i.ID == id })
@@ -221,7 +213,7 @@ func (l *Log) change(now time.Time, id string, do func(*Incident) error) (*Incid
 	if err := do(i); err != nil {
 		return nil, err
 	}
-	i.Updated, i.shown, l.incidents[at] = now, true, i
+	i.Updated, l.incidents[at] = now, i
 	return i, nil
 }
 
@@ -232,12 +224,11 @@ type draft struct {
 	changed bool
 }
 
-// edit must be called before a change.
+// edit must be called before a change, since others may have the incident.
 func (d *draft) edit() {
-	if d.shown {
-		d.Incident = d.clone()
+	if !d.changed {
+		d.Incident, d.changed = d.clone(), true
 	}
-	d.changed = true
 }
 
 // update is what one round adds to the log.
@@ -290,8 +281,8 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	}
 	if len(changed) > 0 {
 		slices.SortStableFunc(l.incidents, byAge)
-		l.prune(u.now)
 	}
+	l.prune(u.now)
 	return changed
 }
 
@@ -566,7 +557,7 @@ func (u *update) add(d *draft, given *Present) {
 
 // openNew opens an incident for problems that belong to none.
 func (u *update) openNew(first *Present, problems []*Present) {
-	d := &draft{Incident: &Incident{
+	d := &draft{changed: true, Incident: &Incident{
 		ID:       u.newID(first),
 		State:    Open,
 		Severity: first.Severity,
@@ -642,7 +633,8 @@ func byTime(a, b []Note) []Note {
 	return all
 }
 
-// addOutages adds the outages of a merged incident.
+// addOutages adds the outages of a merged incident. While the outage of a target lasts, its problems join the incident that has it, so two
+// incidents have no time of it in common.
 func (d *draft) addOutages(list []Outage) {
 	for _, t := range list {
 		at := slices.IndexFunc(d.Outages, func(own Outage) bool { return own.Subject == t.Subject })
@@ -651,7 +643,7 @@ func (d *draft) addOutages(list []Outage) {
 			continue
 		}
 		own := &d.Outages[at]
-		own.Seconds, own.AtMost = own.Seconds+t.Seconds-own.overlap(&t), own.AtMost || t.AtMost
+		own.Seconds, own.AtMost = own.Seconds+t.Seconds, own.AtMost || t.AtMost
 		if own.Since.IsZero() || !t.Since.IsZero() && t.Since.Before(own.Since) {
 			own.Since = t.Since
 		}
@@ -659,12 +651,6 @@ func (d *draft) addOutages(list []Outage) {
 			own.Until = t.Until
 		}
 	}
-}
-
-// overlap is for how many seconds both ended outages lasted, each taken as one.
-func (t *Outage) overlap(other *Outage) float64 {
-	gap := t.Until.Sub(other.Until).Seconds() // how much later t ended
-	return max(min(t.Seconds-max(gap, 0), other.Seconds-max(-gap, 0)), 0)
 }
 
 // oneCause reports whether what lasts links two incidents.

@@ -2,15 +2,12 @@ package state
 
 import (
 	"bufio"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -123,7 +120,7 @@ func (d *disk) rewrite(write func(io.Writer)) error {
 		delete(d.aside, name)
 	}
 	dir := filepath.Dir(d.path)
-	file, err := os.CreateTemp(dir, filepath.Base(d.path)+".*.tmp")
+	file, err := os.OpenFile(d.path+newSuffix, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("write state file: %w", err)
 	}
@@ -257,21 +254,4 @@ func typeOf(mode fs.FileMode) string {
 		}
 	}
 	return "a special file"
-}
-
-// removeTemporary removes the temporary files of a process that ended during a write. The number in their names distinguishes
-// them from other files.
-func removeTemporary(path string) {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(cmp.Or(dir, "."))
-	if err != nil {
-		return // the first write reports the error
-	}
-	for _, e := range entries {
-		number, ours := strings.CutPrefix(e.Name(), base+".")
-		number, temporary := strings.CutSuffix(number, ".tmp")
-		if _, err := strconv.ParseUint(number, 10, 64); ours && temporary && err == nil && e.Type().IsRegular() {
-			os.Remove(filepath.Join(dir, e.Name())) //nolint:errcheck,gosec // a file left behind is harmless
-		}
-	}
 }

@@ -104,6 +104,7 @@ func TestWhatCannotBeReplacedIsLikeAFullDisk(t *testing.T) {
 				must(t, os.Mkdir(dir, 0o700))
 				j := openAt(t, filepath.Join(dir, "state.json"))
 				j.save("v", 1)
+				synctest.Wait() // a write between the two steps of put would mend it
 				must(t, c.put(j.path))
 				j.part.add(j.File, 1)
 				if err := j.Flush(); err == nil || !strings.Contains(err.Error(), c.want) {

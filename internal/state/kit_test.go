@@ -85,11 +85,10 @@ func (n *numbers) text() string {
 type slow struct {
 	store
 
-	mu         sync.Mutex
-	takes      time.Duration
-	fails      error
-	appendOnly bool
-	counts     counts
+	mu     sync.Mutex
+	takes  time.Duration
+	fails  error
+	counts counts
 }
 
 // counts are how much was done.
@@ -110,9 +109,6 @@ func (s *slow) set(takes time.Duration, fails error) {
 func (s *slow) wait(done counts) error {
 	s.mu.Lock()
 	takes, fails := s.takes, s.fails
-	if s.appendOnly && done.rewrites > 0 {
-		fails = errFull
-	}
 	s.counts.written += done.written
 	s.counts.rewrites += done.rewrites
 	s.counts.syncs += done.syncs

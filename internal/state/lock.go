@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // lock locks the state file for this process, through a file beside it that is never replaced. The lock ends with the process,
@@ -21,13 +19,4 @@ func lock(path string) (*os.File, error) {
 		return nil, fmt.Errorf("lock state file %s: another exporter uses it: %w; give each exporter a state_file of its own", path, err)
 	}
 	return f, nil
-}
-
-// mayWrite checks with the kernel, without writing, whether this user may write the file, or create files in the directory.
-func mayWrite(path string) error {
-	mode := uint32(unix.W_OK)
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		mode |= unix.X_OK
-	}
-	return unix.Access(path, mode)
 }

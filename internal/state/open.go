@@ -18,6 +18,8 @@ const (
 	// historySuffix is that of a second file, which builds before version 2 had. oldSuffix is that of their files, once they are read.
 	historySuffix = ".history"
 	oldSuffix     = ".old"
+	// newSuffix is that of the file that replaces the present one. A process that ended while it wrote has left it behind.
+	newSuffix = ".new.tmp"
 	// readWithin is how long the start waits for the disk.
 	readWithin = 10 * time.Second
 )
@@ -127,7 +129,7 @@ func (d *disk) load() (got found) {
 	if err := d.ensureLock(); err != nil && !isDiskError(err) {
 		return found{err: withAdvice(err)}
 	}
-	removeTemporary(d.path)
+	os.Remove(d.path + newSuffix) //nolint:errcheck,gosec // a file left behind is harmless
 	if got.raw, d.known, got.err = read(d.path); got.err == nil {
 		got.history, _, got.err = read(d.path + historySuffix)
 	}
@@ -201,40 +203,19 @@ func Inspect(path string) (notice string, err error) {
 	if path == "" {
 		return "", nil
 	}
-	dir := filepath.Dir(path)
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("its directory does not exist: %w; create it, writable for the exporter's user, or name another file", err)
-	case err != nil:
-		return "", fmt.Errorf("read its directory: %w; allow this user to enter it, or name another file", err)
-	case !info.IsDir():
-		return "", fmt.Errorf("%s is not a directory; name another file", dir)
-	}
-	writeErr := mayWrite(dir)
-	if writeErr != nil {
-		writeErr = withAdvice(fmt.Errorf("write directory %s: %w", dir, writeErr))
-	}
-	if writeErr != nil && !isDiskError(writeErr) {
-		return "", writeErr
-	}
 	if err := requireRegular(path); err != nil {
 		return "", err
 	}
-	lock := path + lockSuffix
-	if err := mayWrite(lock); err != nil && !errors.Is(err, fs.ErrNotExist) && !isDiskError(err) {
-		return "", fmt.Errorf("write %s: %w; make the exporter's user its owner", lock, err)
-	}
 	raw, _, readErr := read(path)
-	if readErr != nil && !isDiskError(readErr) {
-		return "", readErr
+	writeErr := tryWrite(path, raw)
+	for _, err := range []error{writeErr, readErr} {
+		if err != nil && !isDiskError(err) {
+			return "", err
+		}
 	}
 	c, _, err := interpret(raw, nil)
 	if err != nil {
 		return "", unsupported(path, err)
-	}
-	if writeErr == nil {
-		writeErr = tryWrite(dir, raw)
 	}
 	return inspected(path, &c, readErr, writeErr), nil
 }
@@ -254,15 +235,23 @@ func inspected(path string, c *content, readErr, writeErr error) string {
 	return strings.Join(notices, "; ")
 }
 
-// tryWrite reports why the disk cannot be written. It writes a nameless file, so that it leaves nothing behind.
-func tryWrite(dir string, content []byte) error {
-	tmp, err := openUnnamed(dir)
+// tryWrite reports why the files cannot be written. What it writes has a name of its own, and is removed at once.
+func tryWrite(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, filepath.Base(path)+".*.tmp")
 	if err == nil {
 		_, err = tmp.Write(append(content, header...))
-		err = errors.Join(err, tmp.Close())
+		err = errors.Join(err, tmp.Close(), os.Remove(tmp.Name()))
 	}
-	if !isDiskError(err) {
-		return nil // not every file system supports nameless files
+	if err != nil {
+		return withAdvice(fmt.Errorf("write directory %s: %w", dir, err))
 	}
-	return withAdvice(fmt.Errorf("write state file: %w", err))
+	lock, err := os.OpenFile(path+lockSuffix, os.O_RDWR, 0)
+	switch {
+	case err == nil:
+		return lock.Close()
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("%w; make the exporter's user its owner", err)
 }

@@ -167,8 +167,8 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 		"new":          {},
 		"damaged":      {notice: "its values are lost; the exporter will keep a copy"},
 		"newer":        {err: "is of version 3, this program supports up to 2: run the newer"},
-		"absent/state": {err: "its directory does not exist"},
-		"good/state":   {err: "is not a directory"},
+		"absent/state": {err: "create its directory"},
+		"good/state":   {err: "not a directory"},
 		"\x00/x":       {err: "invalid argument"},
 	} {
 		notice, err := Inspect(filepath.Join(dir, name))
@@ -256,17 +256,17 @@ func refused(t *testing.T, path, culprit, says string) {
 
 func TestCleaningUpTouchesNoFileOfOthers(t *testing.T) {
 	dir := t.TempDir()
-	others := []string{"states.1.tmp", "state1.2.tmp", "state[12s].notes.tmp", "state[12s].json.3.tmp"}
-	for _, name := range append(others, "state[12s].4.tmp") {
+	others := []string{"state.tmp", "states.new.tmp", "state.1.tmp", "state.json.new.tmp"}
+	for _, name := range append(others, "state"+newSuffix) {
 		must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
-	openAt(t, filepath.Join(dir, "state[12s]"))
+	openAt(t, filepath.Join(dir, "state"))
 	for _, name := range others {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			t.Errorf("%s was removed: %v", name, err)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "state[12s].4.tmp")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "state"+newSuffix)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("its own temporary file is left behind: %v", err)
 	}
 }

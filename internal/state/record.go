@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,7 +62,7 @@ func parseRecord(line []byte) (r record, ok bool) {
 	name, rest, _ := bytes.Cut(rest, []byte(" "))
 	op, data, found := bytes.Cut(rest, []byte(" "))
 	unescaped, err := url.PathUnescape(string(name))
-	if !found || err != nil || len(op) != 1 {
+	if !found || err != nil || len(op) != 1 || !strings.Contains("=-+", string(op)) {
 		return r, false
 	}
 	return record{unescaped, operation(op[0]), data}, true
@@ -71,15 +70,13 @@ func parseRecord(line []byte) (r record, ok bool) {
 
 // content is what a file has.
 type content struct {
-	// records are the newest value of each name, where its first one was, and all that were added.
-	records []record
+	records []record // oldest first
 	// damaged is how many lines were left out.
 	damaged int
 }
 
 // decode reads a journal. Lines that are no valid records count as damaged. What follows the last line end was cut off.
 func decode(raw []byte) (c content, err error) {
-	known := map[string]int{}
 	for first := true; len(raw) > 0; first = false {
 		line, rest, whole := bytes.Cut(raw, []byte("\n"))
 		raw = rest
@@ -91,16 +88,14 @@ func decode(raw []byte) (c content, err error) {
 				c.damaged++
 			}
 		default:
-			r, ok := parseRecord(line)
-			if ok {
+			if r, ok := parseRecord(line); ok {
 				err = nil // so the header is damaged
-			}
-			if !ok || !c.add(known, r) {
+				c.records = append(c.records, r)
+			} else {
 				c.damaged++
 			}
 		}
 	}
-	c.records = slices.DeleteFunc(c.records, func(r record) bool { return r.op == removes })
 	return c, err
 }
 
@@ -116,21 +111,4 @@ func newerThan(line []byte) error {
 		return newer(n)
 	}
 	return nil
-}
-
-// add adds a record. It returns false if it does nothing that is known.
-func (c *content) add(known map[string]int, r record) bool {
-	at, found := known[r.name]
-	switch {
-	case r.op != adds && r.op != replaces && r.op != removes:
-		return false
-	case r.op != adds && found:
-		c.records[at] = r
-	case r.op != removes:
-		if r.op == replaces {
-			known[r.name] = len(c.records)
-		}
-		c.records = append(c.records, r)
-	}
-	return true
 }

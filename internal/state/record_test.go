@@ -35,9 +35,11 @@ func readAll(t *testing.T, raw []byte) (map[string]string, content) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f := newFile(nil, &none{})
+	f.restore(&c)
 	got := map[string]string{}
-	for _, r := range c.records {
-		got[r.name] = string(r.data)
+	for name, data := range f.values {
+		got[name] = string(data)
 	}
 	return got, c
 }

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,9 +28,8 @@ const (
 	// The file is rewritten with the present records when it has growth times the size that it had afterwards, but at least minRewrite.
 	growth     = 3
 	minRewrite = 8 << 20
-	// maxQueue and maxQueued bound the records that wait for the disk, and their bytes; beyond them, the file is rewritten.
-	maxQueue  = 1000
-	maxQueued = 4 << 20
+	// maxQueue bounds the records that wait for the disk; beyond them, the file is rewritten.
+	maxQueue = 1000
 	// seriesName is the name of the records of the series.
 	seriesName = "past"
 )
@@ -104,11 +104,17 @@ func newFile(log *slog.Logger, series Series) *File {
 // restore hands out what was read.
 func (f *File) restore(c *content) {
 	for _, r := range c.records {
-		if r.op == replaces {
-			f.values[r.name] = slices.Clone(r.data)
-		} else if f.series.Read(r.name, r.data) != nil {
+		switch {
+		case r.op == removes:
+			delete(f.values, r.name)
+		case r.op == replaces:
+			f.values[r.name] = r.data
+		case f.series.Read(r.name, r.data) != nil:
 			c.damaged++
 		}
+	}
+	for name, data := range f.values {
+		f.values[name] = slices.Clone(data) // the whole file must not stay in memory
 	}
 }
 
@@ -130,8 +136,8 @@ func recordOf(value any) record {
 func (f *File) put(r record) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch _, known := f.values[r.name]; {
-	case r.op == removes && !known:
+	switch old, known := f.values[r.name]; {
+	case r.op == removes && !known, r.op == replaces && known && bytes.Equal(old, r.data):
 		return
 	case r.op == removes:
 		delete(f.values, r.name)
@@ -145,19 +151,12 @@ func (f *File) put(r record) {
 		f.queue = slices.DeleteFunc(f.queue, func(q record) bool { return q.name == r.name && q.op != adds })
 	}
 	f.queue = append(f.queue, r)
-	if len(f.queue) > maxQueue || sizeOf(f.queue) > maxQueued {
+	if len(f.queue) > maxQueue {
 		f.queue, f.incomplete = nil, true
 	}
 	if f.failure == nil {
 		f.awaken()
 	}
-}
-
-func sizeOf(list []record) (bytes int) {
-	for i := range list {
-		bytes += len(list[i].data)
-	}
-	return bytes
 }
 
 func (f *File) awaken() {
@@ -325,14 +324,8 @@ func (f *File) transfer(batch []record, whole bool) error {
 	if err != nil {
 		return withAdvice(err)
 	}
-	if whole || !intact {
+	if whole || !intact || f.store.size() >= f.rewrite {
 		return withAdvice(f.rewriteAll())
-	}
-	if f.store.size() >= f.rewrite {
-		if f.rewriteAll() == nil {
-			return nil
-		}
-		f.rewrite = f.store.size() + minRewrite // appending may still work
 	}
 	var lines []byte
 	for _, r := range batch {
@@ -349,7 +342,7 @@ func (f *File) transfer(batch []record, whole bool) error {
 func (f *File) rewriteAll() error {
 	f.series.Lock()
 	f.mu.Lock()
-	before, values, dropped := f.incomplete, maps.Clone(f.values), f.queue
+	values := maps.Clone(f.values)
 	f.incomplete, f.queue = false, nil
 	f.mu.Unlock()
 	series := f.series.Records()
@@ -364,14 +357,10 @@ func (f *File) rewriteAll() error {
 			write(recordOf(value))
 		}
 	})
-	if err != nil {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.queue, f.incomplete = append(dropped, f.queue...), f.incomplete || before
-		return err
+	if err == nil {
+		f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
 	}
-	f.rewrite, f.synced, f.unsynced = max(growth*f.store.size(), minRewrite), time.Now(), false
-	return nil
+	return err
 }
 
 // Close writes what is left and unlocks the file for other processes, unless the disk hangs. Afterwards values can be read, but not saved.

@@ -1,11 +1,9 @@
 package state
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -38,7 +36,7 @@ func (v *Value) Load(into any) error {
 	return nil
 }
 
-// Put saves the value without waiting for the disk.
+// Put saves the value without waiting for the disk. One that is the same is not written again.
 func (v *Value) Put(value any) error {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -60,16 +58,14 @@ func (v *Value) Save(value any) error {
 	return v.file.wait(waiter{insists: true, sync: !v.unsynced})
 }
 
-// Group is many small values of one owner, such as one for each problem, of which only those are written that differ.
+// Group is many small values of one owner, such as one for each problem.
 type Group struct {
 	file   *File
 	prefix string
-	// known are the values that were put last.
-	known map[string]any
 }
 
 // Group returns the values whose names begin with a name and a slash.
-func (f *File) Group(name string) *Group { return &Group{file: f, prefix: name + "/"} }
+func (f *File) Group(name string) *Group { return &Group{f, name + "/"} }
 
 // Load returns the JSON of the values by the rest of their names.
 func (g *Group) Load() map[string]json.RawMessage {
@@ -84,27 +80,17 @@ func (g *Group) Load() map[string]json.RawMessage {
 	return found
 }
 
-// Put makes these the values of the group, without waiting for the disk. They must not change afterwards.
+// Put makes these the values of the group, without waiting for the disk.
 func (g *Group) Put(values map[string]any) error {
 	before := g.Load()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		raw, known := before[name]
 		delete(before, name)
-		value := values[name]
-		if old, same := g.known[name]; known && same && reflect.TypeOf(value).Comparable() && old == value {
-			continue
-		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return fmt.Errorf("write %s to state file: %w", g.prefix+name, err)
-		}
-		if !bytes.Equal(text, raw) {
-			g.file.put(record{g.prefix + name, replaces, text})
+		if err := g.file.Value(g.prefix + name).Put(values[name]); err != nil {
+			return err
 		}
 	}
 	for name := range before {
-		g.file.put(record{g.prefix + name, removes, nil})
+		g.file.Value(g.prefix + name).Forget()
 	}
-	g.known = values
 	return nil
 }
