@@ -42,7 +42,8 @@ func TestPastOfAnEarlierVersionGoesOn(t *testing.T) {
 			`"latency":{"service/web":[1,7,7,7]}}}`, end-30000, end, end-10000)
 		incidentOf := func(id, state, target string, more string) {
 			put("incident", `{"id":%q,"title":"%s is down","state":%q,"severity":"critical","cause":{"kind":"target","name":%q},`+
-				`"began":%q,"opened":%q,"updated":%q,"problems":[{"kind":"target","name":%q,"alert":"TargetDown","text":"%s is down","severity":"critical",`+
+				`"began":%q,"opened":%q,"updated":%q,"problems":[{"kind":"target","name":%q,"alert":"TargetDown","text":"%s is `+
+				`down","severity":"critical",`+
 				`"since":%q%s}],"outages":[],"timeline":[],"timeline_dropped":[1],"notes":[]}`,
 				id, target, state, target, at(time.Hour), at(time.Hour), at(time.Hour), target, target, at(time.Hour), more)
 		}

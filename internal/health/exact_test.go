@@ -559,17 +559,72 @@ func TestTicks(t *testing.T) {
 		seconds int64
 		want    Tick
 	}{
-		{"the start", 0, 0, Tick{Start: true}},
-		{"the next", 10 * time.Second, 0, Tick{From: -10000}},
-		{"the longest", MaxGap, 0, Tick{From: -90000}},
-		{"a gap", MaxGap + time.Millisecond, 0, Tick{}},
-		{"set forward", 10 * time.Second, 3600, Tick{From: -10000, Step: 3600000}},
-		{"set a little", 10 * time.Second, -1, Tick{From: -9000}},
-		{"and again", 10 * time.Second, -1, Tick{From: -9000, Step: -2000}},
-		{"set back", 10 * time.Second, -7200, Tick{From: -10000, Step: -7200000}},
-		{"behind", time.Hour - time.Second, 0, Tick{}},
-		{"behind for an hour", time.Second, 0, Tick{From: -1000, Back: true}},
-		{"believed", time.Second, 0, Tick{From: -1000}},
+		{
+			"the start",
+			0,
+			0,
+			Tick{Start: true},
+		},
+		{
+			"the next",
+			10 * time.Second,
+			0,
+			Tick{From: -10000},
+		},
+		{
+			"the longest",
+			MaxGap,
+			0,
+			Tick{From: -90000},
+		},
+		{
+			"a gap",
+			MaxGap + time.Millisecond,
+			0,
+			Tick{},
+		},
+		{
+			"set forward",
+			10 * time.Second,
+			3600,
+			Tick{From: -10000, Step: 3600000},
+		},
+		{
+			"set a little",
+			10 * time.Second,
+			-1,
+			Tick{From: -9000},
+		},
+		{
+			"and again",
+			10 * time.Second,
+			-1,
+			Tick{From: -9000, Step: -2000},
+		},
+		{
+			"set back",
+			10 * time.Second,
+			-7200,
+			Tick{From: -10000, Step: -7200000},
+		},
+		{
+			"behind",
+			time.Hour - time.Second,
+			0,
+			Tick{},
+		},
+		{
+			"behind for an hour",
+			time.Second,
+			0,
+			Tick{From: -1000, Back: true},
+		},
+		{
+			"believed",
+			time.Second,
+			0,
+			Tick{From: -1000},
+		},
 	} {
 		if got := tick(one.later, one.seconds); got != one.want {
 			t.Errorf("%s: got %+v, want %+v", one.name, got, one.want)

@@ -45,7 +45,14 @@ func (s *scene) tellStates(r *Round, now *Judgement) {
 			from = NotWatched
 		}
 		if from != to || times > 0 {
-			r.Events = append(r.Events, Event{At: at, Of: Key(of), From: from, To: to, Reason: reason, Times: times})
+			r.Events = append(r.Events, Event{
+				At:     at,
+				Of:     Key(of),
+				From:   from,
+				To:     to,
+				Reason: reason,
+				Times:  times,
+			})
 		}
 		delete(j.states, of)
 		if to != NotWatched {

@@ -504,11 +504,21 @@ func TestTimesOfAKnownProblemStayAsTheyWereTold(t *testing.T) {
 func TestEventsSayThatTheServerRefusesTheExporter(t *testing.T) {
 	w := stack(t)
 	for _, c := range []struct{ read, refuses, want, told bool }{
-		{read: true, refuses: true, want: true, told: true},
+		{
+			read:    true,
+			refuses: true,
+			want:    true,
+			told:    true,
+		},
 		{want: true},
 		{read: true, told: true},
 		{},
-		{read: true, refuses: true, want: true, told: true},
+		{
+			read:    true,
+			refuses: true,
+			want:    true,
+			told:    true,
+		},
 	} {
 		lone := w.target("lone")
 		lone.Up, lone.Read, lone.RefusesUs = false, c.read, c.refuses

@@ -96,7 +96,12 @@ func (r *recorder) round(s situation, latency *health.Latency) {
 			from = NotWatched
 		}
 		if to := all[name]; to != from {
-			round.Events = append(round.Events, health.Event{At: round.To, Of: keyOf(name), From: from, To: to})
+			round.Events = append(round.Events, health.Event{
+				At:   round.To,
+				Of:   keyOf(name),
+				From: from,
+				To:   to,
+			})
 		}
 	}
 	if latency != nil {

@@ -116,7 +116,12 @@ func TestIncidentAndServiceAreInOneState(t *testing.T) {
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"a", "b"}}}}
 	down, expired := outage("1", now.Add(-time.Hour), time.Time{}, "a"), outage("2", now.Add(-time.Hour), time.Time{})
 	expired.Problems = []incident.Problem{
-		{Subject: health.TargetSubject("a"), Alert: "TLSCertificateExpiry", Severity: health.Critical, Since: now.Add(-time.Hour)},
+		{
+			Subject:  health.TargetSubject("a"),
+			Alert:    "TLSCertificateExpiry",
+			Severity: health.Critical,
+			Since:    now.Add(-time.Hour),
+		},
 	}
 	failing, up := target{history.Down, status.Critical}, target{history.Up, status.OK}
 	for _, test := range []struct {
@@ -124,11 +129,36 @@ func TestIncidentAndServiceAreInOneState(t *testing.T) {
 		a, b target
 		want State
 	}{
-		{down, failing, up, Partly},
-		{down, failing, target{history.Maintenance, status.Maintenance}, Partly},
-		{down, failing, target{history.NotWatched, status.Unknown}, Outage},
-		{down, target{history.NotWatched, status.Unknown}, target{history.NotWatched, status.Unknown}, Unknown},
-		{expired, target{history.Degraded, status.Critical}, up, Partly},
+		{
+			down,
+			failing,
+			up,
+			Partly,
+		},
+		{
+			down,
+			failing,
+			target{history.Maintenance, status.Maintenance},
+			Partly,
+		},
+		{
+			down,
+			failing,
+			target{history.NotWatched, status.Unknown},
+			Outage,
+		},
+		{
+			down,
+			target{history.NotWatched, status.Unknown},
+			target{history.NotWatched, status.Unknown},
+			Unknown,
+		},
+		{
+			expired,
+			target{history.Degraded, status.Critical},
+			up,
+			Partly,
+		},
 	} {
 		s := targetsAs(test.a, test.b).service("Chat", []string{"a", "b"})
 		list := incidentsOf(c, []Service{s}, []*incident.Incident{test.of}, now)

@@ -149,7 +149,12 @@ func (h *handler) documents(c *config.Public, now time.Time) (documents, error) 
 	p := makePage(c, h.source.Report(), h.source.Availability(), now)
 	p.Incidents = incidentsOf(c, p.Services, h.source.Incidents(), now)
 	var page bytes.Buffer
-	frame := site.Frame{Title: p.Headline(), Stack: p.Title, Style: "public.css", Icon: p.Logo}
+	frame := site.Frame{
+		Title: p.Headline(),
+		Stack: p.Title,
+		Style: "public.css",
+		Icon:  p.Logo,
+	}
 	if err := pageTemplate.Execute(&page, framed{frame, p}); err != nil {
 		return nil, err
 	}

@@ -148,8 +148,21 @@ func planted() *fixed {
 			ConfigError: token,
 			Stale:       token,
 			Maintenance: []maintenance.Entry{
-				{Kind: "container", Name: token, Until: begin.Add(2 * time.Hour), Reason: token, Active: true},
-				{Kind: "target", Name: token + "-up", From: begin, Until: begin.Add(2 * time.Hour), Reason: token, Source: token},
+				{
+					Kind:   "container",
+					Name:   token,
+					Until:  begin.Add(2 * time.Hour),
+					Reason: token,
+					Active: true,
+				},
+				{
+					Kind:   "target",
+					Name:   token + "-up",
+					From:   begin,
+					Until:  begin.Add(2 * time.Hour),
+					Reason: token,
+					Source: token,
+				},
 			},
 			NotConfigured: []string{token},
 			LeftToFirst:   []string{token},
@@ -505,7 +518,13 @@ func TestMaintenanceOfPublicServicesIsShown(t *testing.T) {
 		{ServiceState: status.ServiceState{Name: "store", Container: "db"}},
 	}}
 	entry := func(kind, name string, from, until time.Duration) maintenance.Entry {
-		return maintenance.Entry{Kind: kind, Name: name, From: now.Add(from), Until: now.Add(until), Reason: token}
+		return maintenance.Entry{
+			Kind:   kind,
+			Name:   name,
+			From:   now.Add(from),
+			Until:  now.Add(until),
+			Reason: token,
+		}
 	}
 	r.Maintenance = []maintenance.Entry{
 		entry("container", "chat-xmpp-1", time.Hour, 2*time.Hour),

@@ -416,7 +416,12 @@ func TestFirstViewerNeverSeesIdleReport(t *testing.T) {
 		in.Store(&read)
 		now := health.Milli(time.Now().UnixMilli())
 		r.Apply(&health.Round{Events: []health.Event{
-			{At: now, Of: health.Key(health.TargetSubject(s.Target)), From: health.Up, To: health.Down},
+			{
+				At:   now,
+				Of:   health.Key(health.TargetSubject(s.Target)),
+				From: health.Up,
+				To:   health.Down,
+			},
 		}})
 		r.Wake()
 		synctest.Wait()

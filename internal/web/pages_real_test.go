@@ -44,8 +44,19 @@ func newPublished(t *testing.T) *published {
 	report := faultyReport(3)
 	report.Summarize()
 	report.Maintenance = []maintenance.Entry{
-		{Kind: "target", Name: "irc_tls", From: ago(-time.Hour), Until: ago(-2 * time.Hour)},
-		{Kind: "target", Name: "docs_search", From: ago(time.Hour), Until: ago(-time.Hour), Active: true},
+		{
+			Kind:  "target",
+			Name:  "irc_tls",
+			From:  ago(-time.Hour),
+			Until: ago(-2 * time.Hour),
+		},
+		{
+			Kind:   "target",
+			Name:   "docs_search",
+			From:   ago(time.Hour),
+			Until:  ago(-time.Hour),
+			Active: true,
+		},
 	}
 	event := newIncident("20260501-00000001", incident.Closed, "docs_search", ago(3*time.Hour))
 	event.Updates = []incident.Note{{Time: ago(2 * time.Hour), Author: "alice", Text: "A new disk is in.\nWe watch it."}}

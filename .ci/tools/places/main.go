@@ -111,8 +111,9 @@ func git(args ...string) ([]byte, error) {
 var (
 	// apart are files that are no part of the product, or are generated, and the simulated stack, whose servers have names of their own
 	// that are also those of kinds.
-	apart = regexp.MustCompile(`^\.ci/|^internal/(e2e|bench|simstack)/|(^|/)testdata/|_test\.go$|^alerts/runbooks/|^BENCHMARKS|^CHANGELOG|` +
-		`^alerts/.*\.(yml|md)$|prometheusrule\.yaml$|^dashboards/.*\.(json|md)$|^METRICS\.md$`)
+	apart = regexp.MustCompile(
+		`^\.ci/|^internal/(e2e|bench|simstack)/|(^|/)testdata/|_test\.go$|^alerts/runbooks/|^BENCHMARKS|^CHANGELOG|` +
+			`^alerts/.*\.(yml|md)$|prometheusrule\.yaml$|^dashboards/.*\.(json|md)$|^METRICS\.md$`)
 	documents = regexp.MustCompile(`\.(md|ya?ml|lua|html|tmpl|js)$`)
 )
 

@@ -77,8 +77,8 @@ func killingScript(seed uint64) (script string, kills int) {
 	return strings.Join(lines, "\n") + "\n", kills
 }
 
-// sameIncidents compares the incidents of both exporters. What ended in between ended at the latest when it was read again. Whether restarts
-// are excused depends on when they are read, which differs, so that they are left out.
+// sameIncidents compares the incidents of both exporters. What ended in between ended at the latest when it was read again.
+// Whether restarts are excused depends on when they are read, which differs, so that they are left out.
 func (w *world) sameIncidents() {
 	w.Helper()
 	var lists [2][]string
