@@ -33,7 +33,10 @@ const incidents = 500 // as many as the exporter keeps
 func measurePast(t *testing.T, e exporter, l load, scrapes int) (page string) {
 	t.Helper()
 	text := l.configure(t, capacityInterval)
-	without := &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text, nil, "--log.level=warn")}
+	start := func(stateFile string) *carrier {
+		return &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text+"state_file: "+stateFile+"\n", nil, "--log.level=warn")}
+	}
+	without := start(filepath.Join(t.TempDir(), "state.json"))
 	shows := func(c *carrier) {
 		t.Helper()
 		must(0, await(awaitWithin, func() error { _, _, _, err := c.scrape(t.Context()); return err }))
@@ -42,7 +45,7 @@ func measurePast(t *testing.T, e exporter, l load, scrapes int) (page string) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	writePast(t, file, subjects(t, without))
 	size := must(os.Stat(file)).Size()
-	with := &carrier{load: l, Exporter: realstack.StartExporter(t, e.path, text+"state_file: "+file+"\n", nil, "--log.level=warn")}
+	with := start(file)
 	shows(with)
 	started, _ := memoryOf(with.PID())
 	both := []*carrier{without, with}
