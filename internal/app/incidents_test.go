@@ -198,8 +198,6 @@ func TestFlappingIncidentsOutliveKills(t *testing.T) {
 	t.Logf("%d kills: %d closed incidents, and %d times an open one", *kills, len(closed), open)
 }
 
-func lasts(i incident.Incident) bool { return i.Lasts() }
-
 // closedIncidents writes incidents into the state file, by their ids.
 func closedIncidents(t *testing.T, dir string, n int) map[string]*incident.Incident {
 	t.Helper()
