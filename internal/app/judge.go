@@ -39,7 +39,7 @@ func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, p *
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	}
 	if p != nil {
-		j.health.Resume(&memory, p.history.Last().Time(), p.log.Lasting(), time.Now())
+		j.health.Resume(&memory, p.history.Last(), p.last, p.log.Lasting(), time.Now())
 	}
 	return j
 }

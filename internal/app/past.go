@@ -34,6 +34,7 @@ type past struct {
 	history *history.History
 	log     *incident.Log
 	pending health.Round                         // what no record contains yet
+	last    health.Milli                         // the end of the last round; later ones may be kept of before the clock was set back
 	listed  atomic.Pointer[[]*incident.Incident] // newest first
 	showing sync.Mutex                           // held by flush
 	// recorder tells the last changes; nil until there is one.
@@ -69,8 +70,7 @@ func (p *past) Read(kind string, data []byte) (err error) {
 		if lasted := r.Round.To.Time().Sub(r.Round.From.Time()); r.Round.From < 0 || lasted < 0 || lasted > longestRound {
 			return errors.New("the round contradicts itself")
 		}
-		p.history.Apply(r.Round)
-		p.log.Apply(r.Round)
+		p.apply(r.Round)
 	case r.Subject != nil:
 		return p.history.Restore(r.Subject)
 	case r.Incident != nil:
@@ -81,11 +81,21 @@ func (p *past) Read(kind string, data []byte) (err error) {
 	return nil
 }
 
+// apply adds a round to what follows from all rounds, and returns the incidents that it has changed.
+func (p *past) apply(r *health.Round) []*incident.Incident {
+	p.last = r.To
+	p.history.Apply(r)
+	return p.log.Apply(r)
+}
+
 // Records implements state.Series.
 func (p *past) Records() iter.Seq[any] {
-	last := p.history.Last()
-	p.pending = health.Round{Tick: health.Tick{From: last, To: last}}
-	all := []any{record{Round: &health.Round{Tick: p.pending.Tick}}}
+	p.pending = emptyRound(p.last)
+	var all []any
+	for _, at := range []health.Milli{p.history.Last(), p.last} {
+		r := emptyRound(at)
+		all = append(all, record{Round: &r})
+	}
 	for _, k := range p.history.All() {
 		all = append(all, record{Subject: k})
 	}
@@ -124,8 +134,7 @@ func (p *past) observe(j *health.Judgement) {
 	p.Lock()
 	defer p.Unlock()
 	r := &j.Round
-	p.history.Apply(r)
-	changed := p.log.Apply(r)
+	changed := p.apply(r)
 	p.keep(r, len(changed) > 0)
 	if p.recorder != nil {
 		p.recorder.Apply(r)
@@ -158,8 +167,12 @@ func (p *past) keep(r *health.Round, news bool) {
 func (p *past) record(due bool) {
 	if due {
 		p.file.Add(record{Round: &p.pending})
-		p.pending = health.Round{Tick: health.Tick{From: p.pending.To, To: p.pending.To}}
+		p.pending = emptyRound(p.pending.To)
 	}
+}
+
+func emptyRound(at health.Milli) health.Round {
+	return health.Round{Tick: health.Tick{From: at, To: at}}
 }
 
 // words are those of the status page.

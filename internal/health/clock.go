@@ -27,7 +27,9 @@ type Clock struct {
 	// now is the last moment. anchor is the one by whose wall clock times are kept, drift how far the wall clock has gone from it.
 	now, anchor time.Time
 	drift       time.Duration
-	// latest is the latest kept time, behind since when the clock has been behind it; zero if it is not.
+	// ended is the last moment of a former process. latest is the latest kept time, behind since when the clock has been behind it; zero if
+	// it is not.
+	ended  Milli
 	latest Milli
 	behind time.Time
 }
@@ -50,7 +52,7 @@ func (c *Clock) Tick(now time.Time) Tick {
 	to := Milli(now.UnixMilli())
 	t := Tick{From: to, To: to, Start: c.now.IsZero()}
 	if t.Start {
-		t.Step = to - max(c.latest, to)
+		t.Step = to - max(c.ended, to)
 		c.anchor = now
 	} else {
 		elapsed := now.Sub(c.now)
@@ -81,10 +83,12 @@ func (c *Clock) Tick(now time.Time) Tick {
 // Wall returns the time of a moment by the wall clock as it is now. It stays the same for the same moment until the clock is set.
 func (c *Clock) Wall(at time.Time) time.Time { return c.anchor.Round(0).Add(at.Sub(c.anchor)) }
 
-// Resume goes on with what a former process has kept until a time. It returns how times of then are moved to be by the present clock: what
-// has lasted then has lasted at least as long now.
-func (c *Clock) Resume(latest, now time.Time) (move func(time.Time) time.Time) {
-	c.latest = Milli(latest.UnixMilli())
-	back := max(c.latest.Time().Sub(now), 0)
+// Resume goes on with what a former process has kept, until latest. Its last moment may be earlier, if its clock was set back.
+func (c *Clock) Resume(latest, ended Milli) { c.latest, c.ended = max(latest, ended), ended }
+
+// by returns how times of a process that ended then are moved to be by the present clock: what has lasted then has lasted at least as long
+// now.
+func by(ended, now time.Time) (move func(time.Time) time.Time) {
+	back := max(ended.Sub(now), 0)
 	return func(t time.Time) time.Time { return now.Add(-max(now.Sub(t.Add(-back)), 0)) }
 }

@@ -630,16 +630,23 @@ func TestTicks(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", one.name, got, one.want)
 		}
 	}
-	c = Clock{}
-	move := c.Resume(now.Add(time.Hour), now)
+	move := by(now.Add(time.Hour), now)
 	if got := move(now.Add(30 * time.Minute)); !got.Equal(now.Add(-30 * time.Minute)) {
 		t.Errorf("half an hour before the end of a process with a later clock is now %s", now.Sub(got))
 	}
 	if got := move(now.Add(2 * time.Hour)); !got.Equal(now) {
 		t.Errorf("what was later than the end is now %s ago", now.Sub(got))
 	}
-	if got := tick(0, 0); got != (Tick{Start: true, Step: -3600000}) {
-		t.Errorf("started behind: got %+v", got)
+	for _, ended := range []time.Duration{0, 30 * time.Minute, 2 * time.Hour} {
+		c = Clock{}
+		kept, start := Milli(now.Add(time.Hour).UnixMilli()), Milli(now.UnixMilli())
+		c.Resume(kept, start.Add(ended))
+		if got := tick(0, 0); got != (Tick{Start: true, Step: -Milli(ended.Milliseconds())}) {
+			t.Errorf("started %s before the end of the former process: got %+v", ended, got)
+		}
+		if c.behind.IsZero() || c.latest != max(kept, start.Add(ended)) {
+			t.Errorf("ended %s ahead: the clock is not behind what is kept", ended)
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (w *world) resume(m *Memory) {
 		w.chain = chain{}
 		return
 	}
-	w.judge.Resume(m, time.Time{}, slices.Collect(maps.Values(w.chain.problems)), w.now)
+	w.judge.Resume(m, 0, 0, slices.Collect(maps.Values(w.chain.problems)), w.now)
 }
 
 // want compares the problems with lines such as "db ContainerDown critical 5m0s" and "web TargetDown pending 1m0s container(db)".

@@ -563,7 +563,7 @@ func TestEndIsToldOnceItIsKnown(t *testing.T) {
 		w.pass(10 * time.Minute)
 		lasting := slices.Collect(maps.Values(w.chain.problems))
 		w.judge = NewJudge(shippedRules())
-		w.judge.Resume(&Memory{}, w.now, lasting, w.now)
+		w.judge.Resume(&Memory{}, Milli(w.now.UnixMilli()), Milli(w.now.UnixMilli()), lasting, w.now)
 		w.Engines[0].Read, w.target("web").Up = false, true
 	}
 	ends := func(w *world) (list []string) {

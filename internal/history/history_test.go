@@ -46,7 +46,7 @@ func (r *recorder) rewrite() {
 func (r *recorder) kill(t *testing.T) {
 	t.Helper()
 	r.History, r.is, r.clock = restore(t, r.records), situation{}, health.Clock{}
-	r.clock.Resume(r.Last().Time(), r.now)
+	r.clock.Resume(r.Last(), r.Last())
 }
 
 func restore(t *testing.T, records []any) *History {

@@ -203,7 +203,7 @@ func (w *world) restart(after time.Duration) {
 	if after := w.json(); after != before {
 		w.Errorf("the log was %s\nits records say %s", before, after)
 	}
-	w.judge.Resume(&restored, round.To.Time(), w.log.Lasting(), w.Now)
+	w.judge.Resume(&restored, round.To, round.To, w.log.Lasting(), w.Now)
 }
 
 // want compares the incidents, newest first, such as "db ContainerDown critical 1m to 7m closed: api TargetDown, db ContainerDown".
@@ -469,7 +469,7 @@ func TestUnreadContainersKeepTheirIncident(t *testing.T) {
 	w.restart(time.Minute)
 	settings := alerts.Defaults()
 	w.judge = health.NewJudge(alerts.Rules(&settings))
-	w.judge.Resume(&health.Memory{}, w.Now, w.log.Lasting(), w.Now)
+	w.judge.Resume(&health.Memory{}, health.Milli(w.Now.UnixMilli()), health.Milli(w.Now.UnixMilli()), w.log.Lasting(), w.Now)
 	w.Engines[0].Read = false
 	w.pass(5 * time.Minute)
 	w.want("db ContainerDown, critical, 30s to now, open: db ContainerDown")

@@ -261,7 +261,7 @@ func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	saved := w.judge.Memory(w.now)
 	again := begin(engine)
 	again.now = w.now
-	again.judge.Resume(&saved, time.Time{}, nil, w.now)
+	again.judge.Resume(&saved, 0, 0, nil, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
 	got := again.poll(time.Minute).container("db")
 	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" ||
