@@ -139,7 +139,7 @@ func loadCounts(m *health.Memory, group map[string]json.RawMessage) (err error) 
 		if err != nil {
 			return err
 		}
-		f.Counts[len(f.Counts)-1].At = time.UnixMilli(milli).UTC()
+		f.Counts[len(f.Counts)-1].At = time.UnixMilli(milli)
 	}
 	return nil
 }

@@ -120,17 +120,22 @@ func (h *History) subject(k health.Key) *Kept {
 
 // makeRoom forgets the subject that is not watched and was last seen longest ago. It returns false if all are watched.
 func (h *History) makeRoom() bool {
-	for _, s := range slices.SortedFunc(maps.Values(h.subjects), byAge) {
-		if s.State == NotWatched {
-			delete(h.subjects, health.Subject(s.Of))
-			return true
+	var oldest *Kept
+	for _, s := range h.subjects {
+		if s.State == NotWatched && (oldest == nil || byAge(s, oldest) < 0) {
+			oldest = s
 		}
 	}
-	return false
+	if oldest == nil {
+		return false
+	}
+	delete(h.subjects, health.Subject(oldest.Of))
+	return true
 }
 
 func byAge(a, b *Kept) int {
-	return cmp.Or(cmp.Compare(a.lastHour(), b.lastHour()), strings.Compare(a.Of.String(), b.Of.String()))
+	return cmp.Or(cmp.Compare(a.lastHour(), b.lastHour()), strings.Compare(a.Of.Kind, b.Of.Kind), strings.Compare(a.Of.Host, b.Of.Host),
+		strings.Compare(a.Of.Name, b.Of.Name))
 }
 
 // lastHour is the last hour with content, or the last day if no hour is kept.
