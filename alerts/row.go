@@ -29,8 +29,8 @@ type row struct {
 	page  Words
 	gauge Gauge
 	state string
-	// inOutage says that the text of a target's outage says the same.
-	inOutage bool
+	// inOutage says that the text of a target's outage says the same. ahead says that the target's users have lost nothing yet.
+	inOutage, ahead bool
 	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
@@ -112,6 +112,9 @@ func State(alert string) string { return rowOf(alert).state }
 
 // InOutage reports whether the text of a target's outage says the same as that of a problem with the alert.
 func InOutage(alert string) bool { return rowOf(alert).inOutage }
+
+// Ahead reports whether a problem with the alert is one of what users will lose, not of what they have lost.
+func Ahead(alert string) bool { return rowOf(alert).ahead }
 
 // GaugeOf returns how the status page shows what an alert compares.
 func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }

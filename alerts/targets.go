@@ -237,6 +237,7 @@ var placeholderCredential = row{
 	AlertKind: flat("placeholder_credential", 5*minute, 0),
 	judged:    &health.Rule{},
 	evidence:  problem,
+	ahead:     true,
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
 	panels:    []string{"exporter/Placeholder secrets"},
 	warning: message{

@@ -31,6 +31,7 @@ var tlsCertificateExpiry = row{
 		Excuses:   []health.Excuser{health.ByMaintenance},
 	},
 	evidence: evidence{expiryExpr, certificateTrials},
+	ahead:    true,
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{
 		Place:       3,
@@ -153,6 +154,7 @@ var tlsServedNotRenewed = row{
 		func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
 	judged:   excusedBy(health.ByMaintenance),
 	evidence: problem,
+	ahead:    true,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
 	panels:   []string{"tls-disks/Serves the certificate in its file"},
 	warning: message{

@@ -27,7 +27,8 @@ var dataVolumeUsage = row{
 		},
 		trials: volumeTrials,
 	},
-	page: Words{"is nearly full", "Free space, or enlarge the volume."},
+	ahead: true,
+	page:  Words{"is nearly full", "Free space, or enlarge the volume."},
 	gauge: Gauge{
 		Place:   4,
 		Title:   "Data volume used",
@@ -156,6 +157,7 @@ var dataVolumeInodes = row{
 	percent:   true,
 	judged:    &health.Rule{Measured: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence:  problem,
+	ahead:     true,
 	page:      Words{"has hardly any inodes left", "Delete unneeded files: the volume holds very many small ones."},
 	gauge:     Gauge{Unit: "ratio", Figure: "inodes used", Problem: "<value> of its inodes are used"},
 	panels:    []string{"tls-disks/Inodes used"},
@@ -191,6 +193,7 @@ var backupOld = row{
 	AlertKind: flat("backup_old", 15*minute, 0),
 	judged:    excusedBy(health.ByMaintenance),
 	evidence:  problem,
+	ahead:     true,
 	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
 	panels:    []string{"tls-disks/Age of the newest backup", "tls-disks/Size of the newest backup"},
 	warning: message{

@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -75,7 +77,7 @@ func newRemote(o Options, r Remote) (*remote, error) {
 func (o Options) findSocket() (string, error) {
 	var tried, found []string
 	for n, dir := range append([]string{o.RuntimeDirectory}, o.OtherRuntimeDirectories...) {
-		path, err := socketIn(dir, o, "")
+		socket, err := socketIn(dir, o, "")
 		if err != nil {
 			return "", UsageError{err}
 		}
@@ -83,13 +85,16 @@ func (o Options) findSocket() (string, error) {
 		if _, uid, numbered := strings.Cut(dir, ownDirectories()); numbered {
 			owner, _ = strconv.Atoi(uid)
 		}
-		tried = append(tried, path)
-		if conn, err := net.Dial("unix", path); err != nil || checkPrivate(dir, owner) != nil { //nolint:noctx // it answers at once
+		if slices.Contains(tried, socket) {
+			continue
+		}
+		tried = append(tried, socket)
+		if conn, err := net.Dial("unix", socket); err != nil || checkPrivate(dir, owner) != nil { //nolint:noctx // it answers at once
 			continue
 		} else if conn.Close(); n == 0 { //nolint:errcheck,gosec // nothing was sent
-			return path, nil
+			return socket, nil
 		}
-		found = append(found, path)
+		found = append(found, socket)
 	}
 	switch len(found) {
 	case 0:
@@ -103,14 +108,14 @@ func (o Options) findSocket() (string, error) {
 }
 
 // dialSocket connects to a socket, whatever the address.
-func dialSocket(path string) exchange.DialFunc {
+func dialSocket(socket string) exchange.DialFunc {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}
 }
 
 // send sends a request, and decodes the answer. If the exporter refuses it, the error is what the exporter says.
-func (c *remote) send(ctx context.Context, method, path string, body, into any) error {
+func (c *remote) send(ctx context.Context, method, to string, body, into any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return fmt.Errorf("encode request: %w", err)
@@ -120,7 +125,7 @@ func (c *remote) send(ctx context.Context, method, path string, body, into any) 
 	if c.socket != "" {
 		ctx, where = exchange.WithDialer(ctx, dialSocket(c.socket)), c.socket
 	}
-	answer, err := c.Do(ctx, &exchange.Record{}, method, c.Settings.URL+path, header, bytes.NewReader(raw))
+	answer, err := c.Do(ctx, &exchange.Record{}, method, c.Settings.URL+to, header, bytes.NewReader(raw))
 	if err != nil {
 		return err
 	}
@@ -138,8 +143,12 @@ func (c *remote) send(ctx context.Context, method, path string, body, into any) 
 	return fmt.Errorf("%s does not answer as a chatstack_exporter: status %d", where, answer.Status)
 }
 
-// Ack says who takes care of an incident, and writes to out of which; warnings go to warn.
+// Ack says who takes care of an incident, and writes to out of which; warnings go to warn. The incident is an id, or the address of its
+// page.
 func Ack(ctx context.Context, o Options, r Remote, id, as string, out, warn io.Writer) error {
+	if id = path.Base(strings.TrimSpace(id)); strings.Trim(id, "./") == "" {
+		return UsageError{errors.New("the incident has no id: copy that of its page, as in 20260102-1a2b3c4d")}
+	}
 	c, err := newRemote(o, r)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
@@ -18,6 +19,8 @@ import (
 
 	toolkit "github.com/prometheus/exporter-toolkit/web"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange/exchangetest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -80,7 +83,10 @@ func TestAckOverTheSocketNeedsNeitherFlagNorPassword(t *testing.T) {
 		},
 		"a flag and": {args: []string{here, b.id, "--as", "Zoë"}, says: "Zoë is on it", wantBy: "Zoë"},
 		"unknown":    {args: []string{"20260501-00000000", "--as=x", here}, code: 1, says: `unknown incident "20260501-00000000"`},
-		"hostile":    {args: []string{"../../-/reload", "--as=x", here}, code: 1, says: `unknown incident "../../-/reload"`},
+		"hostile":    {args: []string{"../../-/reload", "--as=x", here}, code: 1, says: `unknown incident "reload"`},
+		"an address": {args: []string{"https://c.test/incidents/" + b.id + "/", "--as=Eve", here}, says: "Eve is on it", wantBy: "Eve"},
+		"empty":      {args: []string{"", "--as=x", here}, code: 2, says: "the incident has no id"},
+		"dots":       {args: []string{"..", "--as=x", here}, code: 2, says: "the incident has no id"},
 		"control":    {args: []string{b.id, "--as=a\x1b[31m", here}, code: 1, says: "must be one line of text"},
 		"blank":      {args: []string{b.id, "--as= ", here}, code: 1, says: "the name is empty"},
 		"long":       {args: []string{b.id, "--as=" + strings.Repeat("x", 101), here}, code: 1, says: "more than 100 characters"},
@@ -118,7 +124,7 @@ func TestAckOverHTTPNeedsWhatMaintenanceNeeds(t *testing.T) {
 	}{
 		"the user":     {broken: open, says: "prometheus is on it"},
 		"another name": {broken: open, more: []string{"--as=Ann"}, says: "Ann is on it"},
-		"no flag":      {broken: closed, code: 1, says: "start with --web.enable-lifecycle"},
+		"no flag":      {broken: closed, code: 1, says: "start the exporter with --web.enable-lifecycle"},
 		"wrong": {
 			broken: open,
 			file:   "wrong",
@@ -334,6 +340,14 @@ func TestDocumentedAcknowledgementsWork(t *testing.T) {
 	}
 }
 
+// appOf is an app that has only that past, and a target with the secret "sesame open".
+func appOf(p *past) *App {
+	a := &App{past: p}
+	secret := &collectors.IRCRPC{User: "user", Password: config.NewSecret("sesame open")}
+	a.current.Store(&generation{cfg: &config.Config{Targets: []config.Settings{secret}}})
+	return a
+}
+
 // TestChangesOfIncidentsAreInTheFileWhenTheyAreAnswered, which the moments of a few kills cannot show.
 func TestChangesOfIncidentsAreInTheFileWhenTheyAreAnswered(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
@@ -347,7 +361,7 @@ func TestChangesOfIncidentsAreInTheFileWhenTheyAreAnswered(t *testing.T) {
 		Since:    now,
 	}}}})
 	must(t, p.flush())
-	a := &App{past: p}
+	a := appOf(p)
 	id := a.Incidents()[0].ID
 	for n := range 50 {
 		name := rand.Text() // the file has only what is new in a line
@@ -356,6 +370,14 @@ func TestChangesOfIncidentsAreInTheFileWhenTheyAreAnswered(t *testing.T) {
 		must(t, err)
 		if raw := contentOf(t, path); !strings.Contains(string(raw), name) || len(warnings) > 0 || i.ID != id {
 			t.Fatalf("%s is not in the file; warnings %q", name, warnings)
+		}
+	}
+	for _, add := range []func(id, by, text string) (*incident.Incident, []string, error){a.AddNote, a.AddUpdate} {
+		i, _, err := add(id, "ann", "try sesame%20open")
+		must(t, err)
+		shown := fmt.Sprint(i.Notes, i.Updates)
+		if raw := contentOf(t, path); bytes.Contains(raw, []byte("sesame")) || !strings.Contains(shown, "try <secret>") {
+			t.Errorf("a secret is not masked: %+v", i)
 		}
 	}
 	must(t, p.file.Close())

@@ -160,7 +160,7 @@ func TestKilledProcessGoesOnAsIfItHadNotBeen(t *testing.T) {
 // write does what people do with an incident. One that is closed cannot be acknowledged.
 func (w *watching) write(id, text string, what int) {
 	w.t.Helper()
-	a := &App{past: w.past}
+	a := appOf(w.past)
 	change := []func(id, by, text string) (*incident.Incident, []string, error){a.AddNote, a.AddUpdate, a.Acknowledge}[what]
 	if _, warnings, err := change(id, text, text); err != nil && !errors.Is(err, incident.ErrClosed) || len(warnings) > 0 {
 		w.t.Errorf("%q, %v", warnings, err)

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
@@ -200,12 +201,26 @@ func (a *App) Incidents() []*incident.Incident { return *a.past.listed.Load() }
 
 // AddNote implements web.Source.
 func (a *App) AddNote(id, author, text string) (*incident.Incident, []string, error) {
-	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddNote(time.Now(), id, author, text) })
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) {
+		return l.AddNote(time.Now(), id, author, a.masked(text))
+	})
 }
 
 // AddUpdate implements web.Source.
 func (a *App) AddUpdate(id, author, text string) (*incident.Incident, []string, error) {
-	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.AddUpdate(time.Now(), id, author, text) })
+	return a.past.change(func(l *incident.Log) (*incident.Incident, error) {
+		return l.AddUpdate(time.Now(), id, author, a.masked(text))
+	})
+}
+
+// masked masks the secrets of the configuration in what somebody wrote.
+func (a *App) masked(text string) string {
+	for _, settings := range a.current.Load().cfg.Targets {
+		if redact := config.Redactor(settings); redact != nil {
+			text = redact(text)
+		}
+	}
+	return text
 }
 
 // Acknowledge implements web.Source.

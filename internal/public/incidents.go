@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/atom"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -82,9 +83,11 @@ func incidentsOf(c *config.Public, services []Service, all []*incident.Incident,
 		shown.Began, shown.Ended = times.began, times.ended
 		for _, u := range slices.Backward(i.Updates) {
 			shown.Updates = append(shown.Updates, Update{u.Time, u.Text})
-			shown.Updated = latest(shown.Updated, u.Time)
 		}
 		shown.truncate()
+		if n := len(i.Updates); n > 0 { // exactly: a feed reader must not miss the second of a minute
+			shown.Updated = latest(shown.Updated, i.Updates[n-1].Time.UTC().Truncate(time.Millisecond))
+		}
 		list = append(list, shown)
 	}
 	return list
@@ -149,7 +152,7 @@ func effectOn(s *config.PublicService, watched int, i *incident.Incident) (e Eff
 		for k := range i.Problems {
 			if p := &i.Problems[k]; p.Subject == target && counts(p) {
 				times.add(cmp.Or(p.First, p.Since), p.Cleared)
-				critical = critical || p.Cleared.IsZero() && p.Severity == health.Critical
+				critical = critical || p.Cleared.IsZero() && p.Severity == health.Critical && !alerts.Ahead(p.Alert)
 				unwatched = unwatched || p.Unwatched
 				e.updated = latest(e.updated, p.Since, p.Cleared, p.Alerted)
 			}
@@ -256,9 +259,10 @@ func (e *Effect) span() string {
 		return "since " + wording.Minute(e.Began)
 	}
 	// Both times are full minutes, so an end within the same minute is one minute at most.
-	lasted := max(e.Ended.Sub(e.Began), time.Minute)
+	down := (e.downtime + time.Minute - 1).Truncate(time.Minute) // as the bars round it
+	lasted := max(e.Ended.Sub(e.Began), time.Minute, down)
 	text := wording.Span(e.Began, e.Ended) + ", " + wording.Duration(lasted)
-	if down := (e.downtime + time.Minute - 1).Truncate(time.Minute); e.Outage && down < lasted {
+	if e.Outage && down < lasted {
 		text += ", not working for " + wording.Duration(down)
 	}
 	return text

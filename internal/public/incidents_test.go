@@ -114,15 +114,19 @@ func TestIncidentsOfPublicServices(t *testing.T) {
 func TestIncidentAndServiceAreInOneState(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 30, 0, time.UTC)
 	c := &config.Public{Services: []config.PublicService{{Name: "Chat", Targets: []string{"a", "b"}}}}
-	down, expired := outage("1", now.Add(-time.Hour), time.Time{}, "a"), outage("2", now.Add(-time.Hour), time.Time{})
-	expired.Problems = []incident.Problem{
-		{
-			Subject:  health.TargetSubject("a"),
-			Alert:    "TLSCertificateExpiry",
-			Severity: health.Critical,
-			Since:    now.Add(-time.Hour),
-		},
+	with := func(alert string) *incident.Incident {
+		i := outage("2", now.Add(-time.Hour), time.Time{})
+		i.Problems = []incident.Problem{
+			{
+				Subject:  health.TargetSubject("a"),
+				Alert:    alert,
+				Severity: health.Critical,
+				Since:    now.Add(-time.Hour),
+			},
+		}
+		return i
 	}
+	down := outage("1", now.Add(-time.Hour), time.Time{}, "a")
 	failing, up := target{history.Down, status.Critical}, target{history.Up, status.OK}
 	for _, test := range []struct {
 		of   *incident.Incident
@@ -154,13 +158,19 @@ func TestIncidentAndServiceAreInOneState(t *testing.T) {
 			Unknown,
 		},
 		{
-			expired,
+			with("XMPPSessionsGone"),
 			target{history.Degraded, status.Critical},
 			up,
 			Partly,
 		},
+		{
+			with("TLSCertificateExpiry"),
+			target{history.Degraded, status.Critical},
+			up,
+			Degraded,
+		},
 	} {
-		s := targetsAs(test.a, test.b).service("Chat", []string{"a", "b"})
+		s := targetsAs(test.of.Problems[0].Alert, test.a, test.b).service("Chat", []string{"a", "b"})
 		list := incidentsOf(c, []Service{s}, []*incident.Incident{test.of}, now)
 		if len(list) != 1 || s.State != test.want || list[0].Services[0].State != test.want && test.want != Unknown {
 			t.Errorf("a is %+v, b is %+v: the service is %s, want %s, in %+v", test.a, test.b, s.State, test.want, list)

@@ -57,15 +57,23 @@ type target struct {
 	level status.Level
 }
 
-// targetsAs are targets with the names a, b and so on.
-func targetsAs(list ...target) *targets {
-	all := &targets{now: map[string]*status.Service{}, before: map[string]*history.Subject{}}
+// targetsAs are targets with the names a, b and so on. The one that is critical has that alert.
+func targetsAs(alert string, list ...target) *targets {
+	r, past := &status.Report{}, &history.Report{}
 	for i, one := range list {
 		name := string(rune('a' + i))
-		all.now[name] = &status.Service{Shown: status.Shown{Level: one.level}}
-		all.before[name] = &history.Subject{State: one.is}
+		r.Services = append(r.Services, status.Service{
+			ServiceState: status.ServiceState{Name: name},
+			Shown:        status.Shown{Level: one.level},
+		})
+		past.Subjects = append(past.Subjects, history.Subject{Kind: "service", Name: name, State: one.is})
+		if one.level == status.Critical {
+			p := status.Problem{}
+			p.Subject, p.Alert, p.Severity = health.TargetSubject(name), alert, health.Critical
+			r.Problems = append(r.Problems, p)
+		}
 	}
-	return all
+	return newTargets(r, past, time.Now())
 }
 
 func TestServiceIsAsItsTargetsAre(t *testing.T) {
@@ -88,7 +96,7 @@ func TestServiceIsAsItsTargetsAre(t *testing.T) {
 		{Outage, []target{{history.NotWatched, status.Unknown}, down}},
 		{Unknown, []target{{history.NotWatched, status.OK}}},
 	} {
-		all, names := targetsAs(c.targets...), []string{"a", "b"}[:len(c.targets)]
+		all, names := targetsAs("TargetUnstable", c.targets...), []string{"a", "b"}[:len(c.targets)]
 		if got, _ := all.state(names); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.targets, got, c.want)
 		}

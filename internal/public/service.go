@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -48,14 +50,22 @@ type DayOutage struct {
 type targets struct {
 	now    map[string]*status.Service
 	before map[string]*history.Subject
-	today  time.Time
+	// failing are those with a critical problem that users notice.
+	failing map[string]bool
+	today   time.Time
 }
 
 func newTargets(r *status.Report, past *history.Report, now time.Time) *targets {
 	t := &targets{
-		now:    make(map[string]*status.Service, len(r.Services)),
-		before: make(map[string]*history.Subject, len(past.Subjects)),
-		today:  now.UTC().Truncate(24 * time.Hour),
+		now:     make(map[string]*status.Service, len(r.Services)),
+		before:  make(map[string]*history.Subject, len(past.Subjects)),
+		failing: map[string]bool{},
+		today:   now.UTC().Truncate(24 * time.Hour),
+	}
+	for i := range r.Problems {
+		if p := &r.Problems[i]; p.Level() == status.Critical && p.Kind == health.KindTarget && !alerts.Ahead(p.Alert) {
+			t.failing[p.Name] = true
+		}
 	}
 	for i := range r.Services {
 		t.now[r.Services[i].Name] = &r.Services[i]
@@ -104,7 +114,8 @@ func (t *targets) service(name string, needs []string) Service {
 }
 
 // state returns the state of a service, and how many of its targets are watched. It follows the bars: a target is down here as soon as
-// they turn red. An alert on one that is up counts once it fires: until then, its problem may pass.
+// they turn red. An alert on one that is up counts once it fires: until then, its problem may pass. A critical one on what has not
+// happened yet, as a certificate that expires, is only a problem.
 func (t *targets) state(needs []string) (state State, watched int) {
 	state, failing := Operational, 0
 	for _, name := range needs {
@@ -126,9 +137,9 @@ func (t *targets) state(needs []string) (state State, watched int) {
 		case is == history.Down:
 			failing++
 			state = worse(state, Partly)
-		case level == status.Critical:
+		case t.failing[name]:
 			state = worse(state, Partly)
-		case is == history.Degraded, level == status.Warning:
+		case is == history.Degraded, level >= status.Warning:
 			state = worse(state, Degraded)
 		}
 	}

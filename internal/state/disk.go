@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -29,6 +30,7 @@ type store interface {
 // disk is the file on the disk.
 type disk struct {
 	path string
+	log  *slog.Logger
 	lock *os.File // nil until the disk accepts the lock file
 	// known is the file that was read or written; nil if there was none, or it could not be read.
 	known fs.FileInfo
@@ -166,7 +168,9 @@ func (d *disk) setForeignAside() error {
 		return nil //nolint:nilerr // there is none
 	}
 	d.foreign++
-	return os.Rename(d.path, damagedName(d.path))
+	name := damagedName(d.path)
+	d.log.Warn("another file was in place of the state file; it was renamed", "file", name)
+	return os.Rename(d.path, name)
 }
 
 func damagedName(path string) string {

@@ -148,6 +148,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 		t.Errorf("set aside: %q", got)
 	}
 	j.isKept("replaced")
+	j.logged(map[string]int{"another file was in place of the state file; it was renamed": 1})
 }
 
 // asides are the contents of the copies that were set aside.

@@ -174,6 +174,7 @@ func openAt(t *testing.T, path string) *journal {
 	t.Helper()
 	d := &disk{path: path}
 	j := newJournal(t, d)
+	d.log = slog.New(slog.NewTextHandler(j.log, nil))
 	var err error
 	if j.File, j.notice, err = j.open(d, d.load); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func Open(path string, log *slog.Logger, series Series) (_ *File, notice string,
 	if path == "" {
 		return f, "", nil
 	}
-	d := &disk{path: path}
+	d := &disk{path: path, log: log}
 	f.store = d
 	return f.open(d, d.load)
 }
@@ -113,7 +113,7 @@ func unsupported(path string, err error) error {
 // damage says what is lost of a damaged file.
 func damage(path string, c *content) string {
 	if len(c.records) == 0 {
-		return fmt.Sprintf("the state file %s is damaged; its values are lost", path)
+		return fmt.Sprintf("nothing in the state file %s can be read: it is damaged, or another program's", path)
 	}
 	return fmt.Sprintf("%d records of the state file %s are damaged and left out", c.damaged, path)
 }
@@ -227,7 +227,7 @@ func inspected(path string, c *content, readErr, writeErr error) string {
 		notices = append(notices, unread(path, readErr))
 	}
 	if c.damaged > 0 {
-		notices = append(notices, damage(path, c)+"; the exporter will keep a copy and go on without them")
+		notices = append(notices, damage(path, c)+"; the exporter will keep a copy of the file")
 	}
 	if writeErr != nil {
 		notices = append(notices, fmt.Sprintf("the state cannot be saved, so a restart loses it: %v", writeErr))

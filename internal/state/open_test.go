@@ -3,6 +3,7 @@ package state
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -69,9 +70,9 @@ func TestDamagedFileIsPutAside(t *testing.T) {
 	r := record{"a", replaces, []byte("1")}
 	good := string(r.appendTo(nil))
 	for name, c := range map[string]struct{ content, notice string }{
-		"cut":        {`{"version":1,"values":{"a`, "is damaged; its values are lost"},
-		"other":      {`[1]`, "is damaged; its values are lost"},
-		"no version": {`{}`, "is damaged; its values are lost"},
+		"cut":        {`{"version":1,"values":{"a`, "it is damaged, or another program's"},
+		"other":      {`[1]`, "it is damaged, or another program's"},
+		"no version": {`{}`, "it is damaged, or another program's"},
 		"a line":     {header + good + strings.Replace(good, "1\n", "2\n", 1), "1 records of the state file"},
 		"a record":   {header + good + string((&record{seriesName, adds, []byte("[]")}).appendTo(nil)), "1 records of the state file"},
 		"header":     {strings.Replace(header, "2", "3", 1) + good, "1 records of the state file"},
@@ -130,7 +131,7 @@ func TestStartDoesNotWaitForADiskThatHangs(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "state.json")
 		must(t, os.WriteFile(path, []byte(header+"unread"), 0o600))
 		read := make(chan struct{})
-		d := &disk{path: path}
+		d := &disk{path: path, log: slog.New(slog.DiscardHandler)}
 		j := newJournal(t, d)
 		load := func() found { <-read; return d.load() }
 		waits := took(func() { _, j.notice, _ = j.open(d, load) })
@@ -165,7 +166,7 @@ func TestInspectionTellsWhatOpenWouldAndChangesNothing(t *testing.T) {
 	for name, want := range map[string]struct{ notice, err string }{
 		"good":         {},
 		"new":          {},
-		"damaged":      {notice: "its values are lost; the exporter will keep a copy"},
+		"damaged":      {notice: "another program's; the exporter will keep a copy"},
 		"newer":        {err: "is of version 3, this program supports up to 2: run the newer"},
 		"absent/state": {err: "create its directory"},
 		"good/state":   {err: "not a directory"},

@@ -65,7 +65,7 @@ func (o *Options) whyNoForms() string {
 		return "Changes over HTTP are not enabled. Start the exporter with --web.enable-lifecycle and a password."
 	case o.Users == nil || len(o.Users()) == 0:
 		return "Web pages may change nothing, because this exporter has no password. " +
-			"Set basic_auth_users in the file of --web.config.file, or use a program such as curl."
+			"Set basic_auth_users in the file of --web.config.file."
 	}
 	return ""
 }

@@ -412,8 +412,11 @@ func (s *incidents) addUpdate(id, author, text string) (*incident.Incident, []st
 		return nil, nil, err
 	}
 	s.options.Log.Info("an update for users was added", "id", i.ID, "user", author)
-	if !shownToUsers(i) {
+	switch {
+	case !shownToUsers(i):
 		warnings = append(warnings, "users do not see it: their page no longer shows the incident, which ended over 14 days ago")
+	case !s.affectsUsers(i):
+		warnings = append(warnings, "users do not see it: the incident affects no service on their page")
 	}
 	return i, warnings, nil
 }
@@ -421,6 +424,15 @@ func (s *incidents) addUpdate(id, author, text string) (*incident.Incident, []st
 // shownToUsers reports whether the page for users shows an incident, if that affects one of its services.
 func shownToUsers(i *incident.Incident) bool {
 	return i.Lasts() || time.Since(i.Ended) <= incident.ShownToUsers
+}
+
+// affectsUsers reports whether the page for users shows a service that needs a target of the incident.
+func (s *incidents) affectsUsers(i *incident.Incident) bool {
+	return slices.ContainsFunc(i.Problems, func(p incident.Problem) bool {
+		return p.Kind == health.KindTarget && slices.ContainsFunc(s.source.Public().Services, func(service config.PublicService) bool {
+			return slices.Contains(service.Targets, p.Name)
+		})
+	})
 }
 
 // acknowledge says that somebody takes care of the incident of the path.

@@ -178,7 +178,7 @@ func TestMaintenancePageRefuses(t *testing.T) {
 				}
 			},
 			status: 403,
-			want:   "use a program such as curl",
+			want:   "Set basic_auth_users",
 		},
 		"rebinding, where a browser sends no password": {visit: func(token string) visit {
 			return visit{

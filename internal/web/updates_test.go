@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
 )
 
@@ -17,6 +18,7 @@ func newUpdatable() *chronicle {
 		newIncident(closedID, incident.Closed, "docs_search", ago(30*24*time.Hour)),
 	}}
 	c.public.ListenAddress = "127.0.0.1:9657"
+	c.public.Services = []config.PublicService{{Name: "Chat", Targets: []string{"irc_rpc", "docs_search"}}}
 	c.incidents[0].Updates = []incident.Note{{Time: ago(time.Minute), Author: "bob", Text: "We are on it,\n<b>soon</b>."}}
 	return c
 }
@@ -95,13 +97,19 @@ func TestUpdateForUsersIsAddedOverTheAPI(t *testing.T) {
 	}
 }
 
-// TestUpdateThatNobodyReadsIsToldSo over the API: the page of such an incident has no form.
 func TestUpdateThatNobodyReadsIsToldSo(t *testing.T) {
-	for id, told := range map[string]bool{openID: false, closedID: true} {
-		w := program{user: "alice", path: "/api/v1/incidents/" + id + "/updates", body: `{"text": "A new disk is in."}`}.
-			send(t, newUpdatable().handler(true, "alice"))
-		if w.Code != http.StatusCreated || strings.Contains(w.Body.String(), "users do not see it") != told {
-			t.Errorf("%s: %d\n%s", id, w.Code, w.Body)
+	for name, v := range map[string]struct{ id, target, want string }{
+		"shown":             {openID, "irc_rpc", ""},
+		"over for long":     {closedID, "docs_search", "no longer shows the incident"},
+		"no public service": {openID, "docs_search", "affects no service on their page"},
+	} {
+		c := newUpdatable()
+		c.public.Services[0].Targets = []string{v.target}
+		w := program{user: "alice", path: "/api/v1/incidents/" + v.id + "/updates", body: `{"text": "A new disk is in."}`}.
+			send(t, c.handler(true, "alice"))
+		told := strings.Contains(w.Body.String(), "users do not see it")
+		if w.Code != http.StatusCreated || told != (v.want != "") || !strings.Contains(w.Body.String(), v.want) {
+			t.Errorf("%s: %d\n%s", name, w.Code, w.Body)
 		}
 	}
 }

@@ -111,27 +111,28 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /maintenance.ics", func(w http.ResponseWriter, r *http.Request) { serveCalendar(w, r, src, src) })
 	mux.HandleFunc("GET /api/v1/incidents", func(w http.ResponseWriter, _ *http.Request) { events.serveList(w) })
 	mux.HandleFunc("GET /api/v1/incidents/{id}", events.serveOne)
-	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("notes", o.withPassword("add a note", events.serveAddNote)))
-	mux.HandleFunc("POST /api/v1/incidents/{id}/updates", o.changing("updates", o.withPassword("add an update", events.serveAddUpdate)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/notes", o.changing("adding notes", o.withPassword("add a note", events.serveAddNote)))
+	mux.HandleFunc("POST /api/v1/incidents/{id}/updates",
+		o.changing("adding updates", o.withPassword("add an update", events.serveAddUpdate)))
 	mux.HandleFunc("POST /api/v1/incidents/{id}/acknowledgement",
 		o.changing("acknowledging", o.withPassword("acknowledge an incident", events.serveAcknowledge)))
-	mux.HandleFunc("POST /-/reload", o.changing("reloading", func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
+	mux.HandleFunc("POST /-/reload", o.changing(reloading, func(w http.ResponseWriter, r *http.Request) { serveReload(w, r, src) }))
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance",
-		o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
+		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}",
-		o.changing("maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
+		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/targets/{target}/probe",
 		o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}",
 		o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/drill",
-		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
+		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}",
-		o.changing("a drill", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
+		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
 	reports, streams := reportCache[*site.Document](), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })
@@ -151,14 +152,20 @@ func New(src Source, o Options) http.Handler {
 	return protection.Handler(mux)
 }
 
+// reloading is what a signal can do as well.
+const reloading = "reloading"
+
 // changing wraps a handler of requests that change something. It refuses them unless Lifecycle is set or the user is local, and always
 // refuses browsers: none of our pages uses them, and DNS rebinding can make the exporter look like a foreign page's own server.
 func (o Options) changing(what string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !o.Lifecycle && !isLocal(r):
-			o.refuse(w, r, what+
-				" over HTTP is not enabled: start with --web.enable-lifecycle, or change the configuration and send SIGHUP")
+			why := what + " over HTTP is not enabled: start the exporter with --web.enable-lifecycle"
+			if what == reloading {
+				why += ", or send SIGHUP"
+			}
+			o.refuse(w, r, why)
 		case r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "":
 			o.refuse(w, r, what+" over HTTP is refused for web pages: use a program such as curl")
 		default:
