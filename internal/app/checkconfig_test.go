@@ -64,7 +64,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 	}{
 		"a good one":    {file: "good", written: "valid"},
 		"none yet":      {file: "new", written: "valid"},
-		"a damaged one": {file: "damaged", written: "warning: the state file " + dir + "/damaged is damaged"},
+		"a damaged one": {file: "damaged", written: "warning: nothing in the state file " + dir + "/damaged can be read"},
 		"a newer one":   {file: "newer", refused: "exporter.yaml:2: state_file: state file " + dir + "/newer is of version 2"},
 		"a link": {
 			file:    "link",
@@ -93,7 +93,7 @@ func TestCheckConfigLooksWhereStateIsKept(t *testing.T) {
 		if (refused == "") != (c.refused == "") || !strings.Contains(refused, c.refused) || !strings.Contains(written, c.written) {
 			t.Errorf("%s: wrote %q, refused %q; want %q, %q", name, written, refused, c.written, c.refused)
 		}
-		if wrote := strings.Contains(written, "warning: the state file"); wrote != (name == "a damaged one") {
+		if wrote := strings.Contains(written, "the state file"); wrote != (name == "a damaged one") {
 			t.Errorf("%s: wrote %q", name, written)
 		}
 	}
