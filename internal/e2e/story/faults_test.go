@@ -254,6 +254,9 @@ var exporterFaults = []fault[*exporter]{
 		"is killed",
 		"",
 		func(w *world, e *exporter) {
+			if w.spared != nil && w.spared(e) {
+				return
+			}
 			w.kill(e)
 			w.start(e)
 		},

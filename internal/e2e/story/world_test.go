@@ -58,6 +58,8 @@ type world struct {
 	round bool
 	// afterRound is called after each round of the rules; nil for nothing.
 	afterRound func()
+	// spared reports whether an exporter is not killed now; nil for none.
+	spared func(*exporter) bool
 }
 
 // site is a stack: an engine, its containers, and the services in them.
