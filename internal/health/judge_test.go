@@ -109,6 +109,10 @@ func (w *world) look() {
 		}
 	}
 	f.Engines[0].Containers = slices.Clone(w.Engines[0].Containers)
+	for i := range f.Engines[0].Containers {
+		c := &f.Engines[0].Containers[i]
+		c.HasMemory = c.HasMemory || c.Memory > 0
+	}
 	w.last = w.judge.Judge(&f)
 	w.chain.follow(w)
 }

@@ -34,7 +34,7 @@ func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 // problem of the same run stays.
 func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
 	missed := s.missesMemory(c)
-	if c.Memory > 0 {
+	if c.HasMemory {
 		found.values = append(found.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
 	}
 	rule := s.judge.rule(AlertContainerMemory)
@@ -55,7 +55,7 @@ func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) 
 // a restart of the exporter, and after each failed reading of the engine, since the engine is asked for it after everything else.
 func (s *scene) missesMemory(c *Container) bool {
 	known := s.judge.restarts[c.subject()]
-	if c.Memory > 0 || c.HasMemory {
+	if c.HasMemory {
 		known.measured = s.judge.engines[c.Host].read
 		return false
 	}
