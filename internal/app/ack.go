@@ -143,8 +143,7 @@ func (c *remote) send(ctx context.Context, method, to string, body, into any) er
 	return fmt.Errorf("%s does not answer as a chatstack_exporter: status %d", where, answer.Status)
 }
 
-// Ack says who takes care of an incident, and writes to out of which; warnings go to warn. The incident is an id, or the address of its
-// page.
+// Ack says who takes care of an incident. id is its id, or the address of its page. Which one it was goes to out, warnings go to warn.
 func Ack(ctx context.Context, o Options, r Remote, id, as string, out, warn io.Writer) error {
 	if id = path.Base(strings.TrimSpace(id)); strings.Trim(id, "./") == "" {
 		return UsageError{errors.New("the incident has no id: copy that of its page, as in 20260102-1a2b3c4d")}

@@ -107,7 +107,7 @@ func (p *past) Records() iter.Seq[any] {
 	return slices.Values(all)
 }
 
-// begin records in a file, of which it has read everything.
+// begin records in a file from now on. What the file has was read before.
 func (p *past) begin(f *state.File) {
 	p.Lock()
 	defer p.Unlock()

@@ -86,9 +86,9 @@ func (c *Clock) Wall(at time.Time) time.Time { return c.anchor.Round(0).Add(at.S
 // Resume goes on with what a former process has kept, until latest. Its last moment may be earlier, if its clock was set back.
 func (c *Clock) Resume(latest, ended Milli) { c.latest, c.ended = max(latest, ended), ended }
 
-// by returns how times of a process that ended then are moved to be by the present clock: what has lasted then has lasted at least as long
+// movedFrom returns how times of a process that ended then are moved to be by the present clock: what has lasted then has lasted at least as long
 // now.
-func by(ended, now time.Time) (move func(time.Time) time.Time) {
+func movedFrom(ended, now time.Time) (move func(time.Time) time.Time) {
 	back := max(ended.Sub(now), 0)
 	return func(t time.Time) time.Time { return now.Add(-max(now.Sub(t.Add(-back)), 0)) }
 }

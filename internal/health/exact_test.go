@@ -630,7 +630,7 @@ func TestTicks(t *testing.T) {
 			t.Errorf("%s: got %+v, want %+v", one.name, got, one.want)
 		}
 	}
-	move := by(now.Add(time.Hour), now)
+	move := movedFrom(now.Add(time.Hour), now)
 	if got := move(now.Add(30 * time.Minute)); !got.Equal(now.Add(-30 * time.Minute)) {
 		t.Errorf("half an hour before the end of a process with a later clock is now %s", now.Sub(got))
 	}

@@ -188,11 +188,11 @@ func (j *Judge) Memory(now time.Time) Memory {
 }
 
 // Resume loads the memory of a former process; call it before the first judgement. counted is until when it has counted time, ended when it
-// recorded its last round, both 0 if it has recorded none. lasting are the problems that it told of and that were not over.
+// recorded its last round, both 0 if it has recorded none. lasting are the problems that it had reported and that were not over.
 func (j *Judge) Resume(m *Memory, counted, ended Milli, lasting []Event, now time.Time) {
 	saved := Milli(m.Saved.UnixMilli())
 	j.clock.Resume(counted, cmp.Or(ended, saved))
-	m.changeTimes(by(max(ended, saved).Time(), now))
+	m.changeTimes(movedFrom(max(ended, saved).Time(), now))
 	j.saved, j.resumed = m.Saved, now
 	for _, e := range lasting {
 		j.told[toldKey{e.Of, e.Alert, e.Part}] = &told{Event: e}

@@ -319,7 +319,7 @@ func checkName(what, name string) error {
 	return nil
 }
 
-// printable reports whether a text has only characters that can be printed, and some others: those that join letters and emoji, too.
+// printable reports whether a text has only printable characters, the given others, and the two that join letters or emoji.
 func printable(text, others string) bool {
 	others += "\u200c\u200d"
 	odd := func(r rune) bool { return !unicode.IsGraphic(r) && !strings.ContainsRune(others, r) }

@@ -126,8 +126,8 @@ func (s *span) add(began, ended time.Time) {
 	}
 }
 
-// effectOn returns how an incident affected a service, of which so many targets are watched; false if it did not. Only what its own
-// targets did counts.
+// effectOn returns how an incident affected a service; false if it did not. Only what the service's own targets did counts. watched is
+// how many of them are watched.
 func effectOn(s *config.PublicService, watched int, i *incident.Incident) (e Effect, affected bool) {
 	e = Effect{Name: s.Name, State: Operational}
 	var times, down span

@@ -58,7 +58,7 @@ func TestKilledExporterKnowsTheSame(t *testing.T) {
 }
 
 // watchesItsEnd reports whether an incident of an exporter is over and not closed yet. A restart begins those minutes again, so that the
-// incident of the one that was killed would take in what comes later.
+// incident of the one that was killed would record what comes later as well.
 func watchesItsEnd(e *exporter) bool {
 	return slices.ContainsFunc(e.app.Incidents(), func(i *incident.Incident) bool { return i.State == incident.Watching })
 }
@@ -123,7 +123,7 @@ func (w *world) line(i *incident.Incident) string {
 		i.State, longestOutage(i), problemsOf(i))
 }
 
-// problemsOf are the problems of an incident, but for those of a time that was not watched.
+// problemsOf are the problems of an incident, without the gaps in which nobody watched.
 func problemsOf(i *incident.Incident) string {
 	var list []string
 	for _, p := range i.Problems {
@@ -143,8 +143,8 @@ func longestOutage(i *incident.Incident) (d time.Duration) {
 	return d
 }
 
-// sameAfterKills compares what two exporters know of an incident. Its ends, and those of each outage in it, may be read later or sooner by
-// the time between two readings, and that which a check takes; there is an outage in four minutes at most.
+// sameAfterKills compares what two exporters know of an incident. Its times may differ by a reading and the time of a check. So may the
+// length of each outage in it; there is at most one in four minutes.
 func sameAfterKills(a, b *incident.Incident) bool {
 	const late = interval + 10*time.Second
 	near := func(a, b time.Time) bool { return a.Sub(b).Abs() <= late }
