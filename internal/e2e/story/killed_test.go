@@ -128,7 +128,7 @@ func problemsOf(i *incident.Incident) string {
 	var list []string
 	for _, p := range i.Problems {
 		if p.Alert != health.AlertMonitoringGap {
-			list = append(list, p.Kind+" "+p.Name+" "+p.Alert)
+			list = append(list, fmt.Sprintf("%s %s %s %s", p.Kind, p.Name, p.Alert, p.Severity))
 		}
 	}
 	slices.Sort(list)
