@@ -86,8 +86,8 @@ func (c *Clock) Wall(at time.Time) time.Time { return c.anchor.Round(0).Add(at.S
 // Resume goes on with what a former process has kept, until latest. Its last moment may be earlier, if its clock was set back.
 func (c *Clock) Resume(latest, ended Milli) { c.latest, c.ended = max(latest, ended), ended }
 
-// movedFrom returns how times of a process that ended then are moved to be by the present clock: what has lasted then has lasted at least as long
-// now.
+// movedFrom returns how the times of a process that ended then are moved to the present clock: what had lasted then has lasted at least as
+// long now.
 func movedFrom(ended, now time.Time) (move func(time.Time) time.Time) {
 	back := max(ended.Sub(now), 0)
 	return func(t time.Time) time.Time { return now.Add(-max(now.Sub(t.Add(-back)), 0)) }
