@@ -86,6 +86,7 @@ func TestJudgementIsSavedBeforeItIsShown(t *testing.T) {
 		if len(p.log.All()) == 0 {
 			t.Error("no incident was opened: the test shows less than it could")
 		}
+		synctest.Wait() // the file writes by itself at this moment, too
 		must(t, os.Remove(path))
 		must(t, os.Mkdir(path, 0o700))
 		result := j.Judge(&health.Facts{Now: time.Now(), Targets: []health.Target{{Name: "web", Read: true, Up: true}}})
