@@ -220,7 +220,7 @@ func (c *docker) queueEvents(
 	for {
 		select {
 		case e := <-messages:
-			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, "name", "exitCode")
+			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, fleet.EventAttributes...)
 			select {
 			case queue <- e:
 			case <-ctx.Done():
@@ -337,8 +337,8 @@ func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := c.settings.Label
-	reports := c.fleet.Report(time.Now())
-	b.Engine = &health.Engine{Host: host, Containers: make([]health.Container, 0, len(reports))}
+	now := time.Now()
+	reports := c.fleet.Report(now)
 	for i := range reports {
 		r := &reports[i]
 		writeReport(b, r)
@@ -353,11 +353,11 @@ func (c *docker) Present(b *Batch) {
 			}
 		}
 		r.HostNames = canonical(r.HostNames)
-		if r.Status != nil {
-			b.Engine.Containers = append(b.Engine.Containers, r.Container)
-		} else {
-			b.Engine.Disappeared = append(b.Engine.Disappeared, r.Container)
-		}
+	}
+	b.Engine = &health.Engine{Host: host}
+	b.Engine.Containers, b.Engine.Disappeared = c.fleet.Judged(reports, now)
+	for _, w := range c.fleet.Workloads() {
+		writeWorkload(b, &w, host)
 	}
 	if c.stream.known {
 		b.Gauge(dockerFeatureDesc, boolValue(c.stream.err == nil), host, "events")

@@ -155,6 +155,20 @@ type Container struct {
 	// DownFor is how long ago it stopped, according to the engine; UnhealthyFor how long its health checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
+	// Workload is the key of its workload: Compose project/service, swarm service, systemd unit, else the name.
+	Workload string
+	// Shared says that this is a workload as a whole, which has or had several instances: Name is its key. Instances of them run, and
+	// Wanted should. Was are the names of containers that were judged alone before.
+	Shared            bool
+	Instances, Wanted int
+	Was               []string
+	// Elsewhere says that an instance that does not run here may run on another node.
+	Elsewhere bool
+	// Named says that the configuration names it. EndedByItself says that its last run failed and that nobody had asked for its end,
+	// Removed that somebody or something has removed it.
+	Named, EndedByItself, Removed bool
+	// OneShot says that it does its work and ends.
+	OneShot bool
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
 }

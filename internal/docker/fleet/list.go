@@ -43,6 +43,7 @@ func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
 // and changed ones, those that may change without an event, and a few routine inspections.
 func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	f.restoreUnverified(l, now)
+	f.listed = true
 	f.dropDisplaced()
 	f.removeMissing(l, now)
 	var wanted []container.Summary

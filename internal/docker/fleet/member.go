@@ -30,6 +30,15 @@ type Record struct {
 	HostNames string `json:"host_names,omitempty"`
 
 	Labels
+
+	// LastExit is how the last run ended; zero while it runs. AutoRemove is true if the container removes itself when it ends.
+	LastExit   exit `json:"last_exit,omitzero"`
+	AutoRemove bool `json:"auto_remove,omitempty"`
+	// OneShot is true once a run has ended by itself with 0, and the engine did not start it again.
+	OneShot bool `json:"one_shot,omitempty"`
+	// RanAs is the id under which it was running, and Counted its counters, when its workload was last settled.
+	RanAs   string `json:"ran_as,omitempty"`
+	Counted Counts `json:"counted,omitzero"`
 }
 
 // Memory is the state of a fleet that survives restarts of the exporter.
@@ -39,6 +48,8 @@ type Memory struct {
 	// Labels is the setting labels as of the save, which chose the containers.
 	Labels     []string          `json:"labels,omitempty"`
 	Containers map[string]Record `json:"containers"`
+	// Workloads is absent in the state of versions that judged each container alone.
+	Workloads map[string]workload `json:"workloads,omitempty"`
 }
 
 // pendingContainer counts the events of a container without a member.
@@ -49,6 +60,11 @@ type pendingContainer struct {
 	creationSeen bool
 	// replaces is the lasting name that it is about to take, while its own is temporary.
 	replaces string
+	// created is when its creation had an event, labels what that said. asked and exit are as in a member.
+	created time.Time
+	labels  Labels
+	askedAt time.Time
+	exit    exit
 }
 
 // lifecycle is whether a member's container exists, and whether it should. Only its methods change it.
@@ -57,8 +73,9 @@ type lifecycle struct {
 	present bool
 	// Expected is true if the container should be running.
 	Expected bool `json:"expected"`
-	// StoppedByHand is true if somebody has stopped it.
-	StoppedByHand bool `json:"by_hand,omitempty"`
+	// StoppedByHand is true if somebody has stopped it. AskedAt is when somebody last asked for the end of its present run.
+	StoppedByHand bool      `json:"by_hand,omitempty"`
+	AskedAt       time.Time `json:"asked,omitzero"`
 	// RenamedFrom is the name that its container had until RenamedAt. SetAside is true if a new container took that name soon
 	// after, so that this one is left over from a deploy.
 	RenamedFrom string    `json:"renamed_from,omitempty"`
@@ -79,7 +96,7 @@ func (l *lifecycle) markGone(now time.Time) { l.present, l.GoneSince = false, no
 func (l *lifecycle) markRemoved(replaced bool) { l.Removed = !replaced }
 
 // markStarted records that the container has been started.
-func (l *lifecycle) markStarted() { l.StoppedByHand = false }
+func (l *lifecycle) markStarted() { l.StoppedByHand, l.AskedAt = false, time.Time{} }
 
 // markStopped records that somebody has stopped the container. ExpectAgain keeps it expected whatever its exit code.
 func (l *lifecycle) markStopped(expectAgain bool) {
@@ -88,7 +105,12 @@ func (l *lifecycle) markStopped(expectAgain bool) {
 
 // resetHistory forgets what happened to the previous container of that name.
 func (l *lifecycle) resetHistory() {
-	l.StoppedByHand, l.RenamedFrom, l.RenamedAt, l.SetAside = false, "", time.Time{}, false
+	*l = lifecycle{
+		present:   l.present,
+		Expected:  l.Expected,
+		GoneSince: l.GoneSince,
+		Removed:   l.Removed,
+	}
 }
 
 // markRenamed records the former name of the container. SetAside is true if another container already has that name.
