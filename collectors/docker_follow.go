@@ -267,6 +267,7 @@ func (c *docker) applyEvents(ctx context.Context, batch []events.Message, change
 			again[e.Actor.ID] = true
 			wanted = append(wanted, container.Summary{ID: e.Actor.ID})
 		}
+		c.fleet.Tidy(now) // a removed container is not inspected
 		mark = c.fleet.Mark
 	})
 	if len(wanted) > 0 {

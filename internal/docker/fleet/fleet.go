@@ -78,7 +78,7 @@ func (f *Fleet) Expect(now time.Time) {
 	}
 	for _, key := range f.Rules.ExpectedServices {
 		if f.workloads[key] == nil {
-			f.workloads[key] = &workload{Wanted: 1, Shared: true, Gone: now}
+			f.workloads[key] = &workload{Shared: true, Gone: now}
 		}
 	}
 }
@@ -129,6 +129,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	switch e.Action {
 	case events.ActionDestroy, podmanRemove:
 		if c := f.lastMember(id, name); c != nil {
+			f.endRemoved(id, name, c, now)
 			c.markRemoved(f.beingReplaced(c))
 		} else if n := f.pending[id]; n != nil {
 			f.absorb(id, name, n, now)
@@ -194,11 +195,11 @@ func (f *Fleet) applyStart(id string, at time.Time) {
 		n.askedAt, n.exit = time.Time{}, exit{}
 		return
 	}
-	if starts.Total > before {
+	if starts.Total > before { // else the description counts it
 		c.countRun(c.rests())
+		c.LastExit = exit{}
 	}
-	c.markStarted()
-	c.LastExit = exit{}
+	c.markStarted(at)
 }
 
 // ignoredSignals are those that make a process do something else than end: HUP, USR1, USR2 and WINCH.
@@ -273,6 +274,14 @@ func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 func (c *Member) restartedBy(created time.Time, l *Labels) bool {
 	e := runEnd{exit: c.LastExit, Image: c.Image, ConfigHash: c.ConfigHash}
 	return e.restarts(created, l)
+}
+
+// endRemoved records that somebody has removed an instance that was missed: it is not wanted any more, unless another one starts.
+func (f *Fleet) endRemoved(id, name string, c *Member, now time.Time) {
+	w := f.workloads[c.workloadOf(name)]
+	if w != nil && c.Expected && c.RanAs == "" && !c.AutoRemove && w.Runs < w.wants() {
+		w.Ends = append(w.Ends, runEnd{ID: id, Name: name, Seen: now, exit: exit{Asked: true}})
+	}
 }
 
 // noteFollowed records that a container that removed itself was followed by another one: something starts it again.
@@ -401,7 +410,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		c.countRun(rests)
 	}
 	if s.State == container.StateRunning || s.State == container.StatePaused {
-		c.markStarted()
+		c.markStarted(s.Started)
 		c.LastExit = exit{}
 	}
 	c.markPresent()
@@ -485,7 +494,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 		}
 		return c
 	}
-	f.setAsideReplaced(s, before, now)
+	f.setAsideReplaced(s, former, before, now)
 	n := f.pending[s.id]
 	delete(f.pending, s.id)
 	fresh := c == nil
@@ -535,10 +544,10 @@ func (f *Fleet) madeWhileFollowing(s *Status) bool {
 const maxReplaceDelay = 10 * time.Minute
 
 // setAsideReplaced marks the container whose former name a new container has taken. Somebody renamed it to remove it or to
-// return to it later, so only the configuration can still expect it. Before is the former name of the new one; "" if there was none.
-func (f *Fleet) setAsideReplaced(s *Status, before string, now time.Time) {
+// return to it later, so only the configuration can still expect it. Before is the former name of the new one, if former is not nil.
+func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now time.Time) {
 	for name, c := range f.Members {
-		swapped := name == before // each has taken the other's name
+		swapped := name == before || former != nil && former.ID == s.id && name == former.RenamedFrom // each has the other's name
 		if c.RenamedFrom == s.Name && c.ID != s.id && !swapped && now.Sub(c.RenamedAt) < maxReplaceDelay {
 			c.markSetAside(f.Rules.expects(name))
 		}
@@ -594,6 +603,7 @@ func (f *Fleet) Tidy(now time.Time) {
 		}
 	}
 	f.limitGone()
+	f.tidyWorkloads()
 	maps.DeleteFunc(f.overdueEvents, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
 }
 

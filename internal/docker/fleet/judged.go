@@ -42,7 +42,7 @@ func (f *Fleet) describeWorkload(r *Report, c *Member) {
 	r.Named, r.Removed = f.named(r.Name, c), c.Removed
 	r.EndedByItself = c.LastExit.byItself()
 	r.OneShot = c.OneShot && !r.Named
-	r.Elsewhere = c.Status.swarm
+	r.Elsewhere = c.Swarm
 	r.alone = c.SetAside || f.workloads[r.Workload] == nil || !f.workloads[r.Workload].Shared
 	r.dead = c.Expected && !c.running()
 }
@@ -99,17 +99,15 @@ func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time
 	if lead := standIn(list); lead != nil {
 		c = lead.Container
 	}
-	missed := slices.Contains(f.Rules.ExpectedServices, key)
 	c.Name, c.Workload, c.Shared, c.Was = key, key, true, w.Was
 	c.Instances, c.Wanted = w.Runs, w.wants()
 	counts := f.shownCounts(workloadCounts+key, Counts{w.Restarts, w.Recreations, w.OOMs})
 	c.Restarts, c.Kills = counts.Restarts, counts.OOMs
-	c.Named = c.Named || missed
+	c.Named = c.Named || slices.Contains(f.Rules.ExpectedServices, key)
 	c.HostNames, c.DependsOn = nil, nil
 	for _, r := range list {
 		c.HostNames, c.DependsOn = append(c.HostNames, r.HostNames...), append(c.DependsOn, r.DependsOn...)
 		c.Role, c.Named = cmp.Or(c.Role, r.Role), c.Named || r.Named
-		missed = missed || r.dead
 		if r.Health == container.Unhealthy {
 			c.Health, c.UnhealthyFor = r.Health, max(c.UnhealthyFor, r.UnhealthyFor)
 		}
@@ -122,8 +120,6 @@ func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time
 	case c.Instances > 0:
 		c.State = health.Running
 		c.DownFor = w.downFor(list)
-	case !missed: // all have done their work
-		c.Wanted = 0
 	case !w.Gone.IsZero():
 		c.State, c.DownFor = stateMissing, now.Sub(w.Gone)
 	}

@@ -95,8 +95,13 @@ func (l *lifecycle) markGone(now time.Time) { l.present, l.GoneSince = false, no
 // markRemoved records that somebody has removed the container. A container that is being replaced does not count.
 func (l *lifecycle) markRemoved(replaced bool) { l.Removed = !replaced }
 
-// markStarted records that the container has been started.
-func (l *lifecycle) markStarted() { l.StoppedByHand, l.AskedAt = false, time.Time{} }
+// markStarted records that the container runs since then.
+func (l *lifecycle) markStarted(at time.Time) {
+	l.StoppedByHand = false
+	if at.After(l.AskedAt) {
+		l.AskedAt = time.Time{}
+	}
+}
 
 // markStopped records that somebody has stopped the container. ExpectAgain keeps it expected whatever its exit code.
 func (l *lifecycle) markStopped(expectAgain bool) {

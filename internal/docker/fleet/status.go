@@ -28,9 +28,9 @@ type Status struct {
 	id, Name string
 	Created  time.Time
 	Labels
-	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out. swarm and unit are true if
-	// a swarm or a systemd unit owns it.
-	chosen, labelsCut, swarm, unit bool
+	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out, unit if a systemd unit owns
+	// it.
+	chosen, labelsCut, unit bool
 	Run
 	Checks
 	limits
@@ -49,6 +49,8 @@ type Labels struct {
 	// Workload is what it is an instance of: see WorkloadOf. ConfigHash is compose's hash of its configuration.
 	Workload   string `json:"workload,omitempty"`
 	ConfigHash string `json:"config_hash,omitempty"`
+	// Swarm is true if it is the task of a swarm service, which may run on another node.
+	Swarm bool `json:"swarm,omitempty"`
 }
 
 // Run is a container's current run, or its last one.
@@ -140,7 +142,7 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 	s.Workload, whole[3] = bounded(WorkloadOf(c.Config.Labels, s.Name), 2*MaxLabel)
 	s.ConfigHash, whole[4] = bounded(c.Config.Labels[composeHash], MaxLabel)
 	s.labelsCut = whole != [5]bool{true, true, true, true, true}
-	s.swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit] != ""
+	s.Swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit] != ""
 	s.Health = healthOf(s.State, c.State.Health)
 	if (s.State == container.StateExited || s.State == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.Stopped, s.ExitCode = true, c.State.ExitCode

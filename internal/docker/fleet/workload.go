@@ -39,8 +39,9 @@ type workload struct {
 	MoreSince time.Time `json:"more_since,omitzero"`
 	// Gone is when its last instance ceased to exist; zero while there is one.
 	Gone time.Time `json:"gone,omitzero"`
-	// Runs is how many instances run.
-	Runs int `json:"-"`
+	// Runs is how many instances run. Due is true if any should: those of a one-shot service have done their work.
+	Runs int  `json:"-"`
+	Due  bool `json:"-"`
 }
 
 // runEnd is the end of an instance's run, runStart the start of one.
@@ -128,12 +129,13 @@ func (f *Fleet) settle(now time.Time) {
 		return // not all instances are known yet
 	}
 	all := f.instances()
-	for key, list := range all {
-		w := f.workloads[key]
-		if w == nil {
-			w = &workload{}
-			f.workloads[key] = w
+	for key := range all {
+		if f.workloads[key] == nil {
+			f.workloads[key] = &workload{}
 		}
+	}
+	for key, w := range f.workloads {
+		list := all[key]
 		w.count(list)
 		for _, end := range w.endsOf(list, now) {
 			w.recordEnd(end)
@@ -142,7 +144,7 @@ func (f *Fleet) settle(now time.Time) {
 			w.recordStart(m, now)
 		}
 		w.expire(now)
-		w.adjustWanted(f.leastOf(list), list, now)
+		w.adjustWanted(f.leastOf(key, list), list, now)
 		w.share(list, now)
 		exists := false
 		for _, m := range list {
@@ -152,8 +154,16 @@ func (f *Fleet) settle(now time.Time) {
 		}
 		w.noteExistence(exists, now)
 	}
+}
+
+// tidyWorkloads drops workloads without members.
+func (f *Fleet) tidyWorkloads() {
+	used := map[string]bool{}
+	for name, m := range f.Members {
+		used[m.workloadOf(name)] = true
+	}
 	maps.DeleteFunc(f.workloads, func(key string, _ *workload) bool {
-		return all[key] == nil && !slices.Contains(f.Rules.ExpectedServices, key)
+		return !used[key] && !slices.Contains(f.Rules.ExpectedServices, key)
 	})
 }
 
@@ -167,12 +177,15 @@ func (w *workload) noteExistence(exists bool, now time.Time) {
 	}
 }
 
-// leastOf returns how many of the instances the configuration expects by name.
-func (f *Fleet) leastOf(list []instance) (least int) {
+// leastOf returns how many instances the configuration expects.
+func (f *Fleet) leastOf(key string, list []instance) (least int) {
 	for _, m := range list {
 		if f.Rules.expects(m.name) {
 			least++
 		}
+	}
+	if slices.Contains(f.Rules.ExpectedServices, key) {
+		return max(least, 1)
 	}
 	return least
 }
@@ -277,7 +290,7 @@ func (w *workload) expire(now time.Time) {
 // how many the configuration expects.
 func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
 	should := 0
-	w.Runs = 0
+	w.Runs, w.Due = 0, least > 0
 	for _, m := range list {
 		if m.running() {
 			w.Runs++
@@ -285,9 +298,10 @@ func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
 		if m.running() || m.present && m.Expected {
 			should++
 		}
-		if m.Expected {
-			least = max(least, 1)
-		}
+		w.Due = w.Due || m.Expected
+	}
+	if w.Due {
+		least = max(least, 1)
 	}
 	if w.Wanted == 0 {
 		w.Wanted = should
@@ -322,6 +336,9 @@ func (w *workload) share(list []instance, now time.Time) {
 // wants returns how many instances should run now. One that somebody has just ended may be about to be replaced, so it is not missed;
 // but one instance always is.
 func (w *workload) wants() int {
+	if w.Runs == 0 && !w.Due {
+		return 0
+	}
 	n := w.Wanted
 	for _, e := range w.Ends {
 		if e.Asked {
