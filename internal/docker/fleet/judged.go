@@ -51,11 +51,6 @@ func (f *Fleet) describeWorkload(r *Report, c *Member) {
 // disappeared, which existed until a moment ago, only the counts are known.
 func (f *Fleet) Judged(reports []Report, now time.Time) (there, disappeared []health.Container) {
 	add := func(c *health.Container, known bool) {
-		for i, name := range c.DependsOn {
-			c.DependsOn[i] = f.judgedAs(name)
-		}
-		c.DependsOn = slices.DeleteFunc(slices.Compact(c.DependsOn), func(name string) bool { return name == c.Name })
-		c.WaitsFor = f.judgedAs(c.WaitsFor)
 		if known {
 			there = append(there, *c)
 		} else {
@@ -80,32 +75,25 @@ func (f *Fleet) Judged(reports []Report, now time.Time) (there, disappeared []he
 	return there, disappeared
 }
 
-// judgedAs returns the name under which a container is judged.
-func (f *Fleet) judgedAs(name string) string {
-	c := f.Members[name]
-	if c == nil || c.SetAside {
-		return name
-	}
-	key := c.workloadOf(name)
-	if w := f.workloads[key]; w != nil && w.Shared {
-		return key
-	}
-	return name
-}
-
 // judgedWorkload returns a workload as a whole. What only one instance can have is that of the instance that stands for it.
 func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time.Time) health.Container {
-	c := health.Container{Host: f.Rules.Label, State: stateMissing, Health: container.NoHealthcheck}
+	c := health.Container{
+		Host:   f.Rules.Label,
+		Name:   key,
+		State:  stateMissing,
+		Health: container.NoHealthcheck,
+	}
 	if lead := standIn(list); lead != nil {
 		c = lead.Container
 	}
-	c.Name, c.Workload, c.Shared, c.Was = key, key, true, w.Was
+	c.Workload, c.Shared, c.Was = key, true, w.Was
 	c.Instances, c.Wanted = w.Runs, w.wants()
 	counts := f.shownCounts(workloadCounts+key, Counts{w.Restarts, w.Recreations, w.OOMs})
 	c.Restarts, c.Kills = counts.Restarts, counts.OOMs
 	c.Named = c.Named || slices.Contains(f.Rules.ExpectedServices, key)
 	c.HostNames, c.DependsOn = nil, nil
 	for _, r := range list {
+		c.Members = append(c.Members, r.Name)
 		c.HostNames, c.DependsOn = append(c.HostNames, r.HostNames...), append(c.DependsOn, r.DependsOn...)
 		c.Role, c.Named = cmp.Or(c.Role, r.Role), c.Named || r.Named
 		if r.Health == container.Unhealthy {
@@ -116,6 +104,7 @@ func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time
 		}
 	}
 	slices.Sort(c.DependsOn)
+	c.DependsOn = slices.Compact(c.DependsOn)
 	switch {
 	case c.Instances > 0:
 		c.State = health.Running
