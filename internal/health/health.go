@@ -5,6 +5,7 @@
 // returns what it finds, or completes what it was given.
 //
 //   - readEngines remembers the containers of every engine that was read.
+//   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
 //     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
@@ -16,6 +17,7 @@
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
 //     others only while its own alert fires or is not due yet.
+//   - judgeOftenUnhealthy needs the severity of spells that last.
 //   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
 //   - excuseMaintained excuses the verdicts of everything else that is under maintenance, unless its alert fires.
 //   - decideOnMemory needs the verdicts as they are then: a container's excuse holds back the alert on its use of memory, too.
@@ -211,11 +213,21 @@ func (c *Container) Subject() Subject {
 	return ContainerSubject(c.Host, c.Name)
 }
 
+// goneOnPurpose reports whether it is missing because somebody removed it who may not want it back.
+func (c *Container) goneOnPurpose() bool {
+	return c.State == Missing && c.Removed && !c.Named && !c.EndedByItself
+}
+
 // Down reports whether the container should run and does not, or fewer instances run than should. A container that waits for another one
 // should run.
 func (c *Container) Down() bool {
-	if c.partly() {
+	switch {
+	case c.partly():
 		return c.Instances < c.Wanted
+	case c.OneShot && c.Stopped: // it has done its work, or failed
+		return false
+	case c.goneOnPurpose():
+		return false
 	}
 	return (c.Expected || c.WaitsFor != "") && c.State != Running
 }
@@ -294,6 +306,9 @@ type Problem struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.
 	Also string `json:"also,omitempty"`
+	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
+	Instances int `json:"instances,omitempty"`
+	Wanted    int `json:"wanted,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
@@ -322,7 +337,10 @@ type Verdict struct {
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
-	Excuse                      Excuse
+	// OneShotFailed is since when the container's work has failed, OftenUnhealthy for how long it was lately unhealthy unless
+	// ContainerUnhealthy reports that. Both are 0 if not.
+	OneShotFailed, OftenUnhealthy time.Duration
+	Excuse                        Excuse
 	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
@@ -341,6 +359,8 @@ type Judgement struct {
 	Verdicts map[Subject]Verdict
 	// Servers are the containers that serve targets, by target.
 	Servers map[string]Server
+	// Members are the names of the instances of shared workloads.
+	Members map[Subject][]string
 	// Conditions has one entry for each condition that was checked, and for each severity that it can have.
 	Conditions []ConditionVerdict
 	// Values are unsorted.
