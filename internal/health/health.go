@@ -371,6 +371,14 @@ type Judgement struct {
 	Round Round
 }
 
+// Instances returns the names of the containers that are judged as a subject.
+func (j *Judgement) Instances(of Subject) []string {
+	if of.Kind == KindWorkload {
+		return j.Members[of]
+	}
+	return []string{of.Name}
+}
+
 // HeldBack is an alert on a measured value, or on history, that is held back.
 type HeldBack struct {
 	Alert string

@@ -181,7 +181,11 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	}
 	s.judgeEvents(found, subject, v)
 	begin := func(alert string, since time.Time, atLeast bool) {
-		p := found.begin(s, problemKey{Subject: subject, Alert: alert}, since, first && atLeast)
+		key := problemKey{Subject: subject, Alert: alert}
+		if alert == AlertOneShotFailed {
+			key.Severity = Warning
+		}
+		p := found.begin(s, key, since, first && atLeast)
 		p.record.Removed = c.goneOnPurpose()
 		if alert == AlertContainerDown {
 			p.record.notePartly(c.partly(), s.judge.stopped(c, s.now))
@@ -216,7 +220,7 @@ const maxRestartDelay = 2 * time.Minute
 
 // oneShotFailed reports whether the last run of a container that does its work and ends has failed. That counts until a later run succeeds.
 func (s *scene) oneShotFailed(c *Container) bool {
-	known := s.judge.problems[problemKey{Subject: c.Subject(), Alert: AlertOneShotFailed}]
+	known := s.judge.problems[problemKey{Subject: c.Subject(), Alert: AlertOneShotFailed, Severity: Warning}]
 	return c.OneShot && (c.Stopped && c.ExitCode != 0 && c.State != Restarting || known != nil && !c.Stopped)
 }
 
