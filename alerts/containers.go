@@ -133,11 +133,10 @@ var containerDown = row{
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = "{{ if $labels.container }}" + aContainer + " is not running." +
-	"{{ else }}" + aContainer + " runs fewer instances than it should.{{ end }}"
+const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
 
-const containerDownText = "{{ if $labels.container }}It should run, and has been down" + forValue +
-	"{{ else }}At least one instance that should run is down.{{ end }} No container that it depends on is down." + readLog
+const containerDownText = "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should run, and has been " +
+	"down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down." + readLog
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,

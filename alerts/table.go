@@ -27,8 +27,8 @@ const (
 	sameEnvironmentArgs = "$labels.cluster $labels.env $labels.part"
 	forValue            = " for {{ $value | humanizeDuration }}."
 	// readLog and openPage are the first step of whoever receives the alert.
-	readLog = "{{ if $labels.container }} First read its log: docker logs --tail 100 {{ $labels.container }}." +
-		"{{ else }} First find its instances: docker ps --all.{{ end }}"
+	readLog = " First {{ if $labels.container }}read its log: docker logs --tail 100 {{ $labels.container }}" +
+		"{{ else }}find its instances: docker ps --all{{ end }}."
 	openPage = " First open /debug/targets/{{ $labels.target }} on the status page."
 	// bytesUsed and shareUsed write a value with a space before its unit.
 	bytesUsed = "{{ $value | humanize | reReplaceAll `([kMGTPEZY]?)$` ` ${1}B` }}"
