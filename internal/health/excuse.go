@@ -32,10 +32,10 @@ func (c cause) explaining(since time.Time) cause {
 // ofContainer returns the cause of a container's problem that began at since.
 func (s *scene) ofContainer(c *Container, since time.Time) cause {
 	switch {
-	case s.underMaintenance(c.subject()):
-		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.subject()}}
+	case s.underMaintenance(c.Subject()):
+		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.Subject()}}
 	case c.WaitsFor != "":
-		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, ContainerSubject(c.Host, c.WaitsFor)}}
+		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, s.subjectOf(c.Host, c.WaitsFor)}}
 	}
 	return s.ofDependencies(c, since, map[*Container]bool{})
 }
@@ -45,7 +45,7 @@ func (s *scene) ofContainer(c *Container, since time.Time) cause {
 func (s *scene) ofDependencies(c *Container, since time.Time, seen map[*Container]bool) cause {
 	seen[c] = true
 	for _, name := range c.DependsOn {
-		d := s.bySubject[ContainerSubject(c.Host, name)]
+		d := s.byName[ContainerSubject(c.Host, name)]
 		if d == nil || seen[d] {
 			continue
 		}
@@ -73,7 +73,7 @@ func (s *scene) blame(c *Container) cause {
 	if known {
 		return found
 	}
-	if found = s.ofLoss(c.subject()); found.Reason == ReasonDependency {
+	if found = s.ofLoss(c.Subject()); found.Reason == ReasonDependency {
 		if further := s.ofDependencies(c, found.since, map[*Container]bool{}); further.Holds() {
 			found.Reason, found.Root = further.Reason, further.Root
 		}
@@ -124,7 +124,7 @@ func (s *scene) visit(c *Container) int {
 	g.stack = append(g.stack, c)
 	lowest := own
 	for _, name := range c.DependsOn {
-		switch d := s.bySubject[ContainerSubject(c.Host, name)]; {
+		switch d := s.byName[ContainerSubject(c.Host, name)]; {
 		case d == nil || g.cycles[d] > 0:
 		case g.order[d] > 0:
 			lowest = min(lowest, g.order[d])
@@ -150,7 +150,7 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance}}
 	case t.Container == "":
 		return cause{}
-	case s.underMaintenance(Subject{Kind: KindContainer, Name: t.Container}):
+	case s.containerMaintained(t):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}
 	}
 	containers := s.names.candidates(&t.Target)
@@ -178,9 +178,14 @@ func (s *scene) isMaintained(t *target) bool {
 	return len(s.maintained) != 0 && s.ofTarget(t, s.now).Reason == ReasonMaintenance
 }
 
+// containerMaintained reports whether the container that serves a target is under maintenance, known or not.
+func (s *scene) containerMaintained(t *target) bool {
+	return s.underMaintenance(t.servedBy) || s.maintained[ContainerSubject("", t.Container)]
+}
+
 // downLately reports whether the container is down, or was within the lookback.
 func (s *scene) downLately(c *Container) bool {
-	known := s.judge.unavailable[c.subject()]
+	known := s.judge.unavailable[c.Subject()]
 	return known != nil && s.now.Sub(known.Down) <= s.judge.rules.Lookback
 }
 
@@ -190,7 +195,7 @@ func (s *scene) ofOwnContainer(c *Container, since time.Time) cause {
 	switch {
 	case !found.Holds():
 		return s.ofDependencies(c, since, map[*Container]bool{})
-	case found.Root != c.subject():
+	case found.Root != c.Subject():
 	case c.State == Running || c.WaitsFor != "":
 		found.Reason = ReasonStarting
 	default:
@@ -248,8 +253,8 @@ func (s *scene) ofRole(role string, since time.Time) (found cause) {
 		if c.Role != role {
 			continue
 		}
-		one := cause{Excuse: Excuse{ReasonMaintenance, c.Name, c.subject()}}
-		if !s.underMaintenance(c.subject()) {
+		one := cause{Excuse: Excuse{ReasonMaintenance, c.Subject().Name, c.Subject()}}
+		if !s.underMaintenance(c.Subject()) {
 			one = s.ofOwnContainer(c, since)
 		}
 		if !one.Holds() {

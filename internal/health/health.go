@@ -5,6 +5,7 @@
 // returns what it finds, or completes what it was given.
 //
 //   - readEngines remembers the containers of every engine that was read.
+//   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
 //     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
@@ -16,6 +17,7 @@
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
 //     others only while its own alert fires or is not due yet.
+//   - judgeOftenUnhealthy needs the severity of spells that last.
 //   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
 //   - excuseMaintained excuses the verdicts of everything else that is under maintenance, unless its alert fires.
 //   - decideOnMemory needs the verdicts as they are then: a container's excuse holds back the alert on its use of memory, too.
@@ -31,11 +33,11 @@ import (
 	"time"
 )
 
-// Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
+// Subject is what a problem is about: a target, a container, a workload, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is KindTarget, KindContainer or KindExporter.
+	// Kind is KindTarget, KindContainer, KindWorkload or KindExporter.
 	Kind string `json:"kind"`
-	// Host is the container's docker_host; "" for a target.
+	// Host is the docker_host of a container or workload; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
@@ -44,6 +46,7 @@ type Subject struct {
 const (
 	KindTarget    = "target"
 	KindContainer = "container"
+	KindWorkload  = "workload"
 	KindExporter  = "exporter"
 )
 
@@ -53,6 +56,11 @@ func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name:
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
 	return Subject{Kind: KindContainer, Host: host, Name: name}
+}
+
+// WorkloadSubject returns the subject for a workload on the engine with that docker_host. Its name may have a slash.
+func WorkloadSubject(host, name string) Subject {
+	return Subject{Kind: KindWorkload, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
@@ -127,23 +135,41 @@ type Engine struct {
 	Disappeared []Container
 }
 
-// Container is what is known of a container.
+// Container is what is known of a container, or of all instances of a shared workload.
 type Container struct {
-	// Host is the engine's docker_host.
+	// Host is the engine's docker_host. Name is that of the container, or of the newest instance of a shared workload.
 	Host, Name string
+	// Workload is the name of its workload. Shared says that this is a workload that has had more than one instance, or whose instance
+	// has had another name: it is judged as one, under the workload's name. Members are the names of its instances, in any order.
+	Workload string
+	Shared   bool
+	Members  []string
+	// Instances is how many instances run, Wanted how many should. They matter only if it is shared.
+	Instances, Wanted int
+	// Was are the names of containers that were judged alone before the workload became shared, which continues them.
+	Was []string
+	// Named says that the configuration names it.
+	Named bool
+	// EndedByItself says that its last run ended with another code than 0, and that nobody asked for it.
+	EndedByItself bool
+	// Removed says that it is missing because somebody removed it.
+	Removed bool
+	// OneShot says that it does its work and ends.
+	OneShot bool
 	// HostNames are its names on the networks that it shares with the exporter, in canonical spelling.
 	HostNames []string
 	// Role is its purpose, such as bridge; "" if unknown.
 	Role string
 	// Proxy says that its image is a proxy's, so that the server itself is another container.
 	Proxy bool
-	// State and Health are as the engine reports them, or State is Missing.
+	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and missing
+	// while it has none.
 	State, Health string
 	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
 	Started  time.Time
 	Stopped  bool
 	ExitCode int
-	// Expected says that it should be running.
+	// Expected says that it, or at least one instance, should be running.
 	Expected bool
 	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
 	WaitsFor string
@@ -193,14 +219,39 @@ const (
 	Starting   = "starting"
 )
 
-func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
+// Subject returns what the container is judged as.
+func (c *Container) Subject() Subject {
+	if c.Shared {
+		return WorkloadSubject(c.Host, c.Workload)
+	}
+	return ContainerSubject(c.Host, c.Name)
+}
 
-// Down reports whether the container should run and does not. A container that waits for another one should run.
-func (c *Container) Down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
+// goneOnPurpose reports whether it is missing because somebody removed it who may not want it back.
+func (c *Container) goneOnPurpose() bool {
+	return c.State == Missing && c.Removed && !c.Named && !c.EndedByItself
+}
+
+// Down reports whether the container should run and does not, or fewer instances run than should. A container that waits for another one
+// should run.
+func (c *Container) Down() bool {
+	switch {
+	case c.partly():
+		return c.Instances < c.Wanted
+	case c.OneShot && c.Stopped: // it has done its work, or failed
+		return false
+	case c.goneOnPurpose():
+		return false
+	}
+	return (c.Expected || c.WaitsFor != "") && c.State != Running
+}
+
+// partly reports whether some instances of a shared workload run, if not all.
+func (c *Container) partly() bool { return c.Shared && c.Instances > 0 }
 
 // available reports whether the container can serve its clients.
 func (c *Container) available() bool {
-	return !c.Down() && (c.State != Running || c.Health != Starting)
+	return (!c.Down() || c.partly()) && (c.State != Running || c.Health != Starting)
 }
 
 // Severity is the severity of a problem.
@@ -269,6 +320,9 @@ type Problem struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.
 	Also string `json:"also,omitempty"`
+	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
+	Instances int `json:"instances,omitempty"`
+	Wanted    int `json:"wanted,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
@@ -297,7 +351,10 @@ type Verdict struct {
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
-	Excuse                      Excuse
+	// OneShotFailed is since when the container's work has failed, OftenUnhealthy for how long it was lately unhealthy unless
+	// ContainerUnhealthy reports that. Both are 0 if not.
+	OneShotFailed, OftenUnhealthy time.Duration
+	Excuse                        Excuse
 	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
@@ -316,6 +373,8 @@ type Judgement struct {
 	Verdicts map[Subject]Verdict
 	// Servers are the containers that serve targets, by target.
 	Servers map[string]Server
+	// Members are the names of the instances of shared workloads.
+	Members map[Subject][]string
 	// Conditions has one entry for each condition that was checked, and for each severity that it can have.
 	Conditions []ConditionVerdict
 	// Values are unsorted.
@@ -324,6 +383,14 @@ type Judgement struct {
 	HeldBack []HeldBack
 	// Round is what has changed since the judgement before.
 	Round Round
+}
+
+// Instances returns the names of the containers that are judged as a subject.
+func (j *Judgement) Instances(of Subject) []string {
+	if of.Kind == KindWorkload {
+		return j.Members[of]
+	}
+	return []string{of.Name}
 }
 
 // HeldBack is an alert on a measured value, or on history, that is held back.

@@ -87,6 +87,9 @@ func (l *Latency) Add(o Latency) {
 type Event struct {
 	At Milli `json:"at,omitempty"`
 	Of Key   `json:"of"`
+	// Was is a container that Of continues, a shared workload, with all that is kept of it. The event says nothing else. Such events
+	// come first in a round.
+	Was Key `json:"was,omitzero"`
 
 	// From and To are states of the subject. They are equal if a container has only restarted in between, Times that often.
 	From  State  `json:"-"`
@@ -109,6 +112,9 @@ type Event struct {
 	Excuse   Excuse   `json:"excuse,omitzero"`
 	Cause    Key      `json:"cause,omitzero"`
 	Server   Key      `json:"server,omitzero"`
+	// Instances and Wanted are those of the Problem.
+	Instances int `json:"instances,omitempty"`
+	Wanted    int `json:"wanted,omitempty"`
 	// RefusesUs says that the target fails only because it refuses the exporter, so its users may be well.
 	RefusesUs bool `json:"refuses_us,omitempty"`
 	// Ended says that the problem is over, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
@@ -120,14 +126,23 @@ type Event struct {
 // Subject returns what the event is about.
 func (e *Event) Subject() Subject { return Subject(e.Of) }
 
-// Key is a subject as text: service/NAME, container/HOST/NAME or exporter/.
+// Joins reports whether the event only says that a workload continues a container.
+func (e *Event) Joins() bool { return e.Was != Key{} }
+
+// Key is a subject as text: service/NAME, container/HOST/NAME, workload/HOST/NAME or exporter/. A container's name has no slash. A
+// workload's may have one, so that a slash of its HOST is written as %2F.
 type Key Subject
+
+// hostEscapes are how a workload's HOST is written.
+var hostEscapes, hostUnescapes = strings.NewReplacer("%", "%25", "/", "%2F"), strings.NewReplacer("%25", "%", "%2F", "/")
 
 // String returns the text.
 func (k Key) String() string {
 	switch k.Kind {
 	case KindContainer:
 		return "container/" + k.Host + "/" + k.Name
+	case KindWorkload:
+		return "workload/" + hostEscapes.Replace(k.Host) + "/" + k.Name
 	case KindTarget:
 		return "service/" + k.Name
 	}
@@ -140,12 +155,15 @@ func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (k *Key) UnmarshalText(text []byte) error {
 	kind, name, found := strings.Cut(string(text), "/")
+	host, workload, hasHost := strings.Cut(name, "/")
 	switch i := strings.LastIndexByte(name, '/'); {
 	case kind == "service":
 		*k = Key(TargetSubject(name))
+	case kind == KindWorkload && hasHost:
+		*k = Key(WorkloadSubject(hostUnescapes.Replace(host), workload))
 	case kind == KindContainer && i >= 0:
 		*k = Key(ContainerSubject(name[:i], name[i+1:]))
-	case kind != KindContainer && found:
+	case kind != KindContainer && kind != KindWorkload && found:
 		*k = Key(Subject{Kind: kind, Name: name})
 	default:
 		return fmt.Errorf("%q is no subject", text)

@@ -45,10 +45,15 @@ const maxNamed = 5
 // directory finds containers by their names.
 type directory struct{ byName, byHostName map[string][]*Container }
 
-func newDirectory(containers []*Container) directory {
+// newDirectory makes one of containers, which may be called by several names.
+func newDirectory(containers []*Container, byName map[Subject]*Container) directory {
 	d := directory{byName: make(map[string][]*Container, len(containers)), byHostName: map[string][]*Container{}}
 	for _, c := range containers {
-		d.byName[c.Name] = append(d.byName[c.Name], c)
+		for _, name := range c.names() {
+			if byName[ContainerSubject(c.Host, name)] == c && !slices.Contains(d.byName[name], c) {
+				d.byName[name] = append(d.byName[name], c)
+			}
+		}
 		for _, name := range c.HostNames {
 			if !slices.Contains(d.byHostName[name], c) {
 				d.byHostName[name] = append(d.byHostName[name], c)

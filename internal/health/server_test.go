@@ -136,7 +136,9 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := newDirectory(containers).server(&tt.Target)
+			s := &scene{containers: containers, byName: map[Subject]*Container{}}
+			s.callByNames()
+			got := newDirectory(s.containers, s.byName).server(&tt.Target)
 			if got.Container != tt.want.Container || got.Host != tt.want.Host || got.Inferred != tt.want.Inferred ||
 				!slices.Equal(got.Candidates, tt.want.Candidates) {
 				t.Errorf("got %+v, want %+v", got, tt.want)

@@ -44,7 +44,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // stateOfTarget returns a target's state, and why. It is under maintenance with its container, too. impaired are the alerts on subjects.
 func (s *scene) stateOfTarget(t *target, impaired map[Subject]string) (State, string) {
 	switch {
-	case s.maintained[t.subject], s.maintained[Subject{Kind: KindContainer, Name: t.Container}]:
+	case s.maintained[t.subject], s.containerMaintained(t):
 		return Maintenance, ""
 	case !t.Read:
 		return NotWatched, ""
@@ -59,14 +59,14 @@ func (s *scene) stateOfTarget(t *target, impaired map[Subject]string) (State, st
 // stateOfContainer returns the state of a container on an engine that was read, and why. One that was stopped on purpose is not watched.
 func (s *scene) stateOfContainer(c *Container, impaired map[Subject]string) (State, string) {
 	switch {
-	case s.underMaintenance(c.subject()):
+	case s.underMaintenance(c.Subject()):
 		return Maintenance, ""
-	case c.State == Missing, c.Down():
+	case c.State == Missing, c.Down() && !c.partly():
 		return Down, c.State
 	case c.State != Running:
 		return NotWatched, c.State
-	case impaired[c.subject()] != "":
-		return Degraded, impaired[c.subject()]
+	case impaired[c.Subject()] != "":
+		return Degraded, impaired[c.Subject()]
 	}
 	return Up, ""
 }
