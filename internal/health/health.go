@@ -146,6 +146,8 @@ type Container struct {
 	Members  []string
 	// Instances is how many instances run, Wanted how many should. They matter only if it is shared.
 	Instances, Wanted int
+	// Elsewhere says that an instance that does not run here may run on another node of a swarm.
+	Elsewhere bool
 	// Was are the names of containers that were judged alone before the workload became shared, which continues them.
 	Was []string
 	// Named says that the configuration names it.
@@ -181,20 +183,6 @@ type Container struct {
 	// DownFor is how long ago it stopped, according to the engine; UnhealthyFor how long its health checks have been failing. Both are
 	// 0 if unknown.
 	DownFor, UnhealthyFor time.Duration
-	// Workload is the key of its workload: Compose project/service, swarm service, systemd unit, else the name.
-	Workload string
-	// Shared says that this is a workload as a whole, which has or had several instances: Name is its key. Instances of them run, and
-	// Wanted should. Was are the names of containers that were judged alone before.
-	Shared            bool
-	Instances, Wanted int
-	Was               []string
-	// Elsewhere says that an instance that does not run here may run on another node.
-	Elsewhere bool
-	// Named says that the configuration names it. EndedByItself says that its last run failed and that nobody had asked for its end,
-	// Removed that somebody or something has removed it.
-	Named, EndedByItself, Removed bool
-	// OneShot says that it does its work and ends.
-	OneShot bool
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
 }
@@ -338,6 +326,8 @@ type Problem struct {
 
 // Verdict is the data behind the metrics of one subject.
 type Verdict struct {
+	// Workload is what the container is an instance of, if the subject is one.
+	Workload string
 	// TargetKind is the target's kind, if the subject is one. WarnOnly says that its outage is a warning at most, as configured or because
 	// the server limits this address, or did until shortly ago.
 	TargetKind string

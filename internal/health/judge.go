@@ -173,7 +173,7 @@ func (s *scene) judgeContainers() findings {
 func (s *scene) judgeContainer(found *findings, c *Container) {
 	subject, e := c.Subject(), s.judge.engines[c.Host]
 	first := e.previousRead.IsZero()
-	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now)}
+	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now), Workload: c.Workload}
 	found.verdicts[subject] = v
 	excused := s.countEvents(c)
 	if !v.Unknown {
@@ -191,6 +191,7 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 			p.record.notePartly(c.partly(), s.judge.stopped(c, s.now))
 			p.warnOnly = c.partly()
 		}
+		p.warnOnly = p.warnOnly || c.Elsewhere && IsOutage(alert)
 		if p.Instances, p.Wanted = 0, 0; c.partly() {
 			p.Instances, p.Wanted = c.Instances, c.Wanted
 		}

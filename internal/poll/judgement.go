@@ -37,6 +37,9 @@ var (
 		judgedLabels, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
 		"Seconds that the container has not existed although it should; 0 while it exists.", judgedLabels, nil)
+	workloadDownDesc = prometheus.NewDesc("chatstack_workload_down_seconds",
+		"Seconds that fewer instances of the workload have run than should; 0 while enough do, and while its only instance is restarting.",
+		[]string{"docker_host", "workload"}, nil)
 	containerRemovedDesc = prometheus.NewDesc("chatstack_container_removed_seconds",
 		"Seconds since somebody removed the container; absent for all other containers.", judgedLabels, nil)
 	containerUnhealthyDesc = prometheus.NewDesc("chatstack_container_unhealthy_seconds",
@@ -126,6 +129,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		}
 		gaugeDuration(containerDownDesc, v.Down, v.Unknown, labels...)
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
+		if v.Workload != "" {
+			gaugeDuration(workloadDownDesc, max(v.Down, v.Missing, v.Removed), v.Unknown, s.Host, v.Workload)
+		}
 		gaugeDuration(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gaugeDuration(oneShotFailedDesc, v.OneShotFailed, true, labels...)

@@ -54,7 +54,6 @@ func (f *Fleet) Report(now time.Time) []Report {
 		if s := r.Status; s != nil {
 			r.Role, r.Proxy, r.State, r.Health = s.Role, IsProxy(s.Image), s.State, s.Health
 			r.Started, r.Stopped, r.ExitCode = s.Started, s.Stopped, s.ExitCode
-			r.Named, r.Removed = f.Rules.mentions(name), c.Removed
 			r.Expected = c.Expected && waiting[c] == "" && !f.removed(name, c)
 			r.WaitsFor = waiting[c]
 			r.DownFor, r.UnhealthyFor = s.durations(c.GoneSince, now, c.clockAhead)
