@@ -52,7 +52,7 @@ type Docker struct {
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
 	// Resources is where memory, CPU and network numbers come from: "auto" by default, "cgroup" for the files of the host's
-	// cgroup tree, "engine", "none". Auto means cgroup while it has the engine's containers, else engine.
+	// cgroup tree, "engine", "none". Auto chooses at a start or reload: cgroup if it has the engine's containers, else engine.
 	Resources string `yaml:"resources"`
 	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read. An
 	// empty one is found below /host, where a container may have the host's, or else in its usual place.
@@ -217,15 +217,7 @@ func (s *Docker) Warnings() []string {
 
 func (s *Docker) checkResources(r *config.Report) {
 	switch s.Resources {
-	case resourcesEngine, resourcesNone:
-	case resourcesAuto, resourcesCgroup:
-		// With auto, only what was set must be there.
-		if _, err := os.Stat(s.cgroupRoot()); err != nil && (s.CgroupRoot != "" || s.Resources == resourcesCgroup) {
-			r.Faultf("cgroup_root", "%v; mount the host's /sys/fs/cgroup there, read-only", err)
-		}
-		if _, err := os.Stat(filepath.Join(s.procRoot(), "1")); err != nil && (s.ProcRoot != "" || s.Resources == resourcesCgroup) {
-			r.Faultf("proc_root", "%v; mount the host's /proc there, read-only", err)
-		}
+	case resourcesAuto, resourcesCgroup, resourcesEngine, resourcesNone:
 	default:
 		r.Faultf("resources", "is %q, must be auto, cgroup, engine or none", s.Resources)
 	}
