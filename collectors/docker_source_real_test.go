@@ -15,7 +15,10 @@ import (
 // changes its source.
 func TestRealCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 	e := startRealEngine(t)
-	name := e.Run("busy", "--", "fill", "8", "8")
+	e.Docker("network", "create", "--internal", e.Name)
+	defer e.Docker("network", "rm", e.Name)
+	name := e.Run("busy", "--network", e.Name, "--", "fill", "8", "8")
+	defer e.Docker("rm", "-f", name)
 	e.Await(name, realstack.HealthStatus, container.Healthy)
 	e.Docker("kill", "--signal", "USR2", name)
 	s, kept := &sourceWatch{host: e.host, root: realCgroups.Root, proc: realCgroups.ProcRoot}, &memory{}
