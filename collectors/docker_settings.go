@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it matches projects, labels and names, and does not
@@ -229,6 +232,17 @@ func (s *Docker) checkResources(r *config.Report) {
 // cgroupRoot and procRoot are the configured places, or those where the host's are.
 func (s *Docker) cgroupRoot() string { return cmp.Or(s.CgroupRoot, hostPath("/sys/fs/cgroup")) }
 func (s *Docker) procRoot() string   { return cmp.Or(s.ProcRoot, hostPath("/proc")) }
+
+// HasCgroup reports whether resources: cgroup would find one of these containers here.
+func (s *Docker) HasCgroup(ctx context.Context, ids []string) bool {
+	subjects := make([]usage.Subject, len(ids))
+	for i, id := range ids {
+		subjects[i].ID = id
+	}
+	tree := cgroup.Tree{Root: s.cgroupRoot()}
+	used, err := tree.Measure(ctx, subjects)
+	return err == nil && len(used) > 0
+}
 
 // hostPath returns where the host's path is: below /host in a container that has it mounted there.
 func hostPath(path string) string {

@@ -197,7 +197,7 @@ func TestCgroupWithoutItsFilesWorksPartly(t *testing.T) {
 	s.writeFiles(3000, sourceIDs...)
 	s.writeNetworks(9000)
 	s.wantSource("with all files", resourcesCgroup, "a", 3000)
-	if b, _ := s.round(); len(b.Impairments) > 0 {
+	if b, _ := s.round(); len(b.Impairments) > 0 || !s.docker.settings.HasCgroup(t.Context(), sourceIDs) {
 		t.Errorf("with all files: works partly: %q", b.Impairments)
 	}
 	const network = "chatstack_container_network_receive_bytes_total{"
@@ -212,6 +212,9 @@ func TestCgroupWithoutItsFilesWorksPartly(t *testing.T) {
 		t.Errorf("without /proc: network numbers:\n%s", s.page())
 	}
 	s.remove(s.root)
+	if s.docker.settings.HasCgroup(t.Context(), sourceIDs) {
+		t.Error("without the tree: init would write resources: cgroup")
+	}
 	b, asked := s.round()
 	wantPartly(t, b, "memory, CPU or network numbers of containers are missing", "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup")
 	if page := s.page(); asked || strings.Contains(page, "container_cpu_seconds_total{") ||
