@@ -13,7 +13,7 @@ import (
 )
 
 var containerSourceDesc = readDesc("chatstack_container_resources_source",
-	"1 for the source of the containers' memory, CPU and network numbers: cgroup (files of the kernel) or engine (asked at every other poll).",
+	"1 for the source of the containers' memory, CPU and network numbers: cgroup (kernel files) or engine (asked at every other poll).",
 	"docker_host", "source")
 
 // measureDelay lets the results of a probe be published before hundreds of resource requests start.

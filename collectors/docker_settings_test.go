@@ -218,7 +218,7 @@ func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
 		"most":                      "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
 		"expected, any name":        "    host: unix:///x\n    expected: [irc]\n",
 		"expected, and what fits":   "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
-		"mounts that are not there": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n",
+		"mounts that are not there": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere\n    proc_root: /nowhere\n",
 	} {
 		if _, err := loadDocker(t, file, nil, newDockerSettings); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -122,34 +122,33 @@ func (s *sourceWatch) wantSource(when, source, name string, seconds int) {
 func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 	says := 2000
 	for name, tt := range map[string]struct {
-		prepare func(*sourceWatch)
-		source  string
-		seconds int
-		why     string
+		prepare     func(*sourceWatch)
+		source, why string
 	}{
 		"all files": {
 			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...); s.writeNetworks(1) },
-			resourcesCgroup, 3000, "come from cgroup files in ",
+			resourcesCgroup, "come from cgroup files in ",
 		},
 		"one container has just stopped": {
 			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs[0]); s.writeNetworks(1) },
-			resourcesCgroup, 3000, "come from cgroup files in ",
+			resourcesCgroup, "come from cgroup files in ",
 		},
-		"no files": {func(*sourceWatch) {}, resourcesEngine, 2000, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
+		"no files": {func(*sourceWatch) {}, resourcesEngine, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
 		"another host's files": {
 			func(s *sourceWatch) { s.writeFiles(3000, strings.Repeat("c3", 32)); s.writeNetworks(1) },
-			resourcesEngine, 2000, "none of 2 running containers is found there",
+			resourcesEngine, "none of 2 running containers is found there",
 		},
-		"no /proc": {
-			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...) },
-			resourcesEngine, 2000, "mount the host's /proc at /host/proc",
-		},
+		"no /proc": {func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...) }, resourcesEngine, "mount the host's /proc at /host/proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := watchSource(t, resourcesAuto, &says)
 			log := s.log()
 			tt.prepare(s)
-			s.wantSource("at first", tt.source, "a", tt.seconds)
+			first, second, choices := 3000, 4000, 1
+			if tt.source == resourcesEngine {
+				first, second, choices = says, says, 2
+			}
+			s.wantSource("at first", tt.source, "a", first)
 			b, _ := s.round()
 			wantNote(t, b, "memory, CPU and network numbers come from", tt.why)
 			if len(b.Impairments) > 0 {
@@ -157,19 +156,11 @@ func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 			}
 			s.writeFiles(4000, sourceIDs...)
 			s.writeNetworks(2)
-			seconds := tt.seconds
-			if tt.source == resourcesCgroup {
-				seconds = 4000
-			}
-			s.wantSource("with all files", tt.source, "a", seconds)
+			s.wantSource("with all files", tt.source, "a", second)
 			s.docker.Reloaded()
 			s.wantSource("after a reload", resourcesCgroup, "a", 4000)
-			want := 1
-			if tt.source == resourcesEngine {
-				want = 2
-			}
-			if got := strings.Count(log.String(), "container resources come from"); got != want {
-				t.Errorf("the log names a source %d times, want %d:\n%s", got, want, log)
+			if got := strings.Count(log.String(), "container resources come from"); got != choices {
+				t.Errorf("the log names a source %d times, want %d:\n%s", got, choices, log)
 			}
 		})
 	}
