@@ -169,7 +169,6 @@ func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 func TestAutoWaitsForARunningContainer(t *testing.T) {
 	says := 1
 	s := watchSource(t, resourcesAuto, &says)
-	s.docker.settings.Exclude = []string{"*"}
 	s.docker.fleet.Rules.Exclude = []string{"*"}
 	b, asked := s.round()
 	if asked || strings.Contains(s.page(), "resources_source") {
