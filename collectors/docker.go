@@ -65,29 +65,23 @@ type resourceMeter struct {
 	readingFiles chan struct{}
 	cgroups      cgroup.Tree
 
-	// One probe at a time uses the next two. asked is the last round for which the engine was asked; 0 before.
-	choice sourceChoice
-	asked  int
-
 	// The collector's lock guards what follows. rounds counts successful probes. measured is the last round whose resources
-	// are known, networkMeasured that of networks, failed the last round before a failed probe.
-	rounds, measured, networkMeasured, failed int
-	source                                    origin // of resources
-	resources                                 map[string]runUsage
-	// networks are what the engine says where the files have no network numbers, networkErr why it does not.
-	networks   map[string]runUsage
+	// are known, failed the last round before a failed probe.
+	rounds, measured, failed int
+	// source is a value of Docker.Resources. With auto, it is the last choice; chosen is false until the next one is made.
+	source   string
+	chosen   bool
+	notFiles error // why auto has not chosen the files
+	// resources are what the last measurement found, networkErr why it found no network numbers.
+	resources  map[string]runUsage
 	networkErr error
-	// shown are the last counters of each container, which lower ones of another source do not replace.
-	shown map[string]runUsage
-	stats feature // how the last measurement ended
+	stats      feature // how it ended
 }
 
-// runUsage is what one run of a container used, and who says so.
+// runUsage is what one run of a container used.
 type runUsage struct {
 	usage.Usage
 	started time.Time
-	// from and networkFrom are the sources of the CPU and network numbers that were shown.
-	from, networkFrom origin
 }
 
 // feature is whether an optional part of the engine's API is available.
@@ -100,8 +94,9 @@ type feature struct {
 type dockerRound struct {
 	round    int
 	subjects []usage.Subject
-	// networkOnly asks the engine for network numbers alone.
-	networkOnly bool
+	// source is the source of the round's numbers; auto if it is still to be chosen. due is true if it is the engine's turn.
+	source string
+	due    bool
 	// following is true if the event stream is open.
 	following bool
 }
@@ -142,6 +137,8 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 			measuring:    make(chan dockerRound, 1),
 			readingFiles: make(chan struct{}, 1),
 			cgroups:      cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()},
+			source:       s.Resources,
+			chosen:       s.Resources != resourcesAuto,
 		},
 		keeper: keeper{state: d.State},
 		fleet:  fleet.New(s.rules(d.Containers)),
@@ -156,8 +153,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if err != nil { // old measurements are stale when the engine answers again
-			c.asked = 0
-			c.locked(func() { c.resources, c.networks, c.failed = nil, nil, c.rounds })
+			c.locked(func() { c.resources, c.failed = nil, c.rounds })
 		}
 	}()
 	s, err := c.engine.Open(c.settings.Parallelism)

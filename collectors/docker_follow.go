@@ -365,9 +365,7 @@ func (c *docker) Present(b *Batch) {
 	}
 	if c.stats.known {
 		b.Gauge(dockerFeatureDesc, boolValue(c.stats.err == nil), host, "stats")
-	}
-	if c.source != "" {
-		b.Gauge(containerSourceDesc, 1, host, string(c.source))
+		b.Gauge(containerSourceDesc, 1, host, c.source)
 	}
 }
 
@@ -377,9 +375,6 @@ func (c *docker) usageOf(r *fleet.Report) (usage.Usage, bool) {
 	stale := c.rounds-c.measured > engineRounds
 	if stale || !ok || r.Status == nil || r.Status.PID == 0 || !used.started.Equal(r.Started) { // what has stopped uses nothing
 		return usage.Usage{}, false
-	}
-	if n := c.networks[r.ID]; !used.HasNetwork && c.rounds-c.networkMeasured <= engineRounds && n.started.Equal(used.started) {
-		used.Received, used.Transmitted, used.HasNetwork = n.Received, n.Transmitted, n.HasNetwork
 	}
 	return used.Usage, true
 }

@@ -784,21 +784,21 @@ func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
 		log, lines := logged()
 		d.log = log
 		for round := range 3 {
-			d.measureResources(t.Context(), dockerRound{round: round, subjects: some})
+			d.measureResources(t.Context(), dockerRound{round: round, subjects: some, source: resourcesCgroup})
 		}
 		if !d.stats.known || d.stats.err == nil {
 			t.Errorf("once %t: got %+v, want an error", once, d.stats)
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		d.measureResources(ended, dockerRound{round: 3})
+		d.measureResources(ended, dockerRound{round: 3, source: resourcesCgroup})
 		if d.stats.err == nil {
 			t.Errorf("once %t: after the end: got %+v", once, d.stats)
 		}
 		d.readingFiles <- struct{}{} // once nobody reads them
 		<-d.readingFiles
 		for round := range 3 {
-			d.measureResources(t.Context(), dockerRound{round: 3 + round})
+			d.measureResources(t.Context(), dockerRound{round: 3 + round, source: resourcesCgroup})
 		}
 		if d.stats.err != nil || d.measured != 5 {
 			t.Errorf("once %t: got %+v, round %d, want no error in round 5", once, d.stats, d.measured)

@@ -537,8 +537,11 @@ func TestCallsAboutContainersAreParallelAndBounded(t *testing.T) {
 			}
 			return call == "/stats"
 		}
-		w := watching(t, e, func(s *Docker) { s.Parallelism, s.ResourcesParallelism = parallelism, parallelism })
-		w.docker.once, w.docker.settings.Resources = true, map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
+		w := watching(t, e, func(s *Docker) {
+			s.Parallelism, s.ResourcesParallelism = parallelism, parallelism
+			s.Resources = map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
+		})
+		w.docker.once = true
 		w.read()
 		w.wantShown(4 * parallelism)
 		if most != parallelism {

@@ -68,6 +68,11 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 			if err := f.choose(all, o.Project); err != nil {
 				return nil, err
 			}
+			ids := make([]string, len(all))
+			for i := range all {
+				ids[i] = all[i].ID
+			}
+			f.Cgroup = new(collectors.Docker).HasCgroup(ctx, ids)
 		}
 	}
 	resolve(ctx, f.Containers)
@@ -156,6 +161,7 @@ func describe(d *container.InspectResponse, all map[string]*container.InspectRes
 	}
 	labels := d.Config.Labels
 	c := Container{
+		ID:        d.ID,
 		Name:      strings.TrimPrefix(d.Name, "/"),
 		Image:     d.Config.Image,
 		State:     d.State.Status,

@@ -19,6 +19,8 @@ import (
 type Facts struct {
 	// Engine is the address of the Docker Engine, "" without one. NoEngine says why there is none.
 	Engine, NoEngine string
+	// Cgroup is true if this machine has the cgroup files of the engine's containers.
+	Cgroup bool
 	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
 	Project string
 	Others  []string
@@ -51,7 +53,7 @@ type EnvFile struct {
 
 // Container is a container as the engine describes it.
 type Container struct {
-	Name, Project, Service, Image, Role, State string
+	ID, Name, Project, Service, Image, Role, State string
 	// RoleByPort is true if the exporter cannot find the role by itself.
 	RoleByPort bool
 	// Directory and EnvFile are where Compose says that the project and its variables are.
