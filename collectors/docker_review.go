@@ -214,10 +214,13 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 	chosen := fleet.Selection{Rules: c.fleet.Rules}
 	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
 	asked := time.Now()
-	reply, err := s.List(ctx, labels, chosen.Add)
+	all, reply, err := s.List(ctx, labels)
 	b.HTTPStatus = reply.Status
 	if err != nil {
 		return nil, fleet.Span{}, err
+	}
+	for i := range all {
+		chosen.Add(&all[i])
 	}
 	if !reply.Date.IsZero() {
 		// The engine sends its clock in whole seconds, read when the list is ready.

@@ -124,13 +124,18 @@ func containersOf(ctx context.Context, client *api.Client) ([]Container, error) 
 		return nil, err
 	}
 	defer s.Close()
-	var ids []string
-	if _, err := s.List(ctx, nil, func(c *container.Summary) {
-		if len(ids) < maxContainers && !strings.EqualFold(c.Labels[fleet.ComposeOneOff], "true") {
-			ids = append(ids, c.ID)
-		}
-	}); err != nil {
+	if _, err := s.Negotiate(ctx); err != nil {
 		return nil, err
+	}
+	listed, _, err := s.List(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for i := range listed {
+		if len(ids) < maxContainers && !strings.EqualFold(listed[i].Labels[fleet.ComposeOneOff], "true") {
+			ids = append(ids, listed[i].ID)
+		}
 	}
 	described := make([]*container.InspectResponse, len(ids))
 	if err := api.ForEach(ctx, len(ids), parallel, func(ctx context.Context, i int) (err error) {
