@@ -610,28 +610,6 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	t.Error("no change speaks against a stream that does not tell of one")
 }
 
-// TestListSaysWhenItWasMade wants the moment of a list between two that enclose it, by a clock that is told to the second.
-func TestListSaysWhenItWasMade(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	s := w.session()
-	before := time.Now()
-	listed, made, err := w.docker.list(t.Context(), s, &Batch{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if after := time.Now(); made.From.After(before) || made.To.Before(after.Truncate(time.Second)) || !made.To.After(before) ||
-		made.To.Sub(made.From) < time.Second {
-		t.Errorf("made from %s to %s, asked for from %s to %s", made.From, made.To, before, after)
-	}
-	found, err := w.docker.inspectAll(t.Context(), s, &Batch{}, listed, len(listed))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if at := found[0].Made; at.After(time.Now()) || at.Before(before.Add(-time.Minute)) {
-		t.Errorf("described at %s, want a moment shortly before", at)
-	}
-}
-
 // TestEverythingIsInspectedAfterAFailure has a reading, and an inspection that an event asks for, end in the middle.
 func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	w := follow(t, nil, service("irc"))

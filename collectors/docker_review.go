@@ -41,7 +41,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	if l.Full {
 		c.learnNetworks(ctx, s)
 	}
-	if l.All, l.Made, err = c.list(ctx, s, b); err != nil {
+	if l.All, err = c.list(ctx, s, b); err != nil {
 		return 0, err
 	}
 	l.Chosen = c.watched(l.All)
@@ -204,8 +204,8 @@ func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error 
 	return nil
 }
 
-// list returns the chosen containers, running or not, and when the engine made the list.
-func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made fleet.Span, err error) {
+// list returns the chosen containers, running or not.
+func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) ([]container.Summary, error) {
 	labels := c.settings.Labels
 	// The engine requires all given labels, so it can filter for only one project.
 	if len(c.settings.Projects) == 1 {
@@ -213,19 +213,14 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 	}
 	chosen := fleet.Selection{Rules: c.fleet.Rules}
 	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
-	asked := time.Now()
 	reply, err := s.List(ctx, labels, chosen.Add)
 	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, fleet.Span{}, err
+		return nil, err
 	}
-	if !reply.Date.IsZero() {
-		// The engine sends its clock in whole seconds, read when the list is ready.
-		made = fleet.Span{From: reply.Date.Add(-time.Since(asked)), To: reply.Date.Add(time.Second)}
-	}
-	listed = chosen.Containers()
+	listed := chosen.Containers()
 	c.locked(func() { c.recordLeftOut(&chosen) })
-	return listed, made, nil
+	return listed, nil
 }
 
 // inspectAll inspects containers in parallel. An engine that fails or hangs for one container does not hide the others,

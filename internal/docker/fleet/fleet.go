@@ -37,8 +37,6 @@ type Fleet struct {
 	FollowedSince time.Time
 	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
 	overdueEvents map[string]time.Time
-	// quick and slow choose containers for routine inspections.
-	quick, slow rotation
 	// listedAt is when the last list was applied.
 	listedAt time.Time
 	// Displaced are the ids of known containers that the next ApplyList drops, because there are too many.
@@ -94,6 +92,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	}
 	f.Mark++
 	f.lastEventMark[id] = f.Mark
+	f.MarkStale(id)
 	delete(f.overdueEvents, id)
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
@@ -232,7 +231,6 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	c := f.bindMember(&s, now)
 	old := c.Status
 	if !s.fromList {
-		c.listAges.recordDescription(made, s.sameRun(&old))
 		if c.clockAhead = made.Sub(now); made.IsZero() || c.clockAhead.Abs() <= clockTolerance {
 			c.clockAhead = 0
 		}
@@ -285,6 +283,9 @@ func (s *Status) fillFrom(old *Status) {
 	s.dependsOn, s.networkOf, s.hostNames, s.streak = old.dependsOn, old.networkOf, old.hostNames, old.streak
 	if s.State == old.State {
 		s.Started, s.PID = old.Started, old.PID
+	}
+	if s.State == old.State && s.reported.health == "" { // a Podman's list shows none
+		s.Checks, s.reported = old.Checks, old.reported
 	}
 }
 
