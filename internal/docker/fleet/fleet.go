@@ -100,6 +100,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 		if c := f.lastMember(id, name); c != nil {
 			c.markRemoved(f.beingReplaced(c))
 		}
+		f.countRemoved(id, name, now)
 		f.MarkGone(id, now)
 		return false
 	case events.ActionCreate:
@@ -127,6 +128,13 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	default: // the description has the result
 	}
 	return true
+}
+
+// countRemoved keeps the counts of a container that is removed before its first description, if its creation had an event.
+func (f *Fleet) countRemoved(id, name string, now time.Time) {
+	if n := f.pending[id]; n != nil && n.creationSeen && f.Members[name] != nil {
+		f.bindMember(&Status{id: id, Name: name}, now).markRemoved(false)
+	}
 }
 
 // Member returns the member whose current container has this id, or nil.

@@ -88,15 +88,6 @@ func (c *Member) stateDiffers(l *container.Summary) bool {
 	return listed.state != c.Status.reported.state || listed.health != "" && listed.health != c.Status.reported.health
 }
 
-// Inspection is the result of inspecting a container. Status is nil if the container no longer exists, or if Failed: the engine
-// could not describe it.
-type Inspection struct {
-	Status *Status
-	Failed bool
-	// Made is the earliest time at which the engine made it, by the engine's clock; zero if unknown.
-	Made time.Time
-}
-
 // removeMissing marks the containers that are not in the list as gone.
 func (f *Fleet) removeMissing(l *Listing, now time.Time) {
 	exist := make(map[string]bool, len(l.All))
