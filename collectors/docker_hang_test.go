@@ -18,7 +18,7 @@ import (
 func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)
 	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
-	w.docker.hangs.Pause("stuck", time.Now())
+	w.docker.hangs.Pause(&container.Summary{ID: "stuck"}, time.Now())
 	got, err := w.docker.engineUsage(t.Context(), subjectsOf("a", "stuck", "b"))
 	if err != nil {
 		t.Fatal(err)

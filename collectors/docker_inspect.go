@@ -84,7 +84,11 @@ func (c *docker) takeSlot(ctx context.Context) (release func(), err error) {
 
 // runInspection asks until no event has overtaken the answer.
 func (c *docker) runInspection(ctx context.Context, s *api.Session, id string, one *inspection) {
-	defer c.locked(func() { delete(c.inspections, id) })
+	defer c.locked(func() {
+		if c.inspections[id] == one { // it has panicked
+			delete(c.inspections, id)
+		}
+	})
 	defer c.recoverInspecting(&one.err)
 	release, err := c.takeSlot(ctx)
 	if err != nil {
@@ -120,12 +124,12 @@ func (c *docker) ask(ctx context.Context, s *api.Session, id string, one *inspec
 	c.locked(func() { one.mark = c.fleet.Mark })
 	asked := time.Now()
 	d, reply, err := s.Inspect(ctx, id)
-	var status fleet.Status
-	if err == nil && d != nil {
-		status, err = fleet.StatusOf(d, c.fleet.Rules) // the whole description would take too much memory
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	var status fleet.Status
+	if err == nil && d != nil {
+		status, err = fleet.StatusOf(d, c.fleet.Rules)
+	}
 	now, changed := time.Now(), c.fleet.ChangedSince(one.mark, id)
 	if err != nil {
 		cut := ctx.Err() != nil

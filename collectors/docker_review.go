@@ -105,7 +105,7 @@ func (c *docker) recordUndescribed(b *Batch, undescribed []failed, l *fleet.List
 	for i := range undescribed {
 		one := &undescribed[i]
 		if one.hung && !starting(*one) {
-			c.hangs.Pause(one.listed.ID, now)
+			c.hangs.Pause(&one.listed, now)
 		}
 		c.fleet.Describe(fleet.StatusOfSummary(&one.listed, c.fleet.Rules), l.Mark, time.Time{}, now)
 	}
@@ -142,7 +142,7 @@ func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 		c.log.Debug("the exporter's own container was not inspected", "err", err)
 		return
 	case own != nil:
-		c.fleet.Rules.Networks = fleet.NetworksOf(own)
+		c.locked(func() { c.fleet.Rules.Networks = fleet.NetworksOf(own) })
 	}
 	c.networkOwner = ""
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ type slowEngine struct {
 	containers []*container.InspectResponse
 	locks      map[string]chan struct{} // by id, closed when the engine lets go
 	told       chan events.Message
-	brokenOff  int // inspections
+	brokenOff  atomic.Int64 // inspections
 }
 
 // Accept, Close and Addr make it a listener.
@@ -117,9 +118,7 @@ func (e *slowEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			select {
 			case <-lock:
 			case <-r.Context().Done():
-				e.mu.Lock()
-				defer e.mu.Unlock()
-				e.brokenOff++
+				e.brokenOff.Add(1)
 				return
 			}
 		}
@@ -252,8 +251,8 @@ func TestSlowStartIsNoHang(t *testing.T) {
 				if len(b.Impairments) > 0 || e.docker.hangsAt("id-a") {
 					t.Errorf("after a slow start, the target works partly: %q", b.Impairments)
 				}
-				if most := 2 * int(takes/(8*time.Second)); e.brokenOff > most {
-					t.Errorf("%d inspections were broken off, want at most %d", e.brokenOff, most)
+				if n, most := e.brokenOff.Load(), 2*int64(takes/(8*time.Second)); n > most {
+					t.Errorf("%d inspections were broken off, want at most %d", n, most)
 				}
 			})
 		})
@@ -282,8 +281,8 @@ func TestSeveralSlowStartsAtOnce(t *testing.T) {
 		for i, name := range names {
 			e.agrees("afterwards", name, map[bool]int{true: 1}[i < 6])
 		}
-		if e.brokenOff > 0 {
-			t.Errorf("%d inspections were broken off", e.brokenOff)
+		if n := e.brokenOff.Load(); n > 0 {
+			t.Errorf("%d inspections were broken off", n)
 		}
 	}, func(s *Docker) { s.Parallelism = 2 })
 }
@@ -324,8 +323,8 @@ func TestHangOfOneCostsNoOther(t *testing.T) {
 		e.restart("b", 0)
 		e.agrees("another container", "b", 1)
 		e.agrees("the one that it hangs at", "a", 0)
-		if e.brokenOff < 3 || e.brokenOff > 8 {
-			t.Errorf("%d inspections were broken off in an hour, want about 6", e.brokenOff)
+		if n := e.brokenOff.Load(); n < 3 || n > 8 {
+			t.Errorf("%d inspections were broken off in an hour, want about 6", n)
 		}
 		release()
 		e.mu.Lock()
@@ -350,8 +349,8 @@ func TestEngineThatHangsAtAllIsDown(t *testing.T) {
 			e.poll(nil, failure.Timeout)
 			time.Sleep(20 * time.Second)
 		}
-		if e.brokenOff > len(names)+21 { // a stream that is opened anew asks too
-			t.Errorf("%d inspections were broken off in 20 polls, want one in each after the first", e.brokenOff)
+		if n := e.brokenOff.Load(); n > int64(len(names)+21) { // a stream that is opened anew asks too
+			t.Errorf("%d inspections were broken off in 20 polls, want one in each after the first", n)
 		}
 		release()
 		b := &Batch{}

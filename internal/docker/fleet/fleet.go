@@ -290,7 +290,7 @@ func (s *Status) fillFrom(old *Status) {
 	s.Created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.Created, old.restartPolicy, old.autoRemove, old.memoryLimit
 	s.dependsOn, s.networkOf, s.hostNames, s.streak = old.dependsOn, old.networkOf, old.hostNames, old.streak
 	if s.State == old.State {
-		s.Started, s.PID = old.Started, old.PID
+		s.Started, s.Ended, s.PID = old.Started, old.Ended, old.PID
 	}
 	if s.State == old.State && s.reported.health == "" { // a Podman's list shows none
 		s.Checks, s.reported = old.Checks, old.reported

@@ -670,6 +670,15 @@ var fleetStories = []struct{ promise, script string }{
 		plain; run 1 irc; check 1 healthy; read all; pass 6s; read; pass 6s; read | irc health=healthy, asked, stream sound
 		check 1 unhealthy; read | irc health=unhealthy, asked 1, stream sound
 		stumble Up 2 minutes    | irc running health=unhealthy`},
+	{"a container that the engine does not describe any more has been down for as long as before", `
+		run 1 irc; die 1 1; read all; pass 1h; stumble Exited (1) About an hour ago | irc exited exit=1 down=1h0m0s`},
+	{"after a pause the first description decides since when a container is unhealthy", `
+		run 1 xmpp; read all; pass 1h; mark; pass 50s; stumble Up About an hour (unhealthy) | xmpp health=unhealthy unhealthy_since=0s
+		pass 40s; failing 10s 10; read | xmpp unhealthy_since=mark`},
+	{"a container removed before its description leaves its counts to the name, unless its name was a temporary one", `
+		run 1 irc; crash 1; read all; event 1 destroy; late
+		{run 2 irc; crash 2 2; event 2 destroy; run 3 irc; read | irc running restarts=3 recreations=2
+		OR run 2 0123456789ab_irc; event 2 destroy; run 3 irc; read | irc running restarts=1 recreations=1}`},
 	{"another image in the list has the container inspected", `
 		run 1 irc; read all; read | asked
 		retag 1; read             | asked 1, stream sound

@@ -18,8 +18,9 @@ const (
 	maxStart = 10 * time.Minute
 )
 
-// pause is a time without inspections of a container.
+// pause is a time without inspections of a container. It ends early if the list shows another state.
 type pause struct {
+	state  string
 	until  time.Time
 	length time.Duration
 }
@@ -54,9 +55,9 @@ func (h *Hangs) Starting(id string, now time.Time) bool {
 }
 
 // Pause pauses inspections of a container that the engine hangs at.
-func (h *Hangs) Pause(id string, now time.Time) {
-	length := min(max(2*h.pauses[id].length, firstHangPause), maxHangPause)
-	h.pauses[id] = pause{now.Add(length), length}
+func (h *Hangs) Pause(l *container.Summary, now time.Time) {
+	length := min(max(2*h.pauses[l.ID].length, firstHangPause), maxHangPause)
+	h.pauses[l.ID] = pause{l.State, now.Add(length), length}
 }
 
 // End ends the pauses of a container about which the engine has answered.
@@ -71,7 +72,7 @@ func (h *Hangs) Has(id string) bool {
 // Split separates the containers whose inspections are paused.
 func (h *Hangs) Split(wanted []container.Summary, now time.Time) (inspect, paused []container.Summary) {
 	for i := range wanted {
-		if now.Before(h.pauses[wanted[i].ID].until) {
+		if p := h.pauses[wanted[i].ID]; p.state == wanted[i].State && now.Before(p.until) {
 			paused = append(paused, wanted[i])
 		} else {
 			inspect = append(inspect, wanted[i])

@@ -20,7 +20,7 @@ func TestHangsArePausedForLongerEachTime(t *testing.T) {
 		}
 		if len(inspect) == 2 {
 			tries++
-			h.Pause("stuck", now)
+			h.Pause(&listed[0], now)
 		}
 		now = now.Add(30 * time.Second)
 		h.Forget(listed, now)
@@ -34,12 +34,16 @@ func TestHangsArePausedForLongerEachTime(t *testing.T) {
 	}
 }
 
-func TestEventEndsAPause(t *testing.T) {
+func TestEventOrAnotherStateEndsAPause(t *testing.T) {
 	h := NewHangs()
-	h.Pause("a", portOpened)
+	h.Pause(&container.Summary{ID: "a"}, portOpened)
 	h.ApplyEvent(&events.Message{Action: events.ActionHealthStatusUnhealthy, Actor: events.Actor{ID: "a"}}, portOpened)
 	if _, paused := h.Split([]container.Summary{{ID: "a"}}, portOpened); len(paused) > 0 {
 		t.Error("still paused after an event")
+	}
+	h.Pause(&container.Summary{ID: "a", State: container.StateExited}, portOpened)
+	if _, paused := h.Split([]container.Summary{{ID: "a", State: container.StateRunning}}, portOpened); len(paused) > 0 {
+		t.Error("still paused when the list shows another state")
 	}
 }
 
