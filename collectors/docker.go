@@ -21,10 +21,13 @@ type docker struct {
 	log      *slog.Logger
 	once     bool
 	empty    bool // no container was watched at the last probe
-	// inspecting is held while containers are inspected, so that no older result replaces a newer one.
-	inspecting chan struct{}
-	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known. inspecting guards it.
+	// reviewing is held while a list is applied, and guards the next two. networkOwner is the id of the container whose network the
+	// exporter uses, "" once its networks are known. stalled counts the attempts since the engine described no container.
+	reviewing    chan struct{}
 	networkOwner string
+	stalled      int
+	slots        chan struct{} // for inspections
+	described    chan struct{} // has Follow present what inspections have found
 	follower
 	resourceMeter
 	keeper
@@ -32,10 +35,13 @@ type docker struct {
 	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; never held during a request
 	fleet *fleet.Fleet
 	// unsure is true if everything must be inspected: at the start, and after events may have been lost.
-	unsure  bool
-	stream  eventStream
-	hangs   fleet.Hangs
-	leftOut listCounts
+	unsure bool
+	stream eventStream
+	hangs  fleet.Hangs
+	// inspections are those that run, by id; overtaken are those whose containers had an event meanwhile.
+	inspections map[string]*inspection
+	overtaken   []string
+	leftOut     listCounts
 }
 
 // listCounts count the containers of the last list, and those that were left out.
@@ -48,11 +54,11 @@ func (c *docker) locked(do func()) {
 	do()
 }
 
-// claim waits until no other inspection runs, and returns a function that releases the claim.
+// claim waits until no other list is being applied, and returns a function that releases the claim.
 func (c *docker) claim(ctx context.Context) (release func(), err error) {
 	select {
-	case c.inspecting <- struct{}{}:
-		return func() { <-c.inspecting }, nil
+	case c.reviewing <- struct{}{}:
+		return func() { <-c.reviewing }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
 	}
@@ -125,7 +131,10 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		engine:       engine,
 		log:          d.Log,
 		once:         d.Once,
-		inspecting:   make(chan struct{}, 1),
+		reviewing:    make(chan struct{}, 1),
+		slots:        make(chan struct{}, s.Parallelism),
+		described:    make(chan struct{}, 1),
+		inspections:  map[string]*inspection{},
 		networkOwner: networkOwner(d.MountInfo),
 		follower: follower{
 			answered: make(chan struct{}, 1),
@@ -156,7 +165,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 			c.locked(func() { c.resources, c.failed = nil, c.rounds })
 		}
 	}()
-	s, err := c.engine.Open(c.settings.Parallelism)
+	s, err := c.engine.Open(c.connections())
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,9 @@ func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
 			case name == "":
 				engineRefuses(w, http.StatusNotFound, "No such container: "+id)
 			default:
-				engineAnswers(w, plainContainer(name, nil))
+				c := plainContainer(name, nil)
+				c.ID = "id-" + strings.TrimSuffix(id, "/json")
+				engineAnswers(w, c)
 			}
 			return moved
 		}

@@ -41,8 +41,6 @@ type Fleet struct {
 	FollowedSince time.Time
 	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
 	overdueEvents map[string]time.Time
-	// quick and slow choose containers for routine inspections.
-	quick, slow rotation
 	// listedAt is when the last list was applied.
 	listedAt time.Time
 	// Displaced are the ids of known containers that the next ApplyList drops, because there are too many.
@@ -124,6 +122,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	}
 	f.Mark++
 	f.lastEventMark[id] = f.Mark
+	f.MarkStale(id)
 	delete(f.overdueEvents, id)
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
@@ -134,6 +133,7 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 		} else if n := f.pending[id]; n != nil {
 			f.absorb(id, name, n, now)
 		}
+		f.countRemoved(id, name, now)
 		f.MarkGone(id, now)
 		return false
 	case events.ActionCreate:
@@ -163,6 +163,13 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	default: // the description has the result
 	}
 	return true
+}
+
+// countRemoved keeps the counts of a container that is removed before its first description, if its creation had an event.
+func (f *Fleet) countRemoved(id, name string, now time.Time) {
+	if n := f.pending[id]; n != nil && n.creationSeen && f.Members[name] != nil {
+		f.bindMember(&Status{id: id, Name: name}, now).markRemoved(false)
+	}
 }
 
 // Member returns the member whose current container has this id, or nil.
@@ -384,7 +391,6 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	old := c.Status
 	starts, rests := c.Starts.Total, c.rests()
 	if !s.fromList {
-		c.listAges.recordDescription(made, s.sameRun(&old))
 		if c.clockAhead = made.Sub(now); made.IsZero() || c.clockAhead.Abs() <= clockTolerance {
 			c.clockAhead = 0
 		}
@@ -469,7 +475,10 @@ func (s *Status) fillFrom(old *Status) {
 	s.Created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.Created, old.restartPolicy, old.autoRemove, old.memoryLimit
 	s.dependsOn, s.networkOf, s.hostNames, s.streak = old.dependsOn, old.networkOf, old.hostNames, old.streak
 	if s.State == old.State {
-		s.Started, s.PID = old.Started, old.PID
+		s.Started, s.Ended, s.PID = old.Started, old.Ended, old.PID
+	}
+	if s.State == old.State && s.reported.health == "" { // a Podman's list shows none
+		s.Checks, s.reported = old.Checks, old.reported
 	}
 }
 

@@ -7,8 +7,9 @@ type Member struct {
 	Record
 	Status Status
 	// Stale is true if Status may be outdated: the next ApplyList returns the container for inspection.
-	Stale    bool
-	listAges listAges
+	Stale bool
+	// listedImage is the image in the last list, which shows an id once another image has the name.
+	listedImage string
 	// clockAhead is how far the engine's clock was ahead of ours at the last description; 0 within clockTolerance.
 	clockAhead time.Duration
 	// startable is true once compose has had nothing to wait for, so that a container that was not started is down.
@@ -128,20 +129,3 @@ func (l *lifecycle) setExpected(expected bool) { l.Expected = expected }
 
 // markSetAside records that another container took its former name soon after, so that it is left over from a deploy.
 func (l *lifecycle) markSetAside(expected bool) { l.SetAside, l.Expected = true, expected }
-
-// listAges decides whether the ages that lists give a member's runs can be trusted. Only its methods change it.
-type listAges struct {
-	// describedAt is the earliest time of its last description, by the engine's clock; zero if unknown.
-	describedAt time.Time
-	// mismatched is true if the last list gave its run another age than its description. unreliable is true if an inspection
-	// then found the same run: lists and descriptions use different clocks.
-	mismatched, unreliable bool
-}
-
-// recordComparison records whether a list gave another age than the description.
-func (a *listAges) recordComparison(differed bool) { a.mismatched = differed }
-
-// recordDescription records when a description was made, and whether it shows the same run as the one before.
-func (a *listAges) recordDescription(made time.Time, sameRun bool) {
-	a.describedAt, a.mismatched, a.unreliable = made, false, sameRun && (a.unreliable || a.mismatched)
-}

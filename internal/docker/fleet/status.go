@@ -329,11 +329,6 @@ func withoutDigest(image string) string {
 	return image
 }
 
-// sameRun reports whether both statuses show the same run of the same container, with the same end.
-func (s *Status) sameRun(old *Status) bool {
-	return s.id == old.id && s.Started.Equal(old.Started) && s.Stopped == old.Stopped && s.ExitCode == old.ExitCode
-}
-
 // problem returns what is wrong with the container in words, or "".
 func (s *Status) problem() string {
 	switch {
