@@ -408,10 +408,7 @@ func told(action events.Action, id, name string) events.Message {
 // take gives the collector events, as its stream does, and waits until their containers are inspected.
 func (w *watch) take(batch ...events.Message) {
 	w.t.Helper()
-	s, err := w.docker.engine.Open(1)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	s := w.session()
 	defer s.Close()
 	var inspecting sync.WaitGroup
 	w.docker.inspectChanged(w.t.Context(), &inspecting, s, w.docker.applyEvents(batch))

@@ -655,7 +655,8 @@ func TestEventNamesNoOtherPath(t *testing.T) {
 	} {
 		w.take(told(events.ActionStart, id, "a"))
 	}
-	if asked := e.asked()[before:]; len(asked) > 0 {
+	pings := func(call string) bool { return call == "HEAD /_ping" }
+	if asked := slices.DeleteFunc(e.asked()[before:], pings); len(asked) > 0 {
 		t.Errorf("asked for ids that are none: %q", asked)
 	}
 }
