@@ -102,7 +102,11 @@ const maxContainer = 1 << 20
 
 // boundOf returns the bound of the answer to a path. Limit is the client's.
 func boundOf(path string, limit int64) bound {
-	b := bound{bytes: limit, what: "the answer", hint: "raise limits.metrics_body in exporter.yaml if the engine really has so many containers"}
+	b := bound{
+		bytes: limit,
+		what:  "the answer",
+		hint:  "raise limits.metrics_body in exporter.yaml if the engine really has so many containers",
+	}
 	switch {
 	case strings.HasSuffix(path, "/events"): // has one event in each line
 		b.lines, b.what, b.hint = true, "one event", "shorten the labels of the container, or raise limits.metrics_body in exporter.yaml"
