@@ -182,7 +182,13 @@ type words struct{}
 func (words) Name(s health.Subject, kind string) string { return status.HumanName(s, kind) }
 
 func (words) Headline(e *health.Event) string {
-	return status.Headline(&health.Problem{Subject: e.Subject(), Alert: e.Alert, Of: e.Part}, e.TargetKind)
+	return status.Headline(&health.Problem{
+		Subject:   e.Subject(),
+		Alert:     e.Alert,
+		Of:        e.Part,
+		Instances: e.Instances,
+		Wanted:    e.Wanted,
+	}, e.TargetKind)
 }
 
 func (words) Impact(before string, problems []*health.Event) string {

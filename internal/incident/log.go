@@ -258,7 +258,10 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	l.prune(u.now)
 	news := false
 	for i := range r.Events {
-		if e := &r.Events[i]; e.Alert != "" {
+		switch e := &r.Events[i]; {
+		case e.Joins():
+			u.rename(health.Subject(e.Was), e.Of)
+		case e.Alert != "":
 			u.take(e)
 			news = true
 		}
@@ -301,6 +304,27 @@ func (u *update) move(by health.Milli) {
 	for _, d := range u.open {
 		d.edit()
 		d.move(time.Duration(by) * time.Millisecond)
+	}
+}
+
+// rename makes the problems of a container those of the workload that continues it. Those that the workload has already stay as they are.
+func (u *update) rename(was health.Subject, of health.Key) {
+	to := health.Subject(of)
+	for k, p := range maps.Clone(u.present) {
+		if k.Subject != was {
+			continue
+		}
+		delete(u.present, k)
+		p.Of, k.Subject = of, to
+		if u.present[k] == nil {
+			u.present[k] = p
+		}
+	}
+	for _, d := range u.open {
+		if d.about(was) {
+			d.edit()
+			d.rename(was, to)
+		}
 	}
 }
 

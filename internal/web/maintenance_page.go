@@ -127,7 +127,7 @@ func (f *maintenanceForms) set(form url.Values) (outcome, error) {
 
 func (f *maintenanceForms) end(form url.Values) (outcome, error) {
 	kind, name, _ := strings.Cut(form.Get("end"), "/")
-	if kind != config.MaintenanceTarget && kind != config.MaintenanceContainer || name == "" {
+	if _, fault := config.CheckMaintenance(kind, name, ""); fault != "" {
 		return outcome{}, fmt.Errorf("%w: it is unknown what to end", maintenance.ErrInvalid)
 	}
 	warnings, err := f.source.EndMaintenance(kind, name)
