@@ -240,16 +240,17 @@ func TestOftenUnhealthyIsCritical(t *testing.T) {
 	w.container("web").Health = "healthy"
 	w.pass(time.Minute)
 	for range 10 { // 4 of 6 minutes
-		w.ill("web", 3*time.Minute, 0)
+		w.container("web").Health = Unhealthy
+		w.pass(3 * time.Minute)
 		w.container("web").Health = Starting
 		w.pass(time.Minute)
 		w.container("web").Health = "healthy"
 		w.pass(2 * time.Minute)
 	}
-	w.want("web ContainerOftenUnhealthy critical 58m50s")
+	w.want("web ContainerOftenUnhealthy critical 1h0m0s")
 	w.restart(true)
 	w.look()
-	w.want("web ContainerOftenUnhealthy critical 58m50s")
+	w.want("web ContainerOftenUnhealthy critical 1h0m0s")
 	w.pass(30 * time.Minute)
 	w.want()
 }
