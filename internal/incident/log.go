@@ -416,6 +416,9 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 	if now.Severity == health.Critical && p.Severity == health.Pending && warned.Before(u.now) {
 		raise(d, p, health.Warning, warned)
 	}
+	if now.Severity > p.Severity { // a workload of which some instances run may have lost the last one
+		p.Text = u.words.Headline(&now.Event)
+	}
 	switch {
 	case now.Severity <= p.Severity:
 	case now.Severity == health.Warning:
@@ -721,8 +724,7 @@ func (u *update) finish(d *draft) {
 	case d.State == Open:
 		d.State, d.Ended, d.EndedAtLatest = Watching, ended, atLatest
 	}
-	unwatched := func(p Problem) bool { return p.Unwatched && p.Subject == d.Cause && p.Text == d.Title }
-	d.Unwatched = !lasts && slices.ContainsFunc(d.Problems, unwatched)
+	d.Unwatched = !lasts && d.lostCause()
 	if quiet && !lasts {
 		d.State, d.Closed = Closed, u.now
 		text := "the incident was closed: its problems stayed away for 10 minutes"
@@ -731,6 +733,19 @@ func (u *update) finish(d *draft) {
 		}
 		d.note(Event{Time: u.now, Kind: EventClosed, Text: text})
 	}
+}
+
+// lostCause reports whether what explains the incident ended only because nobody watches its subject any more: the problem itself, or an
+// outage that followed it. A container that is down and then removed is not fixed when it is forgotten.
+func (d *draft) lostCause() bool {
+	var last *Problem
+	for n := range d.Problems {
+		p := &d.Problems[n]
+		if p.Subject == d.Cause && (p.Text == d.Title || health.IsOutage(p.Alert)) && (last == nil || p.Cleared.After(last.Cleared)) {
+			last = p
+		}
+	}
+	return last != nil && last.Unwatched
 }
 
 // weigh finds what users lose.
