@@ -245,7 +245,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
-		if p.Kind == health.KindContainer {
+		if p.OnEngine() {
 			names[p.Subject] = true
 		}
 	}
@@ -259,7 +259,7 @@ func problemCount(problems []status.Problem) string {
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
-	case p.Kind == health.KindContainer:
+	case p.OnEngine():
 		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""

@@ -66,6 +66,9 @@ func WorkloadSubject(host, name string) Subject {
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
 var ExporterSubject = Subject{Kind: KindExporter}
 
+// OnEngine reports whether it is a container, or a workload of several.
+func (s Subject) OnEngine() bool { return s.Kind == KindContainer || s.Kind == KindWorkload }
+
 // Facts are what one exporter knows at one moment.
 type Facts struct {
 	// Now has a monotonic clock reading: a step of the wall clock changes no duration.
@@ -215,8 +218,8 @@ func (c *Container) Subject() Subject {
 	return ContainerSubject(c.Host, c.Name)
 }
 
-// goneOnPurpose reports whether it is missing because somebody removed it who may not want it back.
-func (c *Container) goneOnPurpose() bool {
+// GoneOnPurpose reports whether it is missing because somebody removed it who may not want it back.
+func (c *Container) GoneOnPurpose() bool {
 	return c.State == Missing && c.Removed && !c.Named && !c.EndedByItself
 }
 
@@ -228,7 +231,7 @@ func (c *Container) Down() bool {
 		return c.Instances < c.Wanted
 	case c.OneShot && c.Stopped: // it has done its work, or failed
 		return false
-	case c.goneOnPurpose():
+	case c.GoneOnPurpose():
 		return false
 	}
 	return (c.Expected || c.WaitsFor != "") && c.State != Running

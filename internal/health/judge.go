@@ -186,7 +186,7 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 			key.Severity = Warning
 		}
 		p := found.begin(s, key, since, first && atLeast)
-		p.record.Removed = c.goneOnPurpose()
+		p.record.Removed = c.GoneOnPurpose()
 		if alert == AlertContainerDown {
 			p.record.notePartly(c.partly(), s.judge.stopped(c, s.now))
 			p.warnOnly = c.partly()

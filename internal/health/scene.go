@@ -65,7 +65,7 @@ func (j *Judge) look(f *Facts) *scene {
 		for i := range e.containers {
 			c := &e.containers[i]
 			s.bySubject[c.Subject()] = c
-			j.track(c.Subject(), !c.available(), c.Down(), j.stopped(c, f.Now), f.Now)
+			j.track(c.Subject(), !c.available(), c.Down() && !c.partly(), j.stopped(c, f.Now), f.Now)
 		}
 	}
 	for subject, known := range j.restarts {
@@ -79,7 +79,7 @@ func (j *Judge) look(f *Facts) *scene {
 		return compareSubjects(a.Subject(), b.Subject())
 	})
 	s.callByNames()
-	s.coverWorkloads()
+	s.coverWorkloads(f)
 	s.names = newDirectory(s.containers, s.byName)
 	for i := range f.Targets {
 		t := s.place(&f.Targets[i], f.Engines)

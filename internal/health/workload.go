@@ -123,16 +123,20 @@ func (s *scene) subjectOf(host, name string) Subject {
 	return named
 }
 
+// CoveredBy reports whether the maintenance of a container or workload of that name covers it, on whatever engine: that of a workload covers
+// its containers, and that of a container its workload.
+func (c *Container) CoveredBy(kind, name string) bool {
+	return kind == KindWorkload && c.Workload == name || kind == KindContainer && slices.Contains(c.names(), name)
+}
+
 // coverWorkloads puts containers under the maintenance of their workload, and shared workloads under that of their containers.
-func (s *scene) coverWorkloads() {
+func (s *scene) coverWorkloads(f *Facts) {
 	if len(s.maintained) == 0 {
 		return
 	}
 	more := map[Subject]bool{}
 	for _, c := range s.containers {
-		covered := s.maintained[WorkloadSubject("", c.Workload)] && c.Workload != "" ||
-			slices.ContainsFunc(c.names(), func(name string) bool { return s.maintained[ContainerSubject("", name)] })
-		if covered {
+		if slices.ContainsFunc(f.Maintenance, func(by Subject) bool { return c.CoveredBy(by.Kind, by.Name) }) {
 			of := c.Subject()
 			of.Host = ""
 			more[of] = true
