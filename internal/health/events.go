@@ -74,10 +74,10 @@ func (j *Judge) survivedKills(s Subject, now time.Time) events {
 
 // countEvents counts the restarts of a container, and the kills that did not end it. It reports whether a current restart is excused.
 func (s *scene) countEvents(c *Container) (excused bool) {
-	j, known := s.judge, s.judge.restarts[c.subject()]
+	j, known := s.judge, s.judge.restarts[c.Subject()]
 	if known == nil {
 		known = &restarts{}
-		j.restarts[c.subject()] = known
+		j.restarts[c.Subject()] = known
 	}
 	restarted := known.Known && c.Restarts > known.Count
 	known.restarted = 0
@@ -95,14 +95,14 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	blind := s.now.Sub(j.engines[c.Host].previousRead) > j.rule(AlertContainerRestarts).Window
 	if restarted && !excused && !blind {
 		times := known.restarted
-		if c.State == Running && j.downtime(c.subject()).fires() {
+		if c.State == Running && j.downtime(c.Subject()).fires() {
 			times-- // the end of that alert already reports this restart
 		}
 		if times > 0 {
 			known.Recent = append(known.Recent, eventCount{s.now, times})
 		}
 	}
-	if known.Known && c.Kills > known.Kills && !blind && !s.underMaintenance(c.subject()) {
+	if known.Known && c.Kills > known.Kills && !blind && !s.underMaintenance(c.Subject()) {
 		known.Killed = append(known.Killed, eventCount{s.now, c.Kills - known.Kills})
 	}
 	// The alerts on restarts and on stopped containers cover a kill that ended the container.

@@ -32,8 +32,8 @@ func (c cause) explaining(since time.Time) cause {
 // ofContainer returns the cause of a container's problem that began at since.
 func (s *scene) ofContainer(c *Container, since time.Time) cause {
 	switch {
-	case s.underMaintenance(c.subject()):
-		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.subject()}}
+	case s.underMaintenance(c.Subject()):
+		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.Subject()}}
 	case c.WaitsFor != "":
 		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, ContainerSubject(c.Host, c.WaitsFor)}}
 	}
@@ -73,7 +73,7 @@ func (s *scene) blame(c *Container) cause {
 	if known {
 		return found
 	}
-	if found = s.ofLoss(c.subject()); found.Reason == ReasonDependency {
+	if found = s.ofLoss(c.Subject()); found.Reason == ReasonDependency {
 		if further := s.ofDependencies(c, found.since, map[*Container]bool{}); further.Holds() {
 			found.Reason, found.Root = further.Reason, further.Root
 		}
@@ -180,7 +180,7 @@ func (s *scene) isMaintained(t *target) bool {
 
 // downLately reports whether the container is down, or was within the lookback.
 func (s *scene) downLately(c *Container) bool {
-	known := s.judge.unavailable[c.subject()]
+	known := s.judge.unavailable[c.Subject()]
 	return known != nil && s.now.Sub(known.Down) <= s.judge.rules.Lookback
 }
 
@@ -190,7 +190,7 @@ func (s *scene) ofOwnContainer(c *Container, since time.Time) cause {
 	switch {
 	case !found.Holds():
 		return s.ofDependencies(c, since, map[*Container]bool{})
-	case found.Root != c.subject():
+	case found.Root != c.Subject():
 	case c.State == Running || c.WaitsFor != "":
 		found.Reason = ReasonStarting
 	default:
@@ -248,8 +248,8 @@ func (s *scene) ofRole(role string, since time.Time) (found cause) {
 		if c.Role != role {
 			continue
 		}
-		one := cause{Excuse: Excuse{ReasonMaintenance, c.Name, c.subject()}}
-		if !s.underMaintenance(c.subject()) {
+		one := cause{Excuse: Excuse{ReasonMaintenance, c.Name, c.Subject()}}
+		if !s.underMaintenance(c.Subject()) {
 			one = s.ofOwnContainer(c, since)
 		}
 		if !one.Holds() {

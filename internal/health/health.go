@@ -31,11 +31,11 @@ import (
 	"time"
 )
 
-// Subject is what a problem is about: a target, a container, or the exporter's targets as a whole.
+// Subject is what a problem is about: a target, a container, a workload, or the exporter's targets as a whole.
 type Subject struct {
-	// Kind is KindTarget, KindContainer or KindExporter.
+	// Kind is KindTarget, KindContainer, KindWorkload or KindExporter.
 	Kind string `json:"kind"`
-	// Host is the container's docker_host; "" for a target.
+	// Host is the docker_host of a container or workload; "" for a target.
 	Host string `json:"docker_host,omitempty"`
 	Name string `json:"name"`
 }
@@ -44,6 +44,7 @@ type Subject struct {
 const (
 	KindTarget    = "target"
 	KindContainer = "container"
+	KindWorkload  = "workload"
 	KindExporter  = "exporter"
 )
 
@@ -53,6 +54,11 @@ func TargetSubject(name string) Subject { return Subject{Kind: KindTarget, Name:
 // ContainerSubject returns the subject for a container on the engine with that docker_host.
 func ContainerSubject(host, name string) Subject {
 	return Subject{Kind: KindContainer, Host: host, Name: name}
+}
+
+// WorkloadSubject returns the subject for a workload on the engine with that docker_host. Its name may have a slash.
+func WorkloadSubject(host, name string) Subject {
+	return Subject{Kind: KindWorkload, Host: host, Name: name}
 }
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
@@ -127,23 +133,41 @@ type Engine struct {
 	Disappeared []Container
 }
 
-// Container is what is known of a container.
+// Container is what is known of a container, or of all instances of a shared workload.
 type Container struct {
-	// Host is the engine's docker_host.
+	// Host is the engine's docker_host. Name is that of the container, or of the newest instance of a shared workload.
 	Host, Name string
+	// Workload is the name of its workload. Shared says that this is a workload that has had more than one instance, or whose instance
+	// has had another name: it is judged as one, under the workload's name. Members are the names of its instances, in any order.
+	Workload string
+	Shared   bool
+	Members  []string
+	// Instances is how many instances run, Wanted how many should. They matter only if it is shared.
+	Instances, Wanted int
+	// Was are the names of containers that were judged alone before the workload became shared, which continues them.
+	Was []string
+	// Named says that the configuration names it.
+	Named bool
+	// EndedByItself says that its last run ended with another code than 0, and that nobody asked for it.
+	EndedByItself bool
+	// Removed says that it is missing because somebody removed it.
+	Removed bool
+	// OneShot says that it does its work and ends.
+	OneShot bool
 	// HostNames are its names on the networks that it shares with the exporter, in canonical spelling.
 	HostNames []string
 	// Role is its purpose, such as bridge; "" if unknown.
 	Role string
 	// Proxy says that its image is a proxy's, so that the server itself is another container.
 	Proxy bool
-	// State and Health are as the engine reports them, or State is Missing.
+	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and missing
+	// while it has none.
 	State, Health string
 	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
 	Started  time.Time
 	Stopped  bool
 	ExitCode int
-	// Expected says that it should be running.
+	// Expected says that it, or at least one instance, should be running.
 	Expected bool
 	// WaitsFor is the container that must start or become healthy before this one is started, "" if none.
 	WaitsFor string
@@ -179,14 +203,29 @@ const (
 	Starting   = "starting"
 )
 
-func (c *Container) subject() Subject { return ContainerSubject(c.Host, c.Name) }
+// Subject returns what the container is judged as.
+func (c *Container) Subject() Subject {
+	if c.Shared {
+		return WorkloadSubject(c.Host, c.Workload)
+	}
+	return ContainerSubject(c.Host, c.Name)
+}
 
-// Down reports whether the container should run and does not. A container that waits for another one should run.
-func (c *Container) Down() bool { return (c.Expected || c.WaitsFor != "") && c.State != Running }
+// Down reports whether the container should run and does not, or fewer instances run than should. A container that waits for another one
+// should run.
+func (c *Container) Down() bool {
+	if c.partly() {
+		return c.Instances < c.Wanted
+	}
+	return (c.Expected || c.WaitsFor != "") && c.State != Running
+}
+
+// partly reports whether some instances of a shared workload run, if not all.
+func (c *Container) partly() bool { return c.Shared && c.Instances > 0 }
 
 // available reports whether the container can serve its clients.
 func (c *Container) available() bool {
-	return !c.Down() && (c.State != Running || c.Health != Starting)
+	return (!c.Down() || c.partly()) && (c.State != Running || c.Health != Starting)
 }
 
 // Severity is the severity of a problem.

@@ -169,7 +169,7 @@ func (s *scene) judgeContainers() findings {
 }
 
 func (s *scene) judgeContainer(found *findings, c *Container) {
-	subject, e := c.subject(), s.judge.engines[c.Host]
+	subject, e := c.Subject(), s.judge.engines[c.Host]
 	first := e.previousRead.IsZero()
 	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now)}
 	found.verdicts[subject] = v

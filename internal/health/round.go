@@ -120,14 +120,20 @@ type Event struct {
 // Subject returns what the event is about.
 func (e *Event) Subject() Subject { return Subject(e.Of) }
 
-// Key is a subject as text: service/NAME, container/HOST/NAME or exporter/.
+// Key is a subject as text: service/NAME, container/HOST/NAME, workload/HOST/NAME or exporter/. A container's name has no slash. A
+// workload's may have one, so that a slash of its HOST is written as %2F.
 type Key Subject
+
+// hostEscapes are how a workload's HOST is written.
+var hostEscapes, hostUnescapes = strings.NewReplacer("%", "%25", "/", "%2F"), strings.NewReplacer("%25", "%", "%2F", "/")
 
 // String returns the text.
 func (k Key) String() string {
 	switch k.Kind {
 	case KindContainer:
 		return "container/" + k.Host + "/" + k.Name
+	case KindWorkload:
+		return "workload/" + hostEscapes.Replace(k.Host) + "/" + k.Name
 	case KindTarget:
 		return "service/" + k.Name
 	}
@@ -140,12 +146,15 @@ func (k Key) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (k *Key) UnmarshalText(text []byte) error {
 	kind, name, found := strings.Cut(string(text), "/")
+	host, workload, hasHost := strings.Cut(name, "/")
 	switch i := strings.LastIndexByte(name, '/'); {
 	case kind == "service":
 		*k = Key(TargetSubject(name))
+	case kind == KindWorkload && hasHost:
+		*k = Key(WorkloadSubject(hostUnescapes.Replace(host), workload))
 	case kind == KindContainer && i >= 0:
 		*k = Key(ContainerSubject(name[:i], name[i+1:]))
-	case kind != KindContainer && found:
+	case kind != KindContainer && kind != KindWorkload && found:
 		*k = Key(Subject{Kind: kind, Name: name})
 	default:
 		return fmt.Errorf("%q is no subject", text)

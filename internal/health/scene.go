@@ -59,8 +59,8 @@ func (j *Judge) look(f *Facts) *scene {
 	for _, e := range j.engines {
 		for i := range e.containers {
 			c := &e.containers[i]
-			s.bySubject[c.subject()] = c
-			j.track(c.subject(), !c.available(), c.Down(), j.stopped(c, f.Now), f.Now)
+			s.bySubject[c.Subject()] = c
+			j.track(c.Subject(), !c.available(), c.Down(), j.stopped(c, f.Now), f.Now)
 		}
 	}
 	for subject, known := range j.restarts {
@@ -71,7 +71,7 @@ func (j *Judge) look(f *Facts) *scene {
 		}
 	}
 	s.containers = slices.SortedFunc(maps.Values(s.bySubject), func(a, b *Container) int {
-		return compareSubjects(a.subject(), b.subject())
+		return compareSubjects(a.Subject(), b.Subject())
 	})
 	s.names = newDirectory(s.containers)
 	for i := range f.Targets {

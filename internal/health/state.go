@@ -59,14 +59,14 @@ func (s *scene) stateOfTarget(t *target, impaired map[Subject]string) (State, st
 // stateOfContainer returns the state of a container on an engine that was read, and why. One that was stopped on purpose is not watched.
 func (s *scene) stateOfContainer(c *Container, impaired map[Subject]string) (State, string) {
 	switch {
-	case s.underMaintenance(c.subject()):
+	case s.underMaintenance(c.Subject()):
 		return Maintenance, ""
 	case c.State == Missing, c.Down():
 		return Down, c.State
 	case c.State != Running:
 		return NotWatched, c.State
-	case impaired[c.subject()] != "":
-		return Degraded, impaired[c.subject()]
+	case impaired[c.Subject()] != "":
+		return Degraded, impaired[c.Subject()]
 	}
 	return Up, ""
 }

@@ -74,7 +74,7 @@ func (s *scene) tellStates(r *Round, now *Judgement) {
 	for _, c := range s.containers {
 		if !c.vanished && j.engines[c.Host].read.Equal(s.now) {
 			state, reason := s.stateOfContainer(c, impaired)
-			is(c.subject(), state, r.To, reason, j.restarts[c.subject()].restarted)
+			is(c.Subject(), state, r.To, reason, j.restarts[c.Subject()].restarted)
 		}
 	}
 	for _, of := range slices.SortedFunc(maps.Keys(j.states), compareSubjects) { // they are not there any more

@@ -328,6 +328,9 @@ func TestKeysAreText(t *testing.T) {
 		"service/a/b":           Key(TargetSubject("a/b")),
 		"container/tcp://x:1/c": Key(ContainerSubject("tcp://x:1", "c")),
 		"container//c":          Key(ContainerSubject("", "c")),
+		"workload/local/p/s":    Key(WorkloadSubject("local", "p/s")),
+		"workload/a%2Fb%25/p/s": Key(WorkloadSubject("a/b%", "p/s")),
+		"workload/a%252F/s":     Key(WorkloadSubject("a%2F", "s")),
 		"exporter/":             Key(ExporterSubject),
 		"role/a/b":              {Kind: "role", Name: "a/b"},
 	} {
@@ -336,7 +339,7 @@ func TestKeysAreText(t *testing.T) {
 			t.Errorf("%s: got %+v, %v, %s", text, k, err, k)
 		}
 	}
-	for _, bad := range []string{"", "other", "container/x"} {
+	for _, bad := range []string{"", "other", "container/x", "workload/x"} {
 		if new(Key).UnmarshalText([]byte(bad)) == nil {
 			t.Errorf("%q is a subject", bad)
 		}

@@ -35,11 +35,11 @@ func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
 	missed := s.missesMemory(c)
 	if c.HasMemory {
-		found.values = append(found.values, Value{Subject: c.subject(), Alert: AlertContainerMemory, Number: c.Memory})
+		found.values = append(found.values, Value{Subject: c.Subject(), Alert: AlertContainerMemory, Number: c.Memory})
 	}
 	rule := s.judge.rule(AlertContainerMemory)
 	exceed := func(severity Severity, over float64) {
-		key := problemKey{Subject: c.subject(), Alert: AlertContainerMemory, Severity: severity}
+		key := problemKey{Subject: c.Subject(), Alert: AlertContainerMemory, Severity: severity}
 		known := s.judge.problems[key]
 		if c.Memory > over || missed && known != nil && !known.Since.Before(c.Started) {
 			found.begin(s, key, s.now, first).Unknown = unknown || missed
@@ -54,7 +54,7 @@ func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) 
 // missesMemory reports whether it is unknown what a running container uses, and was known a short while ago. That is so for a moment after
 // a restart of the exporter, and after each failed reading of the engine, since the engine is asked for it after everything else.
 func (s *scene) missesMemory(c *Container) bool {
-	known := s.judge.restarts[c.subject()]
+	known := s.judge.restarts[c.Subject()]
 	if c.HasMemory {
 		known.measured = s.judge.engines[c.Host].read
 		return false
