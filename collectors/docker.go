@@ -144,7 +144,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 			cgroups:      cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()},
 		},
 		keeper: keeper{state: d.State},
-		fleet:  fleet.New(s.rules(d.Containers)),
+		fleet:  fleet.New(s.rules(d.Containers, d.Services)),
 		unsure: true,
 		hangs:  fleet.NewHangs(),
 	}

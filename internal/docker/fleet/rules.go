@@ -15,8 +15,10 @@ type Rules struct {
 	Projects, Labels, Names, Exclude []string
 	// Roles are the roles of containers by name.
 	Roles map[string]string
-	// Expected are the names of containers that must run, Served the names of containers that serve targets.
-	Expected, Served []string
+	// Expected are the names of containers that must run, Served the names of containers that serve targets. ExpectedServices and
+	// ServedServices are the same for workloads.
+	Expected, Served                 []string
+	ExpectedServices, ServedServices []string
 	// Networks are the exporter's networks on which containers have names. Set them before the first description.
 	Networks []string
 	// MissingAfter is how long an expected container may be gone before it is missing. ForgetAfter is how long a missing one
