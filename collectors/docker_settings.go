@@ -68,9 +68,12 @@ type Docker struct {
 	verify bool
 }
 
+// DefaultDockerHost is the label of an engine whose block has none, and the engine of a command that names none.
+const DefaultDockerHost = "local"
+
 func newDockerSettings() *Docker {
 	return &Docker{
-		Label:                "local",
+		Label:                DefaultDockerHost,
 		Parallelism:          8,
 		MaxContainers:        1000,
 		MissingAfter:         config.Duration(time.Minute),

@@ -421,6 +421,7 @@ func (f *Fleet) Tidy(now time.Time) {
 
 // Forget forgets a member that no longer exists. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
+	name = f.onlyInstance(name)
 	switch c := f.Members[name]; {
 	case f.Rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)

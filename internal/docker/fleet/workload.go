@@ -15,3 +15,17 @@ func WorkloadOf(labels map[string]string, name string) string {
 	}
 	return cmp.Or(labels[swarmService], labels[systemdUnit], name)
 }
+
+// onlyInstance returns the name of the only member that is an instance of a workload, else the name that it was given.
+func (f *Fleet) onlyInstance(workload string) string {
+	var names []string
+	for name, c := range f.Members {
+		if WorkloadOf(map[string]string{ComposeProject: c.Project, ComposeService: c.Service}, name) == workload {
+			names = append(names, name)
+		}
+	}
+	if len(names) != 1 {
+		return workload
+	}
+	return names[0]
+}
