@@ -273,6 +273,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	if len(cfg.LeftToFirst) > 0 {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}
+	for _, o := range cfg.Overridden {
+		a.log.Info("environment variable overrides the file", "variable", o.Variable, "key", o.Key, "line", o.Where)
+	}
 	for _, w := range Warnings(cfg) {
 		a.log.Warn("likely mistake in the configuration", "target", w.Target, "warning", w.Text)
 	}
