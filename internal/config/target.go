@@ -96,12 +96,15 @@ func (t *Target) checkServer(r *Report) {
 // serviceName matches the names of services: project/service of Compose, a swarm service, a systemd unit, or a container.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9_.:@\\-]{1,255}(/[A-Za-z0-9_.-]{1,255})?$`)
 
+// IsService reports whether a text can be the name of a service.
+func IsService(name string) bool { return serviceName.MatchString(name) }
+
 // Service reports a value that cannot be the name of a service.
 func (r *Report) Service(key, name string) {
 	switch {
 	case strings.ContainsAny(name, "*?["):
 		r.Faultf(key, "is %q, but patterns are not supported; name one service, such as chat/web", name)
-	case !serviceName.MatchString(name):
+	case !IsService(name):
 		r.Faultf(key, "is %q, must be the name of one service: chat/web for the service web of the Compose project chat, or that of a "+
 			"swarm service, systemd unit or container", name)
 	}

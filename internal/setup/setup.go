@@ -19,6 +19,9 @@ import (
 type Facts struct {
 	// Engine is the address of the Docker Engine, "" without one. NoEngine says why there is none.
 	Engine, NoEngine string
+	// OtherEngines are the hosts of further engines. Problem says what kept Docker's context from being used.
+	OtherEngines []string
+	Problem      string
 	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
 	Project string
 	Others  []string
@@ -52,6 +55,8 @@ type EnvFile struct {
 // Container is a container as the engine describes it.
 type Container struct {
 	Name, Project, Service, Image, Role, State string
+	// Workload is what the exporter knows as its service: project/service, a swarm service or a systemd unit, else its name.
+	Workload string
 	// RoleByPort is true if the exporter cannot find the role by itself.
 	RoleByPort bool
 	// Directory and EnvFile are where Compose says that the project and its variables are.
@@ -66,6 +71,22 @@ type Container struct {
 	Resolved []string
 	// EngineSocket is true if the container has the socket of an engine.
 	EngineSocket bool
+}
+
+// service returns the name of the container's service, "" if that is only the container, or no name that the configuration accepts.
+func (c *Container) service() string {
+	if c.Workload == c.Name || !config.IsService(c.Workload) {
+		return ""
+	}
+	return c.Workload
+}
+
+// server returns the key and value of a target that the container serves.
+func (c *Container) server() string {
+	if service := c.service(); service != "" {
+		return "service: " + quote(service)
+	}
+	return "container: " + quote(c.Name)
 }
 
 // endpoint is a port where init looks for a target of a kind.
