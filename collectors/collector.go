@@ -92,8 +92,8 @@ type Deps struct {
 	// ModuleStatus is true if a target of kind xmpp_status serves the states of the XMPP server's modules, so that no other
 	// target has to.
 	ModuleStatus bool
-	// Containers are the containers that targets run in, which are therefore expected to exist.
-	Containers []string
+	// Containers are the containers that targets run in, and Services the services. They are therefore expected to exist.
+	Containers, Services []string
 	// MountInfo is the file that shows in which container the exporter runs: /proc/self/mountinfo, or "" for none.
 	MountInfo string
 	// Logins has the clocks of refused credentials; nil to send them at once always.

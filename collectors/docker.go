@@ -150,7 +150,7 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 			chosen:       s.Resources != resourcesAuto,
 		},
 		keeper: keeper{state: d.State},
-		fleet:  fleet.New(s.rules(d.Containers)),
+		fleet:  fleet.New(s.rules(d.Containers, d.Services)),
 		unsure: true,
 		hangs:  fleet.NewHangs(),
 	}

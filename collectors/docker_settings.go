@@ -45,8 +45,10 @@ type Docker struct {
 	Roles map[string]string `yaml:"roles"`
 	// Expected are names of containers that must exist and run, besides all that were seen and should run.
 	Expected []string `yaml:"expected"`
+	// ExpectedServices are services of which at least one instance must run, whatever its name.
+	ExpectedServices []string `yaml:"expected_services"`
 	// MissingAfter is how long an expected container may be gone before it counts as missing: a minute by default, to allow
-	// for deploys. ForgetAfter is how long a container that Expected does not list is missed: a day by default, 0 forever.
+	// for deploys. ForgetAfter is how long a container is missed that the configuration does not name: a week by default, 0 forever.
 	MissingAfter config.Duration `yaml:"missing_after"`
 	ForgetAfter  config.Duration `yaml:"forget_after"`
 	// MaxContainers is the maximum number of watched containers: 1,000 by default. Known containers and those in Expected or
@@ -69,13 +71,16 @@ type Docker struct {
 	verify bool
 }
 
+// DefaultDockerHost is the label of an engine whose block has none, and the engine of a command that names none.
+const DefaultDockerHost = "local"
+
 func newDockerSettings() *Docker {
 	return &Docker{
-		Label:                "local",
+		Label:                DefaultDockerHost,
 		Parallelism:          8,
 		MaxContainers:        1000,
 		MissingAfter:         config.Duration(time.Minute),
-		ForgetAfter:          config.Duration(24 * time.Hour),
+		ForgetAfter:          config.Duration(7 * 24 * time.Hour),
 		Resources:            resourcesAuto,
 		ResourcesParallelism: 256,
 	}
@@ -181,13 +186,28 @@ func (s *Docker) Check(r *config.Report) {
 	s.checkResources(r)
 	for i, name := range s.Expected {
 		switch {
+		case strings.Contains(strings.Trim(name, "/"), "/"):
+			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which is a service, not a container; move it to expected_services", name)
 		case strings.ContainsAny(name, `*?[\/`) || name == "":
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, must be the name of one container", name)
 		case fleet.MatchesAny(name, s.Exclude) || len(s.Names) > 0 && !fleet.MatchesAny(name, s.Names):
 			r.Faultf(fmt.Sprintf("expected[%d]", i), "is %q, which names or exclude filters out", name)
 		}
 	}
-	if s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
+	for i, name := range s.ExpectedServices {
+		key := fmt.Sprintf("expected_services[%d]", i)
+		r.Service(key, name)
+		project, _, ofCompose := strings.Cut(name, "/")
+		switch {
+		case len(s.Projects) == 0 || slices.Contains(s.Projects, project) || r.HasFault(key):
+		case ofCompose:
+			r.Faultf(key, "is %q, which projects filters out", name)
+		default:
+			r.Faultf(key, "is %q, which belongs to none of projects; write the project too, such as %s/%s", name, s.Projects[0], name)
+		}
+	}
+	unread := r.HasFault("forget_after", "missing_after")
+	if !unread && s.ForgetAfter > 0 && s.ForgetAfter <= s.MissingAfter {
 		r.Faultf("forget_after", "is %s, must be longer than missing_after, or 0 for never", s.ForgetAfter.Std())
 	}
 	if s.MaxContainers < 1 {
@@ -273,20 +293,22 @@ func (s *Docker) endpoint() (api.Endpoint, error) { return api.ParseEndpoint(s.H
 
 func (s *Docker) wantsTLS() bool { return s.verify || s.TLS.IsSet() }
 
-// rules returns the rules for containers. served are the names of the containers that targets run in.
-func (s *Docker) rules(served []string) *fleet.Rules {
+// rules returns the rules for containers. served are the names of the containers that targets run in, servedServices the services.
+func (s *Docker) rules(served, servedServices []string) *fleet.Rules {
 	return &fleet.Rules{
-		Host:          s.Host,
-		Label:         s.Label,
-		Projects:      s.Projects,
-		Labels:        s.Labels,
-		Names:         s.Names,
-		Exclude:       s.Exclude,
-		Roles:         s.Roles,
-		Expected:      s.Expected,
-		Served:        served,
-		MissingAfter:  s.MissingAfter.Std(),
-		ForgetAfter:   s.ForgetAfter.Std(),
-		MaxContainers: s.MaxContainers,
+		Host:             s.Host,
+		Label:            s.Label,
+		Projects:         s.Projects,
+		Labels:           s.Labels,
+		Names:            s.Names,
+		Exclude:          s.Exclude,
+		Roles:            s.Roles,
+		Expected:         s.Expected,
+		Served:           served,
+		ExpectedServices: s.ExpectedServices,
+		ServedServices:   servedServices,
+		MissingAfter:     s.MissingAfter.Std(),
+		ForgetAfter:      s.ForgetAfter.Std(),
+		MaxContainers:    s.MaxContainers,
 	}
 }

@@ -159,6 +159,29 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 			},
 		},
 		{
+			name: "services",
+			file: "    host: unix:///x\n    projects: [chat]\n    expected: [chat/web]\n" +
+				"    expected_services: [chat/*, /web, web, other/web, chat/web, \"\"]\n",
+			want: []string{
+				"expected[0]: is \"chat/web\", which is a service, not a container; move it to expected_services",
+				"expected_services[0]: is \"chat/*\", but patterns are not supported; name one service, such as chat/web",
+				"expected_services[1]: is \"/web\", must be the name of one service",
+				"expected_services[2]: is \"web\", which belongs to none of projects; write the project too, such as chat/web",
+				"expected_services[3]: is \"other/web\", which projects filters out",
+				"expected_services[5]: is \"\", must be the name of one service",
+			},
+		},
+		{
+			name: "a time without its unit",
+			file: "    host: unix:///x\n    missing_after: 30d\n    forget_after: 7\n",
+			want: []string{"targets[0].forget_after: is \"7\", must be a duration such as 500ms, 30s, 5m or 14d; add a unit: 7s, 7m, 7h or 7d"},
+		},
+		{
+			name: "forgotten before it is missing",
+			file: "    host: unix:///x\n    forget_after: 7s\n",
+			want: []string{"targets[0].forget_after: is 7s, must be longer than missing_after, or 0 for never"},
+		},
+		{
 			name: "too much at once",
 			file: "    host: unix:///x\n    resources_parallelism: 1025\n",
 			want: []string{"resources_parallelism: is 1025"},
@@ -245,12 +268,12 @@ func TestContainerIsWatchedThatFitsEveryKey(t *testing.T) {
 		{"another name", Docker{Names: []string{"irc"}}, false},
 		{"excluded", Docker{Names: []string{"irc-?"}, Exclude: []string{"*-1"}}, false},
 	} {
-		if got := tt.s.rules(nil).Watches("irc-1", labels); got != tt.want {
+		if got := tt.s.rules(nil, nil).Watches("irc-1", labels); got != tt.want {
 			t.Errorf("%s: watched: %t, want %t", tt.name, got, tt.want)
 		}
 	}
 	oneOff := Docker{}
-	if oneOff.rules(nil).Watches("irc-1", map[string]string{fleet.ComposeOneOff: "True"}) {
+	if oneOff.rules(nil, nil).Watches("irc-1", map[string]string{fleet.ComposeOneOff: "True"}) {
 		t.Error("a container that somebody runs once is watched")
 	}
 }

@@ -31,6 +31,7 @@ const (
 	rules       = "rules"
 	drill       = "drill"
 	ack         = "ack"
+	forget      = "forget"
 	healthcheck = "healthcheck"
 	show        = "version"
 )
@@ -101,6 +102,12 @@ var commands = []struct {
 		false,
 	},
 	{
+		forget,
+		"Make the exporter on this machine or at a URL forget a container or service that is gone for good.",
+		[]string{listenAddress},
+		false,
+	},
+	{
 		healthcheck,
 		"Exit 0 if the exporter on this host with the same --web.listen-address is polling, else 1.",
 		[]string{listenAddress},
@@ -133,6 +140,7 @@ type commandLine struct {
 	drill                        app.DrillOptions
 	remote                       app.Remote
 	incident, as                 string
+	gone, dockerHost             string
 }
 
 func newCommandLine() *commandLine {
@@ -194,6 +202,11 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	case ack:
 		cmd.Arg("ID", "The incident's ID, the last part of its address.").PlaceHolder("ID").Required().StringVar(&c.incident)
 		cmd.Flag("as", "The name to show. Default: the one who runs the command, or --user.").PlaceHolder("NAME").StringVar(&c.as)
+		c.addRemote(cmd)
+	case forget:
+		cmd.Arg("NAME", "The container, such as chat-web-1, or the service, such as chat/web.").PlaceHolder("NAME").Required().
+			StringVar(&c.gone)
+		cmd.Flag("docker-host", "The label docker_host of its engine. Default: local.").StringVar(&c.dockerHost)
 		c.addRemote(cmd)
 	}
 }

@@ -170,6 +170,9 @@ func TestContractOfTheExitCodes(t *testing.T) {
 		"ack ID --web.listen-address=127.0.0.1:1",
 		"ack ID --url=http://127.0.0.1:1",
 		"ack ID --url=http://127.0.0.1:1 --user=x --password-file=up.yaml",
+		"forget",
+		"forget NAME --web.listen-address=127.0.0.1:1",
+		"forget NAME --url=http://127.0.0.1:1 --user=x --password-file=up.yaml",
 		"healthcheck --web.listen-address=127.0.0.1:1",
 		"healthcheck --no-such-flag",
 	} {

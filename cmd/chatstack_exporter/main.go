@@ -99,6 +99,8 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 		return runDrill(ctx, options, c.drill, c.output)
 	case ack:
 		return runAck(ctx, options, c)
+	case forget:
+		return runForget(ctx, options, c)
 	case healthcheck:
 		return runHealthcheck(ctx, options)
 	case show:
@@ -202,6 +204,12 @@ func runAck(ctx context.Context, options app.Options, c *commandLine) error {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	return app.Ack(ctx, options, c.remote, c.incident, c.as, os.Stdout, os.Stderr)
+}
+
+func runForget(ctx context.Context, options app.Options, c *commandLine) error {
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
+	defer cancel()
+	return app.Forget(ctx, options, c.remote, c.dockerHost, c.gone, os.Stdout)
 }
 
 func runHealthcheck(ctx context.Context, options app.Options) error {

@@ -77,6 +77,9 @@ func TestUnwatchedContainerIsWarnedAbout(t *testing.T) {
 		{"", false},
 		{", container: irc", true},
 		{", container: irc, container_host: docker-a", false},
+		{", service: chat/irc", true},
+		{", service: chat/irc, container_host: docker-a", true},
+		{", service: chat/irc}" + strings.TrimSuffix(engine, "}"), false},
 		{", container: irc}" + strings.TrimSuffix(engine, "}"), false},
 	} {
 		cfg, err := LoadConfig(options(nil, io.Discard).with("targets:\n  - {kind: tcp, address: 'irc.test:1'" + tt.keys + "}\n"))

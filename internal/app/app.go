@@ -273,6 +273,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	if len(cfg.LeftToFirst) > 0 {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}
+	for _, o := range cfg.Overridden {
+		a.log.Info("environment variable overrides the file", "variable", o.Variable, "key", o.Key, "line", o.Where)
+	}
 	for _, w := range Warnings(cfg) {
 		a.log.Warn("likely mistake in the configuration", "target", w.Target, "warning", w.Text)
 	}
@@ -295,7 +298,7 @@ func (a *App) targets(cfg *config.Config, old *generation) ([]poll.Target, error
 		t.Same = old != nil && old.cfg.Limits == cfg.Limits && reportsModules(old.cfg) == reportsModules(cfg) &&
 			slices.ContainsFunc(old.cfg.Targets, func(s config.Settings) bool {
 				return reflect.DeepEqual(s, settings)
-			}) && (!t.Kind.Engine || slices.Equal(namedContainers(old.cfg), namedContainers(cfg))) &&
+			}) && (!t.Kind.Engine || reflect.DeepEqual(serversOf(old.cfg), serversOf(cfg))) &&
 			(!t.Kind.ServesPage || old.cfg.Secrets.Equal(cfg.Secrets))
 		targets = append(targets, t)
 	}
@@ -307,15 +310,19 @@ func reportsModules(cfg *config.Config) bool {
 	return slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool { return rowOf(s).ServesModules })
 }
 
-// namedContainers returns the containers that targets have configured.
-func namedContainers(cfg *config.Config) []string {
-	var names []string
-	for _, s := range cfg.Targets {
-		if name := s.Common().Container; name != "" {
-			names = append(names, name)
+// servers are the containers and services that targets have configured.
+type servers struct{ containers, services []string }
+
+func serversOf(cfg *config.Config) (s servers) {
+	for _, settings := range cfg.Targets {
+		switch t := settings.Common(); {
+		case t.Container != "":
+			s.containers = append(s.containers, t.Container)
+		case t.Service != "":
+			s.services = append(s.services, t.Service)
 		}
 	}
-	return names
+	return s
 }
 
 // newTarget makes a target from valid settings. Without logins, it will be read only once, and its credential is sent at once.
@@ -331,6 +338,7 @@ func (o *Options) newTarget(
 	if kind.Engine {
 		saved = saved.Written() // its counts change often, and a power cut may cost the last second of them
 	}
+	named := serversOf(cfg)
 	collector, err := kind.New(settings, collectors.Deps{
 		Limits:       cfg.Limits,
 		Log:          log.With("target", common.Name),
@@ -340,7 +348,8 @@ func (o *Options) newTarget(
 		ReadOnly:     logins == nil && !o.CheckWrites,
 		Logins:       logins,
 		ModuleStatus: reportsModules(cfg),
-		Containers:   namedContainers(cfg),
+		Containers:   named.containers,
+		Services:     named.services,
 		MountInfo:    o.MountInfo,
 		Secrets:      cfg.Secrets,
 	})
@@ -361,6 +370,7 @@ func (o *Options) newTarget(
 		Kind:          kind.Row,
 		HostName:      settings.HostName(),
 		Container:     common.Container,
+		Service:       common.Service,
 		ContainerHost: common.ContainerHost,
 		WarnOnly:      !common.Page,
 		Pace:          paceOf(settings, logins),

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -102,7 +103,7 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 			if result.State != "up" && ctx.Err() != nil {
 				return
 			}
-			addExpected(known.Engines, settings)
+			result.Warnings = addExpected(known.Engines, settings)
 			results[i], facts[i] = result, known
 		})
 	}
@@ -165,26 +166,42 @@ func resultOf(s poll.Status, r poll.Reading, facts health.Facts) (CheckResult, h
 	return result, facts
 }
 
-// addExpected adds the expected containers that do not exist, because a check does not wait until they count as missing.
-func addExpected(engines []health.Engine, settings config.Settings) {
+// addExpected adds the expected containers and services that do not exist, because a check does not wait until they count as missing. It
+// returns what their names may mean instead.
+func addExpected(engines []health.Engine, settings config.Settings) (warnings []string) {
 	engine, isEngine := settings.(*collectors.Docker)
 	for i := range engines {
 		e := &engines[i]
 		if !isEngine || !e.Read {
 			continue
 		}
-		for _, name := range engine.Expected {
-			if !slices.ContainsFunc(e.Containers, func(c health.Container) bool { return c.Name == name }) {
-				e.Containers = append(e.Containers, health.Container{
-					Host:     e.Host,
-					Name:     name,
-					State:    health.Missing,
-					Health:   "none",
-					Expected: true,
-				})
+		seen := slices.Clone(e.Containers)
+		expect := func(key string, t health.Target) {
+			found, advice := health.Find(seen, &t)
+			if found {
+				return
 			}
+			if advice != "" {
+				warnings = append(warnings, fmt.Sprintf("%s names %s, which does not exist; %s", key, cmp.Or(t.Container, t.Service), advice))
+			}
+			e.Containers = append(e.Containers, health.Container{
+				Host:     e.Host,
+				Name:     cmp.Or(t.Container, t.Service),
+				Workload: t.Service,
+				Shared:   t.Service != "",
+				State:    health.Missing,
+				Health:   "none",
+				Expected: true,
+			})
+		}
+		for _, name := range engine.Expected {
+			expect("expected", health.Target{Container: name})
+		}
+		for _, name := range engine.ExpectedServices {
+			expect("expected_services", health.Target{Service: name})
 		}
 	}
+	return warnings
 }
 
 // addProblems judges all probes together. It also notes which container serves a target without a container setting.
@@ -208,14 +225,14 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 	for i := range results {
 		server := judgement.Servers[results[i].Name]
 		local := rowOf(cfg.Targets[i]).Local
-		if results[i].State != notFinished && server.Container == "" && len(server.Candidates) == 0 && !local {
+		if results[i].State != notFinished && server.Container == "" && server.Service == "" && len(server.Candidates) == 0 && !local {
 			unserved = append(unserved, results[i].Name)
 		}
 		note := server.Warning()
 		if r := &results[i]; server.Unseen { // it has no log
 			r.Hint = strings.Replace(r.Hint, failure.WhereToLook(r.Reason, "", server.Container), failure.WhereToLook(r.Reason, "", ""), 1)
 		}
-		if server.Inferred {
+		if server.Origin() != server.Container {
 			note = "container " + server.Origin()
 		}
 		if note != "" {

@@ -30,6 +30,7 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 		"rules":        "recording kubernetes tests" + reads,
 		"drill":        "prometheus alertmanager exporter severity yes receiver dry-run output" + reads + " web.listen-address",
 		"ack":          "as url user password-file web.listen-address",
+		"forget":       "docker-host url user password-file web.listen-address",
 		"healthcheck":  "web.listen-address",
 		"version":      "",
 	} {
@@ -85,7 +86,7 @@ func TestShellCompletesCommandsFlagsAndValues(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "completion.bash")
 	rewrite(t, script, p.Stdout.String())
 	for line, want := range map[string]struct{ has, lacks string }{
-		"|":                         {"serve demo check check-config init rules drill ack healthcheck version help", "--config.file"},
+		"|":                         {"serve demo check check-config init rules drill ack forget healthcheck version help", "--config.file"},
 		"ch|":                       {"check check-config", "rules"},
 		"--config.file=x |":         {"check rules", ""},
 		"check --|":                 {"--output --write --config.file --help", "--log.level --web.listen-address --recording"},

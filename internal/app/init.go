@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,9 @@ type InitOptions struct {
 	File string
 	// Project is the Compose project of the stack, Domain the XMPP server's virtual host; "" to find them.
 	Project, Domain string
-	// look changes where to look, in tests that must not depend on this machine.
-	look func(*setup.Options)
+	// look changes where to look, and sockets is the directory of engines' sockets, in tests that must not depend on this machine.
+	look    func(*setup.Options)
+	sockets string
 }
 
 // initTime bounds the whole of init.
@@ -86,7 +88,7 @@ func Init(ctx context.Context, w io.Writer, o Options, flags InitOptions) ([]Che
 	return slices.DeleteFunc(checked, func(r CheckResult) bool { return r.State == notConfigured }), nil
 }
 
-// lookOptions says where to look. The engine is DOCKER_HOST, else the default socket.
+// lookOptions says where to look. The engine is the first that is found.
 func (o Options) lookOptions(flags InitOptions) (setup.Options, error) {
 	looked := setup.Options{
 		Project:   flags.Project,
@@ -95,7 +97,6 @@ func (o Options) lookOptions(flags InitOptions) (setup.Options, error) {
 		Directory: ".",
 		Volumes:   []string{dockerData, "/"},
 		Dial:      (&net.Dialer{}).DialContext,
-		NoEngine:  "there is no " + o.DockerSocket + " and DOCKER_HOST is not set",
 	}
 	if dir, err := os.Getwd(); err == nil {
 		looked.Directory = dir
@@ -103,9 +104,21 @@ func (o Options) lookOptions(flags InitOptions) (setup.Options, error) {
 	if _, err := state.Inspect(usualStateFile); err == nil || madeBySystemd(filepath.Dir(usualStateFile), o) {
 		looked.StateFile = usualStateFile
 	}
+	places := setup.Places{Lookup: o.Lookup, Socket: o.DockerSocket, Run: cmp.Or(flags.sockets, "/run")}
+	hosts, problem := places.Engines()
+	if problem != nil {
+		looked.Problem = problem.Error()
+	}
+	looked.NoEngine = cmp.Or(looked.Problem, places.Looked())
+	if len(hosts) > 1 {
+		looked.OtherEngines = hosts[1:]
+	}
 	engine := o
 	engine.ConfigFile, engine.configContent, engine.Environ = "", []byte("targets:\n  - kind: docker\n"), nil
 	engine.Lookup = func(name string) (string, bool) {
+		if name == "DOCKER_HOST" && len(hosts) > 0 {
+			return hosts[0], true
+		}
 		if !strings.HasPrefix(name, "DOCKER_") && name != "HOME" {
 			return "", false
 		}

@@ -20,12 +20,18 @@ import (
 func initialize(t *testing.T, env map[string]string, file string) (said string, results []CheckResult, err error) {
 	t.Helper()
 	var b strings.Builder
-	flags := InitOptions{File: file, look: func(o *setup.Options) {
-		o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
-		o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }
-	}}
+	flags := InitOptions{File: file, sockets: t.TempDir(), look: lookNowhere(t)}
 	results, err = Init(t.Context(), &b, options(env, io.Discard), flags)
 	return b.String(), results, err
+}
+
+// lookNowhere makes init find nothing of this machine but its engine.
+func lookNowhere(t *testing.T) func(*setup.Options) {
+	t.Helper()
+	return func(o *setup.Options) {
+		o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+		o.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("nobody there") }
+	}
 }
 
 func TestInitWritesWhatItFindsOnce(t *testing.T) {
@@ -56,6 +62,10 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 	}
 	content, err := os.ReadFile(file)
 	must(t, err)
+	if text := string(content); !strings.Contains(text, `expected_services: ["chat/bridge", "chat/irc", "chat/xmpp"]`) ||
+		!strings.Contains(text, `#   service: "chat/irc"`) {
+		t.Errorf("the file names no services:\n%s", text)
+	}
 	if text := string(content); strings.Contains(text+said, "hunter2") || !strings.Contains(text, "# - kind: xmpp_status") ||
 		!strings.Contains(text, "container shares no network with this process") {
 		t.Errorf("the file is\n%s", text)
@@ -87,13 +97,32 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 	}
 }
 
+func TestInitFindsTheSocketOfRootlessDocker(t *testing.T) {
+	engine := simstacktest.StartEngine(t, nil)
+	engine.Add(instanceOf("irc"))
+	run, err := os.MkdirTemp("", "run") // the path of a socket is short
+	must(t, err)
+	t.Cleanup(func() { os.RemoveAll(run) }) //nolint:errcheck,gosec // it is below the directory for temporary files
+	must(t, os.MkdirAll(run+"/user/1000", 0o700))
+	must(t, os.Symlink(strings.TrimPrefix(engine.Host(), "unix://"), run+"/user/1000/docker.sock"))
+	file := filepath.Join(t.TempDir(), "exporter.yaml")
+	var said strings.Builder
+	results, err := Init(t.Context(), &said, options(nil, io.Discard), InitOptions{File: file, sockets: run, look: lookNowhere(t)})
+	must(t, err)
+	if len(results) != 1 || results[0].Kind != "docker" || results[0].State != "up" ||
+		!strings.Contains(said.String(), "Docker: unix://"+run+"/user/1000/docker.sock, Compose project chat, 1 container\n") {
+		t.Errorf("%+v\n%s", results, &said)
+	}
+}
+
 func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {
 		env        map[string]string
 		file, want string
 	}{
-		"no engine": {nil, "exporter.yaml", "no service of a chat stack was found"},
+		"a context over SSH": {map[string]string{"DOCKER_CONTEXT": "far", "DOCKER_CONFIG": dir}, "exporter.yaml", "no service of a chat stack"},
+		"no engine":          {nil, "exporter.yaml", "no service of a chat stack was found"},
 		"an engine is down": {
 			map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"},
 			"exporter.yaml",
@@ -138,7 +167,7 @@ func TestInitWritesOnlyWhatIsValid(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "exporter.yaml")
 		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard),
-			InitOptions{File: file, Domain: c.domain, look: func(o *setup.Options) {
+			InitOptions{File: file, Domain: c.domain, sockets: t.TempDir(), look: func(o *setup.Options) {
 				o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
 				o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
 			}})

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 	"time"
@@ -21,7 +22,7 @@ type judge struct {
 	// placeholders are the targets with a secret that is an obvious placeholder.
 	placeholders map[string]bool
 	past         *past             // nil if nobody keeps it
-	missing      map[string]string // configured containers that were logged as missing, by target
+	missing      map[string]string // configured containers and services that were logged as missing, by target
 }
 
 // newJudge restores the memory of the former process. Its problems that the past says to last go on.
@@ -67,9 +68,15 @@ func (j *judge) Judge(f *health.Facts) *health.Judgement {
 	}
 	result := j.health.Judge(f)
 	for name, s := range result.Servers {
-		if s.Unseen && j.missing[name] != s.Container {
-			j.missing[name] = s.Container
+		switch {
+		case !s.Unseen || j.missing[name] == cmp.Or(s.Service, s.Container):
+		case s.Service != "":
+			j.log.Warn("service does not exist on any engine", "target", name, "service", s.Service, "advice", s.Advice)
+		default:
 			j.log.Warn("container does not exist on any engine", "target", name, "container", s.Container)
+		}
+		if s.Unseen {
+			j.missing[name] = cmp.Or(s.Service, s.Container)
 		}
 	}
 	if j.past != nil {

@@ -74,12 +74,16 @@ func (a *App) EndMaintenance(kind, name string) (warnings []string, err error) {
 // ForgetContainer implements web.Source.
 func (a *App) ForgetContainer(dockerHost, name string) error {
 	g := a.current.Load()
+	var labels []string
 	for _, s := range g.cfg.Targets {
-		if d, ok := s.(*collectors.Docker); ok && d.Label == dockerHost {
-			return g.poller.Forget(d.Name, name)
+		if d, ok := s.(*collectors.Docker); ok {
+			if d.Label == dockerHost {
+				return g.poller.Forget(d.Name, name)
+			}
+			labels = append(labels, d.Label)
 		}
 	}
-	return fmt.Errorf("%w: no target has the docker_host %q", collectors.ErrContainerUnknown, dockerHost)
+	return fmt.Errorf("%w: no target has the docker_host %q; it can be one of %q", collectors.ErrContainerUnknown, dockerHost, labels)
 }
 
 // saveWarning turns the error about a change that is in force but not saved into a warning; it returns any other error.

@@ -83,7 +83,9 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 		}
 		refused(path+"web", http.StatusConflict, `exists`)
 		refused(path+"db", http.StatusConflict, "expected names")
-		refused(path+"wbe", http.StatusNotFound, "no such container is known")
+		for _, name := range []string{"wbe", "chat/web", "chat%2Fweb"} {
+			refused(path+name, http.StatusNotFound, "no such container is known")
+		}
 		refused("/api/v1/containers/remote/web", http.StatusNotFound, "no target has the docker_host")
 		engine.Container("web").Remove()
 		r, _ := e.reportWhen(t, "web missing", func(r *status.Report) bool {
@@ -91,10 +93,10 @@ func TestGoneContainerIsForgottenOnRequest(t *testing.T) {
 			return c != nil && c.State == "missing"
 		})
 		if c := containerOf(&r, "web"); c.Level != status.Pending ||
-			!strings.Contains(c.Hint, "`curl -X DELETE http://EXPORTER:PORT"+path+"web` ") {
+			!strings.Contains(c.Hint, "`chatstack_exporter forget web`.") {
 			t.Errorf("level %s, hint %q; want a pending problem that says how to forget it", c.Level, c.Hint)
 		}
-		e.waitForPage(t, "<code>curl -X DELETE http://EXPORTER:PORT"+path+"web</code>")
+		e.waitForPage(t, "<code>chatstack_exporter forget web</code>")
 		code, body := e.exchange(t, http.MethodDelete, path+"web", "")
 		if code != http.StatusOK {
 			t.Fatalf("status %d: %s", code, body)

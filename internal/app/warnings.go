@@ -64,15 +64,23 @@ func Warnings(cfg *config.Config) []Warning {
 	return append(warnings, maintenanceWarnings(cfg)...)
 }
 
-// containerWarning warns if no engine is watched for the container that a target names.
+// containerWarning warns if no engine is watched for the container or service that a target names.
 func containerWarning(cfg *config.Config, settings config.Settings) string {
 	t := settings.Common()
-	watches := func(s config.Settings) bool { return rowOf(s).Engine }
-	if t.Container == "" || t.ContainerHost != "" || slices.ContainsFunc(cfg.Targets, watches) {
-		return ""
+	watched := slices.ContainsFunc(cfg.Targets, func(s config.Settings) bool {
+		d, isEngine := s.(*collectors.Docker)
+		return isEngine && (t.ContainerHost == "" || t.ContainerHost == d.Label)
+	})
+	switch {
+	case watched:
+	case t.Service != "":
+		return fmt.Sprintf("service %s has no effect, because this exporter does not watch its engine; if another one does, "+
+			"set container and container_host", t.Service)
+	case t.Container != "" && t.ContainerHost == "":
+		return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, "+
+			"set container_host to that engine's docker_host", t.Container)
 	}
-	return fmt.Sprintf("container %s has no effect, because this exporter watches no engine; if another one does, "+
-		"set container_host to that engine's docker_host", t.Container)
+	return ""
 }
 
 // botWarnings warn if the sessions of a relay check count as users, so that there is always one.

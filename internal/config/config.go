@@ -43,10 +43,16 @@ type Config struct {
 	// Warnings are likely mistakes that leave the configuration valid.
 	Warnings []Warning `yaml:"-"`
 
+	// Overridden are the values of the file that variables replace by others.
+	Overridden []Override `yaml:"-"`
+
 	// source is where the configuration comes from, with the content of its file, secretFiles the secrets by the paths of their files.
 	source      Source
 	secretFiles map[string]Secret
 }
+
+// Override is a key of the file whose value a variable replaces. Where is the key's "file:line".
+type Override struct{ Variable, Key, Where string }
 
 // Web says how people reach the exporter's pages.
 type Web struct {

@@ -51,6 +51,10 @@ func (e *Env) String(key, name string, value *string) {
 		e.fault(name, fault)
 		text = strings.TrimSpace(text)
 	}
+	full := join(e.path, key)
+	if where := e.loader.origins[full]; *value != "" && *value != text && strings.Contains(where, ":") {
+		e.loader.cfg.Overridden = append(e.loader.cfg.Overridden, Override{name, full, where})
+	}
 	*value = text
 	e.set(key, name)
 }

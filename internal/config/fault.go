@@ -134,8 +134,8 @@ func (r *Report) In(key string) *Report {
 	return &inner
 }
 
-// hasFault reports whether a fault in one of these keys of the block is already known.
-func (r *Report) hasFault(keys ...string) bool {
+// HasFault reports whether a fault in one of these keys of the block is already known, so that its value may not be the one of the file.
+func (r *Report) HasFault(keys ...string) bool {
 	return slices.ContainsFunc(r.loader.faults, func(f Fault) bool {
 		return slices.ContainsFunc(keys, func(key string) bool { return f.Key == join(r.path, key) })
 	})

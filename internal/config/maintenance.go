@@ -110,7 +110,7 @@ func (l *loader) checkMaintenance(root *Report) {
 			r.Faultf("name", "is %q, but there is no such target; write the target's name, or its kind if it has no name", m.Name)
 		}
 		switch {
-		case r.hasFault("from", "until", "schedule", "duration"): // an unreadable value looks as if it were not set
+		case r.HasFault("from", "until", "schedule", "duration"): // an unreadable value looks as if it were not set
 		case m.Schedule == "":
 			m.checkOnce(r)
 		default:

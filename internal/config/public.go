@@ -103,7 +103,7 @@ func (l *loader) checkPublic(r *Report) {
 func (a Announcement) check(r *Report) {
 	r.checkText("text", a.Text, maxAnnouncement)
 	switch {
-	case r.hasFault("from", "until"):
+	case r.HasFault("from", "until"):
 	case a.From.IsZero() || a.Until.IsZero():
 		r.Faultf("until", "or from is missing; write when the announcement appears and disappears, such as 2026-05-01T22:00:00Z")
 	case !a.Until.After(a.From):

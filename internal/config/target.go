@@ -27,9 +27,11 @@ type Target struct {
 	OwnSchedule bool `yaml:"-"`
 	// Timeout is the deadline of one probe; the poll timeout if unset.
 	Timeout Duration `yaml:"timeout"`
-	// Container is the name of the container that serves the target; inferred from the address if unset. ContainerHost is
-	// the docker_host of its engine, if another exporter watches that engine.
+	// Container is the name of the container that serves the target, and Service the service whose instances do. Without
+	// either, the container is inferred from the address. ContainerHost is the docker_host of its engine: another exporter
+	// may watch the engine of a container.
 	Container     string `yaml:"container"`
+	Service       string `yaml:"service"`
 	ContainerHost string `yaml:"container_host"`
 	// IPVersion is the version of IP, 4 or 6, that the target must work over; 0 is any.
 	IPVersion int `yaml:"ip_version"`
@@ -66,15 +68,45 @@ func (t *Target) check(r *Report, poll Poll) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
 	r.AtLeast("timeout", t.Timeout, second, "")
-	if t.ContainerHost != "" && t.Container == "" {
-		r.Faultf("container_host", "is set without container, the name of a container on that host; set both or neither")
-	}
+	t.checkServer(r)
 	switch {
 	case err != nil:
 		r.scheduleFault(err, `"@every 30s" or five cron fields such as "*/5 * * * *"`)
 	case t.Timeout > gap:
 		r.Faultf("timeout", "is %s, must be at most the %s between two probes, so that a hung service is detected by then",
 			t.Timeout.Std(), gap.Std())
+	}
+}
+
+// checkServer checks the keys about what serves the target.
+func (t *Target) checkServer(r *Report) {
+	switch {
+	case t.Container != "" && t.Service != "":
+		r.Faultf("service", "is set beside container; keep service, whose containers may have any name")
+	case strings.Contains(strings.Trim(t.Container, "/"), "/"):
+		r.Faultf("container", "is %q, which is a service, not a container; write service: %[1]s", t.Container)
+	case t.Service != "":
+		r.Service("service", t.Service)
+	}
+	if t.ContainerHost != "" && t.Container == "" && t.Service == "" {
+		r.Faultf("container_host", "is set without container or service on that host; set one of them too, or remove it")
+	}
+}
+
+// serviceName matches the names of services: project/service of Compose, a swarm service, a systemd unit, or a container.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9_.:@\\-]{1,255}(/[A-Za-z0-9_.-]{1,255})?$`)
+
+// IsService reports whether a text can be the name of a service.
+func IsService(name string) bool { return serviceName.MatchString(name) }
+
+// Service reports a value that cannot be the name of a service.
+func (r *Report) Service(key, name string) {
+	switch {
+	case strings.ContainsAny(name, "*?["):
+		r.Faultf(key, "is %q, but patterns are not supported; name one service, such as chat/web", name)
+	case !IsService(name):
+		r.Faultf(key, "is %q, must be the name of one service: chat/web for the service web of the Compose project chat, or that of a "+
+			"swarm service, systemd unit or container", name)
 	}
 }
 

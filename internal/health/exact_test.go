@@ -845,13 +845,16 @@ func TestServerSaysHowItWasFound(t *testing.T) {
 	}{
 		{Server{Container: "web"}, "web", ""},
 		{Server{Container: "web", Inferred: true}, "web (found by the address)", ""},
+		{Server{Container: "chat-web-2", Service: "chat/web"}, "chat-web-2 (of the service chat/web)", ""},
+		{Server{Container: "web", Service: "web"}, "web", ""},
+		{Server{Service: "web", Unseen: true}, "", "service web does not exist on any engine"},
 		{
 			Server{Candidates: []string{"a", "b"}},
-			"", "2 containers have the target's address (a, b), so the exporter cannot pick one; set container",
+			"", "2 containers have the target's address (a, b), so the exporter cannot pick one; set service or container",
 		},
 		{
 			Server{Candidates: []string{"a", "b", "c", "d", "e", "f"}},
-			"", "6 containers have the target's address (a, b, c, d, e), so the exporter cannot pick one; set container",
+			"", "6 containers have the target's address (a, b, c, d, e), so the exporter cannot pick one; set service or container",
 		},
 	} {
 		if got := c.Origin(); got != c.origin {

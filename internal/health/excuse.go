@@ -148,7 +148,7 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 	switch {
 	case s.underMaintenance(t.subject):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance}}
-	case t.Container == "":
+	case t.Container == "" && t.Service == "":
 		return cause{}
 	case s.containerMaintained(t):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}

@@ -25,7 +25,7 @@ func (s *scene) judgeGaps() (found findings) {
 			}
 		}
 		gap("its probes are overdue", t.Overdue, true)
-		gap("no engine has its container "+t.Container, t.server.Unseen, s.allRead)
+		gap("no engine has its "+t.server.configured(), t.server.Unseen, s.allRead)
 		gap(role, t == unknown, s.allRead)
 	}
 	return found

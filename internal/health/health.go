@@ -95,9 +95,9 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the name of the container that serves the target and ContainerHost the docker_host of its engine, both "" unless
-	// configured.
-	Container, ContainerHost string
+	// Container is the name of the container that serves the target, or Service the workload that does. ContainerHost is the docker_host of
+	// its engine. Each is "" unless configured.
+	Container, Service, ContainerHost string
 	// Engine is the docker_host of the container engine that the target is, "" for other targets.
 	Engine string
 	// WarnOnly says that the target's own problems are warnings at most.

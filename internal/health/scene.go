@@ -80,7 +80,7 @@ func (j *Judge) look(f *Facts) *scene {
 	})
 	s.callByNames()
 	s.coverWorkloads(f)
-	s.names = newDirectory(s.containers, s.byName)
+	s.names = newDirectory(s.containers)
 	for i := range f.Targets {
 		t := s.place(&f.Targets[i], f.Engines)
 		s.targets = append(s.targets, t)
@@ -95,9 +95,11 @@ func (j *Judge) look(f *Facts) *scene {
 func (s *scene) place(given *Target, engines []Engine) *target {
 	t := &target{Target: *given, subject: TargetSubject(given.Name), memory: s.judge.target(given.Name)}
 	own := slices.ContainsFunc(engines, func(e Engine) bool { return t.ContainerHost == "" || t.ContainerHost == e.Host })
-	unseen := t.Container != "" && own && s.allRead && len(s.names.candidates(given)) == 0
+	unseen := t.isServed() && own && s.allRead && len(s.names.candidates(given)) == 0
 	t.server = s.judge.findHome(t, s.names.server(given), engines)
-	t.server.Unseen = unseen
+	if t.server.Unseen = unseen; unseen {
+		t.server.Advice = s.names.advice(given)
+	}
 	t.Container, t.ContainerHost = t.server.Container, t.server.Host
 	t.servedBy = s.subjectOf(t.ContainerHost, t.Container)
 	return t
@@ -146,20 +148,26 @@ type home struct {
 // findHome finds the engine of a target's container. While that engine cannot be read, it returns the container's last known engine.
 func (j *Judge) findHome(t *target, found Server, engines []Engine) Server {
 	known := t.memory.home
-	same := known.HostName == t.HostName && known.Configured == t.Container
+	configured := cmp.Or(t.Container, t.Service)
+	same := known.HostName == t.HostName && known.Configured == configured
 	lost := func(e Engine) bool { return !e.Read && e.Host == known.Host }
 	switch {
 	case found.Host != "":
 		t.memory.home = home{
 			t.HostName,
-			t.Container,
+			configured,
 			found.Container,
 			found.Host,
 		}
 		j.changed = j.changed || t.memory.home != known
 	case same && slices.ContainsFunc(engines, lost):
-		return Server{Container: known.Container, Host: known.Host, Inferred: t.Container == ""}
-	case t.Container != "" && len(engines) == 1 && !engines[0].Read: // it has to be on this engine
+		return Server{
+			Container: known.Container,
+			Host:      known.Host,
+			Service:   t.Service,
+			Inferred:  configured == "",
+		}
+	case configured != "" && len(engines) == 1 && !engines[0].Read: // it has to be on this engine
 		found.Host = engines[0].Host
 	}
 	return found

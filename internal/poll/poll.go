@@ -108,7 +108,7 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 		status: Status{
 			Target:   given.Name,
 			Kind:     given.Kind.Name,
-			Server:   health.Server{Container: given.Container, Host: given.ContainerHost},
+			Server:   health.Server{Container: given.Container, Service: given.Service, Host: given.ContainerHost},
 			Counters: Counters{Failures: map[failure.Reason]uint64{}},
 		},
 	}

@@ -30,8 +30,8 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the configured name of the container that serves it, ContainerHost the docker_host of the container's engine.
-	Container, ContainerHost string
+	// Container is the configured name of the container that serves it, or Service the workload, ContainerHost the docker_host of its engine.
+	Container, Service, ContainerHost string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
@@ -559,6 +559,7 @@ func (t *target) facts() health.Target {
 		ValueAlerts:   t.Kind.ValueAlerts,
 		HostName:      exchange.CanonicalHost(t.HostName),
 		Container:     t.Container,
+		Service:       t.Service,
 		ContainerHost: t.ContainerHost,
 		Engine:        t.DockerHost,
 		WarnOnly:      t.WarnOnly,

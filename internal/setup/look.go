@@ -31,6 +31,9 @@ type Options struct {
 	// Engine is the Docker Engine; nil for none, and then NoEngine says why.
 	Engine   *api.Client
 	NoEngine string
+	// OtherEngines are the hosts of further engines. Problem says what kept Docker's context from being used, "" if nothing did.
+	OtherEngines []string
+	Problem      string
 	// Project is the Compose project to choose, "" to find it.
 	Project string
 	// Domain is the XMPP server's virtual host, if known.
@@ -58,7 +61,13 @@ const (
 
 // Look looks around. It only reads.
 func Look(ctx context.Context, o Options) (*Facts, error) {
-	f := &Facts{Domain: o.Domain, NoEngine: o.NoEngine, StateFile: o.StateFile}
+	f := &Facts{
+		Domain:       o.Domain,
+		NoEngine:     o.NoEngine,
+		OtherEngines: o.OtherEngines,
+		Problem:      o.Problem,
+		StateFile:    o.StateFile,
+	}
 	if o.Engine != nil {
 		all, err := containersOf(ctx, o.Engine)
 		if err != nil {
@@ -172,6 +181,7 @@ func describe(d *container.InspectResponse, all map[string]*container.InspectRes
 		State:     d.State.Status,
 		Project:   labels[fleet.ComposeProject],
 		Service:   labels[fleet.ComposeService],
+		Workload:  fleet.WorkloadOf(labels, strings.TrimPrefix(d.Name, "/")),
 		Directory: labels["com.docker.compose.project.working_dir"],
 		EnvFile:   labels["com.docker.compose.project.environment_file"],
 		Published: map[int]string{},

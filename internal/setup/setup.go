@@ -21,6 +21,9 @@ type Facts struct {
 	Engine, NoEngine string
 	// Cgroup is true if this machine has the cgroup files of the engine's containers.
 	Cgroup bool
+	// OtherEngines are the hosts of further engines. Problem says what kept Docker's context from being used.
+	OtherEngines []string
+	Problem      string
 	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
 	Project string
 	Others  []string
@@ -54,6 +57,8 @@ type EnvFile struct {
 // Container is a container as the engine describes it.
 type Container struct {
 	ID, Name, Project, Service, Image, Role, State string
+	// Workload is what the exporter knows as its service: project/service, a swarm service or a systemd unit, else its name.
+	Workload string
 	// RoleByPort is true if the exporter cannot find the role by itself.
 	RoleByPort bool
 	// Directory and EnvFile are where Compose says that the project and its variables are.
@@ -68,6 +73,22 @@ type Container struct {
 	Resolved []string
 	// EngineSocket is true if the container has the socket of an engine.
 	EngineSocket bool
+}
+
+// service returns the name of the container's service, "" if that is only the container, or no name that the configuration accepts.
+func (c *Container) service() string {
+	if c.Workload == c.Name || !config.IsService(c.Workload) {
+		return ""
+	}
+	return c.Workload
+}
+
+// server returns the key and value of a target that the container serves.
+func (c *Container) server() string {
+	if service := c.service(); service != "" {
+		return "service: " + quote(service)
+	}
+	return "container: " + quote(c.Name)
 }
 
 // endpoint is a port where init looks for a target of a kind.

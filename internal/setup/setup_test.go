@@ -25,14 +25,16 @@ func stack() *Facts {
 		Volume:    "/",
 		Containers: []Container{
 			{
-				Name:    "chat-bridge-1",
-				Service: "bridge",
-				Role:    "bridge",
-				State:   "running",
-				Image:   "bridge:1",
+				Name:     "chat-bridge-1",
+				Workload: "chat/bridge",
+				Service:  "bridge",
+				Role:     "bridge",
+				State:    "running",
+				Image:    "bridge:1",
 			},
 			{
 				Name:     "chat-irc-1",
+				Workload: "chat/irc",
 				Service:  "irc",
 				Role:     "irc",
 				State:    "running",
@@ -51,6 +53,7 @@ func stack() *Facts {
 			},
 			{
 				Name:     "chat-xmpp-1",
+				Workload: "chat/xmpp",
 				Service:  "xmpp",
 				Role:     "xmpp",
 				State:    "running",
@@ -75,33 +78,34 @@ targets:
   - kind: docker
     host: "unix:///var/run/docker.sock"
     projects: ["chat"]
+    expected_services: ["chat/bridge", "chat/irc", "chat/xmpp"]
 
   # xmpp: container chat-xmpp-1, image prosody:13
   - kind: xmpp_status
     url: "http://xmpp:5280/status"
-    container: "chat-xmpp-1"
+    service: "chat/xmpp"
   - kind: xmpp_metrics
     url: "http://xmpp:5280/metrics"
-    container: "chat-xmpp-1"
+    service: "chat/xmpp"
   # Port 5222 does not answer here. If the service has it elsewhere, or later:
   # - kind: xmpp_c2s
   #   address: "xmpp:5222"
-  #   container: "chat-xmpp-1"
+  #   service: "chat/xmpp"
   #   domain: chat.example.org
 
   # irc: container chat-irc-1, image unrealircd:6
   - kind: irc_rpc
     url: "https://irc:8600/api"
-    container: "chat-irc-1"
+    service: "chat/irc"
     # Add what only you know: user (IRC_RPC_USER), password_file (IRC_RPC_PASSWORD)
   - kind: irc_tls
     address: "irc:6697"
     server_name: "irc.example.org" # from its certificate
-    container: "chat-irc-1"
+    service: "chat/irc"
 
   # bridge: container chat-bridge-1. The relay check needs an account on both sides, and a channel that the bridge maps to a room:
   # - kind: relay
-  #   container: "chat-bridge-1"
+  #   service: "chat/bridge"
   #   irc: {address: "irc:6697", nick: irccheck, channel: "#bridge-check"}
   #   xmpp: {user: check@chat.example.org, password_file: /run/secrets/relay_xmpp, room: check@rooms.example.org}
 
@@ -179,6 +183,7 @@ func everything(text string) *Facts {
 				Name:       "chat-" + strings.ReplaceAll(cmp.Or(role, "other"), " ", "-") + suffix,
 				Project:    text,
 				Service:    text,
+				Workload:   text + "/" + text + suffix,
 				Image:      text,
 				Role:       role,
 				RoleByPort: suffix == "-1",
@@ -300,12 +305,42 @@ func TestLastingAddressIsPreferred(t *testing.T) {
 func TestContainerThatRunsIsPreferred(t *testing.T) {
 	f := stack()
 	left := f.Containers[3]
-	left.Name, left.State = "a-xmpp-of-before", "exited"
+	left.Name, left.Workload, left.State = "a-xmpp-of-before", "", "exited"
 	f.Containers = append([]Container{left}, f.Containers...)
 	if got := string(Write(f).YAML); !strings.Contains(got, "# xmpp: container chat-xmpp-1,") ||
 		!strings.Contains(got, "# Container a-xmpp-of-before is another xmpp.") {
 		t.Errorf("the one that has ended is chosen:\n%s", got)
 	}
+}
+
+func TestServiceIsWrittenOnceForAllItsContainers(t *testing.T) {
+	f := stack()
+	second := f.Containers[1]
+	second.Name = "chat-irc-2"
+	stopped := f.Containers[3]
+	stopped.Name, stopped.Workload, stopped.State, stopped.Role = "chat-docs-1", "chat/docs", "exited", "docs_search"
+	unit := f.Containers[3]
+	unit.Name, unit.Workload, unit.Role = "notes", "notes.service", "plant_store"
+	f.Containers = append(f.Containers, second, stopped, unit)
+	if got := string(Write(f).YAML); strings.Contains(got, "chat-irc-2") ||
+		!strings.Contains(got, "    expected_services: [\"chat/bridge\", \"chat/irc\", \"chat/xmpp\"]\n") {
+		t.Errorf("of two containers of a service, one that has ended and one of another project:\n%s", got)
+	}
+	f.Project = ""
+	if got := string(Write(f).YAML); !strings.Contains(got, "\"notes.service\"]\n") {
+		t.Errorf("without a project, the unit is left out:\n%s", got)
+	}
+}
+
+func TestOtherEnginesAreMentioned(t *testing.T) {
+	f := stack()
+	f.OtherEngines, f.Problem = []string{"unix:///run/podman/podman.sock"}, "the context is elsewhere"
+	r := Write(f)
+	if found := strings.Join(r.Found, "\n"); !strings.Contains(string(r.YAML), "    # Other engines: [\"unix:///run/podman/podman.sock\"]. To watch one") ||
+		!strings.Contains(found, "Docker: other engines: [") || !strings.Contains(found, "Docker: the context is elsewhere") {
+		t.Errorf("%s\n%s", found, r.YAML)
+	}
+	targetsOf(t, r.YAML, nil)
 }
 
 func TestVirtualHostIsNotGuessed(t *testing.T) {

@@ -120,6 +120,8 @@ func (w *writer) docker() {
 	if hostName.MatchString(f.Project) { // as Compose names projects; a label could say anything
 		fmt.Fprintf(&w.targets, "    projects: %s\n", list([]string{f.Project}))
 	}
+	w.services()
+	w.engines()
 	if len(f.Others) > 0 {
 		fmt.Fprintf(&w.targets, "    # Other Compose projects have chat services, too: %s. Add those that belong to the stack.\n",
 			plain(list(f.Others)))
@@ -136,6 +138,36 @@ func (w *writer) docker() {
 		}
 		named = true
 		fmt.Fprintf(&w.targets, "      %s: %s\n", quote(c.Name), quote(c.Role))
+	}
+}
+
+// services writes which services must run: those with a role that run now. With projects, no others are watched.
+func (w *writer) services() {
+	var names []string
+	for i := range w.facts.Containers {
+		c := &w.facts.Containers[i]
+		name := c.service()
+		project, _, _ := strings.Cut(name, "/")
+		if name != "" && notRunning(c) == "" && slices.Contains(roleOrder, c.Role) && !slices.Contains(names, name) &&
+			(!hostName.MatchString(w.facts.Project) || project == w.facts.Project) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		fmt.Fprintf(&w.targets, "    expected_services: %s\n", list(names))
+	}
+}
+
+// engines mentions what else was found of engines.
+func (w *writer) engines() {
+	if w.facts.Problem != "" {
+		w.found("Docker: %s", plain(w.facts.Problem))
+	}
+	if len(w.facts.OtherEngines) > 0 {
+		w.found("Docker: other engines: %s", plain(list(w.facts.OtherEngines)))
+		fmt.Fprintf(&w.targets, "    # Other engines: %s. To watch one, add a target of kind docker with a name and a label.\n",
+			plain(list(w.facts.OtherEngines)))
 	}
 }
 
@@ -159,7 +191,13 @@ func (w *writer) role(role string) {
 	}
 	// A container that was left behind is not the service.
 	slices.SortStableFunc(has, func(a, b *Container) int { return strings.Compare(notRunning(a), notRunning(b)) })
+	var services []string
 	for i, c := range has {
+		service := c.service()
+		if service != "" && slices.Contains(services, service) {
+			continue // the service has its targets
+		}
+		services = append(services, service)
 		switch {
 		case i > 0 && role != webServer:
 			w.found("%s: container %s is another one; it is only a comment", role, plain(c.Name))
@@ -183,10 +221,10 @@ func (w *writer) bridge(c *Container) {
 	w.comment("bridge: container %s. The relay check needs an account on both sides, and a channel that the bridge maps to a room:",
 		plain(c.Name))
 	fmt.Fprintf(&w.targets, `  # - kind: relay
-  #   container: %s
+  #   %s
   #   irc: {address: "irc:6697", nick: irccheck, channel: "#bridge-check"}
   #   xmpp: {user: check@chat.example.org, password_file: /run/secrets/relay_xmpp, room: check@rooms.example.org}
-`, quote(c.Name))
+`, c.server())
 	w.Open++
 }
 
@@ -256,7 +294,7 @@ func (w *writer) target(e *endpoint, port int, address string, c *Container) str
 		fmt.Fprintf(&w.targets, "    domain: %s\n", quote(w.facts.Domain))
 	}
 	if c != nil {
-		fmt.Fprintf(&w.targets, "    container: %s\n", quote(c.Name))
+		fmt.Fprintf(&w.targets, "    %s\n", c.server())
 		if e.role == webServer {
 			w.targets.WriteString("    # If this is the web client, write kind: web_irc and remove the name.\n")
 		}
@@ -284,7 +322,7 @@ func (w *writer) silent(e *endpoint, port int, c *Container) {
 	w.comment("Port %d %s. If the service has it elsewhere, or later:", port, why)
 	w.comment("- kind: %s", e.kind)
 	w.comment("  %s: %s", key, plain(quote(value)))
-	w.comment("  container: %s", quote(c.Name))
+	w.comment("  %s", c.server())
 	if e.NeedsDomain && !w.knowsDomain() {
 		w.comment("  domain: chat.example.org")
 	}

@@ -3,12 +3,12 @@ package status
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
@@ -245,8 +245,10 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 func (j *judged) describeContainer(p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
 	now, v, logs := j.Snapshot.Time, j.verdicts[p.Subject], "`docker logs --tail 50 "+given.Name+"`"
 	exit := exitText(given, past, now)
-	forget := fmt.Sprintf("`curl -X DELETE http://EXPORTER:PORT/api/v1/containers/%s/%s` (requires --web.enable-lifecycle)",
-		url.PathEscape(p.Host), url.PathEscape(given.Name))
+	forget := "`chatstack_exporter forget " + p.Name + "`"
+	if p.Host != collectors.DefaultDockerHost {
+		forget = "`chatstack_exporter forget --docker-host=" + p.Host + " " + p.Name + "`"
+	}
 	switch p.Alert {
 	case health.AlertContainerMissing:
 		if given.GoneOnPurpose() {

@@ -127,7 +127,7 @@ func New(src Source, o Options) http.Handler {
 		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/targets/{target}/probe",
 		o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
-	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name}",
+	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name...}",
 		o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/drill",
 		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))

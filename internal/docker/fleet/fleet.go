@@ -627,6 +627,7 @@ func (f *Fleet) Forget(name string) error {
 	if w := f.workloads[name]; w != nil && w.Shared {
 		return f.forgetWorkload(name)
 	}
+	name = f.onlyInstance(name)
 	switch c := f.Members[name]; {
 	case f.Rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)

@@ -86,7 +86,7 @@ func TestRealInitFindsAComposeStack(t *testing.T) {
 		t.Errorf("targets (-want +got):\n%s\n%s", diff, text)
 	}
 	for _, want := range []string{
-		`projects: ["chatstack-init"]`, `"chatstack-init-talk-1": "irc"`, `container: "chatstack-init-xmpp-1"`, "# - kind: irc_rpc",
+		`projects: ["chatstack-init"]`, `"chatstack-init-talk-1": "irc"`, `service: "chatstack-init/xmpp"`, "# - kind: irc_rpc",
 		"# - kind: xmpp_c2s", "# - kind: relay",
 		"Not recognised, so only their containers are watched: chatstack-init-postgres-1.",
 		dir + "/.env sets IRC_RPC_USER, IRC_RPC_PASSWORD, BRIDGE_IDENTITY_TOKEN.",
