@@ -45,7 +45,7 @@ type docker struct {
 	leftOut     listCounts
 	empty       bool // no container was watched at the last probe
 	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known.
-	networkOwner string
+	networkOwner  string
 	resourceMeter // of which it guards what is said there
 }
 

@@ -172,13 +172,23 @@ func (e *slowEngine) restart(name string, takes time.Duration) {
 	release := e.lock(name)
 	e.mu.Lock()
 	c := e.find(id)
-	c.State = &container.State{Status: container.StateExited, ExitCode: 143, StartedAt: c.State.StartedAt, FinishedAt: stampNow()}
+	c.State = &container.State{
+		Status:     container.StateExited,
+		ExitCode:   143,
+		StartedAt:  c.State.StartedAt,
+		FinishedAt: stampNow(),
+	}
 	e.mu.Unlock()
 	e.tell(events.ActionDie, id, name)
 	e.tell(events.ActionStop, id, name)
 	time.Sleep(takes)
 	e.mu.Lock()
-	c.State = &container.State{Status: container.StateRunning, Running: true, StartedAt: stampNow(), Pid: 1}
+	c.State = &container.State{
+		Status:    container.StateRunning,
+		Running:   true,
+		StartedAt: stampNow(),
+		Pid:       1,
+	}
 	e.mu.Unlock()
 	e.tell(events.ActionStart, id, name)
 	release()
