@@ -45,9 +45,11 @@ func TestRealEngineSlowStarts(t *testing.T) {
 	var polling sync.WaitGroup
 	polling.Go(func() {
 		for ctx.Err() == nil {
-			if err := w.tryFor(10*time.Second, &Batch{}); err != nil {
+			poll, end := context.WithTimeout(ctx, 10*time.Second)
+			if err := w.docker.Collect(poll, &Batch{}); err != nil && ctx.Err() == nil {
 				t.Errorf("poll: %v", err)
 			}
+			end()
 			time.Sleep(time.Second)
 		}
 	})
