@@ -20,28 +20,33 @@ type docker struct {
 	engine   *api.Client
 	log      *slog.Logger
 	once     bool
-	empty    bool // no container was watched at the last probe
-	// reviewing is held while a list is applied, and guards the next two. networkOwner is the id of the container whose network the
-	// exporter uses, "" once its networks are known. stalled counts the attempts since the engine described no container.
-	reviewing    chan struct{}
-	networkOwner string
-	stalled      int
-	slots        chan struct{} // for inspections
-	described    chan struct{} // has Follow present what inspections have found
-	follower
-	resourceMeter
-	keeper
+	state    State      // nil without a state file
+	saving   sync.Mutex // orders writes of the state, and guards saved, the last one
+	saved    []byte
 
-	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; never held during a request
+	reviewing chan struct{} // held while a list is applied
+	slots     chan struct{} // one for each inspection at once
+	described chan struct{} // has Follow present what inspections have found
+	answered  chan struct{} // has Follow reopen the event stream at once
+	// Tests shorten the times: maxEventDelay, maxStreamSilence, healthyStreamAge.
+	patience, quiet, lasting time.Duration
+
+	mu    sync.Mutex // guards what follows; never held during a request
 	fleet *fleet.Fleet
+	hangs fleet.Hangs
+	// stalled counts the attempts since the engine described no container at all.
+	stalled int
 	// unsure is true if everything must be inspected: at the start, and after events may have been lost.
 	unsure bool
 	stream eventStream
-	hangs  fleet.Hangs
 	// inspections are those that run, by id; overtaken are those whose containers had an event meanwhile.
 	inspections map[string]*inspection
 	overtaken   []string
 	leftOut     listCounts
+	empty       bool // no container was watched at the last probe
+	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known.
+	networkOwner  string
+	resourceMeter // of which it guards what is said there
 }
 
 // listCounts count the containers of the last list, and those that were left out.
@@ -107,14 +112,6 @@ type dockerRound struct {
 	following bool
 }
 
-// keeper saves container state across restarts of the exporter.
-type keeper struct {
-	state State
-
-	saving sync.Mutex // guards what follows
-	saved  []byte     // the last saved content
-}
-
 // longestLook bounds requests between probes.
 const longestLook = 5 * time.Second
 
@@ -131,17 +128,19 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		engine:       engine,
 		log:          d.Log,
 		once:         d.Once,
+		state:        d.State,
 		reviewing:    make(chan struct{}, 1),
 		slots:        make(chan struct{}, s.Parallelism),
 		described:    make(chan struct{}, 1),
+		answered:     make(chan struct{}, 1),
+		patience:     maxEventDelay,
+		quiet:        maxStreamSilence,
+		lasting:      healthyStreamAge,
+		fleet:        fleet.New(s.rules(d.Containers, d.Services)),
+		hangs:        fleet.NewHangs(),
+		unsure:       true,
 		inspections:  map[string]*inspection{},
 		networkOwner: networkOwner(d.MountInfo),
-		follower: follower{
-			answered: make(chan struct{}, 1),
-			patience: maxEventDelay,
-			quiet:    maxStreamSilence,
-			lasting:  healthyStreamAge,
-		},
 		resourceMeter: resourceMeter{
 			measuring:    make(chan dockerRound, 1),
 			readingFiles: make(chan struct{}, 1),
@@ -149,10 +148,6 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 			source:       s.Resources,
 			chosen:       s.Resources != resourcesAuto,
 		},
-		keeper: keeper{state: d.State},
-		fleet:  fleet.New(s.rules(d.Containers, d.Services)),
-		unsure: true,
-		hangs:  fleet.NewHangs(),
 	}
 	c.load()
 	return c, nil

@@ -395,13 +395,6 @@ func (c *docker) Forget(name string) (err error) {
 	return err
 }
 
-// follower is how the exporter follows the engine's events. Tests shorten the times.
-type follower struct {
-	// answered makes Follow reopen the event stream at once.
-	answered                 chan struct{}
-	patience, quiet, lasting time.Duration // maxEventDelay, maxStreamSilence, healthyStreamAge
-}
-
 // eventStream is the state of the event stream.
 type eventStream struct {
 	open bool

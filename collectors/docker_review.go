@@ -41,14 +41,19 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 		return 0, err
 	}
 	l.Chosen = c.watched(l.All)
-	var wanted, paused []container.Summary
+	var (
+		wanted, paused []container.Summary
+		silent         bool // about all containers
+	)
 	c.locked(func() {
 		now := time.Now()
 		listed = c.leftOut.listed
 		c.hangs.Forget(l.All, now)
 		wanted, paused = c.hangs.Split(c.fleet.ApplyList(&l, now), now)
+		n := len(l.Chosen)
+		silent = n > 1 && (c.stalled > 0 || len(paused) == n)
 	})
-	if n := len(l.Chosen); n > 1 && (c.stalled > 0 || len(paused) == n) {
+	if silent {
 		wanted, paused = append(wanted, paused...), nil
 		if err := c.tryOne(ctx, s, b, wanted); err != nil {
 			return 0, err
@@ -69,14 +74,17 @@ func (c *docker) tryOne(ctx context.Context, s *api.Session, b *Batch, wanted []
 	if len(wanted) == 0 {
 		return nil
 	}
-	i := c.stalled % len(wanted)
-	c.stalled++
+	var i int
+	c.locked(func() {
+		i = c.stalled % len(wanted)
+		c.stalled++
+	})
 	undescribed, err := c.inspectAll(ctx, s, b, wanted[i:i+1])
 	if err == nil && len(undescribed) > 0 {
 		err = c.errSilent(undescribed[0])
 	}
 	if err == nil {
-		c.stalled = 0
+		c.locked(func() { c.stalled = 0 })
 	}
 	return err
 }
@@ -129,22 +137,25 @@ func networkOwner(mountInfo string) string {
 }
 
 // learnNetworks finds the networks of the exporter's own container, once, if it runs on this engine. Best effort: without
-// them, no container is found by its address. The caller holds the claim.
+// them, no container is found by its address.
 func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
-	if c.networkOwner == "" {
+	var owner string
+	c.locked(func() { owner = c.networkOwner })
+	if owner == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, slotTime)
 	defer cancel()
-	own, _, err := s.Inspect(ctx, c.networkOwner)
-	switch {
-	case err != nil:
+	own, _, err := s.Inspect(ctx, owner)
+	if err != nil {
 		c.log.Debug("the exporter's own container was not inspected", "err", err)
 		return
-	case own != nil:
-		c.locked(func() { c.fleet.Rules.Networks = fleet.NetworksOf(own) })
 	}
-	c.networkOwner = ""
+	c.locked(func() {
+		if c.networkOwner = ""; own != nil {
+			c.fleet.Rules.Networks = fleet.NetworksOf(own)
+		}
+	})
 }
 
 // addNotes adds notes and impairments for people.

@@ -27,6 +27,7 @@ import (
 type slowEngine struct {
 	*watch
 	accepted chan net.Conn
+	ended    chan struct{}
 	ctx      context.Context //nolint:containedctx // of the test, with the dialer
 
 	mu         sync.Mutex
@@ -38,11 +39,12 @@ type slowEngine struct {
 
 // Accept, Close and Addr make it a listener.
 func (e *slowEngine) Accept() (net.Conn, error) {
-	conn, ok := <-e.accepted
-	if !ok {
+	select {
+	case conn := <-e.accepted:
+		return conn, nil
+	case <-e.ended:
 		return nil, net.ErrClosed
 	}
-	return conn, nil
 }
 
 func (e *slowEngine) Close() error { return nil }
@@ -50,11 +52,12 @@ func (e *slowEngine) Close() error { return nil }
 func (e *slowEngine) Addr() net.Addr { return &net.UnixAddr{} }
 
 // inBubble runs a test of an engine with running containers, which is polled once and followed.
-func inBubble(t *testing.T, names []string, test func(t *testing.T, e *slowEngine), change ...func(*Docker)) {
+func inBubble(t *testing.T, names []string, test func(e *slowEngine), change ...func(*Docker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := &slowEngine{
 			accepted: make(chan net.Conn),
+			ended:    make(chan struct{}),
 			locks:    map[string]chan struct{}{},
 			told:     make(chan events.Message, 100),
 		}
@@ -68,8 +71,12 @@ func inBubble(t *testing.T, names []string, test func(t *testing.T, e *slowEngin
 		ctx, cancel := context.WithCancel(t.Context())
 		e.ctx = exchange.WithDialer(ctx, func(context.Context, string, string) (net.Conn, error) {
 			ours, engines := net.Pipe()
-			e.accepted <- engines
-			return ours, nil
+			select {
+			case e.accepted <- engines:
+				return ours, nil
+			case <-e.ended:
+				return nil, net.ErrClosed
+			}
 		})
 		change = append(change, func(s *Docker) { s.Timeout = config.Duration(10 * time.Second) })
 		e.watch = watchEngine(t, "unix:///none", nil, change...)
@@ -78,10 +85,10 @@ func inBubble(t *testing.T, names []string, test func(t *testing.T, e *slowEngin
 		following.Go(func() { e.docker.Follow(e.ctx, func() {}) })
 		e.poll(nil)
 		time.Sleep(time.Second)
-		test(t, e)
+		test(e)
 		cancel()
 		following.Wait()
-		close(e.accepted)
+		close(e.ended)
 		server.Close() //nolint:errcheck,gosec // the bubble reports what it leaves
 	})
 }
@@ -89,9 +96,9 @@ func inBubble(t *testing.T, names []string, test func(t *testing.T, e *slowEngin
 func (e *slowEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Api-Version", "1.41")
 	id := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1.41/containers/"), "/json")
-	switch {
-	case r.URL.Path == "/_ping":
-	case r.URL.Path == "/v1.41/events":
+	switch r.URL.Path {
+	case "/_ping":
+	case "/v1.41/events":
 		http.NewResponseController(w).Flush() //nolint:errcheck // the client's loss
 		for {
 			select {
@@ -102,7 +109,7 @@ func (e *slowEngine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-	case r.URL.Path == listPath:
+	case listPath:
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		listed := []container.Summary{}
@@ -172,13 +179,23 @@ func (e *slowEngine) restart(name string, takes time.Duration) {
 	release := e.lock(name)
 	e.mu.Lock()
 	c := e.find(id)
-	c.State = &container.State{Status: container.StateExited, ExitCode: 143, StartedAt: c.State.StartedAt, FinishedAt: stampNow()}
+	c.State = &container.State{
+		Status:     container.StateExited,
+		ExitCode:   143,
+		StartedAt:  c.State.StartedAt,
+		FinishedAt: stampNow(),
+	}
 	e.mu.Unlock()
 	e.tell(events.ActionDie, id, name)
 	e.tell(events.ActionStop, id, name)
 	time.Sleep(takes)
 	e.mu.Lock()
-	c.State = &container.State{Status: container.StateRunning, Running: true, StartedAt: stampNow(), Pid: 1}
+	c.State = &container.State{
+		Status:    container.StateRunning,
+		Running:   true,
+		StartedAt: stampNow(),
+		Pid:       1,
+	}
 	e.mu.Unlock()
 	e.tell(events.ActionStart, id, name)
 	release()
@@ -231,7 +248,8 @@ func TestSlowStartIsNoHang(t *testing.T) {
 		1300 * time.Millisecond, 3400 * time.Millisecond, 5300 * time.Millisecond, 11 * time.Second,
 	} {
 		t.Run(takes.String(), func(t *testing.T) {
-			inBubble(t, []string{"a", "b", "c"}, func(t *testing.T, e *slowEngine) {
+			inBubble(t, []string{"a", "b", "c"}, func(e *slowEngine) {
+				t := e.t
 				var polling sync.WaitGroup
 				polling.Go(func() {
 					time.Sleep(500 * time.Millisecond)
@@ -262,7 +280,8 @@ func TestSlowStartIsNoHang(t *testing.T) {
 // TestSeveralSlowStartsAtOnce has more of them than inspections may run at once, during a poll of everything.
 func TestSeveralSlowStartsAtOnce(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
-	inBubble(t, names, func(t *testing.T, e *slowEngine) {
+	inBubble(t, names, func(e *slowEngine) {
+		t := e.t
 		var starting sync.WaitGroup
 		for i, name := range names[:6] {
 			starting.Go(func() {
@@ -289,7 +308,8 @@ func TestSeveralSlowStartsAtOnce(t *testing.T) {
 
 // TestStartsThatOutlastAPollFailNoTarget has all containers start for longer than a poll may take.
 func TestStartsThatOutlastAPollFailNoTarget(t *testing.T) {
-	inBubble(t, []string{"a", "b"}, func(t *testing.T, e *slowEngine) {
+	inBubble(t, []string{"a", "b"}, func(e *slowEngine) {
+		t := e.t
 		var starting sync.WaitGroup
 		for _, name := range []string{"a", "b"} {
 			starting.Go(func() { e.restart(name, 25*time.Second) })
@@ -307,7 +327,8 @@ func TestStartsThatOutlastAPollFailNoTarget(t *testing.T) {
 
 // TestHangOfOneCostsNoOther has an engine hang at one container of three for an hour.
 func TestHangOfOneCostsNoOther(t *testing.T) {
-	inBubble(t, []string{"a", "b", "c"}, func(t *testing.T, e *slowEngine) {
+	inBubble(t, []string{"a", "b", "c"}, func(e *slowEngine) {
+		t := e.t
 		release := e.lock("a")
 		e.tell(events.ActionUpdate, "id-a", "a")
 		for i := range 120 {
@@ -342,7 +363,8 @@ func TestHangOfOneCostsNoOther(t *testing.T) {
 // TestEngineThatHangsAtAllIsDown has an engine hang at all containers for ten minutes. The next poll describes all.
 func TestEngineThatHangsAtAllIsDown(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
-	inBubble(t, names, func(t *testing.T, e *slowEngine) {
+	inBubble(t, names, func(e *slowEngine) {
+		t := e.t
 		release := e.lock(names...)
 		e.docker.locked(func() { e.docker.unsure = true })
 		for range 20 {
@@ -366,7 +388,7 @@ func TestEngineThatHangsAtAllIsDown(t *testing.T) {
 
 // TestContainerRemovedBeforeItsDescriptionCounts deploys twice in a row, faster than the engine describes the first successor.
 func TestContainerRemovedBeforeItsDescriptionCounts(t *testing.T) {
-	inBubble(t, []string{"a", "b"}, func(t *testing.T, e *slowEngine) {
+	inBubble(t, []string{"a", "b"}, func(e *slowEngine) {
 		replace := func(old, id string, starts int) {
 			e.mu.Lock()
 			i := slices.IndexFunc(e.containers, func(c *container.InspectResponse) bool { return c.ID == old })

@@ -5,6 +5,7 @@ package realstack
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,8 @@ type DockerOptions struct {
 	Own bool
 	// TLS makes a started engine listen on TCP too, for clients with a certificate.
 	TLS bool
+	// Runtimes are further programs that run containers, by name.
+	Runtimes map[string]string
 }
 
 // Docker is a container engine. It has only the networks none and host, and changes no firewall rule.
@@ -54,7 +57,15 @@ func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 	program := binary(tb, "dockerd", "docker.io")
 	p := newProcess(tb, "docker", false)
 	d := &Docker{Process: p, Host: "unix://" + p.path("docker.sock")}
-	p.write("daemon.json", []byte("{}\n"))
+	runtimes := map[string]map[string]string{}
+	for name, path := range o.Runtimes {
+		runtimes[name] = map[string]string{"path": path}
+	}
+	configuration, err := json.Marshal(map[string]any{"runtimes": runtimes})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p.write("daemon.json", configuration)
 	p.argv = []string{
 		program,
 		"--config-file", p.path("daemon.json"),
