@@ -26,28 +26,30 @@ func (b *builder) containers() Dashboard {
 		"1": {Text: "unhealthy", Color: warning}, "2": {Text: "down", Color: critical, Index: 1}, "3": {Text: "removed", Color: "blue", Index: 2}, "4": {Text: "missing", Color: "dark-red", Index: 3},
 	}}}
 	of := []column{{"docker_host", "Docker host"}, {"container", "Container"}}
+	// either is the legend of what is judged: a container, or a workload that has had several instances.
+	const either = "{{container}}{{workload}}"
 	return b.dashboard(
 		Containers, "containers", "Health, restarts and resources of every container.", "now-6h", containerVariables(),
 		section{title: "Health", panels: []panel{
 			table("Container problems", "How long each container has been down, missing, removed or unhealthy, and whether its alerts are held back. Empty while all containers are healthy.",
-				append(of, column{"A", "Down for"}, column{"B", "Missing for"}, column{"C", "Unhealthy for"}, column{"D", "Unhealthy since"}, column{"E", "Held back"}),
+				append(of, column{"workload", "Workload"}, column{"A", "Down for"}, column{"B", "Missing for"}, column{"C", "Unhealthy for"}, column{"D", "Unhealthy since"}, column{"E", "Held back"}),
 				query{positiveSeconds("chatstack_container_down_seconds"), ""}, query{positiveSeconds("chatstack_container_missing_seconds") + " or " + positiveSeconds("chatstack_container_removed_seconds"), ""}, query{positiveSeconds("chatstack_container_unhealthy_seconds"), ""},
 				query{combineContainers("min", selContainer("chatstack_container_unhealthy_since_timestamp_seconds")) + " * 1000", ""},
 				query{combineContainers("max", selContainer("chatstack_container_excused")) + " == 1", ""}).
 				field("Down for", inUnit("s")).field("Missing for", inUnit("s")).field("Unhealthy for", inUnit("s")).
 				field("Unhealthy since", inUnit("dateTimeFromNow")).field("Held back", textsFor(onlyYes())).emptyText("every container is healthy").size(24, 8),
 			timeline("Container problems over time", "Only the times in which a container was down, missing, removed or unhealthy. All others were healthy, or their engine could not be read.",
-				query{containerProblems(), "{{container}}"}).thresholds(steps([]string{healthy, warning, critical, "blue", "dark-red"}, 1, 2, 3, 4)).valueTexts(faults).emptyText("every container was healthy, or no engine is read").size(24, 8),
+				query{containerProblems(), either}).thresholds(steps([]string{healthy, warning, critical, "blue", "dark-red"}, 1, 2, 3, 4)).valueTexts(faults).emptyText("every container was healthy, or no engine is read").size(24, 8),
 		}},
 		section{title: "Restarts and deploys", panels: []panel{
 			chart("Restarts in 10 minutes", "As the alert counts them, with its thresholds: one is a warning, more than three are critical. Excused restarts do not count.",
-				query{combineContainers("max", selContainer("chatstack_container_recent_restarts")) + " > 0", "{{container}}"}).limitLines(countLimits).emptyText("no restarts").size(8, 8),
+				query{combineContainers("max", selContainer("chatstack_container_recent_restarts")) + " > 0", either}).limitLines(countLimits).emptyText("no restarts").size(8, 8),
 			chart("Restarts and deploys", "In the last hour: restarts by policy or by hand, and deploys (new containers under the same name).",
 				query{combineContainers("max", increaseLastHour(selContainer("chatstack_container_restarts_total"))), "{{container}}, restarts"},
 				query{combineContainers("max", increaseLastHour(selContainer("chatstack_container_recreations_total"))), "{{container}}, deploys"}).emptyText("none in the last hour").size(8, 8),
 			chart("Out of memory", "Out-of-memory kills in the last hour. Survived: kills within the alert's window after which the container still runs.",
 				query{combineContainers("max", increaseLastHour(selContainer("chatstack_container_oom_events_total"))), "{{container}}"},
-				query{combineContainers("max", selContainer("chatstack_container_recent_oom_kills")) + " > 0", "{{container}}, survived"}).emptyText("never in the last hour").size(8, 8),
+				query{combineContainers("max", selContainer("chatstack_container_recent_oom_kills")) + " > 0", either + ", survived"}).emptyText("never in the last hour").size(8, 8),
 		}},
 		section{title: "Resources", panels: []panel{
 			chart("Memory", "Working set, as in docker stats. The lines are thresholds: a warning for the XMPP server, critical for any container."+most,

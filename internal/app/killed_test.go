@@ -196,6 +196,13 @@ func (w *watching) change(random *rand.Rand) {
 			w.facts.Engines[0].Containers[i].State = health.Running
 		}
 	}
+	for i := range w.facts.Engines[0].Containers {
+		if c := &w.facts.Engines[0].Containers[i]; c.State != health.Running {
+			c.Instances = 0
+		} else if c.Instances == 0 {
+			c.Instances = c.Wanted
+		}
+	}
 }
 
 // lasting is what is known of incidents, without what depends on when somebody has looked: when they were closed, and whether an end was at

@@ -43,7 +43,9 @@ var elsewhere = map[string]string{
 		"so that its server does not ban this address; absent for any other target.",
 	"chatstack_drill": "gauge | `id`, `severity` | 1 during a drill, " +
 		"for which the alert ChatstackDrill fires with this severity; absent otherwise.",
-	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host` | Seconds since somebody removed the container; " +
+	"chatstack_container_one_shot_failed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since a container failed that does " +
+		"its work and ends; absent for all other containers.",
+	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the container; " +
 		"absent for all other containers.",
 }
 

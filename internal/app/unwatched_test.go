@@ -78,9 +78,8 @@ func TestAcknowledgedRemovalIsForgotten(t *testing.T) {
 		if len(all) != 1 || all[0].Severity != health.Warning || all[0].State != incident.Open {
 			t.Fatalf("a removal is a warning: %+v", all)
 		}
-		code, body := e.exchange(t, http.MethodPost, "/api/v1/incidents/"+all[0].ID+"/acknowledgement", `{"by": "Ann"}`)
-		if code != http.StatusOK {
-			t.Fatalf("acknowledge: %d, %s", code, body)
+		if _, warnings, err := e.app.Acknowledge(all[0].ID, "Ann", ""); err != nil || len(warnings) > 0 {
+			t.Fatalf("acknowledge: %q, %v", warnings, err)
 		}
 		e.reportWhen(t, "web is forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil })
 		time.Sleep(time.Hour)

@@ -331,7 +331,8 @@ func (b buckets) countedUntil(length int64) int64 {
 	return end
 }
 
-// compare puts services before containers, then sorts by engine and name.
+// compare puts services before containers, and these before workloads, then sorts by engine and name.
 func compare(a, b Subject) int {
-	return cmp.Or(strings.Compare(b.Kind, a.Kind), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+	order := []string{"service", health.KindContainer, health.KindWorkload}
+	return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
 }

@@ -28,6 +28,28 @@ func TestHeadlineNamesItsSubject(t *testing.T) {
 			health.Problem{Subject: container("local", "a\nb"), Alert: health.AlertContainerDown},
 			"",
 		},
+		"Workload chat/web is not running": {
+			health.Problem{Subject: health.WorkloadSubject("local", "chat/web"), Alert: health.AlertContainerDown},
+			"",
+		},
+		"Workload chat/web: one of two is running": {
+			health.Problem{
+				Subject:   health.WorkloadSubject("local", "chat/web"),
+				Alert:     health.AlertContainerDown,
+				Instances: 1,
+				Wanted:    2,
+			},
+			"",
+		},
+		"Workload chat/web: 11 of 12 are running": {
+			health.Problem{
+				Subject:   health.WorkloadSubject("local", "chat/web"),
+				Alert:     health.AlertContainerDown,
+				Instances: 11,
+				Wanted:    12,
+			},
+			"",
+		},
 		"Most targets are down, without a common cause": {
 			health.Problem{Subject: health.ExporterSubject, Alert: health.AlertMostTargetsDown},
 			"",
