@@ -410,8 +410,12 @@ func (w *watch) take(batch ...events.Message) {
 	w.t.Helper()
 	s := w.session()
 	defer s.Close()
+	ids := w.docker.applyEvents(batch)
+	if len(ids) > 0 {
+		s.Negotiate(w.t.Context()) //nolint:errcheck,gosec // an inspection repeats a failure
+	}
 	var inspecting sync.WaitGroup
-	w.docker.inspectChanged(w.t.Context(), &inspecting, s, w.docker.applyEvents(batch))
+	w.docker.inspectChanged(w.t.Context(), &inspecting, s, ids)
 	inspecting.Wait()
 	w.docker.settleInspections()
 }
