@@ -2,6 +2,7 @@ package alerts
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -32,6 +33,46 @@ var containerUnhealthy = row{
 }
 
 const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
+
+var containerOftenUnhealthy = row{
+	name: health.AlertContainerOftenUnhealthy,
+	AlertKind: kind("container_often_unhealthy", config.Keys("window", "for", "keep_firing_for"),
+		config.AlertSettings{Window: hour, Level: lasting(30*minute, 5*minute)}, func(c *config.AlertCheck) {
+			c.AtLeast("window", c.Window, c.For, "its for")
+		}),
+	judged: &health.Rule{Unsettles: true},
+	evidence: evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			return containers(agreed[t.severity], latest(a, oftenUnhealthy)) + aboveSeconds(t.For)
+		},
+		trials: func(a *config.Alerts, t *alert) []trial {
+			s := newSubject(a, t, strings.TrimPrefix(oftenUnhealthy, "chatstack_"), container, t.For.Std().Seconds())
+			s.all = true
+			return s.trials()
+		},
+	},
+	page: Words{"its health check keeps failing", "Find out why it does not stay healthy."},
+	critical: message{
+		"over <for> within <window>", aContainer + " keeps becoming unhealthy.",
+		"It was unhealthy, or starting again after that, for {{ $value | humanizeDuration }} of the last <window>. " +
+			"Its users see errors again and again." + readLog,
+	},
+}
+
+const oftenUnhealthy = "chatstack_container_recently_unhealthy_seconds"
+
+var oneShotFailed = row{
+	name:      health.AlertOneShotFailed,
+	AlertKind: flat("one_shot_failed", 0, 0),
+	judged:    &health.Rule{},
+	evidence:  containerState("container_one_shot_failed_seconds", ""),
+	page:      Words{"did not do its work", "Find out why it failed, then run it again."},
+	warning: message{
+		"", aContainer + " has failed to do its work.",
+		"It should do its work and end, but its last run ended with an error {{ $value | humanizeDuration }} ago. " +
+			"What needs its work may be out of date." + readLog,
+	},
+}
 
 var containerRestarts = row{
 	name: health.AlertContainerRestarts,
@@ -87,11 +128,15 @@ var containerDown = row{
 		Unknown:    "every container that should run is running",
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
-	warning:  message{"", aContainer + " is not running.", containerDownText},
+	warning:  message{"", notRunning, containerDownText},
 	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
 }
 
-const containerDownText = "It should run, and has been down" + forValue + " No container that it depends on is down." + readLog
+// notRunning is true of a workload of which some instances run, too.
+const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
+
+const containerDownText = "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should run, and has been " +
+	"down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down." + readLog
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
@@ -102,7 +147,7 @@ var containerMissing = row{
 	warning: message{
 		"removed by a person: <after>", aContainer + " has been removed.",
 		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
-			"The exporter forgets it 1 hour after the removal.",
+			"If not, acknowledge the incident, or run: chatstack_exporter forget.",
 	},
 	critical: message{
 		"otherwise: <after>", aContainer + " is missing.",

@@ -6,7 +6,8 @@ import (
 
 // rows are all alerts, in the order of the rule file: the rules' checksum depends on it.
 var rows = []*row{
-	&containerUnhealthy, &containerRestarts, &containerOOMKill, &containerDown, &containerMissing, &containerMemory,
+	&containerUnhealthy, &containerOftenUnhealthy, &containerRestarts, &containerOOMKill, &containerDown, &containerMissing, &oneShotFailed,
+	&containerMemory,
 	&xmppAuthFailureRate, &tlsCertificateExpiry, &dataVolumeUsage, &dataVolumeFilling, &xmppAuthFailuresSustained, &xmppSessionsGone,
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &relaySessionDown,
@@ -17,14 +18,17 @@ var rows = []*row{
 
 // What the texts of several alerts say.
 const (
-	aContainer = "Container {{ $labels.container }} on {{ $labels.docker_host }}"
-	aTarget    = "Target {{ $labels.target }}"
+	// aContainer is a container, or a workload that has several.
+	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}{{ end }}" +
+		" on {{ $labels.docker_host }}"
+	aTarget = "Target {{ $labels.target }}"
 	// sameEnvironment selects series of the alert's environment. An empty value matches series without that label.
 	sameEnvironment     = "cluster=%q,env=%q,part=%q"
 	sameEnvironmentArgs = "$labels.cluster $labels.env $labels.part"
 	forValue            = " for {{ $value | humanizeDuration }}."
 	// readLog and openPage are the first step of whoever receives the alert.
-	readLog  = " First read its log: docker logs --tail 100 {{ $labels.container }}."
+	readLog = " First {{ if $labels.container }}read its log: docker logs --tail 100 {{ $labels.container }}" +
+		"{{ else }}find its instances: docker ps --all{{ end }}."
 	openPage = " First open /debug/targets/{{ $labels.target }} on the status page."
 	// bytesUsed and shareUsed write a value with a space before its unit.
 	bytesUsed = "{{ $value | humanize | reReplaceAll `([kMGTPEZY]?)$` ` ${1}B` }}"

@@ -96,6 +96,9 @@ func (l *loginLog) read(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
+	if _, err := s.Negotiate(ctx); err != nil {
+		return err
+	}
 	inspected, described, err := s.Inspect(ctx, l.container)
 	switch {
 	case err != nil:

@@ -21,10 +21,13 @@ type docker struct {
 	log      *slog.Logger
 	once     bool
 	empty    bool // no container was watched at the last probe
-	// inspecting is held while containers are inspected, so that no older result replaces a newer one.
-	inspecting chan struct{}
-	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known. inspecting guards it.
+	// reviewing is held while a list is applied, and guards the next two. networkOwner is the id of the container whose network the
+	// exporter uses, "" once its networks are known. stalled counts the attempts since the engine described no container.
+	reviewing    chan struct{}
 	networkOwner string
+	stalled      int
+	slots        chan struct{} // for inspections
+	described    chan struct{} // has Follow present what inspections have found
 	follower
 	resourceMeter
 	keeper
@@ -32,10 +35,13 @@ type docker struct {
 	mu    sync.Mutex // guards the fields below, and those of the embedded structs that say so; never held during a request
 	fleet *fleet.Fleet
 	// unsure is true if everything must be inspected: at the start, and after events may have been lost.
-	unsure  bool
-	stream  eventStream
-	hangs   fleet.Hangs
-	leftOut listCounts
+	unsure bool
+	stream eventStream
+	hangs  fleet.Hangs
+	// inspections are those that run, by id; overtaken are those whose containers had an event meanwhile.
+	inspections map[string]*inspection
+	overtaken   []string
+	leftOut     listCounts
 }
 
 // listCounts count the containers of the last list, and those that were left out.
@@ -48,11 +54,11 @@ func (c *docker) locked(do func()) {
 	do()
 }
 
-// claim waits until no other inspection runs, and returns a function that releases the claim.
+// claim waits until no other list is being applied, and returns a function that releases the claim.
 func (c *docker) claim(ctx context.Context) (release func(), err error) {
 	select {
-	case c.inspecting <- struct{}{}:
-		return func() { <-c.inspecting }, nil
+	case c.reviewing <- struct{}{}:
+		return func() { <-c.reviewing }, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
 	}
@@ -65,29 +71,23 @@ type resourceMeter struct {
 	readingFiles chan struct{}
 	cgroups      cgroup.Tree
 
-	// One probe at a time uses the next two. asked is the last round for which the engine was asked; 0 before.
-	choice sourceChoice
-	asked  int
-
 	// The collector's lock guards what follows. rounds counts successful probes. measured is the last round whose resources
-	// are known, networkMeasured that of networks, failed the last round before a failed probe.
-	rounds, measured, networkMeasured, failed int
-	source                                    origin // of resources
-	resources                                 map[string]runUsage
-	// networks are what the engine says where the files have no network numbers, networkErr why it does not.
-	networks   map[string]runUsage
+	// are known, failed the last round before a failed probe.
+	rounds, measured, failed int
+	// source is a value of Docker.Resources. With auto, it is the last choice; chosen is false until the next one is made.
+	source   string
+	chosen   bool
+	notFiles error // why auto has not chosen the files
+	// resources are what the last measurement found, networkErr why it found no network numbers.
+	resources  map[string]runUsage
 	networkErr error
-	// shown are the last counters of each container, which lower ones of another source do not replace.
-	shown map[string]runUsage
-	stats feature // how the last measurement ended
+	stats      feature // how it ended
 }
 
-// runUsage is what one run of a container used, and who says so.
+// runUsage is what one run of a container used.
 type runUsage struct {
 	usage.Usage
 	started time.Time
-	// from and networkFrom are the sources of the CPU and network numbers that were shown.
-	from, networkFrom origin
 }
 
 // feature is whether an optional part of the engine's API is available.
@@ -100,8 +100,9 @@ type feature struct {
 type dockerRound struct {
 	round    int
 	subjects []usage.Subject
-	// networkOnly asks the engine for network numbers alone.
-	networkOnly bool
+	// source is the source of the round's numbers; auto if it is still to be chosen. due is true if it is the engine's turn.
+	source string
+	due    bool
 	// following is true if the event stream is open.
 	following bool
 }
@@ -130,7 +131,10 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 		engine:       engine,
 		log:          d.Log,
 		once:         d.Once,
-		inspecting:   make(chan struct{}, 1),
+		reviewing:    make(chan struct{}, 1),
+		slots:        make(chan struct{}, s.Parallelism),
+		described:    make(chan struct{}, 1),
+		inspections:  map[string]*inspection{},
 		networkOwner: networkOwner(d.MountInfo),
 		follower: follower{
 			answered: make(chan struct{}, 1),
@@ -142,6 +146,8 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 			measuring:    make(chan dockerRound, 1),
 			readingFiles: make(chan struct{}, 1),
 			cgroups:      cgroup.Tree{Root: s.cgroupRoot(), ProcRoot: s.procRoot()},
+			source:       s.Resources,
+			chosen:       s.Resources != resourcesAuto,
 		},
 		keeper: keeper{state: d.State},
 		fleet:  fleet.New(s.rules(d.Containers, d.Services)),
@@ -156,11 +162,10 @@ func newDocker(s *Docker, d Deps) (Collector, error) {
 func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	defer func() {
 		if err != nil { // old measurements are stale when the engine answers again
-			c.asked = 0
-			c.locked(func() { c.resources, c.networks, c.failed = nil, nil, c.rounds })
+			c.locked(func() { c.resources, c.failed = nil, c.rounds })
 		}
 	}()
-	s, err := c.engine.Open(c.settings.Parallelism)
+	s, err := c.engine.Open(c.connections())
 	if err != nil {
 		return err
 	}

@@ -405,8 +405,16 @@ func told(action events.Action, id, name string) events.Message {
 	}
 }
 
-// take gives the collector events, as its stream does.
-func (w *watch) take(batch ...events.Message) { w.docker.applyEvents(w.t.Context(), batch, func() {}) }
+// take gives the collector events, as its stream does, and waits until their containers are inspected.
+func (w *watch) take(batch ...events.Message) {
+	w.t.Helper()
+	s := w.session()
+	defer s.Close()
+	var inspecting sync.WaitGroup
+	w.docker.inspectChanged(w.t.Context(), &inspecting, s, w.docker.applyEvents(batch))
+	inspecting.Wait()
+	w.docker.settleInspections()
+}
 
 // log returns what the collector logs at info and above.
 func (w *watch) log() *bytes.Buffer {

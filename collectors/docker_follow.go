@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
@@ -155,14 +155,15 @@ func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.
 
 // listen opens the stream once and applies its events until it ends.
 func (c *docker) listen(ctx context.Context, changed func()) error {
-	s, err := c.engine.Open(1)
+	s, err := c.engine.Open(1 + c.connections())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	var pump sync.WaitGroup
+	var pump, inspecting sync.WaitGroup
 	defer pump.Wait()
+	defer inspecting.Wait()
 	defer cancel()
 	messages, errs, err := c.openEvents(ctx, s)
 	if err != nil {
@@ -175,7 +176,7 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 		ended = c.queueEvents(ctx, messages, errs, queue)
 	})
 	if missed := c.markStreamOpen(); missed {
-		c.catchUp(ctx)
+		inspecting.Go(func() { c.catchUp(ctx) })
 	}
 	changed()
 	tick := time.NewTicker(c.patience)
@@ -191,8 +192,18 @@ func (c *docker) listen(ctx context.Context, changed func()) error {
 			if !ok {
 				return s.ExplainEnd(ended)
 			}
-			c.applyEvents(ctx, append([]events.Message{e}, drained(queue)...), changed)
 			quiet.Reset(c.quiet)
+			ids := c.applyEvents(append([]events.Message{e}, drained(queue)...))
+			if c.inspectChanged(ctx, &inspecting, s, ids); len(ids) == 0 {
+				changed() // otherwise once they are described, or one of them waits
+			}
+		case <-c.described:
+			overtaken, idle := c.settleInspections()
+			c.inspectChanged(ctx, &inspecting, s, overtaken)
+			if idle {
+				s.Close()
+			}
+			changed()
 		case <-tick.C:
 			c.save()
 			missing := false
@@ -220,7 +231,7 @@ func (c *docker) queueEvents(
 	for {
 		select {
 		case e := <-messages:
-			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, "name", "exitCode")
+			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, fleet.EventAttributes...)
 			select {
 			case queue <- e:
 			case <-ctx.Done():
@@ -250,56 +261,51 @@ func drained(queue <-chan events.Message) []events.Message {
 	}
 }
 
-// applyEvents applies events and inspects their containers.
-func (c *docker) applyEvents(ctx context.Context, batch []events.Message, changed func()) {
-	var (
-		wanted []container.Summary
-		mark   uint64
-	)
-	again := map[string]bool{}
-	c.locked(func() {
-		now := time.Now()
-		for i := range batch {
-			e := &batch[i]
-			if c.stream.repeated(e) || !c.fleet.ApplyEvent(e, now) || again[e.Actor.ID] {
-				continue
-			}
-			again[e.Actor.ID] = true
-			wanted = append(wanted, container.Summary{ID: e.Actor.ID})
+// applyEvents applies events and returns the containers to inspect.
+func (c *docker) applyEvents(batch []events.Message) (ids []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for i := range batch {
+		e := &batch[i]
+		if c.stream.repeated(e) || !c.fleet.ApplyEvent(e, now) {
+			continue
 		}
-		mark = c.fleet.Mark
-	})
-	if len(wanted) > 0 {
-		if err := c.inspectNow(ctx, wanted, mark); err != nil && ctx.Err() == nil {
-			c.log.Debug("containers named in events were not inspected", "err", err)
-			c.locked(func() { c.unsure = true })
+		c.hangs.ApplyEvent(e, now)
+		if !slices.Contains(ids, e.Actor.ID) {
+			ids = append(ids, e.Actor.ID)
 		}
 	}
-	changed()
+	c.fleet.Tidy(now) // a removed container is not inspected
+	return ids
 }
 
-// inspectNow inspects containers between two probes.
-func (c *docker) inspectNow(ctx context.Context, wanted []container.Summary, mark uint64) error {
-	return c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
-		release, err := c.claim(ctx)
-		if err != nil {
-			return err
-		}
-		defer release()
-		// These are only some of the containers: the target is not down even if the engine fails for all of them.
-		found, err := c.inspectAll(ctx, s, &Batch{}, wanted, len(wanted)+1)
-		if err == nil {
-			c.describe(wanted, found, mark)
-		}
-		return err
-	})
+// inspectChanged inspects containers that had an event. If that fails, the next probe inspects all.
+func (c *docker) inspectChanged(ctx context.Context, wg *sync.WaitGroup, s *api.Session, ids []string) {
+	for _, id := range ids {
+		c.inspect(ctx, wg, s, id, func(err error) {
+			c.log.Debug("a container with an event was not inspected", "err", err)
+			c.locked(func() { c.unsure = true })
+		})
+	}
+}
+
+// settleInspections completes what inspections have found, and returns the containers to inspect again.
+func (c *docker) settleInspections() (overtaken []string, idle bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	c.fleet.Expect(now)
+	c.fleet.Tidy(now)
+	overtaken, c.overtaken = c.overtaken, nil
+	return overtaken, len(c.inspections) == 0
 }
 
 // withSession lets do ask the engine between two probes.
 func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.Session) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
-	s, err := c.open(ctx, c.settings.Parallelism)
+	s, err := c.open(ctx, c.connections())
 	if err != nil {
 		return err
 	}
@@ -309,8 +315,10 @@ func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.
 
 // catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
 func (c *docker) catchUp(ctx context.Context) {
-	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) error {
-		_, err := c.review(ctx, s, &Batch{})
+	defer c.signal()
+	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) (err error) {
+		defer c.recoverInspecting(&err)
+		_, err = c.review(ctx, s, &Batch{})
 		return err
 	})
 	if err != nil {
@@ -337,8 +345,8 @@ func (c *docker) Present(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	host := c.settings.Label
-	reports := c.fleet.Report(time.Now())
-	b.Engine = &health.Engine{Host: host, Containers: make([]health.Container, 0, len(reports))}
+	now := time.Now()
+	reports := c.fleet.Report(now)
 	for i := range reports {
 		r := &reports[i]
 		writeReport(b, r)
@@ -353,20 +361,18 @@ func (c *docker) Present(b *Batch) {
 			}
 		}
 		r.HostNames = canonical(r.HostNames)
-		if r.Status != nil {
-			b.Engine.Containers = append(b.Engine.Containers, r.Container)
-		} else {
-			b.Engine.Disappeared = append(b.Engine.Disappeared, r.Container)
-		}
+	}
+	b.Engine = &health.Engine{Host: host}
+	b.Engine.Containers, b.Engine.Disappeared = c.fleet.Judged(reports, now)
+	for _, w := range c.fleet.Workloads() {
+		writeWorkload(b, &w, host)
 	}
 	if c.stream.known {
 		b.Gauge(dockerFeatureDesc, boolValue(c.stream.err == nil), host, "events")
 	}
 	if c.stats.known {
 		b.Gauge(dockerFeatureDesc, boolValue(c.stats.err == nil), host, "stats")
-	}
-	if c.source != "" {
-		b.Gauge(containerSourceDesc, 1, host, string(c.source))
+		b.Gauge(containerSourceDesc, 1, host, c.source)
 	}
 }
 
@@ -376,9 +382,6 @@ func (c *docker) usageOf(r *fleet.Report) (usage.Usage, bool) {
 	stale := c.rounds-c.measured > engineRounds
 	if stale || !ok || r.Status == nil || r.Status.PID == 0 || !used.started.Equal(r.Started) { // what has stopped uses nothing
 		return usage.Usage{}, false
-	}
-	if n := c.networks[r.ID]; !used.HasNetwork && c.rounds-c.networkMeasured <= engineRounds && n.started.Equal(used.started) {
-		used.Received, used.Transmitted, used.HasNetwork = n.Received, n.Transmitted, n.HasNetwork
 	}
 	return used.Usage, true
 }

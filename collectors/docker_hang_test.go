@@ -4,72 +4,21 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/events"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
-
-// hang has the engine hang at a container since long, until some time ago.
-func (w *watch) hang(id string, ago time.Duration) {
-	for _, before := range []time.Duration{time.Hour, 0} {
-		w.docker.hangs.RecordInspection(id, true, time.Now().Add(-ago-before))
-	}
-}
-
-// TestContainerThatTheEngineHangsAtIsLeftAlone has an engine that never answers about one of three containers.
-func TestContainerThatTheEngineHangsAtIsLeftAlone(t *testing.T) {
-	t.Parallel()
-	e, stuck, _ := stuckEngine(t, engineHangs)
-	w := watching(t, e)
-	w.hang(stuck.ID, 0)
-	var b *Batch
-	for range 4 {
-		b = w.readFor(time.Second)
-		w.take(told(events.ActionDie, stuck.ID, "a"))
-	}
-	asked := 0
-	for _, call := range e.asked() {
-		if strings.Contains(call, stuck.ID) {
-			asked++
-		}
-	}
-	if asked > 0 {
-		t.Errorf("the container that the engine hangs at was inspected %d times", asked)
-	}
-	w.wantNow("", `container_state{container="a",state="running"} 1`, `container_state{container="b",state="running"} 1`)
-	if want := "the engine cannot describe 1 of 3 containers"; !slices.Contains(b.Impairments, want) {
-		t.Errorf("the target works partly for %q, want %q", b.Impairments, want)
-	}
-}
-
-// TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading holds that events of a container that cannot be inspected are not lost
-// for good.
-func TestNewContainerThatTheEngineHangsAtIsShownByTheNextReading(t *testing.T) {
-	e, stuck, _ := stuckEngine(t, engineHangs)
-	w := watching(t, e)
-	w.hang(stuck.ID, 0)
-	w.take(told(events.ActionCreate, stuck.ID, "a"), told(events.ActionStart, stuck.ID, "a"))
-	const shown = `container_state{container="a",state="running"} 1`
-	if page := w.page(); strings.Contains(page, shown) {
-		t.Fatalf("it was inspected:\n%s", page)
-	}
-	w.read()
-	w.wantNow("", shown)
-}
 
 // TestContainerThatTheEngineHangsAtIsNotMeasured has an engine that hung when one of three containers was inspected.
 func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	e := statsEngine(t, nil)
 	w := watching(t, e, func(s *Docker) { s.Resources = resourcesEngine })
-	w.hang("stuck", 0)
+	w.docker.hangs.Pause(&container.Summary{ID: "stuck"}, time.Now())
 	got, err := w.docker.engineUsage(t.Context(), subjectsOf("a", "stuck", "b"))
 	if err != nil {
 		t.Fatal(err)
@@ -83,34 +32,6 @@ func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	}
 }
 
-// TestSlowStartIsInspectedAgainByTheNextReading has an engine that does not describe a container for a while, since it starts it. A
-// restart that nobody told of is then counted.
-func TestSlowStartIsInspectedAgainByTheNextReading(t *testing.T) {
-	starting := atomic.Bool{}
-	started := plainContainer("a", nil)
-	e, a, _ := stuckEngine(t, func(w http.ResponseWriter, r *http.Request) {
-		if starting.Load() {
-			engineHangs(w, r)
-			return
-		}
-		engineAnswers(w, started)
-	})
-	started.ID = a.ID
-	w := watching(t, e)
-	w.read()
-	starting.Store(true)
-	w.take(told(events.ActionDie, a.ID, "a"))
-	started.State = &container.State{
-		Status:    container.StateRunning,
-		Running:   true,
-		Pid:       43,
-		StartedAt: time.Now().UTC().Format(time.RFC3339Nano),
-	}
-	starting.Store(false)
-	w.read()
-	w.wantNow("", "container_"+restarts("a", 1))
-}
-
 // TestLookLeavesAProbeItsTime holds that a probe which waits for a look has half of its time left.
 func TestLookLeavesAProbeItsTime(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{
@@ -120,68 +41,6 @@ func TestLookLeavesAProbeItsTime(t *testing.T) {
 		if got := w.docker.lookTimeout(); got != want {
 			t.Errorf("with a timeout of %s a look may take %s, want %s", timeout, got, want)
 		}
-	}
-}
-
-// TestEngineThatHangsAtAllIsATimeout has an engine that answers about none, which is no failure of single containers.
-func TestEngineThatHangsAtAllIsATimeout(t *testing.T) {
-	t.Parallel()
-	e := startEngine(t, plainContainer("a", nil), plainContainer("b", nil))
-	e.on("/containers/id-", engineHangs)
-	wantReason(t, watching(t, e).tryFor(200*time.Millisecond, &Batch{}), failure.Timeout)
-	w := watching(t, e)
-	w.hang("id-a", 0)
-	w.hang("id-b", 0)
-	for range 3 {
-		wantReason(t, w.tryFor(200*time.Millisecond, &Batch{}), failure.Timeout)
-	}
-	inspections := slices.DeleteFunc(e.asked(), func(call string) bool {
-		return !strings.Contains(call, "/containers/id-") || !strings.HasSuffix(call, "/json")
-	})
-	if len(inspections) > 4 {
-		t.Errorf("inspected %d times, want each of two containers once, and one in each reading after it hung for long: %q",
-			len(inspections), inspections)
-	}
-}
-
-// TestEngineThatHungForAMomentIsUpWithTheNextReading has an engine that hung at all of its containers during one reading.
-func TestEngineThatHungForAMomentIsUpWithTheNextReading(t *testing.T) {
-	e := startEngine(t, crowd("c", 20)...)
-	w := watching(t, e)
-	for i := range e.containers {
-		w.hang(e.containers[i].ID, 0)
-	}
-	for _, when := range []string{"next reading", "reading after that"} {
-		if err := w.try(); err != nil {
-			t.Errorf("the %s fails: %v", when, err)
-		}
-	}
-}
-
-// TestInspectionThatIsCutProvesNothing ends inspections of a container that the engine hangs at before their time.
-func TestInspectionThatIsCutProvesNothing(t *testing.T) {
-	asked := make(chan struct{}, 10)
-	e, stuck, other := stuckEngine(t, func(w http.ResponseWriter, r *http.Request) {
-		asked <- struct{}{}
-		engineHangs(w, r)
-	})
-	w := watching(t, e)
-	w.hang(stuck.ID, 2*time.Minute)
-	hangs := e.answer
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, other.ID+"/json") {
-			<-asked
-			http.Error(w, "not through me", http.StatusForbidden)
-			return true
-		}
-		return hangs(w, r)
-	}
-	wantReason(t, w.try(), failure.Forbidden)
-	if w.docker.hangs.MayInspect(stuck.ID, time.Now()) {
-		t.Error("it is inspected again at once")
-	}
-	if !w.docker.hangsAt(stuck.ID) {
-		t.Error("it counts as one that the engine answers about")
 	}
 }
 

@@ -7,19 +7,104 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
+var containerSourceDesc = readDesc("chatstack_container_resources_source",
+	"1 for the source of the containers' memory, CPU and network numbers: cgroup (kernel files) or engine (asked at every other poll).",
+	"docker_host", "source")
+
 // measureDelay lets the results of a probe be published before hundreds of resource requests start.
 const measureDelay = 20 * time.Millisecond
+
+// engineRounds is how many rounds pass from one question about all containers to the next, so also the most rounds that the
+// engine's numbers are old.
+const engineRounds = 2
 
 // round begins the next round after a successful probe.
 func (c *docker) round() dockerRound {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.rounds++
-	return dockerRound{round: c.rounds, subjects: c.fleet.Subjects(), following: c.stream.open}
+	m := dockerRound{
+		round:     c.rounds,
+		subjects:  c.fleet.Subjects(),
+		source:    c.source,
+		due:       (c.rounds-c.failed)%engineRounds == 1,
+		following: c.stream.open,
+	}
+	if !c.chosen {
+		m.source = resourcesAuto
+	}
+	return m
+}
+
+// measureResources reads the files of a round's containers, or lets the engine be asked.
+func (c *docker) measureResources(ctx context.Context, m dockerRound) {
+	switch {
+	case m.source == resourcesCgroup:
+		used, err := c.readFiles(ctx, m)
+		c.recordUsage(ctx, m, used, err)
+	case m.source == resourcesEngine && c.once:
+		c.measure(ctx, m)
+	case m.source == resourcesEngine && m.due:
+		c.askFor(m)
+	case m.source == resourcesAuto && len(m.subjects) > 0:
+		used, err := c.readFiles(ctx, m)
+		if ctx.Err() != nil {
+			return // says nothing about the files
+		}
+		m.source, m.due = c.chooseSource(used, err), true
+		c.measureResources(ctx, m)
+	}
+}
+
+// chooseSource chooses the files if they have all kinds of numbers, else the engine. That holds until the next start or reload.
+func (c *docker) chooseSource(used map[string]usage.Usage, err error) string {
+	if err == nil && len(used) == 0 {
+		err = failure.Errorf(failure.NotFound, "the only running container has no files in %s", c.cgroups.Root).WithHint(cgroup.Hint)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.source
+	c.source, c.chosen, c.notFiles = resourcesCgroup, true, err
+	if err != nil {
+		c.source = resourcesEngine
+	}
+	switch {
+	case c.once || c.source == before:
+	case err == nil:
+		c.log.Info("container resources come from cgroup files", "cgroup_root", c.cgroups.Root)
+	default:
+		c.log.Info("container resources come from the engine, at every other poll", "reason", err)
+	}
+	return c.source
+}
+
+// Reloaded implements Reloader: auto chooses again at the next probe.
+func (c *docker) Reloaded() bool {
+	c.locked(func() { c.chosen = c.settings.Resources != resourcesAuto })
+	return false
+}
+
+// noteSource says which source auto has chosen, and what the files lack. The caller holds the lock.
+func (c *docker) noteSource(b *Batch) {
+	auto := c.settings.Resources == resourcesAuto
+	switch {
+	case auto && c.source == resourcesCgroup:
+		b.Note("memory, CPU and network numbers come from cgroup files in " + c.cgroups.Root)
+	case auto && c.source == resourcesEngine:
+		b.Note("memory, CPU and network numbers come from the engine, asked at every other poll: " + withHintText(c.notFiles))
+	}
+	if c.networkErr != nil {
+		b.Impair("no network numbers of containers")
+		b.Note("network numbers of containers are missing: " + withHintText(c.networkErr))
+	}
+	if c.stats.err != nil && c.source == resourcesCgroup {
+		b.Impair("no memory, CPU or network numbers of some containers")
+	}
 }
 
 // askFor requests a measurement in the background. If one is running, the newest request waits.
@@ -56,7 +141,7 @@ func (c *docker) measureLoop(ctx context.Context, changed func()) {
 // measure asks the engine for the containers' resources. Best effort: missing values are omitted and noted.
 func (c *docker) measure(ctx context.Context, m dockerRound) {
 	used, err := c.engineUsage(ctx, m.subjects)
-	c.recordUsage(ctx, m, fromEngine, used, err)
+	c.recordUsage(ctx, m, used, err)
 }
 
 // engineUsage returns the engine's numbers and recovers from panics.
@@ -79,43 +164,25 @@ func (c *docker) recoverMeasuring(err *error) {
 }
 
 // recordUsage records the resources of the round's containers.
-func (c *docker) recordUsage(ctx context.Context, m dockerRound, from origin, used map[string]usage.Usage, err error) {
+func (c *docker) recordUsage(ctx context.Context, m dockerRound, used map[string]usage.Usage, err error) {
 	if errors.Is(ctx.Err(), context.Canceled) && !c.once {
 		return // the exporter stops or reloads
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	networks := m.networkOnly && from == fromEngine
-	latest := &c.measured
-	if networks {
-		latest = &c.networkMeasured
-	}
-	if m.round <= c.failed || m.round < *latest {
+	if m.round <= c.failed || m.round < c.measured {
 		return // it began before an outage, or before what is known, so its numbers are stale
 	}
-	*latest = m.round
-	recorded := make(map[string]runUsage, len(used))
-	if networks {
-		c.networks, c.networkErr = recorded, err
-	} else {
-		c.resources, c.source = recorded, from
-		c.noteStats(err)
+	c.measured, c.networkErr = m.round, nil
+	if network, ok := errors.AsType[*cgroup.NetworkError](err); ok {
+		c.networkErr, err = network, nil
 	}
-	before := c.shown
-	c.shown = make(map[string]runUsage, len(m.subjects))
+	c.noteStats(err)
+	c.resources = make(map[string]runUsage, len(used))
 	for _, s := range m.subjects {
-		last := before[s.ID]
-		if !last.started.Equal(s.Started) {
-			last = runUsage{started: s.Started}
-		}
 		if now, ok := used[s.ID]; ok {
-			if networks {
-				now = usage.Usage{Received: now.Received, Transmitted: now.Transmitted, HasNetwork: now.HasNetwork}
-			}
-			last.show(&now, from)
-			recorded[s.ID] = runUsage{Usage: now, started: s.Started}
+			c.resources[s.ID] = runUsage{now, s.Started}
 		}
-		c.shown[s.ID] = last
 	}
 }
 
@@ -127,22 +194,6 @@ func (c *docker) noteStats(err error) {
 		c.log.Info("container resources are available again")
 	}
 	c.stats = feature{true, err}
-}
-
-// show removes from u the counters that are lower than those shown before from another source, and remembers the others.
-func (r *runUsage) show(u *usage.Usage, from origin) {
-	if r.from != from && u.CPUIsBelow(&r.Usage) {
-		u.HasCPU = false
-	}
-	if r.networkFrom != from && u.NetworkIsBelow(&r.Usage) {
-		u.HasNetwork = false
-	}
-	if u.HasCPU {
-		r.CPUSeconds, r.HasCPU, r.from = u.CPUSeconds, true, from
-	}
-	if u.HasNetwork {
-		r.Received, r.Transmitted, r.HasNetwork, r.networkFrom = u.Received, u.Transmitted, true, from
-	}
 }
 
 // readFiles reads the cgroup files of the round's containers, one round at a time. Because a file may hang, it gets half of the

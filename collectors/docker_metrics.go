@@ -48,10 +48,35 @@ var (
 		"container", "depends_on", "docker_host")
 )
 
+var (
+	containerWorkloadDesc = readDesc("chatstack_container_workload",
+		"What the container is an instance of: Compose's project/service, the swarm service, the systemd unit, else its name; always 1.",
+		"container", "workload", "docker_host")
+	workloadRestartsDesc = readDesc("chatstack_workload_restarts_total",
+		"Restarts of all instances that the workload has had. A new container that follows a failed one within a minute is a restart.",
+		"workload", "docker_host")
+	workloadRecreationsDesc = readDesc("chatstack_workload_recreations_total",
+		"Instances that replaced another one, for example after a deploy. They do not count as restarts.", "workload", "docker_host")
+	workloadInstancesDesc = readDesc("chatstack_workload_instances",
+		"Instances of the workload that are running.", "workload", "docker_host")
+	workloadWantedDesc = readDesc("chatstack_workload_wanted",
+		"Instances of the workload that should run: as many as have run together for 10 minutes, less those that somebody has ended.",
+		"workload", "docker_host")
+)
+
+// writeWorkload adds the metrics of a workload.
+func writeWorkload(b *Batch, w *fleet.WorkloadReport, host string) {
+	b.Counter(workloadRestartsDesc, float64(w.Restarts), w.Key, host)
+	b.Counter(workloadRecreationsDesc, float64(w.Recreations), w.Key, host)
+	b.Gauge(workloadInstancesDesc, float64(w.Instances), w.Key, host)
+	b.Gauge(workloadWantedDesc, float64(w.Wanted), w.Key, host)
+}
+
 // writeReport adds the metrics of a container, apart from its usage.
 func writeReport(b *Batch, r *fleet.Report) {
 	if s := r.Status; s != nil {
 		writeStatus(b, s, r.Host)
+		b.Gauge(containerWorkloadDesc, 1, r.Name, r.Workload, r.Host)
 		b.Gauge(containerExpectedDesc, boolValue(r.Expected), r.Name, r.Host)
 		for _, other := range r.DependsOn {
 			b.Gauge(containerDependencyDesc, 1, r.Name, other, r.Host)

@@ -2,11 +2,10 @@ package collectors
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -24,10 +23,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 		return 0, err
 	}
 	defer release()
-	var (
-		l      fleet.Listing
-		wanted []container.Summary
-	)
+	var l fleet.Listing
 	c.locked(func() {
 		l.Mark, l.Following = c.fleet.Mark, c.stream.open
 		l.Full = c.unsure || !l.Following
@@ -41,28 +37,86 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	if l.Full {
 		c.learnNetworks(ctx, s)
 	}
-	if l.All, l.Made, err = c.list(ctx, s, b); err != nil {
+	if l.All, err = c.list(ctx, s, b); err != nil {
 		return 0, err
 	}
 	l.Chosen = c.watched(l.All)
+	var wanted, paused []container.Summary
 	c.locked(func() {
+		now := time.Now()
 		listed = c.leftOut.listed
-		c.hangs.Forget(l.All)
-		wanted = c.fleet.ApplyList(&l, time.Now())
+		c.hangs.Forget(l.All, now)
+		wanted, paused = c.hangs.Split(c.fleet.ApplyList(&l, now), now)
 	})
-	found, err := c.inspectAll(ctx, s, b, wanted, len(l.Chosen))
+	if n := len(l.Chosen); n > 1 && (c.stalled > 0 || len(paused) == n) {
+		wanted, paused = append(wanted, paused...), nil
+		if err := c.tryOne(ctx, s, b, wanted); err != nil {
+			return 0, err
+		}
+	}
+	undescribed, err := c.inspectAll(ctx, s, b, wanted)
 	if err != nil {
 		return 0, err
 	}
-	for i := range found {
-		if found[i].Failed { // the list's data is better than none
-			status := fleet.StatusOfSummary(&wanted[i], c.fleet.Rules)
-			found[i].Status = &status
-		}
+	for i := range paused {
+		undescribed = append(undescribed, failed{paused[i], &inspection{}})
 	}
-	c.describe(wanted, found, l.Mark)
-	c.describeNew(ctx, s, b, wanted, l.Mark)
-	return listed, nil
+	return listed, c.recordUndescribed(b, undescribed, &l)
+}
+
+// tryOne asks an engine that did not answer about any container about one of them. It takes another one each time.
+func (c *docker) tryOne(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary) error {
+	if len(wanted) == 0 {
+		return nil
+	}
+	i := c.stalled % len(wanted)
+	c.stalled++
+	undescribed, err := c.inspectAll(ctx, s, b, wanted[i:i+1])
+	if err == nil && len(undescribed) > 0 {
+		err = c.errSilent(undescribed[0])
+	}
+	if err == nil {
+		c.stalled = 0
+	}
+	return err
+}
+
+// errSilent is the error of an engine that does not describe any container.
+func (c *docker) errSilent(one failed) error {
+	if one.err != nil && !errors.Is(one.err, context.DeadlineExceeded) {
+		return one.err
+	}
+	return failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
+}
+
+// recordUndescribed records what the list says about containers that the engine has not described, and pauses those that it hangs at.
+// It returns an error if the engine describes none, unless it may be starting one.
+func (c *docker) recordUndescribed(b *Batch, undescribed []failed, l *fleet.Listing) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	starting := func(one failed) bool { return c.hangs.Starting(one.listed.ID, now) }
+	n, all := len(undescribed), len(l.Chosen)
+	if n == all && n > 1 && !slices.ContainsFunc(undescribed, starting) {
+		c.stalled = 1
+		b.HTTPStatus = undescribed[0].status
+		return c.errSilent(undescribed[0])
+	}
+	for i := range undescribed {
+		one := &undescribed[i]
+		if one.hung && !starting(*one) {
+			c.hangs.Pause(&one.listed, now)
+		}
+		c.fleet.Describe(fleet.StatusOfSummary(&one.listed, c.fleet.Rules), l.Mark, time.Time{}, now)
+	}
+	c.fleet.Expect(now)
+	c.fleet.Tidy(now)
+	if n > 0 {
+		part := fmt.Sprintf("the engine cannot describe %d of %d containers", n, all)
+		b.Impair(part)
+		b.Note(part + "; the exporter shows what the container list says about them")
+	}
+	return nil
 }
 
 // networkOwner returns the id of the container whose network the exporter uses, or "" if unknown.
@@ -80,7 +134,7 @@ func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 	if c.networkOwner == "" {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.inspectPatience(ctx))
+	ctx, cancel := context.WithTimeout(ctx, slotTime)
 	defer cancel()
 	own, _, err := s.Inspect(ctx, c.networkOwner)
 	switch {
@@ -88,52 +142,9 @@ func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 		c.log.Debug("the exporter's own container was not inspected", "err", err)
 		return
 	case own != nil:
-		c.fleet.Rules.Networks = fleet.NetworksOf(own)
+		c.locked(func() { c.fleet.Rules.Networks = fleet.NetworksOf(own) })
 	}
 	c.networkOwner = ""
-}
-
-// describeNew inspects new containers again if an event came during their first inspection. That happens after a start,
-// because a new event stream repeats the events of the last second.
-func (c *docker) describeNew(ctx context.Context, s *api.Session, b *Batch, wanted []container.Summary, mark uint64) {
-	var again []container.Summary
-	c.locked(func() {
-		for i := range wanted {
-			if id := wanted[i].ID; c.fleet.Member(id) == nil && c.fleet.ChangedSince(mark, id) {
-				again = append(again, wanted[i])
-			}
-		}
-		mark = c.fleet.Mark
-	})
-	if len(again) == 0 {
-		return
-	}
-	found, err := c.inspectAll(ctx, s, b, again, len(again)+1)
-	if err != nil { // the next probe finds these
-		c.log.Debug("new containers were not inspected", "err", err)
-		c.locked(func() { c.unsure = true })
-		return
-	}
-	c.describe(again, found, mark)
-}
-
-// describe records the results of inspections that began after the mark.
-func (c *docker) describe(wanted []container.Summary, found []fleet.Inspection, mark uint64) {
-	c.locked(func() {
-		now := time.Now()
-		for i, d := range found {
-			switch {
-			case d.Status != nil:
-				c.fleet.Describe(*d.Status, mark, d.Made, now)
-			case d.Failed:
-				c.fleet.MarkStale(wanted[i].ID)
-			case !c.fleet.ChangedSince(mark, wanted[i].ID):
-				c.fleet.MarkGone(wanted[i].ID, now)
-			}
-		}
-		c.fleet.Expect(now)
-		c.fleet.Tidy(now)
-	})
 }
 
 // addNotes adds notes and impairments for people.
@@ -204,8 +215,8 @@ func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error 
 	return nil
 }
 
-// list returns the chosen containers, running or not, and when the engine made the list.
-func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []container.Summary, made fleet.Span, err error) {
+// list returns the chosen containers, running or not.
+func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) ([]container.Summary, error) {
 	labels := c.settings.Labels
 	// The engine requires all given labels, so it can filter for only one project.
 	if len(c.settings.Projects) == 1 {
@@ -213,104 +224,17 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (listed []c
 	}
 	chosen := fleet.Selection{Rules: c.fleet.Rules}
 	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
-	asked := time.Now()
-	reply, err := s.List(ctx, labels, chosen.Add)
+	all, reply, err := s.List(ctx, labels)
 	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, fleet.Span{}, err
+		return nil, err
 	}
-	if !reply.Date.IsZero() {
-		// The engine sends its clock in whole seconds, read when the list is ready.
-		made = fleet.Span{From: reply.Date.Add(-time.Since(asked)), To: reply.Date.Add(time.Second)}
+	for i := range all {
+		chosen.Add(&all[i])
 	}
-	listed = chosen.Containers()
+	listed := chosen.Containers()
 	c.locked(func() { c.recordLeftOut(&chosen) })
-	return listed, made, nil
-}
-
-// inspectAll inspects containers in parallel. An engine that fails or hangs for one container does not hide the others,
-// unless it does so for all of them. Any other error ends it.
-func (c *docker) inspectAll(
-	ctx context.Context, s *api.Session, b *Batch, listed []container.Summary, all int,
-) ([]fleet.Inspection, error) {
-	var (
-		found    = make([]fleet.Inspection, len(listed))
-		stumbles atomic.Int64
-		status   atomic.Int64
-		patience = c.inspectPatience(ctx)
-	)
-	if len(listed) >= all {
-		c.locked(func() { c.hangs.AllowOneIfStalled(listed, time.Now()) })
-	}
-	err := api.ForEach(ctx, len(listed), c.settings.Parallelism, func(ctx context.Context, i int) error {
-		asked := time.Now()
-		d, reply, stumbled, err := c.inspect(ctx, s, listed[i].ID, patience)
-		if stumbled && int(stumbles.Add(1)) < max(all, 2) {
-			found[i].Failed = true
-			return nil
-		}
-		if err != nil && ctx.Err() == nil && reply.Status != 0 {
-			status.Store(int64(reply.Status))
-		}
-		if !reply.Date.IsZero() {
-			found[i].Made = reply.Date.Add(-time.Since(asked))
-		}
-		if d == nil {
-			return err
-		}
-		known, err := fleet.StatusOf(d, c.fleet.Rules) // the whole description would take too much memory
-		found[i].Status = &known
-		return err
-	})
-	if err == nil {
-		if n := stumbles.Load(); n > 0 {
-			part := fmt.Sprintf("the engine cannot describe %d of %d containers", n, all)
-			b.Impair(part)
-			b.Note(part + "; the exporter shows what the container list says about them")
-		}
-		return found, nil
-	}
-	if n := status.Load(); n != 0 {
-		b.HTTPStatus = int(n)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("inspect containers of %s: %w", c.settings.Host, ctx.Err())
-	}
-	return nil, err
-}
-
-// inspect inspects one container, unless the engine hangs when asked about it. It stumbled if the error may be about that one alone.
-func (c *docker) inspect(
-	ctx context.Context, s *api.Session, id string, patience time.Duration,
-) (d *container.InspectResponse, reply api.Reply, stumbled bool, err error) {
-	var allowed bool
-	c.locked(func() { allowed = c.hangs.MayInspect(id, time.Now()) })
-	if !allowed {
-		err = failure.Errorf(failure.Timeout, "inspect containers of %s: the engine does not answer for any of them", c.settings.Host)
-		return nil, reply, true, err
-	}
-	one, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	d, reply, err = s.Inspect(one, id)
-	hung := err != nil && one.Err() != nil && ctx.Err() == nil
-	if err == nil || ctx.Err() == nil {
-		c.locked(func() { c.hangs.RecordInspection(id, hung, time.Now()) })
-	}
-	stumbled = err != nil && ctx.Err() == nil &&
-		(hung || reply.Status >= http.StatusInternalServerError || failure.ReasonOf(err) == failure.TooLarge)
-	return d, reply, stumbled, err
-}
-
-// One inspection may take 1/inspectShare of the remaining time.
-const inspectShare = 4
-
-// inspectPatience returns how long one inspection may take.
-func (c *docker) inspectPatience(ctx context.Context) time.Duration {
-	patience := c.settings.Timeout.Std() / inspectShare
-	if deadline, ok := ctx.Deadline(); ok {
-		patience = min(max(patience, time.Second), time.Until(deadline)/inspectShare)
-	}
-	return patience
+	return listed, nil
 }
 
 // recordLeftOut records which containers were left out, and logs the first time. The caller holds the lock.

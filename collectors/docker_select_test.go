@@ -3,7 +3,6 @@ package collectors
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/docker/docker/api/types/events"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
@@ -48,7 +46,7 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 			Actor:    events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
 		})
 	}
-	w.docker.applyEvents(t.Context(), batch, func() {})
+	w.take(batch...)
 	w.wantShown(most)
 }
 
@@ -128,26 +126,20 @@ func TestDependenciesAreBounded(t *testing.T) {
 	}
 }
 
-func TestOneHugeContainerInAListIsTooLarge(t *testing.T) {
-	const huge = 2 << 20
-	for name, entry := range map[string]string{
-		"names":  `"Names":["/a"` + strings.Repeat(`,"a"`, huge/4) + `]`,
-		"labels": `"Labels":{"x":"` + strings.Repeat("x", huge) + `"}`,
-		"others": `"Mounts":[{}` + strings.Repeat(`,{}`, huge/3) + `]`,
-	} {
-		e := startEngine(t)
-		e.on("/containers/json", func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, `[{"Id":"a",`+entry+`}]`) //nolint:errcheck // the client's loss
-		})
-		w := watching(t, e)
-		w.docker.engine.Limit = 16 << 20
-		err := w.try()
-		if got := reasonOrNone(err); got != failure.TooLarge {
-			t.Errorf("%s: reason %q, want %q", name, got, failure.TooLarge)
-		}
-		if hint := failure.HintOf(err); !strings.Contains(hint, "names of one container exceed") {
-			t.Errorf("%s: hint %q does not say that one container is too large", name, hint)
-		}
+// TestLargeListFitsTheDefaultLimits has 1,000 containers with 16 kB of labels each.
+func TestLargeListFitsTheDefaultLimits(t *testing.T) {
+	all := crowd("c", 1000)
+	for i := range all {
+		all[i].Config.Labels = map[string]string{"long": strings.Repeat("x", 16<<10)}
+	}
+	e := startEngine(t)
+	e.containers = all
+	w := watching(t, e)
+	w.docker.engine.Limit = 16 << 20 // the default of limits.metrics_body
+	s := w.session()
+	listed, _, err := s.List(t.Context(), nil)
+	if err != nil || len(listed) != len(all) {
+		t.Errorf("listed %d containers, error %v; want %d", len(listed), err, len(all))
 	}
 }
 
@@ -190,8 +182,8 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	found, err := w.docker.inspectAll(t.Context(), s, &Batch{}, listed, n)
-	if err != nil {
+	undescribed, err := w.docker.inspectAll(t.Context(), s, &Batch{}, listed)
+	if err != nil || len(undescribed) > 0 {
 		t.Fatal(err)
 	}
 	runtime.GC()
@@ -199,5 +191,5 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	if took := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; took > 20 {
 		t.Errorf("%d descriptions take %d MiB", n, took)
 	}
-	runtime.KeepAlive(found)
+	runtime.KeepAlive(w)
 }

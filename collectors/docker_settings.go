@@ -2,6 +2,7 @@ package collectors
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,9 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it matches projects, labels and names, and does not
@@ -54,7 +57,7 @@ type Docker struct {
 	// Parallelism is how many containers are inspected at once: 8 by default, from 1 to 64.
 	Parallelism int `yaml:"parallelism"`
 	// Resources is where memory, CPU and network numbers come from: "auto" by default, "cgroup" for the files of the host's
-	// cgroup tree, "engine", "none". Auto means cgroup while it has the engine's containers, else engine.
+	// cgroup tree, "engine", "none". Auto chooses at a start or reload: cgroup if it has the engine's containers, else engine.
 	Resources string `yaml:"resources"`
 	// CgroupRoot is where the host's cgroup tree is mounted, and ProcRoot its /proc, whose network numbers are then read. An
 	// empty one is found below /host, where a container may have the host's, or else in its usual place.
@@ -237,15 +240,7 @@ func (s *Docker) Warnings() []string {
 
 func (s *Docker) checkResources(r *config.Report) {
 	switch s.Resources {
-	case resourcesEngine, resourcesNone:
-	case resourcesAuto, resourcesCgroup:
-		// With auto, only what was set must be there.
-		if _, err := os.Stat(s.cgroupRoot()); err != nil && (s.CgroupRoot != "" || s.Resources == resourcesCgroup) {
-			r.Faultf("cgroup_root", "%v; mount the host's /sys/fs/cgroup there, read-only", err)
-		}
-		if _, err := os.Stat(filepath.Join(s.procRoot(), "1")); err != nil && (s.ProcRoot != "" || s.Resources == resourcesCgroup) {
-			r.Faultf("proc_root", "%v; mount the host's /proc there, read-only", err)
-		}
+	case resourcesAuto, resourcesCgroup, resourcesEngine, resourcesNone:
 	default:
 		r.Faultf("resources", "is %q, must be auto, cgroup, engine or none", s.Resources)
 	}
@@ -257,6 +252,17 @@ func (s *Docker) checkResources(r *config.Report) {
 // cgroupRoot and procRoot are the configured places, or those where the host's are.
 func (s *Docker) cgroupRoot() string { return cmp.Or(s.CgroupRoot, hostPath("/sys/fs/cgroup")) }
 func (s *Docker) procRoot() string   { return cmp.Or(s.ProcRoot, hostPath("/proc")) }
+
+// HasCgroup reports whether resources: cgroup would find one of these containers here.
+func (s *Docker) HasCgroup(ctx context.Context, ids []string) bool {
+	subjects := make([]usage.Subject, len(ids))
+	for i, id := range ids {
+		subjects[i].ID = id
+	}
+	tree := cgroup.Tree{Root: s.cgroupRoot()}
+	used, err := tree.Measure(ctx, subjects)
+	return err == nil && len(used) > 0
+}
 
 // hostPath returns where the host's path is: below /host in a container that has it mounted there.
 func hostPath(path string) string {

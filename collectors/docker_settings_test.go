@@ -192,13 +192,6 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 			want: []string{"resources: is \"cadvisor\", must be auto, cgroup, engine or none"},
 		},
 		{
-			name: "mounts that are not there",
-			file: "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere/cgroup\n    proc_root: /nowhere/proc\n",
-			want: []string{
-				"cgroup_root: stat /nowhere/cgroup", "proc_root: stat /nowhere/proc/1",
-			},
-		},
-		{
 			name: "files that are not there",
 			file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n",
 			want: []string{
@@ -245,10 +238,10 @@ func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
 	for name, file := range map[string]string{
 		"least": "    host: unix:///x\n    parallelism: 1\n    resources_parallelism: 1\n    missing_after: " +
 			"0s\n    forget_after: 0s\n",
-		"most":                     "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
-		"expected, any name":       "    host: unix:///x\n    expected: [irc]\n",
-		"expected, and what fits":  "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
-		"cgroups that can be read": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /\n    proc_root: \"\"\n",
+		"most":                      "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
+		"expected, any name":        "    host: unix:///x\n    expected: [irc]\n",
+		"expected, and what fits":   "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
+		"mounts that are not there": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere\n    proc_root: /nowhere\n",
 	} {
 		if _, err := loadDocker(t, file, nil, newDockerSettings); err != nil {
 			t.Errorf("%s: %v", name, err)

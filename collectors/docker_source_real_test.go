@@ -3,9 +3,6 @@
 package collectors
 
 import (
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,63 +11,40 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 )
 
-// TestRealSourceChangesWithoutLoweringACounter takes the cgroup tree away from the exporter and gives it back,
-// while a container of a real engine works. No CPU time is ever lower than the one shown before.
-func TestRealSourceChangesWithoutLoweringACounter(t *testing.T) {
+// TestRealCountersGoOnOverRestartsAndChangesOfTheSource has containers of a real engine work and send, while the exporter restarts and
+// changes its source.
+func TestRealCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 	e := startRealEngine(t)
-	name := e.Run("busy", "--", "fill", "8", "8")
+	e.Docker("network", "create", "--internal", e.Name)
+	defer e.Docker("network", "rm", e.Name)
+	name := e.Run("busy", "--network", e.Name, "--", "fill", "8", "8")
+	defer e.Docker("rm", "-f", name)
 	e.Await(name, realstack.HealthStatus, container.Healthy)
 	e.Docker("kill", "--signal", "USR2", name)
-	tree := t.TempDir() + "/cgroup"
-	restore := func() {
-		if err := os.Symlink(realCgroups.Root, tree); err != nil {
-			t.Fatal(err)
-		}
-	}
-	restore()
-	w := watchEngine(t, e.host, nil, func(s *Docker) {
-		s.Resources, s.CgroupRoot, s.ProcRoot, s.Projects = resourcesAuto, tree, "/proc", []string{e.Name}
-	})
-	log := w.log()
-	cpu := regexp.MustCompile(`chatstack_container_cpu_seconds_total\{container="` + regexp.QuoteMeta(name) + `"\} (\S+)`)
-	last := 0.0
-	var sources []string
-	round := func() {
-		w.read()
-		select {
-		case m := <-w.docker.measuring:
-			w.docker.measure(t.Context(), m)
-		default:
-		}
-		page := w.page()
-		for _, source := range []origin{fromFiles, fromEngine} {
-			if strings.Contains(page, `source="`+string(source)+`"} 1`) &&
-				(len(sources) == 0 || sources[len(sources)-1] != string(source)) {
-				sources = append(sources, string(source))
+	s, kept := &sourceWatch{host: e.host, root: realCgroups.Root, proc: realCgroups.ProcRoot}, &memory{}
+	last := map[string]float64{}
+	for i, source := range []string{resourcesEngine, resourcesEngine, resourcesCgroup, resourcesCgroup, resourcesAuto, resourcesEngine} {
+		s.start(t, source, kept)
+		s.docker.fleet.Rules.Projects = []string{e.Name}
+		for round := range 3 {
+			s.round()
+			now := s.counters()
+			if len(now) < 3 {
+				t.Errorf("source %d, %s, round %d: got %v, want 3 counters", i, source, round, now)
 			}
-		}
-		if m := cpu.FindStringSubmatch(page); m != nil {
-			seconds, err := strconv.ParseFloat(m[1], 64)
-			if err != nil || seconds < last {
-				t.Errorf("CPU time: got %s after %v: %v", m[1], last, err)
+			for counter, before := range last {
+				if now[counter] < before {
+					t.Errorf("source %d, %s, round %d: %s is %v, and was %v", i, source, round, counter, now[counter], before)
+				}
 			}
-			last = seconds
+			last = now
 		}
-	}
-	for range 3 {
-		round()
-	}
-	if err := os.Remove(tree); err != nil {
-		t.Fatal(err)
-	}
-	for range maxBadRounds + 2 {
-		round()
-	}
-	restore()
-	for range minGoodRounds + 2 {
-		round()
-	}
-	if got := strings.Join(sources, " "); got != "cgroup engine cgroup" || last == 0 {
-		t.Errorf("sources: got %q with %v s of CPU time at last, want cgroup, engine and cgroup again:\n%s", got, last, log)
+		want := source
+		if source == resourcesAuto {
+			want = resourcesCgroup
+		}
+		if page := s.page(); !strings.Contains(page, `source="`+want+`"} 1`) {
+			t.Errorf("source %d, %s: want %s:\n%s", i, source, want, page)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package collectors
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,60 +13,24 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
-func TestSourceChangesAfterThreeBadRoundsAndBackAfterTenGoodOnes(t *testing.T) {
-	for name, tt := range map[string]struct {
-		rounds string // + and - say whether the files were usable
-		want   string // f and e: the source after each
-	}{
-		"files at once":        {"+", "f"},
-		"the engine at once":   {"-", "e"},
-		"two bad rounds":       {"+--+--+", "fffffff"},
-		"three bad rounds":     {"+---", "fffe"},
-		"nine good rounds":     {"-+++++++++-+", "eeeeeeeeeeee"},
-		"ten good rounds":      {"-++++++++++", "eeeeeeeeeef"},
-		"there and back again": {"+---++++++++++--+---", "fffeeeeeeeeeeffffffe"},
-	} {
-		var s sourceChoice
-		for i, round := range tt.rounds {
-			before := s
-			changed := s.next(round == '+')
-			if got, want := s.files, tt.want[i] == 'f'; got != want {
-				t.Errorf("%s: after round %d: files: %t, want %t", name, i+1, got, want)
-			}
-			if want := !before.chosen || before.files != s.files; changed != want {
-				t.Errorf("%s: round %d: changed: %t, want %t", name, i+1, changed, want)
-			}
-		}
-	}
-}
-
-// autoWatch watches two containers with resources: auto.
-type autoWatch struct {
+// sourceWatch watches two containers, whose numbers the engine and the files below root and proc have.
+type sourceWatch struct {
 	*watch
-	root, proc string
-	asked      *usage.Usage // what the engine says of each container
-	refuses    bool         // the engine refuses to say it
-	log        *bytes.Buffer
+	host, root, proc string
 }
 
-// autoIDs are the containers' ids, autoPIDs their processes.
-var autoIDs, autoPIDs = []string{strings.Repeat("a1", 32), strings.Repeat("b2", 32)}, []int{42, 43}
+// sourceIDs are the containers' ids, sourcePIDs their processes.
+var sourceIDs, sourcePIDs = []string{strings.Repeat("a1", 32), strings.Repeat("b2", 32)}, []int{42, 43}
 
-func watchAuto(t *testing.T) *autoWatch {
+// watchSource has the engine say that each container used so many seconds, and received and sent as many bytes.
+func watchSource(t *testing.T, resources string, says *int) *sourceWatch {
 	t.Helper()
-	a := &autoWatch{root: t.TempDir(), proc: t.TempDir(), asked: &usage.Usage{
-		WorkingSet:  1000,
-		CPUSeconds:  2000,
-		Received:    5000,
-		Transmitted: 6000,
-	}}
 	var containers []container.InspectResponse
 	for i, name := range []string{"a", "b"} {
 		c := plainContainer(name, nil)
-		c.ID, c.State.Pid = autoIDs[i], autoPIDs[i]
+		c.ID, c.State.Pid = sourceIDs[i], sourcePIDs[i]
 		containers = append(containers, c)
 	}
 	e := startEngine(t, containers...)
@@ -75,232 +38,237 @@ func watchAuto(t *testing.T) *autoWatch {
 		if !strings.HasSuffix(r.URL.Path, "/stats") {
 			return false
 		}
-		if a.refuses {
-			w.WriteHeader(http.StatusForbidden)
-			return true
-		}
 		engineAnswers(w, map[string]any{
-			"read": time.Now(), "memory_stats": map[string]any{"usage": a.asked.WorkingSet},
-			"cpu_stats": map[string]any{"cpu_usage": map[string]any{"total_usage": uint64(a.asked.CPUSeconds * 1e9)}},
-			"networks":  map[string]any{"eth0": map[string]any{"rx_bytes": a.asked.Received, "tx_bytes": a.asked.Transmitted}},
+			"read": time.Now(), "memory_stats": map[string]any{"usage": 1000},
+			"cpu_stats": map[string]any{"cpu_usage": map[string]any{"total_usage": *says * 1e9}},
+			"networks":  map[string]any{"eth0": map[string]any{"rx_bytes": *says, "tx_bytes": *says}},
 		})
 		return true
 	}
-	a.watch = watching(t, e, func(s *Docker) { s.Resources, s.CgroupRoot, s.ProcRoot = resourcesAuto, a.root, a.proc })
-	a.log = a.watch.log()
-	return a
+	s := &sourceWatch{host: e.host, root: t.TempDir(), proc: t.TempDir()}
+	s.start(t, resources, &memory{})
+	return s
 }
 
-// writeFiles writes the cgroup files of both containers, with a CPU time in seconds; it removes them for 0.
-func (a *autoWatch) writeFiles(seconds int) {
-	a.t.Helper()
-	for _, id := range autoIDs {
+// start replaces the collector, as a start of the exporter does, or a reload with other settings.
+func (s *sourceWatch) start(t *testing.T, resources string, kept State) {
+	t.Helper()
+	s.watch = watchEngine(t, s.host, kept, func(d *Docker) { d.Resources, d.CgroupRoot, d.ProcRoot = resources, s.root, s.proc })
+}
+
+// writeFiles writes the CPU time of containers in seconds.
+func (s *sourceWatch) writeFiles(seconds int, ids ...string) {
+	s.t.Helper()
+	for _, id := range ids {
 		group := "docker/" + id
-		if err := os.RemoveAll(filepath.Join(a.root, group)); err != nil {
-			a.t.Fatal(err)
-		}
-		if seconds > 0 {
-			files := cgrouptest.V2(group)
-			files[group+"/cpu.stat"] = fmt.Sprintf("usage_usec %d000000\n", seconds)
-			cgrouptest.WriteTree(a.t, a.root, files)
-		}
+		files := cgrouptest.V2(group)
+		files[group+"/cpu.stat"] = fmt.Sprintf("usage_usec %d000000\n", seconds)
+		cgrouptest.WriteTree(s.t, s.root, files)
 	}
 }
 
-// writeNetworks writes the network numbers, in both directions the same, of both containers.
-func (a *autoWatch) writeNetworks(received int) {
-	a.t.Helper()
+// writeNetworks writes the bytes that each container has received and sent.
+func (s *sourceWatch) writeNetworks(bytes int) {
+	s.t.Helper()
 	files := map[string]string{"1/net/dev": "lo: 0 0 0 0 0 0 0 0 0 0\n"}
-	for i, id := range autoIDs {
-		dir := strconv.Itoa(autoPIDs[i])
+	for i, id := range sourceIDs {
+		dir := strconv.Itoa(sourcePIDs[i])
 		files[dir+"/cgroup"] = "0::/docker/" + id + "\n"
-		files[dir+"/net/dev"] = fmt.Sprintf("eth0: %d 0 0 0 0 0 0 0 %[1]d 0\n", received)
+		files[dir+"/net/dev"] = fmt.Sprintf("eth0: %d 0 0 0 0 0 0 0 %[1]d 0\n", bytes)
 	}
-	cgrouptest.WriteTree(a.t, a.proc, files)
+	cgrouptest.WriteTree(s.t, s.proc, files)
 }
 
-// round makes a reading and what it requests from the background. It reports whether the engine was asked.
-func (a *autoWatch) round() (asked bool) {
-	a.t.Helper()
-	a.read()
+// remove removes what is in the directories.
+func (s *sourceWatch) remove(dirs ...string) {
+	s.t.Helper()
+	for _, dir := range dirs {
+		if err := os.RemoveAll(dir); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// round makes a probe and what it requests from the background. It reports whether the engine was asked.
+func (s *sourceWatch) round() (b *Batch, asked bool) {
+	s.t.Helper()
+	b = s.read()
 	select {
-	case m := <-a.docker.measuring:
-		a.docker.measure(a.t.Context(), m)
-		return true
+	case m := <-s.docker.measuring:
+		s.docker.measure(s.t.Context(), m)
+		return b, true
 	default:
-		return false
+		return b, false
 	}
 }
 
-const autoFiles, autoEngine = `container_resources_source{docker_host="local",source="cgroup"} 1`,
-	`container_resources_source{docker_host="local",source="engine"} 1`
-
-func TestAutoFollowsTheFiles(t *testing.T) {
-	a := watchAuto(t)
-	a.writeFiles(3000)
-	a.writeNetworks(9000)
-	for range 4 {
-		if a.round() {
-			t.Error("the engine was asked although the files have everything")
-		}
-		a.wantNow("files", autoFiles, `container_cpu_seconds_total{container="a"} 3000`,
-			`container_network_receive_bytes_total{container="b"} 9000`)
-	}
-	a.writeFiles(0)
-	a.round()
-	a.round()
-	a.wantNow("two rounds without files", autoFiles)
-	*a.asked = usage.Usage{
-		WorkingSet:  1000,
-		CPUSeconds:  3100,
-		Received:    9100,
-		Transmitted: 9100,
-	}
+// wantSource wants rounds from one source, with this CPU time of a container, and the engine asked so often.
+func (s *sourceWatch) wantSource(when, source, name string, seconds int) {
+	s.t.Helper()
+	const rounds = 4
 	asked := 0
-	for range 6 {
-		if a.round() {
+	for range rounds {
+		if _, ok := s.round(); ok {
 			asked++
 		}
-		a.wantNow("no files", autoEngine, `container_cpu_seconds_total{container="a"} 3100`,
-			`container_memory_working_set_bytes{container="b"} 1000`)
+		s.wantNow(when, `container_resources_source{docker_host="local",source="`+source+`"} 1`,
+			fmt.Sprintf(`container_cpu_seconds_total{container="%s"} %d`, name, seconds))
 	}
-	if asked != 3 {
-		t.Errorf("the engine was asked %d times in 6 rounds, want every other", asked)
-	}
-	a.writeFiles(3200)
-	a.writeNetworks(9200)
-	for range minGoodRounds - 1 {
-		a.round()
-		a.wantNow("files again, for a while", autoEngine)
-	}
-	a.round()
-	a.wantNow("files again", autoFiles, `container_cpu_seconds_total{container="a"} 3200`)
-	if got := strings.Count(a.log.String(), "container resources come from"); got != 3 {
-		t.Errorf("the log names the source %d times, want 3:\n%s", got, a.log)
+	if want := map[string]int{resourcesEngine: rounds / engineRounds}[source]; asked != want {
+		s.t.Errorf("%s: the engine was asked in %d of %d rounds, want %d", when, asked, rounds, want)
 	}
 }
 
-// TestSourceWithALowerCounterIsNotTaken has files, then an engine, whose counters lag behind what was shown.
-func TestSourceWithALowerCounterIsNotTaken(t *testing.T) {
-	a := watchAuto(t)
-	a.round()
-	a.wantNow("the engine", autoEngine, `container_cpu_seconds_total{container="a"} 2000`)
-	a.writeFiles(1999)
-	a.writeNetworks(9000)
-	for range 2 * minGoodRounds {
-		a.round()
+func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
+	says := 2000
+	for name, tt := range map[string]struct {
+		prepare     func(*sourceWatch)
+		source, why string
+	}{
+		"all files": {
+			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...); s.writeNetworks(1) },
+			resourcesCgroup, "come from cgroup files in ",
+		},
+		"one container has just stopped": {
+			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs[0]); s.writeNetworks(1) },
+			resourcesCgroup, "come from cgroup files in ",
+		},
+		"no files": {func(*sourceWatch) {}, resourcesEngine, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
+		"another host's files": {
+			func(s *sourceWatch) { s.writeFiles(3000, strings.Repeat("c3", 32)); s.writeNetworks(1) },
+			resourcesEngine, "none of 2 running containers is found there",
+		},
+		"no /proc": {func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...) }, resourcesEngine, "mount the host's /proc at /host/proc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := watchSource(t, resourcesAuto, &says)
+			log := s.log()
+			tt.prepare(s)
+			first, second, choices := 3000, 4000, 1
+			if tt.source == resourcesEngine {
+				first, second, choices = says, says, 2
+			}
+			s.wantSource("at first", tt.source, "a", first)
+			b, _ := s.round()
+			wantNote(t, b, "memory, CPU and network numbers come from", tt.why)
+			if len(b.Impairments) > 0 {
+				t.Errorf("works partly: %q", b.Impairments)
+			}
+			s.writeFiles(4000, sourceIDs...)
+			s.writeNetworks(2)
+			s.wantSource("with all files", tt.source, "a", second)
+			s.docker.Reloaded()
+			s.wantSource("after a reload", resourcesCgroup, "a", 4000)
+			if got := strings.Count(log.String(), "container resources come from"); got != choices {
+				t.Errorf("the log names a source %d times, want %d:\n%s", got, choices, log)
+			}
+		})
 	}
-	a.wantNow("files behind the engine", autoEngine, `container_cpu_seconds_total{container="a"} 2000`)
-	a.writeFiles(2001)
-	for range minGoodRounds {
-		a.round()
-	}
-	a.wantNow("files that have caught up", autoFiles, `container_cpu_seconds_total{container="a"} 2001`)
-
-	a.writeFiles(0)
-	for range maxBadRounds + 1 {
-		a.round()
-	}
-	if page := a.page(); !strings.Contains(page, autoEngine) || strings.Contains(page, "container_cpu_seconds_total{") {
-		t.Errorf("an engine behind the files: want no counter rather than a lower one:\n%s", page)
-	}
-	a.wantNow("an engine behind the files", `container_memory_working_set_bytes{container="a"} 1000`)
-	a.asked.CPUSeconds, a.asked.Received, a.asked.Transmitted = 2002, 9000, 9000
-	a.round()
-	a.round()
-	a.wantNow("an engine that has caught up", `container_cpu_seconds_total{container="a"} 2002`)
 }
 
-// TestNetworksComeFromTheEngineWhereProcIsNotTheHosts has cgroup files, and a /proc of another PID namespace.
-func TestNetworksComeFromTheEngineWhereProcIsNotTheHosts(t *testing.T) {
-	a := watchAuto(t)
-	a.writeFiles(3000)
-	cgrouptest.WriteTree(t, a.proc, map[string]string{"1/net/dev": "eth0: 1 0 0 0 0 0 0 0 1 0\n", "42/cgroup": "0::/\n", "42/net/x": ""})
-	if err := os.Link(filepath.Join(a.proc, "1/net/dev"), filepath.Join(a.proc, "42/net/dev")); err != nil { // one network for all
-		t.Fatal(err)
+func TestAutoWaitsForARunningContainer(t *testing.T) {
+	says := 1
+	s := watchSource(t, resourcesAuto, &says)
+	s.docker.fleet.Rules.Exclude = []string{"*"}
+	b, asked := s.round()
+	if asked || strings.Contains(s.page(), "resources_source") {
+		t.Errorf("a source without containers; notes %q:\n%s", b.Notes, s.page())
 	}
-	asked := 0
-	for range 6 {
-		if a.round() {
-			asked++
+	s.docker.fleet.Rules.Exclude = nil
+	s.writeFiles(3000, sourceIDs...)
+	s.writeNetworks(1)
+	s.wantSource("with containers", resourcesCgroup, "b", 3000)
+}
+
+// TestCgroupWithoutItsFilesWorksPartly takes away the mounts that resources: cgroup needs. The engine replaces nothing.
+func TestCgroupWithoutItsFilesWorksPartly(t *testing.T) {
+	says := 2000
+	s := watchSource(t, resourcesCgroup, &says)
+	s.writeFiles(3000, sourceIDs...)
+	s.writeNetworks(9000)
+	s.wantSource("with all files", resourcesCgroup, "a", 3000)
+	if b, _ := s.round(); len(b.Impairments) > 0 || !s.docker.settings.HasCgroup(t.Context(), sourceIDs) {
+		t.Errorf("with all files: works partly: %q", b.Impairments)
+	}
+	const network = "chatstack_container_network_receive_bytes_total{"
+	if !strings.Contains(s.page(), network) {
+		t.Errorf("with all files: no network numbers:\n%s", s.page())
+	}
+	s.remove(filepath.Join(s.proc, "1"), filepath.Join(s.proc, "42"), filepath.Join(s.proc, "43"))
+	s.wantSource("without /proc", resourcesCgroup, "a", 3000)
+	b, _ := s.round()
+	wantPartly(t, b, "network numbers of containers are missing", "mount the host's /proc at /host/proc, read-only")
+	if strings.Contains(s.page(), network) {
+		t.Errorf("without /proc: network numbers:\n%s", s.page())
+	}
+	s.remove(s.root)
+	if s.docker.settings.HasCgroup(t.Context(), sourceIDs) {
+		t.Error("without the tree: init would write resources: cgroup")
+	}
+	b, asked := s.round()
+	wantPartly(t, b, "memory, CPU or network numbers of containers are missing", "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup")
+	if page := s.page(); asked || strings.Contains(page, "container_cpu_seconds_total{") ||
+		!strings.Contains(page, `container_state{container="a",state="running"} 1`) {
+		t.Errorf("without the tree: the engine was asked: %t, and the page has\n%s", asked, page)
+	}
+}
+
+// TestCountersGoOnOverRestartsAndChangesOfTheSource has containers that work, and sources that all say how much.
+func TestCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
+	worked := 1000
+	s := watchSource(t, resourcesEngine, &worked)
+	kept, last := &memory{}, map[string]float64{}
+	for i, source := range []string{resourcesEngine, resourcesEngine, resourcesCgroup, resourcesCgroup, resourcesAuto, resourcesEngine} {
+		s.start(t, source, kept)
+		for round := range 3 {
+			worked++
+			s.writeFiles(worked, sourceIDs...)
+			s.writeNetworks(worked)
+			s.round()
+			now := s.counters()
+			for counter, before := range last {
+				if now[counter] < before {
+					t.Errorf("source %d, %s, round %d: %s is %v, and was %v", i, source, round, counter, now[counter], before)
+				}
+			}
+			if len(now) != 3*len(sourceIDs) {
+				t.Errorf("source %d, %s, round %d: got %v, want 3 counters of each container", i, source, round, now)
+			}
+			last = now
 		}
-		a.wantNow("", autoFiles, `container_cpu_seconds_total{container="a"} 3000`,
-			`container_network_receive_bytes_total{container="a"} 5000`, `docker_feature_available{docker_host="local",feature="stats"} 1`)
-	}
-	if asked != 3 {
-		t.Errorf("the engine was asked %d times in 6 rounds, want every other", asked)
-	}
-	if err := os.RemoveAll(a.proc + "/42"); err != nil {
-		t.Fatal(err)
-	}
-	a.writeNetworks(5001) // below what the engine said was transmitted
-	for range 2 {
-		a.round()
-	}
-	if page := a.page(); strings.Contains(page, "container_network_") ||
-		!strings.Contains(page, `container_memory_working_set_bytes{container="a"}`) {
-		t.Errorf("/proc behind the engine: want no network rather than a lower number, and memory:\n%s", page)
-	}
-	a.writeNetworks(6001)
-	for range 2 {
-		a.round()
-	}
-	a.wantNow("the host's /proc", `container_network_receive_bytes_total{container="a"} 6001`)
-	for range engineRounds {
-		if a.round() {
-			t.Error("the engine is still asked")
+		if want := float64(worked); last[`chatstack_container_cpu_seconds_total{container="a"}`] != want {
+			t.Errorf("source %d, %s: got %v, want %v everywhere", i, source, last, want)
 		}
 	}
 }
 
-// TestOneContainerWithoutFilesIsEnough to ask the engine, but not one that has just stopped.
-func TestOneContainerWithoutFilesIsEnough(t *testing.T) {
-	a := watchAuto(t)
-	a.writeFiles(3000)
-	a.writeNetworks(9000)
-	a.round()
-	gone := filepath.Join(a.root, "docker", autoIDs[1])
-	if err := os.Rename(gone, a.root+"/gone"); err != nil {
-		t.Fatal(err)
+// counters returns the CPU and network counters of the page.
+func (s *sourceWatch) counters() map[string]float64 {
+	s.t.Helper()
+	found := map[string]float64{}
+	for line := range strings.Lines(s.page()) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(name, "chatstack_container_cpu_") || strings.HasPrefix(name, "chatstack_container_network_") {
+			number, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			found[name] = number
+		}
 	}
-	for range maxBadRounds {
-		a.round()
-		a.wantNow("missing once more", autoFiles, `container_cpu_seconds_total{container="a"} 3000`)
-	}
-	*a.asked = usage.Usage{
-		WorkingSet:  1,
-		CPUSeconds:  4000,
-		Received:    10000,
-		Transmitted: 10000,
-	}
-	a.round()
-	a.wantNow("missing for long", autoEngine, `container_cpu_seconds_total{container="b"} 4000`)
+	return found
 }
 
-// TestLateAnswerOfTheEngineIsDropped has an engine that answers after a later round has read the files.
+// TestLateAnswerOfTheEngineIsDropped has an engine that answers after a reload has chosen the files, which a later round has read.
 func TestLateAnswerOfTheEngineIsDropped(t *testing.T) {
-	a := watchAuto(t)
-	a.read()
-	late := <-a.docker.measuring
-	a.writeFiles(3000)
-	a.writeNetworks(9000)
-	for range minGoodRounds {
-		a.read()
-	}
-	a.docker.measure(t.Context(), late)
-	a.wantNow("after the late answer", autoFiles, `container_cpu_seconds_total{container="a"} 3000`)
-}
-
-// TestRefusedStatsDoNotDisturbTheFiles has files, but neither /proc nor an engine for network numbers.
-func TestRefusedStatsDoNotDisturbTheFiles(t *testing.T) {
-	a := watchAuto(t)
-	a.writeFiles(3000)
-	a.refuses = true
-	for range 6 {
-		a.round()
-		a.wantNow("", autoFiles, `docker_feature_available{docker_host="local",feature="stats"} 1`)
-	}
-	if got := strings.Count(a.log.String(), "unavailable"); got != 0 {
-		t.Errorf("the log complains %d times:\n%s", got, a.log)
-	}
+	says := 2000
+	s := watchSource(t, resourcesAuto, &says)
+	s.read()
+	late := <-s.docker.measuring
+	s.writeFiles(3000, sourceIDs...)
+	s.writeNetworks(9000)
+	s.docker.Reloaded()
+	s.read()
+	s.docker.measure(t.Context(), late)
+	s.wantSource("after the late answer", resourcesCgroup, "a", 3000)
 }

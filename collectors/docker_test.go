@@ -158,7 +158,9 @@ func TestNamesThatMoveBetweenTheListAndTheInspection(t *testing.T) {
 			case name == "":
 				engineRefuses(w, http.StatusNotFound, "No such container: "+id)
 			default:
-				engineAnswers(w, plainContainer(name, nil))
+				c := plainContainer(name, nil)
+				c.ID = "id-" + strings.TrimSuffix(id, "/json")
+				engineAnswers(w, c)
 			}
 			return moved
 		}
@@ -537,8 +539,11 @@ func TestCallsAboutContainersAreParallelAndBounded(t *testing.T) {
 			}
 			return call == "/stats"
 		}
-		w := watching(t, e, func(s *Docker) { s.Parallelism, s.ResourcesParallelism = parallelism, parallelism })
-		w.docker.once, w.docker.settings.Resources = true, map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
+		w := watching(t, e, func(s *Docker) {
+			s.Parallelism, s.ResourcesParallelism = parallelism, parallelism
+			s.Resources = map[string]string{"/json": resourcesNone, "/stats": resourcesEngine}[call]
+		})
+		w.docker.once = true
 		w.read()
 		w.wantShown(4 * parallelism)
 		if most != parallelism {

@@ -22,6 +22,7 @@ func TestAuthorityFileThatIsGoneIsAFaultOfTLS(t *testing.T) {
 	}
 	mustFail(t, engine, failure.TLS)
 	if d, ok := engine.(*docker); ok {
-		wantReason(t, d.inspectNow(t.Context(), nil, 0), failure.TLS)
+		_, err := d.open(t.Context(), 1)
+		wantReason(t, err, failure.TLS)
 	}
 }

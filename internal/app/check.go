@@ -262,7 +262,7 @@ func addProblems(results []CheckResult, facts []health.Facts, cfg *config.Config
 func problemCount(problems []status.Problem) string {
 	names := map[health.Subject]bool{}
 	for _, p := range problems {
-		if p.Kind == health.KindContainer || p.Kind == health.KindWorkload {
+		if p.OnEngine() {
 			names[p.Subject] = true
 		}
 	}
@@ -276,7 +276,7 @@ func problemCount(problems []status.Problem) string {
 func problemText(p *status.Problem) string {
 	text := p.Text
 	switch {
-	case p.Kind == health.KindContainer || p.Kind == health.KindWorkload:
+	case p.OnEngine():
 		text = p.Name + ": " + text
 	case p.Alert == health.AlertTargetDown && p.Excuse.Reason == "" && p.Also == "":
 		return ""

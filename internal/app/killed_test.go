@@ -170,7 +170,7 @@ func (w *watching) write(id, text string, what int) {
 // change has something happen at random.
 func (w *watching) change(random *rand.Rand) {
 	c := &w.facts.Engines[0].Containers[random.IntN(len(w.facts.Engines[0].Containers))]
-	switch random.IntN(6) {
+	switch random.IntN(8) {
 	case 0, 1:
 		t := &w.facts.Targets[random.IntN(len(w.facts.Targets))]
 		t.Up, t.RefusesUs = !t.Up, t.Up && random.IntN(2) == 0
@@ -178,6 +178,16 @@ func (w *watching) change(random *rand.Rand) {
 		c.State = map[string]string{"exited": health.Running, health.Running: "exited"}[c.State]
 	case 3:
 		c.Restarts++
+	case 4: // another instance takes over
+		if !c.Shared {
+			c.Workload, c.Shared, c.Was, c.Instances, c.Wanted = "chat/"+c.Name, true, []string{c.Name}, 2, 2
+		}
+		c.Name += "2"
+		c.Members = []string{c.Name}
+	case 5:
+		if c.Shared && c.State == health.Running {
+			c.Instances = 3 - c.Instances
+		}
 	default: // all is well for a while
 		for i := range w.facts.Targets {
 			w.facts.Targets[i].Up = true

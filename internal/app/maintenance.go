@@ -33,8 +33,8 @@ func (a *App) SetMaintenance(
 	if cfg.StateFile == "" {
 		warnings = append(warnings, "no state_file is configured, so a restart of the exporter ends this maintenance")
 	}
-	if kind == config.MaintenanceContainer && !a.sees(name) {
-		warnings = append(warnings, fmt.Sprintf("the exporter sees no container %q at the moment; check the name", name))
+	if kind != config.MaintenanceTarget && !a.sees(kind, name) {
+		warnings = append(warnings, fmt.Sprintf("the exporter sees no %s %q at the moment; check the name", kind, name))
 	}
 	return set, replaced, append(warnings, a.firingWarnings(kind, name)...), nil
 }
@@ -95,9 +95,9 @@ func (a *App) saveWarning(err error) ([]string, error) {
 	return []string{"the change applies, but a restart of the exporter undoes it, because it was not saved: " + err.Error()}, nil
 }
 
-// sees reports whether any engine has a container of that name.
-func (a *App) sees(container string) bool {
+// sees reports whether any engine has a container or workload of that name.
+func (a *App) sees(kind, name string) bool {
 	return slices.ContainsFunc(a.Snapshot().Statuses, func(s poll.Status) bool {
-		return s.Engine != nil && slices.ContainsFunc(s.Engine.Containers, func(c health.Container) bool { return c.Name == container })
+		return s.Engine != nil && slices.ContainsFunc(s.Engine.Containers, func(c health.Container) bool { return c.CoveredBy(kind, name) })
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/history"
@@ -182,7 +183,13 @@ type words struct{}
 func (words) Name(s health.Subject, kind string) string { return status.HumanName(s, kind) }
 
 func (words) Headline(e *health.Event) string {
-	return status.Headline(&health.Problem{Subject: e.Subject(), Alert: e.Alert, Of: e.Part}, e.TargetKind)
+	return status.Headline(&health.Problem{
+		Subject:   e.Subject(),
+		Alert:     e.Alert,
+		Of:        e.Part,
+		Instances: e.Instances,
+		Wanted:    e.Wanted,
+	}, e.TargetKind)
 }
 
 func (words) Impact(before string, problems []*health.Event) string {
@@ -225,7 +232,42 @@ func (a *App) masked(text string) string {
 
 // Acknowledge implements web.Source.
 func (a *App) Acknowledge(id, by, user string) (*incident.Incident, []string, error) {
-	return a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.Acknowledge(time.Now(), id, by, user) })
+	i, warnings, err := a.past.change(func(l *incident.Log) (*incident.Incident, error) { return l.Acknowledge(time.Now(), id, by, user) })
+	if err != nil {
+		return nil, nil, err
+	}
+	for n := range i.Problems {
+		if p := &i.Problems[n]; p.Alert == health.AlertContainerMissing && p.Cleared.IsZero() {
+			warnings = append(warnings, a.acceptRemoval(p.Subject)...)
+		}
+	}
+	return i, warnings, nil
+}
+
+// acceptRemoval forgets a container that somebody removed, or all instances of a workload, which ends the warning.
+func (a *App) acceptRemoval(of health.Subject) (warnings []string) {
+	s := a.Snapshot()
+	if s.Judgement == nil || s.Judgement.Verdicts[of].Removed == 0 {
+		return nil
+	}
+	for n := range s.Statuses {
+		e := s.Statuses[n].Engine
+		if e == nil {
+			continue
+		}
+		for k := range e.Containers {
+			c := &e.Containers[k]
+			if c.Subject() != of {
+				continue
+			}
+			for _, name := range append([]string{c.Name}, c.Members...) {
+				if err := a.ForgetContainer(c.Host, name); err != nil && !errors.Is(err, collectors.ErrContainerUnknown) {
+					warnings = append(warnings, "the warning about "+name+" goes on: "+err.Error())
+				}
+			}
+		}
+	}
+	return warnings
 }
 
 // change makes a change that somebody asked for. It is in the state file before the answer is sent, or a warning says that it is not.

@@ -65,3 +65,27 @@ func TestRemovedTargetAndForgottenContainerAreNotFixed(t *testing.T) {
 		}
 	})
 }
+
+// TestAcknowledgedRemovalIsForgotten: somebody removed the container, and somebody says that it is known.
+func TestAcknowledgedRemovalIsForgotten(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		engine := startEngine(t, "irc", "web")
+		e, _ := startWithFile(t, nil, engineTarget(engine), lifecycle)
+		e.wait(t, "events flow", eventsFlow)
+		engine.Container("web").Remove()
+		time.Sleep(45 * time.Minute)
+		all := e.incidentsOf(t)
+		if len(all) != 1 || all[0].Severity != health.Warning || all[0].State != incident.Open {
+			t.Fatalf("a removal is a warning: %+v", all)
+		}
+		code, body := e.exchange(t, http.MethodPost, "/api/v1/incidents/"+all[0].ID+"/acknowledgement", `{"by": "Ann"}`)
+		if code != http.StatusOK {
+			t.Fatalf("acknowledge: %d, %s", code, body)
+		}
+		e.reportWhen(t, "web is forgotten", func(r *status.Report) bool { return containerOf(r, "web") == nil })
+		time.Sleep(time.Hour)
+		if i := e.incidentsOf(t)[0]; i.State != incident.Closed || !i.Unwatched {
+			t.Errorf("got %+v", i)
+		}
+	})
+}

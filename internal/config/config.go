@@ -73,7 +73,7 @@ type Poll struct {
 // Limits bound how much the exporter reads of an answer.
 type Limits struct {
 	// MetricsBody bounds a target's metrics, and an answer or one event of a Docker Engine, after decompression: 16 MiB by
-	// default.
+	// default. An engine's list of containers may have twice as much.
 	MetricsBody Bytes `yaml:"metrics_body"`
 	// Body bounds every other answer after decompression: 1 MiB by default.
 	Body Bytes `yaml:"body"`

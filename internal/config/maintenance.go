@@ -15,6 +15,7 @@ import (
 const (
 	MaintenanceTarget    = "target"
 	MaintenanceContainer = "container"
+	MaintenanceWorkload  = "workload"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 	maxMaintenanceReason = 200
 )
 
-// Maintenance is planned work on a target or container: once from From until Until, or for Duration whenever Schedule is
+// Maintenance is planned work on a target, container or workload: once from From until Until, or for Duration whenever Schedule is
 // due.
 type Maintenance struct {
 	// Kind is target or container, and Name is its name.
@@ -72,17 +73,23 @@ func (m *Maintenance) Windows(t time.Time, n int) (windows []Window) {
 	return windows
 }
 
-// containerName matches the names that engines allow.
-var containerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+// maintainedNames matches the names of each kind: of containers, those that engines allow, and of workloads, project/service, the name of a
+// swarm service, a systemd unit, or a container's name.
+var maintainedNames = map[string]*regexp.Regexp{
+	MaintenanceTarget:    targetName,
+	MaintenanceContainer: regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`),
+	MaintenanceWorkload:  regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:@\-]{0,127}(/[A-Za-z0-9][A-Za-z0-9_.-]{0,127})?$`),
+}
 
 // CheckMaintenance returns the first invalid key of kind, name and reason with its error; "" if all are valid.
 func CheckMaintenance(kind, name, reason string) (key, fault string) {
+	names := maintainedNames[kind]
 	switch {
-	case kind != MaintenanceTarget && kind != MaintenanceContainer:
-		return "kind", fmt.Sprintf("is %q, must be target or container", kind)
+	case names == nil:
+		return "kind", fmt.Sprintf("is %q, must be target, container or workload", kind)
 	case name == "":
 		return "name", fmt.Sprintf("is empty, must be the name of a %s", kind)
-	case kind == MaintenanceTarget && !targetName.MatchString(name), kind == MaintenanceContainer && !containerName.MatchString(name):
+	case !names.MatchString(name):
 		return "name", fmt.Sprintf("is %q, which is not a valid name of a %s", name, kind)
 	case len(reason) > maxMaintenanceReason:
 		return "reason", fmt.Sprintf("has %d bytes, must have at most %d", len(reason), maxMaintenanceReason)

@@ -35,7 +35,7 @@ func (s *scene) ofContainer(c *Container, since time.Time) cause {
 	case s.underMaintenance(c.Subject()):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: c.Subject()}}
 	case c.WaitsFor != "":
-		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, ContainerSubject(c.Host, c.WaitsFor)}}
+		return cause{Excuse: Excuse{ReasonStarting, c.WaitsFor, s.subjectOf(c.Host, c.WaitsFor)}}
 	}
 	return s.ofDependencies(c, since, map[*Container]bool{})
 }
@@ -45,7 +45,7 @@ func (s *scene) ofContainer(c *Container, since time.Time) cause {
 func (s *scene) ofDependencies(c *Container, since time.Time, seen map[*Container]bool) cause {
 	seen[c] = true
 	for _, name := range c.DependsOn {
-		d := s.bySubject[ContainerSubject(c.Host, name)]
+		d := s.byName[ContainerSubject(c.Host, name)]
 		if d == nil || seen[d] {
 			continue
 		}
@@ -124,7 +124,7 @@ func (s *scene) visit(c *Container) int {
 	g.stack = append(g.stack, c)
 	lowest := own
 	for _, name := range c.DependsOn {
-		switch d := s.bySubject[ContainerSubject(c.Host, name)]; {
+		switch d := s.byName[ContainerSubject(c.Host, name)]; {
 		case d == nil || g.cycles[d] > 0:
 		case g.order[d] > 0:
 			lowest = min(lowest, g.order[d])
@@ -150,7 +150,7 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance}}
 	case t.Container == "" && t.Service == "":
 		return cause{}
-	case s.underMaintenance(Subject{Kind: KindContainer, Name: t.Container}):
+	case s.containerMaintained(t):
 		return cause{Excuse: Excuse{Reason: ReasonMaintenance, Cause: t.Container}}
 	}
 	containers := s.names.candidates(&t.Target)
@@ -176,6 +176,11 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 // isMaintained reports whether maintenance explains that a target does not work now.
 func (s *scene) isMaintained(t *target) bool {
 	return len(s.maintained) != 0 && s.ofTarget(t, s.now).Reason == ReasonMaintenance
+}
+
+// containerMaintained reports whether the container that serves a target is under maintenance, known or not.
+func (s *scene) containerMaintained(t *target) bool {
+	return s.underMaintenance(t.servedBy) || s.maintained[ContainerSubject("", t.Container)]
 }
 
 // downLately reports whether the container is down, or was within the lookback.
@@ -248,7 +253,7 @@ func (s *scene) ofRole(role string, since time.Time) (found cause) {
 		if c.Role != role {
 			continue
 		}
-		one := cause{Excuse: Excuse{ReasonMaintenance, c.Name, c.Subject()}}
+		one := cause{Excuse: Excuse{ReasonMaintenance, c.Subject().Name, c.Subject()}}
 		if !s.underMaintenance(c.Subject()) {
 			one = s.ofOwnContainer(c, since)
 		}

@@ -97,7 +97,7 @@ func TestMissingContainerHasBeenSoSinceItVanished(t *testing.T) {
 
 func TestContainerThatSomebodyRemovedExcusesNothing(t *testing.T) {
 	w := stack(t)
-	w.container("db").State, w.container("db").Expected = Missing, false
+	w.container("db").State, w.container("db").Removed = Missing, true
 	w.target("api").Up = false
 	w.pass(5 * time.Minute)
 	w.want("db ContainerMissing pending 5m0s", "api TargetDown warning 5m0s")

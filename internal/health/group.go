@@ -71,13 +71,13 @@ func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 func serverOf(t *target, targets []*target) Subject {
 	switch {
 	case t.Container != "":
-		return ContainerSubject(t.ContainerHost, t.Container)
+		return t.servedBy
 	case t.Role == "":
 		return Subject{}
 	}
 	var known []Subject
 	for _, other := range targets {
-		s := ContainerSubject(other.ContainerHost, other.Container)
+		s := other.servedBy
 		if other.Role == t.Role && s.Name != "" && !slices.Contains(known, s) {
 			known = append(known, s)
 		}

@@ -5,6 +5,7 @@
 // returns what it finds, or completes what it was given.
 //
 //   - readEngines remembers the containers of every engine that was read.
+//   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
 //     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
@@ -16,6 +17,7 @@
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
 //     others only while its own alert fires or is not due yet.
+//   - judgeOftenUnhealthy needs the severity of spells that last.
 //   - judgeMost needs those excuses: it counts what is down without one. What it finds is decided at once.
 //   - excuseMaintained excuses the verdicts of everything else that is under maintenance, unless its alert fires.
 //   - decideOnMemory needs the verdicts as they are then: a container's excuse holds back the alert on its use of memory, too.
@@ -63,6 +65,9 @@ func WorkloadSubject(host, name string) Subject {
 
 // ExporterSubject is the subject of problems that concern all targets of the exporter.
 var ExporterSubject = Subject{Kind: KindExporter}
+
+// OnEngine reports whether it is a container, or a workload of several.
+func (s Subject) OnEngine() bool { return s.Kind == KindContainer || s.Kind == KindWorkload }
 
 // Facts are what one exporter knows at one moment.
 type Facts struct {
@@ -144,6 +149,8 @@ type Container struct {
 	Members  []string
 	// Instances is how many instances run, Wanted how many should. They matter only if it is shared.
 	Instances, Wanted int
+	// Elsewhere says that an instance that does not run here may run on another node of a swarm.
+	Elsewhere bool
 	// Was are the names of containers that were judged alone before the workload became shared, which continues them.
 	Was []string
 	// Named says that the configuration names it.
@@ -211,11 +218,21 @@ func (c *Container) Subject() Subject {
 	return ContainerSubject(c.Host, c.Name)
 }
 
+// GoneOnPurpose reports whether it is missing because somebody removed it who may not want it back.
+func (c *Container) GoneOnPurpose() bool {
+	return c.State == Missing && c.Removed && !c.Named && !c.EndedByItself
+}
+
 // Down reports whether the container should run and does not, or fewer instances run than should. A container that waits for another one
 // should run.
 func (c *Container) Down() bool {
-	if c.partly() {
+	switch {
+	case c.partly():
 		return c.Instances < c.Wanted
+	case c.OneShot && c.Stopped: // it has done its work, or failed
+		return false
+	case c.GoneOnPurpose():
+		return false
 	}
 	return (c.Expected || c.WaitsFor != "") && c.State != Running
 }
@@ -294,6 +311,9 @@ type Problem struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Also is a container that the subject needs and that is down too, without excusing the problem; "" if none.
 	Also string `json:"also,omitempty"`
+	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
+	Instances int `json:"instances,omitempty"`
+	Wanted    int `json:"wanted,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
@@ -309,6 +329,8 @@ type Problem struct {
 
 // Verdict is the data behind the metrics of one subject.
 type Verdict struct {
+	// Workload is what the container is an instance of, if the subject is one.
+	Workload string
 	// TargetKind is the target's kind, if the subject is one. WarnOnly says that its outage is a warning at most, as configured or because
 	// the server limits this address, or did until shortly ago.
 	TargetKind string
@@ -322,7 +344,10 @@ type Verdict struct {
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
-	Excuse                      Excuse
+	// OneShotFailed is since when the container's work has failed, OftenUnhealthy for how long it was lately unhealthy unless
+	// ContainerUnhealthy reports that. Both are 0 if not.
+	OneShotFailed, OftenUnhealthy time.Duration
+	Excuse                        Excuse
 	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
@@ -341,6 +366,8 @@ type Judgement struct {
 	Verdicts map[Subject]Verdict
 	// Servers are the containers that serve targets, by target.
 	Servers map[string]Server
+	// Members are the names of the instances of shared workloads.
+	Members map[Subject][]string
 	// Conditions has one entry for each condition that was checked, and for each severity that it can have.
 	Conditions []ConditionVerdict
 	// Values are unsorted.
@@ -349,6 +376,14 @@ type Judgement struct {
 	HeldBack []HeldBack
 	// Round is what has changed since the judgement before.
 	Round Round
+}
+
+// Instances returns the names of the containers that are judged as a subject.
+func (j *Judgement) Instances(of Subject) []string {
+	if of.Kind == KindWorkload {
+		return j.Members[of]
+	}
+	return []string{of.Name}
 }
 
 // HeldBack is an alert on a measured value, or on history, that is held back.

@@ -62,6 +62,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	tick := j.clock.Tick(f.Now)
 	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
 	j.readEngines(f)
+	joined := j.joinWorkloads(f)
 	s := j.look(f)
 
 	found := s.judgeContainers()
@@ -71,6 +72,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.keepUnread())
 
 	s.decide(found.problems)
+	found.add(s.judgeOftenUnhealthy(found.verdicts))
 	found.add(s.judgeMost(found.problems, found.verdicts))
 	s.excuseMaintained(found.problems, found.verdicts)
 	s.decideOnMemory(found.problems, found.verdicts)
@@ -78,7 +80,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 
 	j.forget(s, found.problems)
 	result := s.sumUp(&found)
-	result.Round = s.tell(result, tick)
+	result.Round = s.tell(result, tick, joined)
 	return result
 }
 
@@ -171,24 +173,41 @@ func (s *scene) judgeContainers() findings {
 func (s *scene) judgeContainer(found *findings, c *Container) {
 	subject, e := c.Subject(), s.judge.engines[c.Host]
 	first := e.previousRead.IsZero()
-	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now)}
+	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now), Workload: c.Workload}
 	found.verdicts[subject] = v
 	excused := s.countEvents(c)
+	if !v.Unknown {
+		s.countSpells(c)
+	}
 	s.judgeEvents(found, subject, v)
 	begin := func(alert string, since time.Time, atLeast bool) {
-		p := found.begin(s, problemKey{Subject: subject, Alert: alert}, since, first && atLeast)
-		p.record.Removed = alert == AlertContainerMissing && !c.Expected
+		key := problemKey{Subject: subject, Alert: alert}
+		if alert == AlertOneShotFailed {
+			key.Severity = Warning
+		}
+		p := found.begin(s, key, since, first && atLeast)
+		p.record.Removed = c.GoneOnPurpose()
+		if alert == AlertContainerDown {
+			p.record.notePartly(c.partly(), s.judge.stopped(c, s.now))
+			p.warnOnly = c.partly()
+		}
+		p.warnOnly = p.warnOnly || c.Elsewhere && IsOutage(alert)
+		if p.Instances, p.Wanted = 0, 0; c.partly() {
+			p.Instances, p.Wanted = c.Instances, c.Wanted
+		}
 		p.explain(s.now, func(since time.Time) cause { return s.ofContainer(c, since) })
 		if v.Unknown {
 			p.freeze(s.judge)
 		}
-		v.set(p)
+		v.set(p, s.judge)
 	}
 	switch {
 	case c.State == Missing:
 		begin(AlertContainerMissing, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay:
 		// ContainerRestarts covers a crash loop.
+	case s.oneShotFailed(c):
+		begin(AlertOneShotFailed, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.Down():
 		begin(AlertContainerDown, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.State == Running && c.Health == Unhealthy:
@@ -200,14 +219,27 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 // maxRestartDelay is longer than an engine's longest delay before a restart.
 const maxRestartDelay = 2 * time.Minute
 
-// set makes v the verdict on a container's problem, with its duration.
-func (v *Verdict) set(p *candidate) {
+// oneShotFailed reports whether the last run of a container that does its work and ends has failed. That counts until a later run succeeds.
+func (s *scene) oneShotFailed(c *Container) bool {
+	known := s.judge.problems[problemKey{Subject: c.Subject(), Alert: AlertOneShotFailed, Severity: Warning}]
+	return c.OneShot && (c.Stopped && c.ExitCode != 0 && c.State != Restarting || known != nil && !c.Stopped)
+}
+
+// set makes v the verdict on a container's problem, with its duration. That of an outage does not exceed the limit of the critical alert
+// while the outage is a warning at most.
+func (v *Verdict) set(p *candidate, j *Judge) {
 	p.verdict = v
+	lasted := p.Lasted
+	if p.Lasted <= j.limits(p).critical {
+		lasted = min(lasted, j.rule(p.Alert).Critical.Hold)
+	}
 	switch {
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
+	case p.Alert == AlertOneShotFailed:
+		v.OneShotFailed = p.Lasted
 	case p.Alert == AlertContainerDown:
-		v.Down = p.Lasted
+		v.Down = lasted
 	case p.record.Removed:
 		v.Removed = p.Lasted
 	default:
@@ -293,7 +325,8 @@ func (s *scene) keepUnread() findings {
 		p := found.begin(s, key, known.Since, known.AtLeast)
 		p.freeze(j)
 		if p.Unknown = true; !p.onMemory() {
-			v.set(p)
+			p.warnOnly = p.record.Partly
+			v.set(p, j)
 		}
 	}
 	return found

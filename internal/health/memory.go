@@ -106,25 +106,34 @@ type record struct {
 	Excuse Excuse `json:"excuse,omitzero"`
 	// Removed says that somebody removed the missing container.
 	Removed bool `json:"removed,omitempty"`
-	// Throttled says that a target's outage is a limit on this address. Broken is when such an outage turned into a real one, zero if it
-	// never did.
+	// Throttled says that a target's outage is a limit on this address, Partly that some instances of a workload still run. Broken is when
+	// such an outage turned into a real one, zero if it never did.
 	Throttled bool      `json:"throttled,omitempty"`
+	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
 func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
 
-// realSince is when an outage began that is not a limit on this address.
+// realSince is when an outage began that is real: no limit on this address, and no instance runs.
 func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
 
-// noteThrottled records whether a target's outage is a limit on this address. Such an outage is no longer critical.
+// noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
+	r.noteMild(&r.Throttled, throttled, now)
+}
+
+// notePartly records whether some instances of a workload run. When they ended is at.
+func (r *record) notePartly(partly bool, at time.Time) { r.noteMild(&r.Partly, partly, at) }
+
+// noteMild records whether an outage is one that is a warning at most, or has been real since then.
+func (r *record) noteMild(known *bool, is bool, since time.Time) {
 	switch {
-	case throttled:
-		r.Throttled, r.Broken, r.Alerted = true, time.Time{}, min(r.Alerted, Warning)
-	case r.Throttled:
-		r.Throttled, r.Broken = false, now
+	case is:
+		*known, r.Broken, r.Alerted = true, time.Time{}, min(r.Alerted, Warning)
+	case *known:
+		*known, r.Broken = false, since
 	}
 }
 
@@ -139,6 +148,9 @@ type restarts struct {
 	// that did not end the container.
 	Kills  uint64 `json:"kills,omitempty"`
 	Killed events `json:"killed,omitempty"`
+	// Was are the names of containers whose memory has moved to this one of a workload.
+	Was []string `json:"was,omitempty"`
+	unwell
 	// measured is when its memory was last known.
 	measured time.Time
 	// ended is when the container was last seen stopped or restarted, restarted how often it has restarted since the reading before.
@@ -164,7 +176,8 @@ func (j *Judge) Memory(now time.Time) Memory {
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(j.restarts), compareSubjects) {
 		saved := SavedRestarts{s, *j.restarts[s]}
-		saved.Recent, saved.Killed = slices.Clone(saved.Recent), slices.Clone(saved.Killed)
+		saved.Recent, saved.Killed, saved.Spells = slices.Clone(saved.Recent), slices.Clone(saved.Killed), slices.Clone(saved.Spells)
+		saved.Was = slices.Clone(saved.Was)
 		m.Restarts = append(m.Restarts, saved)
 	}
 	for _, s := range slices.SortedFunc(maps.Keys(j.unavailable), compareSubjects) {
@@ -233,11 +246,16 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	for i := range m.Problems {
 		set(&m.Problems[i].Since, &m.Problems[i].Broken)
 	}
-	for _, r := range m.Restarts {
+	for i := range m.Restarts {
+		r := &m.Restarts[i]
+		set(&r.Covered, &r.Excused)
 		for _, list := range []events{r.Recent, r.Killed} {
 			for i := range list {
 				set(&list[i].At)
 			}
+		}
+		for i := range r.Spells {
+			set(&r.Spells[i].Began, &r.Spells[i].Until)
 		}
 	}
 	for i := range m.Unavailable {

@@ -15,6 +15,7 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		Problems:   found.sorted(),
 		Verdicts:   make(map[Subject]Verdict, len(found.verdicts)),
 		Servers:    make(map[string]Server, len(s.targets)),
+		Members:    map[Subject][]string{},
 		Conditions: found.conditions(s.judge),
 		Values:     found.values,
 		HeldBack:   s.heldBack(found.problems),
@@ -22,6 +23,11 @@ func (s *scene) sumUp(found *findings) *Judgement {
 	s.setCauses(result.Problems)
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
+	}
+	for _, c := range s.containers {
+		if c.Shared && !c.vanished {
+			result.Members[c.Subject()] = c.Members
+		}
 	}
 	for _, t := range s.targets {
 		result.Servers[t.Name] = t.server

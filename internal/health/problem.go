@@ -75,7 +75,7 @@ const never = time.Duration(1<<63 - 1)
 func (j *Judge) limits(p *candidate) thresholds {
 	rule := j.rule(p.Alert)
 	t := thresholds{rule.Warning.Hold, rule.Critical.Hold}
-	if p.AtLeast && IsOutage(p.Alert) && p.Kind != KindContainer {
+	if p.AtLeast && IsOutage(p.Alert) && !p.OnEngine() {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	t.critical += p.record.realSince().Sub(p.record.Since)

@@ -199,7 +199,7 @@ func TestEngineThatIsNotConfiguredAnyMoreLeavesNothing(t *testing.T) {
 
 func TestRemovedContainerStaysRemovedUntilItsEngineIsRead(t *testing.T) {
 	w := stack(t)
-	w.container("db").State, w.container("db").Expected = Missing, false
+	w.container("db").State, w.container("db").Removed = Missing, true
 	w.container("web").State = Missing
 	w.pass(10 * time.Minute)
 	for range 2 {

@@ -87,6 +87,9 @@ func (l *Latency) Add(o Latency) {
 type Event struct {
 	At Milli `json:"at,omitempty"`
 	Of Key   `json:"of"`
+	// Was is a container that Of continues, a shared workload, with all that is kept of it. The event says nothing else. Such events
+	// come first in a round.
+	Was Key `json:"was,omitzero"`
 
 	// From and To are states of the subject. They are equal if a container has only restarted in between, Times that often.
 	From  State  `json:"-"`
@@ -109,6 +112,9 @@ type Event struct {
 	Excuse   Excuse   `json:"excuse,omitzero"`
 	Cause    Key      `json:"cause,omitzero"`
 	Server   Key      `json:"server,omitzero"`
+	// Instances and Wanted are those of the Problem.
+	Instances int `json:"instances,omitempty"`
+	Wanted    int `json:"wanted,omitempty"`
 	// RefusesUs says that the target fails only because it refuses the exporter, so its users may be well.
 	RefusesUs bool `json:"refuses_us,omitempty"`
 	// Ended says that the problem is over, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.
@@ -119,6 +125,9 @@ type Event struct {
 
 // Subject returns what the event is about.
 func (e *Event) Subject() Subject { return Subject(e.Of) }
+
+// Joins reports whether the event only says that a workload continues a container.
+func (e *Event) Joins() bool { return e.Was != Key{} }
 
 // Key is a subject as text: service/NAME, container/HOST/NAME, workload/HOST/NAME or exporter/. A container's name has no slash. A
 // workload's may have one, so that a slash of its HOST is written as %2F.

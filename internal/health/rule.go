@@ -42,6 +42,8 @@ type Limit struct {
 	Over  float64
 	Under time.Duration
 	Hold  time.Duration
+	// Keep is how long the alert goes on firing.
+	Keep time.Duration
 }
 
 // expires reports whether the value is the time left of something: it needs no new reading.

@@ -15,8 +15,10 @@ type scene struct {
 	// containers are sorted. Some of them vanished a short while ago, and can still be the cause of other problems.
 	containers []*Container
 	bySubject  map[Subject]*Container
-	names      directory
-	targets    []*target
+	// byName has them by the subject that a name on an engine would be: a shared workload has several names.
+	byName  map[Subject]*Container
+	names   directory
+	targets []*target
 	// engines are the targets that are engines, by docker_host. allRead says that all engines could be read.
 	engines map[string]*target
 	allRead bool
@@ -30,7 +32,9 @@ type target struct {
 	Target
 	subject Subject
 	server  Server
-	memory  *targetMemory
+	// servedBy is what its container is judged as.
+	servedBy Subject
+	memory   *targetMemory
 }
 
 func (t *target) key(alert, of string, severity Severity) problemKey {
@@ -48,6 +52,7 @@ func (j *Judge) look(f *Facts) *scene {
 		judge:      j,
 		now:        f.Now,
 		bySubject:  make(map[Subject]*Container, len(j.restarts)),
+		byName:     make(map[Subject]*Container, len(j.restarts)),
 		engines:    map[string]*target{},
 		allRead:    !slices.ContainsFunc(f.Engines, func(e Engine) bool { return !e.Read }),
 		maintained: map[Subject]bool{},
@@ -60,7 +65,7 @@ func (j *Judge) look(f *Facts) *scene {
 		for i := range e.containers {
 			c := &e.containers[i]
 			s.bySubject[c.Subject()] = c
-			j.track(c.Subject(), !c.available(), c.Down(), j.stopped(c, f.Now), f.Now)
+			j.track(c.Subject(), !c.available(), c.Down() && !c.partly(), j.stopped(c, f.Now), f.Now)
 		}
 	}
 	for subject, known := range j.restarts {
@@ -73,7 +78,9 @@ func (j *Judge) look(f *Facts) *scene {
 	s.containers = slices.SortedFunc(maps.Values(s.bySubject), func(a, b *Container) int {
 		return compareSubjects(a.Subject(), b.Subject())
 	})
-	s.names = newDirectory(s.containers)
+	s.callByNames()
+	s.coverWorkloads(f)
+	s.names = newDirectory(s.containers, s.byName)
 	for i := range f.Targets {
 		t := s.place(&f.Targets[i], f.Engines)
 		s.targets = append(s.targets, t)
@@ -94,6 +101,7 @@ func (s *scene) place(given *Target, engines []Engine) *target {
 		t.server.Advice = s.names.advice(given)
 	}
 	t.Container, t.ContainerHost = t.server.Container, t.server.Host
+	t.servedBy = s.subjectOf(t.ContainerHost, t.Container)
 	return t
 }
 

@@ -137,7 +137,9 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := newDirectory(containers).server(&tt.Target)
+			s := &scene{containers: containers, byName: map[Subject]*Container{}}
+			s.callByNames()
+			got := newDirectory(s.containers, s.byName).server(&tt.Target)
 			if got.Container != tt.want.Container || got.Host != tt.want.Host || got.Inferred != tt.want.Inferred ||
 				!slices.Equal(got.Candidates, tt.want.Candidates) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -176,6 +178,7 @@ func TestTargetFindsARunningInstanceOfItsService(t *testing.T) {
 			Name:     "chat-xmpp-2",
 			Workload: "chat/other",
 			State:    Running,
+			Shared:   true,
 			Was:      []string{"chat-xmpp-1"},
 		},
 	}

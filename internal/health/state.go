@@ -44,7 +44,7 @@ func (s *State) UnmarshalText(text []byte) error {
 // stateOfTarget returns a target's state, and why. It is under maintenance with its container, too. impaired are the alerts on subjects.
 func (s *scene) stateOfTarget(t *target, impaired map[Subject]string) (State, string) {
 	switch {
-	case s.maintained[t.subject], s.maintained[Subject{Kind: KindContainer, Name: t.Container}]:
+	case s.maintained[t.subject], s.containerMaintained(t):
 		return Maintenance, ""
 	case !t.Read:
 		return NotWatched, ""
@@ -61,7 +61,7 @@ func (s *scene) stateOfContainer(c *Container, impaired map[Subject]string) (Sta
 	switch {
 	case s.underMaintenance(c.Subject()):
 		return Maintenance, ""
-	case c.State == Missing, c.Down():
+	case c.State == Missing, c.Down() && !c.partly():
 		return Down, c.State
 	case c.State != Running:
 		return NotWatched, c.State

@@ -23,11 +23,15 @@ type told struct {
 }
 
 // tell returns what has changed since the round before.
-func (s *scene) tell(now *Judgement, tick Tick) Round {
+func (s *scene) tell(now *Judgement, tick Tick, joined []Event) Round {
 	r := Round{Tick: tick}
+	for i := range joined {
+		joined[i].At = r.From
+	}
 	s.tellStates(&r, now)
 	s.tellProblems(&r, now)
 	slices.SortStableFunc(r.Events, func(a, b Event) int { return cmp.Compare(a.At, b.At) })
+	r.Events = append(joined, r.Events...)
 	return r
 }
 
@@ -148,6 +152,8 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 		AtLeast:    p.AtLeast,
 		Severity:   p.Severity,
 		Excuse:     p.Excuse,
+		Instances:  p.Instances,
+		Wanted:     p.Wanted,
 	}
 	if !p.Last.IsZero() {
 		e.Last = milli(p.Last, known.Last)
@@ -156,7 +162,7 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 		e.Cause = Key(p.Cause)
 	}
 	if server := now.Servers[p.Name]; p.Kind == KindTarget && server.Container != "" {
-		e.Server = Key(ContainerSubject(server.Host, server.Container))
+		e.Server = Key(s.subjectOf(server.Host, server.Container))
 	}
 	return e
 }

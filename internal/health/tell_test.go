@@ -57,6 +57,8 @@ func (c *chain) add(w *world, e Event) {
 	key := toldKey{e.Of, e.Alert, e.Part}
 	before, known := c.problems[key]
 	switch {
+	case e.Joins():
+		c.join(e)
 	case e.Alert == "":
 		from, known := c.states[e.Subject()]
 		if !known {
@@ -77,6 +79,20 @@ func (c *chain) add(w *world, e Event) {
 			w.t.Errorf("%+v changes nothing", e)
 		}
 		c.problems[key] = e
+	}
+}
+
+// join moves what a workload continues to it, unless it has that.
+func (c *chain) join(e Event) {
+	was := Subject(e.Was)
+	if state, known := c.states[was]; known {
+		moveKey(c.states, was, e.Subject(), state)
+	}
+	for key, p := range maps.Clone(c.problems) {
+		if key.of == e.Was {
+			p.Of = e.Of
+			moveKey(c.problems, key, toldKey{e.Of, key.alert, key.part}, p)
+		}
 	}
 }
 

@@ -162,7 +162,9 @@ func (h *History) Apply(r *health.Round) {
 	}
 	from = max(from, h.last)
 	for i := range r.Events {
-		if e := &r.Events[i]; e.Alert == "" {
+		if e := &r.Events[i]; e.Joins() {
+			h.join(health.Subject(e.Was), e.Of)
+		} else if e.Alert == "" {
 			if s := h.subject(e.Of); s != nil {
 				s.count(from, min(int64(e.At), to))
 				s.State = e.To
@@ -179,6 +181,42 @@ func (h *History) Apply(r *health.Round) {
 		}
 	}
 	h.last = max(h.last, to)
+}
+
+// join makes a subject continue another one, once. Of an hour or day that both have, the better watched one remains.
+func (h *History) join(was health.Subject, of health.Key) {
+	old := h.subjects[was]
+	if old == nil {
+		return
+	}
+	delete(h.subjects, was)
+	s := h.subject(of)
+	if s.State == NotWatched {
+		s.State, s.until = old.State, old.until
+	}
+	s.Hours, s.Days = s.Hours.joined(old.Hours, keptHours), s.Days.joined(old.Days, keptDays)
+}
+
+// joined returns the buckets of both lists, at most limit.
+func (b buckets) joined(o buckets, limit int) (all buckets) {
+	for _, one := range slices.SortedStableFunc(slices.Values(slices.Concat(b, o)), func(x, y bucket) int {
+		return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(y.watched(), x.watched()))
+	}) {
+		all.add(one[0], limit, func(kept *bucket) {
+			if kept.watched() == 0 {
+				*kept = one
+			}
+		})
+	}
+	return all
+}
+
+// watched is how long the subject was watched in the hour or day.
+func (b *bucket) watched() (all int64) {
+	for _, n := range b[1:] {
+		all += n
+	}
+	return all
 }
 
 // count counts the subject's time in its state, from the later of from and what is counted already.
@@ -273,11 +311,7 @@ func (h *History) Restore(k *Kept) error {
 // valid reports whether the buckets are in order, and their times not longer than they are.
 func (b buckets) valid(limit int, length int64) bool {
 	for i, one := range b {
-		all := int64(0)
-		for _, n := range one[1:] {
-			all += n
-		}
-		if slices.Min(one[:]) < 0 || length > 0 && all > length || i > 0 && one[0] <= b[i-1][0] {
+		if slices.Min(one[:]) < 0 || length > 0 && one.watched() > length || i > 0 && one[0] <= b[i-1][0] {
 			return false
 		}
 	}

@@ -592,3 +592,35 @@ func TestHoursFollowTheClock(t *testing.T) {
 		})
 	}
 }
+
+// TestWorkloadContinuesTheHistoryOfItsContainer, also if there were two of them, and after a restart.
+func TestWorkloadContinuesTheHistoryOfItsContainer(t *testing.T) {
+	r := newRecorder(noon)
+	r.see(situation{"container/local/a-1": Up})
+	r.watch(2*time.Hour, time.Minute, situation{"container/local/a-1": Up})
+	r.watch(time.Hour, time.Minute, situation{"container/local/a-1": Down, "container/local/a-2": Up})
+	r.now = r.now.Add(time.Minute)
+	round := &health.Round{Tick: r.clock.Tick(r.now)}
+	for _, was := range []string{"container/local/a-1", "container/local/a-2", "container/local/a-2"} {
+		round.Events = append(round.Events, health.Event{At: round.From, Of: keyOf("workload/local/p/a"), Was: keyOf(was)})
+	}
+	round.Events = append(round.Events, health.Event{
+		At:   round.To,
+		Of:   keyOf("workload/local/p/a"),
+		From: Down,
+		To:   Up,
+	})
+	r.Apply(round)
+	r.records = append(r.records, round)
+	r.is = situation{"workload/local/p/a": Up}
+	r.watch(time.Hour, time.Minute, situation{"workload/local/p/a": Up})
+	for _, h := range []*History{r.History, restore(t, r.records)} {
+		if all := h.All(); len(all) != 1 || all[0].Of != keyOf("workload/local/p/a") {
+			t.Fatalf("got %+v", all)
+		}
+		got := of(t, h, r.now, "workload/local/p/a", "24h")
+		wantTimes(t, got, Times{Up: 3*time.Hour + time.Minute, Down: time.Hour})
+	}
+	r.rewrite()
+	restore(t, r.records) // what is kept is valid
+}

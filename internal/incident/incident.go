@@ -271,6 +271,40 @@ func (i *Incident) link(subjects ...health.Subject) {
 	}
 }
 
+// about reports whether a subject is in the incident.
+func (i *Incident) about(s health.Subject) bool {
+	return i.Cause == s || slices.Contains(i.Links, s) || slices.ContainsFunc(i.Problems, func(p Problem) bool { return p.Subject == s })
+}
+
+// rename makes the problems of a subject those of another one. The texts and the timeline stay: so it was called then.
+func (i *Incident) rename(was, of health.Subject) {
+	if i.Cause == was {
+		i.Cause = of
+	}
+	i.Links = slices.DeleteFunc(i.Links, func(s health.Subject) bool { return s == was })
+	i.link(of)
+	for n := 0; n < len(i.Problems); n++ {
+		p := &i.Problems[n]
+		if p.Excuse.Root == was {
+			p.Excuse.Root = of
+		}
+		if p.Subject != was {
+			continue
+		}
+		k := p.key()
+		k.Subject = of
+		if known := i.problem(k); known != nil { // both were in it
+			if p.lasts() {
+				known.Cleared, known.AtLatest, known.Unwatched = time.Time{}, false, false
+			}
+			i.Problems = slices.Delete(i.Problems, n, n+1)
+			n--
+			continue
+		}
+		p.Subject = of
+	}
+}
+
 // problem returns the problem with the key, nil if there is none.
 func (i *Incident) problem(k key) *Problem {
 	for n := range i.Problems {

@@ -258,7 +258,10 @@ func (l *Log) Apply(r *health.Round) (changed []*Incident) {
 	l.prune(u.now)
 	news := false
 	for i := range r.Events {
-		if e := &r.Events[i]; e.Alert != "" {
+		switch e := &r.Events[i]; {
+		case e.Joins():
+			u.rename(health.Subject(e.Was), e.Of)
+		case e.Alert != "":
 			u.take(e)
 			news = true
 		}
@@ -301,6 +304,27 @@ func (u *update) move(by health.Milli) {
 	for _, d := range u.open {
 		d.edit()
 		d.move(time.Duration(by) * time.Millisecond)
+	}
+}
+
+// rename makes the problems of a container those of the workload that continues it. Those that the workload has already stay as they are.
+func (u *update) rename(was health.Subject, of health.Key) {
+	to := health.Subject(of)
+	for k, p := range maps.Clone(u.present) {
+		if k.Subject != was {
+			continue
+		}
+		delete(u.present, k)
+		p.Of, k.Subject = of, to
+		if u.present[k] == nil {
+			u.present[k] = p
+		}
+	}
+	for _, d := range u.open {
+		if d.about(was) {
+			d.edit()
+			d.rename(was, to)
+		}
 	}
 }
 
@@ -391,6 +415,9 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 	warned := now.Warned.Time()
 	if now.Severity == health.Critical && p.Severity == health.Pending && warned.Before(u.now) {
 		raise(d, p, health.Warning, warned)
+	}
+	if now.Severity > p.Severity { // a workload of which some instances run may have lost the last one
+		p.Text = u.words.Headline(&now.Event)
 	}
 	switch {
 	case now.Severity <= p.Severity:
@@ -697,8 +724,7 @@ func (u *update) finish(d *draft) {
 	case d.State == Open:
 		d.State, d.Ended, d.EndedAtLatest = Watching, ended, atLatest
 	}
-	unwatched := func(p Problem) bool { return p.Unwatched && p.Subject == d.Cause && p.Text == d.Title }
-	d.Unwatched = !lasts && slices.ContainsFunc(d.Problems, unwatched)
+	d.Unwatched = !lasts && d.lostCause()
 	if quiet && !lasts {
 		d.State, d.Closed = Closed, u.now
 		text := "the incident was closed: its problems stayed away for 10 minutes"
@@ -707,6 +733,19 @@ func (u *update) finish(d *draft) {
 		}
 		d.note(Event{Time: u.now, Kind: EventClosed, Text: text})
 	}
+}
+
+// lostCause reports whether what explains the incident ended only because nobody watches its subject any more: the problem itself, or an
+// outage that followed it. A container that is down and then removed is not fixed when it is forgotten.
+func (d *draft) lostCause() bool {
+	var last *Problem
+	for n := range d.Problems {
+		p := &d.Problems[n]
+		if p.Subject == d.Cause && (p.Text == d.Title || health.IsOutage(p.Alert)) && (last == nil || p.Cleared.After(last.Cleared)) {
+			last = p
+		}
+	}
+	return last != nil && last.Unwatched
 }
 
 // weigh finds what users lose.

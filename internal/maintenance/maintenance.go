@@ -1,4 +1,4 @@
-// Package maintenance tracks which targets and containers are under maintenance, and until when.
+// Package maintenance tracks which targets, containers and workloads are under maintenance, and until when.
 package maintenance
 
 import (
@@ -45,7 +45,7 @@ var (
 
 // Entry is one maintenance.
 type Entry struct {
-	// Kind is target or container.
+	// Kind is target, container or workload.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// From is when it begins, Until when it ends.
@@ -77,11 +77,11 @@ type Register struct {
 	logged   map[subject]bool // beginning was logged, end was not
 }
 
-// subject is a target or container.
+// subject is a target, container or workload.
 type subject struct{ kind, name string }
 
 var maintenanceDesc = prometheus.NewDesc("chatstack_maintenance",
-	"1 while the target or container is under maintenance, by the configuration or by a switch.", []string{"kind", "name"}, nil)
+	"1 while the target, container or workload is under maintenance, by the configuration or by a switch.", []string{"kind", "name"}, nil)
 
 // New returns a register with the saved switches that have not expired. If it returns an error too, the register has none.
 func New(store Store, log *slog.Logger) (*Register, error) {
@@ -116,7 +116,7 @@ func (r *Register) Configure(windows []config.Maintenance) {
 	r.wakeRun()
 }
 
-// Set puts a target or container under maintenance from now on, and replaces its switch, if any. The error is ErrInvalid or
+// Set puts a target, container or workload under maintenance from now on, and replaces its switch, if any. The error is ErrInvalid or
 // ErrTooMany. With a *SaveError it is in force, but a restart would end it.
 func (r *Register) Set(kind, name, reason string, until time.Time) (set Entry, replaced bool, err error) {
 	if key, fault := config.CheckMaintenance(kind, name, reason); fault != "" {
@@ -153,7 +153,7 @@ func (r *Register) Set(kind, name, reason string, until time.Time) (set Entry, r
 	return set, replaced, r.save()
 }
 
-// End ends the switch of a target or container early. The error is ErrNone, or ErrConfigured if only a window of the
+// End ends the switch of a target, container or workload early. The error is ErrNone, or ErrConfigured if only a window of the
 // configuration is in force. A window also remains in force after End has ended a switch. With a *SaveError the switch has ended,
 // but a restart would bring it back.
 func (r *Register) End(kind, name string) error {

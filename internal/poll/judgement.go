@@ -13,6 +13,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
+// judgedLabels are those of what is judged as a container. The label workload is empty for a container, and container for a shared
+// workload. It is exported all the same, so that no scrape configuration adds a label container.
+var judgedLabels = []string{"container", "docker_host", "workload"}
+
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
 		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
@@ -30,24 +34,32 @@ var (
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
 		"Seconds that the container has existed without running although it should run; 0 while it runs. "+
 			"Absent while the engine of a container that was well cannot be read.",
-		[]string{"container", "docker_host"}, nil)
+		judgedLabels, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
-		"Seconds that the container has not existed although it should; 0 while it exists.", []string{"container", "docker_host"}, nil)
+		"Seconds that the container has not existed although it should; 0 while it exists.", judgedLabels, nil)
+	workloadDownDesc = prometheus.NewDesc("chatstack_workload_down_seconds",
+		"Seconds that fewer instances of the workload have run than should; 0 while enough do, and while its only instance is restarting.",
+		[]string{"docker_host", "workload"}, nil)
 	containerRemovedDesc = prometheus.NewDesc("chatstack_container_removed_seconds",
-		"Seconds since somebody removed the container; absent for all other containers.", []string{"container", "docker_host"}, nil)
+		"Seconds since somebody removed the container; absent for all other containers.", judgedLabels, nil)
 	containerUnhealthyDesc = prometheus.NewDesc("chatstack_container_unhealthy_seconds",
 		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.",
-		[]string{"container", "docker_host"}, nil)
+		judgedLabels, nil)
+	recentlyUnhealthyDesc = prometheus.NewDesc("chatstack_container_recently_unhealthy_seconds",
+		"Seconds within the window of ContainerOftenUnhealthy that the container was unhealthy, or was starting again after that, without an "+
+			"excuse; 0 while ContainerUnhealthy reports it.", judgedLabels, nil)
+	oneShotFailedDesc = prometheus.NewDesc("chatstack_container_one_shot_failed_seconds",
+		"Seconds since a container failed that does its work and ends; absent for all other containers.", judgedLabels, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
 		"Whether the exporter holds back alerts on the container; chatstack_excuse_info says why.",
-		[]string{"container", "docker_host"}, nil)
+		judgedLabels, nil)
 	memoryExcusedDesc = prometheus.NewDesc("chatstack_container_memory_excused",
 		"Whether the exporter holds back the alert on the container's memory; 0 once that alert fires.",
-		[]string{"container", "docker_host"}, nil)
+		judgedLabels, nil)
 	recentRestartsDesc = prometheus.NewDesc("chatstack_container_recent_restarts",
-		"Unexplained restarts of the container within the window of ContainerRestarts.", []string{"container", "docker_host"}, nil)
+		"Unexplained restarts of the container within the window of ContainerRestarts.", judgedLabels, nil)
 	recentKillsDesc = prometheus.NewDesc("chatstack_container_recent_oom_kills",
-		"Out-of-memory kills that the container survived within the window of ContainerOOMKill.", []string{"container", "docker_host"}, nil)
+		"Out-of-memory kills that the container survived within the window of ContainerOOMKill.", judgedLabels, nil)
 	problemSecondsDesc = prometheus.NewDesc("chatstack_problem_seconds",
 		"Seconds that a problem other than an outage has lasted, by alert; 0 while there is none. "+
 			"An empty target means all targets of the exporter.",
@@ -68,7 +80,8 @@ var (
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
-		"1 while the exporter holds back alerts on the target or container, by reason: maintenance, dependency, container or starting. "+
+		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container or "+
+			"starting. "+
 			"The cause is the container that explains the problem, or the target of an engine that cannot be read.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
@@ -96,9 +109,12 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			excused = 1
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
 		}
-		labels := []string{s.Name, s.Host}
+		labels := []string{s.Name, s.Host, ""}
+		if s.Kind == health.KindWorkload {
+			labels = []string{"", s.Host, s.Name}
+		}
 		if s.Kind == health.KindTarget {
-			labels = labels[:1]
+			labels = []string{s.Name}
 			pages := 1.0
 			if v.WarnOnly {
 				pages = 0
@@ -113,13 +129,20 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		}
 		gaugeDuration(containerDownDesc, v.Down, v.Unknown, labels...)
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
+		if v.Workload != "" {
+			gaugeDuration(workloadDownDesc, max(v.Down, v.Missing, v.Removed), v.Unknown, s.Host, v.Workload)
+		}
 		gaugeDuration(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
+		gaugeDuration(oneShotFailedDesc, v.OneShotFailed, true, labels...)
+		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
 		gauge(containerExcusedDesc, excused, labels...)
 		if v.MemoryAlerted {
 			excused = 0
 		}
-		gauge(memoryExcusedDesc, excused, labels...)
+		for _, name := range j.Instances(s) { // memory is a metric of each container
+			gauge(memoryExcusedDesc, excused, name, s.Host, "")
+		}
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
 		gauge(recentKillsDesc, float64(v.RecentKills), labels...)
 	}

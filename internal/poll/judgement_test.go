@@ -120,6 +120,43 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 	}
 }
 
+// TestWorkloadHasTheSeriesOfAContainer with its own name in the label workload, and none in the label container, which is exported so that
+// nobody sets another one.
+func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
+	web := health.WorkloadSubject("local", "chat/web")
+	metrics := judgementMetrics(&health.Judgement{
+		Verdicts: map[health.Subject]health.Verdict{
+			web: {
+				Known:          true,
+				Down:           time.Second,
+				OftenUnhealthy: time.Minute,
+				Excuse:         health.Excuse{Reason: health.ReasonMaintenance},
+			},
+			health.ContainerSubject("local", "backup"): {Known: true, OneShotFailed: time.Hour},
+		},
+		Members: map[health.Subject][]string{web: {"chat-web-1", "chat-web-2"}},
+	})
+	families, err := new(exposition.Encoder).Encode(metrics)
+	must(t, err)
+	var text strings.Builder
+	for i := range families {
+		text.Write(families[i].Text)
+	}
+	for _, want := range []string{
+		`chatstack_container_down_seconds{container="",docker_host="local",workload="chat/web"} 1`,
+		`chatstack_container_down_seconds{container="backup",docker_host="local",workload=""} 0`,
+		`chatstack_container_recently_unhealthy_seconds{container="",docker_host="local",workload="chat/web"} 60`,
+		`chatstack_container_one_shot_failed_seconds{container="backup",docker_host="local",workload=""} 3600`,
+		`chatstack_container_memory_excused{container="chat-web-1",docker_host="local",workload=""} 1`,
+		`chatstack_container_memory_excused{container="chat-web-2",docker_host="local",workload=""} 1`,
+		`chatstack_excuse_info{cause="",docker_host="local",kind="workload",name="chat/web",reason="maintenance"} 1`,
+	} {
+		if !strings.Contains(text.String(), want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, &text)
+		}
+	}
+}
+
 func TestLimitsOfCertificatesAreExported(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
 		{

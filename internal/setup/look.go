@@ -77,6 +77,11 @@ func Look(ctx context.Context, o Options) (*Facts, error) {
 			if err := f.choose(all, o.Project); err != nil {
 				return nil, err
 			}
+			ids := make([]string, len(all))
+			for i := range all {
+				ids[i] = all[i].ID
+			}
+			f.Cgroup = new(collectors.Docker).HasCgroup(ctx, ids)
 		}
 	}
 	resolve(ctx, f.Containers)
@@ -128,13 +133,18 @@ func containersOf(ctx context.Context, client *api.Client) ([]Container, error) 
 		return nil, err
 	}
 	defer s.Close()
-	var ids []string
-	if _, err := s.List(ctx, nil, func(c *container.Summary) {
-		if len(ids) < maxContainers && !strings.EqualFold(c.Labels[fleet.ComposeOneOff], "true") {
-			ids = append(ids, c.ID)
-		}
-	}); err != nil {
+	if _, err := s.Negotiate(ctx); err != nil {
 		return nil, err
+	}
+	listed, _, err := s.List(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for i := range listed {
+		if len(ids) < maxContainers && !strings.EqualFold(listed[i].Labels[fleet.ComposeOneOff], "true") {
+			ids = append(ids, listed[i].ID)
+		}
 	}
 	described := make([]*container.InspectResponse, len(ids))
 	if err := api.ForEach(ctx, len(ids), parallel, func(ctx context.Context, i int) (err error) {
@@ -165,6 +175,7 @@ func describe(d *container.InspectResponse, all map[string]*container.InspectRes
 	}
 	labels := d.Config.Labels
 	c := Container{
+		ID:        d.ID,
 		Name:      strings.TrimPrefix(d.Name, "/"),
 		Image:     d.Config.Image,
 		State:     d.State.Status,

@@ -87,6 +87,7 @@ func TestDescriptionsGiveAddresses(t *testing.T) {
 		c.want.Workload = "chat/" + c.want.Service
 		c.want.Project, c.want.Image, c.want.State, c.want.Directory, c.want.EnvFile = "chat", "local", "running", "/srv/chat",
 			"/srv/chat/prod.env"
+		c.want.ID = c.from.ID
 		got, ok := describe(c.from, all)
 		if diff := gocmp.Diff(c.want, got, cmpopts.EquateComparable(netip.Addr{})); !ok || diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

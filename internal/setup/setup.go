@@ -22,6 +22,8 @@ type Facts struct {
 	// OtherEngines are the hosts of further engines. Problem says what kept Docker's context from being used.
 	OtherEngines []string
 	Problem      string
+	// Cgroup is true if this machine has the cgroup files of the engine's containers.
+	Cgroup bool
 	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
 	Project string
 	Others  []string
@@ -54,7 +56,7 @@ type EnvFile struct {
 
 // Container is a container as the engine describes it.
 type Container struct {
-	Name, Project, Service, Image, Role, State string
+	ID, Name, Project, Service, Image, Role, State string
 	// Workload is what the exporter knows as its service: project/service, a swarm service or a systemd unit, else its name.
 	Workload string
 	// RoleByPort is true if the exporter cannot find the role by itself.

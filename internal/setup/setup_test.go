@@ -465,3 +465,12 @@ func TestOnlyNamesOfVariablesAreRead(t *testing.T) {
 		t.Errorf("of a device is said %+v", got)
 	}
 }
+
+func TestSourceOfNumbersIsWrittenWhereItsFilesAre(t *testing.T) {
+	for _, here := range []bool{false, true} {
+		f := &Facts{Engine: "unix:///a", Cgroup: here}
+		if got := string(Write(f).YAML); strings.Contains(got, "\n    resources: cgroup") != here {
+			t.Errorf("files are here: %t, and init writes:\n%s", here, got)
+		}
+	}
+}

@@ -114,6 +114,9 @@ func (w *writer) docker() {
 	w.found("Docker: %s, %s, %s", plain(f.Engine), where, containers)
 	w.begin("docker", "")
 	fmt.Fprintf(&w.targets, "    host: %s\n", quote(f.Engine))
+	if f.Cgroup {
+		w.targets.WriteString("    resources: cgroup # a container needs the host's /sys/fs/cgroup and /proc mounted below /host\n")
+	}
 	if hostName.MatchString(f.Project) { // as Compose names projects; a label could say anything
 		fmt.Fprintf(&w.targets, "    projects: %s\n", list([]string{f.Project}))
 	}

@@ -81,7 +81,7 @@ func (s *Service) member() member {
 
 func (c *Container) member() member {
 	return member{
-		Subject:   c.subject(),
+		Subject:   c.Subject(),
 		Shown:     c.Shown,
 		title:     cmp.Or(c.RoleRow.Title, "container "+c.Name),
 		role:      c.Role,

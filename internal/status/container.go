@@ -34,12 +34,13 @@ func (m *memory) readTargets(j *judged) {
 		}
 		for _, given := range slices.Concat(t.Engine.Containers, t.Engine.Disappeared) {
 			given.Host, given.Name, given.Role = printableName(given.Host), printableName(given.Name), printableName(given.Role)
-			s := health.ContainerSubject(given.Host, given.Name)
+			given.Workload = printableName(given.Workload)
+			s := given.Subject()
 			if m.containers[s] == nil {
 				m.containers[s] = &pastContainer{}
 			}
 			m.containers[s].target, j.containers[s] = t.Target, &given
-			j.byRole[given.Role] = append(j.byRole[given.Role], given.Name)
+			j.byRole[given.Role] = append(j.byRole[given.Role], s.Name)
 		}
 	}
 }
@@ -59,7 +60,7 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 		}
 	}
 	for s, v := range j.verdicts {
-		if s.Kind == health.KindContainer && v.Unknown && m.containers[s] == nil { // known only from before the exporter restarted
+		if s.OnEngine() && v.Unknown && m.containers[s] == nil { // known only from before the exporter restarted
 			c := newContainer(s)
 			c.judge(j, "the engine has not answered yet")
 			list = append(list, c)
@@ -81,6 +82,7 @@ func newContainer(s health.Subject) Container {
 			DockerHost: s.Host,
 			State:      unknownState,
 			Health:     noCheck,
+			Shared:     s.Kind == health.KindWorkload,
 		},
 		Shown: Shown{Values: []Value{}, Charts: []string{}},
 	}
@@ -90,7 +92,7 @@ func newContainer(s health.Subject) Container {
 func (p *pastContainer) unseen(j *judged) Container {
 	c := p.last
 	c.Hint, c.Values = "", []Value{}
-	if _, known := j.verdicts[c.subject()]; !known {
+	if _, known := j.verdicts[c.Subject()]; !known {
 		c.State, c.Health, c.Since = unknownState, noCheck, p.seen
 	}
 	c.judge(j, fmt.Sprintf("the engine has not answered for %s; last known state: %s", wording.Exact(j.now.Sub(p.seen)), p.state))
@@ -99,7 +101,7 @@ func (p *pastContainer) unseen(j *judged) Container {
 
 // judge adds the judgement's problems. unknown says why the present state is unknown, "" if it is not.
 func (c *Container) judge(j *judged, unknown string) {
-	s := c.subject()
+	s := c.Subject()
 	problems, worst := j.problemsOf(s)
 	c.Level, c.Excuse, c.Onset = worst, j.verdicts[s].Excuse, Onset{}
 	for i, p := range problems {
@@ -121,6 +123,7 @@ func (c *Container) judge(j *judged, unknown string) {
 // reportContainer reports one container.
 func (m *memory) reportContainer(j *judged, s health.Subject, given *health.Container) Container {
 	c, past, v := newContainer(s), m.containers[s], j.verdicts[s]
+	c.Instances = given.Members
 	c.Role, c.RoleRow, c.Health, c.State = given.Role, roleOf(given.Role), given.Health, cmp.Or(given.State, c.State)
 	if past.kills.observe(float64(given.Kills)) > 0 {
 		past.killed = j.now
@@ -164,6 +167,8 @@ func healthyText(given *health.Container, past *pastContainer, now time.Time) st
 	switch {
 	case given.State == health.Restarting:
 		return "keeps exiting and restarting" + exitText(given, past, now)
+	case given.Shared && given.State == health.Running:
+		return numberOf(given.Instances, given.Wanted)
 	case given.State == "":
 		return "has just disappeared; unless it comes back, it soon counts as missing or removed"
 	case given.State == health.Running && given.Health == "healthy":
@@ -183,7 +188,7 @@ func healthyText(given *health.Container, past *pastContainer, now time.Time) st
 
 // addContainerValues adds the numbers and charts of a container.
 func (m *memory) addContainerValues(c *Container, j *judged, given *health.Container, past *pastContainer) {
-	s, up := c.subject(), 0.0
+	s, up := c.Subject(), 0.0
 	if given.State == health.Running && given.Health != health.Unhealthy {
 		up = 1
 	}

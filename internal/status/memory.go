@@ -53,12 +53,8 @@ func roleOf(name string) config.Role {
 // chart adds a value to the history of a subject's number and shows it, unless maxSeries is reached. A history without a title is called by
 // its name.
 func (m *memory) chart(j *judged, of health.Subject, shown *Shown, h History, v float64) {
-	prefix := "service/"
-	if of.Kind == health.KindContainer {
-		prefix = "container/" + of.Host + "/"
-	}
 	h.Title, h.Keeps = of.Name+": "+cmp.Or(h.Title, h.Name), cmp.Or(h.Keeps, mean)
-	h.Name = prefix + of.Name + "/" + h.Name
+	h.Name = health.Key(of).String() + "/" + h.Name
 	s := m.series[h.Name]
 	if s == nil {
 		if len(m.series) >= maxSeries {

@@ -99,7 +99,7 @@ func (j *judged) readVerdicts(given *health.Judgement) {
 	for s, v := range given.Verdicts {
 		s, v.Excuse = printableSubject(s), printableExcuse(v.Excuse)
 		j.verdicts[s] = v
-		if s.Kind == health.KindContainer && (v.Down > 0 || v.Missing > 0) {
+		if s.OnEngine() && (v.Down > 0 || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
 		if v.RecentRestarts > 0 {
@@ -126,6 +126,9 @@ func (m *memory) describe(j *judged, p *Problem) {
 
 // plainText says what is wrong, without measured values.
 func plainText(p *health.Problem) string {
+	if p.Wanted > 0 {
+		return numberOf(p.Instances, p.Wanted)
+	}
 	text := cmp.Or(alerts.WordsOf(p.Alert).Text, p.Alert)
 	if strings.Contains(text, "%s") {
 		text = fmt.Sprintf(text, cmp.Or(p.Of, p.Name))
@@ -197,7 +200,7 @@ func (j *judged) excuseText(p *health.Problem) string {
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
 		return e.Cause + " is under maintenance"
-	case e.Reason == health.ReasonStarting && p.Kind == health.KindContainer:
+	case e.Reason == health.ReasonStarting && p.OnEngine():
 		return "it waits for " + e.Cause
 	case e.Reason == health.ReasonStarting:
 		return "its container " + e.Cause + " is starting" + root
@@ -240,7 +243,7 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 
 // describeContainer says what is wrong with a container, and what to do.
 func (j *judged) describeContainer(p *health.Problem, given *health.Container, past *pastContainer) (text, todo string) {
-	now, v, logs := j.Snapshot.Time, j.verdicts[p.Subject], "`docker logs --tail 50 "+p.Name+"`"
+	now, v, logs := j.Snapshot.Time, j.verdicts[p.Subject], "`docker logs --tail 50 "+given.Name+"`"
 	exit := exitText(given, past, now)
 	forget := "`chatstack_exporter forget " + p.Name + "`"
 	if p.Host != collectors.DefaultDockerHost {
@@ -248,9 +251,9 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 	}
 	switch p.Alert {
 	case health.AlertContainerMissing:
-		if given.State == health.Missing && !given.Expected {
-			return "was removed", "If that was on purpose, do nothing: the exporter forgets it after an hour. To forget it at once: " +
-				forget + ". Otherwise, create it again."
+		if given.GoneOnPurpose() {
+			return "was removed", "If that was on purpose, acknowledge the incident, or make the exporter forget it: " + forget +
+				". Otherwise, create it again."
 		}
 		return "does not exist",
 			"Create it again. If it is gone for good, remove its name from exporter.yaml and make the exporter forget it: " + forget +
@@ -258,7 +261,12 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 	case health.AlertContainerDown:
 		return describeStopped(p, given, exit, logs)
 	case health.AlertContainerUnhealthy:
-		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + p.Name + "`"
+		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + given.Name + "`"
+	case health.AlertContainerOftenUnhealthy:
+		return "its health check keeps failing: " + wording.Duration(v.OftenUnhealthy) + j.within(p.Alert),
+			"Find out why it does not stay healthy: " + logs
+	case health.AlertOneShotFailed:
+		return "did not do its work: it ended" + exit, "Find out why it failed, then run it again: " + logs
 	case health.AlertContainerRestarts:
 		if todo = "Find"; p.Severity < health.Critical {
 			todo = "Unless somebody restarted it, find"
@@ -271,7 +279,7 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
 				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within(p.Alert), clockUntil(now, p.Ends)),
-			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + p.Name + "`"
+			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + given.Name + "`"
 	}
 	limits := j.limits(p.Alert)
 	limit, todo := limits.Critical, "Find out what uses it, or give the container a limit."
@@ -287,13 +295,15 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 // describeStopped says why a container that should run does not, and what to do.
 func describeStopped(p *health.Problem, given *health.Container, exit, logs string) (text, todo string) {
 	switch {
+	case p.Wanted > 0:
+		return "", "Find out why the others exited: `docker ps --all`"
 	case given.State == health.Restarting && p.Excuse.Holds():
 		return "keeps exiting and restarting" + exit, "Find out why it exited: " + logs
 	case given.State == health.Restarting:
 		return "waits for a restart that does not happen" + exit, "Find out why it exited: " + logs
 	case given.State == created:
 		return "was created but never started",
-			"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + p.Name + "`"
+			"Find out why it did not start, then start it: `docker inspect --format '{{.State.Error}}' " + given.Name + "`"
 	case given.State == "":
 		return "is not running", "Find out why it exited, then start it: " + logs
 	}
@@ -353,7 +363,7 @@ func (j *judged) underMaintenance(s health.Subject, container string, worst Leve
 		}
 		switch {
 		case !e.Active:
-		case e.Kind == s.Kind && e.Name == s.Name:
+		case e.Kind == s.Kind && e.Name == s.Name, j.containers[s] != nil && j.containers[s].CoveredBy(e.Kind, e.Name):
 			return UpperFirst(until)
 		case e.Kind == health.KindContainer && e.Name == container && container != "":
 			text = "Its container " + e.Name + " is " + until

@@ -164,24 +164,34 @@ func (s Service) sameNews(o Service) bool {
 type Container struct {
 	ContainerState
 	Shown
+	// Instances are the names of the instances of a shared workload.
+	Instances []string `json:"instances,omitempty"`
 	// RoleRow is that of its role.
 	RoleRow config.Role `json:"-"`
 }
 
-// ContainerState is which container one is, and how it is.
+// ContainerState is which container or workload one is, and how it is.
 type ContainerState struct {
+	// Name is that of the workload if it is shared: if it has had several instances, or whose name has changed.
 	Name       string `json:"name"`
 	DockerHost string `json:"docker_host"`
 	Role       string `json:"role,omitempty"`
 	State      string `json:"state"`
 	Health     string `json:"health"`
+	Shared     bool   `json:"shared,omitempty"`
 }
 
-func (c *Container) subject() health.Subject { return health.ContainerSubject(c.DockerHost, c.Name) }
+// Subject returns what the container is judged as.
+func (c *Container) Subject() health.Subject {
+	if c.Shared {
+		return health.WorkloadSubject(c.DockerHost, c.Name)
+	}
+	return health.ContainerSubject(c.DockerHost, c.Name)
+}
 
 // sameNews reports whether only ages and numbers have changed.
 func (c Container) sameNews(o Container) bool {
-	return c.ContainerState == o.ContainerState && c.Shown.sameNews(&o.Shown)
+	return c.ContainerState == o.ContainerState && slices.Equal(c.Instances, o.Instances) && c.Shown.sameNews(&o.Shown)
 }
 
 // stateText returns the state, and a running container's health if it has a health check.
@@ -243,7 +253,7 @@ type Transition struct {
 	Time  time.Time `json:"time"`
 	Until time.Time `json:"until"`
 	Count int       `json:"count"`
-	// Kind is target or container, Name its name.
+	// Kind is target, container or workload, Name its name.
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// DockerHost is the engine's name; empty for a service.

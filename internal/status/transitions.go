@@ -37,7 +37,15 @@ func (c *transitions) take(events []health.Event) {
 // shows reports whether an event is news to people, from the last known state. What comes up after the start of the exporter has not
 // changed, and a container has not while nobody can look at it.
 func (c *transitions) shows(e *health.Event) bool {
-	of, container := e.Subject(), e.Of.Kind == health.KindContainer
+	of, container := e.Subject(), e.Subject().OnEngine()
+	if e.Joins() {
+		was := health.Subject(e.Was)
+		if state, known := c.states[was]; known {
+			c.states[of] = state
+			delete(c.states, was)
+		}
+		return false
+	}
 	if container && e.To == health.NotWatched && e.Reason == "" {
 		return false
 	}

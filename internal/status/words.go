@@ -2,7 +2,9 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,8 +31,8 @@ func HumanName(s health.Subject, kind string) string {
 	switch {
 	case s == health.ExporterSubject:
 		return "the exporter"
-	case s.Kind == health.KindContainer:
-		return "container " + name
+	case s.OnEngine():
+		return s.Kind + " " + name
 	case name == kind && title != "":
 		return title
 	}
@@ -53,6 +55,22 @@ func Headline(given *health.Problem, kind string) string {
 		text = name + ": " + text
 	}
 	return UpperFirst(text)
+}
+
+// numberOf says how many instances of a workload run, such as "one of two is running".
+func numberOf(running, wanted int) string {
+	verb := "are"
+	if running == 1 {
+		verb = "is"
+	}
+	return fmt.Sprintf("%s of %s %s running", numberWord(running), numberWord(max(running, wanted)), verb)
+}
+
+func numberWord(n int) string {
+	if words := strings.Fields("none one two three four five six seven eight nine ten"); n < len(words) {
+		return words[n]
+	}
+	return strconv.Itoa(n)
 }
 
 // Impact says what users lose most: what they lost before, "" for nothing, or by these problems of targets.

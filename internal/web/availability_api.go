@@ -42,7 +42,7 @@ type availabilityAnswer struct {
 func newAvailabilityAnswer(r *history.Report) availabilityAnswer {
 	a := availabilityAnswer{Report: r, Subjects: slices.Clone(r.Subjects)}
 	for i := range a.Subjects {
-		if s := &a.Subjects[i]; s.Kind != health.KindContainer {
+		if s := &a.Subjects[i]; s.Kind == "service" {
 			s.Kind = health.KindTarget
 		}
 	}

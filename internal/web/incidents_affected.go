@@ -50,7 +50,7 @@ func (s *incidents) affected(i *shownIncident) (list []affected) {
 			}
 		}
 		for n := range r.Containers {
-			if c := &r.Containers[n]; subject == health.ContainerSubject(c.DockerHost, c.Name) {
+			if c := &r.Containers[n]; subject == c.Subject() {
 				a.Title, charts = status.UpperFirst(status.HumanName(subject, "")), c.Charts
 			}
 		}

@@ -33,9 +33,10 @@ type maintenanceForms struct {
 type maintenanceView struct {
 	frame
 	formState
-	Current    []maintenance.Entry
-	Announced  []maintenance.Entry
-	Targets    []string
+	Current   []maintenance.Entry
+	Announced []maintenance.Entry
+	Targets   []string
+	// Containers are kind/NAME of each container and shared workload.
 	Containers []string
 	// Subject, Duration and Reason are the form's values.
 	Subject, Duration, Reason string
@@ -43,6 +44,12 @@ type maintenanceView struct {
 
 // FromAPI reports whether a form can end the entry.
 func (maintenanceView) FromAPI(e maintenance.Entry) bool { return e.Source == maintenance.FromAPI }
+
+// Named returns the name in kind/NAME.
+func (maintenanceView) Named(subject string) string {
+	_, name, _ := strings.Cut(subject, "/")
+	return name
+}
 
 // write writes the page with the present maintenance.
 func (f *maintenanceForms) write(w http.ResponseWriter, r *http.Request, code int, v maintenanceView) {
@@ -64,7 +71,8 @@ func (f *maintenanceForms) write(w http.ResponseWriter, r *http.Request, code in
 		v.Targets = append(v.Targets, report.Services[i].Name)
 	}
 	for i := range report.Containers {
-		v.Containers = append(v.Containers, report.Containers[i].Name)
+		of := report.Containers[i].Subject()
+		v.Containers = append(v.Containers, of.Kind+"/"+of.Name)
 	}
 	slices.Sort(v.Targets)
 	slices.Sort(v.Containers)
@@ -127,7 +135,7 @@ func (f *maintenanceForms) set(form url.Values) (outcome, error) {
 
 func (f *maintenanceForms) end(form url.Values) (outcome, error) {
 	kind, name, _ := strings.Cut(form.Get("end"), "/")
-	if kind != config.MaintenanceTarget && kind != config.MaintenanceContainer || name == "" {
+	if _, fault := config.CheckMaintenance(kind, name, ""); fault != "" {
 		return outcome{}, fmt.Errorf("%w: it is unknown what to end", maintenance.ErrInvalid)
 	}
 	warnings, err := f.source.EndMaintenance(kind, name)

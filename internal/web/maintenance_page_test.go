@@ -249,7 +249,7 @@ func TestMaintenancePageRefuses(t *testing.T) {
 		"an unknown kind": {
 			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "subject", "stack/x")} },
 			status: 400,
-			want:   "must be target or container",
+			want:   "must be target, container or workload",
 		},
 		"an end of nothing": {
 			visit:  func(token string) visit { return visit{user: "alice", form: wish(token, "end", "target/irc_rpc")} },

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/site"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
@@ -213,7 +214,7 @@ func (e entry) Age() string { return e.view.Age(e.Since) }
 // MaintenanceForm is the URL of the form for its maintenance; empty if there is none.
 func (e entry) MaintenanceForm() string {
 	kind := config.MaintenanceTarget
-	if e.Kind == config.MaintenanceContainer {
+	if e.Kind == config.MaintenanceContainer || e.Kind == config.MaintenanceWorkload {
 		kind = e.Kind
 	}
 	if !e.view.Forms {
@@ -333,15 +334,15 @@ func (p *pages) service(v *view, s *status.Service) row {
 }
 
 func (p *pages) container(v *view, c *status.Container, several bool) row {
-	state := c.State
+	state, of := c.State, c.Subject()
 	if c.Health != "" && c.Health != "none" && c.State == "running" {
 		state = c.Health
 	}
 	r := row{
 		entry: entry{
 			Shown: c.Shown,
-			ID:    "container:" + c.DockerHost + "/" + c.Name,
-			Kind:  "container",
+			ID:    rowID(of),
+			Kind:  of.Kind,
 			Name:  c.Name,
 			Words: c.RoleRow.Title,
 			view:  v,
@@ -352,11 +353,12 @@ func (p *pages) container(v *view, c *status.Container, several bool) row {
 		r.Words = strings.TrimPrefix(r.Words+" on "+c.DockerHost, " ")
 	}
 	r.fact("State", c.State)
+	r.fact("Instances", strings.Join(c.Instances, ", "))
 	r.fact("Health check", c.Health)
 	r.fact("Role", c.Role)
 	r.fact("Engine", c.DockerHost)
 	p.addCharts(&r)
-	r.Bars = p.barsOf("container/" + c.DockerHost + "/" + c.Name)
+	r.Bars = p.barsOf(health.Key(of).String())
 	return r
 }
 

@@ -79,8 +79,8 @@ func (v *view) card(c *status.Cause, byID map[string]row) card {
 	if first.Name != c.Title && !strings.Contains(c.Title, first.Name) {
 		k.Words = first.Name
 	}
-	if first.Kind == "container" && k.Words != "" {
-		k.Words = "container " + k.Words
+	if (first.Kind == health.KindContainer || first.Kind == health.KindWorkload) && k.Words != "" {
+		k.Words = first.Kind + " " + k.Words
 	}
 	k.Level, k.Since, k.ProblemSinceAtLeast, k.Text, k.Hint, k.view = c.Level, c.Since, c.SinceAtLeast, c.Text, c.Hint, v
 	if strings.Contains(k.Text, k.Error) { // the text may contain the error already
@@ -99,6 +99,8 @@ func rowID(s health.Subject) string {
 		return "service:" + s.Name
 	case health.KindContainer:
 		return "container:" + s.Host + "/" + s.Name
+	case health.KindWorkload:
+		return strings.Replace(health.Key(s).String(), "/", ":", 1)
 	}
 	return s.Kind
 }

@@ -123,7 +123,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance",
 		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
-	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name}",
+	mux.HandleFunc("DELETE /api/v1/maintenance/{kind}/{name...}",
 		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveEndMaintenance(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/targets/{target}/probe",
 		o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))

@@ -1,4 +1,4 @@
-// Package api is a read-only client of a Docker Engine. Its transport refuses every call except a few that only read.
+// Package api gives the Docker Engine's own client limits, errors with hints, and a transport that refuses all but a few reading calls.
 package api
 
 import (
@@ -8,9 +8,10 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/docker/docker/client"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 // Client has the settings to reach one engine. It holds no connection.
@@ -21,7 +22,7 @@ type Client struct {
 	Trust    config.TLS
 	// TLSKeys is true if a key of the configuration enables TLS.
 	TLSKeys bool
-	// Limit bounds each answer, and each event, in bytes.
+	// Limit bounds each log and each event in bytes; a list of containers may have twice as many.
 	Limit     int64
 	UserAgent string
 }
@@ -29,12 +30,10 @@ type Client struct {
 // Session is a client with its own connections. Close it after use.
 type Session struct {
 	*Client
-	http      http.RoundTripper // to the engine, and to no path that does more than read
+	docker    *client.Client
 	transport *http.Transport
-	// scheme is http or https, version that of the API; empty before Negotiate.
-	scheme, version string
-	watch           *exchange.CertificateWatch
-	wire            *exchange.Wire
+	watch     *exchange.CertificateWatch
+	wire      *exchange.Wire
 }
 
 // dialTimeout bounds a dial whose caller has given up.
@@ -64,14 +63,35 @@ func (c *Client) Open(connections int) (*Session, error) {
 		}
 		scheme, transport.TLSClientConfig = "https", tlsConfig
 	}
+	docker, err := c.guarded(scheme, transport)
+	if err != nil {
+		return nil, fmt.Errorf("reach %s: %w", c.Host, err)
+	}
 	return &Session{
 		Client:    c,
-		http:      guard{transport},
+		docker:    docker,
 		transport: transport,
-		scheme:    scheme,
 		watch:     watch,
 		wire:      seen,
 	}, nil
+}
+
+// guarded returns the engine's own client, whose requests to this transport are guarded, bounded and recorded.
+func (c *Client) guarded(scheme string, transport http.RoundTripper) (*client.Client, error) {
+	host := c.Endpoint.Address
+	if c.Endpoint.Network == "unix" {
+		host = "docker"
+	}
+	return client.NewClientWithOpts(
+		// The client's methods that dial by themselves fail, because "http" and "https" are no networks.
+		client.WithHost(scheme+"://"+host),
+		client.WithScheme(scheme),
+		client.WithUserAgent(c.UserAgent),
+		client.WithHTTPClient(&http.Client{ // after WithHost, which expects another transport
+			Transport:     recorder{guard{transport}, c.Limit},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}),
+	)
 }
 
 // Close ends the session's idle connections.
@@ -82,45 +102,4 @@ func (s *Session) RecordCertificate(r *exchange.Record) {
 	if s.Endpoint.TLS {
 		s.watch.Record(r)
 	}
-}
-
-// Hints for the most frequent failures.
-const (
-	// HintEvents is for a stream of events that was cut.
-	HintEvents   = "the engine, or a proxy in front of it, keeps closing GET /events: check the proxy's idle timeout and the engine's log"
-	hintNoSocket = "no Docker Engine listens on this socket: start it, or mount the socket into the exporter's container"
-	hintSocket   = "the exporter's user may not open the socket: add it to the socket's group, usually docker (group_add in compose), " +
-		"or run a read-only socket proxy and write its tcp:// address"
-	hintProxy = "a proxy in front of the engine refuses this call: allow GET on /_ping, /events, /containers/json, " +
-		"/containers/{id}/json and /containers/{id}/stats; in most socket proxies these are PING=1, EVENTS=1 and CONTAINERS=1"
-	hintTLS = "the engine requires TLS on this port: write https://, or set ca_file or DOCKER_TLS_VERIFY=1"
-
-	hintClientCertificate = "the engine requires a client certificate: set cert_file and key_file, " +
-		"or DOCKER_CERT_PATH with DOCKER_TLS_VERIFY=1"
-	hintClientAuthority = "the engine refuses the certificate in cert_file: use a client certificate that the engine's authority (its " +
-		"tlscacert) has signed and that has not expired, with its key in key_file"
-)
-
-// wrap says what failed.
-func wrap(what string, err error) error { return fmt.Errorf("%s: %w", what, err) }
-
-// withHint adds a hint to an error of a socket or of the client certificate.
-func (s *Session) withHint(err error) error {
-	unix, reason, hint := s.Endpoint.Network == "unix", failure.ReasonOf(err), ""
-	switch {
-	case reason == failure.TLS && s.Endpoint.TLS && exchange.RefusesClient(err):
-		hint = hintClientCertificate
-		if s.Trust.CertFile != "" {
-			hint = hintClientAuthority
-		}
-	case failure.HasType[*failure.Error](err):
-	case unix && reason == failure.Refused:
-		hint = hintNoSocket
-	case unix && reason == failure.Forbidden:
-		hint = hintSocket
-	}
-	if hint == "" {
-		return err
-	}
-	return failure.Errorf(reason, "%w", err).WithHint(hint)
 }

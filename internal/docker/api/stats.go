@@ -1,64 +1,40 @@
 package api
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"sync"
-	"time"
+
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
-// maxStats bounds the stats of one container, which are usually some kilobytes.
-const maxStats = 1 << 20
-
-// stats has the fields of an engine's stats that the exporter uses. The docker client's type has maps and a second sample, which
-// cost more time than all the rest.
-type stats struct {
-	// Read is zero if the container is not running.
-	Read   time.Time `json:"read"`
-	Memory struct {
-		Usage uint64             `json:"usage"` // absent if unknown to the engine
-		Limit uint64             `json:"limit"` // the machine's memory if the container has no limit
-		Stats usage.InactiveFile `json:"stats"`
-	} `json:"memory_stats"`
-	CPU struct {
-		Usage struct {
-			Total uint64 `json:"total_usage"` // in nanoseconds
-		} `json:"cpu_usage"`
-	} `json:"cpu_stats"`
-	// Networks is absent with network modes host and none.
-	Networks map[string]struct {
-		Received    uint64 `json:"rx_bytes"`
-		Transmitted uint64 `json:"tx_bytes"`
-	} `json:"networks"`
-}
-
-// usage converts the answer. Limit is the container's configured memory limit in bytes; 0 is none.
-func (d *stats) usage(limit int64) usage.Usage {
+// usageOf converts a container's stats. Limit is its configured memory limit in bytes; 0 is none.
+func usageOf(d *container.StatsResponse, limit int64) usage.Usage {
+	memory, cache := &d.MemoryStats, d.MemoryStats.Stats
 	u := usage.Usage{
 		// A running container has used some of both, so 0 means that the engine does not count.
-		HasMemory:  d.Memory.Usage > 0,
-		WorkingSet: usage.WorkingSet(d.Memory.Usage, d.Memory.Stats),
-		HasCPU:     d.CPU.Usage.Total > 0,
-		CPUSeconds: float64(d.CPU.Usage.Total) / 1e9,
-		HasNetwork: len(d.Networks) > 0,
+		HasMemory: memory.Usage > 0,
+		WorkingSet: usage.WorkingSet(memory.Usage, usage.InactiveFile{
+			Total: cache["total_inactive_file"],
+			Own:   cache["inactive_file"],
+		}),
+		HasCPU:     d.CPUStats.CPUUsage.TotalUsage > 0,
+		CPUSeconds: float64(d.CPUStats.CPUUsage.TotalUsage) / 1e9,
+		HasNetwork: len(d.Networks) > 0, // absent with network modes host and none
 	}
 	if limit > 0 && u.HasMemory {
 		u.Limit = uint64(limit)
-		if d.Memory.Limit > 0 { // like docker stats: at most the machine's memory
-			u.Limit = d.Memory.Limit
+		if memory.Limit > 0 { // like docker stats: at most the machine's memory
+			u.Limit = memory.Limit
 		}
 	}
 	for _, n := range d.Networks {
-		u.Received += n.Received
-		u.Transmitted += n.Transmitted
+		u.Received += n.RxBytes
+		u.Transmitted += n.TxBytes
 	}
 	return u
 }
@@ -79,7 +55,7 @@ func (s *Session) Measure(
 		if skip(subject.ID) {
 			return nil
 		}
-		answer, reply, err := s.getStats(ctx, subject.ID)
+		answer, reply, err := s.stats(ctx, subject.ID)
 		if err != nil && reply.Status < http.StatusInternalServerError {
 			return err
 		}
@@ -89,7 +65,7 @@ func (s *Session) Measure(
 		case err != nil:
 			serverError = err
 		case answer != nil:
-			got[subject.ID] = answer.usage(subject.Limit)
+			got[subject.ID] = usageOf(answer, subject.Limit)
 		}
 		return nil
 	})
@@ -100,35 +76,4 @@ func (s *Session) Measure(
 		return got, serverError
 	}
 	return got, err
-}
-
-// statsBuffers hold answers while they are decoded, one for each parallel call.
-var statsBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// getStats gets the stats of one container. It returns nil if the container is no longer running.
-func (s *Session) getStats(ctx context.Context, id string) (*stats, Reply, error) {
-	buffer := statsBuffers.Get().(*bytes.Buffer)
-	defer statsBuffers.Put(buffer)
-	buffer.Reset()
-	var answered stats
-	empty := false // removed while the engine took the sample
-	reply, err := s.get(ctx, "measure container of", "/containers/"+id+"/stats", url.Values{"stream": {"0"}, "one-shot": {"1"}},
-		bound{bytes: maxStats}, func(r io.Reader) error {
-			if _, err := buffer.ReadFrom(r); err != nil {
-				return err
-			}
-			if empty = buffer.Len() == 0; empty {
-				return nil
-			}
-			return json.Unmarshal(buffer.Bytes(), &answered)
-		})
-	switch {
-	case isNoContainer(err) || err != nil && reply.Status == http.StatusConflict: // status 409: it is being removed
-		return nil, reply, nil
-	case err != nil:
-		return nil, reply, err
-	case empty || answered.Read.IsZero():
-		return nil, reply, nil
-	}
-	return &answered, reply, nil
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // hintProc is for a mount of another /proc than the host's.
-const hintProc = "in a container, mount the host's /proc at /host/proc, read-only; else correct proc_root"
+const hintProc = "in a container, mount the host's /proc at /host/proc, read-only; else correct proc_root, or set resources: engine"
 
 // NetworkError says that only network numbers cannot be read.
 type NetworkError struct{ error }

@@ -10,10 +10,16 @@ type counters struct {
 	RestartsBefore uint64 `json:"restarts_before,omitempty"`
 	OOMsBefore     uint64 `json:"ooms_before,omitempty"`
 	Recreations    uint64 `json:"recreations,omitempty"`
+	// Runs counts the starts that began another run of a container that had done its work: these are no restarts.
+	Runs uint64 `json:"runs,omitempty"`
 }
 
 // Counts are the counters of a member.
-type Counts struct{ Restarts, Recreations, OOMs uint64 }
+type Counts struct {
+	Restarts    uint64 `json:"restarts,omitempty"`
+	Recreations uint64 `json:"recreations,omitempty"`
+	OOMs        uint64 `json:"ooms,omitempty"`
+}
 
 // Restarts returns how often the containers of this name were restarted.
 func (t *counters) Restarts() uint64 {
@@ -21,20 +27,25 @@ func (t *counters) Restarts() uint64 {
 	if t.CountsFirstStart && n > 0 {
 		n--
 	}
-	return t.RestartsBefore + n
+	return t.RestartsBefore + n - min(t.Runs, n)
 }
 
 func (t *counters) ooms() uint64 { return t.OOMsBefore + t.OOMs.Count }
 
 func (t *counters) counts() Counts { return Counts{t.Restarts(), t.Recreations, t.ooms()} }
 
-// replaceContainer starts counting for a new container and adds up the old one's counts.
-func (t *counters) replaceContainer() {
+// replaceContainer starts counting for a new container, which restarts or replaces the old one, and adds up the old one's counts.
+func (t *counters) replaceContainer(restart bool) {
 	*t = counters{
 		RestartsBefore:   t.Restarts(),
 		OOMsBefore:       t.ooms(),
-		Recreations:      t.Recreations + 1,
+		Recreations:      t.Recreations,
 		CountsFirstStart: true,
+	}
+	if restart {
+		t.RestartsBefore++
+	} else {
+		t.Recreations++
 	}
 }
 

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -24,6 +25,9 @@ type Fleet struct {
 	Rules *Rules
 	// Members are the watched containers by name, including removed ones.
 	Members map[string]*Member
+	// workloads are what the members are instances of, by key. listed is true once a list was applied.
+	workloads map[string]*workload
+	listed    bool
 	// names are the lasting names of existing containers, by id.
 	names map[string]string
 	// pending are containers without a member, by id: another container still has their lasting name, or they were not yet
@@ -37,8 +41,6 @@ type Fleet struct {
 	FollowedSince time.Time
 	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
 	overdueEvents map[string]time.Time
-	// quick and slow choose containers for routine inspections.
-	quick, slow rotation
 	// listedAt is when the last list was applied.
 	listedAt time.Time
 	// Displaced are the ids of known containers that the next ApplyList drops, because there are too many.
@@ -54,6 +56,7 @@ func New(r *Rules) *Fleet {
 	return &Fleet{
 		Rules:         r,
 		Members:       map[string]*Member{},
+		workloads:     map[string]*workload{},
 		names:         map[string]string{},
 		pending:       map[string]*pendingContainer{},
 		lastEventMark: map[string]uint64{},
@@ -66,22 +69,47 @@ func (f *Fleet) Expect(now time.Time) {
 	for _, name := range f.Rules.Expected {
 		c := f.Members[name]
 		if c == nil {
-			role := f.Rules.Roles[name]
-			if role == "" {
-				role = inferRole("", "", name)
-			}
-			c = &Member{Record: Record{lifecycle: lifecycle{GoneSince: now}, Labels: Labels{Role: role}}}
+			c = &Member{Record: Record{lifecycle: lifecycle{GoneSince: now}, Labels: f.labelsOf(name)}}
 			f.Members[name] = c
 		}
 		c.setExpected(true)
 	}
+	for _, key := range f.Rules.ExpectedServices {
+		if f.workloads[key] == nil {
+			f.workloads[key] = &workload{Shared: true, Gone: now}
+		}
+	}
+}
+
+// labelsOf returns what is known of a container that only the configuration names. It may be an instance of a compose service, whose
+// other instances exist.
+func (f *Fleet) labelsOf(name string) Labels {
+	l := Labels{Workload: name}
+	for _, m := range f.Members {
+		if composeNameOf(&m.Labels, name) {
+			l = Labels{Project: m.Project, Service: m.Service, Workload: m.Workload}
+		}
+	}
+	l.Role = cmp.Or(f.Rules.Roles[name], inferRole(l.Service, "", name))
+	return l
 }
 
 // EventActions are the events that change a number or a state.
 var EventActions = []events.Action{
-	events.ActionCreate, events.ActionStart, events.ActionRestart, events.ActionStop, events.ActionDie, events.ActionOOM,
-	events.ActionPause, events.ActionUnPause, events.ActionRename, events.ActionUpdate, events.ActionDestroy, events.ActionHealthStatus,
+	events.ActionCreate, events.ActionStart, events.ActionRestart, events.ActionKill, events.ActionStop, events.ActionDie,
+	events.ActionOOM, events.ActionPause, events.ActionUnPause, events.ActionRename, events.ActionUpdate, events.ActionDestroy,
+	events.ActionHealthStatus, podmanDied, podmanRemove,
 }
+
+// Podman's words for die and destroy, and its attribute for the exit code.
+const (
+	podmanDied     events.Action = "died"
+	podmanRemove   events.Action = "remove"
+	podmanExitCode               = "containerExitCode"
+)
+
+// EventAttributes are the attributes of events that ApplyEvent uses, beside the labels in NeededLabels.
+var EventAttributes = []string{"name", "image", "exitCode", podmanExitCode, "signal"}
 
 // ApplyEvent applies an event, and reports whether to inspect the container now.
 func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
@@ -94,40 +122,54 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	}
 	f.Mark++
 	f.lastEventMark[id] = f.Mark
+	f.MarkStale(id)
 	delete(f.overdueEvents, id)
 	at := time.Unix(0, e.TimeNano)
 	switch e.Action {
-	case events.ActionDestroy:
+	case events.ActionDestroy, podmanRemove:
 		if c := f.lastMember(id, name); c != nil {
+			f.endRemoved(id, name, c, now)
 			c.markRemoved(f.beingReplaced(c))
+		} else if n := f.pending[id]; n != nil {
+			f.absorb(id, name, n, now)
 		}
+		f.countRemoved(id, name, now)
 		f.MarkGone(id, now)
 		return false
 	case events.ActionCreate:
 		if f.Member(id) == nil {
-			f.pendingFor(id).creationSeen = true
+			n := f.pendingFor(id)
+			n.creationSeen, n.created, n.labels = true, at, labelsOfEvent(e)
 		}
 	case events.ActionStart:
-		starts, _ := f.countersOf(id)
-		starts.countEvent(at)
-		if c := f.Member(id); c != nil {
-			c.markStarted()
+		f.applyStart(id, at)
+	case events.ActionKill:
+		if endsRun(e.Actor.Attributes["signal"]) {
+			f.ask(id, name, at)
 		}
 	case events.ActionOOM:
 		_, ooms := f.countersOf(id)
 		ooms.countEvent(at)
-	case events.ActionDie:
+	case events.ActionDie, podmanDied:
 		// The container may be removed before it can be inspected.
-		if code, err := strconv.Atoi(e.Actor.Attributes["exitCode"]); err == nil {
-			f.applyExit(id, name, code)
+		if code, err := strconv.Atoi(cmp.Or(e.Actor.Attributes["exitCode"], e.Actor.Attributes[podmanExitCode])); err == nil {
+			f.applyExit(id, name, code, at)
 		}
 	case events.ActionStop:
+		f.ask(id, name, at)
 		if c := f.lastMember(id, name); c != nil {
 			c.markStopped(c.Status.id == id && !c.Status.autoRemove && !c.SetAside)
 		}
 	default: // the description has the result
 	}
 	return true
+}
+
+// countRemoved keeps the counts of a container that is removed before its first description, if its creation had an event.
+func (f *Fleet) countRemoved(id, name string, now time.Time) {
+	if n := f.pending[id]; n != nil && n.creationSeen && f.Members[name] != nil {
+		f.bindMember(&Status{id: id, Name: name}, now).markRemoved(false)
+	}
 }
 
 // Member returns the member whose current container has this id, or nil.
@@ -149,15 +191,131 @@ func (f *Fleet) lastMember(id, name string) *Member {
 	return nil
 }
 
+// applyStart counts the start of a container.
+func (f *Fleet) applyStart(id string, at time.Time) {
+	starts, _ := f.countersOf(id)
+	before := starts.Total
+	starts.countEvent(at)
+	c := f.Member(id)
+	if c == nil {
+		n := f.pending[id]
+		n.askedAt, n.exit = time.Time{}, exit{}
+		return
+	}
+	if starts.Total > before { // else the description counts it
+		c.countRun(c.rests())
+		c.LastExit = exit{}
+	}
+	c.markStarted(at)
+}
+
+// ignoredSignals are those that make a process do something else than end: HUP, USR1, USR2 and WINCH.
+var ignoredSignals = []string{"1", "10", "12", "28"}
+
+// endsRun reports whether somebody who sends this signal asks for the end of the run. If a container ends by an ignored one, its stop
+// has an event as well.
+func endsRun(signal string) bool { return !slices.Contains(ignoredSignals, signal) }
+
+// ask records that somebody has asked for the end of a run. The event of a stop comes after that of the end.
+func (f *Fleet) ask(id, name string, at time.Time) {
+	if c := f.lastMember(id, name); c != nil {
+		c.AskedAt = at
+		c.LastExit.Asked = c.LastExit.Asked || !c.LastExit.At.IsZero()
+	} else if n := f.pending[id]; n != nil {
+		n.askedAt = at
+	}
+}
+
+// maxStopTime is how long after a request for its end a run may end because of it.
+const maxStopTime = 10 * time.Minute
+
+func askedFor(asked, ended time.Time) bool { return !asked.IsZero() && ended.Sub(asked) <= maxStopTime }
+
 // applyExit applies the exit code of a container's last run.
-func (f *Fleet) applyExit(id, name string, code int) {
+func (f *Fleet) applyExit(id, name string, code int, at time.Time) {
+	if n := f.pending[id]; n != nil {
+		n.exit = exit{at, code, askedFor(n.askedAt, at)}
+	}
 	c := f.lastMember(id, name)
-	if c == nil || c.Status.id != id || c.SetAside {
+	if c == nil {
+		return
+	}
+	c.LastExit = exit{at, code, askedFor(c.AskedAt, at)}
+	if c.Status.id != id || c.SetAside {
 		return
 	}
 	ended := c.Status
 	ended.State, ended.Stopped, ended.ExitCode = container.StateExited, true, code
-	c.setExpected(ended.expected(c.StoppedByHand) || f.Rules.expects(c.Status.Name))
+	if ended.autoRemove {
+		c.setExpected(f.supervised(ended.Name, c))
+	} else {
+		c.setExpected(ended.expected(c.StoppedByHand) || f.expects(ended.Name, c))
+	}
+}
+
+// labelsOfEvent returns the labels of a container in an event.
+func labelsOfEvent(e *events.Message) Labels {
+	attributes := e.Actor.Attributes
+	return Labels{Image: withoutDigest(attributes["image"]), ConfigHash: attributes[composeHash]}
+}
+
+// absorb counts a container that was removed before its first description as one of its name.
+func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
+	c := f.Members[name]
+	if c == nil || c.present || c.ID == "" || !n.creationSeen {
+		return
+	}
+	f.noteFollowed(c, n.created)
+	c.replaceContainer(c.restartedBy(n.created, &n.labels))
+	c.addEvents(n)
+	c.ID, c.Status, c.LastExit = id, Status{}, n.exit
+	c.resetHistory()
+	c.markGone(now)
+	c.markRemoved(false)
+	if c.AutoRemove {
+		c.setExpected(f.supervised(name, c))
+	}
+}
+
+// restartedBy reports whether a new container of the member's name restarts the last one: else it is a deploy.
+func (c *Member) restartedBy(created time.Time, l *Labels) bool {
+	e := runEnd{exit: c.LastExit, Image: c.Image, ConfigHash: c.ConfigHash}
+	return e.restarts(created, l)
+}
+
+// endRemoved records that somebody has removed an instance that was missed: it is not wanted any more, unless another one starts.
+func (f *Fleet) endRemoved(id, name string, c *Member, now time.Time) {
+	w := f.workloads[c.workloadOf(name)]
+	if w != nil && c.Expected && c.RanAs == "" && !c.AutoRemove && w.Runs < w.wants() {
+		w.Ends = append(w.Ends, runEnd{ID: id, Name: name, Seen: now, exit: exit{Asked: true}})
+	}
+}
+
+// noteFollowed records that a container that removed itself was followed by another one: something starts it again.
+func (f *Fleet) noteFollowed(c *Member, created time.Time) {
+	if w := f.workloads[c.Workload]; w != nil && c.AutoRemove && !c.LastExit.Asked && followsSoon(c.LastExit.At, created) {
+		w.Followed = true
+	}
+}
+
+// supervised reports whether a container that removes itself is an outage when it is gone: something has to start it again, and it has
+// neither done its work nor was ended by somebody.
+func (f *Fleet) supervised(name string, c *Member) bool {
+	w := f.workloads[c.workloadOf(name)]
+	owned := c.Status.unit || f.named(name, c) || w != nil && w.Followed
+	done := !c.LastExit.At.IsZero() && (c.LastExit.Code == 0 || c.LastExit.Asked)
+	return owned && !done
+}
+
+// expects reports whether the configuration says that the member must run.
+func (f *Fleet) expects(name string, c *Member) bool {
+	return f.Rules.expects(name) || slices.Contains(f.Rules.ExpectedServices, c.workloadOf(name))
+}
+
+// named reports whether the configuration names the member, or what it is an instance of.
+func (f *Fleet) named(name string, c *Member) bool {
+	key := c.workloadOf(name)
+	return f.Rules.mentions(name) || slices.Contains(f.Rules.ExpectedServices, key) || slices.Contains(f.Rules.ServedServices, key)
 }
 
 // beingReplaced reports whether another container is about to take the member's name.
@@ -231,8 +389,8 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	}
 	c := f.bindMember(&s, now)
 	old := c.Status
+	starts, rests := c.Starts.Total, c.rests()
 	if !s.fromList {
-		c.listAges.recordDescription(made, s.sameRun(&old))
 		if c.clockAhead = made.Sub(now); made.IsZero() || c.clockAhead.Abs() <= clockTolerance {
 			c.clockAhead = 0
 		}
@@ -254,20 +412,53 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		c.OOMs.describeKill(began, s.Ended)
 	}
 	s.refineUnhealthySince(&old, now)
+	if c.Starts.Total > starts {
+		c.countRun(rests)
+	}
 	if s.State == container.StateRunning || s.State == container.StatePaused {
-		c.markStarted()
+		c.markStarted(s.Started)
+		c.LastExit = exit{}
 	}
 	c.markPresent()
+	if w := f.workloads[s.Workload]; w != nil && w.Role != "" && f.Rules.Roles[s.Name] == "" {
+		s.Role = w.Role
+	}
 	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
-	c.setExpected(c.shouldRun(&old) || f.Rules.expects(s.Name))
+	c.AutoRemove = s.autoRemove
+	c.noteExit(&s)
+	c.setExpected(f.shouldRun(c, &old) || f.expects(s.Name, c))
+}
+
+// rests reports whether the container has done its work, and its next start is another run.
+func (c *Member) rests() bool {
+	e, s := &c.LastExit, &c.Status
+	return !e.At.IsZero() && e.Code == 0 && !e.Asked && !c.StoppedByHand && s.id == c.ID && !s.staysUp() && !s.autoRemove
+}
+
+// countRun leaves a start out of the restarts if the container had done its work before.
+func (c *Member) countRun(rested bool) {
+	if rested {
+		c.Runs++
+		c.OneShot = true
+	}
+}
+
+// noteExit records how the last run ended if no event has.
+func (c *Member) noteExit(s *Status) {
+	if s.Stopped && s.Ended.Sub(c.LastExit.At) > maxStampDelay {
+		c.LastExit = exit{s.Ended, s.ExitCode, askedFor(c.AskedAt, s.Ended)}
+	}
+	c.OneShot = c.OneShot || s.State == container.StateExited && c.rests()
 }
 
 // shouldRun decides whether the container should be running. Old is its status before the last description.
-func (c *Member) shouldRun(old *Status) bool {
+func (f *Fleet) shouldRun(c *Member, old *Status) bool {
 	switch s := &c.Status; {
 	case c.SetAside:
 		return false
-	case s.State == container.StateCreated && !s.autoRemove && c.Recreations > 0:
+	case s.autoRemove:
+		return f.supervised(s.Name, c)
+	case s.State == container.StateCreated && c.Recreations > 0:
 		return c.Expected || s.expected(c.StoppedByHand) // a failed deploy is an outage of the container that it replaced
 	case !s.beingRemoved():
 		return s.expected(c.StoppedByHand)
@@ -284,7 +475,10 @@ func (s *Status) fillFrom(old *Status) {
 	s.Created, s.restartPolicy, s.autoRemove, s.memoryLimit = old.Created, old.restartPolicy, old.autoRemove, old.memoryLimit
 	s.dependsOn, s.networkOf, s.hostNames, s.streak = old.dependsOn, old.networkOf, old.hostNames, old.streak
 	if s.State == old.State {
-		s.Started, s.PID = old.Started, old.PID
+		s.Started, s.Ended, s.PID = old.Started, old.Ended, old.PID
+	}
+	if s.State == old.State && s.reported.health == "" { // a Podman's list shows none
+		s.Checks, s.reported = old.Checks, old.reported
 	}
 }
 
@@ -309,7 +503,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 		}
 		return c
 	}
-	f.setAsideReplaced(s, now)
+	f.setAsideReplaced(s, former, before, now)
 	n := f.pending[s.id]
 	delete(f.pending, s.id)
 	fresh := c == nil
@@ -320,7 +514,8 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	c.OnlyListed = false
 	switch {
 	case c.ID != "": // another container had the name
-		c.replaceContainer()
+		f.noteFollowed(c, s.Created)
+		c.replaceContainer(c.restartedBy(s.Created, &s.Labels))
 		switch {
 		case n != nil:
 			c.addEvents(n)
@@ -336,7 +531,11 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 		c.startFrom(s)
 	}
 	c.ID, c.Status, c.startable = s.id, Status{}, false
+	c.LastExit, c.OneShot = exit{}, false
 	c.resetHistory()
+	if n != nil {
+		c.LastExit, c.AskedAt = n.exit, n.askedAt
+	}
 	if former != nil {
 		// Under a known name it is in service as the successor, so it is not set aside.
 		c.markRenamed(before, now, fresh && (former.ID != s.id || former.SetAside))
@@ -354,10 +553,11 @@ func (f *Fleet) madeWhileFollowing(s *Status) bool {
 const maxReplaceDelay = 10 * time.Minute
 
 // setAsideReplaced marks the container whose former name a new container has taken. Somebody renamed it to remove it or to
-// return to it later, so only the configuration can still expect it.
-func (f *Fleet) setAsideReplaced(s *Status, now time.Time) {
+// return to it later, so only the configuration can still expect it. Before is the former name of the new one, if former is not nil.
+func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now time.Time) {
 	for name, c := range f.Members {
-		if c.RenamedFrom == s.Name && c.ID != s.id && now.Sub(c.RenamedAt) < maxReplaceDelay {
+		swapped := name == before || former != nil && former.ID == s.id && name == former.RenamedFrom // each has the other's name
+		if c.RenamedFrom == s.Name && c.ID != s.id && !swapped && now.Sub(c.RenamedAt) < maxReplaceDelay {
 			c.markSetAside(f.Rules.expects(name))
 		}
 	}
@@ -392,36 +592,41 @@ func (f *Fleet) dropID(id string) {
 	delete(f.pending, id)
 }
 
-// showRemovedFor is how long a container that somebody has removed is shown as missing.
-const showRemovedFor = time.Hour
-
-// removed reports whether somebody has removed the container, and the configuration does not mention it.
+// removed reports whether somebody has removed the container, and the configuration does not name it.
 func (f *Fleet) removed(name string, c *Member) bool {
-	return c.Removed && !f.Rules.mentions(name)
+	return c.Removed && !f.named(name, c) && !c.LastExit.byItself()
 }
 
-// Tidy forgets members that have been gone for long enough. It keeps those that the configuration expects.
+// Tidy settles what has happened to workloads, and forgets members that have been gone for long enough. It keeps those that the
+// configuration expects, and the last of a workload.
 func (f *Fleet) Tidy(now time.Time) {
+	f.settle(now)
 	for name, c := range f.Members {
 		if c.present || f.Rules.expects(name) {
 			continue
 		}
-		age := now.Sub(c.GoneSince)
-		forgotten := f.Rules.ForgetAfter
-		if f.removed(name, c) && (forgotten == 0 || forgotten > showRemovedFor) {
-			forgotten = showRemovedFor
-		}
-		if c.Status.autoRemove || age >= f.Rules.MissingAfter && !c.Expected || forgotten > 0 && age >= forgotten {
+		age, forgotten := now.Sub(c.GoneSince), f.Rules.ForgetAfter
+		unexpected := age >= max(f.Rules.MissingAfter, maxRestartGap) && (!c.Expected || f.replaced(name, c, age))
+		if unexpected || forgotten > 0 && age >= forgotten {
 			delete(f.Members, name)
 		}
 	}
 	f.limitGone()
+	f.tidyWorkloads()
 	maps.DeleteFunc(f.overdueEvents, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
 }
 
-// Forget forgets a member that no longer exists. An error wraps ErrUnknown or ErrNeeded.
+// replaced reports whether other instances do what a member did that has been gone for that long.
+func (f *Fleet) replaced(name string, c *Member, gone time.Duration) bool {
+	w := f.workloads[c.workloadOf(name)]
+	return w != nil && w.Shared && w.Runs >= w.wants() && gone >= maxReplaceDelay
+}
+
+// Forget forgets a member that no longer exists, or a workload without any instance. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
-	name = f.onlyInstance(name)
+	if w := f.workloads[name]; w != nil && (w.Shared || f.Members[name] == nil) {
+		return f.forgetWorkload(name)
+	}
 	switch c := f.Members[name]; {
 	case f.Rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
@@ -430,7 +635,11 @@ func (f *Fleet) Forget(name string) error {
 	case c.present:
 		return fmt.Errorf("%w: %q exists; to stop watching it, add it to exclude", ErrNeeded, name)
 	}
+	if w := f.workloads[f.Members[name].workloadOf(name)]; w != nil && w.Runs < w.wants() {
+		w.Wanted-- // it is what was missed
+	}
 	delete(f.Members, name)
+	f.tidyWorkloads()
 	return nil
 }
 
@@ -461,13 +670,27 @@ func (f *Fleet) MarkStale(id string) {
 	}
 }
 
-// Counts returns the counters of all members by name.
+// Counts returns the counters of all members by name, and those of workloads by workloadCounts and their key.
 func (f *Fleet) Counts() map[string]Counts {
 	all := make(map[string]Counts, len(f.Members))
 	for name, c := range f.Members {
 		all[name] = c.counts()
 	}
+	for key, w := range f.workloads {
+		all[workloadCounts+key] = Counts{w.Restarts, w.Recreations, w.OOMs}
+	}
 	return all
+}
+
+// workloadCounts precedes the keys of workloads where names of containers are keys, too: no name has a slash.
+const workloadCounts = "workload/"
+
+// shownCounts returns the counters as saved, or the present ones without a state file.
+func (f *Fleet) shownCounts(key string, present Counts) Counts {
+	if f.SavedCounts == nil {
+		return present
+	}
+	return f.SavedCounts[key]
 }
 
 // missing reports whether the container is expected and has been gone for longer than a deploy takes.

@@ -6,110 +6,85 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 )
 
-// An engine does not describe a container while it starts it, which takes seconds on a busy machine. So an inspection that took too
-// long is repeated by the next poll, until the engine has not answered about the container for slowStart.
-//
-// An engine continues an inspection that hangs after the exporter has given up, and each one costs it memory and a goroutine.
-// So the exporter then pauses inspections of such a container for firstHangPause, then twice as long each time, up to
-// maxHangPause. It retries at most one of them every hangRetryInterval, and all of them once the engine answers about one.
-//
-// While the engine hangs at all of its containers, the exporter tries one in the next poll, then after firstStallPause, then
-// after twice as long each time. So after a short hang, the target is not down for more than twice as long as the hang.
+// An engine continues an inspection that hangs after the exporter has given up, and logs each one. So the exporter pauses
+// inspections of such a container for firstHangPause, then twice as long each time, up to maxHangPause.
 const (
-	slowStart         = 20 * time.Second
-	firstHangPause    = time.Minute
-	maxHangPause      = 30 * time.Minute
-	hangRetryInterval = 10 * time.Second
-	firstStallPause   = 2 * time.Second
+	firstHangPause = time.Minute
+	maxHangPause   = 30 * time.Minute
+	// maxStart is how long after its last event a container may be starting: until then, an engine that does not describe it is well.
+	maxStart = 10 * time.Minute
 )
 
-// pause is a time without inspections of a container. Its length is 0 while the engine may still be starting the container; since is
-// when it first did not answer.
+// pause is a time without inspections of a container. It ends early if the list shows another state.
 type pause struct {
-	since, until time.Time
-	length       time.Duration
+	state  string
+	until  time.Time
+	length time.Duration
 }
 
-// hangs reports whether it is more than a slow start.
-func (p pause) hangs() bool { return p.length > 0 }
-
-// Hangs are the containers that an engine hangs at.
+// Hangs are the containers that an engine hangs at, and those that it may be starting.
 type Hangs struct {
 	pauses map[string]pause
-	// allHang is the pause while the engine hangs at all containers.
-	allHang pause
-	// lastRetry is when one of them was last inspected again. answersAgain is true if the engine answered the last inspection of one.
-	lastRetry    time.Time
-	answersAgain bool
+	// starting is the time of the event after which a start must follow, by id.
+	starting map[string]time.Time
 }
 
 // NewHangs returns an empty set.
-func NewHangs() Hangs { return Hangs{pauses: map[string]pause{}} }
+func NewHangs() Hangs { return Hangs{pauses: map[string]pause{}, starting: map[string]time.Time{}} }
 
-// MayInspect reports whether to inspect or measure a container now. It records a retry.
-func (h *Hangs) MayInspect(id string, now time.Time) bool {
-	one := h.pauses[id]
-	if !one.hangs() {
-		return true
+// ApplyEvent ends the container's pause. An engine sends the event of a start at its end.
+func (h *Hangs) ApplyEvent(e *events.Message, now time.Time) {
+	id := e.Actor.ID
+	delete(h.pauses, id)
+	switch e.Action {
+	case events.ActionCreate, events.ActionDie, events.ActionStop:
+		h.starting[id] = now
+	case events.ActionStart, events.ActionRestart:
+		delete(h.starting, id)
+	default:
 	}
-	if !h.answersAgain && (now.Before(one.until) || now.Sub(h.lastRetry) < hangRetryInterval) {
-		return false
-	}
-	one.until = now.Add(one.length) // even if the inspection is cut short
-	h.lastRetry, h.pauses[id] = now, one
-	return true
 }
 
-// Has reports whether the last inspection of a container took too long.
+// Starting reports whether the engine may be starting the container.
+func (h *Hangs) Starting(id string, now time.Time) bool {
+	since, known := h.starting[id]
+	return known && now.Sub(since) < maxStart
+}
+
+// Pause pauses inspections of a container that the engine hangs at.
+func (h *Hangs) Pause(l *container.Summary, now time.Time) {
+	length := min(max(2*h.pauses[l.ID].length, firstHangPause), maxHangPause)
+	h.pauses[l.ID] = pause{l.State, now.Add(length), length}
+}
+
+// End ends the pauses of a container about which the engine has answered.
+func (h *Hangs) End(id string) { delete(h.pauses, id) }
+
+// Has reports whether the engine did not answer the last inspection of a container.
 func (h *Hangs) Has(id string) bool {
 	_, has := h.pauses[id]
 	return has
 }
 
-// AllowOneIfStalled allows the inspection of one container if the engine hangs at all of the listed ones.
-func (h *Hangs) AllowOneIfStalled(listed []container.Summary, now time.Time) {
-	if len(listed) == 0 || h.answersAgain || now.Before(h.allHang.until) {
-		return
-	}
-	for i := range listed {
-		if !h.pauses[listed[i].ID].hangs() {
-			return
+// Split separates the containers whose inspections are paused.
+func (h *Hangs) Split(wanted []container.Summary, now time.Time) (inspect, paused []container.Summary) {
+	for i := range wanted {
+		if p := h.pauses[wanted[i].ID]; p.state == wanted[i].State && now.Before(p.until) {
+			paused = append(paused, wanted[i])
+		} else {
+			inspect = append(inspect, wanted[i])
 		}
 	}
-	first := slices.MinFunc(listed, func(a, b container.Summary) int { return h.pauses[a.ID].until.Compare(h.pauses[b.ID].until) }).ID
-	h.pauses[first] = pause{since: h.pauses[first].since, length: h.pauses[first].length}
-	h.lastRetry = time.Time{}
-	h.allHang.until = now.Add(h.allHang.length)
-	h.allHang.length = min(max(2*h.allHang.length, firstStallPause), maxHangPause)
+	return inspect, paused
 }
 
-// RecordInspection records whether an inspection took too long. Do not call it for one that was cut short.
-func (h *Hangs) RecordInspection(id string, late bool, now time.Time) {
-	one, known := h.pauses[id]
-	if !known {
-		one.since = now
-	}
-	hangs := late && now.Sub(one.since) >= slowStart
-	if one.hangs() || hangs {
-		h.answersAgain = !late
-	}
-	if !late {
-		delete(h.pauses, id)
-		h.allHang = pause{}
-		return
-	}
-	if hangs {
-		one.length = min(max(2*one.length, firstHangPause), maxHangPause)
-		one.until = now.Add(one.length)
-	}
-	h.pauses[id] = one
-}
-
-// Forget forgets the containers that are no longer in the list.
-func (h *Hangs) Forget(listed []container.Summary) {
+// Forget forgets the containers that are no longer in the list, and starts that are over.
+func (h *Hangs) Forget(listed []container.Summary, now time.Time) {
 	maps.DeleteFunc(h.pauses, func(id string, _ pause) bool {
 		return !slices.ContainsFunc(listed, func(l container.Summary) bool { return l.ID == id })
 	})
+	maps.DeleteFunc(h.starting, func(id string, _ time.Time) bool { return !h.Starting(id, now) })
 }

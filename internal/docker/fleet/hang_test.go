@@ -1,118 +1,66 @@
 package fleet
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 )
 
-// TestHangingContainersAreTriedAgain has an engine hang at all of its containers from the first reading on, and answer after some.
-func TestHangingContainersAreTriedAgain(t *testing.T) {
-	const every = 30 * time.Second // between readings
-	for _, tt := range []struct {
-		name                 string
-		containers, readings int
-		hangs                int // readings during which it hangs
-		tried                int // at most, while it hangs
-		left                 int // alone in the end
-	}{
-		{
-			"for long: less and less often",
-			3,
-			120,
-			120,
-			43,
-			3,
-		},
-		{
-			"for a moment: all in the next reading",
-			20,
-			2,
-			1,
-			20,
-			0,
-		},
-		{
-			"for a while: all in the third reading after",
-			20,
-			9,
-			6,
-			46,
-			0,
-		},
-	} {
-		h, now := NewHangs(), portOpened
-		listed := make([]container.Summary, tt.containers)
-		for i := range listed {
-			listed[i].ID = fmt.Sprint(i)
+// TestHangsArePausedForLongerEachTime has an engine that never answers about a container, inspected whenever that is allowed.
+func TestHangsArePausedForLongerEachTime(t *testing.T) {
+	h, now := NewHangs(), portOpened
+	listed := []container.Summary{{ID: "stuck"}, {ID: "well"}}
+	tries := 0
+	for range 24 * 120 {
+		inspect, paused := h.Split(listed, now)
+		if len(inspect)+len(paused) != 2 || inspect[len(inspect)-1].ID != "well" {
+			t.Fatalf("inspect %v, paused %v; want well inspected", inspect, paused)
 		}
-		tried := 0
-		for reading := range tt.readings {
-			hangs := reading < tt.hangs
-			h.AllowOneIfStalled(listed, now)
-			for _, l := range listed {
-				if h.MayInspect(l.ID, now) {
-					h.RecordInspection(l.ID, hangs, now)
-					if hangs {
-						tried++
-					}
-				}
-			}
-			now = now.Add(every)
+		if len(inspect) == 2 {
+			tries++
+			h.Pause(&listed[0], now)
 		}
-		if tried > tt.tried || len(h.pauses) != tt.left {
-			t.Errorf("%s: %d inspections hang, want %d at most; %d containers are left alone, want %d",
-				tt.name, tried, tt.tried, len(h.pauses), tt.left)
-		}
+		now = now.Add(30 * time.Second)
+		h.Forget(listed, now)
+	}
+	if tries < 48 || tries > 54 { // 1+2+4+8+16 minutes, then every 30
+		t.Errorf("inspected %d times in a day, want about 52", tries)
+	}
+	h.End("stuck")
+	if _, paused := h.Split(listed, now); len(paused) > 0 || h.Has("stuck") {
+		t.Errorf("paused %v after an answer", paused)
 	}
 }
 
-// TestSlowStartIsNoHang has an engine describe a container only once it has started it, and others at once.
-func TestSlowStartIsNoHang(t *testing.T) {
-	for _, tt := range []struct {
-		takes, every time.Duration
-		tried        int // before it answers, or at most if it hangs
-		hangs        bool
-	}{
-		{
-			5 * time.Second,
-			time.Second,
-			5,
-			false,
-		},
-		{
-			15 * time.Second,
-			time.Second,
-			15,
-			false,
-		},
-		{
-			25 * time.Second,
-			30 * time.Second,
-			1,
-			false,
-		},
-		{
-			10 * time.Minute,
-			time.Second,
-			25,
-			true,
-		},
-	} {
-		h, began, tried := NewHangs(), portOpened, 0
-		listed := []container.Summary{{ID: "slow"}, {ID: "other"}}
-		for now := began; now.Sub(began) < tt.takes; now = now.Add(tt.every) {
-			h.AllowOneIfStalled(listed, now)
-			if h.RecordInspection("other", false, now); h.MayInspect("slow", now) {
-				tried++
-				h.RecordInspection("slow", true, now)
-			}
+func TestEventOrAnotherStateEndsAPause(t *testing.T) {
+	h := NewHangs()
+	h.Pause(&container.Summary{ID: "a"}, portOpened)
+	h.ApplyEvent(&events.Message{Action: events.ActionHealthStatusUnhealthy, Actor: events.Actor{ID: "a"}}, portOpened)
+	if _, paused := h.Split([]container.Summary{{ID: "a"}}, portOpened); len(paused) > 0 {
+		t.Error("still paused after an event")
+	}
+	h.Pause(&container.Summary{ID: "a", State: container.StateExited}, portOpened)
+	if _, paused := h.Split([]container.Summary{{ID: "a", State: container.StateRunning}}, portOpened); len(paused) > 0 {
+		t.Error("still paused when the list shows another state")
+	}
+}
+
+func TestContainerIsStartingUntilItsStartHasAnEvent(t *testing.T) {
+	for _, begins := range []events.Action{events.ActionCreate, events.ActionDie, events.ActionStop} {
+		h := NewHangs()
+		h.ApplyEvent(&events.Message{Action: begins, Actor: events.Actor{ID: "a"}}, portOpened)
+		h.Forget(nil, portOpened.Add(time.Minute)) // a list may be older than the event
+		if !h.Starting("a", portOpened.Add(time.Minute)) {
+			t.Errorf("after %s: not starting", begins)
 		}
-		if again := h.MayInspect("slow", began.Add(tt.takes)); again == tt.hangs || tried > tt.tried || !tt.hangs && tried < tt.tried {
-			t.Errorf("a start that takes %s, polled every %s: inspected %d times, want %d; then again: %t",
-				tt.takes, tt.every, tried, tt.tried, again)
+		if h.Starting("a", portOpened.Add(maxStart)) {
+			t.Errorf("after %s: starting for ever", begins)
+		}
+		h.ApplyEvent(&events.Message{Action: events.ActionStart, Actor: events.Actor{ID: "a"}}, portOpened)
+		if h.Starting("a", portOpened.Add(time.Minute)) {
+			t.Errorf("after %s and start: still starting", begins)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"hash/crc32"
 	"slices"
 	"time"
 
@@ -11,9 +12,7 @@ import (
 type Listing struct {
 	// All has every container, Chosen the ones to watch.
 	All, Chosen []container.Summary
-	// Made is when the engine made the list, after Mark.
-	Made Span
-	Mark uint64
+	Mark        uint64
 	// Full requests an inspection of every chosen container. Following means that events flow, so that each change in the
 	// list should have had an event.
 	Full, Following bool
@@ -39,37 +38,55 @@ func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
 	}
 }
 
-// ApplyList applies a list and returns the containers to inspect. For a full list these are all chosen ones; otherwise the new
-// and changed ones, those that may change without an event, and a few routine inspections.
+// ApplyList applies a list and returns the containers to inspect. Those with an event since their last description, or with another
+// line in the list, come first. A full list adds all others; any other list adds those that may change without an event, and
+// routine inspections.
 func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	f.restoreUnverified(l, now)
+	f.listed = true
 	f.dropDisplaced()
 	f.removeMissing(l, now)
-	var wanted []container.Summary
-	f.quick.advance(len(l.Chosen), minRotation)
-	f.slow.advance(len(l.Chosen), slowRotation(now.Sub(f.listedAt)))
-	f.listedAt = now
+	var urgent, others []container.Summary
 	for i := range l.Chosen {
 		one := &l.Chosen[i]
 		c := f.Member(one.ID)
-		if !l.Full && c != nil && c.present && !c.Stale && !f.needsInspection(c, l, i) {
-			continue
-		}
 		if l.eventsShouldMatch() && !f.ChangedSince(l.Mark, one.ID) && f.changedWithoutEvent(c, one) {
 			f.recordOverdueEvent(one.ID, true, now)
 		}
-		wanted = append(wanted, *one)
+		switch {
+		case c == nil || !c.present || c.Stale || c.differs(one):
+			urgent = append(urgent, *one)
+		case l.Full || c.Status.reported.health == container.Unhealthy || hasTurn(one.ID, f.listedAt, now):
+			others = append(others, *one) // the streak of an unhealthy one grows without events
+		}
+		if c != nil {
+			c.listedImage = one.Image
+		}
 	}
-	return wanted
+	f.listedAt = now
+	return append(urgent, others...)
 }
 
-// Inspection is the result of inspecting a container. Status is nil if the container no longer exists, or if Failed: the engine
-// could not describe it.
-type Inspection struct {
-	Status *Status
-	Failed bool
-	// Made is the earliest time at which the engine made it, by the engine's clock; zero if unknown.
-	Made time.Time
+// routineInterval is how often each container is inspected for what neither events nor lists show, such as a changed limit.
+const routineInterval = 10 * time.Minute
+
+// hasTurn reports whether a container's routine inspection was due after the last list. Ids spread the turns over the interval.
+func hasTurn(id string, last, now time.Time) bool {
+	const seconds = int64(routineInterval / time.Second)
+	offset := int64(crc32.ChecksumIEEE([]byte(id))) % seconds
+	return (now.Unix()-offset)/seconds > (last.Unix()-offset)/seconds
+}
+
+// differs reports whether a list shows another state, health, name or image than known.
+func (c *Member) differs(l *container.Summary) bool {
+	image := c.listedImage != "" && c.listedImage != l.Image
+	return image || c.stateDiffers(l) || c.Status.Name != LastingName(OwnName(l.Names))
+}
+
+// stateDiffers reports whether a list shows another state or health than known. A Podman's list never shows a health.
+func (c *Member) stateDiffers(l *container.Summary) bool {
+	listed := stateAndHealthOf(l)
+	return listed.state != c.Status.reported.state || listed.health != "" && listed.health != c.Status.reported.health
 }
 
 // removeMissing marks the containers that are not in the list as gone.
@@ -96,29 +113,6 @@ func (f *Fleet) removeMissing(l *Listing, now time.Time) {
 	}
 }
 
-// needsInspection reports whether the status of a member may be outdated. The member is all.Chosen[i].
-func (f *Fleet) needsInspection(c *Member, all *Listing, i int) bool {
-	l := &all.Chosen[i]
-	age := c.CompareAge(l, all.Made)
-	hasTurn := f.slow.includes(i)
-	if age == ageUnknown {
-		hasTurn = f.quick.includes(i)
-	}
-	// An older list than the member's status proves nothing.
-	c.listAges.recordComparison(age == ageDiffers && !f.ChangedSince(all.Mark, l.ID) &&
-		c.Status.Started.Before(all.Made.From) && c.Status.Ended.Before(all.Made.From))
-	switch {
-	case age == ageDiffers, stateAndHealthOf(l) != c.Status.reported, c.Status.Name != LastingName(OwnName(l.Names)):
-		return true
-	case age == AgeTooCoarse, hasTurn:
-		return true
-	case l.State != container.StateRunning && l.State != container.StateExited && l.State != container.StateCreated:
-		return true
-	default:
-		return c.Status.reported.health == container.Unhealthy // the streak grows without events
-	}
-}
-
 // changedWithoutEvent reports whether a list shows a change that should have had an event.
 func (f *Fleet) changedWithoutEvent(c *Member, l *container.Summary) bool {
 	switch {
@@ -128,7 +122,7 @@ func (f *Fleet) changedWithoutEvent(c *Member, l *container.Summary) bool {
 	case l.State == container.StateRemoving, l.State == container.StateDead:
 		return false // these have no event
 	default:
-		return stateAndHealthOf(l) != c.Status.reported
+		return !c.Stale && c.stateDiffers(l) // the description after an event is still to come
 	}
 }
 

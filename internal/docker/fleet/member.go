@@ -7,8 +7,9 @@ type Member struct {
 	Record
 	Status Status
 	// Stale is true if Status may be outdated: the next ApplyList returns the container for inspection.
-	Stale    bool
-	listAges listAges
+	Stale bool
+	// listedImage is the image in the last list, which shows an id once another image has the name.
+	listedImage string
 	// clockAhead is how far the engine's clock was ahead of ours at the last description; 0 within clockTolerance.
 	clockAhead time.Duration
 	// startable is true once compose has had nothing to wait for, so that a container that was not started is down.
@@ -30,6 +31,15 @@ type Record struct {
 	HostNames string `json:"host_names,omitempty"`
 
 	Labels
+
+	// LastExit is how the last run ended; zero while it runs. AutoRemove is true if the container removes itself when it ends.
+	LastExit   exit `json:"last_exit,omitzero"`
+	AutoRemove bool `json:"auto_remove,omitempty"`
+	// OneShot is true once a run has ended by itself with 0, and the engine did not start it again.
+	OneShot bool `json:"one_shot,omitempty"`
+	// RanAs is the id under which it was running, and Counted its counters, when its workload was last settled.
+	RanAs   string `json:"ran_as,omitempty"`
+	Counted Counts `json:"counted,omitzero"`
 }
 
 // Memory is the state of a fleet that survives restarts of the exporter.
@@ -39,6 +49,8 @@ type Memory struct {
 	// Labels is the setting labels as of the save, which chose the containers.
 	Labels     []string          `json:"labels,omitempty"`
 	Containers map[string]Record `json:"containers"`
+	// Workloads is absent in the state of versions that judged each container alone.
+	Workloads map[string]workload `json:"workloads,omitempty"`
 }
 
 // pendingContainer counts the events of a container without a member.
@@ -49,6 +61,11 @@ type pendingContainer struct {
 	creationSeen bool
 	// replaces is the lasting name that it is about to take, while its own is temporary.
 	replaces string
+	// created is when its creation had an event, labels what that said. asked and exit are as in a member.
+	created time.Time
+	labels  Labels
+	askedAt time.Time
+	exit    exit
 }
 
 // lifecycle is whether a member's container exists, and whether it should. Only its methods change it.
@@ -57,8 +74,9 @@ type lifecycle struct {
 	present bool
 	// Expected is true if the container should be running.
 	Expected bool `json:"expected"`
-	// StoppedByHand is true if somebody has stopped it.
-	StoppedByHand bool `json:"by_hand,omitempty"`
+	// StoppedByHand is true if somebody has stopped it. AskedAt is when somebody last asked for the end of its present run.
+	StoppedByHand bool      `json:"by_hand,omitempty"`
+	AskedAt       time.Time `json:"asked,omitzero"`
 	// RenamedFrom is the name that its container had until RenamedAt. SetAside is true if a new container took that name soon
 	// after, so that this one is left over from a deploy.
 	RenamedFrom string    `json:"renamed_from,omitempty"`
@@ -78,8 +96,13 @@ func (l *lifecycle) markGone(now time.Time) { l.present, l.GoneSince = false, no
 // markRemoved records that somebody has removed the container. A container that is being replaced does not count.
 func (l *lifecycle) markRemoved(replaced bool) { l.Removed = !replaced }
 
-// markStarted records that the container has been started.
-func (l *lifecycle) markStarted() { l.StoppedByHand = false }
+// markStarted records that the container runs since then.
+func (l *lifecycle) markStarted(at time.Time) {
+	l.StoppedByHand = false
+	if at.After(l.AskedAt) {
+		l.AskedAt = time.Time{}
+	}
+}
 
 // markStopped records that somebody has stopped the container. ExpectAgain keeps it expected whatever its exit code.
 func (l *lifecycle) markStopped(expectAgain bool) {
@@ -88,7 +111,12 @@ func (l *lifecycle) markStopped(expectAgain bool) {
 
 // resetHistory forgets what happened to the previous container of that name.
 func (l *lifecycle) resetHistory() {
-	l.StoppedByHand, l.RenamedFrom, l.RenamedAt, l.SetAside = false, "", time.Time{}, false
+	*l = lifecycle{
+		present:   l.present,
+		Expected:  l.Expected,
+		GoneSince: l.GoneSince,
+		Removed:   l.Removed,
+	}
 }
 
 // markRenamed records the former name of the container. SetAside is true if another container already has that name.
@@ -101,20 +129,3 @@ func (l *lifecycle) setExpected(expected bool) { l.Expected = expected }
 
 // markSetAside records that another container took its former name soon after, so that it is left over from a deploy.
 func (l *lifecycle) markSetAside(expected bool) { l.SetAside, l.Expected = true, expected }
-
-// listAges decides whether the ages that lists give a member's runs can be trusted. Only its methods change it.
-type listAges struct {
-	// describedAt is the earliest time of its last description, by the engine's clock; zero if unknown.
-	describedAt time.Time
-	// mismatched is true if the last list gave its run another age than its description. unreliable is true if an inspection
-	// then found the same run: lists and descriptions use different clocks.
-	mismatched, unreliable bool
-}
-
-// recordComparison records whether a list gave another age than the description.
-func (a *listAges) recordComparison(differed bool) { a.mismatched = differed }
-
-// recordDescription records when a description was made, and whether it shows the same run as the one before.
-func (a *listAges) recordDescription(made time.Time, sameRun bool) {
-	a.describedAt, a.mismatched, a.unreliable = made, false, sameRun && (a.unreliable || a.mismatched)
-}

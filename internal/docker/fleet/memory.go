@@ -15,6 +15,10 @@ func (f *Fleet) Memory() Memory {
 	for name, c := range f.Members {
 		m.Containers[name] = c.Record
 	}
+	m.Workloads = make(map[string]workload, len(f.workloads))
+	for key, w := range f.workloads {
+		m.Workloads[key] = *w
+	}
 	return m
 }
 
@@ -28,8 +32,14 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 		f.unverified = &m
 		return
 	}
+	for key, w := range m.Workloads {
+		if len(key) <= 2*MaxLabel {
+			f.workloads[key] = &w
+		}
+	}
 	for name, kept := range m.Containers {
 		c := &Member{Record: kept}
+		c.Workload = c.workloadOf(name)
 		c.Starts = c.Starts.restored()
 		if c.GoneSince.IsZero() {
 			c.markGone(now)

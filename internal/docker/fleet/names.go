@@ -23,6 +23,13 @@ const (
 	ComposeService = "com.docker.compose.service"
 	ComposeOneOff  = "com.docker.compose.oneoff"
 	ComposeDepends = "com.docker.compose.depends_on"
+	composeHash    = "com.docker.compose.config-hash"
+)
+
+// The labels of other things that containers are instances of.
+const (
+	swarmService = "com.docker.swarm.service.name"
+	systemdUnit  = "PODMAN_SYSTEMD_UNIT"
 )
 
 // roleLabel is the container label that names a role where the configuration does not.

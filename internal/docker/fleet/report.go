@@ -22,6 +22,8 @@ type Report struct {
 	// ID is the container's; "" if it does not exist.
 	ID          string
 	Recreations uint64
+	// alone is true if the container is judged by itself, dead if it should run and does not.
+	alone, dead bool
 }
 
 // Report returns a report of every member, sorted by name.
@@ -49,7 +51,6 @@ func (f *Fleet) Report(now time.Time) []Report {
 				Checks: Checks{Health: container.NoHealthcheck},
 			}
 		}
-		r.Workload = WorkloadOf(map[string]string{ComposeProject: c.Project, ComposeService: c.Service}, name)
 		if s := r.Status; s != nil {
 			r.Role, r.Proxy, r.State, r.Health = s.Role, IsProxy(s.Image), s.State, s.Health
 			r.Started, r.Stopped, r.ExitCode = s.Started, s.Stopped, s.ExitCode
@@ -58,10 +59,8 @@ func (f *Fleet) Report(now time.Time) []Report {
 			r.DownFor, r.UnhealthyFor = s.durations(c.GoneSince, now, c.clockAhead)
 			r.DependsOn, r.HostNames = f.dependencies(name, c, services), strings.Fields(c.HostNames)
 		}
-		counts := c.counts()
-		if f.SavedCounts != nil {
-			counts = f.SavedCounts[name]
-		}
+		f.describeWorkload(&r, c)
+		counts := f.shownCounts(name, c.counts())
 		r.Restarts, r.Kills, r.Recreations = counts.Restarts, counts.OOMs, counts.Recreations
 		reports = append(reports, r)
 	}

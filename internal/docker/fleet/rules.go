@@ -72,7 +72,9 @@ func (r *Rules) NeededLabels(all map[string]string, others ...string) map[string
 			needed[key] = value
 		}
 	}
-	for _, key := range []string{ComposeProject, ComposeService, ComposeOneOff, ComposeDepends, roleLabel} {
+	for _, key := range []string{
+		ComposeProject, ComposeService, ComposeOneOff, ComposeDepends, composeHash, swarmService, systemdUnit, roleLabel,
+	} {
 		keep(key)
 	}
 	for _, label := range r.Labels {

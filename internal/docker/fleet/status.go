@@ -28,8 +28,9 @@ type Status struct {
 	id, Name string
 	Created  time.Time
 	Labels
-	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out.
-	chosen, labelsCut bool
+	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out, unit if a systemd unit owns
+	// it.
+	chosen, labelsCut, unit bool
 	Run
 	Checks
 	limits
@@ -39,12 +40,17 @@ type Status struct {
 	fromList bool
 }
 
-// Labels are a container's role, compose project and service, and image.
+// Labels are a container's role, compose project and service, image, and workload.
 type Labels struct {
 	Role    string `json:"role,omitempty"`
 	Project string `json:"project,omitempty"`
 	Service string `json:"service,omitempty"`
 	Image   string `json:"image,omitempty"`
+	// Workload is what it is an instance of: see WorkloadOf. ConfigHash is compose's hash of its configuration.
+	Workload   string `json:"workload,omitempty"`
+	ConfigHash string `json:"config_hash,omitempty"`
+	// Swarm is true if it is the task of a swarm service, which may run on another node.
+	Swarm bool `json:"swarm,omitempty"`
 }
 
 // Run is a container's current run, or its last one.
@@ -129,11 +135,14 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 		id: c.ID, Name: strings.TrimPrefix(c.Name, "/"),
 		Run: Run{State: stateOf(c.State), Started: ParseTime(c.State.StartedAt)},
 	}
-	var whole [3]bool
+	var whole [5]bool
 	s.Project, whole[0] = bounded(c.Config.Labels[ComposeProject], MaxLabel)
 	s.Service, whole[1] = bounded(c.Config.Labels[ComposeService], MaxLabel)
 	s.Image, whole[2] = bounded(withoutDigest(c.Config.Image), MaxLabel)
-	s.labelsCut = whole != [3]bool{true, true, true}
+	s.Workload, whole[3] = bounded(WorkloadOf(c.Config.Labels, s.Name), 2*MaxLabel)
+	s.ConfigHash, whole[4] = bounded(c.Config.Labels[composeHash], MaxLabel)
+	s.labelsCut = whole != [5]bool{true, true, true, true, true}
+	s.Swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit] != ""
 	s.Health = healthOf(s.State, c.State.Health)
 	if (s.State == container.StateExited || s.State == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.Stopped, s.ExitCode = true, c.State.ExitCode
@@ -242,14 +251,16 @@ func (s *Status) refineUnhealthySince(old *Status, now time.Time) {
 	}
 }
 
-// expected reports whether it is an outage if the container is not running. It is not for a container that removes itself, was
-// never started outside of compose, or has completed its work. byHand means that somebody has stopped it.
+// staysUp reports whether the engine starts the container again however it ends.
+func (s *Status) staysUp() bool {
+	return s.restartPolicy == string(container.RestartPolicyAlways) || s.restartPolicy == string(container.RestartPolicyUnlessStopped)
+}
+
+// expected reports whether it is an outage if the container is not running. It is not for one that was never started outside of
+// compose, or has completed its work. byHand means that somebody has stopped it.
 func (s *Status) expected(byHand bool) bool {
-	service := s.restartPolicy == string(container.RestartPolicyAlways) || s.restartPolicy == string(container.RestartPolicyUnlessStopped)
 	switch {
-	case s.autoRemove:
-		return false
-	case service:
+	case s.staysUp():
 		return true
 	case s.State == container.StateCreated:
 		return s.Service != ""
@@ -316,11 +327,6 @@ func withoutDigest(image string) string {
 		return name
 	}
 	return image
-}
-
-// sameRun reports whether both statuses show the same run of the same container, with the same end.
-func (s *Status) sameRun(old *Status) bool {
-	return s.id == old.id && s.Started.Equal(old.Started) && s.Stopped == old.Stopped && s.ExitCode == old.ExitCode
 }
 
 // problem returns what is wrong with the container in words, or "".

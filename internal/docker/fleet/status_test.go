@@ -228,6 +228,7 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 		},
 	} {
 		got := StatusOfSummary(&c.summary, defaultRules())
+		c.want.Workload = WorkloadOf(c.summary.Labels, c.want.Name)
 		if got != c.want || got.problem() != c.trouble {
 			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.problem(), c.want, c.trouble)
 		}
@@ -293,6 +294,7 @@ func TestStatusSaysWhatTheEngineKnows(t *testing.T) {
 			}
 			tt.want(&want)
 			want.reported.state = want.State
+			want.Workload = WorkloadOf(in.Config.Labels, want.Name)
 			if got, err := StatusOf(&in, defaultRules()); err != nil || got != want {
 				t.Errorf("got %+v, %v, want %+v", got, err, want)
 			}

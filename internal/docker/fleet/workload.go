@@ -1,12 +1,92 @@
 package fleet
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
 
-// The labels of other things that containers are instances of.
-const (
-	swarmService = "com.docker.swarm.service.name"
-	systemdUnit  = "PODMAN_SYSTEMD_UNIT"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
+
+// workload is what containers are instances of: a Compose service, a swarm service, a systemd unit, or a name. Its history goes on
+// when one instance replaces another.
+type workload struct {
+	// Wanted is how many instances should run; 0 before the first list.
+	Wanted int `json:"wanted,omitempty"`
+	// Restarts, Recreations and OOMs never go down, whichever instances there are.
+	Restarts    uint64 `json:"restarts,omitempty"`
+	Recreations uint64 `json:"recreations,omitempty"`
+	OOMs        uint64 `json:"ooms,omitempty"`
+	// Shared is true once it has had several instances, or one under another name: then it is judged as a whole. Was are the names
+	// that were judged until then.
+	Shared bool     `json:"shared,omitempty"`
+	Was    []string `json:"was,omitempty"`
+	// Followed is true once an instance that removes itself was followed by another one within maxRestartGap.
+	Followed bool `json:"followed,omitempty"`
+	// Role is the role that the configuration gives to one of its instances by name; the others have it, too.
+	Role string `json:"role,omitempty"`
+	// Ends are the ends of runs that no start has followed, Starts the starts that no end explains. Both are dropped after
+	// maxReplaceDelay.
+	Ends   []runEnd   `json:"ends,omitempty"`
+	Starts []runStart `json:"starts,omitempty"`
+	// More and MoreSince are how many instances have run together, and since when; 0 unless these are more than Wanted.
+	More      int       `json:"more,omitempty"`
+	MoreSince time.Time `json:"more_since,omitzero"`
+	// Gone is when its last instance ceased to exist; zero while there is one.
+	Gone time.Time `json:"gone,omitzero"`
+	// Runs is how many instances run. Due is true if any should: those of a one-shot service have done their work.
+	Runs int  `json:"-"`
+	Due  bool `json:"-"`
+}
+
+// runEnd is the end of an instance's run, runStart the start of one.
+type (
+	runEnd struct {
+		ID   string    `json:"id"`
+		Name string    `json:"name"`
+		Seen time.Time `json:"seen"`
+		exit
+		Image      string `json:"image,omitempty"`
+		ConfigHash string `json:"config_hash,omitempty"`
+		AutoRemove bool   `json:"auto_remove,omitempty"`
+	}
+	runStart struct {
+		ID   string    `json:"id"`
+		Name string    `json:"name"`
+		Seen time.Time `json:"seen"`
+	}
+)
+
+// exit is how a run ended.
+type exit struct {
+	// At is when, by the engine's clock, and Code its exit code; zero and unknownExitCode if unknown.
+	At   time.Time `json:"at,omitzero"`
+	Code int       `json:"code"`
+	// Asked is true if a kill, stop or remove event asked for it.
+	Asked bool `json:"asked,omitempty"`
+}
+
+// byItself reports whether the run failed, and nobody had asked for its end.
+func (e *exit) byItself() bool { return !e.Asked && e.Code > 0 }
+
+// maxRestartGap is how soon after a failed run a new container must follow to count as its restart.
+const maxRestartGap = time.Minute
+
+// restarts reports whether a container that was created at this time restarts the ended one: else it is a deploy.
+func (e *runEnd) restarts(created time.Time, l *Labels) bool {
+	return e.byItself() && followsSoon(e.At, created) && e.Image == l.Image && e.ConfigHash == l.ConfigHash
+}
+
+// followsSoon reports whether a container was created soon after another one ended. A supervisor may create the next one while the
+// engine still removes the last, so the times may be in the other order.
+func followsSoon(ended, created time.Time) bool {
+	return !ended.IsZero() && !created.IsZero() && created.Sub(ended).Abs() <= maxRestartGap
+}
 
 // WorkloadOf returns the workload of a container: Compose's project/service, the swarm service, the systemd unit, else its name.
 func WorkloadOf(labels map[string]string, name string) string {
@@ -16,16 +96,285 @@ func WorkloadOf(labels map[string]string, name string) string {
 	return cmp.Or(labels[swarmService], labels[systemdUnit], name)
 }
 
-// onlyInstance returns the name of the only member that is an instance of a workload, else the name that it was given.
-func (f *Fleet) onlyInstance(workload string) string {
-	var names []string
-	for name, c := range f.Members {
-		if WorkloadOf(map[string]string{ComposeProject: c.Project, ComposeService: c.Service}, name) == workload {
-			names = append(names, name)
+// workloadOf returns the key of a member's workload. A record of an earlier version has none.
+func (r *Record) workloadOf(name string) string {
+	if r.Workload == "" && r.Project != "" && r.Service != "" {
+		return r.Project + "/" + r.Service
+	}
+	return cmp.Or(r.Workload, name)
+}
+
+// instance is a member with its name.
+type instance struct {
+	name string
+	*Member
+}
+
+// instances returns the members of each workload, in the order of their names. Containers that a deploy has left over are none.
+func (f *Fleet) instances() map[string][]instance {
+	all := make(map[string][]instance, len(f.Members))
+	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
+		if m := f.Members[name]; !m.SetAside {
+			key := m.workloadOf(name)
+			all[key] = append(all[key], instance{name, m})
 		}
 	}
-	if len(names) != 1 {
-		return workload
+	return all
+}
+
+// settle records what has happened to the instances of each workload since the last time: their restarts, replacements and ends,
+// and so how many of them should run.
+func (f *Fleet) settle(now time.Time) {
+	if !f.listed {
+		return // not all instances are known yet
 	}
-	return names[0]
+	all := f.instances()
+	for key := range all {
+		if f.workloads[key] == nil {
+			f.workloads[key] = &workload{}
+		}
+	}
+	for key, w := range f.workloads {
+		list := all[key]
+		w.count(list)
+		for _, end := range w.endsOf(list, now) {
+			w.recordEnd(end)
+		}
+		for _, m := range w.startsOf(list) {
+			w.recordStart(m, now)
+		}
+		w.expire(now)
+		w.adjustWanted(f.leastOf(key, list), list, now)
+		w.share(list, now)
+		exists := false
+		for _, m := range list {
+			w.Role = cmp.Or(f.Rules.Roles[m.name], w.Role)
+			m.RanAs = m.runsAs()
+			exists = exists || m.present
+		}
+		w.noteExistence(exists, now)
+	}
+}
+
+// tidyWorkloads drops workloads without members.
+func (f *Fleet) tidyWorkloads() {
+	used := map[string]bool{}
+	for name, m := range f.Members {
+		used[m.workloadOf(name)] = true
+	}
+	maps.DeleteFunc(f.workloads, func(key string, _ *workload) bool {
+		return !used[key] && !slices.Contains(f.Rules.ExpectedServices, key)
+	})
+}
+
+// noteExistence records whether the workload has an instance.
+func (w *workload) noteExistence(exists bool, now time.Time) {
+	switch {
+	case exists:
+		w.Gone = time.Time{}
+	case w.Gone.IsZero():
+		w.Gone = now
+	}
+}
+
+// leastOf returns how many instances the configuration expects.
+func (f *Fleet) leastOf(key string, list []instance) (least int) {
+	for _, m := range list {
+		if f.Rules.expects(m.name) {
+			least++
+		}
+	}
+	if slices.Contains(f.Rules.ExpectedServices, key) {
+		return max(least, 1)
+	}
+	return least
+}
+
+// count adds what the counters of the instances have counted since the last time.
+func (w *workload) count(list []instance) {
+	for _, m := range list {
+		is, was := m.counts(), m.Counted
+		w.Restarts += is.Restarts - min(is.Restarts, was.Restarts)
+		w.Recreations += is.Recreations - min(is.Recreations, was.Recreations)
+		w.OOMs += is.OOMs - min(is.OOMs, was.OOMs)
+		m.Counted = is
+	}
+}
+
+// running reports whether the instance serves.
+func (c *Member) running() bool { return c.present && c.Status.State == container.StateRunning }
+
+// runsAs returns the id under which an instance runs, or "".
+func (c *Member) runsAs() string {
+	if c.running() {
+		return c.ID
+	}
+	return ""
+}
+
+// endsOf returns the ends of runs that were running at the last time. One that another container of the same name goes on with is none.
+func (w *workload) endsOf(list []instance, now time.Time) (ends []runEnd) {
+	for _, m := range list {
+		if m.RanAs == "" || m.running() {
+			continue
+		}
+		end := runEnd{
+			ID:         m.RanAs,
+			Name:       m.name,
+			Seen:       now,
+			exit:       m.LastExit,
+			Image:      m.Image,
+			ConfigHash: m.ConfigHash,
+			AutoRemove: m.AutoRemove,
+		}
+		end.Asked = end.Asked || m.Removed && !m.AutoRemove
+		ends = append(ends, end)
+	}
+	return ends
+}
+
+// startsOf returns the instances that have begun to run since the last time.
+func (w *workload) startsOf(list []instance) []instance {
+	return slices.DeleteFunc(slices.Clone(list), func(m instance) bool { return !m.running() || m.RanAs != "" })
+}
+
+// recordEnd records the end of a run. A deploy may start the successor first.
+func (w *workload) recordEnd(e runEnd) {
+	i := slices.IndexFunc(w.Starts, func(s runStart) bool { return s.Name != e.Name })
+	if e.Asked && i >= 0 {
+		w.Starts = slices.Delete(w.Starts, i, i+1)
+		w.Recreations++
+		return
+	}
+	w.Ends = append(w.Ends, e)
+}
+
+// recordStart records that an instance runs: again, or in place of another one.
+func (w *workload) recordStart(m instance, now time.Time) {
+	own := func(e runEnd) bool { return e.Name == m.name }
+	i := slices.IndexFunc(w.Ends, own)
+	if i < 0 {
+		i = len(w.Ends) - 1
+	}
+	if i < 0 {
+		if w.Wanted > 0 { // else it has not just started, but was just seen for the first time
+			w.Starts = append(w.Starts, runStart{m.ID, m.name, now})
+		}
+		return
+	}
+	e := w.Ends[i]
+	w.Ends = slices.Delete(w.Ends, i, i+1)
+	w.Followed = w.Followed || e.AutoRemove && followsSoon(e.At, m.Status.Created)
+	switch {
+	case own(e): // the counters of its name have counted it
+	case e.restarts(m.Status.Created, &m.Labels):
+		w.Restarts++
+	default:
+		w.Recreations++
+	}
+}
+
+// expire drops ends and starts that nothing has followed. Then one instance less should run where somebody has ended one.
+func (w *workload) expire(now time.Time) {
+	w.Starts = slices.DeleteFunc(w.Starts, func(s runStart) bool { return now.Sub(s.Seen) > maxReplaceDelay })
+	w.Ends = slices.DeleteFunc(w.Ends, func(e runEnd) bool {
+		old := now.Sub(e.Seen) > maxReplaceDelay
+		if old && e.Asked {
+			w.Wanted = max(w.Wanted-1, 1)
+		}
+		return old
+	})
+}
+
+// adjustWanted sets how many instances should run at first sight, and raises it to what has run together for maxReplaceDelay. Least is
+// how many the configuration expects.
+func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
+	should := 0
+	w.Runs, w.Due = 0, least > 0
+	for _, m := range list {
+		if m.running() {
+			w.Runs++
+		}
+		if m.running() || m.present && m.Expected {
+			should++
+		}
+		w.Due = w.Due || m.Expected
+	}
+	if w.Due {
+		least = max(least, 1)
+	}
+	if w.Wanted == 0 {
+		w.Wanted = should
+	}
+	w.Wanted = max(w.Wanted, least)
+	switch {
+	case w.Runs <= w.Wanted:
+		w.More, w.MoreSince = 0, time.Time{}
+	case w.More == 0:
+		w.More, w.MoreSince = w.Runs, now
+	default:
+		if w.More = min(w.More, w.Runs); now.Sub(w.MoreSince) >= maxReplaceDelay {
+			w.Wanted = w.More
+		}
+	}
+}
+
+// share makes the workload judged as a whole once there are several instances, or one has followed another under another name.
+func (w *workload) share(list []instance, now time.Time) {
+	var names []string
+	for _, m := range list {
+		renamed := m.RenamedFrom != "" && now.Sub(m.RenamedAt) < maxReplaceDelay // a deploy is about to set it aside
+		if (m.present || m.Expected) && !renamed {
+			names = append(names, m.name)
+		}
+	}
+	if !w.Shared && len(names) > 1 {
+		w.Shared, w.Was = true, names
+	}
+}
+
+// wants returns how many instances should run now. One that somebody has just ended may be about to be replaced, so it is not missed;
+// but one instance always is.
+func (w *workload) wants() int {
+	if w.Runs == 0 && !w.Due {
+		return 0
+	}
+	n := w.Wanted
+	for _, e := range w.Ends {
+		if e.Asked {
+			n--
+		}
+	}
+	return max(n, min(w.Wanted, 1))
+}
+
+// composeNameOf reports whether compose would give an instance of this service the name.
+func composeNameOf(l *Labels, name string) bool {
+	base := strings.TrimRight(name, "0123456789")
+	if l.Project == "" || l.Service == "" || base == name || base == "" {
+		return false
+	}
+	separator := base[len(base)-1:]
+	return (separator == "-" || separator == "_") && base == l.Project+separator+l.Service+separator
+}
+
+// forgetWorkload forgets a workload without any instance.
+func (f *Fleet) forgetWorkload(key string) error {
+	switch w := f.workloads[key]; {
+	case slices.Contains(f.Rules.ExpectedServices, key):
+		return fmt.Errorf("%w: expected_services names %q; remove it there and reload", ErrNeeded, key)
+	case w.Gone.IsZero():
+		return fmt.Errorf("%w: an instance of %q exists; to stop watching it, add it to exclude", ErrNeeded, failure.OneLine(key))
+	}
+	for name, m := range f.Members {
+		if m.workloadOf(name) != key {
+			continue
+		}
+		if f.Rules.expects(name) {
+			return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
+		}
+		delete(f.Members, name)
+	}
+	delete(f.workloads, key)
+	return nil
 }

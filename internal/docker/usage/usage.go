@@ -13,17 +13,6 @@ type Usage struct {
 	HasNetwork            bool
 }
 
-// CPUIsBelow reports whether the CPU time is lower than before. Rounding does not count.
-func (u *Usage) CPUIsBelow(before *Usage) bool {
-	const rounding = 1 - 1e-9
-	return u.HasCPU && before.HasCPU && u.CPUSeconds < rounding*before.CPUSeconds
-}
-
-// NetworkIsBelow reports whether a number of the network is lower than before.
-func (u *Usage) NetworkIsBelow(before *Usage) bool {
-	return u.HasNetwork && before.HasNetwork && (u.Received < before.Received || u.Transmitted < before.Transmitted)
-}
-
 // Subject is a running container to measure.
 type Subject struct {
 	ID    string

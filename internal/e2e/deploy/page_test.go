@@ -283,3 +283,17 @@ func TestConfigurationIsInstalledForNobodyElse(t *testing.T) {
 		}
 	}
 }
+
+// TestShippedFilesMountWhatTheirSourceReads holds that a file with resources: cgroup comes with the two mounts of the host.
+func TestShippedFilesMountWhatTheirSourceReads(t *testing.T) {
+	for settings, mounts := range map[string]string{"exporter/exporter.yaml": "compose.yaml", "swarm/node.yaml": "swarm/stack.yaml"} {
+		if !strings.Contains(read(t, settings), "    resources: cgroup") {
+			t.Errorf("%s does not set resources: cgroup", settings)
+		}
+		for _, mount := range []string{"/host/sys/fs/cgroup", "/host/proc"} {
+			if !strings.Contains(read(t, mounts), mount) {
+				t.Errorf("%s does not mount %s", mounts, mount)
+			}
+		}
+	}
+}

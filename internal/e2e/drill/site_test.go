@@ -146,7 +146,8 @@ func (n notice) fits(sent notification) bool {
 
 // neverWarned are the alerts that are critical from the beginning, so the channel gets them together with the page.
 var neverWarned = []string{
-	"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected",
+	"BridgeNotRelaying", "ContainerMissing", "ContainerOftenUnhealthy", "ExporterDown", "IRCServicesUnlinked", "PollStalled",
+	"XMPPComponentDisconnected",
 }
 
 // receivers returns who gets the notice.

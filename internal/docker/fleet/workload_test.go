@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+)
+
+// workloadStories are promises about workloads and the scripts that prove them.
+var workloadStories = []struct{ promise, script string }{
+	{"a rollout under a new name is one deploy and no outage", `
+		run 1 chat-web-1 service=web; read all; pass 1h
+		{run 2 chat-web-2 service=web; read; pass 30s; stop 1; remove 1
+		OR stop 1; run 2 chat-web-2 service=web; remove 1
+		OR stop 1; remove 1; read; pass 5m; run 2 chat-web-2 service=web}
+		read                | workload/chat/web judged=well wanted=1/1 restarts=0 recreations=1, chat-web-2 running
+		pass 12m; read      | workload/chat/web judged=well wanted=1/1
+		reboot; read all    | workload/chat/web judged=well wanted=1/1 restarts=0 recreations=1, chat-web-1 -state
+		die 2 1             | workload/chat/web judged=down wanted=0/1`},
+	{"one of two that dies is missed for as long as it lasts", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		die 1 137; read     | workload/chat/web judged=short wanted=1/2
+		pass 100h; read     | workload/chat/web judged=short wanted=1/2
+		reboot; read all    | workload/chat/web judged=short wanted=1/2
+		die 2 137; read     | workload/chat/web judged=down wanted=0/2
+		start 1; start 2; read | workload/chat/web judged=well wanted=2/2`},
+	{"one less is wanted where somebody ends one of several, unless another one starts", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		stop 2; {remove 2 OR read}
+		read                | workload/chat/web judged=well wanted=1/1
+		pass 11m; read      | workload/chat/web judged=well wanted=1/1
+		die 1 1; read       | workload/chat/web judged=down wanted=0/1`},
+	{"a dead one of several that somebody removes is not wanted any more", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		die 1 1; pass 1h; read | workload/chat/web judged=short
+		remove 1; read         | workload/chat/web judged=well wanted=1/1
+		{pass 11m; read        | workload/chat/web judged=well wanted=1/1
+		OR run 3 chat-web-1 service=web; pass 11m; read | workload/chat/web judged=well wanted=2/2}`},
+	{"a restart by hand of one of several changes nothing", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h
+		stop 2; pass 20s; start 2; read; pass 20m; read | workload/chat/web judged=well wanted=2/2 restarts=1 recreations=0`},
+	{"the last instance is always wanted", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		stop 1; stop 2; read; pass 11m; read | workload/chat/web judged=down wanted=0/1`},
+	{"what has run together for ten minutes is wanted", `
+		run 1 chat-web-1 service=web; read all; run 2 chat-web-2 service=web; run 3 chat-web-3 service=web
+		read                | workload/chat/web wanted=3/1
+		pass 9m; die 3 1; read; pass 1m; read; read | workload/chat/web wanted=2/2 judged=well`},
+	{"two projects with one service are two workloads", `
+		run 1 a-web-1 service=web project=a; run 2 b-web-1 service=web project=b; read all; die 1 1
+		read | workload/a/web wanted=0/1, a-web-1 judged=down, workload/b/web wanted=1/1, b-web-1 judged=well`},
+	{"a task that a swarm replaces is no outage", `
+		run 1 app.1.x swarm=app policy=no; read all
+		die 1 137; pass 5s; run 2 app.1.y swarm=app policy=no
+		read            | workload/app judged=well wanted=1/1 restarts=1 recreations=0
+		pass 1h; read   | workload/app judged=well wanted=1/1
+		die 2 1; pass 2m; run 3 app.1.z swarm=app policy=no; read | workload/app judged=well restarts=1 recreations=1`},
+	{"a container that something starts again under its name has restarted", `
+		run 1 web plain autoremove policy=no; read all
+		vanish 1 1; pass 5s; run 2 web plain autoremove policy=no; read | web restarts=1 recreations=0 judged=well
+		vanish 2 1; pass 30s; run 3 web plain autoremove policy=no; read | web restarts=2 recreations=0 judged=well
+		vanish 3 1; read; pass 2m; read  | web missing judged=missing
+		run 4 web plain autoremove policy=no; read | web restarts=2 recreations=1`},
+	{"one that removes itself before it can be described counts", `
+		run 1 web plain autoremove policy=no; read all; vanish 1 1
+		late; make 2 web plain autoremove policy=no; start 2; vanish 2 1
+		make 3 web plain autoremove policy=no; start 3; read | web restarts=2 recreations=0 judged=well`},
+	{"a container that removes itself is not missed after its work, nor if somebody ended it", `
+		run 1 web {unit=web.service OR plain} autoremove policy=no; read all
+		vanish 1 1; run 2 web {unit=web.service OR plain} autoremove policy=no; read
+		{vanish 2 0 OR kill 2 15; vanish 2 1}
+		pass 2m; read | web -state`},
+	{"a container that removes itself is missed if its unit does not start it again", `
+		run 1 web unit=web.service autoremove policy=no; read all; vanish 1 1; pass 2m; read | web missing judged=missing`},
+	{"a backup that removes itself is nobody's outage", `
+		run 1 backup plain autoremove policy=no; read all; vanish 1 {0 OR 1}; pass 2m; read | backup -state`},
+	{"a new container that follows a failed one is a deploy with another image, or after a minute", `
+		run 1 web policy=no; read all; die 1 1; event 1 destroy
+		{run 2 web policy=no image=other OR pass 2m; run 2 web policy=no}
+		read | web restarts=0 recreations=1`},
+	{"another run of a container that had done its work is no restart", `
+		run 1 migrate policy=no; read all; die 1 0 | migrate restarts=0 expected=0
+		start 1; die 1 0; start 1; die 1 0    | migrate restarts=0
+		lost; start 1; die 1 0; heard; read blind | migrate restarts=0
+		start 1                               | migrate restarts=0
+		restart 1                             | migrate restarts=1`},
+	{"a signal that does not end a container asks for nothing", `
+		run 1 web autoremove plain policy=no; read all; kill 1 1; vanish 1 1; run 2 web autoremove plain policy=no
+		read | web restarts=1 recreations=0`},
+	{"containers that swap their names are still expected", `
+		run 1 a; run 2 b; read all
+		{rename 1 t; rename 2 a; rename 1 b OR lost; rename 1 t; rename 2 a; rename 1 b; heard; read blind}
+		read; pass 1h; read | a running expected=1, b running expected=1
+		die 1 1; die 2 1    | a exited expected=1, b exited expected=1`},
+	{"what the configuration expects by name follows the workload", `
+		set expected=chat-web-1; run 2 chat-web-2 service=web; read all; pass 2m
+		read     | workload/chat/web judged=well wanted=1/1
+		die 2 1  | workload/chat/web judged=down`},
+	{"the configuration may expect several instances", `
+		set expected=chat-web-1 expected=chat-web-2; run 1 chat-web-1 service=web; read all; pass 2m
+		read     | workload/chat/web judged=short wanted=1/2`},
+	{"a service that the configuration expects is missed from the start", `
+		set expected_services=chat/web; read; pass 30s; read | workload/chat/web wanted=0/1 -judged
+		pass 1m; read    | workload/chat/web judged=missing
+		run 1 chat-web-1 service=web; read | workload/chat/web judged=well wanted=1/1
+		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | workload/chat/web judged=missing`},
+	{"a workload whose instances somebody removed is missed until it is forgotten", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		remove 1; remove 2; read; pass 2m; read | workload/chat/web judged=removed
+		pass 20m; read   | workload/chat/web judged=removed
+		pass 24h; read   | workload/chat/web -wanted`},
+	{"a role by name is that of the next instance, too", `
+		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
+		run 2 chat-web-2 service=web; remove 1; read | chat-web-2 info=chat/web/image/web_irc`},
+	{"one that was renamed for a deploy is no second instance", `
+		run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; stop 1; remove 1
+		read; pass 20m; read | app judged=well running recreations=1, workload/chat/app wanted=1/1`},
+}
+
+func TestWorkloads(t *testing.T) {
+	for _, story := range workloadStories {
+		t.Run(story.promise, func(t *testing.T) {
+			for _, script := range alternatives(story.script) {
+				if play(t, script); t.Failed() {
+					t.Fatalf("script:\n%s", script)
+				}
+			}
+		})
+	}
+}
+
+// TestLandedStateIsRead: the state of a version that judged each container alone goes on, also if another instance runs by now.
+func TestLandedStateIsRead(t *testing.T) {
+	f := play(t, "run 2 chat-web-2 service=web; run 3 irc")
+	var m Memory
+	landed := `{"host":"", "containers":{
+		"chat-web-1":{"id":"1","starts":{"starts":5,"started":"2026-01-02T03:00:00Z","policy":4},"born":true,"ooms":{"count":2,"settled":"0001-01-01T00:00:00Z"},
+			"expected":true,"role":"web_irc","project":"chat","service":"web","image":"image"},
+		"irc":{"id":"3","starts":{"starts":3,"started":"2026-01-02T03:00:00Z","policy":0},"born":true,"ooms":{"count":0,"settled":"0001-01-01T00:00:00Z"},
+			"expected":true,"project":"chat","service":"irc","image":"image"}}}`
+	if err := json.Unmarshal([]byte(landed), &m); err != nil {
+		t.Fatal(err)
+	}
+	f.fleet = New(f.fleet.Rules)
+	f.fleet.Restore(m, f.now)
+	f.play(`
+		read all | workload/chat/web judged=well wanted=1/1 restarts=4 oom=2, irc judged=well running restarts=3, workload/chat/irc restarts=3`)
+}
+
+func TestForgetAWorkload(t *testing.T) {
+	f := play(t, "run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 10m; read")
+	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrNeeded) {
+		t.Errorf("with instances: %v, want %v", err, ErrNeeded)
+	}
+	f.play("remove 1; remove 2; read; pass 10m; read | workload/chat/web judged=removed")
+	if err := f.fleet.Forget("chat/web"); err != nil {
+		t.Error(err)
+	}
+	f.play("read | workload/chat/web -wanted, chat-web-1 -state")
+	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrUnknown) {
+		t.Errorf("the second time: %v, want %v", err, ErrUnknown)
+	}
+}
+
+// TestForgetOneOfSeveral: it is not wanted any more.
+func TestForgetOneOfSeveral(t *testing.T) {
+	f := play(t, "run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; die 1 1; lost; event 1 destroy; heard; read; pass 1h; read | workload/chat/web judged=short")
+	if err := f.fleet.Forget("chat-web-1"); err != nil {
+		t.Fatal(err)
+	}
+	f.play("read | workload/chat/web judged=well wanted=1/1")
+}
+
+func TestWorkloadOf(t *testing.T) {
+	for _, tt := range []struct {
+		want   string
+		labels map[string]string
+	}{
+		{"name", nil},
+		{"name", map[string]string{ComposeService: "web"}},
+		{"chat/web", map[string]string{ComposeProject: "chat", ComposeService: "web", systemdUnit: "web.service"}},
+		{"app", map[string]string{swarmService: "app"}},
+		{"web.service", map[string]string{systemdUnit: "web.service"}},
+	} {
+		if got := WorkloadOf(tt.labels, "name"); got != tt.want {
+			t.Errorf("%v: %q, want %q", tt.labels, got, tt.want)
+		}
+	}
+}
+
+func TestFollowsSoon(t *testing.T) {
+	at := portOpened
+	for after, want := range map[time.Duration]bool{time.Minute: true, -time.Second: true, time.Minute + 1: false} {
+		if got := followsSoon(at, at.Add(after)); got != want {
+			t.Errorf("%s later: %t", after, got)
+		}
+	}
+	if followsSoon(time.Time{}, at) {
+		t.Error("an unknown end has a follower")
+	}
+}
