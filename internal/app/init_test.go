@@ -167,10 +167,15 @@ func TestInitWritesOnlyWhatIsValid(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "exporter.yaml")
 		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard),
-			InitOptions{File: file, Domain: c.domain, sockets: t.TempDir(), look: func(o *setup.Options) {
-				o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
-				o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
-			}})
+			InitOptions{
+				File:    file,
+				Domain:  c.domain,
+				sockets: t.TempDir(),
+				look: func(o *setup.Options) {
+					o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+					o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
+				},
+			})
 		if err == nil || !strings.HasPrefix(err.Error(), "nothing was written: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

@@ -251,8 +251,20 @@ func TestServiceExplainsAnOutageWhileNoInstanceRuns(t *testing.T) {
 			Now:     now,
 			Engines: []Engine{{Host: "local", Read: read, Containers: containers}},
 			Targets: []Target{
-				{Name: "docker", Engine: "local", Read: true, Up: read, ReadAt: now},
-				{Name: "web", Service: "chat/web", Read: true, Up: up, ReadAt: now},
+				{
+					Name:   "docker",
+					Engine: "local",
+					Read:   true,
+					Up:     read,
+					ReadAt: now,
+				},
+				{
+					Name:    "web",
+					Service: "chat/web",
+					Read:    true,
+					Up:      up,
+					ReadAt:  now,
+				},
 			},
 		}).Verdicts[TargetSubject("web")].Excuse
 	}
