@@ -46,7 +46,7 @@ func TestTargetFindsItsContainerByItsAddress(t *testing.T) {
 			return exportertest.Label(info[0], "container") + "@" + exportertest.Label(info[0], "docker_host")
 		}
 		p := e.wait(t, "the container of the target irc", func(p page) bool { return container(p, "irc") == "chat-irc-1@local" })
-		for target, want := range map[string]string{"web": "chat-web-1@local", "lone": "@"} { // web has two containers, which are one service
+		for target, want := range map[string]string{"web": "chat-web-1@local", "lone": "@"} { // web is one service
 			if got := container(p, target); got != want {
 				t.Errorf("container of the target %s: got %s, want %s", target, got, want)
 			}

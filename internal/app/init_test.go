@@ -100,7 +100,7 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 func TestInitFindsTheSocketOfRootlessDocker(t *testing.T) {
 	engine := simstacktest.StartEngine(t, nil)
 	engine.Add(instanceOf("irc"))
-	run, err := os.MkdirTemp("", "run") // the path of a socket is short
+	run, err := os.MkdirTemp("", "run") //nolint:usetesting // the path of a socket must be short
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(run) }) //nolint:errcheck,gosec // it is below the directory for temporary files
 	must(t, os.MkdirAll(run+"/user/1000", 0o700))
@@ -121,8 +121,12 @@ func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 		env        map[string]string
 		file, want string
 	}{
-		"a context over SSH": {map[string]string{"DOCKER_CONTEXT": "far", "DOCKER_CONFIG": dir}, "exporter.yaml", "no service of a chat stack"},
-		"no engine":          {nil, "exporter.yaml", "no service of a chat stack was found"},
+		"a context without a file": {
+			map[string]string{"DOCKER_CONTEXT": "far", "DOCKER_CONFIG": dir},
+			"exporter.yaml",
+			"no service of a chat stack was found",
+		},
+		"no engine": {nil, "exporter.yaml", "no service of a chat stack was found"},
 		"an engine is down": {
 			map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"},
 			"exporter.yaml",
