@@ -174,7 +174,9 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{
 			name: "a time without its unit",
 			file: "    host: unix:///x\n    missing_after: 30d\n    forget_after: 7\n",
-			want: []string{"targets[0].forget_after: is \"7\", must be a duration such as 500ms, 30s, 5m or 14d; add a unit: 7s, 7m, 7h or 7d"},
+			want: []string{
+				"targets[0].forget_after: is \"7\", must be a duration such as 500ms, 30s, 5m or 14d; add a unit: 7s, 7m, 7h or 7d",
+			},
 		},
 		{
 			name: "forgotten before it is missing",

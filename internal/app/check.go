@@ -182,7 +182,8 @@ func addExpected(engines []health.Engine, settings config.Settings) (warnings []
 				return
 			}
 			if advice != "" {
-				warnings = append(warnings, fmt.Sprintf("%s names %s, which does not exist; %s", key, cmp.Or(t.Container, t.Service), advice))
+				warnings = append(warnings,
+					fmt.Sprintf("%s names %s, which does not exist; %s", key, cmp.Or(t.Container, t.Service), advice))
 			}
 			e.Containers = append(e.Containers, health.Container{
 				Host:     e.Host,

@@ -86,7 +86,10 @@ func TestShellCompletesCommandsFlagsAndValues(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "completion.bash")
 	rewrite(t, script, p.Stdout.String())
 	for line, want := range map[string]struct{ has, lacks string }{
-		"|":                         {"serve demo check check-config init rules drill ack forget healthcheck version help", "--config.file"},
+		"|": {
+			"serve demo check check-config init rules drill ack forget healthcheck version help",
+			"--config.file",
+		},
 		"ch|":                       {"check check-config", "rules"},
 		"--config.file=x |":         {"check rules", ""},
 		"check --|":                 {"--output --write --config.file --help", "--log.level --web.listen-address --recording"},

@@ -100,7 +100,7 @@ func TestInitWritesWhatItFindsOnce(t *testing.T) {
 func TestInitFindsTheSocketOfRootlessDocker(t *testing.T) {
 	engine := simstacktest.StartEngine(t, nil)
 	engine.Add(instanceOf("irc"))
-	run, err := os.MkdirTemp("", "run") // the path of a socket is short
+	run, err := os.MkdirTemp("", "run") //nolint:usetesting // the path of a socket must be short
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(run) }) //nolint:errcheck,gosec // it is below the directory for temporary files
 	must(t, os.MkdirAll(run+"/user/1000", 0o700))
@@ -121,8 +121,12 @@ func TestInitWritesNothingWhereNothingIsFound(t *testing.T) {
 		env        map[string]string
 		file, want string
 	}{
-		"a context over SSH": {map[string]string{"DOCKER_CONTEXT": "far", "DOCKER_CONFIG": dir}, "exporter.yaml", "no service of a chat stack"},
-		"no engine":          {nil, "exporter.yaml", "no service of a chat stack was found"},
+		"a context without a file": {
+			map[string]string{"DOCKER_CONTEXT": "far", "DOCKER_CONFIG": dir},
+			"exporter.yaml",
+			"no service of a chat stack was found",
+		},
+		"no engine": {nil, "exporter.yaml", "no service of a chat stack was found"},
 		"an engine is down": {
 			map[string]string{"DOCKER_HOST": "unix://" + dir + "/none.sock"},
 			"exporter.yaml",
@@ -167,10 +171,15 @@ func TestInitWritesOnlyWhatIsValid(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "exporter.yaml")
 		_, err := Init(t.Context(), io.Discard, options(c.env, io.Discard),
-			InitOptions{File: file, Domain: c.domain, sockets: t.TempDir(), look: func(o *setup.Options) {
-				o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
-				o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
-			}})
+			InitOptions{
+				File:    file,
+				Domain:  c.domain,
+				sockets: t.TempDir(),
+				look: func(o *setup.Options) {
+					o.Directory, o.StateFile, o.Volumes = t.TempDir(), "", nil
+					o.Dial = func(context.Context, string, string) (net.Conn, error) { conn, _ := net.Pipe(); return conn, nil }
+				},
+			})
 		if err == nil || !strings.HasPrefix(err.Error(), "nothing was written: ") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}

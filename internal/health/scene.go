@@ -80,7 +80,7 @@ func (j *Judge) look(f *Facts) *scene {
 	})
 	s.callByNames()
 	s.coverWorkloads(f)
-	s.names = newDirectory(s.containers)
+	s.names = newDirectory(s.containers, s.byName)
 	for i := range f.Targets {
 		t := s.place(&f.Targets[i], f.Engines)
 		s.targets = append(s.targets, t)

@@ -65,22 +65,21 @@ func firstOf(names []string) string { return strings.Join(names[:min(len(names),
 const maxNamed = 5
 
 // directory finds containers by their names.
-type directory struct {
-	// byName has the names of all instances, byFormerName the names of containers that went on as instances of a workload.
-	byName, byFormerName, byWorkload, byHostName map[string][]*Container
-}
+type directory struct{ byName, byWorkload, byHostName map[string][]*Container }
 
-func newDirectory(containers []*Container) directory {
+// newDirectory makes one of containers, which may be called by several names.
+func newDirectory(containers []*Container, byName map[Subject]*Container) directory {
 	d := directory{
-		byName:       make(map[string][]*Container, len(containers)),
-		byFormerName: map[string][]*Container{},
-		byWorkload:   make(map[string][]*Container, len(containers)),
-		byHostName:   map[string][]*Container{},
+		byName:     make(map[string][]*Container, len(containers)),
+		byWorkload: make(map[string][]*Container, len(containers)),
+		byHostName: map[string][]*Container{},
 	}
 	for _, c := range containers {
-		addNames(d.byName, c, c.Name)
-		addNames(d.byName, c, c.Members...)
-		addNames(d.byFormerName, c, c.Was...)
+		for _, name := range c.names() {
+			if byName[ContainerSubject(c.Host, name)] == c {
+				addNames(d.byName, c, name)
+			}
+		}
 		addNames(d.byWorkload, c, cmp.Or(c.Workload, c.Name))
 		addNames(d.byHostName, c, c.HostNames...)
 	}
@@ -154,14 +153,12 @@ func (d directory) reachableAs(name string) []*Container {
 // isServed reports whether the settings name what serves the target.
 func (t *Target) isServed() bool { return t.Container != "" || t.Service != "" }
 
-// candidates returns the containers that may serve the target, on its engine if that is known: all instances of its service, or all with
-// its container's name. If none of those runs, a workload that has gone on from a container of that name takes its place.
+// candidates returns the containers that may serve the target, on its engine if that is known: all of its service, or all with its
+// container's name.
 func (d directory) candidates(t *Target) []*Container {
 	list := d.byName[t.Container]
 	if t.Service != "" {
 		list = d.byWorkload[t.Service]
-	} else if next := d.byFormerName[t.Container]; len(next) > 0 && !slices.ContainsFunc(list, (*Container).runs) {
-		list = next
 	}
 	if t.ContainerHost == "" {
 		return list
@@ -171,11 +168,12 @@ func (d directory) candidates(t *Target) []*Container {
 
 // Find reports whether one of the containers is what the settings of a target name. If none is, it returns what they may mean.
 func Find(containers []Container, t *Target) (found bool, advice string) {
-	all := make([]*Container, len(containers))
+	s := &scene{byName: map[Subject]*Container{}}
 	for i := range containers {
-		all[i] = &containers[i]
+		s.containers = append(s.containers, &containers[i])
 	}
-	d := newDirectory(all)
+	s.callByNames()
+	d := newDirectory(s.containers, s.byName)
 	if len(d.candidates(t)) > 0 {
 		return true, ""
 	}
@@ -203,7 +201,5 @@ func (d directory) advice(t *Target) string {
 	}
 	return ""
 }
-
-func (c *Container) runs() bool { return c.State == Running && !c.vanished }
 
 func (c *Container) exists() bool { return c.State != Missing && !c.vanished }

@@ -137,7 +137,9 @@ func TestTargetFindsItsContainer(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := newDirectory(containers).server(&tt.Target)
+			s := &scene{containers: containers, byName: map[Subject]*Container{}}
+			s.callByNames()
+			got := newDirectory(s.containers, s.byName).server(&tt.Target)
 			if got.Container != tt.want.Container || got.Host != tt.want.Host || got.Inferred != tt.want.Inferred ||
 				!slices.Equal(got.Candidates, tt.want.Candidates) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -176,6 +178,7 @@ func TestTargetFindsARunningInstanceOfItsService(t *testing.T) {
 			Name:     "chat-xmpp-2",
 			Workload: "chat/other",
 			State:    Running,
+			Shared:   true,
 			Was:      []string{"chat-xmpp-1"},
 		},
 	}
@@ -214,16 +217,24 @@ func TestTargetFindsARunningInstanceOfItsService(t *testing.T) {
 
 func TestServiceThatNoEngineHasIsExplained(t *testing.T) {
 	engine := Engine{Host: "local", Read: true, Containers: []Container{
-		instance("chat/web", "chat-web-1", Running), instance("chat/irc", "chat-irc-1", Running), instance("test/irc", "test-irc-1", Running),
+		instance("chat/web", "chat-web-1", Running),
+		instance("chat/irc", "chat-irc-1", Running),
+		instance("test/irc", "test-irc-1", Running),
 	}}
 	for name, c := range map[string]struct {
 		Target
 		want string
 	}{
-		"without its project":  {Target{Service: "web"}, "service web does not exist on any engine; did you mean the service chat/web?"},
-		"of two projects":      {Target{Service: "irc"}, "did you mean one of the services chat/irc, test/irc?"},
-		"a container":          {Target{Service: "chat-web-1"}, "that is a container; its service is chat/web"},
-		"a service":            {Target{Container: "web"}, "container web does not exist on any engine; did you mean the service chat/web?"},
+		"without its project": {
+			Target{Service: "web"},
+			"service web does not exist on any engine; did you mean the service chat/web?",
+		},
+		"of two projects": {Target{Service: "irc"}, "did you mean one of the services chat/irc, test/irc?"},
+		"a container":     {Target{Service: "chat-web-1"}, "that is a container; its service is chat/web"},
+		"a service": {
+			Target{Container: "web"},
+			"container web does not exist on any engine; did you mean the service chat/web?",
+		},
 		"another instance":     {Target{Container: "chat-web-7"}, "did you mean the service chat/web?"},
 		"nothing of that name": {Target{Service: "xmpp"}, "the services are chat/irc, chat/web, test/irc"},
 		"no such container":    {Target{Container: "xmpp"}, "container xmpp does not exist on any engine"},
@@ -248,8 +259,20 @@ func TestServiceExplainsAnOutageWhileNoInstanceRuns(t *testing.T) {
 			Now:     now,
 			Engines: []Engine{{Host: "local", Read: read, Containers: containers}},
 			Targets: []Target{
-				{Name: "docker", Engine: "local", Read: true, Up: read, ReadAt: now},
-				{Name: "web", Service: "chat/web", Read: true, Up: up, ReadAt: now},
+				{
+					Name:   "docker",
+					Engine: "local",
+					Read:   true,
+					Up:     read,
+					ReadAt: now,
+				},
+				{
+					Name:    "web",
+					Service: "chat/web",
+					Read:    true,
+					Up:      up,
+					ReadAt:  now,
+				},
 			},
 		}).Verdicts[TargetSubject("web")].Excuse
 	}

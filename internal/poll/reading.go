@@ -30,7 +30,8 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
-	// Container is the configured name of the container that serves it, or Service the workload, ContainerHost the docker_host of its engine.
+	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
+	// engine.
 	Container, Service, ContainerHost string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool

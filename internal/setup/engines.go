@@ -65,15 +65,15 @@ func (p *Places) sockets() []string {
 
 // Looked says where Engines looks, for people.
 func (p *Places) Looked() string {
-	return fmt.Sprintf("DOCKER_HOST is not set, Docker has no other context, and there is no %s, docker.sock or podman/podman.sock in %s/user/UID, "+
-		"or %[2]s/podman/podman.sock", p.Socket, p.Run)
+	return fmt.Sprintf("DOCKER_HOST is not set, Docker has no other context, and there is no %s, no docker.sock or podman/podman.sock "+
+		"in %s/user/UID, and no %[2]s/podman/podman.sock", p.Socket, p.Run)
 }
 
 // realPath is the path of a socket or of its host without links: Podman may have a link at Docker's socket.
 func realPath(host string) string {
 	path := strings.TrimPrefix(host, "unix://")
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		return target
 	}
 	return path
 }

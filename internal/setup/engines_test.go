@@ -21,7 +21,7 @@ type machine struct {
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "engines") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "engines") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func (m *machine) listen(path string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		m.t.Fatal(err)
 	}
-	l, err := net.Listen("unix", path)
+	l, err := net.Listen("unix", path) //nolint:noctx // it listens at once
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -125,8 +125,12 @@ func TestEnginesAreFoundWhereTheyListen(t *testing.T) {
 			m.environ["DOCKER_CONTEXT"] = "far"
 			m.context("far", "ssh://me@far")
 		}, nil, `the context "far" of Docker is at "ssh://me@far", which is no unix:// or tcp://`},
-		"a context without its file": {func(m *machine) { m.environ["DOCKER_CONTEXT"] = "gone" }, nil, `the context "gone" of Docker is at ""`},
-		"a broken file":              {func(m *machine) { m.write("home/.docker/config.json", "{") }, nil, "config.json: unexpected end of JSON"},
+		"a context without its file": {func(m *machine) {
+			m.environ["DOCKER_CONTEXT"] = "gone"
+		}, nil, `the context "gone" of Docker is at ""`},
+		"a broken file": {func(m *machine) {
+			m.write("home/.docker/config.json", "{")
+		}, nil, "config.json: unexpected end of JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMachine(t)

@@ -19,11 +19,11 @@ import (
 type Facts struct {
 	// Engine is the address of the Docker Engine, "" without one. NoEngine says why there is none.
 	Engine, NoEngine string
-	// Cgroup is true if this machine has the cgroup files of the engine's containers.
-	Cgroup bool
 	// OtherEngines are the hosts of further engines. Problem says what kept Docker's context from being used.
 	OtherEngines []string
 	Problem      string
+	// Cgroup is true if this machine has the cgroup files of the engine's containers.
+	Cgroup bool
 	// Project is the Compose project of the stack, "" if its containers have none. Others are further projects with chat services.
 	Project string
 	Others  []string

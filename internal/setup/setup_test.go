@@ -336,7 +336,8 @@ func TestOtherEnginesAreMentioned(t *testing.T) {
 	f := stack()
 	f.OtherEngines, f.Problem = []string{"unix:///run/podman/podman.sock"}, "the context is elsewhere"
 	r := Write(f)
-	if found := strings.Join(r.Found, "\n"); !strings.Contains(string(r.YAML), "    # Other engines: [\"unix:///run/podman/podman.sock\"]. To watch one") ||
+	const comment = "    # Other engines: [\"unix:///run/podman/podman.sock\"]. To watch one"
+	if found := strings.Join(r.Found, "\n"); !strings.Contains(string(r.YAML), comment) ||
 		!strings.Contains(found, "Docker: other engines: [") || !strings.Contains(found, "Docker: the context is elsewhere") {
 		t.Errorf("%s\n%s", found, r.YAML)
 	}

@@ -624,10 +624,9 @@ func (f *Fleet) replaced(name string, c *Member, gone time.Duration) bool {
 
 // Forget forgets a member that no longer exists, or a workload without any instance. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
-	if w := f.workloads[name]; w != nil && w.Shared {
+	if w := f.workloads[name]; w != nil && (w.Shared || f.Members[name] == nil) {
 		return f.forgetWorkload(name)
 	}
-	name = f.onlyInstance(name)
 	switch c := f.Members[name]; {
 	case f.Rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
@@ -640,6 +639,7 @@ func (f *Fleet) Forget(name string) error {
 		w.Wanted-- // it is what was missed
 	}
 	delete(f.Members, name)
+	f.tidyWorkloads()
 	return nil
 }
 

@@ -51,7 +51,6 @@ func (f *Fleet) Report(now time.Time) []Report {
 				Checks: Checks{Health: container.NoHealthcheck},
 			}
 		}
-		r.Workload = WorkloadOf(map[string]string{ComposeProject: c.Project, ComposeService: c.Service}, name)
 		if s := r.Status; s != nil {
 			r.Role, r.Proxy, r.State, r.Health = s.Role, IsProxy(s.Image), s.State, s.Health
 			r.Started, r.Stopped, r.ExitCode = s.Started, s.Stopped, s.ExitCode

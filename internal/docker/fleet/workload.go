@@ -378,17 +378,3 @@ func (f *Fleet) forgetWorkload(key string) error {
 	delete(f.workloads, key)
 	return nil
 }
-
-// onlyInstance returns the name of the only member that is an instance of a workload, else the name that it was given.
-func (f *Fleet) onlyInstance(key string) string {
-	var names []string
-	for name, c := range f.Members {
-		if c.workloadOf(name) == key {
-			names = append(names, name)
-		}
-	}
-	if len(names) != 1 || f.Members[key] != nil {
-		return key
-	}
-	return names[0]
-}
