@@ -37,7 +37,7 @@ const unhealthyText = "Its health check has been failing" + forValue + " Its use
 var containerOftenUnhealthy = row{
 	name: health.AlertContainerOftenUnhealthy,
 	AlertKind: kind("container_often_unhealthy", config.Keys("window", "for", "keep_firing_for"),
-		config.AlertSettings{Window: hour, Level: lasting(30*minute, 5*minute)}, func(c *config.AlertCheck) {
+		config.AlertSettings{Window: hour, Level: lasting(30*minute, 0)}, func(c *config.AlertCheck) {
 			c.AtLeast("window", c.Window, c.For, "its for")
 		}),
 	judged: &health.Rule{Unsettles: true},

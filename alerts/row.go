@@ -278,7 +278,12 @@ func (r *row) limit(s *config.AlertSettings, severity string) health.Limit {
 	if r.percent {
 		over /= 100
 	}
-	return health.Limit{Over: over, Under: l.Under.Std(), Hold: l.For.Std(), Keep: l.KeepFiringFor.Std()}
+	return health.Limit{
+		Over:  over,
+		Under: l.Under.Std(),
+		Hold:  l.For.Std(),
+		Keep:  l.KeepFiringFor.Std(),
+	}
 }
 
 // The shapes of settings that several alerts have.

@@ -406,3 +406,28 @@ func TestMaintenanceThatIsOverIsWarnedOf(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestMaintenanceOfAWorkload has a slash in the workload's name, in a body and in a path.
+func TestMaintenanceOfAWorkload(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		e, _ := startWithFile(t, nil, engineTarget(startEngine(t, "irc")), lifecycle)
+		for _, path := range []string{"/workload/chat/irc", "/workload/chat%2Firc"} {
+			a := e.ask(t, http.MethodPost, "", `{"kind": "workload", "name": "chat/irc", "duration": "1h"}`, nil)
+			if a.status != http.StatusCreated || !strings.Contains(string(a.Maintenance), `"chat/irc"`) {
+				t.Errorf("status %d: %s", a.status, a.text)
+			}
+			if page := e.get(t, "/metrics", nil).body; !strings.Contains(string(page), `chatstack_maintenance{kind="workload",name="chat/irc"} 1`) {
+				t.Errorf("the page does not show the maintenance")
+			}
+			if a := e.ask(t, http.MethodDelete, path, "", nil); a.status != http.StatusOK {
+				t.Errorf("%s: status %d: %s", path, a.status, a.text)
+			}
+		}
+		for _, name := range []string{"a/b/c", "/a", "a/", "a b"} {
+			a := e.ask(t, http.MethodPost, "", `{"kind": "workload", "name": "`+name+`", "duration": "1h"}`, nil)
+			if a.status != http.StatusBadRequest {
+				t.Errorf("%q: status %d: %s", name, a.status, a.text)
+			}
+		}
+	})
+}

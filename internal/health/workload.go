@@ -42,7 +42,9 @@ func (j *Judge) move(from, to Subject) {
 	j.changed = true
 	for key, known := range maps.Clone(j.problems) {
 		if key.Subject == from {
-			moveKey(j.problems, key, problemKey{to, key.Alert, key.Of, key.Severity}, known)
+			moved := key
+			moved.Subject = to
+			moveKey(j.problems, key, moved, known)
 		}
 	}
 	for key, known := range maps.Clone(j.told) {

@@ -22,9 +22,16 @@ func workload(t *testing.T, m *memory, c *health.Container, entries ...maintenan
 	judge := health.NewJudge(alerts.Rules(&settings))
 	judge.Judge(&health.Facts{Now: now, Engines: []health.Engine{engine}})
 	judgement := judge.Judge(&health.Facts{Now: now.Add(time.Hour), Engines: []health.Engine{engine}})
+	docker := poll.Status{
+		Target: "docker",
+		Kind:   "docker",
+		Known:  true,
+		Up:     true,
+		Engine: &engine,
+	}
 	in := &Input{Snapshot: &poll.Snapshot{
 		Time:      now.Add(time.Hour),
-		Statuses:  []poll.Status{{Target: "docker", Kind: "docker", Known: true, Up: true, Engine: &engine}},
+		Statuses:  []poll.Status{docker},
 		Judgement: judgement,
 	}}
 	in.Alerts, in.Maintenance = settings, entries
@@ -50,7 +57,7 @@ func TestWorkloadIsOneRow(t *testing.T) {
 	}
 	r = workload(t, &m, &health.Container{State: health.Missing, Removed: true, Wanted: 2})
 	if c := r.Containers[0]; c.Level != Warning || c.Text != "was removed" || !strings.Contains(c.Hint, "acknowledge the incident") ||
-		!strings.Contains(c.Hint, "/api/v1/containers/local/chat-web-2") {
+		!strings.Contains(c.Hint, "chatstack_exporter forget chat/web") {
 		t.Errorf("got %+v", r.Containers)
 	}
 }
@@ -68,7 +75,9 @@ func TestWorkloadSaysItsMaintenance(t *testing.T) {
 
 func TestOneShotAndRepeatedBadHealthHaveWords(t *testing.T) {
 	m := newMemory()
-	r := workload(t, &m, &health.Container{State: "exited", OneShot: true, Stopped: true, ExitCode: 3})
+	c := health.Container{State: "exited", OneShot: true}
+	c.Stopped, c.ExitCode = true, 3
+	r := workload(t, &m, &c)
 	if c := r.Containers[0]; c.Level != Warning || c.Text != "did not do its work: it ended with exit code 3" {
 		t.Errorf("got %+v", c)
 	}

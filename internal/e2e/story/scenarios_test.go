@@ -222,6 +222,40 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name:  "a container is unhealthy for 3 of 6 minutes, again and again",
+		lasts: 100 * time.Minute,
+		script: `
+			1m db turns unhealthy
+			4m db turns healthy
+			7m db turns unhealthy
+			10m db turns healthy
+			13m db turns unhealthy
+			16m db turns healthy
+			19m db turns unhealthy
+			22m db turns healthy
+			25m db turns unhealthy
+			28m db turns healthy
+			31m db turns unhealthy
+			34m db turns healthy
+			37m db turns unhealthy
+			40m db turns healthy
+			43m db turns unhealthy
+			46m db turns healthy
+			49m db turns unhealthy
+			52m db turns healthy
+			55m db turns unhealthy
+			58m db turns healthy
+		`,
+		notifications: `
+			3m0s chat: ContainerUnhealthy warning db
+			45m15s page: ContainerOftenUnhealthy critical db
+			46m0s chat: ContainerOftenUnhealthy critical db
+			1h8m0s chat: ContainerUnhealthy warning db is over
+			1h15m15s page: ContainerOftenUnhealthy critical db is over
+			1h16m0s chat: ContainerOftenUnhealthy critical db is over
+		`,
+	},
+	{
 		name:  "a container is unhealthy for 8 minutes",
 		lasts: 20 * time.Minute,
 		script: `
