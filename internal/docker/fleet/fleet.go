@@ -287,7 +287,12 @@ func (c *Member) restartedBy(created time.Time, l *Labels) bool {
 func (f *Fleet) endRemoved(id, name string, c *Member, now time.Time) {
 	w := f.workloads[c.workloadOf(name)]
 	if w != nil && c.Expected && c.RanAs == "" && !c.AutoRemove && w.Runs < w.wants() {
-		w.Ends = append(w.Ends, runEnd{ID: id, Name: name, Seen: now, exit: exit{Asked: true}})
+		w.Ends = append(w.Ends, runEnd{
+			ID:   id,
+			Name: name,
+			Seen: now,
+			exit: exit{Asked: true},
+		})
 	}
 }
 
