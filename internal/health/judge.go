@@ -128,13 +128,17 @@ func (j *Judge) readEngines(f *Facts) {
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
-// The names of the alerts on what does not work at all, and on unhealthy containers.
+// The names of the alerts on what does not work at all, on unhealthy containers, and on those that did not do their work.
 const (
 	AlertTargetDown         = "TargetDown"
 	AlertContainerDown      = "ContainerDown"
 	AlertContainerMissing   = "ContainerMissing"
 	AlertContainerUnhealthy = "ContainerUnhealthy"
+	AlertOneShotFailed      = "OneShotFailed"
 )
+
+// IsAbsence reports whether the alert is on a container that does not exist.
+func IsAbsence(alert string) bool { return alert == AlertContainerMissing }
 
 // IsOutage reports whether the alert is on something that does not work at all.
 func IsOutage(alert string) bool {
@@ -216,6 +220,12 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	s.judgeMemory(found, c, v.Unknown, first)
 }
 
+// unhealthyCritical reports whether the alert on a container's present bad health is critical, and how long it goes on firing after that.
+func (j *Judge) unhealthyCritical(container Subject) (keeps time.Duration, critical bool) {
+	known := j.problems[problemKey{Subject: container, Alert: AlertContainerUnhealthy}]
+	return j.rule(AlertContainerUnhealthy).Critical.Keep, known != nil && known.Alerted == Critical
+}
+
 // maxRestartDelay is longer than an engine's longest delay before a restart.
 const maxRestartDelay = 2 * time.Minute
 
@@ -237,7 +247,7 @@ func (v *Verdict) set(p *candidate, j *Judge) {
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
 	case p.Alert == AlertOneShotFailed:
-		v.OneShotFailed = p.Lasted
+		v.WorkFailed = p.Lasted
 	case p.Alert == AlertContainerDown:
 		v.Down = lasted
 	case p.record.Removed:
