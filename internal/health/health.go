@@ -340,10 +340,10 @@ type Verdict struct {
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
-	// OneShotFailed is since when the container's work has failed, OftenUnhealthy for how long it was lately unhealthy unless
-	// ContainerUnhealthy reports that. Both are 0 if not.
-	OneShotFailed, OftenUnhealthy time.Duration
-	Excuse                        Excuse
+	// WorkFailed is how long ago the container failed to do its work, OftenUnhealthy for how long it was lately unhealthy unless the alert
+	// on a single spell reports that. Both are 0 if not.
+	WorkFailed, OftenUnhealthy time.Duration
+	Excuse                     Excuse
 	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.

@@ -128,12 +128,13 @@ func (j *Judge) readEngines(f *Facts) {
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
 }
 
-// The names of the alerts on what does not work at all, and on unhealthy containers.
+// The names of the alerts on what does not work at all, on unhealthy containers, and on those that did not do their work.
 const (
 	AlertTargetDown         = "TargetDown"
 	AlertContainerDown      = "ContainerDown"
 	AlertContainerMissing   = "ContainerMissing"
 	AlertContainerUnhealthy = "ContainerUnhealthy"
+	AlertOneShotFailed      = "OneShotFailed"
 )
 
 // IsOutage reports whether the alert is on something that does not work at all.
@@ -153,6 +154,12 @@ func (j *Judge) outage(target Subject) *record {
 
 func (j *Judge) downtime(container Subject) *record {
 	return j.problems[problemKey{Subject: container, Alert: AlertContainerDown}]
+}
+
+// spellCritical reports whether the critical alert on a container's present spell of bad health fires, and how long it goes on after that.
+func (j *Judge) spellCritical(container Subject) (fires bool, keep time.Duration) {
+	known := j.problems[problemKey{Subject: container, Alert: AlertContainerUnhealthy}]
+	return known != nil && known.Alerted == Critical, j.rule(AlertContainerUnhealthy).Critical.Keep
 }
 
 // targetDue is how long an outage of a target lasts until its alert is critical, containerDue how long that of a container.
@@ -236,7 +243,7 @@ func (v *Verdict) set(p *candidate, j *Judge) {
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
 	case p.Alert == AlertOneShotFailed:
-		v.OneShotFailed = p.Lasted
+		v.WorkFailed = p.Lasted
 	case p.Alert == AlertContainerDown:
 		v.Down = lasted
 	case p.record.Removed:

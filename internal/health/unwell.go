@@ -5,11 +5,8 @@ import (
 	"time"
 )
 
-// The names of the alerts on containers that are unhealthy again and again, and on those that did not do their work.
-const (
-	AlertContainerOftenUnhealthy = "ContainerOftenUnhealthy"
-	AlertOneShotFailed           = "OneShotFailed"
-)
+// AlertContainerOftenUnhealthy is the name of the alert on containers that are unhealthy again and again.
+const AlertContainerOftenUnhealthy = "ContainerOftenUnhealthy"
 
 // unwell is when a container was lately unhealthy, or starting again after that, without an excuse.
 type unwell struct {
@@ -19,7 +16,7 @@ type unwell struct {
 	Again  bool    `json:"again,omitempty"`
 	// Excused is when it was last unwell with an excuse.
 	Excused time.Time `json:"excused,omitzero"`
-	// Covered is until when ContainerUnhealthy reports it, with what its alert goes on firing for.
+	// Covered is until when the alert on a spell fires, with what it goes on firing for.
 	Covered time.Time `json:"covered,omitzero"`
 }
 
@@ -112,8 +109,8 @@ func (s *scene) countSpells(c *Container) {
 	}
 }
 
-// judgeOftenUnhealthy finds which containers were unhealthy for too long in pieces. It leaves out what ContainerUnhealthy reports: one
-// spell that is as long, and one whose alert fires.
+// judgeOftenUnhealthy finds which containers were unhealthy for too long in pieces. It leaves out what another alert
+// reports: one spell that is as long, and one whose critical alert fires.
 func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findings) {
 	j, rule := s.judge, s.judge.rule(AlertContainerOftenUnhealthy)
 	after := s.now.Add(-rule.Window)
@@ -123,9 +120,8 @@ func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findin
 		if v == nil || len(u.Spells) == 0 {
 			continue
 		}
-		record := j.problems[problemKey{Subject: subject, Alert: AlertContainerUnhealthy}]
-		if record != nil && record.Alerted == Critical {
-			u.Covered = s.now.Add(j.rule(AlertContainerUnhealthy).Critical.Keep)
+		if fires, keep := j.spellCritical(subject); fires {
+			u.Covered = s.now.Add(max(keep, minDuration))
 		}
 		all, longest := u.total(after)
 		found.recheck = append(found.recheck, u.Covered.Sub(s.now))

@@ -43,8 +43,8 @@ var (
 		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.",
 		judgedLabels, nil)
 	recentlyUnhealthyDesc = prometheus.NewDesc("chatstack_container_recently_unhealthy_seconds",
-		"Seconds within the window of ContainerOftenUnhealthy that the container was unhealthy, or was starting again after that, without an "+
-			"excuse; 0 while ContainerUnhealthy reports it.", judgedLabels, nil)
+		"Seconds of the last hour (container_often_unhealthy.window) that the container was unhealthy, or was starting again after that, "+
+			"without an excuse; 0 while the alert on a single spell reports it.", judgedLabels, nil)
 	oneShotFailedDesc = prometheus.NewDesc("chatstack_container_one_shot_failed_seconds",
 		"Seconds since a container failed that does its work and ends; absent for all other containers.", judgedLabels, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",
@@ -128,7 +128,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
 		gaugeDuration(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
-		gaugeDuration(oneShotFailedDesc, v.OneShotFailed, true, labels...)
+		gaugeDuration(oneShotFailedDesc, v.WorkFailed, true, labels...)
 		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
 		gauge(containerExcusedDesc, excused, labels...)
 		if v.MemoryAlerted {

@@ -132,7 +132,7 @@ func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
 				OftenUnhealthy: time.Minute,
 				Excuse:         health.Excuse{Reason: health.ReasonMaintenance},
 			},
-			health.ContainerSubject("local", "backup"): {Known: true, OneShotFailed: time.Hour},
+			health.ContainerSubject("local", "backup"): {Known: true, WorkFailed: time.Hour},
 		},
 		Members: map[health.Subject][]string{web: {"chat-web-1", "chat-web-2"}},
 	})
