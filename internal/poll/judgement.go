@@ -43,7 +43,7 @@ var (
 		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.",
 		judgedLabels, nil)
 	recentlyUnhealthyDesc = prometheus.NewDesc("chatstack_container_recently_unhealthy_seconds",
-		"Seconds of the last hour (container_often_unhealthy.window) that the container was unhealthy, or was starting again after that, "+
+		"Seconds of the last hour, or of the configured window, that the container was unhealthy, or was starting again after that, "+
 			"without an excuse; 0 while the alert on a single spell reports it.", judgedLabels, nil)
 	oneShotFailedDesc = prometheus.NewDesc("chatstack_container_one_shot_failed_seconds",
 		"Seconds since a container failed that does its work and ends; absent for all other containers.", judgedLabels, nil)
