@@ -165,8 +165,8 @@ type Container struct {
 	Role string
 	// Proxy says that its image is a proxy's, so that the server itself is another container.
 	Proxy bool
-	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and missing
-	// while it has none.
+	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and
+	// missing while it has none.
 	State, Health string
 	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
 	Started  time.Time
