@@ -237,7 +237,7 @@ func (a *App) Acknowledge(id, by, user string) (*incident.Incident, []string, er
 		return nil, nil, err
 	}
 	for n := range i.Problems {
-		if p := &i.Problems[n]; health.IsOutage(p.Alert) && p.Cleared.IsZero() {
+		if p := &i.Problems[n]; health.IsAbsence(p.Alert) && p.Cleared.IsZero() {
 			warnings = append(warnings, a.acceptRemoval(p.Subject)...)
 		}
 	}

@@ -142,6 +142,9 @@ func IsOutage(alert string) bool {
 	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
 }
 
+// IsAbsence reports whether the alert is on a container that does not exist.
+func IsAbsence(alert string) bool { return alert == AlertContainerMissing }
+
 // FailsReadings reports whether the readings of a target fail because of a problem with the alert.
 func FailsReadings(alert string) bool {
 	return alert == AlertTargetDown || slices.Contains(relayAlerts, alert)
