@@ -258,7 +258,8 @@ func TestEverySettingIsInTheRules(t *testing.T) {
 		}
 		// What a person reads decides nothing.
 		byExporter := []string{
-			"container_restarts.window", "container_oom_kill.window", "container_often_unhealthy.window", "tls_served_not_renewed.critical.under",
+			"container_restarts.window", "container_oom_kill.window", "container_often_unhealthy.window",
+			"tls_served_not_renewed.critical.under",
 			"target_unstable.warning.over", "target_unstable.critical.over", "most_targets_down.over",
 		}
 		for alert, rule := range alerts.Rules(&all).Alerts {

@@ -416,7 +416,8 @@ func TestMaintenanceOfAWorkload(t *testing.T) {
 			if a.status != http.StatusCreated || !strings.Contains(string(a.Maintenance), `"chat/irc"`) {
 				t.Errorf("status %d: %s", a.status, a.text)
 			}
-			if page := e.get(t, "/metrics", nil).body; !strings.Contains(string(page), `chatstack_maintenance{kind="workload",name="chat/irc"} 1`) {
+			page := string(e.get(t, "/metrics", nil).body)
+			if !strings.Contains(page, `chatstack_maintenance{kind="workload",name="chat/irc"} 1`) {
 				t.Errorf("the page does not show the maintenance")
 			}
 			if a := e.ask(t, http.MethodDelete, path, "", nil); a.status != http.StatusOK {

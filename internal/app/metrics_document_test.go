@@ -43,10 +43,10 @@ var elsewhere = map[string]string{
 		"so that its server does not ban this address; absent for any other target.",
 	"chatstack_drill": "gauge | `id`, `severity` | 1 during a drill, " +
 		"for which the alert ChatstackDrill fires with this severity; absent otherwise.",
-	"chatstack_container_one_shot_failed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since a container failed that does " +
-		"its work and ends; absent for all other containers.",
-	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the container; " +
-		"absent for all other containers.",
+	"chatstack_container_one_shot_failed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since a container failed " +
+		"that does its work and ends; absent for all other containers.",
+	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the " +
+		"container; absent for all other containers.",
 }
 
 // TestMetricsDocumentIsUpToDate compares METRICS.md with what an exporter serves that watches the simulated stack.

@@ -167,8 +167,8 @@ type Container struct {
 	Role string
 	// Proxy says that its image is a proxy's, so that the server itself is another container.
 	Proxy bool
-	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and missing
-	// while it has none.
+	// State and Health are as the engine reports them, or State is Missing. A shared workload is running while an instance runs, and
+	// missing while it has none.
 	State, Health string
 	// Started is when its last run began, zero before the first. Stopped says that this run is over and ExitCode is known.
 	Started  time.Time
@@ -344,8 +344,8 @@ type Verdict struct {
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
-	// WorkFailed is since when the work of a container that ends has failed, OftenUnhealthy for how long it was lately unhealthy in
-	// pieces, unless the alert on one of them reports that. Both are 0 if not.
+	// WorkFailed is how long ago the container failed to do its work, OftenUnhealthy for how long it was lately unhealthy unless the alert
+	// on a single spell reports that. Both are 0 if not.
 	WorkFailed, OftenUnhealthy time.Duration
 	Excuse                     Excuse
 	// ExcusedFailures counts the failed readings that another problem explains or that TargetDown covers.

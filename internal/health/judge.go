@@ -137,13 +137,13 @@ const (
 	AlertOneShotFailed      = "OneShotFailed"
 )
 
-// IsAbsence reports whether the alert is on a container that does not exist.
-func IsAbsence(alert string) bool { return alert == AlertContainerMissing }
-
 // IsOutage reports whether the alert is on something that does not work at all.
 func IsOutage(alert string) bool {
 	return slices.Contains([]string{AlertTargetDown, AlertContainerDown, AlertContainerMissing, AlertMostTargetsDown}, alert)
 }
+
+// IsAbsence reports whether the alert is on a container that does not exist.
+func IsAbsence(alert string) bool { return alert == AlertContainerMissing }
 
 // FailsReadings reports whether the readings of a target fail because of a problem with the alert.
 func FailsReadings(alert string) bool {
@@ -157,6 +157,12 @@ func (j *Judge) outage(target Subject) *record {
 
 func (j *Judge) downtime(container Subject) *record {
 	return j.problems[problemKey{Subject: container, Alert: AlertContainerDown}]
+}
+
+// spellCritical reports whether the critical alert on a container's present spell of bad health fires, and how long it goes on after that.
+func (j *Judge) spellCritical(container Subject) (fires bool, keep time.Duration) {
+	known := j.problems[problemKey{Subject: container, Alert: AlertContainerUnhealthy}]
+	return known != nil && known.Alerted == Critical, j.rule(AlertContainerUnhealthy).Critical.Keep
 }
 
 // targetDue is how long an outage of a target lasts until its alert is critical, containerDue how long that of a container.
@@ -218,12 +224,6 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
 	s.judgeMemory(found, c, v.Unknown, first)
-}
-
-// unhealthyCritical reports whether the alert on a container's present bad health is critical, and how long it goes on firing after that.
-func (j *Judge) unhealthyCritical(container Subject) (keeps time.Duration, critical bool) {
-	known := j.problems[problemKey{Subject: container, Alert: AlertContainerUnhealthy}]
-	return j.rule(AlertContainerUnhealthy).Critical.Keep, known != nil && known.Alerted == Critical
 }
 
 // maxRestartDelay is longer than an engine's longest delay before a restart.

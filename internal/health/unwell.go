@@ -16,7 +16,7 @@ type unwell struct {
 	Again  bool    `json:"again,omitempty"`
 	// Excused is when it was last unwell with an excuse.
 	Excused time.Time `json:"excused,omitzero"`
-	// Covered is until when the alert on one spell reports it, with what that goes on firing for.
+	// Covered is until when the alert on a spell fires, with what it goes on firing for.
 	Covered time.Time `json:"covered,omitzero"`
 }
 
@@ -109,8 +109,8 @@ func (s *scene) countSpells(c *Container) {
 	}
 }
 
-// judgeOftenUnhealthy finds which containers were unhealthy for too long in pieces. It leaves out what the alert on one spell
-// reports: one that is as long, and one whose alert fires.
+// judgeOftenUnhealthy finds which containers were unhealthy for too long in pieces. It leaves out what another alert
+// reports: one spell that is as long, and one whose critical alert fires.
 func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findings) {
 	j, rule := s.judge, s.judge.rule(AlertContainerOftenUnhealthy)
 	after := s.now.Add(-rule.Window)
@@ -120,8 +120,8 @@ func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findin
 		if v == nil || len(u.Spells) == 0 {
 			continue
 		}
-		if keeps, critical := j.unhealthyCritical(subject); critical {
-			u.Covered = s.now.Add(keeps)
+		if fires, keep := j.spellCritical(subject); fires {
+			u.Covered = s.now.Add(max(keep, minDuration))
 		}
 		all, longest := u.total(after)
 		found.recheck = append(found.recheck, u.Covered.Sub(s.now))

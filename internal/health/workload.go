@@ -125,8 +125,8 @@ func (s *scene) subjectOf(host, name string) Subject {
 	return named
 }
 
-// CoveredBy reports whether the maintenance of a container or workload of that name covers it, on whatever engine: that of a workload covers
-// its containers, and that of a container its workload.
+// CoveredBy reports whether the maintenance of a container or workload of that name covers it, on whatever engine: that of a workload
+// covers its containers, and that of a container its workload.
 func (c *Container) CoveredBy(kind, name string) bool {
 	return kind == KindWorkload && c.Workload == name || kind == KindContainer && slices.Contains(c.names(), name)
 }

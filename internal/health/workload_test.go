@@ -147,7 +147,8 @@ func TestWorkloadContinuesItsContainer(t *testing.T) {
 			c.State, c.Instances = "exited", 0
 			w.target("web").Up = false
 			w.look()
-			w.want("chat/web ContainerRestarts warning 7m0s", "chat/web ContainerDown pending 0s", "web TargetDown pending 0s container(chat/web)")
+			w.want("chat/web ContainerRestarts warning 7m0s", "chat/web ContainerDown pending 0s",
+				"web TargetDown pending 0s container(chat/web)")
 		})
 	}
 }

@@ -334,5 +334,6 @@ func (b buckets) countedUntil(length int64) int64 {
 // compare puts services before containers, and these before workloads, then sorts by engine and name.
 func compare(a, b Subject) int {
 	order := []string{"service", health.KindContainer, health.KindWorkload}
-	return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.DockerHost, b.DockerHost), strings.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(slices.Index(order, a.Kind), slices.Index(order, b.Kind)), strings.Compare(a.DockerHost, b.DockerHost),
+		strings.Compare(a.Name, b.Name))
 }

@@ -46,8 +46,8 @@ var (
 		"Seconds that the container's health checks have been failing; 0 unless the container is unhealthy.",
 		judgedLabels, nil)
 	recentlyUnhealthyDesc = prometheus.NewDesc("chatstack_container_recently_unhealthy_seconds",
-		"Seconds within the last hour that the container was unhealthy, or was starting again after that, without an excuse; "+
-			"0 while the alert on unhealthy containers reports it.", judgedLabels, nil)
+		"Seconds of the last hour, or of the configured window, that the container was unhealthy, or was starting again after that, "+
+			"without an excuse; 0 while the alert on a single spell reports it.", judgedLabels, nil)
 	oneShotFailedDesc = prometheus.NewDesc("chatstack_container_one_shot_failed_seconds",
 		"Seconds since a container failed that does its work and ends; absent for all other containers.", judgedLabels, nil)
 	containerExcusedDesc = prometheus.NewDesc("chatstack_container_excused",

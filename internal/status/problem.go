@@ -261,7 +261,8 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 	case health.AlertContainerDown:
 		return describeStopped(p, given, exit, logs)
 	case health.AlertContainerUnhealthy:
-		return "its health check fails", "Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + given.Name + "`"
+		return "its health check fails",
+			"Read the health check's output: `docker inspect --format '{{json .State.Health}}' " + given.Name + "`"
 	case health.AlertContainerOftenUnhealthy:
 		return "its health check keeps failing: " + wording.Duration(v.OftenUnhealthy) + j.within(p.Alert),
 			"Find out why it does not stay healthy: " + logs
@@ -279,7 +280,8 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 	case health.AlertContainerOOMKill:
 		return fmt.Sprintf("the kernel killed one of its processes %s%s because memory ran out; the container kept running; "+
 				"this counts until %s", wording.Times(float64(v.RecentKills)), j.within(p.Alert), clockUntil(now, p.Ends)),
-			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: `docker stats " + given.Name + "`"
+			"See which with `dmesg` or `journalctl -k`. Then give it more memory, or find out what uses it: " +
+				"`docker stats " + given.Name + "`"
 	}
 	limits := j.limits(p.Alert)
 	limit, todo := limits.Critical, "Find out what uses it, or give the container a limit."

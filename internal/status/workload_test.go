@@ -63,7 +63,10 @@ func TestWorkloadIsOneRow(t *testing.T) {
 }
 
 func TestWorkloadSaysItsMaintenance(t *testing.T) {
-	for _, by := range []maintenance.Entry{{Kind: health.KindContainer, Name: "chat-web-1"}, {Kind: health.KindWorkload, Name: "chat/web"}} {
+	for _, by := range []maintenance.Entry{
+		{Kind: health.KindContainer, Name: "chat-web-1"},
+		{Kind: health.KindWorkload, Name: "chat/web"},
+	} {
 		by.Active = true
 		m := newMemory()
 		r := workload(t, &m, &health.Container{State: health.Running, Instances: 2, Wanted: 2}, by)
