@@ -307,7 +307,7 @@ func (f *Fleet) noteFollowed(c *Member, created time.Time) {
 // neither done its work nor was ended by somebody.
 func (f *Fleet) supervised(name string, c *Member) bool {
 	w := f.workloads[c.workloadOf(name)]
-	owned := c.Status.unit || f.named(name, c) || w != nil && w.Followed
+	owned := c.Status.unit != "" || f.named(name, c) || w != nil && w.Followed
 	done := !c.LastExit.At.IsZero() && (c.LastExit.Code == 0 || c.LastExit.Asked)
 	return owned && !done
 }
@@ -392,6 +392,9 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		f.MarkGone(s.id, now)
 		return
 	}
+	if f.isInPod(&s) {
+		s.Workload = s.Name
+	}
 	c := f.bindMember(&s, now)
 	old := c.Status
 	starts, rests := c.Starts.Total, c.rests()
@@ -432,6 +435,19 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	c.AutoRemove = s.autoRemove
 	c.noteExit(&s)
 	c.setExpected(f.shouldRun(c, &old) || f.expects(s.Name, c))
+}
+
+// isInPod reports whether a unit owns several different containers: they are those of a pod, not instances of one service.
+func (f *Fleet) isInPod(s *Status) bool {
+	if s.unit == "" || s.Workload != s.unit {
+		return false
+	}
+	for _, c := range f.Members {
+		if o := &c.Status; c.present && o.unit == s.unit && o.Name != s.Name && o.Image != s.Image {
+			return true
+		}
+	}
+	return false
 }
 
 // rests reports whether the container has done its work, and its next start is another run.

@@ -28,9 +28,10 @@ type Status struct {
 	id, Name string
 	Created  time.Time
 	Labels
-	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out, unit if a systemd unit owns
-	// it.
-	chosen, labelsCut, unit bool
+	// chosen is true if the rules choose the container, labelsCut if a label was too long and is left out.
+	chosen, labelsCut bool
+	// unit is the systemd unit that owns it, "" for none.
+	unit string
 	Run
 	Checks
 	limits
@@ -142,7 +143,7 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 	s.Workload, whole[3] = bounded(WorkloadOf(c.Config.Labels, s.Name), 2*MaxLabel)
 	s.ConfigHash, whole[4] = bounded(c.Config.Labels[composeHash], MaxLabel)
 	s.labelsCut = whole != [5]bool{true, true, true, true, true}
-	s.Swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit] != ""
+	s.Swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit]
 	s.Health = healthOf(s.State, c.State.Health)
 	if (s.State == container.StateExited || s.State == container.StateDead) && c.State.ExitCode != unknownExitCode {
 		s.Stopped, s.ExitCode = true, c.State.ExitCode

@@ -73,6 +73,9 @@ var workloadStories = []struct{ promise, script string }{
 		pass 2m; read | web -state`},
 	{"a container that removes itself is missed if its unit does not start it again", `
 		run 1 web unit=web.service autoremove policy=no; read all; vanish 1 1; pass 2m; read | web missing judged=missing`},
+	{"containers of a pod are no instances of one service", `
+		run 1 pod-web unit=pod.service image=web policy=no; run 2 pod-db unit=pod.service image=db policy=no; read all; read all
+		die 2 1; read    | pod-db judged=down, pod-web judged=well, workload/pod-db wanted=0/1, workload/pod-web wanted=1/1`},
 	{"a backup that removes itself is nobody's outage", `
 		run 1 backup plain autoremove policy=no; read all; vanish 1 {0 OR 1}; pass 2m; read | backup -state`},
 	{"a new container that follows a failed one is a deploy with another image, or after a minute", `
