@@ -4,11 +4,8 @@ package collectors
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,73 +18,6 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
-// relay stands between the exporter and an engine's socket.
-type relay struct {
-	host   string
-	engine string
-	mu     sync.Mutex
-	open   map[net.Conn]bool
-	done   sync.WaitGroup
-}
-
-func startRelay(t *testing.T, host string) *relay {
-	t.Helper()
-	socket := engineSocket(t)
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{host: "unix://" + socket, engine: strings.TrimPrefix(host, "unix://"), open: map[net.Conn]bool{}}
-	r.done.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			r.done.Go(func() { r.serve(c) })
-		}
-	})
-	t.Cleanup(func() {
-		l.Close() //nolint:errcheck // the test is over
-		r.cut()
-		r.done.Wait()
-	})
-	return r
-}
-
-func (r *relay) serve(c net.Conn) {
-	up, err := net.Dial("unix", r.engine) //nolint:noctx // ends with cut
-	if err != nil {
-		c.Close() //nolint:errcheck // the engine is not there
-		return
-	}
-	r.mu.Lock()
-	r.open[c], r.open[up] = true, true
-	r.mu.Unlock()
-	var both sync.WaitGroup
-	for _, way := range [][2]net.Conn{{c, up}, {up, c}} {
-		both.Go(func() {
-			io.Copy(way[0], way[1]) //nolint:errcheck // either end may close
-			way[0].Close()          //nolint:errcheck // and then both are
-			way[1].Close()          //nolint:errcheck // the same
-		})
-	}
-	both.Wait()
-	r.mu.Lock()
-	delete(r.open, c)
-	delete(r.open, up)
-	r.mu.Unlock()
-}
-
-// cut closes every connection that is open.
-func (r *relay) cut() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.open {
-		c.Close() //nolint:errcheck // that is what is wanted
-	}
-}
-
 // realWatch is a watch over a real engine in one of three ways: by its events, by its events with the stream cut in the
 // middle of everything that happens, and by readings alone.
 type realWatch struct {
@@ -95,14 +25,14 @@ type realWatch struct {
 	*realstack.Containers
 	t       *testing.T
 	way     string
-	relay   *relay
+	relay   *realstack.Relay
 	process *realstack.Docker
 }
 
 func watchRealEngine(t *testing.T, way string) *realWatch {
 	t.Helper()
 	d := realstack.StartDocker(t, realstack.DockerOptions{Own: true})
-	r := startRelay(t, d.Host)
+	r := realstack.StartRelay(t, d.Host)
 	w := &realWatch{
 		watch:      &watch{t: t, changed: make(chan struct{}, 1)},
 		Containers: d.Containers(),
@@ -111,7 +41,7 @@ func watchRealEngine(t *testing.T, way string) *realWatch {
 		relay:      r,
 		process:    d,
 	}
-	s := dockerSettings(r.host)
+	s := dockerSettings(r.Host)
 	s.Resources, s.Projects = resourcesNone, []string{w.Containers.Name}
 	s.Timeout = config.Duration(realDeadline)
 	w.docker = w.collector(s, nil, false)
@@ -129,7 +59,7 @@ func watchRealEngine(t *testing.T, way string) *realWatch {
 func (w *realWatch) does(what string, do func(), ready func(), lines ...string) {
 	w.t.Helper()
 	if w.way == "cut" {
-		w.relay.cut()
+		w.relay.Cut()
 	}
 	do()
 	if ready != nil {

@@ -32,37 +32,44 @@ const (
 // awaitWithin bounds the wait of Await.
 const awaitWithin = 2 * time.Minute
 
-// Containers creates containers of one image with the docker command. Their program waits and has a health check every second.
+// Containers creates containers of one image with the engine's command. Their program waits and has a health check every second.
 // SIGUSR1 switches its health.
 type Containers struct {
 	// Name begins the names of all containers, and is their compose project and a label of theirs.
 	Name string
 
-	tb     testing.TB
-	host   string
-	engine *Docker
+	tb testing.TB
+	// client is the engine's command with what it needs to find the engine.
+	client []string
+	engine *Process
 }
 
 // Containers builds the image, FROM scratch. It and all containers made of it end with the test.
 func (d *Docker) Containers() *Containers {
 	d.tb.Helper()
+	return containersOf(d.Process, binary(d.tb, "docker", "docker.io"), "-H", d.Host)
+}
+
+func containersOf(engine *Process, client ...string) *Containers {
+	tb := engine.tb
+	tb.Helper()
 	c := &Containers{
 		Name:   fmt.Sprintf("chatstack-test-%d", os.Getpid()),
-		tb:     d.tb,
-		host:   d.Host,
-		engine: d,
+		tb:     tb,
+		client: client,
+		engine: engine,
 	}
-	dir := d.tb.TempDir()
-	build := exec.CommandContext(d.tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w",
+	dir := tb.TempDir()
+	build := exec.CommandContext(tb.Context(), "go", "build", "-trimpath", "-ldflags=-s -w",
 		"-o", filepath.Join(dir, "workload"), workloadSource)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
-		d.tb.Fatalf("build workload: %v\n%s", err, output)
+		tb.Fatalf("build workload: %v\n%s", err, output)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "Dockerfile"), workloadFile, 0o600); err != nil {
-		d.tb.Fatalf("build workload: %v", err)
+		tb.Fatalf("build workload: %v", err)
 	}
-	d.tb.Cleanup(c.remove)
+	tb.Cleanup(c.remove)
 	c.Docker("build", "-q", "-t", c.Name, dir)
 	return c
 }
@@ -80,20 +87,38 @@ func (c *Containers) remove() {
 	c.docker(ctx, "rmi", "-f", c.Name)
 }
 
-// Docker runs the docker command and returns what it printed, trimmed. A failure ends the test.
+// In returns the same containers for a subtest, which then is the one that fails.
+func (c *Containers) In(tb testing.TB) *Containers {
+	in := *c
+	in.tb = tb
+	return &in
+}
+
+// Docker runs the engine's command, docker or podman, and returns what it printed, trimmed. A failure ends the test.
 func (c *Containers) Docker(args ...string) string {
 	c.tb.Helper()
 	return c.docker(c.tb.Context(), args...)
 }
 
+// Succeeds runs the engine's command and reports whether that succeeds.
+func (c *Containers) Succeeds(args ...string) bool {
+	return c.command(c.tb.Context(), args).Run() == nil
+}
+
+func (c *Containers) command(ctx context.Context, args []string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.client[0], slices.Concat(c.client[1:], args)...)
+	cmd.Env = append(os.Environ(), c.engine.environ...)
+	return cmd
+}
+
 func (c *Containers) docker(ctx context.Context, args ...string) string {
 	c.tb.Helper()
 	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, binary(c.tb, "docker", "docker.io"), append([]string{"-H", c.host}, args...)...)
+	cmd := c.command(ctx, args)
 	cmd.Stderr = &stderr
 	output, err := cmd.Output()
 	if err != nil {
-		c.tb.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+		c.tb.Fatalf("%s %s: %v\n%s", filepath.Base(c.client[0]), strings.Join(args, " "), err, stderr.String())
 	}
 	return strings.TrimSpace(string(output))
 }

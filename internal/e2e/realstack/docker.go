@@ -23,6 +23,9 @@ import (
 // DockerEnv is the environment variable with the address of a running engine.
 const DockerEnv = "CHATSTACK_TEST_DOCKER"
 
+// DockerdEnv is the environment variable with the program of the engines that tests start; without it, that is Debian's.
+const DockerdEnv = "CHATSTACK_TEST_DOCKERD"
+
 // DockerOptions configure an engine.
 type DockerOptions struct {
 	// Own starts an engine even if DockerEnv is set, for a test that stops or hangs it.
@@ -54,7 +57,10 @@ func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 	if os.Getuid() != 0 {
 		tb.Fatalf("a container engine needs root: run as root, or name a running one in %s", DockerEnv)
 	}
-	program := binary(tb, "dockerd", "docker.io")
+	program := os.Getenv(DockerdEnv)
+	if program == "" {
+		program = binary(tb, "dockerd", "docker.io")
+	}
 	p := newProcess(tb, "docker", false)
 	d := &Docker{Process: p, Host: "unix://" + p.path("docker.sock")}
 	runtimes := map[string]map[string]string{}
@@ -76,13 +82,7 @@ func StartDocker(tb testing.TB, o DockerOptions) *Docker {
 	if o.TLS {
 		d.listenTLS()
 	}
-	p.ready = func(ctx context.Context) error {
-		transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", p.path("docker.sock"))
-		}}
-		defer transport.CloseIdleConnections()
-		return answers(ctx, transport, "http://docker/_ping")
-	}
+	p.ready = func(ctx context.Context) error { return pings(ctx, p.path("docker.sock")) }
 	p.ended = d.sweep
 	p.Start()
 	return d
@@ -184,6 +184,15 @@ func (d *Docker) unmount() {
 			d.tb.Errorf("unmount %s: %v", fields[1], err)
 		}
 	}
+}
+
+// pings asks an engine whether it is there.
+func pings(ctx context.Context, socket string) error {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}
+	defer transport.CloseIdleConnections()
+	return answers(ctx, transport, "http://docker/_ping")
 }
 
 // answers reports whether a URL answers one request, with any status.

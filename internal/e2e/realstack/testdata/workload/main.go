@@ -26,7 +26,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("usage: workload serve | health | exit CODE | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose " +
+		return fmt.Errorf("usage: workload serve | health | exit CODE... | last SECONDS | hold MEGABYTES | starve MEGABYTES | lose " +
 			"MEGABYTES SECONDS | forward ADDRESS TARGET... | fill MEGABYTES MEGABYTES_OF_FILE")
 	}
 	switch args[0] {
@@ -88,16 +88,30 @@ func run(args []string) error {
 		time.AfterFunc(time.Duration(seconds)*time.Second, func() { os.Exit(1) })
 		return serve()
 	case "exit":
-		if len(args) < 2 {
-			return fmt.Errorf("usage: workload exit CODE")
-		}
-		code, err := strconv.Atoi(args[1])
-		if err != nil {
-			return fmt.Errorf("read exit code: %w", err)
-		}
-		os.Exit(code)
+		return exit(args[1:])
 	}
 	return fmt.Errorf("there is no command %q", args[0])
+}
+
+// exit ends the container's first run with the first code, and so on; all that follow with the last.
+func exit(codes []string) error {
+	const runs = "/runs"
+	before, err := os.ReadFile(runs)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(runs, append(before, '.'), 0o600); err != nil {
+		return err
+	}
+	if len(codes) == 0 {
+		return errors.New("usage: workload exit CODE...")
+	}
+	code, err := strconv.Atoi(codes[min(len(before), len(codes)-1)])
+	if err != nil {
+		return fmt.Errorf("read exit code: %w", err)
+	}
+	os.Exit(code)
+	return nil
 }
 
 // lose has a child hold, after a while, more than there is, and returns when that is killed.
