@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak kills integration chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak kills integration workloads chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,11 +80,11 @@ generate: ## Renew every generated file: rules, dashboards, golden pages, tables
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 # INTEGRATION=-short leaves out what waits for more than half a minute.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go' 'internal/e2e/workloads/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func TestReal'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
-	$(GO) test -count=1 -timeout 30m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state
+	$(GO) test -count=1 -timeout 30m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state ./internal/e2e/workloads
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./internal/web
 
@@ -145,6 +145,12 @@ test-kubernetes: ## Build deploy/kubernetes and check it against the types of Ku
 # the soak's: it would take the time that readings have.
 chaos: ## Every fault before every kind of target, and of the machine; root for all of it.
 	$(GO) test -count=1 -v -timeout 20m -parallel 7 -tags chaos ./internal/e2e/chaos
+
+# WORKLOADS=-workloads.seed=N makes other changes and cuts.
+WORKLOADS ?= -workloads.seed $(SEED)
+
+workloads: ## 200 random changes of containers, 500 cuts of the stream of events, slow starts, a swarm; needs root, Docker and Podman.
+	$(GO) test -count=1 -v -timeout 30m -tags realservers -run '^TestReal' ./internal/e2e/workloads -workloads.changes 200 -workloads.cuts 500 $(WORKLOADS)
 
 # Sites wait most of the time, so that many more fit beside each other than there are processors.
 drill: ## Cause every alert's fault for real, and read who is paged when; needs root, Docker and Debian's packages.
