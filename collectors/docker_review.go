@@ -117,6 +117,7 @@ func (c *docker) recordUndescribed(b *Batch, undescribed []failed, l *fleet.List
 		}
 		c.fleet.Describe(fleet.StatusOfSummary(&one.listed, c.fleet.Rules), l.Mark, time.Time{}, now)
 	}
+	c.fleet.CompleteList()
 	c.fleet.Expect(now)
 	c.fleet.Tidy(now)
 	if n > 0 {

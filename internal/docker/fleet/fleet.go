@@ -25,7 +25,8 @@ type Fleet struct {
 	Rules *Rules
 	// Members are the watched containers by name, including removed ones.
 	Members map[string]*Member
-	// workloads are what the members are instances of, by key. listed is true once a list was applied.
+	// workloads are what the members are instances of, by key. listed is true once the containers of
+	// a list were described.
 	workloads map[string]*workload
 	listed    bool
 	// names are the lasting names of existing containers, by id.

@@ -579,7 +579,9 @@ func (f *fleetTest) read(full, following bool) []string {
 	}, f.now) {
 		f.inspected = append(f.inspected, l.ID)
 		f.inspect(l.ID, mark)
+		f.fleet.Tidy(f.now)
 	}
+	f.fleet.CompleteList()
 	f.fleet.Expect(f.now)
 	f.fleet.Tidy(f.now)
 	slices.Sort(f.inspected)

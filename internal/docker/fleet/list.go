@@ -43,7 +43,6 @@ func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
 // routine inspections.
 func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
 	f.restoreUnverified(l, now)
-	f.listed = true
 	f.dropDisplaced()
 	f.removeMissing(l, now)
 	var urgent, others []container.Summary
@@ -88,6 +87,10 @@ func (c *Member) stateDiffers(l *container.Summary) bool {
 	listed := stateAndHealthOf(l)
 	return listed.state != c.Status.reported.state || listed.health != "" && listed.health != c.Status.reported.health
 }
+
+// CompleteList records that the containers of the last list were described, as far as the engine does so. Until the first time, not all
+// instances of a workload are known.
+func (f *Fleet) CompleteList() { f.listed = true }
 
 // removeMissing marks the containers that are not in the list as gone.
 func (f *Fleet) removeMissing(l *Listing, now time.Time) {

@@ -240,9 +240,9 @@ func (w *workload) startsOf(list []instance) []instance {
 
 // recordEnd records the end of a run. A deploy may start the successor first.
 func (w *workload) recordEnd(e runEnd) {
-	i := slices.IndexFunc(w.Starts, func(s runStart) bool { return s.Name != e.Name })
-	if e.Asked && i >= 0 {
-		w.Starts = slices.Delete(w.Starts, i, i+1)
+	w.Starts = slices.DeleteFunc(w.Starts, func(s runStart) bool { return s.Name == e.Name })
+	if e.Asked && len(w.Starts) > 0 {
+		w.Starts = w.Starts[1:]
 		w.Recreations++
 		return
 	}

@@ -18,6 +18,10 @@ var workloadStories = []struct{ promise, script string }{
 		pass 12m; read      | workload/chat/web judged=well wanted=1/1
 		reboot; read all    | workload/chat/web judged=well wanted=1/1 restarts=0 recreations=1, chat-web-1 -state
 		die 2 1             | workload/chat/web judged=down wanted=0/1`},
+	{"a first start is no replacement of a later instance", `
+		read all; make 1 chat-web-1 service=web; read; start 1; read
+		run 2 chat-web-2 service=web; read; stop 1; remove 1; read | workload/chat/web restarts=0 recreations=1
+		stop 2; read; remove 2; run 3 chat-web-2 service=web; read | workload/chat/web wanted=1/1 restarts=0 recreations=2`},
 	{"one of two that dies is missed for as long as it lasts", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
 		die 1 137; read     | workload/chat/web judged=short wanted=1/2
