@@ -227,7 +227,9 @@ func (w *workload) endsOf(list []instance, now time.Time) (ends []runEnd) {
 			ConfigHash: m.ConfigHash,
 			AutoRemove: m.AutoRemove,
 		}
-		end.Asked = end.Asked || m.Removed && !m.AutoRemove
+		// Podman tells of a stop before the container has ended, and so before its exit code is known.
+		stopping := m.LastExit.At.IsZero() && !m.AskedAt.IsZero()
+		end.Asked = end.Asked || stopping || m.Removed && !m.AutoRemove
 		ends = append(ends, end)
 	}
 	return ends
