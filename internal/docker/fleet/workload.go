@@ -137,6 +137,7 @@ func (f *Fleet) settle(now time.Time) {
 	for key, w := range f.workloads {
 		list := all[key]
 		w.count(list)
+		w.learnRequests(list)
 		for _, end := range w.endsOf(list, now) {
 			w.recordEnd(end)
 		}
@@ -227,12 +228,29 @@ func (w *workload) endsOf(list []instance, now time.Time) (ends []runEnd) {
 			ConfigHash: m.ConfigHash,
 			AutoRemove: m.AutoRemove,
 		}
-		// Podman tells of a stop before the container has ended, and so before its exit code is known.
+		// Podman may tell of a stop before the container has ended, and so before its exit code is known.
 		stopping := m.LastExit.At.IsZero() && !m.AskedAt.IsZero()
-		end.Asked = end.Asked || stopping || m.Removed && !m.AutoRemove
+		end.Asked = end.Asked || stopping || m.removedByHand()
 		ends = append(ends, end)
 	}
 	return ends
+}
+
+// removedByHand reports whether somebody has removed the container, which so asks for its end. Podman may not tell of a stop.
+func (c *Member) removedByHand() bool { return c.Removed && !c.AutoRemove }
+
+// learnRequests learns that somebody had asked for the end of runs whose end was recorded without.
+func (w *workload) learnRequests(list []instance) {
+	for _, m := range list {
+		i := slices.IndexFunc(w.Ends, func(e runEnd) bool { return e.ID == m.ID && !e.Asked })
+		if i < 0 || !m.LastExit.Asked && !m.removedByHand() {
+			continue
+		}
+		end := w.Ends[i]
+		end.Asked = true
+		w.Ends = slices.Delete(w.Ends, i, i+1)
+		w.recordEnd(end)
+	}
 }
 
 // startsOf returns the instances that have begun to run since the last time.
@@ -243,7 +261,7 @@ func (w *workload) startsOf(list []instance) []instance {
 // recordEnd records the end of a run. A deploy may start the successor first.
 func (w *workload) recordEnd(e runEnd) {
 	w.Starts = slices.DeleteFunc(w.Starts, func(s runStart) bool { return s.Name == e.Name })
-	if e.Asked && len(w.Starts) > 0 {
+	if !e.byItself() && len(w.Starts) > 0 {
 		w.Starts = w.Starts[1:]
 		w.Recreations++
 		return
