@@ -15,9 +15,13 @@ func (j *Judge) joinWorkloads(f *Facts) (joined []Event) {
 		}
 		for k := range e.Containers {
 			c := &e.Containers[k]
-			for _, name := range c.newlyShared(j.restarts[c.Subject()]) {
+			names := c.newlyShared(j.restarts[c.Subject()])
+			for _, name := range names {
 				j.move(ContainerSubject(c.Host, name), c.Subject())
 				joined = append(joined, Event{Of: Key(c.Subject()), Was: Key(ContainerSubject(c.Host, name))})
+			}
+			if len(names) > 0 {
+				j.restarts[c.Subject()].limitNew(c.Restarts)
 			}
 		}
 	}
@@ -69,9 +73,16 @@ func (j *Judge) move(from, to Subject) {
 	if old != nil {
 		known.Recent, known.Killed = joinEvents(known.Recent, old.Recent), joinEvents(known.Killed, old.Killed)
 		known.measured = laterOf(known.measured, old.measured)
+		if known.last == nil { // the workload goes on where its containers were
+			known.Count, known.Kills, known.Known = known.Count+old.Count, known.Kills+old.Kills, known.Known || old.Known
+		}
 		known.unwell.join(&old.unwell)
 	}
 }
+
+// limitNew lets one restart be new, that of the container which another one has just followed. All others may be those of containers that
+// are long gone.
+func (r *restarts) limitNew(count uint64) { r.Count = max(r.Count, count-min(count, 1)) }
 
 // moveKey moves a value to another key, unless that has one.
 func moveKey[K comparable, V any](in map[K]V, from, to K, v V) {

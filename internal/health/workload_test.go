@@ -153,6 +153,19 @@ func TestWorkloadContinuesItsContainer(t *testing.T) {
 	}
 }
 
+func TestRestartUnderAnotherNameIsReported(t *testing.T) {
+	for _, count := range []uint64{8, 20} { // 12 are of instances that were forgotten
+		w := newWorld(t)
+		c := w.container("chat.1.a")
+		c.Restarts = 7
+		w.pass(time.Minute)
+		c.Name, c.Workload, c.Shared, c.Instances, c.Wanted = "chat.1.b", "chat", true, 1, 1
+		c.Members, c.Was, c.Restarts = []string{"chat.1.a", "chat.1.b"}, []string{"chat.1.a", "chat.1.b"}, count
+		w.look()
+		w.want("chat ContainerRestarts warning 0s")
+	}
+}
+
 func TestSeveralContainersBecomeOneWorkload(t *testing.T) {
 	w := newWorld(t)
 	w.container("chat-web-1").State = "exited"
