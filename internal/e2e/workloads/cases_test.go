@@ -33,6 +33,7 @@ var publicCases = []struct {
 var always = []string{"--restart", "unless-stopped"}
 
 func TestRealPublicCases(t *testing.T) {
+	t.Parallel()
 	t.Run("docker", func(t *testing.T) {
 		t.Parallel()
 		d := realstack.StartDocker(t, realstack.DockerOptions{})
