@@ -23,27 +23,27 @@ import (
 )
 
 // patience bounds every wait for a real engine, on a busy machine too.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // pollEvery is the pause between two looks at what should change.
 const pollEvery = 50 * time.Millisecond
 
 // Alerts fire within seconds here. pageAfter is when one about a container that is down or missing becomes critical.
 const (
-	pageAfter = 5 * time.Second
+	pageAfter = 9 * time.Second
 	settings  = `poll: {interval: 2s, timeout: 2s}
 alerts:
   interval: 1s
   lookback: 4s
   container_down:
-    warning: {for: 2s, keep_firing_for: 0s}
-    critical: {for: 5s, keep_firing_for: 0s}
-  container_missing: {for: 5s, keep_firing_for: 0s}
+    warning: {for: 6s, keep_firing_for: 0s}
+    critical: {for: 9s, keep_firing_for: 0s}
+  container_missing: {for: 9s, keep_firing_for: 0s}
 targets:
   - kind: docker
     host: %s
     labels: [%s]
-    missing_after: 2s
+    missing_after: 5s
     resources: none
 `
 )
