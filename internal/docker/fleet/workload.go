@@ -141,6 +141,7 @@ func (f *Fleet) settle(now time.Time) {
 		for _, end := range w.endsOf(list, now) {
 			w.recordEnd(end)
 		}
+		w.dropFollowed(list)
 		for _, m := range w.startsOf(list) {
 			w.recordStart(m, now)
 		}
@@ -250,6 +251,15 @@ func (w *workload) learnRequests(list []instance) {
 		end.Asked = true
 		w.Ends = slices.Delete(w.Ends, i, i+1)
 		w.recordEnd(end)
+	}
+}
+
+// dropFollowed drops the ends of earlier runs of instances that go on running.
+func (w *workload) dropFollowed(list []instance) {
+	for _, m := range list {
+		if m.running() && m.RanAs != "" {
+			w.Ends = slices.DeleteFunc(w.Ends, func(e runEnd) bool { return e.Name == m.name })
+		}
 	}
 }
 

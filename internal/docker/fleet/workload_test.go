@@ -22,6 +22,10 @@ var workloadStories = []struct{ promise, script string }{
 		read all; make 1 chat-web-1 service=web; read; start 1; read
 		run 2 chat-web-2 service=web; read; stop 1; remove 1; read | workload/chat/web restarts=0 recreations=1
 		stop 2; read; remove 2; run 3 chat-web-2 service=web; read | workload/chat/web wanted=1/1 restarts=0 recreations=2`},
+	{"an end counts once", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		die 1 137; read; remove 1; read; run 3 chat-web-1 service=web; read
+		pass 11m; read | workload/chat/web judged=well wanted=2/2`},
 	{"Podman may tell of a removal alone", `
 		run 1 chat-web-1 service=web; read all; run 2 chat-web-2 service=web; read
 		die 1 {0 OR 137}; read; {event 1 cleanup OR read}; remove 1

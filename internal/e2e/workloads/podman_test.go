@@ -83,9 +83,9 @@ spec:
 	})
 	s.longEnough()
 	s.is("a pod again", "instances", 1, "wanted", 1)
-	for _, one := range s.everShown() {
+	for _, one := range s.present() {
 		if one != "ContainerRestarts warning" {
-			s.t.Errorf("the page has shown %q\n%s", one, s.dump())
+			s.t.Errorf("the page lists %q\n%s", one, s.dump())
 		}
 	}
 }
