@@ -89,6 +89,7 @@ func (c *Containers) remove() {
 
 // In returns the same containers for a subtest, which then is the one that fails.
 func (c *Containers) In(tb testing.TB) *Containers {
+	tb.Helper()
 	in := *c
 	in.tb = tb
 	return &in

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -45,7 +46,7 @@ static_dir = %q
 	p.environ = []string{"CONTAINERS_CONF=" + p.path("containers.conf"), "BUILDAH_FORMAT=docker"}
 	socket := p.path("podman.sock")
 	client := []string{program, "--root", p.path("root"), "--runroot", short + "/run", "--storage-driver", "vfs"}
-	p.argv = append(client[:len(client):len(client)], "system", "service", "--time", "0", "unix://"+socket)
+	p.argv = append(slices.Clip(client), "system", "service", "--time", "0", "unix://"+socket)
 	p.ready = func(ctx context.Context) error { return pings(ctx, socket) }
 	d := &Podman{
 		Process: p,
@@ -55,7 +56,7 @@ static_dir = %q
 	tb.Cleanup(func() {
 		// Containers outlive the service.
 		for _, all := range []string{"pod rm -f -a -t 0", "rm -f -a -t 0"} {
-			cmd := p.command(append(client[:len(client):len(client)], strings.Fields(all)...)...)
+			cmd := p.command(append(slices.Clip(client), strings.Fields(all)...)...)
 			if output, err := cmd.CombinedOutput(); err != nil {
 				tb.Errorf("podman %s: %v\n%s", all, err, output)
 			}

@@ -132,7 +132,8 @@ func oneShot(s *service) {
 		before := s.Says(name, realstack.StartedAt)
 		s.Docker("start", name)
 		if !exportertest.Eventually(patience, pollEvery, func() bool {
-			return s.Says(name, "{{.State.StartedAt}} {{.State.Status}}") != before+" exited" && s.Says(name, realstack.ContainerIs) == "exited"
+			started, state, _ := strings.Cut(s.Says(name, "{{.State.StartedAt}}|{{.State.Status}}"), "|")
+			return started != before && state == "exited"
 		}) {
 			s.t.Fatalf("%s does not end", name)
 		}
@@ -210,7 +211,8 @@ func swapped(s *service) {
 // runPlain starts a container that belongs to nothing, so that its name is all that it has.
 func (s *service) runPlain(number int, options ...string) string {
 	s.t.Helper()
-	return s.run(number, append([]string{"--label", "com.docker.compose.project=", "--label", "com.docker.compose.service="}, options...)...)
+	none := []string{"--label", "com.docker.compose.project=", "--label", "com.docker.compose.service="}
+	return s.run(number, append(none, options...)...)
 }
 
 func (s *service) swap(a, b string) {

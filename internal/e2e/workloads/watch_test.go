@@ -170,6 +170,7 @@ type service struct {
 
 // service returns a service for a subtest, which then is the one that fails.
 func (w *watch) service(t *testing.T, name string) *service {
+	t.Helper()
 	return &service{
 		watch: &watch{
 			Containers: w.In(t),
