@@ -164,7 +164,8 @@ func TestLandedStateIsRead(t *testing.T) {
 	f.fleet = New(f.fleet.Rules)
 	f.fleet.Restore(m, f.now)
 	f.play(`
-		read all | workload/chat/web judged=well wanted=1/1 restarts=4 oom=2, irc judged=well running restarts=3, workload/chat/irc restarts=3`)
+		read all | workload/chat/web judged=well wanted=1/1 restarts=4 oom=2
+		| irc judged=well running restarts=3, workload/chat/irc restarts=3`)
 }
 
 func TestForgetAWorkload(t *testing.T) {
@@ -184,7 +185,8 @@ func TestForgetAWorkload(t *testing.T) {
 
 // TestForgetOneOfSeveral: it is not wanted any more.
 func TestForgetOneOfSeveral(t *testing.T) {
-	f := play(t, "run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; die 1 1; lost; event 1 destroy; heard; read; pass 1h; read | workload/chat/web judged=short")
+	f := play(t, `run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; die 1 1; lost; event 1 destroy; heard
+		read; pass 1h; read | workload/chat/web judged=short`)
 	if err := f.fleet.Forget("chat-web-1"); err != nil {
 		t.Fatal(err)
 	}
