@@ -257,12 +257,31 @@ func (f *Fleet) applyExit(id, name string, code int, at time.Time) {
 // labelsOfEvent returns the labels of a container in an event.
 func labelsOfEvent(e *events.Message) Labels {
 	attributes := e.Actor.Attributes
-	return Labels{Image: withoutDigest(attributes["image"]), ConfigHash: attributes[composeHash]}
+	return Labels{
+		Project:    attributes[ComposeProject],
+		Service:    attributes[ComposeService],
+		Image:      withoutDigest(attributes["image"]),
+		Workload:   WorkloadOf(attributes, LastingName(attributes["name"])),
+		ConfigHash: attributes[composeHash],
+	}
 }
 
-// absorb counts a container that was removed before its first description as one of its name.
+// absorb counts a container that was removed before its first description as one of its name, or as an instance of its workload.
 func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 	c := f.Members[name]
+	if c == nil && n.labels.Workload != name && !n.exit.At.IsZero() {
+		c = &Member{Record: Record{
+			ID:         id,
+			Labels:     n.labels,
+			LastExit:   n.exit,
+			AutoRemove: true, // else it would still exist
+			RanAs:      id,
+		}}
+		c.addEvents(n)
+		c.markGone(now)
+		f.Members[name] = c
+		return
+	}
 	if c == nil || c.present || c.ID == "" || !n.creationSeen {
 		return
 	}

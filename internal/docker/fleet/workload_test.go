@@ -82,6 +82,10 @@ var workloadStories = []struct{ promise, script string }{
 		run 1 web plain autoremove policy=no; read all; vanish 1 1
 		late; make 2 web plain autoremove policy=no; start 2; vanish 2 1
 		make 3 web plain autoremove policy=no; start 3; read | web restarts=2 recreations=0 judged=well`},
+	{"one that was never described counts for its workload", `
+		run 9 other; read all; late; make 1 web-1 unit=web.service autoremove policy=no; start 1; vanish 1 1
+		make 2 web-2 unit=web.service autoremove policy=no; start 2; read
+		| workload/web.service restarts=1 recreations=0 wanted=1/1, web-2 judged=well`},
 	{"a container that removes itself is not missed after its work, nor if somebody ended it", `
 		run 1 web {unit=web.service OR plain} autoremove policy=no; read all
 		vanish 1 1; run 2 web {unit=web.service OR plain} autoremove policy=no; read
