@@ -325,7 +325,7 @@ func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
 		if m.running() {
 			w.Runs++
 		}
-		if m.running() || m.present && m.Expected {
+		if m.running() || m.present && m.Expected && !m.Swarm { // a swarm keeps the tasks that it has replaced
 			should++
 		}
 		w.Due = w.Due || m.Expected
