@@ -34,9 +34,6 @@ type workload struct {
 	// maxReplaceDelay.
 	Ends   []runEnd   `json:"ends,omitempty"`
 	Starts []runStart `json:"starts,omitempty"`
-	// More and MoreSince are how many instances have run together, and since when; 0 unless these are more than Wanted.
-	More      int       `json:"more,omitempty"`
-	MoreSince time.Time `json:"more_since,omitzero"`
 	// Gone is when its last instance ceased to exist; zero while there is one.
 	Gone time.Time `json:"gone,omitzero"`
 	// Runs is how many instances run. Due is true if any should: those of a one-shot service have done their work.
@@ -319,11 +316,14 @@ func (w *workload) expire(now time.Time) {
 // adjustWanted sets how many instances should run at first sight, and raises it to what has run together for maxReplaceDelay. Least is
 // how many the configuration expects.
 func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
-	should := 0
+	should, lasting := 0, 0
 	w.Runs, w.Due = 0, least > 0
 	for _, m := range list {
 		if m.running() {
 			w.Runs++
+			if !m.Status.Started.IsZero() && now.Add(m.clockAhead).Sub(m.Status.Started) >= maxReplaceDelay {
+				lasting++
+			}
 		}
 		if m.running() || m.present && m.Expected && !m.Swarm { // a swarm keeps the tasks that it has replaced
 			should++
@@ -336,17 +336,7 @@ func (w *workload) adjustWanted(least int, list []instance, now time.Time) {
 	if w.Wanted == 0 {
 		w.Wanted = should
 	}
-	w.Wanted = max(w.Wanted, least)
-	switch {
-	case w.Runs <= w.Wanted:
-		w.More, w.MoreSince = 0, time.Time{}
-	case w.More == 0:
-		w.More, w.MoreSince = w.Runs, now
-	default:
-		if w.More = min(w.More, w.Runs); now.Sub(w.MoreSince) >= maxReplaceDelay {
-			w.Wanted = w.More
-		}
-	}
+	w.Wanted = max(w.Wanted, least, lasting)
 }
 
 // share makes the workload judged as a whole once there are several instances, or one has followed another under another name.

@@ -63,6 +63,14 @@ var workloadStories = []struct{ promise, script string }{
 		run 1 chat-web-1 service=web; read all; run 2 chat-web-2 service=web; run 3 chat-web-3 service=web
 		read                | workload/chat/web wanted=3/1
 		pass 9m; die 3 1; read; pass 1m; read; read | workload/chat/web wanted=2/2 judged=well`},
+	{"instances that start one after the other are all wanted after ten minutes", `
+		run 1 chat-web-1 service=web; read all; run 2 chat-web-2 service=web; pass 3m; run 3 chat-web-3 service=web
+		pass 11m; read       | workload/chat/web wanted=3/3
+		die 3 1; read        | workload/chat/web wanted=2/3 judged=short`},
+	{"a rollout of several that takes long leaves as many", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		run 3 chat-web-3 service=web; run 4 chat-web-4 service=web; pass 15m; read | workload/chat/web wanted=4/4
+		stop 1; remove 1; stop 2; remove 2; read; pass 11m; read | workload/chat/web wanted=2/2 judged=well`},
 	{"two projects with one service are two workloads", `
 		run 1 a-web-1 service=web project=a; run 2 b-web-1 service=web project=b; read all; die 1 1
 		read | workload/a/web wanted=0/1, a-web-1 judged=down, workload/b/web wanted=1/1, b-web-1 judged=well`},
