@@ -340,6 +340,9 @@ func (f *Fleet) expects(name string, c *Member) bool {
 // named reports whether the configuration names the member, or what it is an instance of.
 func (f *Fleet) named(name string, c *Member) bool {
 	key := c.workloadOf(name)
+	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Was, f.Rules.mentions) {
+		return true // it names an earlier instance
+	}
 	return f.Rules.mentions(name) || slices.Contains(f.Rules.ExpectedServices, key) || slices.Contains(f.Rules.ServedServices, key)
 }
 

@@ -148,6 +148,10 @@ var workloadStories = []struct{ promise, script string }{
 	{"a role by name is that of the next instance, too", `
 		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
 		run 2 chat-web-2 service=web; remove 1; read | chat-web-2 info=chat/web/image/web_irc`},
+	{"a workload whose first instance has a role by name is named for good", `
+		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
+		run 2 chat-web-2 service=web; remove 1; pass 1h; read; pass 1h; read | chat-web-1 -state
+		remove 2; pass 2m; read | workload/chat/web judged=missing`},
 	{"one that was renamed for a deploy is no second instance", `
 		run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; stop 1; remove 1
 		read; pass 20m; read | app judged=well running recreations=1, workload/chat/app wanted=1/1`},
