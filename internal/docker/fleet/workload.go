@@ -378,9 +378,12 @@ func composeNameOf(l *Labels, name string) bool {
 	return (separator == "-" || separator == "_") && base == l.Project+separator+l.Service+separator
 }
 
-// forgetWorkload forgets a workload without any instance.
+// forgetWorkload forgets a workload without any instance, or the instances that one lacks.
 func (f *Fleet) forgetWorkload(key string) error {
 	switch w := f.workloads[key]; {
+	case w.Runs > 0 && w.Runs < w.wants():
+		w.Wanted, w.Ends = w.Runs, nil
+		return nil
 	case slices.Contains(f.Rules.ExpectedServices, key):
 		return fmt.Errorf("%w: expected_services names %q; remove it there and reload", ErrNeeded, key)
 	case w.Gone.IsZero():

@@ -213,6 +213,17 @@ func TestForgetOneOfSeveral(t *testing.T) {
 	f.play("read | workload/chat/web judged=well wanted=1/1")
 }
 
+// TestForgetInstancesThatAreUnknown: the workload still lacks what was forgotten with time.
+func TestForgetInstancesThatAreUnknown(t *testing.T) {
+	f := play(t, `
+		set forget_after=24h; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		lost; remove 2; heard; read; pass 48h; read; read | workload/chat/web judged=short, chat-web-2 -state`)
+	if err := f.fleet.Forget("chat/web"); err != nil {
+		t.Fatal(err)
+	}
+	f.play("read | workload/chat/web judged=well wanted=1/1, chat-web-1 running")
+}
+
 func TestWorkloadOf(t *testing.T) {
 	for _, tt := range []struct {
 		want   string
