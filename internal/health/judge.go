@@ -223,6 +223,9 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	case c.State == Running && c.Health == Unhealthy:
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
+	if c.partly() && c.Down() && c.Health == Unhealthy { // those that are left may fail, too
+		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
+	}
 	s.judgeMemory(found, c, v.Unknown, first)
 }
 

@@ -58,6 +58,23 @@ func TestWorkloadBelowWhatItWantsIsAWarningAtMost(t *testing.T) {
 	w.want()
 }
 
+// TestLastInstancesMayBeUnhealthy: a workload that lacks an instance for long is still watched for its users.
+func TestLastInstancesMayBeUnhealthy(t *testing.T) {
+	w := newWorld(t)
+	w.runs(1)
+	w.pass(30 * time.Minute)
+	c := w.workload()
+	for range 40 {
+		w.pass(10 * time.Second)
+		c.Health, c.UnhealthyFor = Unhealthy, c.UnhealthyFor+10*time.Second
+	}
+	w.look()
+	w.want("chat/web ContainerUnhealthy critical 6m40s", "chat/web ContainerDown warning 36m40s")
+	c.Health, c.UnhealthyFor = "healthy", 0
+	w.look()
+	w.want("chat/web ContainerDown warning 36m40s")
+}
+
 func TestPartlyDownOutlivesARestart(t *testing.T) {
 	w := newWorld(t)
 	w.runs(1)
