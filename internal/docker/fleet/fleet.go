@@ -415,9 +415,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		f.MarkGone(s.id, now)
 		return
 	}
-	if f.isInPod(&s) {
-		s.Workload = s.Name
-	}
+	f.leavePodsApart(&s)
 	c := f.bindMember(&s, now)
 	old := c.Status
 	starts, rests := c.Starts.Total, c.rests()
@@ -460,17 +458,30 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	c.setExpected(f.shouldRun(c, &old) || f.expects(s.Name, c))
 }
 
-// isInPod reports whether a unit owns several different containers: they are those of a pod, not instances of one service.
-func (f *Fleet) isInPod(s *Status) bool {
+// leavePodsApart makes the containers of a unit workloads of their own once it owns different ones: they are those of a pod, not
+// instances of one service. They stay so when the pod is created anew.
+func (f *Fleet) leavePodsApart(s *Status) {
 	if s.unit == "" || s.Workload != s.unit {
-		return false
+		return
+	}
+	if c := f.Members[s.Name]; c != nil && c.InPod == s.unit {
+		s.Workload, s.InPod = s.Name, s.unit
+		return
 	}
 	for _, c := range f.Members {
 		if o := &c.Status; c.present && o.unit == s.unit && o.Name != s.Name && o.Image != s.Image {
-			return true
+			s.Workload, s.InPod = s.Name, s.unit
 		}
 	}
-	return false
+	if s.InPod == "" {
+		return
+	}
+	for name, c := range f.Members {
+		if c.Workload == s.unit {
+			c.Workload, c.InPod = name, s.unit
+			c.Status.Labels = c.Labels
+		}
+	}
 }
 
 // rests reports whether the container has done its work, and its next start is another run.

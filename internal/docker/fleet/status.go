@@ -50,6 +50,8 @@ type Labels struct {
 	// Workload is what it is an instance of: see WorkloadOf. ConfigHash is compose's hash of its configuration.
 	Workload   string `json:"workload,omitempty"`
 	ConfigHash string `json:"config_hash,omitempty"`
+	// InPod is the systemd unit of the pod that it is a container of, "" for none.
+	InPod string `json:"in_pod,omitempty"`
 	// Swarm is true if it is the task of a swarm service, which may run on another node.
 	Swarm bool `json:"swarm,omitempty"`
 }

@@ -108,6 +108,12 @@ var workloadStories = []struct{ promise, script string }{
 	{"containers of a pod are no instances of one service", `
 		run 1 pod-web unit=pod.service image=web policy=no; run 2 pod-db unit=pod.service image=db policy=no; read all; read all
 		die 2 1; read    | pod-db judged=down, pod-web judged=well, workload/pod-db wanted=0/1, workload/pod-web wanted=1/1`},
+	{"containers of a pod stay apart, also if two have one image, and when the pod is created anew", `
+		run 1 pod-web unit=pod.service image=web policy=no; run 2 pod-api unit=pod.service image=web policy=no
+		run 3 pod-db unit=pod.service image=db policy=no; read all | workload/pod-web wanted=1/1, workload/pod-api wanted=1/1, workload/pod-db wanted=1/1
+		{read OR reboot}; remove 1; remove 2; remove 3; run 4 pod-web unit=pod.service image=web policy=no
+		run 5 pod-db unit=pod.service image=db policy=no; run 6 pod-api unit=pod.service image=web policy=no; read all
+		read | workload/pod-web recreations=1 wanted=1/1, workload/pod-api recreations=1, workload/pod-db recreations=1, workload/pod.service -wanted`},
 	{"a backup that removes itself is nobody's outage", `
 		run 1 backup plain autoremove policy=no; read all; vanish 1 {0 OR 1}; pass 2m; read | backup -state`},
 	{"a new container that follows a failed one is a deploy with another image, or after a minute", `
