@@ -211,10 +211,12 @@ func (c *Member) runsAs() string {
 	return ""
 }
 
-// endsOf returns the ends of runs that were running at the last time. One that another container of the same name goes on with is none.
+// endsOf returns the ends of runs that were running at the last time. One that another container of the same name goes on with, or the
+// same container under another name, is none.
 func (w *workload) endsOf(list []instance, now time.Time) (ends []runEnd) {
 	for _, m := range list {
-		if m.RanAs == "" || m.running() {
+		goesOn := func(o instance) bool { return o.running() && o.ID == m.RanAs }
+		if m.RanAs == "" || m.running() || slices.ContainsFunc(list, goesOn) {
 			continue
 		}
 		end := runEnd{
@@ -262,7 +264,10 @@ func (w *workload) dropFollowed(list []instance) {
 
 // startsOf returns the instances that have begun to run since the last time.
 func (w *workload) startsOf(list []instance) []instance {
-	return slices.DeleteFunc(slices.Clone(list), func(m instance) bool { return !m.running() || m.RanAs != "" })
+	return slices.DeleteFunc(slices.Clone(list), func(m instance) bool {
+		ran := func(o instance) bool { return o.RanAs == m.ID }
+		return !m.running() || m.RanAs != "" || slices.ContainsFunc(list, ran)
+	})
 }
 
 // recordEnd records the end of a run. A deploy may start the successor first.

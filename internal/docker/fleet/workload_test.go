@@ -158,9 +158,12 @@ var workloadStories = []struct{ promise, script string }{
 		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
 		run 2 chat-web-2 service=web; remove 1; pass 1h; read; pass 1h; read | chat-web-1 -state
 		remove 2; pass 2m; read | workload/chat/web judged=missing`},
+	{"a rename is no deploy", `
+		run 1 chat-web-1 service=web; read all; pass 1h; rename 1 web; read; pass 1h
+		read | workload/chat/web restarts=0 recreations=0 wanted=1/1`},
 	{"one that was renamed for a deploy is no second instance", `
 		run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; stop 1; remove 1
-		read; pass 20m; read | app judged=well running recreations=1, workload/chat/app wanted=1/1`},
+		read; pass 20m; read | app judged=well running recreations=1, workload/chat/app wanted=1/1 recreations=1`},
 }
 
 func TestWorkloads(t *testing.T) {
