@@ -39,6 +39,9 @@ func (f *Fleet) describeWorkload(r *Report, c *Member) {
 	if c.running() {
 		r.Instances = 1
 	}
+	if c.SetAside { // no instance any more
+		r.Workload = r.Name
+	}
 	r.Named, r.Removed = f.named(r.Name, c), c.Removed
 	r.EndedByItself = c.LastExit.byItself()
 	r.OneShot = c.OneShot && !r.Named

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 )
@@ -175,6 +176,19 @@ func TestWorkloads(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLeftOverContainerIsNoInstance: two containers with one workload would be two series with the same labels.
+func TestLeftOverContainerIsNoInstance(t *testing.T) {
+	f := play(t, "run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; read")
+	got := map[string]string{}
+	there, _ := f.fleet.Judged(f.fleet.Report(f.now), f.now)
+	for _, c := range there {
+		got[c.Name] = c.Workload
+	}
+	if want := map[string]string{"app": "chat/app", "xyz": "xyz"}; !maps.Equal(got, want) {
+		t.Errorf("got the workloads %v, want %v", got, want)
 	}
 }
 
