@@ -102,6 +102,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 	subjects := slices.SortedFunc(maps.Keys(j.Verdicts), func(a, b health.Subject) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Host, b.Host))
 	})
+	workloadDown := map[health.Subject]time.Duration{} // before the first list, and after a rename, two subjects may be of one workload
 	for _, s := range subjects {
 		v := j.Verdicts[s]
 		excused := 0.0
@@ -129,8 +130,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		}
 		gaugeDuration(containerDownDesc, v.Down, v.Unknown, labels...)
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
-		if v.Workload != "" {
-			gaugeDuration(workloadDownDesc, max(v.Down, v.Missing, v.Removed), v.Unknown, s.Host, v.Workload)
+		if down := max(v.Down, v.Missing, v.Removed); v.Workload != "" && (down > 0 || !v.Unknown) {
+			of := health.WorkloadSubject(s.Host, v.Workload)
+			workloadDown[of] = max(workloadDown[of], down)
 		}
 		gaugeDuration(containerUnhealthyDesc, v.Unhealthy, v.Unknown, labels...)
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
@@ -145,6 +147,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		}
 		gauge(recentRestartsDesc, float64(v.RecentRestarts), labels...)
 		gauge(recentKillsDesc, float64(v.RecentKills), labels...)
+	}
+	for of, down := range workloadDown {
+		gauge(workloadDownDesc, down.Seconds(), of.Host, of.Name)
 	}
 	for _, v := range j.Values {
 		if v.Warning > 0 { // a certificate has limits of its own

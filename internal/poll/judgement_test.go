@@ -120,6 +120,21 @@ func TestWhatWasWellIsNoOpinion(t *testing.T) {
 	}
 }
 
+// TestTwoSubjectsOfAWorkloadMakeOneSeries: one series too many would leave all metrics of the judgement without a page.
+func TestTwoSubjectsOfAWorkloadMakeOneSeries(t *testing.T) {
+	metrics := judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.ContainerSubject("local", "chat-web-1"): {Known: true, Workload: "chat/web"},
+		health.ContainerSubject("local", "chat-web-2"): {Known: true, Workload: "chat/web", Missing: time.Minute},
+		health.ContainerSubject("local", "chat-web-3"): {Known: true, Unknown: true, Workload: "chat/web"},
+	}})
+	families, err := new(exposition.Encoder).Encode(metrics)
+	must(t, err)
+	const want = `chatstack_workload_down_seconds{docker_host="local",workload="chat/web"} 60`
+	if !slices.ContainsFunc(families, func(f exposition.Family) bool { return strings.Contains(string(f.Text), want) }) {
+		t.Errorf("there is no %s", want)
+	}
+}
+
 // TestWorkloadHasTheSeriesOfAContainer with its own name in the label workload, and none in the label container, which is exported so that
 // nobody sets another one.
 func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
