@@ -34,6 +34,9 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 	}
 	for key, w := range m.Workloads {
 		if len(key) <= 2*MaxLabel {
+			for i := range w.Ends { // the whole machine may have been off, and be about to start them again
+				w.Ends[i].Seen = now
+			}
 			f.workloads[key] = &w
 		}
 	}

@@ -57,6 +57,10 @@ var workloadStories = []struct{ promise, script string }{
 	{"a restart by hand of one of several changes nothing", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h
 		stop 2; pass 20s; start 2; read; pass 20m; read | workload/chat/web judged=well wanted=2/2 restarts=1 recreations=0`},
+	{"instances that start again with the machine are wanted as before", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h; stop 1; stop 2; save; pass 1h; recall
+		read all; start 1; start 2; read | workload/chat/web wanted=2/2
+		die 2 1; read                    | workload/chat/web judged=short wanted=1/2`},
 	{"the last instance is always wanted", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
 		stop 1; stop 2; read; pass 11m; read | workload/chat/web judged=down wanted=0/1`},
@@ -111,10 +115,12 @@ var workloadStories = []struct{ promise, script string }{
 		die 2 1; read    | pod-db judged=down, pod-web judged=well, workload/pod-db wanted=0/1, workload/pod-web wanted=1/1`},
 	{"containers of a pod stay apart, also if two have one image, and when the pod is created anew", `
 		run 1 pod-web unit=pod.service image=web policy=no; run 2 pod-api unit=pod.service image=web policy=no
-		run 3 pod-db unit=pod.service image=db policy=no; read all | workload/pod-web wanted=1/1, workload/pod-api wanted=1/1, workload/pod-db wanted=1/1
+		run 3 pod-db unit=pod.service image=db policy=no
+		read all | workload/pod-web wanted=1/1, workload/pod-api wanted=1/1, workload/pod-db wanted=1/1
 		{read OR reboot}; remove 1; remove 2; remove 3; run 4 pod-web unit=pod.service image=web policy=no
 		run 5 pod-db unit=pod.service image=db policy=no; run 6 pod-api unit=pod.service image=web policy=no; read all
-		read | workload/pod-web recreations=1 wanted=1/1, workload/pod-api recreations=1, workload/pod-db recreations=1, workload/pod.service -wanted`},
+		read | workload/pod-web recreations=1 wanted=1/1, workload/pod-api recreations=1, workload/pod-db recreations=1
+		read | workload/pod.service -wanted`},
 	{"a backup that removes itself is nobody's outage", `
 		run 1 backup plain autoremove policy=no; read all; vanish 1 {0 OR 1}; pass 2m; read | backup -state`},
 	{"a new container that follows a failed one is a deploy with another image, or after a minute", `
