@@ -210,8 +210,8 @@ func (f *Fleet) applyStart(id string, at time.Time) {
 	c.markStarted(at)
 }
 
-// ignoredSignals are those that make a process do something else than end: HUP, USR1, USR2 and WINCH.
-var ignoredSignals = []string{"1", "10", "12", "28"}
+// ignoredSignals are those that make a process do something else than end: HUP, USR1, USR2, CONT, STOP, TSTP, TTIN, TTOU and WINCH.
+var ignoredSignals = []string{"1", "10", "12", "18", "19", "20", "21", "22", "28"}
 
 // endsRun reports whether somebody who sends this signal asks for the end of the run. If a container ends by an ignored one, its stop
 // has an event as well.
@@ -494,17 +494,22 @@ func (c *Member) rests() bool {
 func (c *Member) countRun(rested bool) {
 	if rested {
 		c.Runs++
-		c.OneShot = true
 	}
 }
 
 // noteExit records how the last run ended if no event has.
 func (c *Member) noteExit(s *Status) {
-	if s.Stopped && s.Ended.Sub(c.LastExit.At) > maxStampDelay {
+	// Without an event, somebody may have stopped it.
+	known := s.Ended.Sub(c.LastExit.At) <= maxStampDelay
+	if s.Stopped && !known {
 		c.LastExit = exit{s.Ended, s.ExitCode, askedFor(c.AskedAt, s.Ended)}
 	}
-	c.OneShot = c.OneShot || s.State == container.StateExited && c.rests()
+	short := s.Ended.Sub(s.Started) <= longestWork
+	c.OneShot = c.OneShot || known && short && s.State == container.StateExited && c.rests()
 }
+
+// longestWork is how long a run may take that is taken for work that ends; a longer one is that of a service.
+const longestWork = time.Hour
 
 // shouldRun decides whether the container should be running. Old is its status before the last description.
 func (f *Fleet) shouldRun(c *Member, old *Status) bool {

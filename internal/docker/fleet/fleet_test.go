@@ -383,6 +383,8 @@ func (f *fleetTest) addWorkloads(all map[string]map[string]string) {
 			judged = "removed"
 		case c.State == stateMissing:
 			judged = "missing"
+		case c.OneShot && c.Stopped && c.ExitCode != 0:
+			judged = "failed"
 		case c.Shared && c.Instances > 0 && c.Instances < c.Wanted:
 			judged = "short"
 		case c.Expected && c.State != container.StateRunning:

@@ -35,7 +35,7 @@ type Record struct {
 	// LastExit is how the last run ended; zero while it runs. AutoRemove is true if the container removes itself when it ends.
 	LastExit   exit `json:"last_exit,omitzero"`
 	AutoRemove bool `json:"auto_remove,omitempty"`
-	// OneShot is true once a run has ended by itself with 0, and the engine did not start it again.
+	// OneShot is true once a short run has ended by itself with 0, and the engine did not start it again.
 	OneShot bool `json:"one_shot,omitempty"`
 	// RanAs is the id under which it was running, and Counted its counters, when its workload was last settled.
 	RanAs   string `json:"ran_as,omitempty"`

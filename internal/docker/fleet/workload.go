@@ -386,6 +386,8 @@ func composeNameOf(l *Labels, name string) bool {
 // forgetWorkload forgets a workload without any instance, or the instances that one lacks.
 func (f *Fleet) forgetWorkload(key string) error {
 	switch w := f.workloads[key]; {
+	case w.Runs > 0 && w.Runs < f.leastOf(key, f.instances()[key]):
+		return fmt.Errorf("%w: expected names more instances of %q; remove them there and reload", ErrNeeded, key)
 	case w.Runs > 0 && w.Runs < w.wants():
 		w.Wanted, w.Ends = w.Runs, nil
 		return nil

@@ -133,6 +133,12 @@ var workloadStories = []struct{ promise, script string }{
 		lost; start 1; die 1 0; heard; read blind | migrate restarts=0
 		start 1                               | migrate restarts=0
 		restart 1                             | migrate restarts=1`},
+	{"a container has work that ends if a short run was seen to end by itself with 0", `
+		{run 1 migrate policy=no; read all; die 1 0; start 1; die 1 1 | migrate judged=failed
+		OR run 1 migrate policy=no; read all; pass 2h; die 1 0; start 1; die 1 1 | migrate judged=down
+		OR run 1 migrate policy=no; read all; lost; die 1 0; heard; read blind; start 1; die 1 1 | migrate judged=down
+		OR set expected=migrate; run 1 migrate policy=no; read all; die 1 0; start 1; die 1 1 | migrate judged=down
+		OR run 1 migrate policy=no; read all; stop 1; start 1; die 1 1 | migrate judged=down}`},
 	{"a signal that does not end a container asks for nothing", `
 		run 1 web autoremove plain policy=no; read all; kill 1 1; vanish 1 1; run 2 web autoremove plain policy=no
 		read | web restarts=1 recreations=0`},
@@ -240,6 +246,11 @@ func TestForgetOneOfSeveral(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.play("read | workload/chat/web judged=well wanted=1/1")
+	f = play(t, `set expected=chat-web-1 expected=chat-web-2; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		die 1 1; read | workload/chat/web judged=short`)
+	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrNeeded) {
+		t.Errorf("while expected names both: %v, want %v", err, ErrNeeded)
+	}
 }
 
 // TestForgetInstancesThatAreUnknown: the workload still lacks what was forgotten with time.

@@ -6,6 +6,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,7 +36,8 @@ const awaitWithin = 2 * time.Minute
 // Containers creates containers of one image with the engine's command. Their program waits and has a health check every second.
 // SIGUSR1 switches its health.
 type Containers struct {
-	// Name begins the names of all containers, and is their compose project and a label of theirs.
+	// Name begins the names of all containers, and is their compose project and a label of theirs. Tests that share an engine have
+	// different ones.
 	Name string
 
 	tb testing.TB
@@ -54,7 +56,7 @@ func containersOf(engine *Process, client ...string) *Containers {
 	tb := engine.tb
 	tb.Helper()
 	c := &Containers{
-		Name:   fmt.Sprintf("chatstack-test-%d", os.Getpid()),
+		Name:   fmt.Sprintf("chatstack-test-%d-%08x", os.Getpid(), crc32.ChecksumIEEE([]byte(tb.Name()))),
 		tb:     tb,
 		client: client,
 		engine: engine,
