@@ -76,10 +76,20 @@ func (f *Fleet) Expect(now time.Time) {
 		c.setExpected(true)
 	}
 	for _, key := range f.Rules.ExpectedServices {
-		if f.workloads[key] == nil {
+		if f.listed && f.workloads[key] == nil && !f.hasInstance(key) {
 			f.workloads[key] = &workload{Shared: true, Gone: now}
 		}
 	}
+}
+
+// hasInstance reports whether a member is an instance of the workload.
+func (f *Fleet) hasInstance(key string) bool {
+	for name, c := range f.Members {
+		if c.workloadOf(name) == key {
+			return true
+		}
+	}
+	return false
 }
 
 // labelsOf returns what is known of a container that only the configuration names. It may be an instance of a compose service, whose
@@ -667,7 +677,7 @@ func (f *Fleet) Tidy(now time.Time) {
 		}
 		age, forgotten := now.Sub(c.GoneSince), f.Rules.ForgetAfter
 		unexpected := age >= max(f.Rules.MissingAfter, maxRestartGap) && (!c.Expected || f.replaced(name, c, age))
-		if unexpected || forgotten > 0 && age >= forgotten {
+		if unexpected || forgotten > 0 && age >= forgotten && !f.expects(name, c) {
 			delete(f.Members, name)
 		}
 	}

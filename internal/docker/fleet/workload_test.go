@@ -159,6 +159,10 @@ var workloadStories = []struct{ promise, script string }{
 		pass 1m; read    | workload/chat/web judged=missing
 		run 1 chat-web-1 service=web; read | workload/chat/web judged=well wanted=1/1
 		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | workload/chat/web judged=missing`},
+	{"a service that the configuration expects is judged as its only container, and never forgotten", `
+		set expected_services=chat/web; run 1 chat-web-1 service=web; read all | chat-web-1 judged=well, workload/chat/web wanted=1/1
+		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | chat-web-1 judged=missing
+		pass 100h; read; read | chat-web-1 judged=missing`},
 	{"a workload whose instances somebody removed is missed until it is forgotten", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
 		remove 1; remove 2; read; pass 2m; read | workload/chat/web judged=removed
