@@ -3,7 +3,6 @@ package health
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -183,7 +182,12 @@ func Find(containers []Container, t *Target) (found bool, advice string) {
 // advice says what the settings of a target may mean that name what no engine has, "" if nothing resembles it.
 func (d directory) advice(t *Target) string {
 	name, like := cmp.Or(t.Service, t.Container), []string{}
-	for service := range d.byWorkload {
+	var known []string
+	for service, instances := range d.byWorkload {
+		if !slices.ContainsFunc(instances, (*Container).exists) {
+			continue // it may be somebody's mistake as well
+		}
+		known = append(known, service)
 		if service == name || strings.HasSuffix(service, "/"+name) || strings.HasPrefix(name, strings.Replace(service, "/", "-", 1)+"-") {
 			like = append(like, service)
 		}
@@ -196,8 +200,9 @@ func (d directory) advice(t *Target) string {
 		return "did you mean the service " + like[0] + "?"
 	case len(like) > 1:
 		return "did you mean one of the services " + firstOf(like) + "?"
-	case t.Service != "" && len(d.byWorkload) > 0:
-		return "the services are " + firstOf(slices.Sorted(maps.Keys(d.byWorkload)))
+	case t.Service != "" && len(known) > 0:
+		slices.Sort(known)
+		return "the services are " + firstOf(known)
 	}
 	return ""
 }
