@@ -173,11 +173,23 @@ func (j *Judge) containerDue() time.Duration { return j.rule(AlertContainerDown)
 func (s *scene) judgeContainers() findings {
 	found := findings{verdicts: make(map[Subject]*Verdict, len(s.containers))}
 	for _, c := range s.containers {
-		if !c.vanished {
+		if c.vanished {
+			s.judgeVanished(&found, c.Subject())
+		} else {
 			s.judgeContainer(&found, c)
 		}
 	}
 	return found
+}
+
+// judgeVanished keeps what is counted of a container that has just disappeared: one that removes itself may crash in a loop.
+func (s *scene) judgeVanished(found *findings, subject Subject) {
+	v := &Verdict{}
+	s.judgeEvents(found, subject, v)
+	v.Unknown = true
+	if v.RecentRestarts > 0 || v.RecentKills > 0 {
+		found.verdicts[subject] = v
+	}
 }
 
 func (s *scene) judgeContainer(found *findings, c *Container) {

@@ -136,16 +136,16 @@ func TestExcuseBySomethingStartingOutlivesARestart(t *testing.T) {
 
 func TestContainerMadeAnewKeepsItsClockAndRestarts(t *testing.T) {
 	w := stack(t)
-	vanish := func(d time.Duration) {
+	vanish := func(d time.Duration, problems ...string) {
 		all := w.Engines[0].Containers
 		w.Engines[0].Containers = slices.DeleteFunc(slices.Clone(all), func(c Container) bool { return c.Name == "db" })
 		w.pass(d)
-		w.want()
+		w.want(problems...)
 		w.Engines[0].Containers = all
 	}
 	w.container("db").State, w.container("db").Restarts = "exited", 2
 	w.pass(4 * time.Minute)
-	vanish(time.Minute)
+	vanish(time.Minute, "db ContainerRestarts warning 5m0s")
 	w.container("db").State = "created"
 	w.look()
 	w.want("db ContainerDown warning 5m0s", "db ContainerRestarts warning 5m0s")

@@ -317,3 +317,33 @@ func TestExcusedSpellsDoNotCount(t *testing.T) {
 	}
 	w.want()
 }
+
+// TestCrashLoopOfNewContainersIsNotOverBetweenThem: a container that removes itself does not exist before the next one is created.
+func TestCrashLoopOfNewContainersIsNotOverBetweenThem(t *testing.T) {
+	j, now := NewJudge(shippedRules()), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	judge := func(restarts uint64, exists bool) *Judgement {
+		now = now.Add(5 * time.Second)
+		c := Container{
+			Host:     "local",
+			Name:     "web",
+			State:    Running,
+			Expected: true,
+			Restarts: restarts,
+		}
+		e := Engine{Host: "local", Read: true}
+		if exists {
+			e.Containers = []Container{c}
+		} else {
+			e.Disappeared = []Container{c}
+		}
+		return j.Judge(&Facts{Now: now, Engines: []Engine{e}})
+	}
+	judge(0, true)
+	for restarts := range uint64(5) {
+		judge(restarts+1, true)
+		problems := judge(restarts+1, false).Problems
+		if len(problems) != 1 || problems[0].Alert != AlertContainerRestarts {
+			t.Fatalf("after %d restarts: got %+v, want them to be a problem", restarts+1, problems)
+		}
+	}
+}
