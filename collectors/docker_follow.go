@@ -117,9 +117,7 @@ func (c *docker) markStreamOpen() (missed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stream.open, c.stream.known, c.unsure = true, true, true
-	if c.fleet.FollowedSince.IsZero() {
-		c.fleet.FollowedSince = c.stream.last
-	}
+	c.fleet.FollowFrom(c.stream.last)
 	if c.stream.brief < maxShortStreams {
 		c.markStreamHealthy()
 	}
@@ -231,7 +229,7 @@ func (c *docker) queueEvents(
 	for {
 		select {
 		case e := <-messages:
-			e.Actor.Attributes = c.fleet.Rules.NeededLabels(e.Actor.Attributes, fleet.EventAttributes...)
+			e.Actor.Attributes = c.fleet.Rules().NeededLabels(e.Actor.Attributes, fleet.EventAttributes...)
 			select {
 			case queue <- e:
 			case <-ctx.Done():

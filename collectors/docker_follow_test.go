@@ -222,7 +222,7 @@ func (w *watch) restarts(name string) int {
 	w.t.Helper()
 	w.docker.mu.Lock()
 	defer w.docker.mu.Unlock()
-	return int(w.docker.fleet.Members[name].Restarts()) //nolint:gosec // small
+	return int(w.docker.fleet.Counts()[name].Restarts) //nolint:gosec // small
 }
 
 // stateFile is open until the test ends.
@@ -702,7 +702,7 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 	want := noon.Add(-time.Second)
 	for range 2 {
 		d.markStreamOpen()
-		if got := d.fleet.FollowedSince; !got.Equal(want) {
+		if got := d.fleet.FollowedSince(); !got.Equal(want) {
 			t.Errorf("followed since %s, want %s", got, want)
 		}
 		d.stream.last = noon.Add(time.Hour)
@@ -929,7 +929,8 @@ func TestOnlyWhatHasChangedIsKept(t *testing.T) {
 	if len(kept.saves) != 1 || !strings.Contains(string(kept.saved), "unix:///none") {
 		t.Fatalf("kept %s, want one line about the engine", kept.saves)
 	}
-	d.locked(func() { d.fleet.Members["irc"] = &fleet.Member{Record: fleet.Record{ID: "1"}} })
+	known := fleet.Memory{Host: d.settings.Host, Containers: map[string]fleet.Record{"irc": {ID: "1"}}}
+	d.locked(func() { d.fleet.Restore(known, noon) })
 	d.save()
 	d.save()
 	if len(kept.saves) != 2 || !strings.Contains(string(kept.saved), "irc") {

@@ -48,7 +48,7 @@ func (c *docker) inspect(ctx context.Context, wg *sync.WaitGroup, s *api.Session
 	if running := c.inspections[id]; running != nil {
 		return running
 	}
-	one := &inspection{done: make(chan struct{}), mark: c.fleet.Mark}
+	one := &inspection{done: make(chan struct{}), mark: c.fleet.Mark()}
 	c.inspections[id] = one
 	wg.Go(func() {
 		defer c.signal()
@@ -121,14 +121,14 @@ func (c *docker) endInspection(id string, one *inspection) {
 
 // ask makes one inspection and ends it, unless an event has overtaken the answer.
 func (c *docker) ask(ctx context.Context, s *api.Session, id string, one *inspection) (ended bool) {
-	c.locked(func() { one.mark = c.fleet.Mark })
+	c.locked(func() { one.mark = c.fleet.Mark() })
 	asked := time.Now()
 	d, reply, err := s.Inspect(ctx, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var status fleet.Status
 	if err == nil && d != nil {
-		status, err = fleet.StatusOf(d, c.fleet.Rules)
+		status, err = fleet.StatusOf(d, c.fleet.Rules())
 	}
 	now, changed := time.Now(), c.fleet.ChangedSince(one.mark, id)
 	if err != nil {

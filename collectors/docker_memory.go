@@ -3,7 +3,6 @@ package collectors
 import (
 	"bytes"
 	"encoding/json"
-	"maps"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
@@ -21,14 +20,14 @@ func (c *docker) load() {
 	}
 	c.fleet.Restore(kept, time.Now())
 	if !c.once {
-		c.fleet.SavedCounts = c.fleet.Counts()
+		c.fleet.ShowSaved(c.fleet.Counts())
 	}
 }
 
 // keepCounts saves changed counters. Present shows only saved ones.
 func (c *docker) keepCounts() {
 	differ := false
-	c.locked(func() { differ = c.fleet.SavedCounts != nil && !maps.Equal(c.fleet.SavedCounts, c.fleet.Counts()) })
+	c.locked(func() { differ = c.fleet.Unsaved() })
 	if differ {
 		c.save()
 	}
@@ -47,7 +46,7 @@ func (c *docker) save() {
 	)
 	c.locked(func() { kept, saved = c.fleet.Memory(), c.fleet.Counts() })
 	// Present must show restarts even if the disk cannot be written.
-	defer c.locked(func() { c.fleet.SavedCounts = saved })
+	defer c.locked(func() { c.fleet.ShowSaved(saved) })
 	content, err := json.Marshal(kept)
 	if err != nil {
 		c.log.Error("container state cannot be encoded", "err", err)

@@ -25,7 +25,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	defer release()
 	var l fleet.Listing
 	c.locked(func() {
-		l.Mark, l.Following = c.fleet.Mark, c.stream.open
+		l.Mark, l.Following = c.fleet.Mark(), c.stream.open
 		l.Full = c.unsure || !l.Following
 		c.unsure = false
 	})
@@ -115,7 +115,7 @@ func (c *docker) recordUndescribed(b *Batch, undescribed []failed, l *fleet.List
 		if one.hung && !starting(*one) {
 			c.hangs.Pause(&one.listed, now)
 		}
-		c.fleet.Describe(fleet.StatusOfSummary(&one.listed, c.fleet.Rules), l.Mark, time.Time{}, now)
+		c.fleet.Describe(fleet.StatusOfSummary(&one.listed, c.fleet.Rules()), l.Mark, time.Time{}, now)
 	}
 	c.fleet.CompleteList()
 	c.fleet.Expect(now)
@@ -154,7 +154,7 @@ func (c *docker) learnNetworks(ctx context.Context, s *api.Session) {
 	}
 	c.locked(func() {
 		if c.networkOwner = ""; own != nil {
-			c.fleet.Rules.Networks = fleet.NetworksOf(own)
+			c.fleet.JoinNetworks(fleet.NetworksOf(own))
 		}
 	})
 }
@@ -198,7 +198,7 @@ func withHintText(err error) string { return err.Error() + "; " + failure.HintOf
 func (c *docker) watched(listed []container.Summary) []container.Summary {
 	var chosen []container.Summary
 	for _, l := range listed {
-		if name := fleet.OwnName(l.Names); name == "" || c.fleet.Rules.Watches(fleet.LastingName(name), l.Labels) {
+		if name := fleet.OwnName(l.Names); name == "" || c.fleet.Rules().Watches(fleet.LastingName(name), l.Labels) {
 			chosen = append(chosen, l)
 		}
 	}
@@ -234,7 +234,7 @@ func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) ([]containe
 	if len(c.settings.Projects) == 1 {
 		labels = append(slices.Clone(labels), fleet.ComposeProject+"="+c.settings.Projects[0])
 	}
-	chosen := fleet.Selection{Rules: c.fleet.Rules}
+	chosen := fleet.Selection{Rules: c.fleet.Rules()}
 	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
 	all, reply, err := s.List(ctx, labels)
 	b.HTTPStatus = reply.Status
@@ -254,7 +254,8 @@ func (c *docker) recordLeftOut(s *fleet.Selection) {
 	if s.OverLimit > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
 		c.log.Warn("containers are not watched", "beyond_max_containers", s.OverLimit, "with_impossible_names", s.Misnamed)
 	}
-	c.leftOut, c.fleet.Displaced = listCounts{s.Listed, s.OverLimit, s.Misnamed}, s.Displaced
+	c.leftOut = listCounts{s.Listed, s.OverLimit, s.Misnamed}
+	c.fleet.Displace(s.Displaced)
 }
 
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.

@@ -25,7 +25,7 @@ func TestRealCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 	last := map[string]float64{}
 	for i, source := range []string{resourcesEngine, resourcesEngine, resourcesCgroup, resourcesCgroup, resourcesAuto, resourcesEngine} {
 		s.start(t, source, kept)
-		s.docker.fleet.Rules.Projects = []string{e.Name}
+		s.docker.fleet.Rules().Projects = []string{e.Name}
 		for round := range 3 {
 			s.round()
 			now := s.counters()

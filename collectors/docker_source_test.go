@@ -169,12 +169,12 @@ func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 func TestAutoWaitsForARunningContainer(t *testing.T) {
 	says := 1
 	s := watchSource(t, resourcesAuto, &says)
-	s.docker.fleet.Rules.Exclude = []string{"*"}
+	s.docker.fleet.Rules().Exclude = []string{"*"}
 	b, asked := s.round()
 	if asked || strings.Contains(s.page(), "resources_source") {
 		t.Errorf("a source without containers; notes %q:\n%s", b.Notes, s.page())
 	}
-	s.docker.fleet.Rules.Exclude = nil
+	s.docker.fleet.Rules().Exclude = nil
 	s.writeFiles(3000, sourceIDs...)
 	s.writeNetworks(1)
 	s.wantSource("with containers", resourcesCgroup, "b", 3000)

@@ -101,10 +101,8 @@ func (w *realWatch) want(what, line string) {
 			name, _, _ = strings.Cut(name, `"`)
 			unsure := false
 			w.docker.locked(func() {
-				unsure = w.docker.unsure || w.docker.fleet.Members[name] == nil
-				for _, c := range w.docker.fleet.Members {
-					unsure = unsure || c.Stale
-				}
+				_, known := w.docker.fleet.Counts()[name]
+				unsure = w.docker.unsure || !known || !w.docker.fleet.Described()
 			})
 			if unsure {
 				w.read()
@@ -134,7 +132,7 @@ func (w *realWatch) sameAsListed(name string) {
 		if fleet.OwnName(all[i].Names) != name {
 			continue
 		}
-		got := fleet.StatusOfSummary(&all[i], w.docker.fleet.Rules)
+		got := fleet.StatusOfSummary(&all[i], w.docker.fleet.Rules())
 		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.State),
 			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.Health))
 		return
@@ -279,7 +277,7 @@ func (w *realWatch) deploys() {
 func (w *realWatch) missingAfter(d time.Duration) {
 	w.docker.mu.Lock()
 	defer w.docker.mu.Unlock()
-	w.docker.fleet.Rules.MissingAfter = d
+	w.docker.fleet.Rules().MissingAfter = d
 }
 
 // engineRestarts ends the engine and starts it again.

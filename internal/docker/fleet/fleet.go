@@ -22,9 +22,9 @@ import (
 // Events arrive while the engine answers a call. So the caller saves Mark before a call and passes it with the answer. Fleet
 // ignores an answer about a container with a later event, because that event triggers another inspection.
 type Fleet struct {
-	Rules *Rules
-	// Members are the watched containers by name, including removed ones.
-	Members map[string]*Member
+	rules *Rules
+	// members are the watched containers by name, including removed ones.
+	members map[string]*Member
 	// workloads are what the members are instances of, by key. listed is true once the containers of
 	// a list were described.
 	workloads map[string]*workload
@@ -37,26 +37,26 @@ type Fleet struct {
 	// lastEventMark is the mark of a container's last event, by id. It outlives the container until a list lacks that, since
 	// an older answer may still describe it.
 	lastEventMark map[string]uint64
-	Mark          uint64
-	// FollowedSince is when the stream of events began, by the engine's clock; zero without a stream.
-	FollowedSince time.Time
+	mark          uint64
+	// followedSince is when the stream of events began, by the engine's clock; zero without a stream.
+	followedSince time.Time
 	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
 	overdueEvents map[string]time.Time
 	// listedAt is when the last list was applied.
 	listedAt time.Time
-	// Displaced are the ids of known containers that the next ApplyList drops, because there are too many.
-	Displaced []string
+	// displaced are the ids of known containers that the next ApplyList drops, because there are too many.
+	displaced []string
 	// unverified is the memory of an engine at another address, until a list shows whether it is the same engine.
 	unverified *Memory
-	// SavedCounts are the counters by name as last saved. Reports show these; nil without a state file.
-	SavedCounts map[string]Counts
+	// savedCounts are the counters by name as last saved. Reports show these; nil without a state file.
+	savedCounts map[string]Counts
 }
 
 // New returns an empty fleet.
 func New(r *Rules) *Fleet {
 	return &Fleet{
-		Rules:         r,
-		Members:       map[string]*Member{},
+		rules:         r,
+		members:       map[string]*Member{},
 		workloads:     map[string]*workload{},
 		names:         map[string]string{},
 		pending:       map[string]*pendingContainer{},
@@ -65,17 +65,49 @@ func New(r *Rules) *Fleet {
 	}
 }
 
+// Rules returns the rules of New.
+func (f *Fleet) Rules() *Rules { return f.rules }
+
+// JoinNetworks sets the exporter's networks on which containers have names. Call it before the first description.
+func (f *Fleet) JoinNetworks(networks []string) { f.rules.Networks = networks }
+
+// Mark returns how many events were applied.
+func (f *Fleet) Mark() uint64 { return f.mark }
+
+// FollowFrom records that the stream of events is open. The first call says since when, by the engine's clock.
+func (f *Fleet) FollowFrom(since time.Time) {
+	if f.followedSince.IsZero() {
+		f.followedSince = since
+	}
+}
+
+// FollowedSince returns when the stream of events began; zero without a stream.
+func (f *Fleet) FollowedSince() time.Time { return f.followedSince }
+
+// Displace has the next ApplyList drop these containers.
+func (f *Fleet) Displace(ids []string) { f.displaced = ids }
+
+// Described reports whether every member was described since its last event.
+func (f *Fleet) Described() bool {
+	for _, c := range f.members {
+		if c.Stale {
+			return false
+		}
+	}
+	return true
+}
+
 // Expect adds the containers that the configuration names as expected.
 func (f *Fleet) Expect(now time.Time) {
-	for _, name := range f.Rules.Expected {
-		c := f.Members[name]
+	for _, name := range f.rules.Expected {
+		c := f.members[name]
 		if c == nil {
 			c = &Member{Record: Record{lifecycle: lifecycle{GoneSince: now}, Labels: f.labelsOf(name)}}
-			f.Members[name] = c
+			f.members[name] = c
 		}
 		c.setExpected(true)
 	}
-	for _, key := range f.Rules.ExpectedServices {
+	for _, key := range f.rules.ExpectedServices {
 		if f.listed && f.workloads[key] == nil && !f.hasInstance(key) {
 			f.workloads[key] = &workload{Shared: true, Gone: now}
 		}
@@ -84,7 +116,7 @@ func (f *Fleet) Expect(now time.Time) {
 
 // hasInstance reports whether a member is an instance of the workload.
 func (f *Fleet) hasInstance(key string) bool {
-	for name, c := range f.Members {
+	for name, c := range f.members {
 		if c.workloadOf(name) == key {
 			return true
 		}
@@ -96,12 +128,12 @@ func (f *Fleet) hasInstance(key string) bool {
 // other instances exist.
 func (f *Fleet) labelsOf(name string) Labels {
 	l := Labels{Workload: name}
-	for _, m := range f.Members {
+	for _, m := range f.members {
 		if composeNameOf(&m.Labels, name) {
 			l = Labels{Project: m.Project, Service: m.Service, Workload: m.Workload}
 		}
 	}
-	l.Role = cmp.Or(f.Rules.Roles[name], inferRole(l.Service, "", name))
+	l.Role = cmp.Or(f.rules.Roles[name], inferRole(l.Service, "", name))
 	return l
 }
 
@@ -128,11 +160,11 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	if !ValidName(id) {
 		return false // the id becomes part of a request's path
 	}
-	if _, known := f.names[id]; !known && (!f.Rules.Watches(LastingName(name), e.Actor.Attributes) || f.pending[id] == nil && f.atLimit()) {
+	if _, known := f.names[id]; !known && (!f.rules.Watches(LastingName(name), e.Actor.Attributes) || f.pending[id] == nil && f.atLimit()) {
 		return false
 	}
-	f.Mark++
-	f.lastEventMark[id] = f.Mark
+	f.mark++
+	f.lastEventMark[id] = f.mark
 	f.MarkStale(id)
 	delete(f.overdueEvents, id)
 	at := time.Unix(0, e.TimeNano)
@@ -178,14 +210,14 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 
 // countRemoved keeps the counts of a container that is removed before its first description, if its creation had an event.
 func (f *Fleet) countRemoved(id, name string, now time.Time) {
-	if n := f.pending[id]; n != nil && n.creationSeen && f.Members[name] != nil {
+	if n := f.pending[id]; n != nil && n.creationSeen && f.members[name] != nil {
 		f.bindMember(&Status{id: id, Name: name}, now).markRemoved(false)
 	}
 }
 
 // Member returns the member whose current container has this id, or nil.
 func (f *Fleet) Member(id string) *Member {
-	if c := f.Members[f.names[id]]; c != nil && c.ID == id {
+	if c := f.members[f.names[id]]; c != nil && c.ID == id {
 		return c
 	}
 	return nil
@@ -196,7 +228,7 @@ func (f *Fleet) lastMember(id, name string) *Member {
 	if present, ok := f.names[id]; ok {
 		name = present
 	}
-	if c := f.Members[name]; c != nil && c.ID == id {
+	if c := f.members[name]; c != nil && c.ID == id {
 		return c
 	}
 	return nil
@@ -278,7 +310,7 @@ func labelsOfEvent(e *events.Message) Labels {
 
 // absorb counts a container that was removed before its first description as one of its name, or as an instance of its workload.
 func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
-	c := f.Members[name]
+	c := f.members[name]
 	if c == nil && n.labels.Workload != name && !n.exit.At.IsZero() {
 		c = &Member{Record: Record{
 			ID:         id,
@@ -289,7 +321,7 @@ func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 		}}
 		c.addEvents(n)
 		c.markGone(now)
-		f.Members[name] = c
+		f.members[name] = c
 		return
 	}
 	if c == nil || c.present || c.ID == "" || !n.creationSeen {
@@ -344,22 +376,22 @@ func (f *Fleet) supervised(name string, c *Member) bool {
 
 // expects reports whether the configuration says that the member must run.
 func (f *Fleet) expects(name string, c *Member) bool {
-	return f.Rules.expects(name) || slices.Contains(f.Rules.ExpectedServices, c.workloadOf(name))
+	return f.rules.expects(name) || slices.Contains(f.rules.ExpectedServices, c.workloadOf(name))
 }
 
 // named reports whether the configuration names the member, or what it is an instance of.
 func (f *Fleet) named(name string, c *Member) bool {
 	key := c.workloadOf(name)
-	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Was, f.Rules.mentions) {
+	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Was, f.rules.mentions) {
 		return true // it names an earlier instance
 	}
-	return f.Rules.mentions(name) || slices.Contains(f.Rules.ExpectedServices, key) || slices.Contains(f.Rules.ServedServices, key)
+	return f.rules.mentions(name) || slices.Contains(f.rules.ExpectedServices, key) || slices.Contains(f.rules.ServedServices, key)
 }
 
 // beingReplaced reports whether another container is about to take the member's name.
 func (f *Fleet) beingReplaced(c *Member) bool {
 	for _, n := range f.pending {
-		if n.replaces != "" && f.Members[n.replaces] == c {
+		if n.replaces != "" && f.members[n.replaces] == c {
 			return true
 		}
 	}
@@ -459,7 +491,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		c.LastExit = exit{}
 	}
 	c.markPresent()
-	if w := f.workloads[s.Workload]; w != nil && w.Role != "" && f.Rules.Roles[s.Name] == "" {
+	if w := f.workloads[s.Workload]; w != nil && w.Role != "" && f.rules.Roles[s.Name] == "" {
 		s.Role = w.Role
 	}
 	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
@@ -474,11 +506,11 @@ func (f *Fleet) leavePodsApart(s *Status) {
 	if s.unit == "" || s.Workload != s.unit {
 		return
 	}
-	if c := f.Members[s.Name]; c != nil && c.InPod == s.unit {
+	if c := f.members[s.Name]; c != nil && c.InPod == s.unit {
 		s.Workload, s.InPod = s.Name, s.unit
 		return
 	}
-	for _, c := range f.Members {
+	for _, c := range f.members {
 		if o := &c.Status; c.present && o.unit == s.unit && o.Name != s.Name && o.Image != s.Image {
 			s.Workload, s.InPod = s.Name, s.unit
 		}
@@ -486,7 +518,7 @@ func (f *Fleet) leavePodsApart(s *Status) {
 	if s.InPod == "" {
 		return
 	}
-	for name, c := range f.Members {
+	for name, c := range f.members {
 		if c.Workload == s.unit {
 			c.Workload, c.InPod = name, s.unit
 			c.Status.Labels = c.Labels
@@ -557,11 +589,11 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	before, known := f.names[s.id]
 	var former *Member // the member of the container's former name
 	if known && before != s.Name {
-		former = f.Members[before]
+		former = f.members[before]
 		f.releaseName(s.id, before, now)
 	}
 	f.names[s.id] = s.Name
-	c := f.Members[s.Name]
+	c := f.members[s.Name]
 	if c != nil && c.ID == s.id {
 		if known && before != s.Name {
 			if former == nil || former.ID != s.id {
@@ -579,7 +611,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	fresh := c == nil
 	if fresh {
 		c = &Member{}
-		f.Members[s.Name] = c
+		f.members[s.Name] = c
 	}
 	c.OnlyListed = false
 	switch {
@@ -614,9 +646,9 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 }
 
 // madeWhileFollowing reports whether a container is younger than the stream of events. If the stream was cut at its creation, events
-// may still arrive, and all of its restarts count. A list gives whole seconds, and FollowedSince is one.
+// may still arrive, and all of its restarts count. A list gives whole seconds, and followedSince is one.
 func (f *Fleet) madeWhileFollowing(s *Status) bool {
-	return !f.FollowedSince.IsZero() && !s.Created.Before(f.FollowedSince)
+	return !f.followedSince.IsZero() && !s.Created.Before(f.followedSince)
 }
 
 // maxReplaceDelay is how soon after a rename another container must take the former name to count as the same deploy.
@@ -625,10 +657,10 @@ const maxReplaceDelay = 10 * time.Minute
 // setAsideReplaced marks the container whose former name a new container has taken. Somebody renamed it to remove it or to
 // return to it later, so only the configuration can still expect it. Before is the former name of the new one, if former is not nil.
 func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now time.Time) {
-	for name, c := range f.Members {
+	for name, c := range f.members {
 		swapped := name == before || former != nil && former.ID == s.id && name == former.RenamedFrom // each has the other's name
 		if c.RenamedFrom == s.Name && c.ID != s.id && !swapped && now.Sub(c.RenamedAt) < maxReplaceDelay {
-			c.markSetAside(f.Rules.expects(name))
+			c.markSetAside(f.rules.expects(name))
 		}
 	}
 }
@@ -636,9 +668,9 @@ func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now t
 // releaseName records that a container has left its lasting name. Counters belong to names, so they stay with the old one. The
 // rename was deliberate, so only the configuration can still expect the old name.
 func (f *Fleet) releaseName(id, from string, now time.Time) {
-	if c := f.Members[from]; c != nil && c.ID == id {
+	if c := f.members[from]; c != nil && c.ID == id {
 		c.markGone(now)
-		c.setExpected(f.Rules.expects(from))
+		c.setExpected(f.rules.expects(from))
 	}
 }
 
@@ -671,14 +703,14 @@ func (f *Fleet) removed(name string, c *Member) bool {
 // configuration expects, and the last of a workload.
 func (f *Fleet) Tidy(now time.Time) {
 	f.settle(now)
-	for name, c := range f.Members {
-		if c.present || f.Rules.expects(name) {
+	for name, c := range f.members {
+		if c.present || f.rules.expects(name) {
 			continue
 		}
-		age, forgotten := now.Sub(c.GoneSince), f.Rules.ForgetAfter
-		unexpected := age >= max(f.Rules.MissingAfter, maxRestartGap) && (!c.Expected || f.replaced(name, c, age))
+		age, forgotten := now.Sub(c.GoneSince), f.rules.ForgetAfter
+		unexpected := age >= max(f.rules.MissingAfter, maxRestartGap) && (!c.Expected || f.replaced(name, c, age))
 		if unexpected || forgotten > 0 && age >= forgotten && !f.expects(name, c) {
-			delete(f.Members, name)
+			delete(f.members, name)
 		}
 	}
 	f.limitGone()
@@ -694,21 +726,21 @@ func (f *Fleet) replaced(name string, c *Member, gone time.Duration) bool {
 
 // Forget forgets a member that no longer exists, or a workload without any instance. An error wraps ErrUnknown or ErrNeeded.
 func (f *Fleet) Forget(name string) error {
-	if w := f.workloads[name]; w != nil && (w.Shared || f.Members[name] == nil) {
+	if w := f.workloads[name]; w != nil && (w.Shared || f.members[name] == nil) {
 		return f.forgetWorkload(name)
 	}
-	switch c := f.Members[name]; {
-	case f.Rules.expects(name):
+	switch c := f.members[name]; {
+	case f.rules.expects(name):
 		return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
 	case c == nil:
-		return fmt.Errorf("%w: %q on docker_host %q", ErrUnknown, failure.OneLine(name), f.Rules.Label)
+		return fmt.Errorf("%w: %q on docker_host %q", ErrUnknown, failure.OneLine(name), f.rules.Label)
 	case c.present:
 		return fmt.Errorf("%w: %q exists; to stop watching it, add it to exclude", ErrNeeded, name)
 	}
-	if w := f.workloads[f.Members[name].workloadOf(name)]; w != nil && w.Runs < w.wants() {
+	if w := f.workloads[f.members[name].workloadOf(name)]; w != nil && w.Runs < w.wants() {
 		w.Wanted-- // it is what was missed
 	}
-	delete(f.Members, name)
+	delete(f.members, name)
 	f.tidyWorkloads()
 	return nil
 }
@@ -719,17 +751,17 @@ const maxGone = 500
 // limitGone forgets the containers that were removed first.
 func (f *Fleet) limitGone() {
 	var gone []string
-	for name, c := range f.Members {
-		if !c.present && !f.Rules.expects(name) {
+	for name, c := range f.members {
+		if !c.present && !f.rules.expects(name) {
 			gone = append(gone, name)
 		}
 	}
 	if len(gone) <= maxGone {
 		return
 	}
-	slices.SortFunc(gone, func(a, b string) int { return f.Members[b].GoneSince.Compare(f.Members[a].GoneSince) })
+	slices.SortFunc(gone, func(a, b string) int { return f.members[b].GoneSince.Compare(f.members[a].GoneSince) })
 	for _, name := range gone[maxGone:] {
-		delete(f.Members, name)
+		delete(f.members, name)
 	}
 }
 
@@ -742,8 +774,8 @@ func (f *Fleet) MarkStale(id string) {
 
 // Counts returns the counters of all members by name, and those of workloads by workloadCounts and their key.
 func (f *Fleet) Counts() map[string]Counts {
-	all := make(map[string]Counts, len(f.Members))
-	for name, c := range f.Members {
+	all := make(map[string]Counts, len(f.members))
+	for name, c := range f.members {
 		all[name] = c.counts()
 	}
 	for key, w := range f.workloads {
@@ -755,17 +787,23 @@ func (f *Fleet) Counts() map[string]Counts {
 // workloadCounts precedes the keys of workloads where names of containers are keys, too: no name has a slash.
 const workloadCounts = "workload/"
 
+// ShowSaved has reports show these counters, which were saved, from now on.
+func (f *Fleet) ShowSaved(saved map[string]Counts) { f.savedCounts = saved }
+
+// Unsaved reports whether counters have changed since they were saved.
+func (f *Fleet) Unsaved() bool { return f.savedCounts != nil && !maps.Equal(f.savedCounts, f.Counts()) }
+
 // shownCounts returns the counters as saved, or the present ones without a state file.
 func (f *Fleet) shownCounts(key string, present Counts) Counts {
-	if f.SavedCounts == nil {
+	if f.savedCounts == nil {
 		return present
 	}
-	return f.SavedCounts[key]
+	return f.savedCounts[key]
 }
 
 // missing reports whether the container is expected and has been gone for longer than a deploy takes.
 func (f *Fleet) missing(c *Member, now time.Time) bool {
-	return !c.present && c.Expected && now.Sub(c.GoneSince) >= f.Rules.MissingAfter
+	return !c.present && c.Expected && now.Sub(c.GoneSince) >= f.rules.MissingAfter
 }
 
 // Why a container cannot be forgotten.
@@ -798,7 +836,7 @@ func (f *Fleet) KnownIDs() map[string]bool {
 
 // atLimit reports whether the fleet ignores events of new containers until the next list.
 func (f *Fleet) atLimit() bool {
-	return len(f.names)+len(f.pending) >= f.Rules.MaxContainers || len(f.lastEventMark) >= maxEventIDs*f.Rules.MaxContainers
+	return len(f.names)+len(f.pending) >= f.rules.MaxContainers || len(f.lastEventMark) >= maxEventIDs*f.rules.MaxContainers
 }
 
 // maxEventIDs bounds how many containers may have events between two lists, as a multiple of max_containers.

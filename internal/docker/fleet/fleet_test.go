@@ -173,7 +173,7 @@ func (f *fleetTest) do(verb string, args []string) {
 		f.old.list = Listing{
 			All:       all,
 			Chosen:    all,
-			Mark:      f.fleet.Mark,
+			Mark:      f.fleet.mark,
 			Following: true,
 		}
 		f.old.seen = map[string]*container.InspectResponse{}
@@ -195,7 +195,7 @@ func (f *fleetTest) do(verb string, args []string) {
 		}
 		l.Created = ParseTime(f.containers[l.ID].Created).Unix()
 		l.Status = strings.Join(args, " ")
-		f.fleet.Describe(StatusOfSummary(&l, f.fleet.Rules), f.fleet.Mark, f.now, f.now)
+		f.fleet.Describe(StatusOfSummary(&l, f.fleet.rules), f.fleet.mark, f.now, f.now)
 	case "read": // nothing, or "all", or "blind": all, without events
 		f.read(id != "", id != "blind")
 	case "retag": // id: its image's name is another image's now
@@ -203,10 +203,10 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "plain": // lists without health, as Podman's
 		f.plain = true
 	case "follow":
-		f.fleet.FollowedSince = f.now
+		f.fleet.FollowFrom(f.now)
 	case "set": // key=value, and a new fleet
 		f.set(args)
-		f.fleet = New(f.fleet.Rules)
+		f.fleet = New(f.fleet.rules)
 	case "save":
 		saved, err := json.Marshal(f.fleet.Memory())
 		if err != nil {
@@ -218,13 +218,13 @@ func (f *fleetTest) do(verb string, args []string) {
 		if err := json.Unmarshal(f.saved, &m); err != nil {
 			f.t.Fatal(err)
 		}
-		f.fleet = New(f.fleet.Rules)
+		f.fleet = New(f.fleet.rules)
 		f.fleet.Restore(m, f.now)
 	case "reboot": // the exporter
 		f.do("save", nil)
 		f.do("recall", nil)
 	case "forget": // everything, as without a state file
-		f.fleet = New(f.fleet.Rules)
+		f.fleet = New(f.fleet.rules)
 	default:
 		f.t.Fatalf("unknown word %q", verb)
 	}
@@ -250,7 +250,7 @@ func (f *fleetTest) duration(text string) time.Duration {
 
 func (f *fleetTest) set(changes []string) {
 	f.t.Helper()
-	s := f.fleet.Rules
+	s := f.fleet.rules
 	for _, change := range changes {
 		switch key, value, _ := strings.Cut(change, "="); key {
 		case "expected":
@@ -475,7 +475,7 @@ func (f *fleetTest) emit(id string, action events.Action) {
 	}
 	e := &events.Message{Action: action, Actor: events.Actor{ID: id, Attributes: attributes}, TimeNano: f.now.UnixNano()}
 	if f.fleet.ApplyEvent(e, f.now) && !f.late {
-		f.inspect(id, f.fleet.Mark)
+		f.inspect(id, f.fleet.mark)
 	}
 	if !f.late {
 		f.fleet.Tidy(f.now)
@@ -497,7 +497,7 @@ func (f *fleetTest) inspect(id string, mark uint64) {
 // describe gives the fleet a description.
 func (f *fleetTest) describe(c *container.InspectResponse, mark uint64, made time.Time) {
 	f.t.Helper()
-	s, err := StatusOf(clone(f.t, c), f.fleet.Rules)
+	s, err := StatusOf(clone(f.t, c), f.fleet.rules)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -570,7 +570,7 @@ func (f *fleetTest) failChecks(interval time.Duration, streak int) {
 // read makes one reading and returns the ids of whom it inspected. following says that events flow.
 func (f *fleetTest) read(full, following bool) []string {
 	f.t.Helper()
-	mark, all := f.fleet.Mark, f.list()
+	mark, all := f.fleet.mark, f.list()
 	f.inspected = nil
 	for _, l := range f.fleet.ApplyList(&Listing{
 		All:       all,
@@ -945,7 +945,7 @@ func TestDoubtfulContainersAreInspectedFirst(t *testing.T) {
 	for _, l := range f.fleet.ApplyList(&Listing{
 		All:    all,
 		Chosen: all,
-		Mark:   f.fleet.Mark,
+		Mark:   f.fleet.mark,
 		Full:   true,
 	}, f.now) {
 		order = append(order, l.ID)
@@ -1026,7 +1026,7 @@ func TestNamesThatAreNeverUsedAgainDoNotPileUp(t *testing.T) {
 		f.play(fmt.Sprintf("run %[1]d job-%[1]d; die %[1]d 1; remove %[1]d", i))
 	}
 	f.play("pass 10m; read")
-	if n := len(f.fleet.Members); n != maxGone+1 {
+	if n := len(f.fleet.members); n != maxGone+1 {
 		t.Errorf("%d containers are remembered, want %d and the expected one", n, maxGone)
 	}
 	f.play(fmt.Sprintf("| job-%d missing, irc missing, job-0 -state", maxGone+49))

@@ -72,7 +72,7 @@ func (f *Fleet) Judged(reports []Report, now time.Time) (there, disappeared []he
 	for _, key := range slices.Sorted(maps.Keys(f.workloads)) {
 		if w := f.workloads[key]; w.Shared {
 			c := f.judgedWorkload(key, w, of[key], now)
-			add(&c, w.Gone.IsZero() || c.Expected && now.Sub(w.Gone) >= f.Rules.MissingAfter)
+			add(&c, w.Gone.IsZero() || c.Expected && now.Sub(w.Gone) >= f.rules.MissingAfter)
 		}
 	}
 	return there, disappeared
@@ -81,7 +81,7 @@ func (f *Fleet) Judged(reports []Report, now time.Time) (there, disappeared []he
 // judgedWorkload returns a workload as a whole. What only one instance can have is that of the instance that stands for it.
 func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time.Time) health.Container {
 	c := health.Container{
-		Host:   f.Rules.Label,
+		Host:   f.rules.Label,
 		Name:   key,
 		State:  stateMissing,
 		Health: container.NoHealthcheck,
@@ -93,7 +93,7 @@ func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time
 	c.Instances, c.Wanted = w.Runs, w.wants()
 	counts := f.shownCounts(workloadCounts+key, Counts{w.Restarts, w.Recreations, w.OOMs})
 	c.Restarts, c.Kills = counts.Restarts, counts.OOMs
-	c.Named = c.Named || slices.Contains(f.Rules.ExpectedServices, key)
+	c.Named = c.Named || slices.Contains(f.rules.ExpectedServices, key)
 	c.HostNames, c.DependsOn = nil, nil
 	for _, r := range list {
 		c.Members = append(c.Members, r.Name)

@@ -31,7 +31,7 @@ func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
 	f.unverified = nil
 	for _, kept := range held.Containers {
 		if slices.ContainsFunc(l.All, func(c container.Summary) bool { return c.ID == kept.ID }) {
-			held.Host = f.Rules.Host
+			held.Host = f.rules.Host
 			f.Restore(held, now)
 			return
 		}
@@ -137,11 +137,11 @@ func (f *Fleet) recordOverdueEvent(id string, following bool, now time.Time) {
 
 // dropDisplaced forgets the displaced containers. They still exist, so they must not be reported as missing.
 func (f *Fleet) dropDisplaced() {
-	for _, id := range f.Displaced {
+	for _, id := range f.displaced {
 		if f.Member(id) != nil {
-			delete(f.Members, f.names[id])
+			delete(f.members, f.names[id])
 		}
 		f.dropID(id)
 	}
-	f.Displaced = nil
+	f.displaced = nil
 }

@@ -14,7 +14,7 @@ import (
 func TestOnlyAnExpectedContainerGoneForLongIsMissing(t *testing.T) {
 	now := portOpened
 	f := New(defaultRules())
-	after := f.Rules.MissingAfter
+	after := f.rules.MissingAfter
 	for _, tt := range []struct {
 		name         string
 		here, wanted bool
@@ -147,7 +147,7 @@ func TestOneForgottenCheckMakesAnEstimate(t *testing.T) {
 		estimated bool
 	}{{5, false}, {6, true}} {
 		f.failChecks(interval, tt.streak)
-		s, err := StatusOf(clone(t, f.containers["1"]), f.fleet.Rules)
+		s, err := StatusOf(clone(t, f.containers["1"]), f.fleet.rules)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	f.play("make new bridge")
 	tell("new", events.ActionCreate)
 	tell("gone", events.ActionCreate)
-	mark, all := f.fleet.Mark, f.list()
+	mark, all := f.fleet.mark, f.list()
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" || l.ID == "newer" })
 	tell("late", events.ActionPause)
 	tell("newer", events.ActionCreate)
@@ -202,7 +202,7 @@ func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	if f.fleet.pending["new"] == nil || f.fleet.pending["newer"] == nil {
 		t.Error("one that is about to be described is forgotten")
 	}
-	if !f.fleet.Members["irc"].present || !f.fleet.Members["xmpp"].present {
+	if !f.fleet.members["irc"].present || !f.fleet.members["xmpp"].present {
 		t.Error("one that is there is not there any more")
 	}
 	if f.fleet.pending["gone"] != nil || f.fleet.lastEventMark["gone"] != 0 {

@@ -11,8 +11,8 @@ func (f *Fleet) Memory() Memory {
 	if f.unverified != nil {
 		return *f.unverified
 	}
-	m := Memory{Host: f.Rules.Host, Labels: f.Rules.Labels, Containers: make(map[string]Record, len(f.Members))}
-	for name, c := range f.Members {
+	m := Memory{Host: f.rules.Host, Labels: f.rules.Labels, Containers: make(map[string]Record, len(f.members))}
+	for name, c := range f.members {
 		m.Containers[name] = c.Record
 	}
 	m.Workloads = make(map[string]workload, len(f.workloads))
@@ -24,11 +24,11 @@ func (f *Fleet) Memory() Memory {
 
 // Restore applies a saved state. Its containers count as gone until a list or a description shows them.
 func (f *Fleet) Restore(m Memory, now time.Time) {
-	m.Containers = validRecords(f.Rules, m.Containers)
+	m.Containers = validRecords(f.rules, m.Containers)
 	if len(m.Containers) == 0 {
 		return
 	}
-	if m.Host != f.Rules.Host {
+	if m.Host != f.rules.Host {
 		f.unverified = &m
 		return
 	}
@@ -47,10 +47,10 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 		if c.GoneSince.IsZero() {
 			c.markGone(now)
 		}
-		if !f.Rules.stillWatches(name, kept.Project, m.Labels) {
+		if !f.rules.stillWatches(name, kept.Project, m.Labels) {
 			c.setExpected(false) // the settings may no longer choose it
 		}
-		f.Members[name] = c
+		f.members[name] = c
 		// A renamed container is saved under its former name too; the present one wins.
 		if _, taken := f.names[kept.ID]; kept.ID != "" && (!taken || kept.GoneSince.IsZero()) {
 			f.names[kept.ID] = name

@@ -29,17 +29,17 @@ type Report struct {
 // Report returns a report of every member, sorted by name.
 func (f *Fleet) Report(now time.Time) []Report {
 	services := map[composeUnit][]string{}
-	for name, c := range f.Members {
+	for name, c := range f.members {
 		if c.Service != "" {
 			unit := composeUnit{c.Project, c.Service}
 			services[unit] = append(services[unit], name)
 		}
 	}
 	waiting := f.findWaiting(services)
-	reports := make([]Report, 0, len(f.Members))
-	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
-		c := f.Members[name]
-		r := Report{Container: health.Container{Host: f.Rules.Label, Name: name, Health: container.NoHealthcheck}}
+	reports := make([]Report, 0, len(f.members))
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
+		c := f.members[name]
+		r := Report{Container: health.Container{Host: f.rules.Label, Name: name, Health: container.NoHealthcheck}}
 		switch {
 		case c.present:
 			r.Status, r.ID = &c.Status, c.ID
@@ -71,7 +71,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 // one, which is starting, is healthy, or once the other one, which is waiting too, has started.
 func (f *Fleet) findWaiting(services map[composeUnit][]string) map[*Member]string {
 	waiting, awaited := map[*Member]string{}, map[*Member][]condition{}
-	for _, c := range f.Members {
+	for _, c := range f.members {
 		if c.present && c.Status.State == container.StateCreated {
 			awaited[c] = f.startConditions(c, services)
 		}
@@ -112,7 +112,7 @@ func (f *Fleet) startConditions(c *Member, services map[composeUnit][]string) []
 			if len(others) == maxDependencies {
 				return others
 			}
-			others = append(others, condition{name, f.Members[name], wanted == "service_healthy"})
+			others = append(others, condition{name, f.members[name], wanted == "service_healthy"})
 		}
 	}
 	return others
@@ -135,7 +135,7 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 		c.NetworkOf = ""
 	case f.names[of] != "":
 		c.NetworkOf = f.names[of]
-	case f.Members[of] != nil: // network_mode names the container
+	case f.members[of] != nil: // network_mode names the container
 		c.NetworkOf = of
 	default: // keep the last owner: it, or this container, no longer exists
 	}
@@ -158,7 +158,7 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 // Subjects returns the running containers to measure, sorted by id.
 func (f *Fleet) Subjects() []usage.Subject {
 	var subjects []usage.Subject
-	for _, c := range f.Members {
+	for _, c := range f.members {
 		if c.present && (c.Status.State == container.StateRunning || c.Status.State == container.StatePaused) {
 			subjects = append(subjects, usage.Subject{
 				ID:      c.ID,
@@ -183,8 +183,8 @@ type Notes struct {
 // Notes returns the problems of the containers, and the names in the configuration without a container.
 func (f *Fleet) Notes(now time.Time) (n Notes) {
 	note := func(line string) { n.Lines = append(n.Lines, line) }
-	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
-		m := f.Members[name]
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
+		m := f.members[name]
 		n.XMPP = n.XMPP || m.present && m.Role == "xmpp"
 		switch {
 		case m.present:
@@ -196,19 +196,19 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 			note(name + " is missing")
 		}
 	}
-	for _, name := range f.Rules.Names {
+	for _, name := range f.rules.Names {
 		plain := !strings.ContainsAny(name, `*?[\`)
-		if m := f.Members[name]; plain && (m == nil || !m.present) {
+		if m := f.members[name]; plain && (m == nil || !m.present) {
 			note(fmt.Sprintf("names lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
-	for _, name := range f.Rules.Expected {
-		if m := f.Members[name]; m == nil || !m.present && !f.missing(m, now) {
+	for _, name := range f.rules.Expected {
+		if m := f.members[name]; m == nil || !m.present && !f.missing(m, now) {
 			note(fmt.Sprintf("expected lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.Rules.Roles)) {
-		if f.Members[name] == nil {
+	for _, name := range slices.Sorted(maps.Keys(f.rules.Roles)) {
+		if f.members[name] == nil {
 			note(fmt.Sprintf("roles lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
@@ -218,7 +218,7 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 // ShortenedLabels returns how many existing containers have labels that are too long.
 func (f *Fleet) ShortenedLabels() int {
 	cut := 0
-	for _, m := range f.Members {
+	for _, m := range f.members {
 		if m.present && m.Status.labelsCut {
 			cut++
 		}

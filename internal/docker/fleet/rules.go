@@ -19,7 +19,7 @@ type Rules struct {
 	// ServedServices are the same for workloads.
 	Expected, Served                 []string
 	ExpectedServices, ServedServices []string
-	// Networks are the exporter's networks on which containers have names. Set them before the first description.
+	// Networks are the exporter's networks on which containers have names.
 	Networks []string
 	// MissingAfter is how long an expected container may be gone before it is missing. ForgetAfter is how long a missing one
 	// is remembered if Expected does not name it; 0 is for ever.

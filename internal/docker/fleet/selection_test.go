@@ -18,7 +18,7 @@ func TestConditionsAreBounded(t *testing.T) {
 	for i := range 200 {
 		b := plainContainer(fmt.Sprintf("c%04d", i), map[string]string{ComposeProject: "p", ComposeService: "s", ComposeDepends: label})
 		b.State = &container.State{Status: container.StateCreated}
-		s, err := StatusOf(&b, f.Rules)
+		s, err := StatusOf(&b, f.rules)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestConditionsAreBounded(t *testing.T) {
 	f.Report(portOpened)
 	runtime.ReadMemStats(&after)
 	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 64 {
-		t.Errorf("what %d containers wait for took %d MiB", len(f.Members), took)
+		t.Errorf("what %d containers wait for took %d MiB", len(f.members), took)
 	}
 }
 

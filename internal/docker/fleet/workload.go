@@ -109,9 +109,9 @@ type instance struct {
 
 // instances returns the members of each workload, in the order of their names. Containers that a deploy has left over are none.
 func (f *Fleet) instances() map[string][]instance {
-	all := make(map[string][]instance, len(f.Members))
-	for _, name := range slices.Sorted(maps.Keys(f.Members)) {
-		if m := f.Members[name]; !m.SetAside {
+	all := make(map[string][]instance, len(f.members))
+	for _, name := range slices.Sorted(maps.Keys(f.members)) {
+		if m := f.members[name]; !m.SetAside {
 			key := m.workloadOf(name)
 			all[key] = append(all[key], instance{name, m})
 		}
@@ -147,7 +147,7 @@ func (f *Fleet) settle(now time.Time) {
 		w.share(list, now)
 		exists := false
 		for _, m := range list {
-			w.Role = cmp.Or(f.Rules.Roles[m.name], w.Role)
+			w.Role = cmp.Or(f.rules.Roles[m.name], w.Role)
 			m.RanAs = m.runsAs()
 			exists = exists || m.present
 		}
@@ -158,11 +158,11 @@ func (f *Fleet) settle(now time.Time) {
 // tidyWorkloads drops workloads without members.
 func (f *Fleet) tidyWorkloads() {
 	used := map[string]bool{}
-	for name, m := range f.Members {
+	for name, m := range f.members {
 		used[m.workloadOf(name)] = true
 	}
 	maps.DeleteFunc(f.workloads, func(key string, _ *workload) bool {
-		return !used[key] && !slices.Contains(f.Rules.ExpectedServices, key)
+		return !used[key] && !slices.Contains(f.rules.ExpectedServices, key)
 	})
 }
 
@@ -179,11 +179,11 @@ func (w *workload) noteExistence(exists bool, now time.Time) {
 // leastOf returns how many instances the configuration expects.
 func (f *Fleet) leastOf(key string, list []instance) (least int) {
 	for _, m := range list {
-		if f.Rules.expects(m.name) {
+		if f.rules.expects(m.name) {
 			least++
 		}
 	}
-	if slices.Contains(f.Rules.ExpectedServices, key) {
+	if slices.Contains(f.rules.ExpectedServices, key) {
 		return max(least, 1)
 	}
 	return least
@@ -391,19 +391,19 @@ func (f *Fleet) forgetWorkload(key string) error {
 	case w.Runs > 0 && w.Runs < w.wants():
 		w.Wanted, w.Ends = w.Runs, nil
 		return nil
-	case slices.Contains(f.Rules.ExpectedServices, key):
+	case slices.Contains(f.rules.ExpectedServices, key):
 		return fmt.Errorf("%w: expected_services names %q; remove it there and reload", ErrNeeded, key)
 	case w.Gone.IsZero():
 		return fmt.Errorf("%w: an instance of %q exists; to stop watching it, add it to exclude", ErrNeeded, failure.OneLine(key))
 	}
-	for name, m := range f.Members {
+	for name, m := range f.members {
 		if m.workloadOf(name) != key {
 			continue
 		}
-		if f.Rules.expects(name) {
+		if f.rules.expects(name) {
 			return fmt.Errorf("%w: expected names %q; remove it there and reload", ErrNeeded, name)
 		}
-		delete(f.Members, name)
+		delete(f.members, name)
 	}
 	delete(f.workloads, key)
 	return nil

@@ -220,7 +220,7 @@ func TestLandedStateIsRead(t *testing.T) {
 	if err := json.Unmarshal([]byte(landed), &m); err != nil {
 		t.Fatal(err)
 	}
-	f.fleet = New(f.fleet.Rules)
+	f.fleet = New(f.fleet.rules)
 	f.fleet.Restore(m, f.now)
 	f.play(`
 		read all | workload/chat/web judged=well wanted=1/1 restarts=4 oom=2
