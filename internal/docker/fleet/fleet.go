@@ -246,7 +246,7 @@ func (f *Fleet) applyStart(id string, at time.Time) {
 		return
 	}
 	if starts.Total > before { // else the description counts it
-		c.countRun(c.rests())
+		c.countRun(c.runsAgain())
 		c.LastExit = exit{}
 	}
 	c.markStarted(at)
@@ -460,7 +460,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	f.leavePodsApart(&s)
 	c := f.bindMember(&s, now)
 	old := c.Status
-	starts, rests := c.Starts.Total, c.rests()
+	starts, runsAgain := c.Starts.Total, c.runsAgain()
 	if !s.fromList {
 		if c.clockAhead = made.Sub(now); made.IsZero() || c.clockAhead.Abs() <= clockTolerance {
 			c.clockAhead = 0
@@ -484,7 +484,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	}
 	s.refineUnhealthySince(&old, now)
 	if c.Starts.Total > starts {
-		c.countRun(rests)
+		c.countRun(runsAgain)
 	}
 	if s.State == container.StateRunning || s.State == container.StatePaused {
 		c.markStarted(s.Started)
@@ -532,9 +532,17 @@ func (c *Member) rests() bool {
 	return !e.At.IsZero() && e.Code == 0 && !e.Asked && !c.StoppedByHand && s.id == c.ID && !s.staysUp() && !s.autoRemove
 }
 
-// countRun leaves a start out of the restarts if the container had done its work before.
-func (c *Member) countRun(rested bool) {
-	if rested {
+// runsAgain reports whether the next start is another run and no restart: after work that was done, or that failed where nothing starts
+// it again but a person.
+func (c *Member) runsAgain() bool {
+	e, s := &c.LastExit, &c.Status
+	failed := c.OneShot && !e.At.IsZero() && !e.Asked && s.id == c.ID && (s.restartPolicy == "" || s.restartPolicy == "no")
+	return failed || c.rests()
+}
+
+// countRun leaves a start out of the restarts if it is another run.
+func (c *Member) countRun(another bool) {
+	if another {
 		c.Runs++
 	}
 }

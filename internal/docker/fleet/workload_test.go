@@ -139,6 +139,9 @@ var workloadStories = []struct{ promise, script string }{
 		OR run 1 migrate policy=no; read all; lost; die 1 0; heard; read blind; start 1; die 1 1 | migrate judged=down
 		OR set expected=migrate; run 1 migrate policy=no; read all; die 1 0; start 1; die 1 1 | migrate judged=down
 		OR run 1 migrate policy=no; read all; stop 1; start 1; die 1 1 | migrate judged=down}`},
+	{"a run after one that failed is no restart", `
+		run 1 migrate policy=no; read all; die 1 0; start 1; die 1 1; start 1; die 1 0 | migrate restarts=0 judged=well
+		run 2 web policy=on-failure; read; die 2 0; start 2; die 2 1; start 2 | web restarts=1`},
 	{"a signal that does not end a container asks for nothing", `
 		run 1 web autoremove plain policy=no; read all; kill 1 1; vanish 1 1; run 2 web autoremove plain policy=no
 		read | web restarts=1 recreations=0`},
