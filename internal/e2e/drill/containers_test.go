@@ -60,6 +60,24 @@ func (r *rig) drillContainers(t *testing.T) {
 		want:   []notice{{"ContainerRestarts", "critical", labels}},
 		may:    []notice{{"ContainerRestarts", "warning", labels}},
 	})
+	s.tryOneShot()
+}
+
+// tryOneShot has a container that does its work fail once.
+func (s *site) tryOneShot() {
+	s.t.Helper()
+	name := s.containers.Run(s.env+"-job", "--", "exit", "0", "0", "1", "0")
+	exited := is(1, "chatstack_container_state", "container", name, "state", "exited")
+	s.await("the first run to end", func() bool { return exited(s.page()) })
+	s.containers.Docker("start", "--attach", name)
+	failed := is(1, "chatstack_container_exit_code", "container", name)
+	s.try(fault{
+		name:   "job fails",
+		cause:  func() { s.containers.Succeeds("start", "--attach", name) },
+		repair: func() { s.containers.Docker("start", "--attach", name) },
+		shown:  failed,
+		want:   []notice{{"OneShotFailed", "warning", ofContainer(name)}},
+	})
 }
 
 // drillFlapping is about a container that ends again and again while its service is dead all along: it hides nothing.
