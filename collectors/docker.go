@@ -46,7 +46,7 @@ type docker struct {
 	empty       bool // no container was watched at the last probe
 	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known.
 	networkOwner  string
-	resourceMeter // of which it guards what is said there
+	resourceMeter // its comments say which fields the lock guards
 }
 
 // listCounts count the containers of the last list, and those that were left out.

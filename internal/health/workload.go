@@ -80,8 +80,7 @@ func (j *Judge) move(from, to Subject) {
 	}
 }
 
-// limitNew lets one restart be new, that of the container which another one has just followed. All others may be those of containers that
-// are long gone.
+// limitNew counts at most one restart as new: that of the container that has just followed another one. The others may be old.
 func (r *restarts) limitNew(count uint64) { r.Count = max(r.Count, count-min(count, 1)) }
 
 // moveKey moves a value to another key, unless that has one.

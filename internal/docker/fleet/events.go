@@ -125,7 +125,7 @@ func (f *Fleet) applyStart(id string, at time.Time) {
 	c.markStarted(at)
 }
 
-// ignoredSignals are those that make a process do something else than end: HUP, USR1, USR2, CONT, STOP, TSTP, TTIN, TTOU and WINCH.
+// ignoredSignals usually do not end a process: HUP, USR1, USR2, CONT, STOP, TSTP, TTIN, TTOU and WINCH.
 var ignoredSignals = []string{"1", "10", "12", "18", "19", "20", "21", "22", "28"}
 
 // endsRun reports whether somebody who sends this signal asks for the end of the run. If a container ends by an ignored one, its stop
