@@ -20,7 +20,7 @@ var bridgeNotRelaying = row{
 }
 
 const (
-	notRelayingText = "Three of the check's messages in a row, or half of the last hour's, were lost or late; they stop at: " + brokenAt +
+	notRelayingText = "None of the check's messages has arrived for 90 seconds, or half of the last hour's have not; they stop at: " + brokenAt +
 		". " +
 		"People on the two networks do not see each other's messages." + openPage
 	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.
@@ -38,8 +38,8 @@ var bridgeSlow = row{
 	panels:    []string{"irc/Delivery time"},
 	warning: message{
 		"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
-		"At least half of the check's messages of the last hour were slow or lost. People's messages arrive late or not at all. " +
-			"First read the log of the bridge.",
+		"Three of the check's messages in a row arrived after their deadline, or half of the last hour's were slow or lost. " +
+			"People's messages arrive late. First look for load on the bridge, or a limit on how fast it may send.",
 	},
 }
 

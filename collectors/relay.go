@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -32,12 +31,12 @@ var (
 	relaySuccessDesc = readDesc("chatstack_relay_success",
 		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels...)
 	relayDeliveryDesc = readDesc("chatstack_relay_delivery_seconds",
-		"Time from sending a message of the relay check until it arrived on the other side, without lost ones, in seconds.", relayLabels...)
+		"Time from sending a message of the relay check until it arrived on the other side, late or not, without lost ones, in seconds.", relayLabels...)
 	relayLastDeliveryDesc = readDesc("chatstack_relay_last_delivery_seconds",
 		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels...)
 	relayMessagesDesc = readDesc("chatstack_relay_messages_total",
-		"Messages of the relay check by outcome: delivered before the deadline; late; lost, "+
-			"if they had not arrived when the next one was sent; not_sent, if there was no session or the server refused them.",
+		"Messages of the relay check by outcome: delivered before the deadline; late, counted when they arrive; lost, "+
+			"counted after 10 minutes; not_sent, if there was no session or the server refused them.",
 		append(slices.Clone(relayLabels), "outcome")...)
 	relayLastDeliveredDesc = readDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels...)
@@ -59,19 +58,6 @@ const (
 	atBridge = "bridge"
 )
 
-// The outcomes of a message.
-const (
-	relayDelivered = "delivered"
-	relayLate      = "late"
-	relayLost      = "lost"
-	relayNotSent   = "not_sent"
-)
-
-var relayOutcomes = []string{relayDelivered, relayLate, relayLost, relayNotSent}
-
-// relayBuckets are the upper bounds of the histogram, in seconds. The defaults of deadline and slow are among them.
-var relayBuckets = []float64{0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30}
-
 // relayProbe sends a marked message to each side of a bridge and waits for it on the other side. Follow keeps both sessions; Collect sends
 // and judges. Text that people or the bridge add to a message does not matter: its number identifies it.
 type relayProbe struct {
@@ -85,6 +71,7 @@ type relayProbe struct {
 
 	mu      sync.Mutex
 	count   uint64 // of the messages
+	late    uint64 // of the checks that failed only because messages were late, which have arrived since
 	ways    [2]*crossing
 	arrival chan struct{} // closed and renewed at each event
 }
@@ -99,46 +86,6 @@ type relaySide struct {
 	// known says that a session has joined, so the address of its channel or room is right. failedJoins are those that a check has counted.
 	known       bool
 	failedJoins uint64
-}
-
-// crossing is one way across the bridge, with its last message and the outcomes of all.
-type crossing struct {
-	from, to *relaySide
-	message
-
-	checked    bool   // there was a check
-	brokenAt   string // "" if the last check succeeded
-	failures   uint64 // in a row, at the bridge
-	untested   bool   // the last check shows nothing about the bridge, or its result is not known yet
-	outcomes   map[string]uint64
-	buckets    map[float64]uint64
-	sum        float64
-	count      uint64
-	last       time.Time
-	recent     []recentMessage
-	lost       map[uint64]time.Time // when messages were sent that did not arrive, by number
-	stragglers []time.Duration      // how long lost messages took that have arrived since the last check
-}
-
-// message is the last message one way.
-type message struct {
-	// open says that its outcome is not decided.
-	open   bool
-	number uint64
-	sent   time.Time
-	// accepted is when its own server had it, arrived when the other side did; zero before that.
-	accepted, arrived time.Time
-	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
-	refused, swallowed error
-}
-
-// maxLost is how many lost messages are known by number: of the last hours.
-const maxLost = 500
-
-// recentMessage is a message of the last hour.
-type recentMessage struct {
-	sent       time.Time
-	slow, lost bool // what is lost is slow too
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
@@ -177,20 +124,6 @@ func (c *relayProbe) numberOf(n uint64) uint64 {
 	return binary.BigEndian.Uint64(mac.Sum(nil)) % 1e18
 }
 
-func newCrossing(from, to *relaySide) *crossing {
-	w := &crossing{
-		from:     from,
-		to:       to,
-		outcomes: map[string]uint64{},
-		buckets:  map[float64]uint64{},
-		lost:     map[uint64]time.Time{},
-	}
-	for _, bound := range relayBuckets {
-		w.buckets[bound] = 0
-	}
-	return w
-}
-
 // Follow implements Follower: it keeps both sessions.
 func (c *relayProbe) Follow(ctx context.Context, _ func()) {
 	var sessions sync.WaitGroup
@@ -209,7 +142,22 @@ func (s *relaySide) Joined(chat.Conversation) {
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
 func (s *relaySide) Heard(text string) {
 	now := time.Now()
-	s.relay.each(text, func(w *crossing, number uint64) { w.hear(s, number, now) })
+	s.relay.each(text, func(w *crossing, number uint64) {
+		w.hear(s, number, now)
+		s.relay.forgive(w.messages[number])
+	})
+}
+
+// forgive counts a check that failed only because messages were late, once all of them have arrived. After an outage that has been
+// reported, BridgeNotRelaying covers the check. The caller holds mu.
+func (c *relayProbe) forgive(m *message) {
+	switch {
+	case m == nil || m.twin == nil || !m.failed && !m.twin.failed || m.forgiven:
+	case m.arrived.IsZero() || m.twin.arrived.IsZero() || c.ways[0].outage || c.ways[1].outage:
+	default:
+		m.forgiven, m.twin.forgiven = true, true
+		c.late++
+	}
 }
 
 // each calls do for each of the check's messages in a text, with each way.
@@ -232,26 +180,11 @@ func (c *relayProbe) numbers(text string) (list []uint64) {
 	return list
 }
 
-// hear records that a side has heard a message.
-func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
-	sent, lost := w.lost[number]
-	switch {
-	case w.to == s && lost:
-		w.stragglers = append(w.stragglers, now.Sub(sent))
-		delete(w.lost, number)
-	case !w.open || w.number != number:
-	case w.from == s && w.accepted.IsZero():
-		w.accepted = now
-	case w.to == s && w.arrived.IsZero():
-		w.arrived = now
-	}
-}
-
 // Refused implements chat.Listener. A refusal may come long after its message.
 func (s *relaySide) Refused(text string, err error) {
 	s.relay.each(text, func(w *crossing, number uint64) {
-		if w.from == s && w.open && w.number == number && w.accepted.IsZero() {
-			w.refused = err
+		if w.from == s {
+			w.refuse(number, err)
 		}
 	})
 }
@@ -326,7 +259,6 @@ func (c *relayProbe) join(ctx context.Context) (talks [2]chat.Conversation, err 
 	if err != nil {
 		c.event(func() {
 			for _, w := range c.ways {
-				w.settle()
 				w.outcomes[relayNotSent]++
 				switch {
 				case !errors.Is(err, chat.ErrRoomSilent):
@@ -357,68 +289,21 @@ func (c *relayProbe) text(number uint64) string {
 	return fmt.Sprintf("%s %s %018d", c.settings.Prefix, c.run, number)
 }
 
-// settle decides on a message that had not arrived by its deadline, before the next one is sent.
-func (w *crossing) settle() {
-	switch {
-	case !w.open:
-	case w.arrived.IsZero() && w.accepted.IsZero() && w.refused != nil: // the refusal came after the deadline
-		w.outcomes[relayNotSent]++
-	case w.arrived.IsZero():
-		w.outcomes[relayLost]++
-		if len(w.lost) >= maxLost {
-			delete(w.lost, slices.MinFunc(slices.Collect(maps.Keys(w.lost)), func(a, b uint64) int { return w.lost[a].Compare(w.lost[b]) }))
-		}
-		w.lost[w.number] = w.sent
-	default:
-		w.outcomes[relayLate]++
-		w.observe()
-	}
-	w.open = false
-}
-
-// observe records a message that has arrived.
-func (w *crossing) observe() {
-	took := w.arrived.Sub(w.sent).Seconds()
-	for bound := range w.buckets {
-		if took <= bound {
-			w.buckets[bound]++
-		}
-	}
-	w.sum += took
-	w.count++
-	w.last = w.arrived
-}
-
-// failAt records that a check has failed at that place.
-func (w *crossing) failAt(at string) { w.checked, w.brokenAt = true, at }
-
-// failTested records that the bridge has failed, although both servers work.
-func (w *crossing) failTested() {
-	w.failAt(atBridge)
-	w.untested = false
-	w.failures++
-}
-
-// failUntested records that a server has failed, so that nothing is known of the bridge. Failures that are no alert yet do not count then.
-func (w *crossing) failUntested(at string) {
-	w.failAt(at)
-	w.untested = true
-	if w.failures < relayFailuresLimit {
-		w.failures = 0
-	}
-}
-
 // send sends one message each way, at the same time: one server may not read.
 func (c *relayProbe) send(ctx context.Context, talks [2]chat.Conversation) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
+	c.mu.Lock()
+	now, pair := time.Now(), [2]*message{}
 	for i, w := range c.ways {
-		c.mu.Lock()
-		w.settle()
 		c.count++
-		w.message = message{open: true, number: c.numberOf(c.count), sent: time.Now()}
-		text := c.text(w.number)
-		c.mu.Unlock()
+		pair[i] = &message{number: c.numberOf(c.count), sent: now}
+		w.begin(pair[i])
+	}
+	pair[0].twin, pair[1].twin = pair[1], pair[0]
+	c.mu.Unlock()
+	for i, w := range c.ways {
+		text := c.text(pair[i].number)
 		sending.Go(func() {
 			if err := guarded(func() error { return talks[i].Say(ctx, text) }); err != nil {
 				c.event(func() { w.refused = fmt.Errorf("send the message: %w", err) })
@@ -509,17 +394,6 @@ func (c *relayProbe) verify(ctx context.Context, s *relaySide, talk chat.Convers
 	return nil
 }
 
-// stopped returns why the bridge did not get a message; nil if it did, as far as its server shows.
-func (w *crossing) stopped() error {
-	if !w.accepted.IsZero() || !w.arrived.IsZero() {
-		return nil
-	}
-	return cmp.Or(w.refused, w.swallowed)
-}
-
-// stoppedAt is the place that stopped a message before the bridge had it: "" if none did.
-func (w *crossing) stoppedAt() string { return w.from.placeOf(w.stopped()) }
-
 // deafAt is the place that keeps a side from hearing: "" if it hears.
 func (s *relaySide) deafAt() string { return s.placeOf(s.deaf) }
 
@@ -537,25 +411,20 @@ func (s *relaySide) placeOf(err error) string {
 // decide decides on one message; back is the message in the other direction, which shows whether the receiving side works. The caller
 // holds mu.
 func (c *relayProbe) decide(w, back *crossing) error {
-	took := w.arrived.Sub(w.sent)
-	if !w.arrived.IsZero() && took <= c.settings.Deadline.Std() {
-		w.forgetOutage()
-		w.open, w.checked, w.untested, w.failures, w.brokenAt = false, true, false, 0, ""
-		w.outcomes[relayDelivered]++
-		w.observe()
-		w.remember(took > c.settings.Slow.Std(), false)
+	if !w.arrived.IsZero() && w.took() <= c.settings.Deadline.Std() {
+		w.succeed()
 		return nil
 	}
-	if w.stopped() != nil && w.refused != nil {
-		w.open = false
-		w.outcomes[relayNotSent]++
+	if w.failed = true; w.stopped() != nil && w.refused != nil {
+		w.count(w.message, relayNotSent)
 	}
 	if at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at == atBridge {
 		w.failTested()
-		w.remember(true, true)
+		w.remember()
 	} else {
 		w.failUntested(at)
 	}
+	c.forgive(w.message)
 	if w.brokenAt == w.from.name {
 		w.from.mute = w.stopped()
 		return fmt.Errorf("%s: %w", w.from.name, w.stopped())
@@ -566,61 +435,23 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt)
 }
 
+// notDelivered says where messages stop, and what to do.
 func (c *relayProbe) notDelivered(what, at string) error {
 	mapping := c.settings.IRC.Channel + " to " + c.settings.XMPP.Room
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
+	now := time.Now()
+	late := max(c.ways[0].late(now), c.ways[1].late(now))
 	switch {
-	case at == atBridge && c.ways[0].last.IsZero() && c.ways[1].last.IsZero():
+	case at == atBridge && late > 0:
+		hint = fmt.Sprintf("the bridge is slow: the last message took %s; look for load on it, or a limit on how fast it may send, "+
+			"or raise deadline", late.Round(time.Millisecond))
+	case at == atBridge && c.ways[0].latest == nil && c.ways[1].latest == nil:
 		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + mapping +
 			", then read its log"
 	case at == atBridge:
 		hint = "both servers work, so the bridge loses messages: read its log, then restart it; check that it maps " + mapping
 	}
 	return failure.Errorf(failure.NotDelivered, "%s within %s; stopped at: %s", what, c.settings.Deadline.Std(), at).WithHint(hint)
-}
-
-// remember adds a message to those of the last hour.
-func (w *crossing) remember(slow, lost bool) {
-	w.recent = append(w.recent, recentMessage{w.sent, slow, lost})
-	old := slices.IndexFunc(w.recent, func(m recentMessage) bool { return w.sent.Sub(m.sent) < time.Hour })
-	w.recent = slices.Delete(w.recent, 0, old)
-}
-
-// minRecent is how many messages an hour must have for the bridge to be judged by their share. steady is how many must arrive in a row
-// for a bridge that lost most of them to relay again.
-const (
-	minRecent = 10
-	steady    = 5
-)
-
-// forgetOutage removes the messages of an outage that BridgeNotRelaying has reported, since they do not make the bridge slow.
-func (w *crossing) forgetOutage() {
-	if w.failures < relayFailuresLimit {
-		return
-	}
-	for n, left := len(w.recent), w.failures; n > 0 && left > 0 && w.recent[n-1].slow; n, left = n-1, left-1 {
-		w.recent = w.recent[:n-1]
-	}
-}
-
-// mostly reports whether at least half of the messages of the last hour are like that.
-func (w *crossing) mostly(is func(recentMessage) bool) bool {
-	n := 0
-	for _, m := range w.recent {
-		if is(m) {
-			n++
-		}
-	}
-	return len(w.recent) >= minRecent && 2*n >= len(w.recent)
-}
-
-func isSlow(m recentMessage) bool { return m.slow }
-func isLost(m recentMessage) bool { return m.lost }
-
-// notRelaying reports whether the bridge counts as down: it lost the last three messages, or loses most of them.
-func (w *crossing) notRelaying() bool {
-	return w.failures >= relayFailuresLimit ||
-		w.mostly(isLost) && slices.ContainsFunc(w.recent[len(w.recent)-steady:], isLost)
 }
 
 // report adds what is known of both ways, after a failure too.
@@ -632,51 +463,69 @@ func (c *relayProbe) report(b *Batch) {
 		// A room whose bridge is silent is the bridge's own failure.
 		b.Kept.Condition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))
 	}
-	blind := false
+	blind, now := false, time.Now()
 	for _, w := range c.ways {
-		labels := []string{c.settings.Name, w.from.name, w.to.name}
-		for _, outcome := range relayOutcomes {
-			b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
-		}
-		b.Kept.Histogram(relayDeliveryDesc, w.count, w.sum, w.buckets, labels...)
-		b.Kept.Gauge(relayFailuresDesc, float64(w.failures), labels...)
-		if !w.last.IsZero() {
-			b.Kept.Gauge(relayLastDeliveredDesc, float64(w.last.UnixMilli())/1e3, labels...)
-		}
-		took, success := w.arrived.Sub(w.sent), w.checked && w.brokenAt == ""
-		if w.checked {
-			b.Kept.Gauge(relaySuccessDesc, boolValue(success), labels...)
-		}
-		if success {
-			b.Kept.Gauge(relayLastDeliveryDesc, took.Seconds(), labels...)
-			b.Kept.Figure(Figure{
-				Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
-				Value: took.Seconds(),
-				Unit:  "seconds",
-				Chart: true,
-			})
-		} else if w.checked {
-			b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
-		}
-		way := w.from.name + " to " + w.to.name
-		// The first failures after a start may continue an outage, which must not end with the start.
-		undecided := w.outcomes[relayDelivered] == 0 && w.failures < relayFailuresLimit
-		if w.untested || undecided {
+		if c.reportWay(b, w, now) {
 			blind = true
-		} else {
-			b.Kept.Condition(health.AlertBridgeNotRelaying, way, w.notRelaying())
-		}
-		b.Kept.Condition(health.AlertBridgeSlow, way, !w.notRelaying() && w.mostly(isSlow))
-		if success && c.once {
-			b.Note(fmt.Sprintf("%s: the message took %s", way, took.Round(100*time.Microsecond)))
-		}
-		if n := len(w.stragglers); n > 0 {
-			b.Note(fmt.Sprintf("%s: %s arrived later, the last after %s",
-				way, wording.Count(n, "lost message"), w.stragglers[n-1].Round(time.Millisecond)))
-			w.stragglers = nil
 		}
 	}
 	b.Kept.Condition(health.AlertRelayUnwatched, "", blind)
+}
+
+// reportWay adds what is known of one way, and reports whether that says nothing of the bridge. The caller holds mu.
+func (c *relayProbe) reportWay(b *Batch, w *crossing, now time.Time) (blind bool) {
+	w.expire(now)
+	success := w.checked && w.brokenAt == ""
+	c.measure(b, w, success)
+	way := w.from.name + " to " + w.to.name
+	lost := w.notRelaying(now)
+	w.outage = w.outage || lost && w.failsInARow()
+	// The first failures after a start may continue an outage, which must not end with the start.
+	if blind = w.untested || w.latest == nil && !lost; !blind {
+		b.Kept.Condition(health.AlertBridgeNotRelaying, way, lost)
+	}
+	b.Kept.conditions = append(b.Kept.conditions, health.Condition{
+		Alert: health.AlertBridgeSlow,
+		Of:    way,
+		Holds: w.slow(now),
+		Late:  c.late,
+	})
+	if success && c.once {
+		b.Note(fmt.Sprintf("%s: the message took %s", way, w.took().Round(100*time.Microsecond)))
+	}
+	if n := len(w.lateTimes); n > 0 {
+		b.Note(fmt.Sprintf("%s: %s arrived, the last after %s",
+			way, wording.Count(n, "late message"), w.lateTimes[n-1].Round(time.Millisecond)))
+		w.lateTimes = nil
+	}
+	return blind
+}
+
+// measure adds the metrics and the figure of one way. The caller holds mu.
+func (c *relayProbe) measure(b *Batch, w *crossing, success bool) {
+	labels := []string{c.settings.Name, w.from.name, w.to.name}
+	for _, outcome := range relayOutcomes {
+		b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
+	}
+	b.Kept.Histogram(relayDeliveryDesc, w.delivery.count, w.delivery.sum, w.delivery.buckets, labels...)
+	b.Kept.Gauge(relayFailuresDesc, float64(w.failures), labels...)
+	if w.latest != nil {
+		b.Kept.Gauge(relayLastDeliveredDesc, float64(w.latest.arrived.UnixMilli())/1e3, labels...)
+	}
+	if w.checked {
+		b.Kept.Gauge(relaySuccessDesc, boolValue(success), labels...)
+	}
+	if success {
+		b.Kept.Gauge(relayLastDeliveryDesc, w.took().Seconds(), labels...)
+		b.Kept.Figure(Figure{
+			Name:  strings.ToUpper(w.from.name) + " to " + strings.ToUpper(w.to.name),
+			Value: w.took().Seconds(),
+			Unit:  "seconds",
+			Chart: true,
+		})
+	} else if w.checked {
+		b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
+	}
 }
 
 // seldomWarnings warn if a schedule sends too few messages for a share of them to say something.
@@ -696,6 +545,3 @@ func seldomWarnings(text string) []string {
 	return []string{fmt.Sprintf("schedule sends fewer than %d messages an hour, so %s never fires; send at least one each %s",
 		minRecent, health.AlertBridgeSlow, time.Hour/minRecent)}
 }
-
-// relayFailuresLimit is how many messages in a row must fail one way for the bridge to count as not relaying.
-const relayFailuresLimit = 3

@@ -142,9 +142,9 @@ func TestRefusalsBelongToTheirMessage(t *testing.T) {
 		irc, xmpp := &relaySide{name: sideIRC, relay: c}, &relaySide{name: sideXMPP, relay: c}
 		c.ways = [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}
 		w := c.ways[0]
-		w.open, w.number, w.sent = true, 7, now
+		w.begin(&message{number: 7, sent: now, failed: true})
 		irc.Refused(c.text(tt.refused), errors.New("refused"))
-		w.settle()
+		w.expire(now.Add(relayLifetime))
 		if w.outcomes[tt.want] != 1 {
 			t.Errorf("message 7 after a refusal of %d: %v, want %s", tt.refused, w.outcomes, tt.want)
 		}
@@ -196,16 +196,4 @@ func TestTwoExportersInARoomDoNotMix(t *testing.T) {
 			t.Errorf("got %d, want our own %d", got, own)
 		}
 	})
-}
-
-// TestOldLossesAreForgotten keeps only the last ones.
-func TestOldLossesAreForgotten(t *testing.T) {
-	w := newCrossing(&relaySide{name: sideIRC}, &relaySide{name: sideXMPP})
-	for n := range uint64(maxLost + 10) {
-		w.open, w.number, w.sent = true, n, time.Now()
-		w.settle()
-	}
-	if _, known := w.lost[maxLost+9]; !known || len(w.lost) != maxLost {
-		t.Errorf("%d losses are known, with the last: %t; want %d", len(w.lost), known, maxLost)
-	}
 }

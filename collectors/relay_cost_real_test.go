@@ -80,7 +80,7 @@ func TestRealRelayStaysFlat(t *testing.T) {
 	after := s.resources()
 	for i, w := range s.relay.ways {
 		t.Logf("%d probes, from %s: %v, %.4f s on average, %s at most",
-			s.probes, w.from.name, s.outcomes(i), w.sum/float64(w.count), longest[i])
+			s.probes, w.from.name, s.outcomes(i), w.delivery.sum/float64(w.delivery.count), longest[i])
 	}
 	t.Logf("at first: %v", before)
 	t.Logf("at last:  %v", after)

@@ -177,7 +177,7 @@ func (s *bridged) countOutcomes() {
 	s.relay.mu.Lock()
 	defer s.relay.mu.Unlock()
 	for _, w := range s.relay.ways {
-		w.settle()
+		w.expire(time.Now().Add(relayLifetime))
 		var sum uint64
 		for _, count := range w.outcomes {
 			sum += count

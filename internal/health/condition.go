@@ -24,6 +24,8 @@ type Condition struct {
 	Used float64
 	// Counts, for AlertAuthFailureRate, are the failed logins, by series.
 	Counts map[string]float64
+	// Late, for AlertBridgeSlow, is how many readings failed only because messages were late, which have arrived since.
+	Late uint64
 }
 
 // The names of the alerts on history, which only Prometheus evaluates, and of those on conditions that readings check. Whatever the judge

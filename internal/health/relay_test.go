@@ -354,3 +354,27 @@ func TestRelayThatWasDownIsNotUnstableBeforeItsOwnAlert(t *testing.T) {
 	w.want("x RelaySessionDown pending 4m50s")
 	w.wantUnstable("well/-")
 }
+
+// TestSlowBridgeIsNotUnstable: each check fails at its deadline, and its messages arrive before the next one.
+func TestSlowBridgeIsNotUnstable(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		w := relayWorld(t)
+		var late uint64
+		for n := range 360 {
+			w.relay(AlertBridgeSlow + " irc to xmpp")
+			w.target("x").Up = false
+			for i := range w.target("x").Conditions {
+				w.target("x").Conditions[i].Late = late
+			}
+			w.fails(10 * time.Second)
+			if !lost || n%2 == 0 {
+				late++
+			}
+		}
+		want := "well/-"
+		if lost {
+			want = "unstable/-"
+		}
+		w.wantUnstable(want)
+	}
+}

@@ -27,8 +27,9 @@ type failures struct {
 	Warned bool   `json:"warned,omitempty"`
 	// since is when this process first judged the target, seen the target's counter at the last judgement. excused counts the failures
 	// that are excluded.
-	since         time.Time
-	seen, excused uint64
+	// late counts those that were only late: see Condition.Late.
+	since               time.Time
+	seen, excused, late uint64
 }
 
 // count counts the failed readings from At on, while one was due Every so often. No alert covers Failed; only the warning TargetDown
@@ -84,6 +85,26 @@ func (f *failures) add(now time.Time, every time.Duration, throttled bool, faile
 	c := &f.Counts[i]
 	*f.current(c) += failed
 	c.Open += failed
+}
+
+// forgive removes the latest failures that, as has turned out since, were only a delay, which AlertBridgeSlow covers.
+func (f *failures) forgive(conditions []Condition) {
+	i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Alert == AlertBridgeSlow })
+	if i < 0 {
+		return
+	}
+	late := conditions[i].Late
+	if late < f.late { // another process counts
+		f.late = 0
+	}
+	left := late - f.late
+	f.late, f.excused = late, f.excused+left
+	f.Streak -= min(f.Streak, left)
+	for i := range slices.Backward(f.Counts) {
+		c := &f.Counts[i]
+		n := min(c.Failed, left)
+		c.Failed, c.Open, left = c.Failed-n, c.Open-min(c.Open, n), left-n
+	}
 }
 
 // markWarned makes the failures of the current outage count for the critical alert only.
@@ -163,6 +184,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 	f.seen = t.Failed
 	f.Streak += failed
 	f.add(s.now, t.Every, t.Throttled, failed)
+	f.forgive(t.Conditions)
 	excused := excuse.Holds() || t.Relay && j.coversRelay(t.subject)
 	if excused || outage.fires() {
 		f.excused += f.Streak
