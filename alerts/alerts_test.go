@@ -140,6 +140,7 @@ func TestNoAlertDisappears(t *testing.T) {
 		"IRCServicesUnlinked":       {"critical", "warning"},
 		"BridgeNotRelaying":         {"critical", "warning"},
 		"BridgeSlow":                {"warning"},
+		"BridgeDuplicates":          {"warning"},
 		"RelaySessionDown":          {"warning"},
 		"RelayUnwatched":            {"warning"},
 		"RulesOutOfDate":            {"warning"},

@@ -43,6 +43,21 @@ var bridgeSlow = row{
 	},
 }
 
+var bridgeDuplicates = row{
+	name:      health.AlertBridgeDuplicates,
+	AlertKind: flat("bridge_duplicates", 0, 15*minute),
+	judged:    excusedBy(health.ByServer),
+	evidence:  problem,
+	state:     "repeats messages",
+	page:      Words{"messages arrive more than once from %s", "Look for a second bridge in the same channel and room."},
+	panels:    []string{"irc/Copies"},
+	warning: message{
+		"", "Messages cross {{ $labels.target }} more than once from {{ $labels.of }}.",
+		"People see them again and again if two bridges relay each other's messages. First look which bridges are in the check's " +
+			"channel and room, and let only one map them." + openPage,
+	},
+}
+
 var relaySessionDown = row{
 	name:      health.AlertRelaySessionDown,
 	AlertKind: flat("relay_session_down", 5*minute, 2*minute),

@@ -10,8 +10,8 @@ var rows = []*row{
 	&containerMemory,
 	&xmppAuthFailureRate, &tlsCertificateExpiry, &dataVolumeUsage, &dataVolumeFilling, &xmppAuthFailuresSustained, &xmppSessionsGone,
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
-	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &relaySessionDown,
-	&ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid, &tlsServedNotRenewed, &upstreamSeriesDropped,
+	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &bridgeDuplicates,
+	&relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid, &tlsServedNotRenewed, &upstreamSeriesDropped,
 	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &stateNotSaved, &relayUnwatched,
 	&honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate, &watchdog,
 }

@@ -73,7 +73,7 @@ func guarded(talk func() error) (err error) {
 }
 
 // Heard implements chat.Listener.
-func (v *visit) Heard(string) {}
+func (v *visit) Heard(chat.Message) {}
 
 // Refused implements chat.Listener.
 func (v *visit) Refused(string, error) {}

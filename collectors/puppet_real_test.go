@@ -4,7 +4,6 @@ package collectors
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -31,13 +30,19 @@ type puppet struct {
 // startPuppet registers an account and starts a bridge, which ends with the test. It returns when the bridge has joined on both sides.
 func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, room string) *puppet {
 	tb.Helper()
-	xmpp.Register(puppetUser, realstack.XMPPDomain, "pw-puppet")
+	return startPuppetAs(tb, puppetUser, xmpp, irc, room)
+}
+
+// startPuppetAs is startPuppet with the name of its account and its nicks.
+func startPuppetAs(tb testing.TB, name string, xmpp *realstack.Prosody, irc *realstack.IRC, room string) *puppet {
+	tb.Helper()
+	xmpp.Register(name, realstack.XMPPDomain, "pw-puppet")
 	p := &puppet{}
-	ircSide := &puppetSide{mark: "<xmpp> ", drop: &p.dropIRC, heard: make(chan string, 100)}
-	xmppSide := &puppetSide{mark: "<irc> ", drop: &p.dropXMPP, heard: make(chan string, 100)}
+	ircSide := &puppetSide{name: name, mark: "<xmpp> ", drop: &p.dropIRC, heard: make(chan string, 100)}
+	xmppSide := &puppetSide{name: name, mark: "<irc> ", drop: &p.dropXMPP, heard: make(chan string, 100)}
 	ircSide.keep(&chat.IRC{
 		Server:  chat.Server{TLSServer: exchange.TLSServer{Address: irc.Addr}, Plain: true},
-		Nick:    puppetUser,
+		Nick:    name,
 		Channel: realstack.IRCChannel,
 	})
 	xmppSide.keep(&chat.XMPP{
@@ -48,10 +53,10 @@ func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, roo
 			Domain:   realstack.XMPPDomain,
 			Trust:    config.TLS{CAFile: xmpp.Authority.File},
 		}},
-		User:     puppetUser,
+		User:     name,
 		Password: config.NewSecret("pw-puppet"),
 		Room:     room,
-		Nick:     puppetUser,
+		Nick:     name,
 	})
 	ctx, stop := context.WithCancel(tb.Context())
 	var work sync.WaitGroup
@@ -70,6 +75,7 @@ func startPuppet(tb testing.TB, xmpp *realstack.Prosody, irc *realstack.IRC, roo
 
 // puppetSide is one session of a puppet.
 type puppetSide struct {
+	name   string
 	mark   string // begins what the bridge says here
 	keeper *chat.Keeper
 	drop   *atomic.Bool
@@ -100,12 +106,12 @@ func (s *puppetSide) pass(ctx context.Context, other *puppetSide) {
 func (s *puppetSide) Joined(chat.Conversation) { s.joined.Store(true) }
 
 // Heard implements chat.Listener.
-func (s *puppetSide) Heard(text string) {
-	if s.drop.Load() || strings.HasPrefix(text, s.mark) {
+func (s *puppetSide) Heard(m chat.Message) {
+	if s.drop.Load() || m.Nick == "" || m.Nick == s.name {
 		return
 	}
 	select {
-	case s.heard <- text:
+	case s.heard <- m.Text:
 	default: // more than it can pass on is lost
 	}
 }

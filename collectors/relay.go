@@ -40,6 +40,8 @@ var (
 		append(slices.Clone(relayLabels), "outcome")...)
 	relayLastDeliveredDesc = readDesc("chatstack_relay_last_delivered_timestamp_seconds",
 		"Unix time when a message of the relay check last arrived, late or not.", relayLabels...)
+	relayCopiesDesc = readDesc("chatstack_relay_copies_total",
+		"Copies of messages of the relay check: how often one arrived again, or came back to the side where it was sent.", relayLabels...)
 	relaySessionDesc = readDesc("chatstack_relay_session_up",
 		"Whether the session of the relay check is logged in, has joined, and may speak.", "target", "side")
 	relayBrokenDesc = readDesc("chatstack_relay_broken_at",
@@ -140,9 +142,9 @@ func (s *relaySide) Joined(chat.Conversation) {
 }
 
 // Heard implements chat.Listener: the message is our own, accepted, or it has crossed the bridge.
-func (s *relaySide) Heard(text string) {
+func (s *relaySide) Heard(said chat.Message) {
 	now := time.Now()
-	s.relay.each(text, func(w *crossing, number uint64) {
+	s.relay.each(said.Text, func(w *crossing, number uint64) {
 		w.hear(s, number, now)
 		s.relay.forgive(w.messages[number])
 	})
@@ -173,7 +175,7 @@ func (c *relayProbe) each(text string, do func(w *crossing, number uint64)) {
 // numbers are those of the check's messages in a text.
 func (c *relayProbe) numbers(text string) (list []uint64) {
 	for _, mark := range c.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(text, ""), -1) {
-		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
+		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil && !slices.Contains(list, number) {
 			list = append(list, number)
 		}
 	}
@@ -220,6 +222,9 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 			c.text(c.numberOf(0))))
 		return nil
 	}
+	if err := c.loop(time.Now()); err != nil {
+		return err
+	}
 	c.event(func() { // until judge has decided
 		for _, w := range c.ways {
 			w.untested = true
@@ -233,6 +238,22 @@ func (c *relayProbe) Collect(ctx context.Context, b *Batch) error {
 	c.send(until, talks)
 	c.wait(until)
 	return c.judge(ctx, talks)
+}
+
+// loop is why nothing is sent: a message comes back again and again, and each new one would do so too. It is nil if none does.
+func (c *relayProbe) loop(now time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	most := 0
+	for _, w := range c.ways {
+		most = max(most, w.comesBack(now))
+	}
+	if most == 0 {
+		return nil
+	}
+	return failure.Errorf(failure.Mismatch, "nothing is sent, since a message has come back %d times", most).
+		WithHint("bridges relay each other's messages for ever: let only one bridge map " + c.settings.IRC.Channel + " and " +
+			c.settings.XMPP.Room + ", once, and let it ignore the nicks of other bridges")
 }
 
 // join waits until both sessions have joined. If one has not, no message is sent.
@@ -490,6 +511,7 @@ func (c *relayProbe) reportWay(b *Batch, w *crossing, now time.Time) (blind bool
 		Holds: w.slow(now),
 		Late:  c.late,
 	})
+	b.Kept.Condition(health.AlertBridgeDuplicates, way, w.repeats())
 	if success && c.once {
 		b.Note(fmt.Sprintf("%s: the message took %s", way, w.took().Round(100*time.Microsecond)))
 	}
@@ -507,6 +529,7 @@ func (c *relayProbe) measure(b *Batch, w *crossing, success bool) {
 	for _, outcome := range relayOutcomes {
 		b.Kept.Counter(relayMessagesDesc, float64(w.outcomes[outcome]), append(slices.Clone(labels), outcome)...)
 	}
+	b.Kept.Counter(relayCopiesDesc, float64(w.copies), labels...)
 	b.Kept.Histogram(relayDeliveryDesc, w.delivery.count, w.delivery.sum, w.delivery.buckets, labels...)
 	b.Kept.Gauge(relayFailuresDesc, float64(w.failures), labels...)
 	if w.latest != nil {

@@ -160,15 +160,15 @@ func TestNobodyCanPlayTheBridge(t *testing.T) {
 		for range relayFailuresLimit {
 			last := c.ways[0].number
 			for n := last; n < last+10; n++ {
-				c.sides[1].Heard(c.text(n))
-				c.sides[1].Heard(fmt.Sprintf("%s %s %d", c.settings.Prefix, c.run, c.count+n-last))
+				c.sides[1].Heard(chat.Message{Text: c.text(n)})
+				c.sides[1].Heard(chat.Message{Text: fmt.Sprintf("%s %s %d", c.settings.Prefix, c.run, c.count+n-last)})
 			}
 			time.AfterFunc(time.Until(time.Now().Truncate(r.poll).Add(r.poll+time.Second)), func() {
 				c.mu.Lock()
 				guess := last + 1
 				c.mu.Unlock()
 				for n := range uint64(10) {
-					c.sides[1].Heard(c.text(guess + n))
+					c.sides[1].Heard(chat.Message{Text: c.text(guess + n)})
 				}
 			})
 			r.probe()

@@ -32,15 +32,15 @@ type countingSide struct {
 }
 
 // Heard implements chat.Listener.
-func (c *countingSide) Heard(text string) {
-	for _, mark := range c.relay.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(text, ""), -1) {
+func (c *countingSide) Heard(m chat.Message) {
+	for _, mark := range c.relay.marks.FindAllStringSubmatch(colours.ReplaceAllLiteralString(m.Text, ""), -1) {
 		if number, err := strconv.ParseUint(mark[1], 10, 64); err == nil {
 			c.mu.Lock()
 			c.heard[number]++
 			c.mu.Unlock()
 		}
 	}
-	c.relaySide.Heard(text)
+	c.relaySide.Heard(m)
 }
 
 // TestRealRelayStaysFlat checks a bridge that works, every second: no message is lost or heard twice, and nothing grows.

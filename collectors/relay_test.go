@@ -281,6 +281,7 @@ const (
 func TestRelayTellsWhatTheBridgeDoes(t *testing.T) {
 	const works = "delivered 7"
 	slow := []string{"BridgeSlow irc to xmpp", "BridgeSlow xmpp to irc"}
+	duplicates := []string{"BridgeDuplicates irc to xmpp", "BridgeDuplicates xmpp to irc"}
 	both := []string{"BridgeNotRelaying irc to xmpp", "BridgeNotRelaying xmpp to irc"}
 	for _, tt := range []struct {
 		fault     string
@@ -339,7 +340,7 @@ func TestRelayTellsWhatTheBridgeDoes(t *testing.T) {
 			"twice",
 			"",
 			nil,
-			nil,
+			duplicates,
 			works,
 			works,
 			"",
@@ -615,6 +616,7 @@ var relayFaults = [][2]string{
 	{"bridge", "drops_third"},
 	{"bridge", "changes_text"},
 	{"bridge", "twice"},
+	{"bridge", "loops"},
 	{"bridge", "history"},
 	{"bridge", "kicked"},
 	{"bridge", "banned"},

@@ -27,6 +27,9 @@ const (
 	relaySilence       = 90 * time.Second
 	// relayLifetime is how long a message may still arrive; then it is lost.
 	relayLifetime = 10 * time.Minute
+	// relayCopies is how often a message may be heard again before the check stops sending, until it was quiet for relayQuiet.
+	relayCopies = 3
+	relayQuiet  = time.Minute
 )
 
 // crossing is one way across the bridge, with the messages that may still arrive and the outcomes of all.
@@ -43,6 +46,8 @@ type crossing struct {
 	outage    bool                // BridgeNotRelaying has reported these failures
 	untested  bool                // the last check shows nothing about the bridge, or its result is not known yet
 	outcomes  map[string]uint64
+	copies    uint64
+	reported  [2]uint64 // copies at the last two reports, the older first
 	delivery  delivery
 	recent    []*message      // of the last hour, that had a chance to cross
 	lateTimes []time.Duration // how long late messages took that have arrived since the last check
@@ -54,6 +59,9 @@ type message struct {
 	sent   time.Time
 	// accepted is when its own server had it, arrived when the other side did; zero before that.
 	accepted, arrived time.Time
+	// repeated is when it was last heard again, copies how often it was.
+	repeated time.Time
+	copies   int
 	// refused is why its own server did not take it, swallowed why that server took it and passed it to nobody.
 	refused, swallowed error
 	// failed says that a check missed it, counted that its outcome is known, forgiven that the check's failure was only a delay.
@@ -110,7 +118,11 @@ func (w *crossing) hear(s *relaySide, number uint64, now time.Time) {
 	case m == nil:
 	case w.from == s && m.accepted.IsZero():
 		m.accepted = now
-	case w.to == s && m.arrived.IsZero():
+	case w.to != s || !m.arrived.IsZero():
+		w.copies++
+		m.copies++
+		m.repeated = now
+	default:
 		m.arrived, w.latest = now, m
 		if m.counted { // its server had refused it
 			return
@@ -136,15 +148,32 @@ func (w *crossing) refuse(number uint64, err error) {
 	}
 }
 
-// expire gives up messages that can no longer arrive.
+// expire gives up messages that can no longer arrive, and forgets them unless their copies still do.
 func (w *crossing) expire(now time.Time) {
 	maps.DeleteFunc(w.messages, func(_ uint64, m *message) bool {
 		if now.Sub(m.sent) < relayLifetime {
 			return false
 		}
 		w.count(m, relayLost)
-		return true
+		return now.Sub(m.repeated) >= relayLifetime
 	})
+}
+
+// repeats reports whether a copy was heard since the report before the last: one may come just after its check.
+func (w *crossing) repeats() bool {
+	before := w.reported[0]
+	w.reported = [2]uint64{w.reported[1], w.copies}
+	return w.copies > before
+}
+
+// comesBack is how often a message was heard again that bridges pass on for ever; 0 if there is none.
+func (w *crossing) comesBack(now time.Time) (most int) {
+	for _, m := range w.messages {
+		if m.copies > relayCopies && now.Sub(m.repeated) < relayQuiet {
+			most = max(most, m.copies)
+		}
+	}
+	return most
 }
 
 func (d *delivery) observe(took time.Duration) {

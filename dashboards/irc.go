@@ -38,6 +38,8 @@ func (b *builder) irc() Dashboard {
 				query{"histogram_quantile(0.5, " + perEnvironment("sum", "rate("+sel("chatstack_relay_delivery_seconds_bucket")+"[1h])", "from", "to", "le") + ") >= 0", "{{from}} to {{to}}"}).unit("s").emptyText(noRelay).size(8, 8),
 			chart("Messages", "Messages of the relay check within 5 minutes, by outcome.",
 				query{combine("max", "increase("+sel("chatstack_relay_messages_total")+"[5m])"), "{{from}} to {{to}}, {{outcome}}"}).emptyText(noRelay).size(8, 8),
+			stat("Copies", "How often messages of the relay check were heard again within 15 minutes, each way. More than 0 means that people see messages twice.",
+				query{combine("max", "increase("+sel("chatstack_relay_copies_total")+"[15m])"), "{{from}} to {{to}}"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText(noRelay),
 		}}.folded(),
 		section{title: "Services", panels: []panel{
 			timeline("Targets", "State of every target except the XMPP server, engines and volumes.", query{successOfKinds(kinds), "{{target}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noExporter).size(24, 8),

@@ -24,11 +24,18 @@ type Server struct {
 type Listener interface {
 	// Joined is called once, when the conversation can begin.
 	Joined(Conversation)
-	// Heard is called with the text of each message, in the server's order. That includes the messages of this conversation, once
-	// the server has accepted them.
-	Heard(text string)
+	// Heard is called with each message, in the server's order. That includes the messages of this conversation, once the server has
+	// accepted them.
+	Heard(m Message)
 	// Refused is called with the text of a message of this conversation that the server refuses.
 	Refused(text string, err error)
+}
+
+// Message is a message in the channel or room.
+type Message struct {
+	Text string
+	// Nick is who said it; "" for this conversation, if its server does not send its messages back.
+	Nick string
 }
 
 // Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.

@@ -83,7 +83,7 @@ func loginIRC(t *testing.T, password string, answers map[string]string) (read in
 type leaving struct{ leave func() }
 
 func (l leaving) Joined(Conversation)   { l.leave() }
-func (l leaving) Heard(string)          {}
+func (l leaving) Heard(Message)         {}
 func (l leaving) Refused(string, error) {}
 
 // TestHostileIRCServerEndsALogin has servers send without end, or what leads nowhere.
@@ -399,7 +399,7 @@ type heardAll struct {
 	heard, refused []string
 }
 
-func (h *heardAll) Heard(text string)            { h.heard = append(h.heard, text) }
+func (h *heardAll) Heard(m Message)              { h.heard = append(h.heard, m.Text) }
 func (h *heardAll) Refused(text string, _ error) { h.refused = append(h.refused, text) }
 
 // listenTo has a session in a room read a text until its end.

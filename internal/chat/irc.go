@@ -397,7 +397,7 @@ func (s *ircSession) handle(line *ircLine) error {
 	switch line.command {
 	case "PRIVMSG", "NOTICE":
 		if channel != "" && strings.EqualFold(line.param(0), channel) {
-			s.listener.Heard(line.last())
+			s.listener.Heard(Message{Text: line.last(), Nick: from})
 		}
 	case "PONG":
 		s.pong(line.last())
@@ -487,7 +487,7 @@ func (s *ircSession) pong(token string) {
 	}
 	s.mu.Unlock()
 	if said && !s.echoes {
-		s.listener.Heard(text)
+		s.listener.Heard(Message{Text: text})
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 type deaf struct{}
 
 func (deaf) Joined(Conversation)   {}
-func (deaf) Heard(string)          {}
+func (deaf) Heard(Message)         {}
 func (deaf) Refused(string, error) {}
 
 // ircServer answers what a client must have answered to log in and join #c; more answers the rest.

@@ -379,7 +379,7 @@ func (s *xmppSession) handle(e *element) error {
 	case e.XMLName.Local == "message" && inRoom && kind == "groupchat" && e.child(nsDelay, "delay") == nil:
 		if body := e.child("jabber:client", "body"); body != nil {
 			s.answered(body.Text)
-			s.listener.Heard(body.Text)
+			s.listener.Heard(Message{Text: body.Text, Nick: nick})
 		}
 	case e.XMLName.Local == "presence" && inRoom && kind == "unavailable" && (nick == s.nick || e.status("110")):
 		return s.left(e)

@@ -283,9 +283,10 @@ const (
 	AlertBridgeNotRelaying = "BridgeNotRelaying"
 	AlertRelaySessionDown  = "RelaySessionDown"
 	AlertRelayUnwatched    = "RelayUnwatched"
+	AlertBridgeDuplicates  = "BridgeDuplicates"
 )
 
-var relayAlerts = []string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched}
+var relayAlerts = []string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched, AlertBridgeDuplicates}
 
 // relayAlerted reports whether an alert says that a bridge does not relay, since about then, or that its check has no session.
 func (j *Judge) relayAlerted(s Subject, since time.Time) bool {

@@ -157,6 +157,8 @@ func (r *relayed) carry(side, text string) {
 			defer r.mu.Unlock()
 			deliver()
 		})
+	case s.on("loops"):
+		s.wg.Go(func() { r.loop(to, text) })
 	case s.on("twice"):
 		deliver()
 		deliver()
@@ -164,6 +166,19 @@ func (r *relayed) carry(side, text string) {
 		deliver()
 	}
 }
+
+// loop is what two bridges do with a message: each passes on what the other has said, until one of them is gone.
+func (r *relayed) loop(side, text string) {
+	for ; r.service.on("loops"); side = otherSide(side) {
+		r.mu.Lock()
+		r.spread(side, bridgeNick, "<"+RelayUser+"> "+text)
+		r.mu.Unlock()
+		time.Sleep(hop)
+	}
+}
+
+// hop is how long a bridge takes to pass a message on in a loop.
+const hop = time.Second
 
 // thaw delivers what a frozen bridge held, as a bridge does when its process continues.
 func (r *relayed) thaw(on bool) {

@@ -62,12 +62,15 @@ func (b *bridged) operate(line, answer string) {
 	}
 }
 
-// quickTimes find a lost message within 5 s, so that few checks fail until the alert fires: many make the target unstable.
+// quickTimes find a lost message within 5 s, so that few checks fail until they are repaired.
 const quickTimes = `    schedule: "@every 4s"
     deadline: 500ms
     slow: 500ms
     timeout: 4s
 `
+
+// unstableBridge may come first: BridgeNotRelaying needs 90 s of failed checks, over the 1 % of an hour that this test allows.
+var unstableBridge = notice{"TargetUnstable", "warning", of("target", "bridge")}
 
 // notRelaying makes a condition: that many messages in a row were lost.
 func notRelaying(p page) bool {
@@ -84,6 +87,7 @@ func (r *rig) drillBridge(t *testing.T) {
 		repair: b.bridge.Resume,
 		shown:  notRelaying,
 		want:   bothWays("BridgeNotRelaying", "critical"),
+		may:    []notice{unstableBridge},
 	})
 	const mask = "irccheck!*@*"
 	b.try(fault{
@@ -106,7 +110,7 @@ func (r *rig) drillDeadBridge(t *testing.T) {
 		shown:  notRelaying,
 		want:   bothWays("BridgeNotRelaying", "critical"),
 		// It tries to join again only each half minute, which is longer than the hold here.
-		may: []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "xmpp")}},
+		may: []notice{{"RelaySessionDown", "warning", of("target", "bridge", "of", "xmpp")}, unstableBridge},
 	})
 }
 
@@ -136,16 +140,41 @@ func (r *rig) drillSlowBridge(t *testing.T) {
 	})
 }
 
-// drillPair is about two exporters, of which the one that checks the bridge is gone.
-func (r *rig) drillPair(t *testing.T) {
-	t.Helper()
-	sim := simstacktest.Start(t, simstack.Options{})
-	targets := fmt.Sprintf(`
+// simulatedBridge is the check of a simulated bridge.
+func simulatedBridge(sim *simstack.Stack) string {
+	return fmt.Sprintf(`
   - kind: relay
     name: bridge
     irc: {address: %[1]q, user: check, password: %[2]s, channel: "#bridge-check", ca_file: %[4]s}
     xmpp: {address: %[3]q, user: check@chat.test, password: %[2]s, room: check@rooms.chat.test, ca_file: %[4]s}
 `+quickTimes, sim.IRCAddress(), simstack.RelayPassword, sim.XMPPClientAddress(), sim.CAFile())
+}
+
+// drillCopies is about a bridge that says everything twice.
+func (r *rig) drillCopies(t *testing.T) {
+	t.Helper()
+	sim := simstacktest.Start(t, simstack.Options{})
+	s := r.open(t, "copies", simulatedBridge(sim), nil)
+	twice := func(on bool) func() {
+		return func() {
+			if err := sim.Switch("bridge", "twice", on); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	s.try(fault{
+		name:   "bridge says everything twice",
+		want:   bothWays("BridgeDuplicates", "warning"),
+		shown:  above(0, "chatstack_relay_copies_total", "from", "irc", "to", "xmpp"),
+		cause:  twice(true),
+		repair: twice(false),
+	})
+}
+
+// drillPair is about two exporters, of which the one that checks the bridge is gone.
+func (r *rig) drillPair(t *testing.T) {
+	t.Helper()
+	targets := simulatedBridge(simstacktest.Start(t, simstack.Options{}))
 	s := r.open(t, "pair", targets, nil)
 	other := *s
 	other.exporter = realstack.StartExporter(t, r.program, "pair: other\n"+settings+targets, nil)

@@ -97,6 +97,7 @@ alerts:
   irc_services_unlinked: {for: 8s, keep_firing_for: 3s}
   bridge_not_relaying: {keep_firing_for: 3s}
   bridge_slow: {for: 5s, keep_firing_for: 3s}
+  bridge_duplicates: {for: 0s, keep_firing_for: 3s}
   relay_session_down: {for: 8s, keep_firing_for: 3s}
   # Longer than relay_session_down, as in what is shipped.
   relay_unwatched: {for: 24s}
@@ -163,6 +164,7 @@ scrape_configs:
 			"engines":      r.drillEngines,
 			"flapping":     r.drillFlapping,
 			"pair":         r.drillPair,
+			"copies":       r.drillCopies,
 			"scrapes":      r.drillScrapes,
 			"switch":       r.drillSwitch,
 		} {

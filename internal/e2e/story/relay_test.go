@@ -256,6 +256,19 @@ var relayScenarios = []scenario{
 		`,
 	},
 	{
+		name:      "the bridge says everything twice for 10 minutes",
+		exporters: bridged,
+		lasts:     40 * time.Minute,
+		script: `
+			1m bridge says everything twice
+			11m bridge says everything once
+		`,
+		notifications: `
+			3m30s chat: BridgeDuplicates warning crossing irc to xmpp; BridgeDuplicates warning crossing xmpp to irc
+			28m30s chat: BridgeDuplicates warning crossing irc to xmpp is over; BridgeDuplicates warning crossing xmpp to irc is over
+		`,
+	},
+	{
 		name:      "the IRC server stops: no word about the bridge",
 		exporters: bridged,
 		lasts:     30 * time.Minute,
