@@ -15,18 +15,41 @@ var bridgeNotRelaying = row{
 	state:     "does not relay",
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	panels:    []string{"irc/Messages cross"},
-	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
-	critical:  message{"", "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText},
+	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText + brokenBy() + openPage},
+	critical:  message{"", "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText + brokenBy() + openPage},
+}
+
+// bridgeCauses say what the check has seen of the bridge, and what to do. The status page has the names.
+var bridgeCauses = [][2]string{
+	{health.BridgeHangs, "The bridge is in the channel and in the room, and passes nothing on: read its log, then restart it."},
+	{health.BridgeLeft, "The bridge has left the channel or the room: read its log, then restart it."},
+	{health.BridgeAbsent, "The bridge is not in the channel or the room: read its log, then restart it."},
+	{health.BridgeKicked, "Somebody kicked the bridge: let it join again, and say in the channel or room what it is for."},
+	{health.BridgeBanned, "The bridge is banned: remove the ban, then restart the bridge."},
+	{health.BridgeKilled, "An operator or the services of the IRC server ended the bridge's session: ask them."},
+	{health.BridgeSilenced, "The bridge may have lost the right to speak: give it voice, or undo the mode."},
+	{health.BridgeSplit, "The link between two IRC servers broke, and the bridge is on the other side: mend the link. A restart of the bridge does not help."},
+}
+
+// brokenBy is what the check has seen of the bridge.
+func brokenBy() string {
+	text := "{{ range query (printf `count by (cause) (chatstack_relay_broken_cause{target=%q,from=%q," + sameEnvironment +
+		"})` " + ofDirection + ") | sortByLabel \"cause\" }}"
+	for _, c := range bridgeCauses {
+		text += "{{ if eq .Labels.cause \"" + c[0] + "\" }} " + c[1] + "{{ end }}"
+	}
+	return text + "{{ end }}"
 }
 
 const (
 	notRelayingText = "None of the check's messages has arrived for 90 seconds, or half of the last hour's have not; they stop at: " + brokenAt +
 		". " +
-		"People on the two networks do not see each other's messages." + openPage
+		"People on the two networks do not see each other's messages."
+	// ofDirection are the arguments that select series of the alert's direction.
+	ofDirection = "$labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs
 	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.
 	brokenAt = "{{ range $i, $r := query (printf `count by (at) (chatstack_relay_broken_at{target=%q,from=%q," + sameEnvironment +
-		"})` $labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs +
-		") | sortByLabel \"at\" }}{{ if $i }}, {{ end }}{{ $r.Labels.at }}{{ else }}unknown{{ end }}"
+		"})` " + ofDirection + ") | sortByLabel \"at\" }}{{ if $i }}, {{ end }}{{ $r.Labels.at }}{{ else }}unknown{{ end }}"
 )
 
 var bridgeSlow = row{

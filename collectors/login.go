@@ -78,6 +78,12 @@ func (v *visit) Heard(chat.Message) {}
 // Refused implements chat.Listener.
 func (v *visit) Refused(string, error) {}
 
+// Members implements chat.Listener.
+func (v *visit) Members([]string) {}
+
+// Moved implements chat.Listener.
+func (v *visit) Moved(chat.Move) {}
+
 // productMemory remembers which product a target's server has shown: one that refuses the exporter's address shows it no more.
 type productMemory struct{ seen exchange.Product }
 

@@ -4,6 +4,7 @@ package collectors
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,8 @@ const puppetUser = "puppet"
 type puppet struct {
 	// dropIRC and dropXMPP make it drop what is said on that side.
 	dropIRC, dropXMPP atomic.Bool
+	// stays makes it stay away once a session has ended.
+	stays atomic.Bool
 }
 
 // startPuppet registers an account and starts a bridge, which ends with the test. It returns when the bridge has joined on both sides.
@@ -58,6 +61,7 @@ func startPuppetAs(tb testing.TB, name string, xmpp *realstack.Prosody, irc *rea
 		Room:     room,
 		Nick:     name,
 	})
+	ircSide.keeper.Gate, xmppSide.keeper.Gate = p, p
 	ctx, stop := context.WithCancel(tb.Context())
 	var work sync.WaitGroup
 	for _, s := range []struct{ from, to *puppetSide }{{ircSide, xmppSide}, {xmppSide, ircSide}} {
@@ -72,6 +76,17 @@ func startPuppetAs(tb testing.TB, name string, xmpp *realstack.Prosody, irc *rea
 	}
 	return p
 }
+
+// Begin implements chat.Gate.
+func (p *puppet) Begin(time.Time) error {
+	if p.stays.Load() {
+		return errors.New("it stays away")
+	}
+	return nil
+}
+
+// End implements chat.Gate.
+func (p *puppet) End(time.Time, time.Time, *exchange.Record, error) {}
 
 // puppetSide is one session of a puppet.
 type puppetSide struct {
@@ -118,3 +133,9 @@ func (s *puppetSide) Heard(m chat.Message) {
 
 // Refused implements chat.Listener.
 func (s *puppetSide) Refused(string, error) {}
+
+// Members implements chat.Listener.
+func (s *puppetSide) Members([]string) {}
+
+// Moved implements chat.Listener.
+func (s *puppetSide) Moved(chat.Move) {}

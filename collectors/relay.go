@@ -46,6 +46,9 @@ var (
 		"Whether the session of the relay check is logged in, has joined, and may speak.", "target", "side")
 	relayBrokenDesc = readDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at")...)
+	relayCauseDesc = readDesc("chatstack_relay_broken_cause",
+		"1 for what the check sees of the bridge while messages stop there: hangs, left, netsplit, killed, kicked, banned, silenced, absent, "+
+			"or unknown, if no message has crossed yet.", append(slices.Clone(relayLabels), "cause")...)
 	relayFailuresDesc = readDesc("chatstack_relay_consecutive_failures",
 		"Relay checks that failed at the bridge since the last message that arrived before its deadline; "+
 			"fewer than 3 start over after a check that could not test the bridge.",
@@ -88,6 +91,7 @@ type relaySide struct {
 	// known says that a session has joined, so the address of its channel or room is right. failedJoins are those that a check has counted.
 	known       bool
 	failedJoins uint64
+	seen        witness
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
@@ -145,6 +149,9 @@ func (s *relaySide) Joined(chat.Conversation) {
 func (s *relaySide) Heard(said chat.Message) {
 	now := time.Now()
 	s.relay.each(said.Text, func(w *crossing, number uint64) {
+		if m := w.messages[number]; w.to == s && m != nil && m.arrived.IsZero() {
+			s.seen.carried(said)
+		}
 		w.hear(s, number, now)
 		s.relay.forgive(w.messages[number])
 	})
@@ -190,6 +197,12 @@ func (s *relaySide) Refused(text string, err error) {
 		}
 	})
 }
+
+// Members implements chat.Listener.
+func (s *relaySide) Members(nicks []string) { s.relay.event(func() { s.seen.list(nicks) }) }
+
+// Moved implements chat.Listener.
+func (s *relaySide) Moved(m chat.Move) { s.relay.event(func() { s.seen.see(m) }) }
 
 // event changes the state and wakes Collect.
 func (c *relayProbe) event(change func()) {
@@ -372,7 +385,7 @@ func (c *relayProbe) judge(ctx context.Context, talks [2]chat.Conversation) erro
 		failed[i] = c.decide(w, c.ways[1-i])
 	}
 	if failed[0] != nil && failed[1] != nil && c.ways[0].brokenAt == atBridge && c.ways[1].brokenAt == atBridge {
-		return c.notDelivered("messages from either side have not arrived on the other", atBridge)
+		return c.notDelivered("messages from either side have not arrived on the other", atBridge, c.sharedEvidence())
 	}
 	for i, w := range c.ways { // the way that begins on the broken side knows the cause
 		if failed[i] != nil && w.brokenAt == w.from.name {
@@ -442,6 +455,9 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	if at := cmp.Or(w.stoppedAt(), back.stoppedAt(), w.to.deafAt(), atBridge); at == atBridge {
 		w.failTested()
 		w.remember()
+		if w.late(time.Now()) == 0 {
+			w.because = c.evidenceOf(w)
+		}
 	} else {
 		w.failUntested(at)
 	}
@@ -453,11 +469,24 @@ func (c *relayProbe) decide(w, back *crossing) error {
 	if w.brokenAt == w.to.deafAt() && w.brokenAt == w.to.name {
 		return fmt.Errorf("%s: %w", w.to.name, w.to.deaf)
 	}
-	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt)
+	return c.notDelivered("a message from "+w.from.name+" has not arrived on "+w.to.name, w.brokenAt, &w.because)
+}
+
+// sharedEvidence is the evidence for both ways: that of the way that shows more. The caller holds mu.
+func (c *relayProbe) sharedEvidence() *relayEvidence {
+	for _, w := range c.ways {
+		if w.because.hint() != "" {
+			return &w.because
+		}
+	}
+	if because := &c.ways[0].because; because.text != "" {
+		return because
+	}
+	return &c.ways[1].because
 }
 
 // notDelivered says where messages stop, and what to do.
-func (c *relayProbe) notDelivered(what, at string) error {
+func (c *relayProbe) notDelivered(what, at string, because *relayEvidence) error {
 	mapping := c.settings.IRC.Channel + " to " + c.settings.XMPP.Room
 	hint := "the " + at + " server does not pass messages on to the exporter: read its log"
 	now := time.Now()
@@ -466,6 +495,8 @@ func (c *relayProbe) notDelivered(what, at string) error {
 	case at == atBridge && late > 0:
 		hint = fmt.Sprintf("the bridge is slow: the last message took %s; look for load on it, or a limit on how fast it may send, "+
 			"or raise deadline", late.Round(time.Millisecond))
+	case at == atBridge && because.hint() != "":
+		hint = because.hint()
 	case at == atBridge && c.ways[0].latest == nil && c.ways[1].latest == nil:
 		hint = "both servers work, and nothing has crossed since the exporter started: check that the bridge maps " + mapping +
 			", then read its log"
@@ -491,6 +522,9 @@ func (c *relayProbe) report(b *Batch) {
 		}
 	}
 	b.Kept.Condition(health.AlertRelayUnwatched, "", blind)
+	if because := c.sharedEvidence(); because.text != "" {
+		b.Note(because.text)
+	}
 }
 
 // reportWay adds what is known of one way, and reports whether that says nothing of the bridge. The caller holds mu.
@@ -503,7 +537,12 @@ func (c *relayProbe) reportWay(b *Batch, w *crossing, now time.Time) (blind bool
 	w.outage = w.outage || lost && w.failsInARow()
 	// The first failures after a start may continue an outage, which must not end with the start.
 	if blind = w.untested || w.latest == nil && !lost; !blind {
-		b.Kept.Condition(health.AlertBridgeNotRelaying, way, lost)
+		b.Kept.conditions = append(b.Kept.conditions, health.Condition{
+			Alert:   health.AlertBridgeNotRelaying,
+			Of:      way,
+			Holds:   lost,
+			Because: w.because.text,
+		})
 	}
 	b.Kept.conditions = append(b.Kept.conditions, health.Condition{
 		Alert: health.AlertBridgeSlow,
@@ -548,6 +587,9 @@ func (c *relayProbe) measure(b *Batch, w *crossing, success bool) {
 		})
 	} else if w.checked {
 		b.Kept.Gauge(relayBrokenDesc, 1, append(slices.Clone(labels), w.brokenAt)...)
+		if w.because.cause != "" {
+			b.Kept.Gauge(relayCauseDesc, 1, append(slices.Clone(labels), w.because.cause)...)
+		}
 	}
 }
 

@@ -103,12 +103,12 @@ func TestHintNamesWhatTheBridgeMaps(t *testing.T) {
 	settings.IRC.Channel, settings.XMPP.Room = "#check", "check@rooms.test"
 	c := &relayProbe{settings: settings, ways: [2]*crossing{newCrossing(irc, xmpp), newCrossing(xmpp, irc)}}
 	const maps = "#check to check@rooms.test"
-	hint := failure.HintOf(c.notDelivered("a message", atBridge))
+	hint := failure.HintOf(c.notDelivered("a message", atBridge, &relayEvidence{}))
 	if mapping, log := strings.Index(hint, maps), strings.Index(hint, "read its log"); mapping < 0 || mapping > log {
 		t.Errorf("before any message crossed: %s", hint)
 	}
 	c.ways[1].latest = &message{}
-	hint = failure.HintOf(c.notDelivered("a message", atBridge))
+	hint = failure.HintOf(c.notDelivered("a message", atBridge, &relayEvidence{}))
 	if mapping, log := strings.Index(hint, maps), strings.Index(hint, "read its log"); mapping < log {
 		t.Errorf("after a message crossed: %s", hint)
 	}

@@ -50,6 +50,7 @@ type crossing struct {
 	reported  [2]uint64 // copies at the last two reports, the older first
 	delivery  delivery
 	recent    []*message      // of the last hour, that had a chance to cross
+	because   relayEvidence   // why the last check failed at the bridge
 	lateTimes []time.Duration // how long late messages took that have arrived since the last check
 }
 
@@ -189,12 +190,12 @@ func (d *delivery) observe(took time.Duration) {
 // succeed records that a message has arrived before its deadline.
 func (w *crossing) succeed() {
 	w.forgetOutage()
-	w.checked, w.untested, w.failures, w.outage, w.brokenAt = true, false, 0, false, ""
+	w.checked, w.untested, w.failures, w.outage, w.brokenAt, w.because = true, false, 0, false, "", relayEvidence{}
 	w.remember()
 }
 
 // failAt records that a check has failed at that place.
-func (w *crossing) failAt(at string) { w.checked, w.brokenAt = true, at }
+func (w *crossing) failAt(at string) { w.checked, w.brokenAt, w.because = true, at, relayEvidence{} }
 
 // failTested records that the bridge has failed, although both servers work.
 func (w *crossing) failTested() {

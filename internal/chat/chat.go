@@ -29,13 +29,17 @@ type Listener interface {
 	Heard(m Message)
 	// Refused is called with the text of a message of this conversation that the server refuses.
 	Refused(text string, err error)
+	// Members is called with the nicks of all others who are there, after Joined, and again when the server lists them.
+	Members(nicks []string)
+	// Moved is called with what happens to others.
+	Moved(m Move)
 }
 
 // Message is a message in the channel or room.
 type Message struct {
 	Text string
-	// Nick is who said it; "" for this conversation, if its server does not send its messages back.
-	Nick string
+	// Nick is who said it; "" for this conversation, if its server does not send its messages back. Address is nick!user@host on IRC.
+	Nick, Address string
 }
 
 // Conversation is a session that is logged in and has joined. Its methods are safe for concurrent use.

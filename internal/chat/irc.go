@@ -38,6 +38,8 @@ const (
 	maxNickLength = 9
 	// maxLine bounds one line, in bytes: 8191 of tags and 512 of the message, and some more.
 	maxLine = 16 << 10
+	// maxNames bounds the list of members.
+	maxNames = 10_000
 	// maxSaid bounds the messages that wait for an answer.
 	maxSaid = 100
 )
@@ -59,6 +61,7 @@ func (a *IRC) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 			return err
 		}
 		l.Joined(s)
+		l.Members(s.takeNames())
 		err := s.listen()
 		if ctx.Err() != nil {
 			conn.farewell(ctx, "QUIT\r\n")
@@ -88,6 +91,8 @@ type ircSession struct {
 	member bool
 	pings  int
 	pongs  map[string]chan struct{}
+	// names are the members in the list that the server sends.
+	names []string
 	// said are the messages that no answer has come for, the oldest first.
 	said []saidMessage
 }
@@ -249,6 +254,8 @@ func (s *ircSession) register(line *ircLine) (joined bool, err error) {
 		return false, s.send("JOIN " + channel)
 	case "ERROR":
 		return false, s.endedEarly(line.last())
+	case "353":
+		s.listed(line)
 	case "366":
 		return strings.EqualFold(line.param(1), channel), nil
 	}
@@ -397,21 +404,38 @@ func (s *ircSession) handle(line *ircLine) error {
 	switch line.command {
 	case "PRIVMSG", "NOTICE":
 		if channel != "" && strings.EqualFold(line.param(0), channel) {
-			s.listener.Heard(Message{Text: line.last(), Nick: from})
+			s.listener.Heard(Message{Text: line.last(), Nick: from, Address: line.source})
 		}
 	case "PONG":
 		s.pong(line.last())
 	case "NICK":
+		if from != s.nick {
+			s.listener.Moved(Move{Nick: from, How: Renamed, Why: line.param(0)})
+		}
 		s.rename(line)
 	case "353":
 		s.listed(line)
+	case "366":
+		if strings.EqualFold(line.param(1), channel) {
+			s.listener.Members(s.takeNames())
+		}
+	case "JOIN", "QUIT", "MODE":
+		s.observe(from, line)
 	case "KICK":
-		if strings.EqualFold(line.param(0), channel) && line.param(1) == s.nick {
+		switch {
+		case !strings.EqualFold(line.param(0), channel):
+		case line.param(1) != s.nick:
+			s.listener.Moved(Move{Nick: line.param(1), How: Kicked, By: from, Why: line.param(2)})
+		default:
 			return failure.Errorf(failure.Forbidden, "kicked from %s: %s", channel, failure.OneLine(line.last())).
 				WithHint("somebody kicked the exporter from the channel: tell its operators what it is for")
 		}
 	case "PART":
-		if from == s.nick && strings.EqualFold(line.param(0), channel) {
+		switch {
+		case !strings.EqualFold(line.param(0), channel):
+		case from != s.nick:
+			s.listener.Moved(Move{Nick: from, How: Left, Why: line.param(1)})
+		default:
 			return failure.Errorf(failure.Forbidden, "removed from %s: %s", channel, failure.OneLine(line.last()))
 		}
 	case "ERROR":
@@ -446,10 +470,37 @@ func (s *ircSession) listed(line *ircLine) {
 		return
 	}
 	for name := range strings.FieldsSeq(line.last()) {
-		if strings.TrimLeft(name, "~&@%+!") == s.nick {
-			s.mu.Lock()
+		name, _, _ = strings.Cut(strings.TrimLeft(name, "~&@%+!"), "!")
+		s.mu.Lock()
+		if name == s.nick {
 			s.member = true
-			s.mu.Unlock()
+		} else if len(s.names) < maxNames {
+			s.names = append(s.names, name)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// takeNames returns the members that the server has listed, and makes room for the next list.
+func (s *ircSession) takeNames() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := s.names
+	s.names = nil
+	return names
+}
+
+// observe tells the listener what happens to others.
+func (s *ircSession) observe(from string, line *ircLine) {
+	here := s.account.Channel != "" && strings.EqualFold(line.param(0), s.account.Channel)
+	switch {
+	case line.command == "QUIT" && from != s.nick:
+		s.listener.Moved(Move{Nick: from, How: departure(line.last()), Why: line.last()})
+	case line.command == "JOIN" && here && from != s.nick:
+		s.listener.Moved(Move{Nick: from, How: Came})
+	case line.command == "MODE" && here:
+		for _, m := range moves(from, line) {
+			s.listener.Moved(m)
 		}
 	}
 }

@@ -25,6 +25,8 @@ type deaf struct{}
 func (deaf) Joined(Conversation)   {}
 func (deaf) Heard(Message)         {}
 func (deaf) Refused(string, error) {}
+func (deaf) Members([]string)      {}
+func (deaf) Moved(Move)            {}
 
 // ircServer answers what a client must have answered to log in and join #c; more answers the rest.
 func ircServer(conn net.Conn, afterJoin string, more func(line string) string) {

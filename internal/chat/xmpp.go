@@ -51,6 +51,8 @@ func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 			return err
 		}
 		l.Joined(s)
+		l.Members(s.names)
+		s.names = nil
 		err := s.listen()
 		if ctx.Err() != nil {
 			conn.farewell(ctx, "</stream:stream>")
@@ -79,6 +81,7 @@ type xmppSession struct {
 	listener Listener
 	nick     string // in the room
 	nicks    int
+	names    []string // of the others who were there before
 
 	loggedIn bool
 
@@ -312,6 +315,8 @@ func (s *xmppSession) join() error {
 		case e.status("110"):
 			s.nick = nick
 			return nil
+		case e.attr("type") == "" && len(s.names) < maxNames:
+			s.names = append(s.names, nick)
 		}
 	}
 }
@@ -383,8 +388,45 @@ func (s *xmppSession) handle(e *element) error {
 		}
 	case e.XMLName.Local == "presence" && inRoom && kind == "unavailable" && (nick == s.nick || e.status("110")):
 		return s.left(e)
+	case e.XMLName.Local == "presence" && inRoom && member:
+		s.listener.Moved(moveOf(e, nick))
 	}
 	return nil
+}
+
+// moveOf is what a presence in the room says of somebody else.
+func moveOf(e *element, nick string) Move {
+	m := Move{Nick: nick}
+	var item *element
+	if x := e.child(nsRoomFor, "x"); x != nil {
+		item = x.child(nsRoomFor, "item")
+	}
+	if item != nil {
+		if actor := item.child(nsRoomFor, "actor"); actor != nil {
+			m.By = actor.attr("nick")
+		}
+		if reason := item.child(nsRoomFor, "reason"); reason != nil {
+			m.Why = reason.Text
+		}
+	}
+	switch {
+	case e.attr("type") == "" && item != nil && item.attr("role") == "visitor":
+		m.How = Silenced
+	case e.attr("type") == "":
+		m.How = Came
+	case e.status("303") && item != nil:
+		m.How, m.Why = Renamed, item.attr("nick")
+	case e.status("301"):
+		m.How = Banned
+	case e.status("307", "321", "322") && !e.status("333"):
+		m.How = Kicked
+	default:
+		m.How = Left
+		if status := e.child("jabber:client", "status"); status != nil && m.Why == "" {
+			m.Why = status.Text
+		}
+	}
+	return m
 }
 
 // answered forgets a message of ours whose answer has come. It reports whether it was waited for.

@@ -24,6 +24,8 @@ type Condition struct {
 	Used float64
 	// Counts, for AlertAuthFailureRate, are the failed logins, by series.
 	Counts map[string]float64
+	// Because is what explains it, in words for people. It may have names that strangers chose.
+	Because string
 	// Late, for AlertBridgeSlow, is how many readings failed only because messages were late, which have arrived since.
 	Late uint64
 }
@@ -117,13 +119,16 @@ func (s *scene) judgeCondition(found *findings, t *target, c *seenCondition) {
 	rule := s.judge.rule(c.Alert)
 	c.Holds = c.Holds || slices.ContainsFunc(c.Modules, func(name string) bool { return !slices.Contains(rule.Ignore, name) })
 	conclude := func(severity Severity, holds bool) {
-		found.conclude(s, t, &check{
+		p := found.conclude(s, t, &check{
 			key:     t.key(c.Alert, c.Of, severity),
 			holds:   holds,
 			unknown: c.unknown,
 			since:   s.now,
 			atLeast: c.first,
 		})
+		if p != nil {
+			p.Because = c.Because
+		}
 	}
 	switch {
 	case rule.Critical.Under != 0:

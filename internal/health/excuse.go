@@ -286,6 +286,19 @@ const (
 	AlertBridgeDuplicates  = "BridgeDuplicates"
 )
 
+// The causes that the check of a bridge sees on the two sides, as label values.
+const (
+	BridgeHangs    = "hangs"
+	BridgeLeft     = "left"
+	BridgeSplit    = "netsplit"
+	BridgeKilled   = "killed"
+	BridgeKicked   = "kicked"
+	BridgeBanned   = "banned"
+	BridgeSilenced = "silenced"
+	BridgeAbsent   = "absent"
+	BridgeUnknown  = "unknown"
+)
+
 var relayAlerts = []string{AlertBridgeNotRelaying, AlertRelaySessionDown, AlertRelayUnwatched, AlertBridgeDuplicates}
 
 // relayAlerted reports whether an alert says that a bridge does not relay, since about then, or that its check has no session.

@@ -316,6 +316,8 @@ type Problem struct {
 	Wanted    int `json:"wanted,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
+	// Because is what explains it, in words for people: see Condition.
+	Because string `json:"-"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
 	// Unknown says that the target or engine cannot be read, so that this is the last known state.

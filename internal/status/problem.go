@@ -121,7 +121,11 @@ func (m *memory) describe(j *judged, p *Problem) {
 	} else if t := j.targets[p.Subject]; t != nil {
 		text, p.Hint = j.describeTarget(p, t)
 	}
-	p.Text = cmp.Or(text, plainText(&p.Problem)) + j.alertNote(&p.Problem)
+	p.Text = cmp.Or(text, plainText(&p.Problem))
+	if p.Because != "" {
+		p.Text += ": " + p.Because
+	}
+	p.Text += j.alertNote(&p.Problem)
 }
 
 // plainText says what is wrong, without measured values.

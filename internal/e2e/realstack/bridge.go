@@ -54,6 +54,18 @@ func StartInspIRCdWith(tb testing.TB, lines string) *IRC {
 	return startIRC(tb, ircSettings{Lines: lines}, "inspircd", "--nofork", "--config")
 }
 
+// StartLinkedNgIRCds starts two IRC servers of one network: irc.test, and leaf.irc.test, which keeps the link.
+func StartLinkedNgIRCds(tb testing.TB) (hub, leaf *IRC) {
+	tb.Helper()
+	const link = "\n[Server]\nName = %s\nMyPassword = pw-link\nPeerPassword = pw-link\n"
+	hub = startIRC(tb, ircSettings{Lines: fmt.Sprintf(link, "leaf.irc.test")}, "ngircd", "--nodaemon", "--config")
+	leaf = startIRC(tb, ircSettings{
+		Name:  "leaf.irc.test",
+		Lines: fmt.Sprintf(link+"Host = %s\nPort = 6667\n", "irc.test", hub.Host),
+	}, "ngircd", "--nodaemon", "--config")
+	return hub, leaf
+}
+
 // ServerPassword is what the servers of StartClosedNgIRCd and StartClosedInspIRCd demand of every connection.
 const ServerPassword = "pw server"
 
@@ -77,6 +89,7 @@ type ircSettings struct {
 	Host, Dir   string
 	Connections int    // of one address; 0 is no limit
 	Lines       string // additional ones
+	Name        string // of an ngIRCd; "" is irc.test
 	Password    string // of the server; "" is none
 }
 
