@@ -136,6 +136,7 @@ func TestNoAlertDisappears(t *testing.T) {
 		"StateNotSaved":             {"warning"},
 		"IdentityCacheExhausted":    {"warning"},
 		"XMPPModuleProblem":         {"warning"},
+		"XMPPModuleMissing":         {"warning"},
 		"XMPPComponentDisconnected": {"critical", "warning"},
 		"IRCServicesUnlinked":       {"critical", "warning"},
 		"BridgeNotRelaying":         {"critical", "warning"},

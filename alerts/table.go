@@ -10,10 +10,11 @@ var rows = []*row{
 	&containerMemory,
 	&xmppAuthFailureRate, &tlsCertificateExpiry, &dataVolumeUsage, &dataVolumeFilling, &xmppAuthFailuresSustained, &xmppSessionsGone,
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
-	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow, &bridgeDuplicates,
-	&relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid, &tlsServedNotRenewed, &upstreamSeriesDropped,
-	&monitoringGap, &placeholderCredential, &exporterDown, &pollStalled, &configReloadFailed, &stateNotSaved, &relayUnwatched,
-	&honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate, &watchdog,
+	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppModuleMissing, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow,
+	&bridgeDuplicates, &relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid,
+	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &pollStalled,
+	&configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate,
+	&watchdog,
 }
 
 // What the texts of several alerts say.

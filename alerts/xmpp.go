@@ -233,6 +233,25 @@ var xmppModuleProblem = row{
 	},
 }
 
+var xmppModuleMissing = row{
+	name:      health.AlertModuleMissing,
+	AlertKind: flat("xmpp_module_missing", 15*minute, 0),
+	judged:    excusedBy(health.ByServer),
+	evidence:  problem,
+	page: Words{
+		"modules of %s are missing since the server's restart",
+		"Read the XMPP server's log of its start. If somebody removed a module, forget it: " +
+			"`curl -X DELETE http://EXPORTER:PORT/api/v1/modules/HOST/MODULE` (requires --web.enable-lifecycle).",
+	},
+	panels: []string{"xmpp/Modules missing"},
+	warning: message{
+		"", "XMPP modules are missing on {{ $labels.of }} since the server's restart.",
+		"The server had loaded {{ range $i, $r := query (printf `count by (module) (chatstack_xmpp_module_missing{host=%q," + sameEnvironment +
+			"})` $labels.of " + sameEnvironmentArgs + ") | sortByLabel \"module\" }}{{ if $i }}, {{ end }}{{ $r.Labels.module }}" +
+			"{{ else }}them{{ end }} before it was restarted. What they do is missing. First read the server's log of its start.",
+	},
+}
+
 var xmppComponentDisconnected = row{
 	name:      health.AlertComponentDisconnected,
 	AlertKind: flat("xmpp_component_disconnected", 5*minute, 2*minute),

@@ -62,6 +62,12 @@ type Presenter interface {
 	Forget(container string) error
 }
 
+// ModuleForgetter is implemented by a collector that remembers modules of an XMPP server.
+type ModuleForgetter interface {
+	// ForgetModule forgets a missing module. The error wraps ErrModuleUnknown.
+	ForgetModule(host, module string) error
+}
+
 // Reloader is implemented by a collector that postpones work which a reload should retry at once.
 type Reloader interface {
 	// Reloaded ends all postponements and reports whether to probe the target now. It may be called during a probe.

@@ -48,7 +48,7 @@ var (
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at")...)
 	relayCauseDesc = readDesc("chatstack_relay_broken_cause",
 		"1 for what the check sees of the bridge while messages stop there: hangs, left, netsplit, killed, kicked, banned, silenced, absent, "+
-			"or unknown, if no message has crossed yet.", append(slices.Clone(relayLabels), "cause")...)
+			"or unknown, if no message has crossed yet.", "target", "from", "to", "cause")
 	relayFailuresDesc = readDesc("chatstack_relay_consecutive_failures",
 		"Relay checks that failed at the bridge since the last message that arrived before its deadline; "+
 			"fewer than 3 start over after a check that could not test the bridge.",

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -50,16 +52,28 @@ func (s *XMPPStatus) Environ(e *config.Env) {
 
 // xmppStatus requests GET /status. The target is up if the page answers. Its status is 200 even if modules are broken, so
 // their states become metrics.
-type xmppStatus struct{ http exchange.HTTP }
+type xmppStatus struct {
+	http   exchange.HTTP
+	loaded loadedModules
+	log    *slog.Logger
+}
 
 func newXMPPStatus(s *XMPPStatus, d Deps) (Collector, error) {
-	return &xmppStatus{d.http(s.HTTP)}, nil
+	c := &xmppStatus{http: d.http(s.HTTP), loaded: loadedModules{state: d.State}, log: d.Log}
+	if err := d.State.Load(&c.loaded.moduleMemory); err != nil {
+		d.Log.Error("saved modules are lost; none counts as missing", "err", err)
+	}
+	return c, nil
 }
+
+// ForgetModule implements ModuleForgetter.
+func (c *xmppStatus) ForgetModule(host, module string) error { return c.loaded.forget(host, module) }
 
 // moduleStatus is one module's entry on the status page. Any of its fields may be missing.
 type moduleStatus struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+	Time    any    `json:"time"` // when it said that, or was loaded
 	odd     bool   // the entry has an unexpected form
 }
 
@@ -88,10 +102,11 @@ func (c *xmppStatus) hints(a *exchange.Answer) map[int]string {
 // Collect implements Collector.
 func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 	a, err := c.http.Get(ctx, &b.Record, nil)
-	if err != nil {
-		return err
+	if err == nil {
+		err = a.WantOK(c.hints(a))
 	}
-	if err := a.WantOK(c.hints(a)); err != nil {
+	if err != nil {
+		c.loaded.lose()
 		return err
 	}
 	var hosts map[string]map[string]moduleStatus
@@ -107,6 +122,10 @@ func (c *xmppStatus) Collect(ctx context.Context, b *Batch) error {
 		b.Gauge(familyAvailableDesc, 0, moduleStatusFamily)
 	} else {
 		c.modules(b, hosts)
+		if err := c.loaded.read(hosts, time.Now()); err != nil {
+			c.log.Error("cannot save which modules the XMPP server has", "err", err)
+		}
+		c.loaded.report(b)
 	}
 	b.figures = append(b.figures, connected...)
 	return nil

@@ -27,6 +27,8 @@ func (b *builder) xmpp() Dashboard {
 			stat("Targets", "State of every target of the XMPP server.", query{successOfKinds(kinds), "{{target}}"}).thresholds(goodAtOne()).valueTexts(upDown()).emptyText(noExporter).size(8, 4),
 			stat("Modules in error", "Modules that the server's /status reports in error.",
 				query{perEnvironment("sum", combine("max", sel("chatstack_xmpp_module_problems", `state="error"`))), "modules"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText("the server's /status cannot be read"),
+			stat("Modules missing", "Modules that the server's /status showed before its restart, and has not shown since.",
+				query{perEnvironment("sum", combine("max", sel("chatstack_xmpp_module_missing"))), "modules"}).thresholds(steps([]string{healthy, warning}, 1)).emptyText("none"),
 			stat("Components", "Whether external components, such as the bridge, are connected, by the server's /status.",
 				query{combine("min", sel("chatstack_xmpp_component_connected")), "{{host}}"}).thresholds(goodAtOne()).valueTexts(yesNo()).emptyText("no external component, or no /status"),
 			stat("Failed logins per minute", "As the alert counts them: the rate over the last two minutes.", query{perEnvironment("max", sel("chatstack:xmpp_auth_failures_per_minute")), "per minute"}).decimals(1).

@@ -86,6 +86,11 @@ func (a *App) ForgetContainer(dockerHost, name string) error {
 	return fmt.Errorf("%w: no target has the docker_host %q; it can be one of %q", collectors.ErrContainerUnknown, dockerHost, labels)
 }
 
+// ForgetModule implements web.Source.
+func (a *App) ForgetModule(host, module string) error {
+	return a.current.Load().poller.ForgetMissing(host, module)
+}
+
 // saveWarning turns the error about a change that is in force but not saved into a warning; it returns any other error.
 func (a *App) saveWarning(err error) ([]string, error) {
 	if _, ok := errors.AsType[*maintenance.SaveError](err); !ok {

@@ -40,6 +40,7 @@ const (
 	AlertVolumeInodes          = "DataVolumeInodes"
 	AlertAuthFailureRate       = "XMPPAuthFailureRate"
 	AlertModuleProblem         = "XMPPModuleProblem"
+	AlertModuleMissing         = "XMPPModuleMissing"
 	AlertComponentDisconnected = "XMPPComponentDisconnected"
 	AlertAuthSourceMissing     = "XMPPAuthSourceMissing"
 	AlertServicesUnlinked      = "IRCServicesUnlinked"

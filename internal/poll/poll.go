@@ -173,6 +173,16 @@ func (p *Poller) Forget(target, container string) error {
 	return fmt.Errorf("%w: target %q has no containers", collectors.ErrContainerUnknown, target)
 }
 
+// ForgetMissing makes the collector of an XMPP server forget a missing module. The error wraps one of the package collectors.
+func (p *Poller) ForgetMissing(host, module string) error {
+	for _, t := range p.targets {
+		if f, ok := t.Collector.(collectors.ModuleForgetter); ok {
+			return f.ForgetModule(host, module)
+		}
+	}
+	return fmt.Errorf("%w: no target reads the modules of an XMPP server", collectors.ErrModuleUnknown)
+}
+
 // Once makes one reading of a target outside of any schedule and keeps no history. The facts are for the judgement: the target,
 // and its engine if it has one.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -21,6 +22,8 @@ type xmpp struct {
 	extra   string
 	// failures grows with each scrape while auth_failures is on.
 	failures atomic.Int64
+	// restarted is when the server was last restarted; nil if it was not.
+	restarted atomic.Pointer[time.Time]
 }
 
 // counterSteps has the increase per scrape of each counter, by the beginning of its line. The capture has the first values.
@@ -46,7 +49,7 @@ var loginLines string
 
 func newXMPP(o Options) *service {
 	x := &xmpp{token: o.Token + "-xmpp", extra: moreSeries(o.UpstreamSeries)}
-	x.service = &service{name: "xmpp", handle: x.handle}
+	x.service = &service{name: "xmpp", handle: x.handle, switched: map[string]func(bool){"module_missing": x.restart}}
 	return x.service
 }
 
@@ -106,6 +109,12 @@ func (p *xmpp) statusPage() *answer {
 	if p.service.on("not_json") {
 		return reply(http.StatusOK, "text/plain", "Prosody is running\n")
 	}
+	if loaded := p.restarted.Load(); loaded != nil {
+		a.body = captureTimes.ReplaceAllLiteral(a.body, []byte(`"time":"`+loaded.Format(time.RFC3339)+`"`))
+	}
+	if p.service.on("module_missing") {
+		a.body = setModule(a.body, XMPPDomain, "groups_internal", nil)
+	}
 	now := time.Now().UTC().Format(time.RFC3339)
 	if p.service.on("module_error") {
 		a.body = setModule(a.body, XMPPDomain,
@@ -118,13 +127,33 @@ func (p *xmpp) statusPage() *answer {
 	return a
 }
 
-// setModule replaces one module's entry of a status page.
+// restart loads all modules anew, an hour after the last time or now.
+func (p *xmpp) restart(bool) {
+	last := captureBegan
+	if before := p.restarted.Load(); before != nil {
+		last = *before
+	}
+	if last = last.Add(time.Hour); last.Before(time.Now()) {
+		last = time.Now().UTC()
+	}
+	p.restarted.Store(&last)
+}
+
+// The times on the captured status page, and that of the server's start.
+var (
+	captureTimes = regexp.MustCompile(`"time":"[^"]*"`)
+	captureBegan = time.Date(2026, 11, 20, 15, 48, 56, 0, time.UTC)
+)
+
+// setModule replaces one module's entry of a status page; nil removes it.
 func setModule(page []byte, host, module string, entry map[string]string) []byte {
 	var hosts map[string]map[string]map[string]string
 	if err := json.Unmarshal(page, &hosts); err != nil {
 		panic(err) // a programming error: the capture is part of the binary
 	}
-	hosts[host][module] = entry
+	if hosts[host][module] = entry; entry == nil {
+		delete(hosts[host], module)
+	}
 	return mustJSON(hosts)
 }
 

@@ -125,10 +125,12 @@ type maintainer interface {
 	EndMaintenance(kind, name string) (warnings []string, err error)
 }
 
-// forgetter forgets containers.
+// forgetter forgets containers and modules.
 type forgetter interface {
 	// ForgetContainer forgets a container that is gone. The error wraps one of package collectors.
 	ForgetContainer(dockerHost, name string) error
+	// ForgetModule forgets a missing module of the XMPP server. The error wraps one of package collectors.
+	ForgetModule(host, module string) error
 }
 
 // maintenanceList is the body of the answer to GET.
@@ -199,6 +201,15 @@ func serveForgetContainer(w http.ResponseWriter, r *http.Request, src forgetter,
 	writeJSON(w, http.StatusOK, changed{Warnings: []string{}}, log)
 }
 
+// serveForgetModule forgets a module that the XMPP server has no longer, so that it no longer counts as missing.
+func serveForgetModule(w http.ResponseWriter, r *http.Request, src forgetter, log *slog.Logger) {
+	if err := src.ForgetModule(r.PathValue("host"), r.PathValue("module")); err != nil {
+		writeError(w, statusOf(err), err, log)
+		return
+	}
+	writeJSON(w, http.StatusOK, changed{Warnings: []string{}}, log)
+}
+
 func statusOf(err error) int {
 	for _, known := range []struct {
 		err    error
@@ -211,6 +222,7 @@ func statusOf(err error) int {
 		{maintenance.ErrTooMany, http.StatusConflict},
 		{collectors.ErrContainerUnknown, http.StatusNotFound},
 		{collectors.ErrContainerNeeded, http.StatusConflict},
+		{collectors.ErrModuleUnknown, http.StatusNotFound},
 		{poll.ErrTargetUnknown, http.StatusNotFound},
 		{poll.ErrTooSoon, http.StatusTooManyRequests},
 		{ErrDrillInvalid, http.StatusBadRequest},

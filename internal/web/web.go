@@ -129,6 +129,8 @@ func New(src Source, o Options) http.Handler {
 		o.changing("probing", func(w http.ResponseWriter, r *http.Request) { serveProbe(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/containers/{docker_host}/{name...}",
 		o.changing("forgetting a container", func(w http.ResponseWriter, r *http.Request) { serveForgetContainer(w, r, src, o.Log) }))
+	mux.HandleFunc("DELETE /api/v1/modules/{host}/{module}",
+		o.changing("forgetting a module", func(w http.ResponseWriter, r *http.Request) { serveForgetModule(w, r, src, o.Log) }))
 	mux.HandleFunc("POST /api/v1/drill",
 		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}",

@@ -93,6 +93,7 @@ alerts:
   config_reload_failed: {for: 5s}
   identity_cache_exhausted: {for: 0s, keep_firing_for: 3s}
   xmpp_module_problem: {for: 5s}
+  xmpp_module_missing: {for: 5s}
   xmpp_component_disconnected: {for: 8s, keep_firing_for: 3s}
   irc_services_unlinked: {for: 8s, keep_firing_for: 3s}
   bridge_not_relaying: {keep_firing_for: 3s}

@@ -55,6 +55,12 @@ func (r *rig) drillServices(t *testing.T) {
 		},
 		{
 			"xmpp",
+			"module_missing",
+			above(0, "chatstack_xmpp_module_missing", "module", "groups_internal"),
+			[]notice{{"XMPPModuleMissing", "warning", of("target", "xmpp_status", "of", simstack.XMPPDomain)}},
+		},
+		{
+			"xmpp",
 			"bad_page",
 			above(0, "chatstack_upstream_dropped_series", "target", "xmpp_metrics"),
 			[]notice{{"UpstreamSeriesDropped", "warning", of("target", "xmpp_metrics")}},
