@@ -84,6 +84,9 @@ func (v *visit) Members([]string) {}
 // Moved implements chat.Listener.
 func (v *visit) Moved(chat.Move) {}
 
+// Archived implements chat.Listener.
+func (v *visit) Archived() {}
+
 // productMemory remembers which product a target's server has shown: one that refuses the exporter's address shows it no more.
 type productMemory struct{ seen exchange.Product }
 

@@ -139,3 +139,6 @@ func (s *puppetSide) Members([]string) {}
 
 // Moved implements chat.Listener.
 func (s *puppetSide) Moved(chat.Move) {}
+
+// Archived implements chat.Listener.
+func (s *puppetSide) Archived() {}

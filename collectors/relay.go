@@ -92,6 +92,9 @@ type relaySide struct {
 	known       bool
 	failedJoins uint64
 	seen        witness
+	// renamed says that somebody changed the session's nick, archived that the room keeps its messages.
+	renamed  string
+	archived bool
 }
 
 func newRelay(s *Relay, d Deps) (Collector, error) {
@@ -141,7 +144,7 @@ func (c *relayProbe) Follow(ctx context.Context, _ func()) {
 
 // Joined implements chat.Listener.
 func (s *relaySide) Joined(chat.Conversation) {
-	s.relay.event(func() { s.known = true })
+	s.relay.event(func() { s.known, s.renamed, s.archived = true, "", false })
 	s.relay.log.Info("relay check has joined", "side", s.name)
 }
 
@@ -202,7 +205,17 @@ func (s *relaySide) Refused(text string, err error) {
 func (s *relaySide) Members(nicks []string) { s.relay.event(func() { s.seen.list(nicks) }) }
 
 // Moved implements chat.Listener.
-func (s *relaySide) Moved(m chat.Move) { s.relay.event(func() { s.seen.see(m) }) }
+func (s *relaySide) Moved(m chat.Move) {
+	s.relay.event(func() {
+		if s.seen.see(m); m.Own {
+			s.renamed = fmt.Sprintf("%s: somebody, such as the services, changed the nick of the check's session from %s to %s; if the nick is "+
+				"registered, log in to its account, or set another nick", s.name, shownNick(m.Nick), shownNick(m.Why))
+		}
+	})
+}
+
+// Archived implements chat.Listener.
+func (s *relaySide) Archived() { s.relay.event(func() { s.archived = true }) }
 
 // event changes the state and wakes Collect.
 func (c *relayProbe) event(change func()) {
@@ -511,6 +524,13 @@ func (c *relayProbe) report(b *Batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range c.sides {
+		if s.renamed != "" {
+			b.Note(s.renamed)
+		}
+		if s.archived {
+			b.Note(s.name + ": the room keeps an archive; the check asks for its own messages not to be kept, but the bridge's copies may be: " +
+				"turn the room's archive off")
+		}
 		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.settings.Name, s.name)
 		// A room whose bridge is silent is the bridge's own failure.
 		b.Kept.Condition(health.AlertRelaySessionDown, s.name, s.mute != nil && !errors.Is(s.mute, chat.ErrRoomSilent))

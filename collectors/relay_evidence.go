@@ -32,6 +32,9 @@ func (w *witness) carried(m chat.Message) {
 
 // see records what happens to somebody.
 func (w *witness) see(m chat.Move) {
+	if m.Own {
+		return
+	}
 	ours := w.carrier != "" && (strings.EqualFold(m.Nick, w.carrier) || m.Mask != "" && chat.MatchesMask(m.Mask, w.address))
 	all := m.Nick == "" && m.Mask == ""
 	if m.How == chat.Came && !slices.Contains(w.members, m.Nick) && len(w.members) < maxMembers {

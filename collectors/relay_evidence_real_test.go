@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/realstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -61,5 +63,35 @@ func (s *bridged) wantEvidence(cause, text string) {
 	}
 	if strings.Contains(got.hint(), "puppet") || slices.Contains([]string{"", "unknown"}, got.cause) {
 		s.t.Errorf("the hint has a name, or there is no cause: %+v", got)
+	}
+}
+
+// TestRealRelaySessionThatIsEnded is killed by an operator, and finds a channel that forwards.
+func TestRealRelaySessionThatIsEnded(t *testing.T) {
+	t.Parallel()
+	s := startServers(t, func(t testing.TB) *realstack.IRC {
+		t.Helper()
+		return realstack.StartInspIRCdWith(t, `<module name="redirect">`)
+	})
+	room := s.xmpp.Room("ended")
+	startPuppet(t, s.xmpp, s.irc, room.Address)
+	s.follow(room.Address, nil)
+	s.well("at first")
+	hint := func() string {
+		_, _, err := s.relay.sides[0].keeper.Await(t.Context())
+		return failure.HintOf(err)
+	}
+	s.operate("KILL irccheck :go away", "QUIT")
+	s.becomes("killed", failure.Closed)
+	if got := hint(); !strings.Contains(got, "(KILL)") {
+		t.Errorf("killed: %s", got)
+	}
+	s.well("after the kill")
+	s.operate("JOIN #other", "366")
+	s.operate("MODE "+realstack.IRCChannel+" +lL 1 #other", "MODE")
+	s.operate("KICK "+realstack.IRCChannel+" irccheck :simulated", "KICK")
+	s.becomes("kicked", failure.Forbidden)
+	if !exportertest.Eventually(10*time.Second, 100*time.Millisecond, func() bool { s.probe(); return strings.Contains(hint(), "(+L)") }) {
+		t.Errorf("forwarded: %s", hint())
 	}
 }

@@ -120,3 +120,26 @@ func (r *relayed) causes() (list []string) {
 	}
 	return list
 }
+
+// TestSessionTellsWhatItMeets: its nick is taken over, and the room keeps an archive.
+func TestSessionTellsWhatItMeets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := startRelayed(t)
+		irc, xmpp := r.relay.sides[0], r.relay.sides[1]
+		irc.Moved(chat.Move{Own: true, Nick: ircNick, How: chat.Renamed, Why: "Guest123"})
+		xmpp.Archived()
+		r.works()
+		notes := strings.Join(r.batch.Notes, "\n")
+		for _, want := range []string{"from irccheck to Guest123", "xmpp: the room keeps an archive"} {
+			if !strings.Contains(notes, want) {
+				t.Errorf("notes %q, want %q", notes, want)
+			}
+		}
+		irc.Joined(nil)
+		xmpp.Joined(nil)
+		r.works()
+		if len(r.batch.Notes) > 0 {
+			t.Errorf("in the next session: %q", r.batch.Notes)
+		}
+	})
+}

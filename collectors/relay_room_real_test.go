@@ -112,3 +112,28 @@ func TestRealRelayLeavesNoArchive(t *testing.T) {
 		t.Errorf("the account's archive has %q, want %q", got, want)
 	}
 }
+
+// TestRealRelayTellsOfAnArchive: the room has one until its owner turns it off.
+func TestRealRelayTellsOfAnArchive(t *testing.T) {
+	t.Parallel()
+	s := startServers(t, realstack.StartNgIRCd)
+	room := s.xmpp.Room("kept")
+	startPuppet(t, s.xmpp, s.irc, room.Address)
+	s.follow(room.Address, nil)
+	s.well("at first")
+	archived := func() bool {
+		s.relay.mu.Lock()
+		defer s.relay.mu.Unlock()
+		return s.relay.sides[1].archived
+	}
+	if !archived() {
+		t.Error("nothing is said of the room's archive")
+	}
+	room.Configure("enablearchiving", "0")
+	room.Role(xmppNick, "none") // the next session asks again
+	s.becomes("kicked", failure.Forbidden)
+	s.well("afterwards")
+	if archived() {
+		t.Error("the room still counts as archived")
+	}
+}

@@ -92,7 +92,6 @@ func Check(ctx context.Context, o Options) ([]CheckResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		target.Timeout += target.Kind.JoinTime // there is only one attempt, so its own error counts
 		probing[i] = target
 	}
 	for i, settings := range cfg.Targets {

@@ -31,8 +31,10 @@ type Listener interface {
 	Refused(text string, err error)
 	// Members is called with the nicks of all others who are there, after Joined, and again when the server lists them.
 	Members(nicks []string)
-	// Moved is called with what happens to others.
+	// Moved is called with what happens to others, and with a new nick that somebody has given this conversation.
 	Moved(m Move)
+	// Archived is called if the room keeps an archive of its messages.
+	Archived()
 }
 
 // Message is a message in the channel or room.

@@ -86,6 +86,7 @@ func (l leaving) Joined(Conversation)   { l.leave() }
 func (l leaving) Heard(Message)         {}
 func (l leaving) Refused(string, error) {}
 func (leaving) Members([]string)        {}
+func (leaving) Archived()               {}
 func (leaving) Moved(Move)              {}
 
 // TestHostileIRCServerEndsALogin has servers send without end, or what leads nowhere.
@@ -404,6 +405,7 @@ type heardAll struct {
 func (h *heardAll) Heard(m Message)              { h.heard = append(h.heard, m.Text) }
 func (h *heardAll) Refused(text string, _ error) { h.refused = append(h.refused, text) }
 func (*heardAll) Members([]string)               {}
+func (*heardAll) Archived()                      {}
 func (*heardAll) Moved(Move)                     {}
 
 // listenTo has a session in a room read a text until its end.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
@@ -362,6 +363,9 @@ func isError(command string) bool {
 	return len(command) == 3 && (command[0] == '4' || command[0] == '5')
 }
 
+// forwardedRetry is how long a session does not try again to join a channel that forwards.
+const forwardedRetry = 15 * time.Minute
+
 // notJoined returns why a channel cannot be joined.
 func (s *ircSession) notJoined(line *ircLine) error {
 	channel := s.account.Channel
@@ -373,6 +377,11 @@ func (s *ircSession) notJoined(line *ircLine) error {
 		hint = "the exporter is banned from the channel: remove the ban (MODE " + channel + " -b)"
 	case "473":
 		hint = "the channel is invite-only: invite the exporter's account permanently (MODE " + channel + " +I), or set -i"
+	case "470": // each attempt would join the other channel
+		forwards := failure.Errorf(reason, "join %s: %s", channel, failure.OneLine(line.last())).
+			WithHint("the channel forwards to another one (+L): remove that mode or its limit, or set irc.channel to the channel that the bridge maps")
+		forwards.RetryAfter = forwardedRetry
+		return forwards
 	case "477":
 		hint = "only accounts that the server knows may join the channel: set irc.user and irc.password"
 		if s.sasl.done {
@@ -394,6 +403,9 @@ func (s *ircSession) listen() error {
 		}
 	}
 }
+
+// killedLink matches what servers write to a session that an operator or services have ended.
+var killedLink = regexp.MustCompile(`(?i)[(\[](local )?kill(ed)?\b`)
 
 // tooFast matches what servers say about messages that come too often.
 var tooFast = regexp.MustCompile(`(?i)flood|too (fast|many|quick)|throttl|\brate|\bslow`)
@@ -443,7 +455,12 @@ func (s *ircSession) handle(line *ircLine) error {
 		if tooFast.MatchString(line.last()) || failure.LimitsAddress(line.last()) {
 			reason = failure.Throttled
 		}
-		return failure.Errorf(reason, "the IRC server ends the session: %s", failure.OneLine(line.last()))
+		hint := ""
+		if departure(line.last()) == Killed || killedLink.MatchString(line.last()) {
+			hint = "an operator or the services of the IRC server ended the session (KILL): ask the operators, and tell them what it is for; " +
+				"services do it to free a registered nick: log in to its account (user, password), or set another nick"
+		}
+		return failure.Errorf(reason, "the IRC server ends the session: %s", failure.OneLine(line.last())).WithHint(hint)
 	case "FAIL":
 		if line.param(0) == "PRIVMSG" {
 			s.refuse(line.last())
@@ -461,6 +478,7 @@ func (s *ircSession) handle(line *ircLine) error {
 func (s *ircSession) rename(line *ircLine) {
 	if from, _, _ := strings.Cut(line.source, "!"); from == s.nick {
 		s.nick = line.param(0)
+		s.listener.Moved(Move{Nick: from, Own: true, How: Renamed, Why: s.nick})
 	}
 }
 

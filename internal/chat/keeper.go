@@ -84,11 +84,19 @@ func (k *Keeper) Run(ctx context.Context) {
 			return
 		}
 		k.set(nil, err)
-		if !pause(ctx, k.Retry.NextBackOff()) {
+		if !pause(ctx, max(k.Retry.NextBackOff(), retryAfter(err))) {
 			k.set(nil, nil)
 			return
 		}
 	}
+}
+
+// retryAfter is how long an error asks to wait before the next session; 0 if it does not.
+func retryAfter(err error) time.Duration {
+	if known, ok := errors.AsType[*failure.Error](err); ok {
+		return known.RetryAfter
+	}
+	return 0
 }
 
 // mayBegin returns nil if the account may log in now, else why it waits.

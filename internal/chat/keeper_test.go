@@ -26,6 +26,7 @@ func (deaf) Joined(Conversation)   {}
 func (deaf) Heard(Message)         {}
 func (deaf) Refused(string, error) {}
 func (deaf) Members([]string)      {}
+func (deaf) Archived()             {}
 func (deaf) Moved(Move)            {}
 
 // ircServer answers what a client must have answered to log in and join #c; more answers the rest.

@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// Move is what happens to somebody else in the channel or room. All texts are from strangers.
+// Move is what happens to somebody in the channel or room. All texts are from strangers.
 type Move struct {
+	// Own says that it happens to this conversation, which has not asked for it.
+	Own bool
 	// Nick is who it happens to. A mode of the channel is about nobody or, with Mask, about everybody whose address it matches.
 	Nick, Mask string
 	How        How

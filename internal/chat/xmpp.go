@@ -41,6 +41,9 @@ const (
 	nsDelay   = "urn:xmpp:delay"
 
 	nsBindings = "urn:xmpp:sasl-cb:0"
+	nsDisco    = "http://jabber.org/protocol/disco#info"
+	// nsArchive begins the names of all versions of XEP-0313.
+	nsArchive = "urn:xmpp:mam:"
 )
 
 // Run implements Account.
@@ -53,6 +56,9 @@ func (a *XMPP) Run(ctx context.Context, r *exchange.Record, l Listener) error {
 		l.Joined(s)
 		l.Members(s.names)
 		s.names = nil
+		if err := s.askArchive(); err != nil {
+			return err
+		}
 		err := s.listen()
 		if ctx.Err() != nil {
 			conn.farewell(ctx, "</stream:stream>")
@@ -321,6 +327,25 @@ func (s *xmppSession) join() error {
 	}
 }
 
+// discoID is the id of the question what the room supports.
+const discoID = "disco"
+
+// askArchive asks whether the room keeps an archive.
+func (s *xmppSession) askArchive() error {
+	if s.account.Room == "" {
+		return nil
+	}
+	return s.write("<iq type='get' id='" + discoID + "' to='" + escape(s.account.Room) + "'><query xmlns='" + nsDisco + "'/></iq>")
+}
+
+// archives reports whether an answer says that a room keeps an archive.
+func archives(e *element) bool {
+	query := e.child(nsDisco, "query")
+	return query != nil && slices.ContainsFunc(query.Children, func(c element) bool {
+		return c.XMLName.Local == "feature" && strings.HasPrefix(c.attr("var"), nsArchive)
+	})
+}
+
 // isRoom reports whether an address, without a nick, is that of the session's room. Servers write its host in their own spelling.
 func (s *xmppSession) isRoom(address string) bool {
 	name, host, _ := strings.Cut(address, "@")
@@ -497,6 +522,9 @@ func (s *xmppSession) handleIQ(e *element) error {
 		}
 		return s.write(answer)
 	case "result", "error":
+		if id == discoID && s.isRoom(from) && archives(e) {
+			s.listener.Archived()
+		}
 		s.mu.Lock()
 		answered := s.asked[id]
 		delete(s.asked, id)

@@ -58,8 +58,8 @@ type target struct {
 
 	mu     sync.Mutex
 	status Status
-	// busy is true while a reading runs, abandoned if that reading has not ended by its deadline.
-	busy, abandoned bool
+	// busy is true while a reading runs, abandoned if that reading has not ended by its deadline, begun once there was a reading.
+	busy, abandoned, begun bool
 	// former is what the target was before a reload changed it, while its abandoned reading may still run; else nil.
 	former *target
 	// by is the origin of the current or last reading.
@@ -148,7 +148,7 @@ func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
 	if !t.begin(by) {
 		return false
 	}
-	readCtx, cancel := context.WithTimeout(ctx, t.Timeout)
+	readCtx, cancel := context.WithTimeout(ctx, t.deadline())
 	start := time.Now()
 	ended := make(chan outcome, 1)
 	go func() {
@@ -172,6 +172,18 @@ func (t *target) read(ctx context.Context, by origin) (wentDown bool) {
 	case <-timer.C:
 		return t.end(ctx, start, t.abandon(ended, grace))
 	}
+}
+
+// deadline is how long this reading may take: the first one since the start or a reload also opens the target's sessions.
+func (t *target) deadline() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	first := !t.begun
+	t.begun = true
+	if first {
+		return t.Timeout + t.Kind.JoinTime
+	}
+	return t.Timeout
 }
 
 // begin claims t for one reading. If another one is running, it counts an overrun. If that one was abandoned, it also counts a
