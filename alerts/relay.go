@@ -1,6 +1,8 @@
 package alerts
 
 import (
+	"strings"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -33,12 +35,14 @@ var bridgeCauses = [][2]string{
 
 // brokenBy is what the check has seen of the bridge.
 func brokenBy() string {
-	text := "{{ range query (printf `count by (cause) (chatstack_relay_broken_cause{target=%q,from=%q," + sameEnvironment +
-		"})` " + ofDirection + ") | sortByLabel \"cause\" }}"
+	var text strings.Builder
+	text.WriteString("{{ range query (printf `count by (cause) (chatstack_relay_broken_cause{target=%q,from=%q," + sameEnvironment +
+		"})` " + ofDirection + ") | sortByLabel \"cause\" }}")
 	for _, c := range bridgeCauses {
-		text += "{{ if eq .Labels.cause \"" + c[0] + "\" }} " + c[1] + "{{ end }}"
+		text.WriteString("{{ if eq .Labels.cause \"" + c[0] + "\" }} " + c[1] + "{{ end }}")
 	}
-	return text + "{{ end }}"
+	text.WriteString("{{ end }}")
+	return text.String()
 }
 
 const (

@@ -41,8 +41,18 @@ func startPuppetAs(tb testing.TB, name string, xmpp *realstack.Prosody, irc *rea
 	tb.Helper()
 	xmpp.Register(name, realstack.XMPPDomain, "pw-puppet")
 	p := &puppet{}
-	ircSide := &puppetSide{name: name, mark: "<xmpp> ", drop: &p.dropIRC, heard: make(chan string, 100)}
-	xmppSide := &puppetSide{name: name, mark: "<irc> ", drop: &p.dropXMPP, heard: make(chan string, 100)}
+	ircSide := &puppetSide{
+		name:  name,
+		mark:  "<xmpp> ",
+		drop:  &p.dropIRC,
+		heard: make(chan string, 100),
+	}
+	xmppSide := &puppetSide{
+		name:  name,
+		mark:  "<irc> ",
+		drop:  &p.dropXMPP,
+		heard: make(chan string, 100),
+	}
 	ircSide.keep(&chat.IRC{
 		Server:  chat.Server{TLSServer: exchange.TLSServer{Address: irc.Addr}, Plain: true},
 		Nick:    name,

@@ -31,7 +31,8 @@ var (
 	relaySuccessDesc = readDesc("chatstack_relay_success",
 		"Whether the last check's message arrived before its deadline; 0 also if none could be sent.", relayLabels...)
 	relayDeliveryDesc = readDesc("chatstack_relay_delivery_seconds",
-		"Time from sending a message of the relay check until it arrived on the other side, late or not, without lost ones, in seconds.", relayLabels...)
+		"Time from sending a message of the relay check until it arrived on the other side, late or not, without lost ones, in seconds.",
+		relayLabels...)
 	relayLastDeliveryDesc = readDesc("chatstack_relay_last_delivery_seconds",
 		"Time that the last message of the relay check took, if it arrived before its deadline, in seconds.", relayLabels...)
 	relayMessagesDesc = readDesc("chatstack_relay_messages_total",
@@ -47,8 +48,8 @@ var (
 	relayBrokenDesc = readDesc("chatstack_relay_broken_at",
 		"1 for the place where messages of the relay check stop: irc, xmpp or bridge.", append(slices.Clone(relayLabels), "at")...)
 	relayCauseDesc = readDesc("chatstack_relay_broken_cause",
-		"1 for what the check sees of the bridge while messages stop there: hangs, left, netsplit, killed, kicked, banned, silenced, absent, "+
-			"or unknown, if no message has crossed yet.", "target", "from", "to", "cause")
+		"1 for what the check sees of the bridge while messages stop there: hangs, left, netsplit, killed, kicked, banned, silenced, "+
+			"absent, or unknown, if no message has crossed yet.", "target", "from", "to", "cause")
 	relayFailuresDesc = readDesc("chatstack_relay_consecutive_failures",
 		"Relay checks that failed at the bridge since the last message that arrived before its deadline; "+
 			"fewer than 3 start over after a check that could not test the bridge.",
@@ -208,8 +209,8 @@ func (s *relaySide) Members(nicks []string) { s.relay.event(func() { s.seen.list
 func (s *relaySide) Moved(m chat.Move) {
 	s.relay.event(func() {
 		if s.seen.see(m); m.Own {
-			s.renamed = fmt.Sprintf("%s: somebody, such as the services, changed the nick of the check's session from %s to %s; if the nick is "+
-				"registered, log in to its account, or set another nick", s.name, shownNick(m.Nick), shownNick(m.Why))
+			s.renamed = fmt.Sprintf("%s: somebody, such as the services, changed the nick of the check's session from %s to %s; if "+
+				"the nick is registered, log in to its account, or set another nick", s.name, shownNick(m.Nick), shownNick(m.Why))
 		}
 	})
 }
@@ -528,8 +529,8 @@ func (c *relayProbe) report(b *Batch) {
 			b.Note(s.renamed)
 		}
 		if s.archived {
-			b.Note(s.name + ": the room keeps an archive; the check asks for its own messages not to be kept, but the bridge's copies may be: " +
-				"turn the room's archive off")
+			b.Note(s.name + ": the room keeps an archive; the check asks that its own messages are not kept, but the bridge's copies " +
+				"may be; turn the room's archive off")
 		}
 		b.Kept.Gauge(relaySessionDesc, boolValue(s.mute == nil), c.settings.Name, s.name)
 		// A room whose bridge is silent is the bridge's own failure.

@@ -176,7 +176,8 @@ func (e *relayEvidence) hint() string {
 	case health.BridgeLeft:
 		return "the bridge has left " + e.where + ": read its log, then restart it"
 	case health.BridgeSplit:
-		return "the link between two IRC servers broke, and the bridge is on the other side: mend the link; a restart of the bridge does not help"
+		return "the link between two IRC servers broke, and the bridge is on the other side: mend the link; " +
+			"a restart of the bridge does not help"
 	case health.BridgeKilled:
 		return "an operator or the services of the IRC server ended the bridge's session: ask them, then restart the bridge"
 	case health.BridgeKicked:

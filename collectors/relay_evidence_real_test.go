@@ -69,9 +69,9 @@ func (s *bridged) wantEvidence(cause, text string) {
 // TestRealRelaySessionThatIsEnded is killed by an operator, and finds a channel that forwards.
 func TestRealRelaySessionThatIsEnded(t *testing.T) {
 	t.Parallel()
-	s := startServers(t, func(t testing.TB) *realstack.IRC {
-		t.Helper()
-		return realstack.StartInspIRCdWith(t, `<module name="redirect">`)
+	s := startServers(t, func(tb testing.TB) *realstack.IRC {
+		tb.Helper()
+		return realstack.StartInspIRCdWith(tb, `<module name="redirect">`)
 	})
 	room := s.xmpp.Room("ended")
 	startPuppet(t, s.xmpp, s.irc, room.Address)

@@ -46,7 +46,7 @@ func TestOutageDoesNotMakeTheBridgeSlow(t *testing.T) {
 		}
 		cross(time.Second)
 		if got := w.mostly(w.isSlow); got != want || w.notRelaying(w.sent) {
-			t.Errorf("after %d lost messages, slow is %t, want %t; not relaying is %t: %v", lost, got, want, w.notRelaying(w.sent), w.recent)
+			t.Errorf("after %d lost messages, slow is %t, want %t; not relaying is %t", lost, got, want, w.notRelaying(w.sent))
 		}
 	}
 }

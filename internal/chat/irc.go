@@ -379,7 +379,8 @@ func (s *ircSession) notJoined(line *ircLine) error {
 		hint = "the channel is invite-only: invite the exporter's account permanently (MODE " + channel + " +I), or set -i"
 	case "470": // each attempt would join the other channel
 		forwards := failure.Errorf(reason, "join %s: %s", channel, failure.OneLine(line.last())).
-			WithHint("the channel forwards to another one (+L): remove that mode or its limit, or set irc.channel to the channel that the bridge maps")
+			WithHint("the channel forwards to another one (+L): remove that mode or its limit, or set irc.channel " +
+				"to the channel that the bridge maps")
 		forwards.RetryAfter = forwardedRetry
 		return forwards
 	case "477":
@@ -437,7 +438,12 @@ func (s *ircSession) handle(line *ircLine) error {
 		switch {
 		case !strings.EqualFold(line.param(0), channel):
 		case line.param(1) != s.nick:
-			s.listener.Moved(Move{Nick: line.param(1), How: Kicked, By: from, Why: line.param(2)})
+			s.listener.Moved(Move{
+				Nick: line.param(1),
+				How:  Kicked,
+				By:   from,
+				Why:  line.param(2),
+			})
 		default:
 			return failure.Errorf(failure.Forbidden, "kicked from %s: %s", channel, failure.OneLine(line.last())).
 				WithHint("somebody kicked the exporter from the channel: tell its operators what it is for")
@@ -457,8 +463,8 @@ func (s *ircSession) handle(line *ircLine) error {
 		}
 		hint := ""
 		if departure(line.last()) == Killed || killedLink.MatchString(line.last()) {
-			hint = "an operator or the services of the IRC server ended the session (KILL): ask the operators, and tell them what it is for; " +
-				"services do it to free a registered nick: log in to its account (user, password), or set another nick"
+			hint = "an operator or the services of the IRC server ended the session (KILL): ask the operators, and tell them what it " +
+				"is for; services do it to free a registered nick: log in to its account (user, password), or set another nick"
 		}
 		return failure.Errorf(reason, "the IRC server ends the session: %s", failure.OneLine(line.last())).WithHint(hint)
 	case "FAIL":
@@ -478,7 +484,12 @@ func (s *ircSession) handle(line *ircLine) error {
 func (s *ircSession) rename(line *ircLine) {
 	if from, _, _ := strings.Cut(line.source, "!"); from == s.nick {
 		s.nick = line.param(0)
-		s.listener.Moved(Move{Nick: from, Own: true, How: Renamed, Why: s.nick})
+		s.listener.Moved(Move{
+			Own:  true,
+			Nick: from,
+			How:  Renamed,
+			Why:  s.nick,
+		})
 	}
 }
 

@@ -87,16 +87,20 @@ func TestIRCSessionSeesOthers(t *testing.T) {
 	if want := []string{"boss bridge"}; !slices.Equal(w.lists, want) {
 		t.Errorf("members %q, want %q", w.lists, want)
 	}
+	byBoss := func(m Move, why string) Move {
+		m.By, m.Why = "boss", why
+		return m
+	}
 	want := []Move{
 		{Nick: "bridge", How: Split, Why: "irc.test leaf.irc.test"},
 		{Nick: "bridge", How: Came},
-		{Nick: "bridge", How: Kicked, By: "boss", Why: "spam"},
+		byBoss(Move{Nick: "bridge", How: Kicked}, "spam"),
 		{Nick: "bridge", How: Left, Why: "bye"},
 		{Nick: "bridge", How: Renamed, Why: "bridge_"},
-		{How: Silenced, By: "boss", Why: "+m"},
-		{Mask: "bridge!*@*", How: Banned, By: "boss", Why: "+b"},
-		{Nick: "bridge", How: Silenced, By: "boss", Why: "-v"},
-		{How: Banned, By: "boss", Why: "+b"},
+		byBoss(Move{How: Silenced}, "+m"),
+		byBoss(Move{Mask: "bridge!*@*", How: Banned}, "+b"),
+		byBoss(Move{Nick: "bridge", How: Silenced}, "-v"),
+		byBoss(Move{How: Banned}, "+b"),
 	}
 	if !slices.Equal(w.moves, want) {
 		t.Errorf("got  %+v\nwant %+v", w.moves, want)

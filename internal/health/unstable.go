@@ -87,13 +87,15 @@ func (f *failures) add(now time.Time, every time.Duration, throttled bool, faile
 	c.Open += failed
 }
 
-// forgive removes the latest failures that, as has turned out since, were only a delay, which AlertBridgeSlow covers.
+// forgive removes the latest failures that, as has turned out since, were only a delay, which another alert covers.
 func (f *failures) forgive(conditions []Condition) {
-	i := slices.IndexFunc(conditions, func(c Condition) bool { return c.Alert == AlertBridgeSlow })
-	if i < 0 {
+	if len(conditions) == 0 {
 		return
 	}
-	late := conditions[i].Late
+	var late uint64
+	for i := range conditions {
+		late = max(late, conditions[i].Late)
+	}
 	if late < f.late { // another process counts
 		f.late = 0
 	}
