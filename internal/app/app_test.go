@@ -359,17 +359,17 @@ var xmppStreamFaults = map[string]string{
 var particular = map[string]map[string]string{
 	"xmpp_status": {
 		"malformed": "up", // 200 without JSON is up
-		"not_json":  "up", "module_error": "up", "component_disconnected": "up",
+		"not_json":  "up", "module_error": "up", "module_missing": "up", "component_disconnected": "up",
 		"wrong_credentials": "up", "not_admin": "up", "unknown_host": "up", "metrics_403": "up", "status_page_403": "forbidden",
 		"statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up", "no_auth_source": "up",
 	},
 	"xmpp_metrics": {
-		"not_json": "up", "module_error": "up", "component_disconnected": "up",
+		"not_json": "up", "module_error": "up", "module_missing": "up", "component_disconnected": "up",
 		"wrong_credentials": "up", "not_admin": "up", "unknown_host": "up", "metrics_403": "forbidden", "status_page_403": "up",
 		"statistics_off": "not_found", "bad_page": "up", "no_eof": "up", "auth_failures": "up", "no_auth_source": "up",
 	},
 	"xmpp_rest": {
-		"not_json": "up", "module_error": "up", "component_disconnected": "up",
+		"not_json": "up", "module_error": "up", "module_missing": "up", "component_disconnected": "up",
 		"not_admin": "forbidden", "unknown_host": "up", // it is asked for the right one
 		"metrics_403": "up", "status_page_403": "up", "statistics_off": "up", "bad_page": "up", "no_eof": "up", "auth_failures": "up",
 		"no_auth_source": "up",
