@@ -137,7 +137,10 @@ func TestSlowIsNotLost(t *testing.T) {
 			}
 		}
 		r.wantState([]string{toIRC + " bridge", toXMPP + " bridge"}, []string{"BridgeSlow irc to xmpp", "BridgeSlow xmpp to irc"})
-		if late, want := r.relay.late, uint64(polls-5); late < want {
+		r.relay.mu.Lock()
+		late := r.relay.late
+		r.relay.mu.Unlock()
+		if want := uint64(polls - 5); late < want {
 			t.Errorf("%d of %d checks are forgiven, want at least %d", late, polls, want)
 		}
 		r.fault("late", false)
