@@ -1,6 +1,9 @@
 package fleet
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -66,13 +69,24 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		c.LastExit = exit{}
 	}
 	c.markPresent()
-	if w := f.workloads[s.Workload]; w != nil && w.Role != "" && f.rules.Roles[s.Name] == "" {
-		s.Role = w.Role
+	if f.rules.Roles[s.Name] == "" {
+		s.Role = cmp.Or(f.roleOf(s.Workload), s.Role)
 	}
 	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
 	c.AutoRemove = s.autoRemove
 	c.noteExit(&s)
 	c.setExpected(f.shouldRun(c, &old) || f.expects(s.Name, c))
+}
+
+// roleOf returns the role that the configuration gives to an instance of the workload by name, or "".
+func (f *Fleet) roleOf(workload string) string {
+	for _, name := range slices.Sorted(maps.Keys(f.rules.Roles)) {
+		m, w := f.members[name], f.workloads[workload]
+		if m != nil && m.workloadOf(name) == workload || w != nil && slices.Contains(w.Was, name) {
+			return f.rules.Roles[name]
+		}
+	}
+	return ""
 }
 
 // leavePodsApart makes the containers of a unit workloads of their own once it owns different ones: they are those of a pod, not
