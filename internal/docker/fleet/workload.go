@@ -28,8 +28,6 @@ type workload struct {
 	Was    []string `json:"was,omitempty"`
 	// Followed is true once an instance that removes itself was followed by another one within maxRestartGap.
 	Followed bool `json:"followed,omitempty"`
-	// Role is the role that the configuration gives to one of its instances by name; the others have it, too.
-	Role string `json:"role,omitempty"`
 	// Ends are the ends of runs that no start has followed, Starts the starts that no end explains. Both are dropped after
 	// maxReplaceDelay.
 	Ends   []runEnd   `json:"ends,omitempty"`
@@ -142,12 +140,12 @@ func (f *Fleet) settle(now time.Time) {
 		for _, m := range w.startsOf(list) {
 			w.recordStart(m, now)
 		}
+		w.replaceEnded(list, now)
 		w.expire(now)
 		w.adjustWanted(f.leastOf(key, list), list, now)
 		w.share(list, now)
 		exists := false
 		for _, m := range list {
-			w.Role = cmp.Or(f.rules.Roles[m.name], w.Role)
 			m.RanAs = m.runsAs()
 			exists = exists || m.present
 		}
@@ -242,14 +240,10 @@ func (c *Member) removedByHand() bool { return c.Removed && !c.AutoRemove }
 // learnRequests learns that somebody had asked for the end of runs whose end was recorded without.
 func (w *workload) learnRequests(list []instance) {
 	for _, m := range list {
-		i := slices.IndexFunc(w.Ends, func(e runEnd) bool { return e.ID == m.ID && !e.Asked })
-		if i < 0 || !m.LastExit.Asked && !m.removedByHand() {
-			continue
+		for i := range w.Ends {
+			e := &w.Ends[i]
+			e.Asked = e.Asked || e.ID == m.ID && (m.LastExit.Asked || m.removedByHand())
 		}
-		end := w.Ends[i]
-		end.Asked = true
-		w.Ends = slices.Delete(w.Ends, i, i+1)
-		w.recordEnd(end)
 	}
 }
 
@@ -270,15 +264,23 @@ func (w *workload) startsOf(list []instance) []instance {
 	})
 }
 
-// recordEnd records the end of a run. A deploy may start the successor first.
+// recordEnd records the end of a run.
 func (w *workload) recordEnd(e runEnd) {
 	w.Starts = slices.DeleteFunc(w.Starts, func(s runStart) bool { return s.Name == e.Name })
-	if !e.byItself() && len(w.Starts) > 0 {
+	w.Ends = append(w.Ends, e)
+}
+
+// replaceEnded counts deploys that have started the successor first. A container that still exists may be about to start again instead.
+func (w *workload) replaceEnded(list []instance, now time.Time) {
+	w.Ends = slices.DeleteFunc(w.Ends, func(e runEnd) bool {
+		startsAgain := func(m instance) bool { return m.ID == e.ID && m.present && now.Sub(e.Seen) < maxRestartGap }
+		if e.byItself() || len(w.Starts) == 0 || slices.ContainsFunc(list, startsAgain) {
+			return false
+		}
 		w.Starts = w.Starts[1:]
 		w.Recreations++
-		return
-	}
-	w.Ends = append(w.Ends, e)
+		return true
+	})
 }
 
 // recordStart records that an instance runs: again, or in place of another one.

@@ -57,6 +57,10 @@ var workloadStories = []struct{ promise, script string }{
 	{"a restart by hand of one of several changes nothing", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h
 		stop 2; pass 20s; start 2; read; pass 20m; read | workload/chat/web judged=well wanted=2/2 restarts=1 recreations=0`},
+	{"a restart by hand after another one was added is no deploy", `
+		run 1 chat-web-1 service=web; read all; pass 1h; run 2 chat-web-2 service=web; read; pass 1m
+		{stop 1; read; pass 10s; start 1; read; pass 20m; read | workload/chat/web wanted=2/2 restarts=1 recreations=0
+		OR stop 1; read; pass 2m; read; pass 20m; read         | workload/chat/web wanted=1/1 restarts=0 recreations=1}`},
 	{"instances that start again with the machine are wanted as before", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h; stop 1; stop 2; save; pass 1h; recall
 		read all; start 1; start 2; read | workload/chat/web wanted=2/2
@@ -173,7 +177,8 @@ var workloadStories = []struct{ promise, script string }{
 		pass 24h; read   | workload/chat/web -wanted`},
 	{"a role by name is that of the next instance, too", `
 		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
-		run 2 chat-web-2 service=web; remove 1; read | chat-web-2 info=chat/web/image/web_irc`},
+		run 2 chat-web-2 service=web; remove 1; read | chat-web-2 info=chat/web/image/web_irc
+		save; set role=; recall; read all | chat-web-2 info=chat/web/image/`},
 	{"a workload whose first instance has a role by name is named for good", `
 		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
 		run 2 chat-web-2 service=web; remove 1; pass 1h; read; pass 1h; read | chat-web-1 -state
