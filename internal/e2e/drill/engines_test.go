@@ -16,13 +16,13 @@ func (r *rig) drillEngines(t *testing.T) {
 	containers := engine.Containers()
 	s := r.open(t, "engines", r.engineTarget("engines")+fmt.Sprintf(
 		"  - {kind: docker, name: second, label: second, host: %q, names: [%s-engines-*], missing_after: 3s}\n",
-		engine.Host, containers.Name), nil)
+		engine.Host, r.containers.Name), nil)
 	name := s.deploy("docs")
 	start := func() {
 		containers.Docker("rm", "-f", name)
-		containers.Run("engines-docs", "--restart", "unless-stopped")
+		containers.Run("engines-docs", "--name", name, "--restart", "unless-stopped")
 	}
-	containers.Run("engines-docs", "--restart", "unless-stopped")
+	start()
 	onSecond := of("container", name, "docker_host", "second")
 	s.try(fault{
 		name:   "container of the second engine stopped",
