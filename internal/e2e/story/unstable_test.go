@@ -138,7 +138,7 @@ var unstableScenarios = []scenario{
 		script: `
 			1m other is flaky
 			20m a restarts
-			40m other is steady
+			41m other is steady
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
