@@ -347,7 +347,8 @@ func (e *exporter) opinion(alert, kind, name string, severity health.Severity) o
 	}
 	for _, page := range slices.Backward(e.scraped) {
 		v, known := page.Verdicts[s]
-		if !known || !v.Known || time.Since(page.at) >= lookback {
+		counts := known && v.RecentRestarts+v.RecentKills > 0 // also those of a container that has just disappeared
+		if !known || !v.Known && !counts || time.Since(page.at) >= lookback {
 			continue
 		}
 		// That something was well when it was seen last is no opinion, but of its restarts.
