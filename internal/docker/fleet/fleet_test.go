@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -223,6 +224,11 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "reboot": // the exporter
 		f.do("save", nil)
 		f.do("recall", nil)
+	case "dismiss": // a name or workload; needed or unknown if it cannot be forgotten
+		want := map[string]error{"": nil, "needed": ErrNeeded, "unknown": ErrUnknown}[arg(1)]
+		if err := f.fleet.Forget(id); !errors.Is(err, want) {
+			f.t.Errorf("forget %s: %v, want %v", id, err, want)
+		}
 	case "forget": // everything, as without a state file
 		f.fleet = New(f.fleet.rules)
 	default:
@@ -275,7 +281,7 @@ func (f *fleetTest) set(changes []string) {
 // seenFacts are what see knows of a container.
 var seenFacts = []string{
 	"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info",
-	"down", "wanted", "judged",
+	"down", "wanted", "judged", "of",
 }
 
 // see compares what the fleet reports. Expectations are separated by commas: a container's name, then words.
@@ -343,7 +349,7 @@ func (f *fleetTest) facts() map[string]map[string]string {
 		if s == nil {
 			continue
 		}
-		facts["down"] = r.DownFor.Truncate(time.Second).String()
+		facts["down"], facts["of"] = r.DownFor.Truncate(time.Second).String(), r.Workload
 		facts["expected"] = map[bool]string{false: "0", true: "1"}[r.Expected]
 		facts["health"], facts["state"], facts["info"] = s.Health, s.State,
 			strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
@@ -625,8 +631,10 @@ func (f *fleetTest) says(s *container.State) string {
 	return "Up " + ago(s.StartedAt)
 }
 
-// fleetStories are promises about containers and the scripts that prove them.
-var fleetStories = []struct{ promise, script string }{
+// story is a promise and the script that proves it.
+type story struct{ promise, script string }
+
+var fleetStories = []story{
 	{"what happens to a successor before it can be described counts", `
 		run 1 irc; kill 1 15; die 1 0; event 1 destroy
 		late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2; read all | irc restarts=1 oom=1`},
@@ -704,6 +712,9 @@ var fleetStories = []struct{ promise, script string }{
 		pass 2h; read | irc missing expected=1
 		rename 2 irc; start 2 | irc running recreations=1 restarts=0
 		remove 2; pass 2m     | irc missing expected=0`},
+	{"a container is missing once it has been gone for a minute", `
+		run 1 irc; run 2 migrate policy=no; die 2 0; read all; lost; remove 1; remove 2; heard; read; pass 59999ms; read | irc -state
+		pass 1ms; read | irc missing, migrate -state`},
 	{"a configured container is missed from the start", `
 		set expected=prosody; read blind | prosody -state
 		pass 72h; read | prosody missing info=///xmpp
@@ -765,6 +776,9 @@ var fleetStories = []struct{ promise, script string }{
 		pass 69.999s; failing 10s 10; read     | xmpp unhealthy_since=mark
 		forget; read blind                     | xmpp unhealthy_since=mark
 		check 1 healthy                        | xmpp -unhealthy_since`},
+	{"a check that the engine has forgotten makes an estimate", `
+		run 1 xmpp; pass 1h; failing 10s 5; read all | xmpp unhealthy_since=40s
+		failing 10s 6; forget; read all              | xmpp unhealthy_since=50s`},
 	{"unhealthy since the start at the earliest", `
 		run 1 xmpp; pass 5s; failing 10s 20; event 1 health_status: unhealthy | xmpp unhealthy_since=started:1`},
 	{"the estimate of unhealthy since does not move forward", `
@@ -884,10 +898,14 @@ const startOrder = `
 	make 1 db; make 2 app needs=db:service_healthy:true
 	make 3 web needs=cache:service_started:false,app:service_healthy:false; make 4 cache needs=db:service_started:false`
 
-func TestFleet(t *testing.T) {
-	for _, story := range fleetStories {
-		t.Run(story.promise, func(t *testing.T) {
-			for _, script := range alternatives(story.script) {
+func TestFleet(t *testing.T) { playAll(t, fleetStories) }
+
+// playAll plays all alternatives of stories.
+func playAll(t *testing.T, stories []story) {
+	t.Helper()
+	for _, s := range stories {
+		t.Run(s.promise, func(t *testing.T) {
+			for _, script := range alternatives(s.script) {
 				if play(t, script); t.Failed() {
 					t.Fatalf("script:\n%s", script)
 				}
