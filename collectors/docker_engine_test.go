@@ -260,6 +260,16 @@ func engineForbids(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "<html><body><h1>403 Forbidden</h1></body></html>", http.StatusForbidden)
 }
 
+// engineFloods answers without an end.
+func engineFloods(begin, more string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		chunk := strings.Repeat(more, 10_000)
+		for _, err := io.WriteString(w, begin); err == nil; {
+			_, err = io.WriteString(w, chunk)
+		}
+	}
+}
+
 // engineHangs answers only when the client goes away: never.
 func engineHangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
