@@ -418,7 +418,7 @@ func told(action events.Action, id, name string) events.Message {
 // take gives the collector events, as its stream does, and waits until their containers are inspected.
 func (w *watch) take(batch ...events.Message) {
 	w.t.Helper()
-	s := w.session()
+	s := w.session(1)
 	defer s.Close()
 	ids := w.docker.applyEvents(batch)
 	if len(ids) > 0 {
@@ -437,17 +437,14 @@ func (w *watch) log() *bytes.Buffer {
 	return lines
 }
 
-// session is one that has agreed with the engine on a version.
-func (w *watch) session() *api.Session {
+// session is one with so many calls at once, which has agreed with the engine on a version.
+func (w *watch) session(parallelism int) *api.Session {
 	w.t.Helper()
-	s, err := w.docker.engine.Open(1)
+	s, err := w.docker.open(w.t.Context(), parallelism)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(s.Close)
-	if _, err := s.Negotiate(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
 	return s
 }
 

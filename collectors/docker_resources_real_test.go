@@ -44,7 +44,7 @@ func (e *realEngine) subject(t *testing.T, name string) usage.Subject {
 // measure asks the engine and reads the cgroups.
 func (e *realEngine) measure(t *testing.T, s usage.Subject) (asked, read usage.Usage) {
 	t.Helper()
-	got, err := measureStats(t.Context(), statsSession(t, e.host, 1), []usage.Subject{s}, 1)
+	got, err := measureStats(t.Context(), t, e.host, 1, []usage.Subject{s})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,9 +214,8 @@ func TestRealContainerRemovedInTheMiddleIsNoError(t *testing.T) {
 		err error
 	}
 	done := make(chan outcome, 1)
-	session := statsSession(t, e.host, len(subjects))
 	go func() {
-		got, err := measureStats(ctx, session, subjects, len(subjects))
+		got, err := measureStats(ctx, t, e.host, len(subjects), subjects)
 		done <- outcome{got, err}
 	}()
 	select {
@@ -227,7 +226,7 @@ func TestRealContainerRemovedInTheMiddleIsNoError(t *testing.T) {
 	e.Docker("rm", "-f", goes)
 	e.Docker("kill", ends)
 	middle := <-done
-	after, errAfter := measureStats(t.Context(), session, subjects, len(subjects))
+	after, errAfter := measureStats(t.Context(), t, e.host, len(subjects), subjects)
 	files, errFiles := realCgroups.Measure(t.Context(), subjects)
 	for how, o := range map[string]outcome{"in the middle": middle, "afterwards": {after, errAfter}, "from cgroups": {files, errFiles}} {
 		if _, ok := o.got[lasting]; !ok || o.err != nil {

@@ -109,23 +109,6 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	w.wantShown(401, `container_restarts_total{container="good"} 3`)
 }
 
-// TestDependenciesAreBounded has a thousand containers that all depend on each other.
-func TestDependenciesAreBounded(t *testing.T) {
-	all := crowd("c", 200)
-	for i := range all {
-		all[i].Config.Labels = map[string]string{
-			fleet.ComposeProject: "p",
-			fleet.ComposeService: "s",
-			fleet.ComposeDepends: "s:service_started:false",
-		}
-	}
-	w := watching(t, startEngine(t, all...))
-	w.read()
-	if got := strings.Count(w.page(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
-		t.Errorf("%d dependencies of 200 containers", got)
-	}
-}
-
 // TestLargeListFitsTheDefaultLimits has 1,000 containers with 16 kB of labels each.
 func TestLargeListFitsTheDefaultLimits(t *testing.T) {
 	all := crowd("c", 1000)
@@ -136,7 +119,7 @@ func TestLargeListFitsTheDefaultLimits(t *testing.T) {
 	e.containers = all
 	w := watching(t, e)
 	w.docker.engine.Limit = 16 << 20 // the default of limits.metrics_body
-	s := w.session()
+	s := w.session(1)
 	listed, _, err := s.List(t.Context(), nil)
 	if err != nil || len(listed) != len(all) {
 		t.Errorf("listed %d containers, error %v; want %d", len(listed), err, len(all))
@@ -178,7 +161,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	for i := range listed {
 		listed[i].ID = fmt.Sprintf("id-%d", i)
 	}
-	s := w.session()
+	s := w.session(1)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
