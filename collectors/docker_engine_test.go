@@ -297,6 +297,8 @@ type watch struct {
 	docker  *docker
 	changed chan struct{}
 	stop    func()
+	// mountInfo tells the exporter's container.
+	mountInfo string
 }
 
 // follow starts an engine with containers, reads it once, and follows it.
@@ -327,14 +329,13 @@ func (w *watch) collector(s *Docker, state State, once bool) *docker {
 		Log:    slog.New(slog.DiscardHandler),
 		State:  state,
 		Once:   once,
+
+		MountInfo: w.mountInfo,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d, ok := c.(*docker)
-	if !ok {
-		w.t.Fatalf("collector is a %T", c)
-	}
+	d := c.(*docker)
 	d.patience, d.lasting = 20*time.Millisecond, time.Millisecond
 	return d
 }

@@ -51,9 +51,11 @@ func watchSource(t *testing.T, resources string, says *int) *sourceWatch {
 }
 
 // start replaces the collector, as a start of the exporter does, or a reload with other settings.
-func (s *sourceWatch) start(t *testing.T, resources string, kept State) {
+func (s *sourceWatch) start(t *testing.T, resources string, kept State, change ...func(*Docker)) {
 	t.Helper()
-	s.watch = watchEngine(t, s.host, kept, func(d *Docker) { d.Resources, d.CgroupRoot, d.ProcRoot = resources, s.root, s.proc })
+	s.watch = watchEngine(t, s.host, kept, append(change, func(d *Docker) {
+		d.Resources, d.CgroupRoot, d.ProcRoot = resources, s.root, s.proc
+	})...)
 }
 
 // writeFiles writes the CPU time of containers in seconds.
@@ -121,34 +123,29 @@ func (s *sourceWatch) wantSource(when, source, name string, seconds int) {
 
 func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 	says := 2000
+	const fromFiles = "come from cgroup files in "
 	for name, tt := range map[string]struct {
-		prepare     func(*sourceWatch)
-		source, why string
+		files    []string // the containers that have some
+		networks bool
+		why      string
 	}{
-		"all files": {
-			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...); s.writeNetworks(1) },
-			resourcesCgroup, "come from cgroup files in ",
-		},
-		"one container has just stopped": {
-			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs[0]); s.writeNetworks(1) },
-			resourcesCgroup, "come from cgroup files in ",
-		},
-		"no files": {func(*sourceWatch) {}, resourcesEngine, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
-		"another host's files": {
-			func(s *sourceWatch) { s.writeFiles(3000, strings.Repeat("c3", 32)); s.writeNetworks(1) },
-			resourcesEngine, "none of 2 running containers is found there",
-		},
-		"no /proc": {func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...) }, resourcesEngine, "mount the host's /proc at /host/proc"},
+		"all files":                      {sourceIDs, true, fromFiles},
+		"one container has just stopped": {sourceIDs[:1], true, fromFiles},
+		"no files":                       {nil, false, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
+		"another host's files":           {[]string{strings.Repeat("c3", 32)}, true, "none of 2 running containers is found there"},
+		"no /proc":                       {sourceIDs, false, "mount the host's /proc at /host/proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := watchSource(t, resourcesAuto, &says)
 			log := s.log()
-			tt.prepare(s)
-			first, second, choices := 3000, 4000, 1
-			if tt.source == resourcesEngine {
-				first, second, choices = says, says, 2
+			if s.writeFiles(3000, tt.files...); tt.networks {
+				s.writeNetworks(1)
 			}
-			s.wantSource("at first", tt.source, "a", first)
+			source, first, second, choices := resourcesCgroup, 3000, 4000, 1
+			if tt.why != fromFiles {
+				source, first, second, choices = resourcesEngine, says, says, 2
+			}
+			s.wantSource("at first", source, "a", first)
 			b, _ := s.round()
 			wantNote(t, b, "memory, CPU and network numbers come from", tt.why)
 			if len(b.Impairments) > 0 {
@@ -156,7 +153,7 @@ func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 			}
 			s.writeFiles(4000, sourceIDs...)
 			s.writeNetworks(2)
-			s.wantSource("with all files", tt.source, "a", second)
+			s.wantSource("with all files", source, "a", second)
 			s.docker.Reloaded()
 			s.wantSource("after a reload", resourcesCgroup, "a", 4000)
 			if got := strings.Count(log.String(), "container resources come from"); got != choices {
@@ -217,13 +214,24 @@ func TestCgroupWithoutItsFilesWorksPartly(t *testing.T) {
 func TestCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 	worked := 1000
 	s := watchSource(t, resourcesEngine, &worked)
+	s.goOn(t, 3*len(sourceIDs), func() {
+		worked++
+		s.writeFiles(worked, sourceIDs...)
+		s.writeNetworks(worked)
+	})
+	if got := s.counters()[`chatstack_container_cpu_seconds_total{container="a"}`]; got != float64(worked) {
+		t.Errorf("got %v s of CPU time, want %d", got, worked)
+	}
+}
+
+// goOn restarts the exporter with one source after another, and wants so many counters that never fall.
+func (s *sourceWatch) goOn(t *testing.T, counters int, work func(), change ...func(*Docker)) {
+	t.Helper()
 	kept, last := &memory{}, map[string]float64{}
 	for i, source := range []string{resourcesEngine, resourcesEngine, resourcesCgroup, resourcesCgroup, resourcesAuto, resourcesEngine} {
-		s.start(t, source, kept)
+		s.start(t, source, kept, change...)
 		for round := range 3 {
-			worked++
-			s.writeFiles(worked, sourceIDs...)
-			s.writeNetworks(worked)
+			work()
 			s.round()
 			now := s.counters()
 			for counter, before := range last {
@@ -231,14 +239,12 @@ func TestCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 					t.Errorf("source %d, %s, round %d: %s is %v, and was %v", i, source, round, counter, now[counter], before)
 				}
 			}
-			if len(now) != 3*len(sourceIDs) {
-				t.Errorf("source %d, %s, round %d: got %v, want 3 counters of each container", i, source, round, now)
+			if last = now; len(now) != counters {
+				t.Errorf("source %d, %s, round %d: got %v, want %d counters", i, source, round, now, counters)
 			}
-			last = now
 		}
-		if want := float64(worked); last[`chatstack_container_cpu_seconds_total{container="a"}`] != want {
-			t.Errorf("source %d, %s: got %v, want %v everywhere", i, source, last, want)
-		}
+		want := strings.Replace(source, resourcesAuto, resourcesCgroup, 1)
+		s.wantNow("the source", `container_resources_source{docker_host="local",source="`+want+`"} 1`)
 	}
 }
 
