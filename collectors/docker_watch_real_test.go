@@ -177,6 +177,8 @@ func (w *realWatch) lives() {
 		is("unhealthy", "running", 0)...)
 	w.sameAsListed(name)
 	w.since(name)
+	w.does("pause while unhealthy", func() { w.Docker("pause", name) }, nil, is("none", "paused", 0)...)
+	w.does("unpause while unhealthy", func() { w.Docker("unpause", name) }, nil, is("unhealthy", "running", 0)...)
 	w.does("healthy again", func() { w.Turn(name) }, healthy, is("healthy", "running", 0)...)
 	w.does("docker restart", func() { w.Docker("restart", "-t", "1", name) }, healthy, is("healthy", "running", 1)...)
 	w.does("pause", func() { w.Docker("pause", name) }, nil, is("none", "paused", 1)...)
@@ -195,6 +197,28 @@ func (w *realWatch) lives() {
 	w.does("stop", func() { w.Docker("stop", "-t", "1", name) }, nil, append(is("none", "exited", 2), line("exit_code", name, "", "0"))...)
 	w.sameAsListed(name)
 	w.does("start", func() { w.Docker("start", name) }, healthy, is("healthy", "running", 3)...)
+	project := w.Containers.Name
+	w.wantNow("start", "container_"+line("start_time_seconds", name, "", fmt.Sprint(epochSeconds(fleet.ParseTime(w.Says(name, realstack.StartedAt))))),
+		fmt.Sprintf(`container_info{compose_project=%q,compose_service="irc",container=%q,image=%q,role="irc"} 1`, project, name, project))
+	w.restLives()
+}
+
+// restLives goes through what happens to others: one that was not started, and one that is checked once an hour, so that the engine's
+// stale verdict stays after a pause.
+func (w *realWatch) restLives() {
+	w.t.Helper()
+	slow, created := w.Containers.Name+"-slow", w.Containers.Name+"-created"
+	starting := []string{line("health", slow, `,health="starting"`, "1"), line("state", slow, `,state="running"`, "1")}
+	w.does("one that is not checked yet", func() { w.Run("slow", "--health-interval", "1h") }, nil, starting...)
+	w.does("pause", func() { w.Docker("pause", slow) }, nil, line("state", slow, `,state="paused"`, "1"))
+	w.does("unpause", func() { w.Docker("unpause", slow) }, nil, starting...)
+	if got := w.Says(slow, realstack.HealthStatus+" "+realstack.FailingStreak); got != "unhealthy 0" {
+		w.t.Errorf("the engine says %q after an unpause, this test expects it to say unhealthy 0", got)
+	}
+	w.does("create", func() { w.Create("created") }, nil, line("state", created, `,state="created"`, "1"))
+	w.does("kill", func() { w.Docker("start", created); w.Docker("kill", created) }, nil, line("state", created, `,state="exited"`, "1"),
+		line("exit_code", created, "", "137"), line("health", created, `,health="none"`, "1"))
+	w.Docker("rm", "-f", slow, created)
 }
 
 // since compares what is said of an unhealthy container with the checks that the engine keeps: its streak is short.
@@ -233,6 +257,17 @@ func (w *realWatch) crashes() {
 		want = "4"
 	}
 	w.want("crash loop", line("restarts_total", loop, "", want))
+
+	again := w.Containers.Name + "-again"
+	w.Run("again", "--restart", "always", "--no-healthcheck", "--", "exit", "3")
+	waits := "\nchatstack_container_" + line("state", again, `,state="restarting"`, "1") + "\n"
+	for end := time.Now().Add(realDeadline); !strings.Contains(w.page(), waits) && time.Now().Before(end); {
+		w.read() // the engine waits longer after each crash
+	}
+	if page := w.page(); !strings.Contains(page, waits) || strings.Contains(page, line("exit_code", again, "", "3")) {
+		w.t.Errorf("a container that waits for its restart is not restarting, or has an exit code:\n%s", page)
+	}
+	w.Docker("rm", "-f", again)
 
 	hungry := w.Containers.Name + "-docs"
 	w.does("out of memory", func() { w.Run("docs", "--memory", "32m", "--no-healthcheck", "--", "starve", "300") },
