@@ -63,9 +63,13 @@ func crowd(prefix string, n int) []container.InspectResponse {
 	return all
 }
 
+func newEngine(containers ...container.InspectResponse) *engine {
+	return &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
+}
+
 func startEngine(t *testing.T, containers ...container.InspectResponse) *engine {
 	t.Helper()
-	e := &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
+	e := newEngine(containers...)
 	socket := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
@@ -152,25 +156,37 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer != nil && answer(w, r) {
 		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	w.Header().Set("Api-Version", "1.41")
 	path, versioned := strings.CutPrefix(r.URL.Path, "/v1.41")
-	switch {
+	switch c := e.find(containerOf(r)); {
 	case r.URL.Path == "/_ping":
 		io.WriteString(w, "OK") //nolint:errcheck // the client's loss
 	case !versioned:
 		engineRefuses(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
 	case path == "/containers/json":
 		e.list(w, r)
+	case c != nil:
+		engineAnswers(w, c)
 	default:
-		id := strings.TrimSuffix(strings.TrimPrefix(path, "/containers/"), "/json")
-		for _, c := range e.containers {
-			if c.ID == id {
-				engineAnswers(w, c)
-				return
-			}
-		}
-		engineRefuses(w, http.StatusNotFound, "No such container: "+id)
+		engineRefuses(w, http.StatusNotFound, "No such container: "+containerOf(r))
 	}
+}
+
+// containerOf is the id in the path of an inspection.
+func containerOf(r *http.Request) string {
+	return strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1.41/containers/"), "/json")
+}
+
+// find returns a container by its id, or nil. The caller holds the lock.
+func (e *engine) find(id string) *container.InspectResponse {
+	for i := range e.containers {
+		if e.containers[i].ID == id {
+			return &e.containers[i]
+		}
+	}
+	return nil
 }
 
 // list knows the one filter that is used: labels, all of which must be there.
@@ -234,19 +250,12 @@ func readDocker(t *testing.T, s *Docker) (*Batch, error) {
 
 func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, error) {
 	t.Helper()
-	c, err := newDocker(s, Deps{
-		Limits:    config.Limits{MetricsBody: 1 << 20, Body: 1 << 16},
-		UserAgent: "chatstack_exporter/test",
-		Log:       slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := (&watch{t: t}).collector(s, nil, false)
 	b := &Batch{}
 	if err := c.Collect(ctx, b); err != nil {
 		return b, err
 	}
-	c.(Presenter).Present(b)
+	c.Present(b)
 	return b, nil
 }
 
@@ -391,14 +400,6 @@ func (w *watch) fault(on bool, names ...string) {
 		if err := w.engine.Switch(name, on); err != nil {
 			w.t.Fatal(err)
 		}
-	}
-}
-
-// mute has the engine keep its events to itself.
-func (w *watch) mute(on bool) {
-	w.t.Helper()
-	if err := w.engine.Switch("events_deaf", on); err != nil {
-		w.t.Fatal(err)
 	}
 }
 
@@ -565,15 +566,10 @@ func wantPartly(t *testing.T, b *Batch, texts ...string) {
 // wantShown wants so many containers on the page, and lines of it.
 func (w *watch) wantShown(n int, lines ...string) {
 	w.t.Helper()
-	page := w.page()
-	if got := strings.Count(page, "\nchatstack_container_expected{"); got != n {
+	if got := strings.Count(w.page(), "\nchatstack_container_expected{"); got != n {
 		w.t.Errorf("%d containers are on the page, want %d", got, n)
 	}
-	for _, line := range lines {
-		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
-			w.t.Errorf("the page lacks %s", line)
-		}
-	}
+	w.wantNow("", lines...)
 }
 
 // logged returns a logger, and what it was given at info and above.

@@ -1,13 +1,11 @@
 package collectors
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -18,18 +16,15 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"go.uber.org/goleak"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/api"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -80,12 +75,12 @@ func TestCutStreamLosesNoRestart(t *testing.T) {
 func TestDeafStreamIsOpenedAnew(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.settle("irc")
-	w.mute(true)
+	w.fault(true, "events_deaf")
 	w.engine.Container("irc").Restart()
 	w.engine.Container("irc").Pause()
 	w.read()
 	w.wantNow("the list", `container_state{container="irc",state="paused"} 1`)
-	w.mute(false)
+	w.fault(false, "events_deaf")
 	w.engine.Container("irc").Unpause() // which the old stream may tell, but not what was before
 	w.want("", `state{container="irc",state="running"} 1`)
 	w.want("", restarts("irc", 1))
@@ -598,7 +593,7 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 		t.Error("a change speaks against a stream that was opened after it")
 	}
 	// From now on the stream has to tell.
-	w.mute(true)
+	w.fault(true, "events_deaf")
 	for _, health := range []string{"unhealthy", "healthy", "unhealthy", "healthy", "unhealthy"} {
 		// The list that was begun when the stream opened may still find a change that needs no event.
 		w.engine.Container("docs").SetHealth(health)
@@ -707,41 +702,6 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 		}
 		d.stream.last = noon.Add(time.Hour)
 	}
-}
-
-// TestEngineThatDoesNotAnswerAboutEventsIsGivenUp has it answer a ping, and nothing else.
-func TestEngineThatDoesNotAnswerAboutEventsIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := unconnected(t).docker
-		s, err := d.engine.Open(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := exchange.WithDialer(t.Context(), func(context.Context, string, string) (net.Conn, error) {
-			ours, engines := net.Pipe()
-			go func() {
-				in := bufio.NewReader(engines)
-				for {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					if r.URL.Path == "/_ping" {
-						//nolint:errcheck // a test's server
-						io.WriteString(engines, "HTTP/1.1 200 OK\r\nApi-Version: 1.41\r\nContent-Length: 0\r\n\r\n")
-					}
-				}
-			}()
-			return ours, nil
-		})
-		defer s.Close()
-		began := time.Now()
-		_, _, err = d.openEvents(ctx, s)
-		wantReason(t, err, failure.Timeout)
-		if took := time.Since(began); took != api.EventsTimeout {
-			t.Errorf("given up after %s, want %s", took, api.EventsTimeout)
-		}
-	})
 }
 
 func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
