@@ -67,7 +67,7 @@ func newEngine(containers ...container.InspectResponse) *engine {
 	return &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
 }
 
-func startEngine(t *testing.T, containers ...container.InspectResponse) *engine {
+func startEngine(t testing.TB, containers ...container.InspectResponse) *engine {
 	t.Helper()
 	e := newEngine(containers...)
 	socket := engineSocket(t)
@@ -86,7 +86,7 @@ func startEngine(t *testing.T, containers ...container.InspectResponse) *engine 
 }
 
 // engineSocket is a path that is short enough for a socket, which t.TempDir's is not always.
-func engineSocket(t *testing.T) string {
+func engineSocket(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // t.TempDir is too long for a socket's path
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -234,11 +235,7 @@ func (s *sourceWatch) goOn(t *testing.T, counters int, work func(), change ...fu
 			work()
 			s.round()
 			now := s.counters()
-			for counter, before := range last {
-				if now[counter] < before {
-					t.Errorf("source %d, %s, round %d: %s is %v, and was %v", i, source, round, counter, now[counter], before)
-				}
-			}
+			neverFall(t, fmt.Sprintf("source %d, %s, round %d", i, source, round), last, now)
 			if last = now; len(now) != counters {
 				t.Errorf("source %d, %s, round %d: got %v, want %d counters", i, source, round, now, counters)
 			}
@@ -251,18 +248,36 @@ func (s *sourceWatch) goOn(t *testing.T, counters int, work func(), change ...fu
 // counters returns the CPU and network counters of the page.
 func (s *sourceWatch) counters() map[string]float64 {
 	s.t.Helper()
+	return countersOn(s.t, s.page(), "cpu_seconds_total", "network_receive_bytes_total", "network_transmit_bytes_total")
+}
+
+// countersOn returns the containers' counters of these names, by series.
+func countersOn(t *testing.T, page string, names ...string) map[string]float64 {
+	t.Helper()
 	found := map[string]float64{}
-	for line := range strings.Lines(s.page()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(name, "chatstack_container_cpu_") || strings.HasPrefix(name, "chatstack_container_network_") {
-			number, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			found[name] = number
+	for line := range strings.Lines(page) {
+		rest, ours := strings.CutPrefix(line, "chatstack_container_")
+		name, _, _ := strings.Cut(rest, "{")
+		if !ours || !slices.Contains(names, name) {
+			continue
 		}
+		series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[series+"}"] = number
 	}
 	return found
+}
+
+func neverFall(t *testing.T, when string, before, now map[string]float64) {
+	t.Helper()
+	for counter, was := range before {
+		if is, known := now[counter]; known && is < was {
+			t.Errorf("%s: %s is %v, and was %v", when, counter, is, was)
+		}
+	}
 }
 
 // TestLateAnswerOfTheEngineIsDropped has an engine that answers after a reload has chosen the files, which a later round has read.
