@@ -606,13 +606,3 @@ func stuckEngine(t *testing.T, answer func(http.ResponseWriter, *http.Request)) 
 	}
 	return e, boxes[0], boxes[1]
 }
-
-// listed counts how often the engine was asked for a list since.
-func (w *watch) listed(since int) (lists int) {
-	for _, r := range w.engine.Requests()[since:] {
-		if strings.HasSuffix(r.Path, "/containers/json") {
-			lists++
-		}
-	}
-	return lists
-}

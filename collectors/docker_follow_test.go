@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -95,7 +94,7 @@ func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 		w.docker.markStreamEnded(gone, false)
 	}
 	b := w.read()
-	if slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "start the engine") }) {
+	if strings.Contains(strings.Join(b.Notes, ""), "start the engine") {
 		t.Errorf("notes of a reading that succeeded: %q", b.Notes)
 	}
 	w.docker.markStreamOpen()
@@ -112,25 +111,34 @@ func TestEngineThatIsBackIsNotSaidToBeGone(t *testing.T) {
 	}
 }
 
-func TestNotesTellWhatCannotBeFollowed(t *testing.T) {
+// check makes the one reading of the command check.
+func (w *watch) check(change func(*Docker)) *Batch {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	defer cancel()
+	s, b := dockerSettings(w.engine.Host()), &Batch{}
+	change(s)
+	if err := w.collector(s, nil, true).Collect(ctx, b); err != nil {
+		w.t.Fatal(err)
+	}
+	return b
+}
+
+func TestCheckTellsWhatCannotBeHad(t *testing.T) {
 	w := follow(t, nil, service("irc"))
 	w.stop()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
 	for fault, want := range map[string]string{
 		"forbidden_events": "engine events are unavailable",
 		"forbidden_stats":  "memory, CPU or network",
 	} {
 		w.fault(true, fault)
-		s := dockerSettings(w.engine.Host())
-		b := &Batch{}
-		if err := w.collector(s, nil, true).Collect(ctx, b); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, want) && strings.Contains(n, "403") }) {
-			t.Errorf("%s: notes %q, want one with %q and the status", fault, b.Notes, want)
-		}
+		wantNote(t, w.check(withEngineResources), want, "403")
 		w.fault(false, fault)
+	}
+	b := w.check(func(s *Docker) { s.Resources, s.Expected = resourcesNone, []string{"irc", "prosody"} })
+	wantNote(t, b, "expected lists prosody, but no such container exists", "no container has the role xmpp")
+	if strings.Contains(strings.Join(b.Notes, ""), "expected lists irc") {
+		t.Errorf("notes %q: irc is there", b.Notes)
 	}
 }
 
@@ -146,62 +154,38 @@ func TestFaultsOfTheEngineHaveTheirReasonsAndPass(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	type fault struct {
-		name        string
-		reason      failure.Reason // "" where the reading succeeds
-		bring, mend func()
-	}
-	switched := func(name string, reason failure.Reason) fault {
-		return fault{
-			name,
-			reason,
-			func() { w.fault(true, name) },
-			func() { w.fault(false, name) },
-		}
-	}
-	for _, fault := range []fault{
-		{
-			"engine stopped",
-			failure.Refused,
-			w.engine.Stop,
-			func() { must(w.engine.Start()) },
-		},
-		{
-			"engine replaced",
-			"",
-			func() {},
-			func() { must(w.engine.Restart()) },
-		},
-		{
-			"events refused",
-			"",
-			func() { w.fault(true, "forbidden_events"); w.engine.CutEvents() },
-			func() { w.fault(false, "forbidden_events") },
-		},
-		switched("status_500", failure.HTTPStatus), switched("status_403", failure.Forbidden), switched("hang_list", failure.Timeout),
-		switched("hang_stats", ""), switched("forbidden_stats", ""), switched("events_cut", ""),
-	} {
-		fault.bring()
+	try := func(name string, reason failure.Reason, bring, mend func()) { // no reason where the reading succeeds
+		t.Helper()
+		bring()
 		timeout := time.Minute
-		if fault.reason == failure.Timeout {
+		if reason == failure.Timeout {
 			timeout = 100 * time.Millisecond
 		}
 		err := w.tryFor(timeout, &Batch{})
-		if got := reasonOrNone(err); got != fault.reason {
-			t.Errorf("%s: reason %q, want %q: %v", fault.name, got, fault.reason, err)
+		if got := reasonOrNone(err); got != reason {
+			t.Errorf("%s: reason %q, want %q: %v", name, got, reason, err)
 		}
-		fault.mend()
+		mend()
 		w.await(1)
 		w.read() // which counts what the fault itself has done
 		crashes := w.restarts("irc") + 1
 		w.engine.Container("irc").Crash(1)
-		w.want(fault.name+": after it", restarts("irc", crashes))
+		w.want(name+": after it", restarts("irc", crashes))
 		w.read()
 		w.read() // the engine is asked at every other poll
-		w.want(fault.name+": after it", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
-		w.until(fault.name+": features", func() bool {
-			return !strings.Contains(w.page(), `feature="stats"} 0`) && !strings.Contains(w.page(), `feature="events"} 0`)
-		})
+		w.want(name+": after it", `memory_working_set_bytes{container="irc"} 4.194304e+06`)
+		w.untilFeature("stats", 1)
+		w.untilFeature("events", 1)
+	}
+	try("engine stopped", failure.Refused, w.engine.Stop, func() { must(w.engine.Start()) })
+	try("engine replaced", "", func() {}, func() { must(w.engine.Restart()) })
+	try("events refused", "", func() { w.fault(true, "forbidden_events"); w.engine.CutEvents() },
+		func() { w.fault(false, "forbidden_events") })
+	for name, reason := range map[string]failure.Reason{
+		"status_500": failure.HTTPStatus, "status_403": failure.Forbidden, "hang_list": failure.Timeout,
+		"hang_stats": "", "forbidden_stats": "", "events_cut": "",
+	} {
+		try(name, reason, func() { w.fault(true, name) }, func() { w.fault(false, name) })
 	}
 	w.stop()
 	if err := w.engine.Close(); err != nil {
@@ -423,17 +407,14 @@ func TestPanicOfTheStreamShowsThatEventsAreNotFollowed(t *testing.T) {
 	wantNote(t, b, "panicked: boom")
 	w.docker.lasting = time.Millisecond
 	w.start()
-	w.until("a stream that lasts mends it", func() bool {
-		return strings.Contains(w.page(), `docker_feature_available{docker_host="local",feature="events"} 1`)
-	})
+	w.untilFeature("events", 1) // a stream that lasts mends it
 }
 
-// untilUnfollowed waits until events count as unavailable.
-func (w *watch) untilUnfollowed() {
+// untilFeature waits until a feature of the engine is available, 1, or not.
+func (w *watch) untilFeature(name string, value int) {
 	w.t.Helper()
-	w.until("events are unavailable", func() bool {
-		return strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="events"} 0`)
-	})
+	want := fmt.Sprintf(`chatstack_docker_feature_available{docker_host="local",feature=%q} %d`, name, value)
+	w.until(want, func() bool { return strings.Contains(w.page(), want) })
 }
 
 // eventLine is an event as an engine writes it.
@@ -470,55 +451,36 @@ func TestStreamMayBeLongerThanOneAnswer(t *testing.T) {
 
 func TestLogSaysWhyAStreamEnded(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name, stream string
-		want         []string // in the log
-		proxy        bool     // whether that may be a proxy's fault
-	}{
-		{
-			name:   "an event is too long",
-			stream: eventLine("oom", strings.Repeat("x", 5<<10)),
-			want:   []string{"one event has more than 4096 bytes", "limits.metrics_body"},
-		},
-		{name: "no event", stream: "<html>", want: []string{"invalid character"}},
-		{name: "no event's type", stream: `{"Actor":"a"}`, want: []string{"cannot unmarshal"}},
-		{
-			name:   "cut in an event",
-			stream: `{"Type":`,
-			want:   []string{"unexpected EOF"},
-			proxy:  true,
-		},
-		{
-			name:   "cut between events",
-			stream: eventLine("oom", ""),
-			want:   []string{"the stream has ended"},
-			proxy:  true,
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
+	try := func(name, stream string, proxy bool, want ...string) { // whether a proxy may be at fault, and what the log has
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := startEngine(t, plainContainer("a", nil))
 			e.on("/events", func(w http.ResponseWriter, _ *http.Request) {
-				io.WriteString(w, tt.stream) //nolint:errcheck // the client's loss
+				io.WriteString(w, stream) //nolint:errcheck // the client's loss
 			})
 			w := watching(t, e)
 			w.docker.engine.Limit, w.docker.lasting = 4<<10, healthyStreamAge
 			lines := w.log()
 			w.read()
 			w.start()
-			w.untilUnfollowed()
+			w.untilFeature("events", 0)
 			wantNote(t, w.read(), "engine events are unavailable")
 			w.stop()
-			for _, want := range tt.want {
+			for _, want := range want {
 				if !strings.Contains(lines.String(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, lines)
 				}
 			}
-			if got := strings.Contains(lines.String(), "a proxy in front of it"); got != tt.proxy {
-				t.Errorf("the log blames a proxy: %t, want %t:\n%s", got, tt.proxy, lines)
+			if got := strings.Contains(lines.String(), "a proxy in front of it"); got != proxy {
+				t.Errorf("the log blames a proxy: %t, want %t:\n%s", got, proxy, lines)
 			}
 		})
 	}
+	try("an event is too long", eventLine("oom", strings.Repeat("x", 5<<10)), false, "one event has more than 4096 bytes", "limits.metrics_body")
+	try("no event", "<html>", false, "invalid character")
+	try("no event's type", `{"Actor":"a"}`, false, "cannot unmarshal")
+	try("cut in an event", `{"Type":`, true, "unexpected EOF")
+	try("cut between events", eventLine("oom", ""), true, "the stream has ended")
 }
 
 func TestQuietStreamIsOpenedAnew(t *testing.T) {
@@ -526,16 +488,13 @@ func TestQuietStreamIsOpenedAnew(t *testing.T) {
 	w.stop()
 	w.docker.quiet = time.Millisecond
 	w.start()
-	opened := func() bool {
-		n := 0
+	w.until("the stream is opened anew", func() bool {
+		opened := 0
 		for _, r := range w.engine.Requests() {
-			if strings.Contains(r.Path, "/events") {
-				n++
-			}
+			opened += strings.Count(r.Path, "/events")
 		}
-		return n >= 3
-	}
-	w.until("the stream is opened anew", opened)
+		return opened >= 3
+	})
 }
 
 func TestTwoEnginesAreToldApart(t *testing.T) {
@@ -548,25 +507,6 @@ func TestTwoEnginesAreToldApart(t *testing.T) {
 	for _, host := range []string{"a", "b"} {
 		if line := `chatstack_container_restarts_total{container="irc",docker_host="` + host + `"} 0`; !strings.Contains(page, line) {
 			t.Errorf("the page lacks %s:\n%s", line, page)
-		}
-	}
-}
-
-func TestCheckSaysWhichExpectedContainersAreNotThere(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.stop()
-	s := dockerSettings(w.engine.Host())
-	s.Resources, s.Expected = resourcesNone, []string{"irc", "prosody"}
-	b := &Batch{}
-	if err := w.collector(s, nil, true).Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
-	said := strings.Join(b.Notes, "\n")
-	for text, want := range map[string]bool{
-		"expected lists prosody, but no such container exists": true, "no container has the role xmpp": true, "expected lists irc": false,
-	} {
-		if strings.Contains(said, text) != want {
-			t.Errorf("notes %q: want %q among them: %v", b.Notes, text, want)
 		}
 	}
 }
@@ -584,9 +524,10 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 	w.start()
 	w.want("the next list", `health{container="irc",health="unhealthy"} 1`)
 	w.want("the next list", `restarts_total{container="xmpp"} 1`)
-	missed := func() (missed bool) {
-		w.docker.locked(func() { missed = w.docker.fleet.HasOverdueEvent(time.Now(), 0) })
-		return missed
+	missed := func() bool {
+		w.docker.mu.Lock()
+		defer w.docker.mu.Unlock()
+		return w.docker.fleet.HasOverdueEvent(time.Now(), 0)
 	}
 	w.read()
 	if missed() {
@@ -607,35 +548,23 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 
 // TestEverythingIsInspectedAfterAFailure has a reading end in the middle.
 func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	unsure := func() (unsure bool) {
-		w.docker.locked(func() { unsure = w.docker.unsure })
-		return unsure
-	}
-	w.stop() // or a stream that is opened anew asks for a list as well
-	w.read()
-	if unsure() {
-		t.Fatal("unsure after a reading that succeeded")
-	}
-	w.fault(true, "hang_list")
+	e := startEngine(t, plainContainer("a", nil))
+	w := watching(t, e)
 	ctx, cancel := context.WithCancel(t.Context())
-	since := len(w.engine.Requests())
-	var giving sync.WaitGroup
-	giving.Go(func() {
-		defer cancel()
-		for w.listed(since) == 0 && t.Context().Err() == nil {
-			runtime.Gosched()
+	defer cancel()
+	for _, fails := range []bool{false, true, false} {
+		e.on("nothing", nil)
+		if fails {
+			e.on(listPath, func(w http.ResponseWriter, r *http.Request) { cancel(); engineHangs(w, r) })
+			if err := w.docker.Collect(ctx, &Batch{}); err == nil {
+				t.Error("a reading that is given up succeeds")
+			}
+		} else {
+			w.read()
 		}
-	})
-	err := w.docker.Collect(ctx, &Batch{})
-	giving.Wait()
-	if err == nil || !unsure() {
-		t.Errorf("a reading that is given up: %v, and the next inspects all: %t", err, unsure())
-	}
-	w.fault(false, "hang_list")
-	w.read()
-	if unsure() {
-		t.Fatal("unsure after a reading that succeeded")
+		if w.docker.unsure != fails {
+			t.Errorf("the next reading inspects all: %t, want %t", w.docker.unsure, fails)
+		}
 	}
 }
 
@@ -826,58 +755,6 @@ func TestFileThatHangsCostsNoReading(t *testing.T) {
 	mend()
 	if w.read(); !w.showsMemory("irc") {
 		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", w.page())
-	}
-}
-
-// TestMeasurementOfBeforeAnOutageIsNotShownAfterIt has a measurement end only after a reading has failed.
-func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
-	t.Parallel()
-	a, b := plainContainer("a", nil), plainContainer("b", nil)
-	a.State.Pid, b.State.Pid = 42, 43
-	e := startEngine(t, a, b)
-	var down atomic.Bool
-	asked := make(chan struct{}, 1)
-	e.answer = func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case down.Load():
-			engineRefuses(w, http.StatusInternalServerError, "out of order")
-		case strings.HasSuffix(r.URL.Path, "/id-a/stats"):
-			engineAnswers(w, map[string]any{"read": time.Now(), "memory_stats": map[string]any{"usage": 1000}})
-			asked <- struct{}{}
-		case strings.HasSuffix(r.URL.Path, "/stats"):
-			<-r.Context().Done()
-		default:
-			return false
-		}
-		return true
-	}
-	w := watching(t, e, withEngineResources)
-	shown := func(outage bool) bool {
-		w.read()
-		m := <-w.docker.measuring
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-			defer cancel()
-			w.docker.measure(ctx, m)
-		}()
-		<-asked
-		if down.Store(outage); outage {
-			if err := w.try(); err == nil {
-				t.Fatal("the engine is out of order, and the reading has not failed")
-			}
-		}
-		<-ended
-		down.Store(false)
-		w.read()
-		return strings.Contains(w.page(), "memory_working_set_bytes{")
-	}
-	if !shown(false) {
-		t.Error("without an outage what was measured is not shown")
-	}
-	if shown(true) {
-		t.Error("what was measured before the outage is shown")
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // sourceWatch watches two containers, whose numbers the engine and the files below root and proc have.
 type sourceWatch struct {
 	*watch
+	*engine
 	host, root, proc string
 }
 
@@ -46,7 +47,12 @@ func watchSource(t *testing.T, resources string, says *int) *sourceWatch {
 		})
 		return true
 	}
-	s := &sourceWatch{host: e.host, root: t.TempDir(), proc: t.TempDir()}
+	s := &sourceWatch{
+		engine: e,
+		host:   e.host,
+		root:   t.TempDir(),
+		proc:   t.TempDir(),
+	}
 	s.start(t, resources, &memory{})
 	return s
 }
@@ -292,4 +298,24 @@ func TestLateAnswerOfTheEngineIsDropped(t *testing.T) {
 	s.read()
 	s.docker.measure(t.Context(), late)
 	s.wantSource("after the late answer", resourcesCgroup, "a", 3000)
+}
+
+// TestMeasurementOfBeforeAnOutageIsNotShownAfterIt has a measurement end only after a reading has failed.
+func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
+	says := 2000
+	s := watchSource(t, resourcesEngine, &says)
+	for _, outage := range []bool{false, true} {
+		s.start(t, resourcesEngine, &memory{})
+		s.read()
+		late, stats := <-s.docker.measuring, s.answer
+		if s.on(listPath, engineForbids); outage && s.try() == nil {
+			t.Fatal("the engine refuses, and the reading has not failed")
+		}
+		s.answer = stats
+		s.docker.measure(t.Context(), late)
+		s.read()
+		if shown := strings.Contains(s.page(), "memory_working_set_bytes{"); shown == outage {
+			t.Errorf("after an outage: %t, what was measured before is shown: %t", outage, shown)
+		}
+	}
 }
