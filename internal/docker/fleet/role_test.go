@@ -41,13 +41,17 @@ func TestRoleIsInferredOnlyWhereItIsSure(t *testing.T) {
 }
 
 func TestRolePhrasesAreWrittenAsNamesAreRead(t *testing.T) {
-	for phrase, role := range RolePhrases {
-		words := nameWords(phrase)
-		if strings.Join(words, " ") != phrase || len(words) > longestPhrase {
-			t.Errorf("phrase %q can never match: names are read as up to %d words, as %q", phrase, longestPhrase, words)
-		}
-		if !ValidRole.MatchString(role) {
-			t.Errorf("role %q of %q is none", role, phrase)
+	roles := map[string]string{}
+	for role, phrases := range RolePhrases {
+		for _, phrase := range phrases {
+			words := nameWords(phrase)
+			if strings.Join(words, " ") != phrase || len(words) > longestPhrase {
+				t.Errorf("phrase %q can never match: names are read as up to %d words, as %q", phrase, longestPhrase, words)
+			}
+			if roles[phrase] != "" || !ValidRole.MatchString(role) {
+				t.Errorf("role %q of %q is none, or not the only one", role, phrase)
+			}
+			roles[phrase] = role
 		}
 	}
 	if got, want := nameWords("irc10_2a/9.b0"), []string{"irc10", "2a", "9", "b0"}; !slices.Equal(got, want) {
