@@ -620,16 +620,27 @@ func TestEndOfFollowingIsNoFault(t *testing.T) {
 	}
 }
 
+// TestEventsAreFollowedSinceTheEngineWasFirstAsked has a container that was made then crash before anybody describes it.
 func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 	d := unconnected(t).docker
 	d.begin(noon)
-	want := noon.Add(-time.Second)
-	for range 2 {
-		d.markStreamOpen()
-		if got := d.fleet.FollowedSince(); !got.Equal(want) {
-			t.Errorf("followed since %s, want %s", got, want)
+	d.markStreamOpen()
+	d.stream.last = noon.Add(time.Hour)
+	d.markStreamOpen()
+	for name, tt := range map[string]struct {
+		made     time.Time
+		restarts uint64
+	}{"before": {noon.Add(-2 * time.Second), 0}, "since": {noon.Add(-time.Second), 4}} {
+		c := plainContainer(name, nil)
+		c.Created, c.RestartCount = tt.made.Format(time.RFC3339), 4
+		s, err := fleet.StatusOf(&c, d.fleet.Rules())
+		if err != nil {
+			t.Fatal(err)
 		}
-		d.stream.last = noon.Add(time.Hour)
+		d.fleet.Describe(s, 0, noon, noon)
+		if got := d.fleet.Counts()[name].Restarts; got != tt.restarts {
+			t.Errorf("made %s: got %d restarts, want %d", name, got, tt.restarts)
+		}
 	}
 }
 

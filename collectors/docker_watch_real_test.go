@@ -102,7 +102,7 @@ func (w *realWatch) want(what, line string) {
 			unsure := false
 			w.docker.locked(func() {
 				_, known := w.docker.fleet.Counts()[name]
-				unsure = w.docker.unsure || !known || !w.docker.fleet.Described()
+				unsure = w.docker.unsure || !known
 			})
 			if unsure {
 				w.read()

@@ -77,21 +77,8 @@ func (f *Fleet) FollowFrom(since time.Time) {
 	}
 }
 
-// FollowedSince returns when the stream of events began; zero without a stream.
-func (f *Fleet) FollowedSince() time.Time { return f.followedSince }
-
 // Displace has the next ApplyList drop these containers.
 func (f *Fleet) Displace(ids []string) { f.displaced = ids }
-
-// Described reports whether every member was described since its last event.
-func (f *Fleet) Described() bool {
-	for _, c := range f.members {
-		if c.Stale {
-			return false
-		}
-	}
-	return true
-}
 
 // Expect adds the containers that the configuration names as expected.
 func (f *Fleet) Expect(now time.Time) {
@@ -271,7 +258,7 @@ func (f *Fleet) Counts() map[string]Counts {
 		all[name] = c.counts()
 	}
 	for key, w := range f.workloads {
-		all[workloadCounts+key] = Counts{w.Restarts, w.Recreations, w.OOMs}
+		all[workloadCounts+key] = w.Counts
 	}
 	return all
 }

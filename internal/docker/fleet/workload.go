@@ -18,10 +18,7 @@ import (
 type workload struct {
 	// Wanted is how many instances should run; 0 before the first list.
 	Wanted int `json:"wanted,omitempty"`
-	// Restarts, Recreations and OOMs never go down, whichever instances there are.
-	Restarts    uint64 `json:"restarts,omitempty"`
-	Recreations uint64 `json:"recreations,omitempty"`
-	OOMs        uint64 `json:"ooms,omitempty"`
+	Counts     // they never go down, whichever instances there are
 	// Shared is true once it has had several instances, or one under another name: then it is judged as a whole. Was are the names
 	// that were judged until then.
 	Shared bool     `json:"shared,omitempty"`
