@@ -59,16 +59,6 @@ func (c *docker) locked(do func()) {
 	do()
 }
 
-// claim waits until no other list is being applied, and returns a function that releases the claim.
-func (c *docker) claim(ctx context.Context) (release func(), err error) {
-	select {
-	case c.reviewing <- struct{}{}:
-		return func() { <-c.reviewing }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
-	}
-}
-
 // resourceMeter measures the containers' resources.
 type resourceMeter struct {
 	measuring chan dockerRound
@@ -181,10 +171,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	if !c.once {
 		c.save()
 		if !m.following {
-			select {
-			case c.answered <- struct{}{}:
-			default:
-			}
+			signal(c.answered)
 		}
 	}
 	c.addNotes(b, listed)

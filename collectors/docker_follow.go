@@ -299,8 +299,16 @@ func (c *docker) settleInspections() (overtaken []string, idle bool) {
 	return overtaken, len(c.inspections) == 0
 }
 
-// withSession lets do ask the engine between two probes.
-func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.Session) error) error {
+// catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
+func (c *docker) catchUp(ctx context.Context) {
+	defer signal(c.described)
+	if err := c.lookAtAll(ctx); err != nil {
+		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
+	}
+}
+
+func (c *docker) lookAtAll(ctx context.Context) (err error) {
+	defer c.recoverInspecting(&err)
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
 	s, err := c.open(ctx, c.connections())
@@ -308,20 +316,8 @@ func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.
 		return err
 	}
 	defer s.Close()
-	return do(ctx, s)
-}
-
-// catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
-func (c *docker) catchUp(ctx context.Context) {
-	defer c.signal()
-	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) (err error) {
-		defer c.recoverInspecting(&err)
-		_, err = c.review(ctx, s, &Batch{})
-		return err
-	})
-	if err != nil {
-		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
-	}
+	_, err = c.review(ctx, s, &Batch{})
+	return err
 }
 
 // tryEvents checks whether events are available.

@@ -290,22 +290,16 @@ func TestNoPageShowsARestartThatIsNotSaved(t *testing.T) {
 	}
 }
 
-// TestReviewsTakeTurns has two rounds of questions at once, of which the one that asked first is answered last.
+// TestReviewsTakeTurns has a reading that is given up while it waits for another list to be applied.
 func TestReviewsTakeTurns(t *testing.T) {
-	w := follow(t, nil, service("irc"))
-	w.stop()
-	release, err := w.docker.claim(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- w.docker.Collect(ctx, &Batch{}) }()
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
+	w := watching(t, startEngine(t))
+	w.docker.reviewing <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := w.docker.Collect(ctx, &Batch{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a reading that had to wait for another: %v, want its context's end", err)
 	}
-	release()
+	<-w.docker.reviewing
 	w.read()
 }
 

@@ -18,11 +18,12 @@ import (
 
 // review updates the fleet from the engine's list and returns the length of the list.
 func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed int, err error) {
-	release, err := c.claim(ctx)
-	if err != nil {
-		return 0, err
+	select {
+	case c.reviewing <- struct{}{}: // no other list is being applied
+		defer func() { <-c.reviewing }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
 	}
-	defer release()
 	var l fleet.Listing
 	c.locked(func() {
 		l.Mark, l.Following = c.fleet.Mark(), c.stream.open
