@@ -42,15 +42,12 @@ type docker struct {
 	// inspections are those that run, by id; overtaken are those whose containers had an event meanwhile.
 	inspections map[string]*inspection
 	overtaken   []string
-	leftOut     listCounts
+	leftOut     fleet.ListCounts
 	empty       bool // no container was watched at the last probe
 	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known.
 	networkOwner  string
 	resourceMeter // its comments say which fields the lock guards
 }
-
-// listCounts count the containers of the last list, and those that were left out.
-type listCounts struct{ listed, beyond, misnamed int }
 
 // locked calls do with the lock held.
 func (c *docker) locked(do func()) {

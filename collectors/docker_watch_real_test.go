@@ -115,24 +115,15 @@ func (w *realWatch) want(what, line string) {
 
 func (w *realWatch) sameAsListed(name string) {
 	w.t.Helper()
-	s, err := w.docker.engine.Open(1)
+	chosen, err := w.docker.list(w.t.Context(), w.session(1), &Batch{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer s.Close()
-	b := &Batch{}
-	if _, err := s.Negotiate(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
-	all, err := w.docker.list(w.t.Context(), s, b)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for i := range all {
-		if fleet.OwnName(all[i].Names) != name {
+	for i := range chosen.All {
+		if fleet.OwnName(chosen.All[i].Names) != name {
 			continue
 		}
-		got := fleet.StatusOfSummary(&all[i], w.docker.fleet.Rules())
+		got := fleet.StatusOfSummary(&chosen.All[i], w.docker.fleet.Rules())
 		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.State),
 			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.Health))
 		return

@@ -77,9 +77,6 @@ func (f *Fleet) FollowFrom(since time.Time) {
 	}
 }
 
-// Displace has the next ApplyList drop these containers.
-func (f *Fleet) Displace(ids []string) { f.displaced = ids }
-
 // Expect adds the containers that the configuration names as expected.
 func (f *Fleet) Expect(now time.Time) {
 	for _, name := range f.rules.Expected {
@@ -292,26 +289,6 @@ var (
 	// ErrNeeded means that the container exists, or that the configuration expects it.
 	ErrNeeded = errors.New("the container cannot be forgotten")
 )
-
-// KnownIDs returns the ids of all containers that the fleet has seen.
-func (f *Fleet) KnownIDs() map[string]bool {
-	known := make(map[string]bool, len(f.names)+len(f.pending))
-	for id := range f.names {
-		known[id] = true
-	}
-	for id := range f.pending {
-		known[id] = true
-	}
-	for id := range f.lastEventMark {
-		known[id] = true
-	}
-	if f.unverified != nil {
-		for _, kept := range f.unverified.Containers {
-			known[kept.ID] = true
-		}
-	}
-	return known
-}
 
 // atLimit reports whether the fleet ignores events of new containers until the next list.
 func (f *Fleet) atLimit() bool {
