@@ -145,10 +145,17 @@ func (f *Fleet) settle(now time.Time) {
 		exists := false
 		for _, m := range list {
 			w.Role = cmp.Or(f.rules.Roles[m.name], w.Role)
-			m.RanAs = m.runsAs()
+			if m.RanAs = ""; m.running() {
+				m.RanAs = m.ID
+			}
 			exists = exists || m.present
 		}
-		w.noteExistence(exists, now)
+		switch {
+		case exists:
+			w.Gone = time.Time{}
+		case w.Gone.IsZero():
+			w.Gone = now
+		}
 	}
 }
 
@@ -161,16 +168,6 @@ func (f *Fleet) tidyWorkloads() {
 	maps.DeleteFunc(f.workloads, func(key string, _ *workload) bool {
 		return !used[key] && !slices.Contains(f.rules.ExpectedServices, key)
 	})
-}
-
-// noteExistence records whether the workload has an instance.
-func (w *workload) noteExistence(exists bool, now time.Time) {
-	switch {
-	case exists:
-		w.Gone = time.Time{}
-	case w.Gone.IsZero():
-		w.Gone = now
-	}
 }
 
 // leastOf returns how many instances the configuration expects.
@@ -199,14 +196,6 @@ func (w *workload) count(list []instance) {
 
 // running reports whether the instance serves.
 func (c *Member) running() bool { return c.present && c.Status.State == container.StateRunning }
-
-// runsAs returns the id under which an instance runs, or "".
-func (c *Member) runsAs() string {
-	if c.running() {
-		return c.ID
-	}
-	return ""
-}
 
 // endsOf returns the ends of runs that were running at the last time. One that another container of the same name goes on with, or the
 // same container under another name, is none.
