@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,11 +20,9 @@ import (
 	"github.com/docker/docker/api/types/events"
 	"go.uber.org/goleak"
 
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
 )
 
@@ -639,127 +636,30 @@ func TestEventsAreFollowedSinceTheEngineWasFirstAsked(t *testing.T) {
 }
 
 func TestUnknownResourcesAreLoggedOnce(t *testing.T) {
-	s := dockerSettings("unix:///none")
-	s.Resources, s.CgroupRoot = resourcesCgroup, filepath.Join(t.TempDir(), "none")
-	some := []usage.Subject{{ID: "a"}}
 	for _, once := range []bool{false, true} {
-		d := (&watch{t: t}).collector(s, nil, once)
-		log, lines := logged()
-		d.log = log
-		for round := range 3 {
-			d.measureResources(t.Context(), dockerRound{round: round, subjects: some, source: resourcesCgroup})
-		}
-		if !d.stats.known || d.stats.err == nil {
-			t.Errorf("once %t: got %+v, want an error", once, d.stats)
+		w := unconnected(t, func(s *Docker) { s.Resources, s.CgroupRoot = resourcesCgroup, filepath.Join(t.TempDir(), "none") })
+		d := w.docker
+		d.once = once
+		lines := w.log()
+		measure := func(ctx context.Context, rounds []int, subjects ...usage.Subject) (failed bool) {
+			for _, round := range rounds {
+				d.measureResources(ctx, dockerRound{round: round, subjects: subjects, source: resourcesCgroup})
+				d.readingFiles <- struct{}{} // once nobody reads them
+				<-d.readingFiles
+			}
+			return d.stats.err != nil
 		}
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		d.measureResources(ended, dockerRound{round: 3, source: resourcesCgroup})
-		if d.stats.err == nil {
-			t.Errorf("once %t: after the end: got %+v", once, d.stats)
+		first, after := measure(t.Context(), []int{0, 1, 2}, usage.Subject{ID: "a"}), measure(ended, []int{3})
+		if !first || !after || measure(t.Context(), []int{3, 4, 5}) || d.measured != 5 {
+			t.Errorf("once %t: failed: %t, after the end: %t, then %+v of round %d", once, first, after, d.stats, d.measured)
 		}
-		d.readingFiles <- struct{}{} // once nobody reads them
-		<-d.readingFiles
-		for round := range 3 {
-			d.measureResources(t.Context(), dockerRound{round: 3 + round, source: resourcesCgroup})
-		}
-		if d.stats.err != nil || d.measured != 5 {
-			t.Errorf("once %t: got %+v, round %d, want no error in round 5", once, d.stats, d.measured)
-		}
-		want := 1
-		if once {
-			want = 0 // the page tells it
-		}
+		want := map[bool]int{false: 1}[once] // the page of a single reading tells it
 		warnings, again := strings.Count(lines.String(), "are unavailable"), strings.Count(lines.String(), "available again")
 		if warnings != want || again != want || strings.Count(lines.String(), "\n") != 2*want {
-			t.Errorf("once %t: logged\n%s\nwant %d line about the fault and %d about its end", once, lines, want, want)
+			t.Errorf("once %t: logged\n%s\nwant %d line about the fault and %[3]d about its end", once, lines, want)
 		}
-	}
-}
-
-// TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
-func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
-	w, _ := followFiles(t, "irc", "xmpp")
-	irc := w.engine.Container("irc")
-	for _, change := range []struct {
-		name string
-		do   func()
-		irc  bool
-	}{
-		{"nothing", func() {}, true},
-		{"a restart", irc.Restart, true},
-		{"an end", irc.Stop, false},
-		{"nothing more", func() {}, false},
-		{"a start", irc.Start, true},
-	} {
-		change.do()
-		w.read()
-		if irc, xmpp := w.showsMemory("irc"), w.showsMemory("xmpp"); irc != change.irc || !xmpp {
-			t.Errorf("after %s: irc is measured: %t, want %t; xmpp: %t", change.name, irc, change.irc, xmpp)
-		}
-	}
-}
-
-// followFiles follows an engine whose containers have control groups below root, then ends following, so that only lists tell.
-func followFiles(t *testing.T, names ...string) (w *watch, root string) {
-	t.Helper()
-	root = t.TempDir()
-	var specs []simstack.ContainerSpec
-	for _, name := range names {
-		specs = append(specs, service(name))
-	}
-	w = follow(t, func(s *Docker) { s.Resources, s.CgroupRoot, s.ProcRoot = resourcesCgroup, root, "/nowhere" }, specs...)
-	w.stop()
-	for _, name := range names {
-		cgrouptest.WriteTree(t, root, cgrouptest.V2("docker/"+w.engine.Container(name).ID()))
-	}
-	return w, root
-}
-
-// showsMemory reports whether the page has a container's memory.
-func (w *watch) showsMemory(name string) bool {
-	w.t.Helper()
-	return strings.Contains(w.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
-}
-
-// hangFile has whoever reads the memory of irc wait until mend is called.
-func (w *watch) hangFile(root string) (mend func()) {
-	w.t.Helper()
-	pipe := filepath.Join(root, "docker", w.engine.Container("irc").ID(), "memory.current")
-	was, err := os.ReadFile(pipe) //nolint:gosec // the test's own
-	if err := errors.Join(err, os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
-		w.t.Fatal(err)
-	}
-	return func() {
-		w.t.Helper()
-		writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		w.docker.readingFiles <- struct{}{} // once nobody reads them
-		<-w.docker.readingFiles
-		if err := errors.Join(writer.Close(), os.Remove(pipe), os.WriteFile(pipe, was, 0o600)); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-}
-
-// TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
-func TestFileThatHangsCostsNoReading(t *testing.T) {
-	t.Parallel()
-	w, root := followFiles(t, "irc")
-	w.read()
-	mend := w.hangFile(root)
-	for _, when := range []string{"now", "since the last reading"} {
-		w.readFor(time.Second) // it would not return before the file does
-		if w.showsMemory("irc") ||
-			!strings.Contains(w.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
-			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, w.page())
-		}
-	}
-	mend()
-	if w.read(); !w.showsMemory("irc") {
-		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", w.page())
 	}
 }
 

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -317,5 +319,68 @@ func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
 		if shown := strings.Contains(s.page(), "memory_working_set_bytes{"); shown == outage {
 			t.Errorf("after an outage: %t, what was measured before is shown: %t", outage, shown)
 		}
+	}
+}
+
+// TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
+func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
+	says := 1
+	s := watchSource(t, resourcesCgroup, &says)
+	s.writeFiles(3000, sourceIDs...)
+	for _, change := range []string{"", "2026-02-01T00:00:00Z", "ended", "ended", "2026-03-01T00:00:00Z"} { // when a starts anew
+		switch a := s.find(sourceIDs[0]); change {
+		case "":
+		case "ended":
+			a.State = &container.State{Status: container.StateExited, StartedAt: a.State.StartedAt}
+		default:
+			a.State = &container.State{
+				Status:    container.StateRunning,
+				Running:   true,
+				StartedAt: change,
+				Pid:       sourcePIDs[0],
+			}
+		}
+		s.read()
+		if a, b := s.showsMemory("a"), s.showsMemory("b"); a != (change != "ended") || !b {
+			t.Errorf("%q: a is measured: %t, b: %t", change, a, b)
+		}
+	}
+}
+
+// showsMemory reports whether the page has a container's memory.
+func (s *sourceWatch) showsMemory(name string) bool {
+	s.t.Helper()
+	return strings.Contains(s.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
+}
+
+// TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
+func TestFileThatHangsCostsNoReading(t *testing.T) {
+	t.Parallel()
+	says := 1
+	s := watchSource(t, resourcesCgroup, &says)
+	s.writeFiles(3000, sourceIDs...)
+	s.read()
+	pipe := filepath.Join(s.root, "docker", sourceIDs[0], "memory.current")
+	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"now", "since the last reading"} {
+		s.readFor(time.Second) // it would not return before the file does
+		if s.showsMemory("a") || !strings.Contains(s.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
+			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, s.page())
+		}
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.docker.readingFiles <- struct{}{} // once nobody reads them
+	<-s.docker.readingFiles
+	if err := errors.Join(writer.Close(), os.Remove(pipe)); err != nil {
+		t.Fatal(err)
+	}
+	s.writeFiles(3000, sourceIDs...)
+	if s.read(); !s.showsMemory("a") {
+		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", s.page())
 	}
 }
