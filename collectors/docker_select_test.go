@@ -30,21 +30,14 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 	e.mu.Lock()
 	e.containers = append(crowd("new-", 10), e.containers...)
 	e.mu.Unlock()
-	b = &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	b = w.read()
 	w.wantShown(most, `container_state{container="old-0000",state="running"} 1`, `container_state{container="old-0997",state="running"} 1`)
 	wantPartly(t, b, "510 containers over")
 
 	var batch []events.Message
 	for i := range 10 {
 		name := fmt.Sprintf("new-%04d", i)
-		batch = append(batch, events.Message{
-			Action:   events.ActionStart,
-			TimeNano: int64(i + 1),
-			Actor:    events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
-		})
+		batch = append(batch, told(events.ActionStart, "id-"+name, name))
 	}
 	w.take(batch...)
 	w.wantShown(most)

@@ -146,6 +146,19 @@ func TestRealEngineWatch(t *testing.T) {
 	}
 }
 
+// crash kills a container's process, which the engine starts again by its policy.
+func (w *realWatch) crash(name string) {
+	w.t.Helper()
+	pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
+}
+
 func line(family, name, labels, value string) string {
 	return fmt.Sprintf(`%s{container="%s"%s} %s`, family, name, labels, value)
 }
@@ -175,16 +188,7 @@ func (w *realWatch) lives() {
 	w.does("pause", func() { w.Docker("pause", name) }, nil, is("none", "paused", 1)...)
 	w.sameAsListed(name)
 	w.does("unpause", func() { w.Docker("unpause", name) }, healthy, is("healthy", "running", 1)...)
-	w.does("kill -9 with a restart policy", func() {
-		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			w.t.Fatal(err)
-		}
-		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
-	}, healthy, is("healthy", "running", 2)...)
+	w.does("kill -9 with a restart policy", func() { w.crash(name) }, healthy, is("healthy", "running", 2)...)
 	w.does("stop", func() { w.Docker("stop", "-t", "1", name) }, nil, append(is("none", "exited", 2), line("exit_code", name, "", "0"))...)
 	w.sameAsListed(name)
 	w.does("start", func() { w.Docker("start", name) }, healthy, is("healthy", "running", 3)...)
@@ -282,16 +286,7 @@ func (w *realWatch) deploys() {
 		line("restarts_total", name, "", "3"), line("recreations_total", name, "", "1"), line("state", name, `,state="running"`, "1"))
 	created := fleet.ParseTime(w.Says(name, "{{.Created}}"))
 	w.wantNow("rm and run", "container_"+line("created_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
-	w.does("a crash after the deploy", func() {
-		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			w.t.Fatal(err)
-		}
-		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
-	}, nil, line("restarts_total", name, "", "4"))
+	w.does("a crash after the deploy", func() { w.crash(name) }, nil, line("restarts_total", name, "", "4"))
 
 	gone := w.Containers.Name + "-docs"
 	w.missingAfter(time.Nanosecond)
