@@ -56,7 +56,9 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	odd.ID = "id-odd"
 	over := plainContainer(longest+"n", nil)
 	over.ID = "id-over"
-	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over,
+	good := plainContainer("good", nil)
+	good.HostConfig = &container.HostConfig{NetworkMode: "container:id-longest"}
+	e := startEngine(t, good, plainContainer(strings.Repeat("x", long), nil), odd, over,
 		plainContainer(longest, nil), labelled)
 	e.containers[1].ID, e.containers[4].ID = "id-x", "id-longest"
 	w := watching(t, e)
@@ -67,7 +69,7 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`,
-		`container_state{container="`+longest+`",state="running"} 1`)
+		`container_state{container="`+longest+`",state="running"} 1`, `container_dependency{container="good",depends_on="`+longest+`"} 1`)
 	wantPartly(t, b, "3 containers left out: a name may have up to 255 bytes")
 	wantPartly(t, b, "project, service, image or depends_on of 1 container is left out")
 }

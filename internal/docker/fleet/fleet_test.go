@@ -818,7 +818,7 @@ var fleetStories = []story{
 		failing 10s 10; read blind           | xmpp unhealthy_since=mark
 		pass 47s; failing 10s 14; read blind | xmpp unhealthy_since=mark`},
 	{"dependencies are on the page", `
-		run 1 irc; run 2 db; run 3 services network=container:1
+		run 1 irc; run 2 db; run 3 services {network=container:1 OR network=container:irc}
 		run 4 bridge needs=irc:service_started:false,db:service_healthy:true,unknown:service_started:false
 		run 5 other needs=irc:service_started:false project=another
 		| services needs=irc, bridge needs=irc needs=db !needs=unknown, other -needs
