@@ -166,7 +166,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !versioned:
 		engineRefuses(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
 	case path == "/containers/json":
-		e.list(w, r)
+		e.list(w)
 	case c != nil:
 		engineAnswers(w, c)
 	default:
@@ -189,36 +189,21 @@ func (e *engine) find(id string) *container.InspectResponse {
 	return nil
 }
 
-// list knows the one filter that is used: labels, all of which must be there.
-func (e *engine) list(w http.ResponseWriter, r *http.Request) {
-	var filters struct{ Label map[string]bool }
-	if raw := r.URL.Query().Get("filters"); raw != "" {
-		if err := json.Unmarshal([]byte(raw), &filters); err != nil {
-			engineRefuses(w, http.StatusBadRequest, err.Error())
-			return
-		}
-	}
+// list leaves filters to the exporter. The caller holds the lock.
+func (e *engine) list(w http.ResponseWriter) {
 	listed := []container.Summary{}
 	for _, c := range e.containers {
-		fits := true
-		for want := range filters.Label {
-			key, value, valued := strings.Cut(want, "=")
-			got, ok := c.Config.Labels[key]
-			fits = fits && ok && (!valued || got == value)
+		status := "Up 2 hours"
+		if c.State.Health != nil {
+			status += " (" + c.State.Health.Status + ")"
 		}
-		if fits {
-			status := "Up 2 hours"
-			if c.State.Health != nil {
-				status += " (" + c.State.Health.Status + ")"
-			}
-			listed = append(listed, container.Summary{
-				ID:     c.ID,
-				Names:  []string{c.Name},
-				Labels: c.Config.Labels,
-				State:  c.State.Status,
-				Status: status,
-			})
-		}
+		listed = append(listed, container.Summary{
+			ID:     c.ID,
+			Names:  []string{c.Name},
+			Labels: c.Config.Labels,
+			State:  c.State.Status,
+			Status: status,
+		})
 	}
 	engineAnswers(w, listed)
 }
@@ -317,14 +302,8 @@ func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec)
 	for _, spec := range specs {
 		engine.Add(spec)
 	}
-	w := &watch{t: t, engine: engine, changed: make(chan struct{}, 1)}
-	s := dockerSettings(engine.Host())
-	s.Resources = resourcesNone
-	s.Timeout = config.Duration(time.Minute)
-	if change != nil {
-		change(s)
-	}
-	w.docker = w.collector(s, nil, false)
+	w := watchEngine(t, engine.Host(), nil, change)
+	w.engine = engine
 	w.read()
 	w.start()
 	t.Cleanup(func() { w.stop() })
@@ -354,14 +333,7 @@ func (w *watch) start() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var following sync.WaitGroup
-	following.Go(func() {
-		w.docker.Follow(ctx, func() {
-			select {
-			case w.changed <- struct{}{}:
-			default:
-			}
-		})
-	})
+	following.Go(func() { w.docker.Follow(ctx, func() { signal(w.changed) }) })
 	w.stop = sync.OnceFunc(func() { cancel(); following.Wait() })
 	w.until("events flow or fail", func() bool {
 		w.docker.mu.Lock()
@@ -535,7 +507,9 @@ func watchEngine(t *testing.T, host string, state State, change ...func(*Docker)
 	s := dockerSettings(host)
 	s.Resources, s.Timeout = resourcesNone, config.Duration(time.Minute)
 	for _, c := range change {
-		c(s)
+		if c != nil {
+			c(s)
+		}
 	}
 	w := &watch{t: t, changed: make(chan struct{}, 1)}
 	w.docker = w.collector(s, state, false)

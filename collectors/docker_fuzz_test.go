@@ -19,6 +19,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
@@ -123,24 +124,10 @@ func FuzzCgroup(f *testing.F) {
 		[]byte("eth0: x 0 0 0 0 0 0 0 y\n"))
 	id := strings.Repeat("0123456789abcdef", 4)
 	root, proc := f.TempDir(), f.TempDir()
-	fill := func(dir string, files ...string) {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			f.Fatal(err)
-		}
-		for _, name := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-				f.Fatal(err)
-			}
-		}
-	}
 	one, two := filepath.Join(root, "v1"), filepath.Join(root, "v2")
-	fill(two, "cgroup.controllers")
-	fill(filepath.Join(two, "docker", id))
-	fill(filepath.Join(one, "memory", "docker", id))
-	fill(filepath.Join(one, "memory"), "release_agent")
-	fill(filepath.Join(one, "cpuacct", "docker", id))
-	fill(filepath.Join(proc, "1", "net"), "dev")
-	fill(filepath.Join(proc, "77", "net"), "dev")
+	cgrouptest.WriteTree(f, one, cgrouptest.V1("docker/"+id))
+	cgrouptest.WriteTree(f, two, cgrouptest.V2("docker/"+id))
+	cgrouptest.WriteTree(f, proc, map[string]string{"1/net/dev": dev, "77/net/dev": dev, "77/cgroup": "0::/docker/" + id + "\n"})
 	f.Fuzz(func(t *testing.T, unified bool, memory, stat, cpu, dev []byte) {
 		tree, group, spent, files := cgroup.Tree{Root: two, ProcRoot: proc}, filepath.Join(two, "docker", id),
 			filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}
