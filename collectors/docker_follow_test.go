@@ -471,7 +471,8 @@ func TestLogSaysWhyAStreamEnded(t *testing.T) {
 			}
 		})
 	}
-	try("an event is too long", eventLine("oom", strings.Repeat("x", 5<<10)), false, "one event has more than 4096 bytes", "limits.metrics_body")
+	try("an event is too long", eventLine("oom", strings.Repeat("x", 5<<10)), false,
+		"one event has more than 4096 bytes", "limits.metrics_body")
 	try("no event", "<html>", false, "invalid character")
 	try("no event's type", `{"Actor":"a"}`, false, "cannot unmarshal")
 	try("cut in an event", `{"Type":`, true, "unexpected EOF")

@@ -44,11 +44,12 @@ func FuzzDocker(f *testing.F) {
 		if err := json.Unmarshal(content, &described); err != nil {
 			f.Fatal(file, err)
 		}
-		list := fmt.Sprintf(`[{"Id":%q,"Names":[%q,"/a/link"],"State":%q,"Status":"Up 2 hours (unhealthy)","Created":1,"Labels":{%q:"chat"}}]`,
-			described.ID, described.Name, described.State.Status, fleet.ComposeProject)
+		list := fmt.Sprintf(`[{"Id":%q,"Names":[%q,"/a/link"],"State":%q,"Status":"Up 2 hours (unhealthy)","Created":1,`+
+			`"Labels":{%q:"chat"}}]`, described.ID, described.Name, described.State.Status, fleet.ComposeProject)
 		events := ""
 		for n, action := range []string{"die", "start", "health_status: unhealthy", "oom", "rename", "destroy", "create"} {
-			events += fmt.Sprintf(`{"Type":"container","Action":%q,"Actor":{"ID":%q,"Attributes":{"name":"x","oldName":%q,"exitCode":"137"}},`+
+			events += fmt.Sprintf(`{"Type":"container","Action":%q,`+
+				`"Actor":{"ID":%q,"Attributes":{"name":"x","oldName":%q,"exitCode":"137"}},`+
 				`"timeNano":18000000000000000%02d,"time":1800000000}`+"\n", action, described.ID, described.Name, n)
 		}
 		f.Add(uint8(i%4), []byte(list), content, stats, []byte(events))

@@ -17,7 +17,9 @@ import (
 )
 
 // measureStats returns the stats of the subjects that an engine gives, so many at once.
-func measureStats(ctx context.Context, t *testing.T, host string, parallelism int, subjects []usage.Subject) (map[string]usage.Usage, error) {
+func measureStats(
+	ctx context.Context, t *testing.T, host string, parallelism int, subjects []usage.Subject,
+) (map[string]usage.Usage, error) {
 	t.Helper()
 	w := watchEngine(t, host, nil)
 	w.docker.engine.Limit = 4 << 20
@@ -111,7 +113,7 @@ func TestStatsGiveWhatDockerStatsShows(t *testing.T) {
 		}},
 		"an answer without its limit":        {plainStats, limit, usage.Usage{WorkingSet: 7, Limit: limit, HasMemory: true}},
 		"an engine that may count no memory": {statsContent(t, "rootless"), limit, usage.Usage{CPUSeconds: 2, HasCPU: true}},
-		"the host's network, or none":        {`{"read":"2026-03-01T10:00:01Z","memory_stats":{"usage":7},"networks":{}}`, 0, plainResources},
+		"the host's network, or none":        {`{"read":"2026-03-01T10:00:01Z","memory_stats":{"usage":7}}`, 0, plainResources},
 		"a network that carried nothing": {
 			`{"read":"2026-03-01T10:00:01Z","networks":{"eth0":{"rx_bytes":0,"tx_bytes":0}}}`, 0, usage.Usage{HasNetwork: true},
 		},
@@ -152,7 +154,8 @@ func TestFailureOfStatsKeepsWhatWasGot(t *testing.T) {
 			fails("a proxy refuses", "", engineForbids, failure.Forbidden, "/stats", 0),
 			fails("a proxy knows no such path", "", engineSends("404 Not Found", "404 page not found"), failure.NotFound, "404", 0),
 			fails("the connection is closed", "", rawEngine(""), failure.Closed, "crashed", 0),
-			fails("the answer is cut", "", rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"), failure.Closed, "crashed", 0),
+			fails("the answer is cut", "", rawEngine("HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{\"read\":"),
+				failure.Closed, "crashed", 0),
 			fails("the answer is not JSON", "", engineSends("200 OK", "It works!"), failure.Malformed, jsonHint, 0),
 			fails("the answer has another shape", "", engineSends("200 OK", `{"memory_stats":[]}`), failure.Malformed, jsonHint, 0),
 			fails("the answer never ends", "", engineFloods("", " "), failure.TooLarge, "larger", 0),

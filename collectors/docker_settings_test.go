@@ -97,21 +97,22 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{"host: http://engine, insecure_skip_verify: true", nil, []string{
 			"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present",
 		}},
-		{`host: unix:///x, label: "", cert_file: /c, names: ["ok"; "["], exclude: [""], projects: [""], labels: ["=x"], roles: {a: XMPP}, ` +
-			"parallelism: 65", nil, []string{
+		{`host: unix:///x, label: "", cert_file: /c, names: ["ok"; "["], exclude: [""], projects: [""], labels: ["=x"], ` +
+			"roles: {a: XMPP}, parallelism: 65", nil, []string{
 			"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
 			`exporter.yaml:6: targets[0].names[1]: is "["`, `exporter.yaml:7: targets[0].exclude[0]: is ""`,
 			"exporter.yaml:8: targets[0].projects[0]: is empty", `exporter.yaml:9: targets[0].labels[0]: is "=x"`,
 			`exporter.yaml:10: targets[0].roles.a: is "XMPP"`, "exporter.yaml:11: targets[0].parallelism: is 65",
 		}},
-		{`host: unix:///x, names: ["chat-*"], exclude: ["*-test"], expected: [""; "chat-?"; "chat-a-test"; "irc"; "chat-a"], parallelism: 0, ` +
-			"resources_parallelism: 0, missing_after: -1s, max_containers: 0", nil, []string{
+		{`host: unix:///x, names: ["chat-*"], exclude: ["*-test"], expected: [""; "chat-?"; "chat-a-test"; "irc"; "chat-a"], ` +
+			"parallelism: 0, resources_parallelism: 0, missing_after: -1s, max_containers: 0", nil, []string{
 			`expected[0]: is "", must be the name`, `expected[1]: is "chat-?", must be the name`,
 			`expected[2]: is "chat-a-test", which names or exclude`, `expected[3]: is "irc", which names or exclude`,
 			"parallelism: is 0, must be from 1 to 64", "resources_parallelism: is 0, must be from 1 to 1024",
 			`missing_after: is "-1s", must be a duration`, "max_containers: is 0, must be above 0",
 		}},
-		{`host: unix:///x, projects: [chat], expected: [chat/web], expected_services: [chat/*; /web; web; other/web; chat/web; ""]`, nil, []string{
+		{`host: unix:///x, projects: [chat], expected: [chat/web], ` +
+			`expected_services: [chat/*; /web; web; other/web; chat/web; ""]`, nil, []string{
 			`expected[0]: is "chat/web", which is a service, not a container; move it to expected_services`,
 			`expected_services[0]: is "chat/*", but patterns are not supported; name one service, such as chat/web`,
 			`expected_services[1]: is "/web", must be the name of one service`,
@@ -345,7 +346,8 @@ func TestDockerOverTLS(t *testing.T) {
 	try("verification is off once it is written out", at(host), "insecure_skip_verify: true, "+pair, "", "")
 	try("another authority", verified(host, certPath(t, others, true)), "", failure.TLS, "is not trusted")
 	try("another name", verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good), "", failure.TLS, "another name")
-	try("no TLS to a port with TLS", map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, "", failure.TLS, "DOCKER_TLS_VERIFY=1")
+	try("no TLS to a port with TLS", map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, "", failure.TLS,
+		"DOCKER_TLS_VERIFY=1")
 	try("TLS to a port without", at("https://"+plain.Listener.Addr().String()), "", failure.TLS, "write http:// in the host")
 	try("no TLS on both sides", at(plain.URL), "", "", "")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

@@ -192,8 +192,8 @@ func (w *realWatch) lives() {
 	w.does("stop", func() { w.Docker("stop", "-t", "1", name) }, nil, append(is("none", "exited", 2), line("exit_code", name, "", "0"))...)
 	w.sameAsListed(name)
 	w.does("start", func() { w.Docker("start", name) }, healthy, is("healthy", "running", 3)...)
-	project := w.Containers.Name
-	w.wantNow("start", "container_"+line("start_time_seconds", name, "", fmt.Sprint(epochSeconds(fleet.ParseTime(w.Says(name, realstack.StartedAt))))),
+	project, started := w.Containers.Name, fleet.ParseTime(w.Says(name, realstack.StartedAt))
+	w.wantNow("start", "container_"+line("start_time_seconds", name, "", fmt.Sprint(epochSeconds(started))),
 		fmt.Sprintf(`container_info{compose_project=%q,compose_service="irc",container=%q,image=%q,role="irc"} 1`, project, name, project))
 	w.restLives()
 }

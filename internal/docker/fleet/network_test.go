@@ -13,18 +13,18 @@ import (
 
 func TestNetworkOwnerIsTheContainerWhoseNetworkIsUsed(t *testing.T) {
 	id := strings.Repeat("0123456789abcdef", 4)
+	const ext4, tmpfs = " rw,relatime - ext4 /dev/sda1 rw\n", " rw - tmpfs tmpfs rw\n"
 	docker := "670 650 8:1 /var/lib/docker/containers/" + id
 	for name, mountinfo := range map[string]string{
-		"Docker":                        docker + "/resolv.conf /etc/resolv.conf rw,relatime - ext4 /dev/sda1 rw\n",
-		"Docker with a disk of its own": "670 650 8:1 /containers/" + id + "/hostname /etc/hostname rw - ext4 /dev/sdb1 rw\n",
-		"rootless Docker":               "1 2 0:5 /home/u/.local/share/docker/containers/" + id + "/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
-		"Podman":                        "1 2 0:25 /containers/storage/overlay-containers/" + id + "/userdata/hosts /etc/hosts rw - tmpfs tmpfs rw\n",
-		"after other mounts": "1 2 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc rw - proc proc rw\n" + docker +
-			"/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
-		"no host": "28 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n",
-		"no host that shows a container's files elsewhere": docker + "/hosts /mnt/hosts rw - ext4 /dev/sda1 rw\n",
-		"no Kubernetes": "670 650 8:1 /var/lib/kubelet/pods/3c8f1c1e-0000-0000-0000-000000000000/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n",
-		"no such file":  "",
+		"Docker":                             docker + "/resolv.conf /etc/resolv.conf" + ext4,
+		"Docker with a disk of its own":      "670 650 8:1 /containers/" + id + "/hostname /etc/hostname" + ext4,
+		"rootless Docker":                    "1 2 0:5 /home/u/.local/share/docker/containers/" + id + "/hosts /etc/hosts" + ext4,
+		"Podman":                             "1 2 0:25 /overlay-containers/" + id + "/userdata/hosts /etc/hosts" + tmpfs,
+		"after other mounts":                 "1 2 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc" + tmpfs + docker + "/hosts /etc/hosts" + ext4,
+		"no host":                            "28 1 8:1 / /" + ext4,
+		"no host that shows files elsewhere": docker + "/hosts /mnt/hosts" + ext4,
+		"no Kubernetes":                      "670 650 8:1 /var/lib/kubelet/pods/3c8f1c1e-0000-0000/etc-hosts /etc/hosts" + ext4,
+		"no such file":                       "",
 	} {
 		want := id
 		if strings.HasPrefix(name, "no ") {

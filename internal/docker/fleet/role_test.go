@@ -28,8 +28,8 @@ func TestRoleIsInferredOnlyWhereItIsSure(t *testing.T) {
 		// None of these is what its name contains.
 		"": {
 			{"nginx", "nginx", "chat-nginx-1"}, {"xmpp-db", "postgres:16", "chat-xmpp-db-1"}, {"xmpp", "postgres:16"}, {"irc", "nginx"},
-			{"prosody-exporter"}, {"irc-bot"}, {"irc-stats"}, {"test-irc"}, {"discord-xmpp"}, {"bridge-db"}, {"bridge-irc"}, {"circ"}, {"ircle"},
-			{"", "certbot/certbot", "xmpp-certbot"}, {"server", "", "1"}, {},
+			{"prosody-exporter"}, {"irc-bot"}, {"irc-stats"}, {"test-irc"}, {"discord-xmpp"}, {"bridge-db"}, {"bridge-irc"}, {"circ"},
+			{"ircle"}, {"", "certbot/certbot", "xmpp-certbot"}, {"server", "", "1"}, {},
 		},
 	} {
 		for _, c := range containers {

@@ -79,7 +79,8 @@ func TestWhatAListSaysOfAContainer(t *testing.T) {
 		if s.Stopped {
 			got += fmt.Sprintf(", exit code %d", s.ExitCode)
 		}
-		if got += ", " + s.problem(); got != tt.want || s.id != "i" || s.Name != "a" || !s.chosen || !s.fromList || s.reported != stateAndHealthOf(l) {
+		got += ", " + s.problem()
+		if got != tt.want || s.id+s.Name != "ia" || !s.chosen || !s.fromList || s.reported != stateAndHealthOf(l) {
 			t.Errorf("%s: got %q of %+v, want %q", tt.status, got, s, tt.want)
 		}
 	}
