@@ -370,13 +370,12 @@ func TestFileThatHangsCostsNoReading(t *testing.T) {
 			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, s.page())
 		}
 	}
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // which has whoever waits for one go on
-	if err != nil {
+	if err := os.WriteFile(pipe, []byte("1000\n"), 0o600); err != nil { // to whoever waits for it
 		t.Fatal(err)
 	}
 	s.docker.readingFiles <- struct{}{} // once nobody reads them
 	<-s.docker.readingFiles
-	if err := errors.Join(writer.Close(), os.Remove(pipe)); err != nil {
+	if err := os.Remove(pipe); err != nil {
 		t.Fatal(err)
 	}
 	s.writeFiles(3000, sourceIDs...)
