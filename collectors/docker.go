@@ -42,31 +42,18 @@ type docker struct {
 	// inspections are those that run, by id; overtaken are those whose containers had an event meanwhile.
 	inspections map[string]*inspection
 	overtaken   []string
-	leftOut     listCounts
+	leftOut     fleet.ListCounts
 	empty       bool // no container was watched at the last probe
 	// networkOwner is the id of the container whose network the exporter uses, "" once its networks are known.
 	networkOwner  string
 	resourceMeter // its comments say which fields the lock guards
 }
 
-// listCounts count the containers of the last list, and those that were left out.
-type listCounts struct{ listed, beyond, misnamed int }
-
 // locked calls do with the lock held.
 func (c *docker) locked(do func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	do()
-}
-
-// claim waits until no other list is being applied, and returns a function that releases the claim.
-func (c *docker) claim(ctx context.Context) (release func(), err error) {
-	select {
-	case c.reviewing <- struct{}{}:
-		return func() { <-c.reviewing }, nil
-	case <-ctx.Done():
-		return nil, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
-	}
 }
 
 // resourceMeter measures the containers' resources.
@@ -181,10 +168,7 @@ func (c *docker) Collect(ctx context.Context, b *Batch) (err error) {
 	if !c.once {
 		c.save()
 		if !m.following {
-			select {
-			case c.answered <- struct{}{}:
-			default:
-			}
+			signal(c.answered)
 		}
 	}
 	c.addNotes(b, listed)

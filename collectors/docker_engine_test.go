@@ -63,9 +63,13 @@ func crowd(prefix string, n int) []container.InspectResponse {
 	return all
 }
 
-func startEngine(t *testing.T, containers ...container.InspectResponse) *engine {
+func newEngine(containers ...container.InspectResponse) *engine {
+	return &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
+}
+
+func startEngine(t testing.TB, containers ...container.InspectResponse) *engine {
 	t.Helper()
-	e := &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
+	e := newEngine(containers...)
 	socket := engineSocket(t)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
 	if err != nil {
@@ -82,7 +86,7 @@ func startEngine(t *testing.T, containers ...container.InspectResponse) *engine 
 }
 
 // engineSocket is a path that is short enough for a socket, which t.TempDir's is not always.
-func engineSocket(t *testing.T) string {
+func engineSocket(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // t.TempDir is too long for a socket's path
 	if err != nil {
@@ -152,57 +156,54 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer != nil && answer(w, r) {
 		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	w.Header().Set("Api-Version", "1.41")
 	path, versioned := strings.CutPrefix(r.URL.Path, "/v1.41")
-	switch {
+	switch c := e.find(containerOf(r)); {
 	case r.URL.Path == "/_ping":
 		io.WriteString(w, "OK") //nolint:errcheck // the client's loss
 	case !versioned:
 		engineRefuses(w, http.StatusBadRequest, "client version is too new. Maximum supported API version is 1.41")
 	case path == "/containers/json":
-		e.list(w, r)
+		e.list(w)
+	case c != nil:
+		engineAnswers(w, c)
 	default:
-		id := strings.TrimSuffix(strings.TrimPrefix(path, "/containers/"), "/json")
-		for _, c := range e.containers {
-			if c.ID == id {
-				engineAnswers(w, c)
-				return
-			}
-		}
-		engineRefuses(w, http.StatusNotFound, "No such container: "+id)
+		engineRefuses(w, http.StatusNotFound, "No such container: "+containerOf(r))
 	}
 }
 
-// list knows the one filter that is used: labels, all of which must be there.
-func (e *engine) list(w http.ResponseWriter, r *http.Request) {
-	var filters struct{ Label map[string]bool }
-	if raw := r.URL.Query().Get("filters"); raw != "" {
-		if err := json.Unmarshal([]byte(raw), &filters); err != nil {
-			engineRefuses(w, http.StatusBadRequest, err.Error())
-			return
+// containerOf is the id in the path of an inspection.
+func containerOf(r *http.Request) string {
+	return strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/v1.41/containers/"), "/json")
+}
+
+// find returns a container by its id, or nil. The caller holds the lock.
+func (e *engine) find(id string) *container.InspectResponse {
+	for i := range e.containers {
+		if e.containers[i].ID == id {
+			return &e.containers[i]
 		}
 	}
+	return nil
+}
+
+// list leaves filters to the exporter. The caller holds the lock.
+func (e *engine) list(w http.ResponseWriter) {
 	listed := []container.Summary{}
 	for _, c := range e.containers {
-		fits := true
-		for want := range filters.Label {
-			key, value, valued := strings.Cut(want, "=")
-			got, ok := c.Config.Labels[key]
-			fits = fits && ok && (!valued || got == value)
+		status := "Up 2 hours"
+		if c.State.Health != nil {
+			status += " (" + c.State.Health.Status + ")"
 		}
-		if fits {
-			status := "Up 2 hours"
-			if c.State.Health != nil {
-				status += " (" + c.State.Health.Status + ")"
-			}
-			listed = append(listed, container.Summary{
-				ID:     c.ID,
-				Names:  []string{c.Name},
-				Labels: c.Config.Labels,
-				State:  c.State.Status,
-				Status: status,
-			})
-		}
+		listed = append(listed, container.Summary{
+			ID:     c.ID,
+			Names:  []string{c.Name},
+			Labels: c.Config.Labels,
+			State:  c.State.Status,
+			Status: status,
+		})
 	}
 	engineAnswers(w, listed)
 }
@@ -234,19 +235,12 @@ func readDocker(t *testing.T, s *Docker) (*Batch, error) {
 
 func readDockerUntil(ctx context.Context, t *testing.T, s *Docker) (*Batch, error) {
 	t.Helper()
-	c, err := newDocker(s, Deps{
-		Limits:    config.Limits{MetricsBody: 1 << 20, Body: 1 << 16},
-		UserAgent: "chatstack_exporter/test",
-		Log:       slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := (&watch{t: t}).collector(s, nil, false)
 	b := &Batch{}
 	if err := c.Collect(ctx, b); err != nil {
 		return b, err
 	}
-	c.(Presenter).Present(b)
+	c.Present(b)
 	return b, nil
 }
 
@@ -258,6 +252,16 @@ func engineSays(status int, message string) http.HandlerFunc {
 // engineForbids answers as a proxy in front of an engine does.
 func engineForbids(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "<html><body><h1>403 Forbidden</h1></body></html>", http.StatusForbidden)
+}
+
+// engineFloods answers without an end.
+func engineFloods(begin, more string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		chunk := strings.Repeat(more, 10_000)
+		for _, err := io.WriteString(w, begin); err == nil; {
+			_, err = io.WriteString(w, chunk)
+		}
+	}
 }
 
 // engineHangs answers only when the client goes away: never.
@@ -287,6 +291,8 @@ type watch struct {
 	docker  *docker
 	changed chan struct{}
 	stop    func()
+	// mountInfo tells the exporter's container.
+	mountInfo string
 }
 
 // follow starts an engine with containers, reads it once, and follows it.
@@ -296,14 +302,8 @@ func follow(t *testing.T, change func(*Docker), specs ...simstack.ContainerSpec)
 	for _, spec := range specs {
 		engine.Add(spec)
 	}
-	w := &watch{t: t, engine: engine, changed: make(chan struct{}, 1)}
-	s := dockerSettings(engine.Host())
-	s.Resources = resourcesNone
-	s.Timeout = config.Duration(time.Minute)
-	if change != nil {
-		change(s)
-	}
-	w.docker = w.collector(s, nil, false)
+	w := watchEngine(t, engine.Host(), nil, change)
+	w.engine = engine
 	w.read()
 	w.start()
 	t.Cleanup(func() { w.stop() })
@@ -317,14 +317,13 @@ func (w *watch) collector(s *Docker, state State, once bool) *docker {
 		Log:    slog.New(slog.DiscardHandler),
 		State:  state,
 		Once:   once,
+
+		MountInfo: w.mountInfo,
 	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	d, ok := c.(*docker)
-	if !ok {
-		w.t.Fatalf("collector is a %T", c)
-	}
+	d := c.(*docker)
 	d.patience, d.lasting = 20*time.Millisecond, time.Millisecond
 	return d
 }
@@ -334,14 +333,7 @@ func (w *watch) start() {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var following sync.WaitGroup
-	following.Go(func() {
-		w.docker.Follow(ctx, func() {
-			select {
-			case w.changed <- struct{}{}:
-			default:
-			}
-		})
-	})
+	following.Go(func() { w.docker.Follow(ctx, func() { signal(w.changed) }) })
 	w.stop = sync.OnceFunc(func() { cancel(); following.Wait() })
 	w.until("events flow or fail", func() bool {
 		w.docker.mu.Lock()
@@ -383,14 +375,6 @@ func (w *watch) fault(on bool, names ...string) {
 	}
 }
 
-// mute has the engine keep its events to itself.
-func (w *watch) mute(on bool) {
-	w.t.Helper()
-	if err := w.engine.Switch("events_deaf", on); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // again replaces the collector, as after a restart of the exporter, and reads once.
 func (w *watch) again(state State) {
 	w.t.Helper()
@@ -408,7 +392,7 @@ func told(action events.Action, id, name string) events.Message {
 // take gives the collector events, as its stream does, and waits until their containers are inspected.
 func (w *watch) take(batch ...events.Message) {
 	w.t.Helper()
-	s := w.session()
+	s := w.session(1)
 	defer s.Close()
 	ids := w.docker.applyEvents(batch)
 	if len(ids) > 0 {
@@ -427,17 +411,14 @@ func (w *watch) log() *bytes.Buffer {
 	return lines
 }
 
-// session is one that has agreed with the engine on a version.
-func (w *watch) session() *api.Session {
+// session is one with so many calls at once, which has agreed with the engine on a version.
+func (w *watch) session(parallelism int) *api.Session {
 	w.t.Helper()
-	s, err := w.docker.engine.Open(1)
+	s, err := w.docker.open(w.t.Context(), parallelism)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(s.Close)
-	if _, err := s.Negotiate(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
 	return s
 }
 
@@ -526,7 +507,9 @@ func watchEngine(t *testing.T, host string, state State, change ...func(*Docker)
 	s := dockerSettings(host)
 	s.Resources, s.Timeout = resourcesNone, config.Duration(time.Minute)
 	for _, c := range change {
-		c(s)
+		if c != nil {
+			c(s)
+		}
 	}
 	w := &watch{t: t, changed: make(chan struct{}, 1)}
 	w.docker = w.collector(s, state, false)
@@ -557,15 +540,10 @@ func wantPartly(t *testing.T, b *Batch, texts ...string) {
 // wantShown wants so many containers on the page, and lines of it.
 func (w *watch) wantShown(n int, lines ...string) {
 	w.t.Helper()
-	page := w.page()
-	if got := strings.Count(page, "\nchatstack_container_expected{"); got != n {
+	if got := strings.Count(w.page(), "\nchatstack_container_expected{"); got != n {
 		w.t.Errorf("%d containers are on the page, want %d", got, n)
 	}
-	for _, line := range lines {
-		if !strings.Contains(page, "\nchatstack_"+line+"\n") {
-			w.t.Errorf("the page lacks %s", line)
-		}
-	}
+	w.wantNow("", lines...)
 }
 
 // logged returns a logger, and what it was given at info and above.
@@ -601,14 +579,4 @@ func stuckEngine(t *testing.T, answer func(http.ResponseWriter, *http.Request)) 
 		return true
 	}
 	return e, boxes[0], boxes[1]
-}
-
-// listed counts how often the engine was asked for a list since.
-func (w *watch) listed(since int) (lists int) {
-	for _, r := range w.engine.Requests()[since:] {
-		if strings.HasSuffix(r.Path, "/containers/json") {
-			lists++
-		}
-	}
-	return lists
 }

@@ -54,7 +54,10 @@ func (c *docker) Follow(ctx context.Context, changed func()) {
 	defer c.locked(func() { c.stream.open, c.unsure = false, true })
 	defer func() {
 		if r := recover(); r != nil {
-			c.streamPanicked(r)
+			c.locked(func() { // events are unavailable until a later stream has lasted
+				c.stream.known, c.stream.err = true, failure.Errorf(failure.Panic, "following events panicked: %v", r)
+				c.stream.brief = maxShortStreams
+			})
 			panic(r) // the caller recovers and restarts it later
 		}
 	}()
@@ -103,14 +106,6 @@ func (c *docker) markStreamEnded(err error, lasted bool) {
 	c.stream.known, c.stream.err = true, err
 }
 
-// streamPanicked marks events as unavailable until a later stream has lasted.
-func (c *docker) streamPanicked(r any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stream.known, c.stream.err = true, failure.Errorf(failure.Panic, "following events panicked: %v", r)
-	c.stream.brief = maxShortStreams
-}
-
 // markStreamOpen records that the stream is open. It reports whether the engine was probed before, so that events may have
 // been missed since.
 func (c *docker) markStreamOpen() (missed bool) {
@@ -132,23 +127,19 @@ func (c *docker) markStreamHealthy() {
 	c.stream.err = nil
 }
 
-// since returns the time of the last event as the API spells it, or "" to request only new events.
-func (c *docker) since() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stream.last.IsZero() {
-		return ""
-	}
-	return fmt.Sprintf("%d.%09d", c.stream.last.Unix(), c.stream.last.Nanosecond())
-}
-
 func (c *docker) openEvents(ctx context.Context, s *api.Session) (<-chan events.Message, <-chan error, error) {
 	opening, cancel := context.WithTimeout(ctx, api.EventsTimeout)
 	defer cancel()
 	if err := c.negotiate(opening, s, &Batch{}); err != nil {
 		return nil, nil, err
 	}
-	return s.Events(ctx, c.since(), fleet.EventActions)
+	since := "" // only new events
+	c.locked(func() {
+		if last := c.stream.last; !last.IsZero() {
+			since = fmt.Sprintf("%d.%09d", last.Unix(), last.Nanosecond())
+		}
+	})
+	return s.Events(ctx, since, fleet.EventActions)
 }
 
 // listen opens the stream once and applies its events until it ends.
@@ -243,20 +234,12 @@ func (c *docker) queueEvents(
 	}
 }
 
-// drained empties the queue without waiting.
-func drained(queue <-chan events.Message) []events.Message {
-	var batch []events.Message
-	for {
-		select {
-		case e, ok := <-queue:
-			if !ok {
-				return batch
-			}
-			batch = append(batch, e)
-		default:
-			return batch
-		}
+// drained returns what waits in the queue.
+func drained(queue <-chan events.Message) (batch []events.Message) {
+	for range len(queue) {
+		batch = append(batch, <-queue)
 	}
+	return batch
 }
 
 // applyEvents applies events and returns the containers to inspect.
@@ -299,8 +282,16 @@ func (c *docker) settleInspections() (overtaken []string, idle bool) {
 	return overtaken, len(c.inspections) == 0
 }
 
-// withSession lets do ask the engine between two probes.
-func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.Session) error) error {
+// catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
+func (c *docker) catchUp(ctx context.Context) {
+	defer signal(c.described)
+	if err := c.lookAtAll(ctx); err != nil {
+		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
+	}
+}
+
+func (c *docker) lookAtAll(ctx context.Context) (err error) {
+	defer c.recoverInspecting(&err)
 	ctx, cancel := context.WithTimeout(ctx, c.lookTimeout())
 	defer cancel()
 	s, err := c.open(ctx, c.connections())
@@ -308,20 +299,8 @@ func (c *docker) withSession(ctx context.Context, do func(context.Context, *api.
 		return err
 	}
 	defer s.Close()
-	return do(ctx, s)
-}
-
-// catchUp lists all containers after events may have been lost. If that fails, the next probe does it.
-func (c *docker) catchUp(ctx context.Context) {
-	defer c.signal()
-	err := c.withSession(ctx, func(ctx context.Context, s *api.Session) (err error) {
-		defer c.recoverInspecting(&err)
-		_, err = c.review(ctx, s, &Batch{})
-		return err
-	})
-	if err != nil {
-		c.log.Debug("containers were not listed after the event stream reopened", "err", err)
-	}
+	_, err = c.review(ctx, s, &Batch{})
+	return err
 }
 
 // tryEvents checks whether events are available.

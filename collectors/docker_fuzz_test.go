@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
+	"fmt"
+	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path"
 	"path/filepath"
@@ -16,32 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docker/docker/api/types/container"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup/cgrouptest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
-
-// startEngineAnswerer is an answerer on a Unix socket, and the socket's address for settings.
-func startEngineAnswerer(f *testing.F) (a *answerer, host string) {
-	f.Helper()
-	dir, err := os.MkdirTemp("", "fuzz") // the path of a socket must be short, which f.TempDir's is not
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // a test's directory
-	socket := filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket) //nolint:noctx // ends with the test
-	if err != nil {
-		f.Fatal(err)
-	}
-	a = &answerer{}
-	a.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*a.answer.Load())(w, r) }))
-	a.Listener.Close() //nolint:errcheck,gosec // replaced by the socket
-	a.Listener = l
-	a.Start()
-	f.Cleanup(a.Close)
-	return a, "unix://" + socket
-}
 
 // FuzzDocker has an engine list, describe and measure containers and tell events, all of it made up. Two readings with the
 // events between them make legal pages, counters never fall, and what is kept of the containers can be read again.
@@ -59,45 +40,26 @@ func FuzzDocker(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		var described struct {
-			ID, Name string
-			State    struct{ Status string }
-			Config   struct{ Labels map[string]string }
-		}
+		var described container.InspectResponse
 		if err := json.Unmarshal(content, &described); err != nil {
 			f.Fatal(file, err)
 		}
-		list, err := json.Marshal([]map[string]any{{
-			"Id": described.ID, "Names": []string{described.Name, "/a/link"}, "State": described.State.Status,
-			"Status": "Up 2 hours (unhealthy)", "Labels": described.Config.Labels, "Created": 1,
-		}})
-		if err != nil {
-			f.Fatal(err)
-		}
-		var events bytes.Buffer
+		list := fmt.Sprintf(`[{"Id":%q,"Names":[%q,"/a/link"],"State":%q,"Status":"Up 2 hours (unhealthy)","Created":1,`+
+			`"Labels":{%q:"chat"}}]`, described.ID, described.Name, described.State.Status, fleet.ComposeProject)
+		events := ""
 		for n, action := range []string{"die", "start", "health_status: unhealthy", "oom", "rename", "destroy", "create"} {
-			e := map[string]any{
-				"Type":   "container",
-				"Action": action,
-				"Actor": map[string]any{
-					"ID":         described.ID,
-					"Attributes": map[string]string{"name": "x", "oldName": described.Name, "exitCode": "137"},
-				},
-				"timeNano": 1_800_000_000_000_000_000 + n,
-				"time":     1_800_000_000,
-			}
-			if err := json.NewEncoder(&events).Encode(e); err != nil {
-				f.Fatal(err)
-			}
+			events += fmt.Sprintf(`{"Type":"container","Action":%q,`+
+				`"Actor":{"ID":%q,"Attributes":{"name":"x","oldName":%q,"exitCode":"137"}},`+
+				`"timeNano":18000000000000000%02d,"time":1800000000}`+"\n", action, described.ID, described.Name, n)
 		}
-		f.Add(uint8(i%4), list, content, stats, events.Bytes())
+		f.Add(uint8(i%4), []byte(list), content, stats, []byte(events))
 	}
 	f.Add(uint8(0), []byte(`[{"Id":"a","Names":null},null,{"Names":["/"]},{"Id":"b","Names":["/b"],"Labels":{"com.docker.compose.depends_on":"x:y:z,,:,a:service_healthy:true"}}]`),
 		[]byte(`{"Id":"b","Name":"/b","State":{},"Config":{"Labels":{"com.docker.compose.depends_on":",:,b:service_started:false"}},"RestartCount":-1}`), []byte(`{"read":"2026-01-01T00:00:00Z","memory_stats":{"usage":1}}`), []byte(`{"Type":"container"}{`))
-	server, host := startEngineAnswerer(f)
+	engine := startEngine(f)
 	f.Fuzz(func(t *testing.T, how uint8, list, description, stats, events []byte) {
 		answered := atomic.Int64{}
-		server.answers(func(w http.ResponseWriter, r *http.Request) {
+		engine.on("", func(w http.ResponseWriter, r *http.Request) {
 			content := list
 			switch {
 			case path.Base(r.URL.Path) == "_ping":
@@ -114,7 +76,7 @@ func FuzzDocker(f *testing.F) {
 			plain(w, http.StatusOK, "application/json", content)
 		})
 		s := newDockerSettings()
-		s.Host, s.Parallelism, s.ResourcesParallelism = host, 1, 1
+		s.Host, s.Parallelism, s.ResourcesParallelism = engine.host, 1, 1
 		if how&1 != 0 {
 			s.Exclude = []string{"x*"}
 		}
@@ -134,7 +96,9 @@ func FuzzDocker(f *testing.F) {
 			b, err := fuzzRead(t, c)
 			if err == nil {
 				c.Present(b)
-				neverFalls(t, b, before)
+				now := countersOn(t, string(pageOf(t, b, true)), "restarts_total", "recreations_total", "oom_events_total")
+				neverFall(t, "fuzzed", before, now)
+				maps.Copy(before, now)
 			}
 			judge(t, b, err, int(answered.Load()))
 			ending := c.listen(t.Context(), func() {})
@@ -150,35 +114,6 @@ func FuzzDocker(f *testing.F) {
 	})
 }
 
-// neverFalls holds that no counter of containers' restarts and the like has fallen since it was last seen, and notes them.
-func neverFalls(t *testing.T, b *Batch, before map[string]float64) {
-	t.Helper()
-	for line := range bytes.Lines(pageOf(t, b, true)) {
-		text := strings.TrimSpace(string(line))
-		series, value, ok := cutLast(text, ' ')
-		if !ok || strings.HasPrefix(text, "#") || !strings.Contains(series, "restarts_total{") &&
-			!strings.Contains(series, "recreations_total{") && !strings.Contains(series, "oom_events_total{") {
-			continue
-		}
-		var n float64
-		if err := json.Unmarshal([]byte(value), &n); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
-		if n < before[series] {
-			t.Errorf("%s after %v", text, before[series])
-		}
-		before[series] = n
-	}
-}
-
-func cutLast(s string, sep byte) (before, after string, ok bool) {
-	i := strings.LastIndexByte(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+1:], true
-}
-
 // FuzzCgroup reads a made-up group of a container, of both versions of cgroups, and the network numbers of its process.
 // A working set is never larger than the usage, and what is no number is an error that says so.
 func FuzzCgroup(f *testing.F) {
@@ -190,24 +125,10 @@ func FuzzCgroup(f *testing.F) {
 		[]byte("eth0: x 0 0 0 0 0 0 0 y\n"))
 	id := strings.Repeat("0123456789abcdef", 4)
 	root, proc := f.TempDir(), f.TempDir()
-	fill := func(dir string, files ...string) {
-		if err := os.MkdirAll(dir, 0o750); err != nil {
-			f.Fatal(err)
-		}
-		for _, name := range files {
-			if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-				f.Fatal(err)
-			}
-		}
-	}
 	one, two := filepath.Join(root, "v1"), filepath.Join(root, "v2")
-	fill(two, "cgroup.controllers")
-	fill(filepath.Join(two, "docker", id))
-	fill(filepath.Join(one, "memory", "docker", id))
-	fill(filepath.Join(one, "memory"), "release_agent")
-	fill(filepath.Join(one, "cpuacct", "docker", id))
-	fill(filepath.Join(proc, "1", "net"), "dev")
-	fill(filepath.Join(proc, "77", "net"), "dev")
+	cgrouptest.WriteTree(f, one, cgrouptest.V1("docker/"+id))
+	cgrouptest.WriteTree(f, two, cgrouptest.V2("docker/"+id))
+	cgrouptest.WriteTree(f, proc, map[string]string{"1/net/dev": dev, "77/net/dev": dev, "77/cgroup": "0::/docker/" + id + "\n"})
 	f.Fuzz(func(t *testing.T, unified bool, memory, stat, cpu, dev []byte) {
 		tree, group, spent, files := cgroup.Tree{Root: two, ProcRoot: proc}, filepath.Join(two, "docker", id),
 			filepath.Join(two, "docker", id), [3]string{"memory.current", "memory.stat", "cpu.stat"}

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
 )
 
 // TestContainerThatTheEngineHangsAtIsNotMeasured has an engine that hung when one of three containers was inspected.
@@ -23,10 +21,7 @@ func TestContainerThatTheEngineHangsAtIsNotMeasured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]usage.Usage{"a": plainResources, "b": plainResources}
-	if diff := cmp.Diff(want, got, compareResources); diff != "" {
-		t.Errorf("resources (-want +got):\n%s", diff)
-	}
+	wantStats(t, got, "a", "b")
 	if asked := e.asked(); slices.ContainsFunc(asked, func(call string) bool { return strings.Contains(call, "stuck") }) {
 		t.Errorf("asked %q, want no call about the container that the engine hangs at", asked)
 	}

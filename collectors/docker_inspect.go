@@ -51,7 +51,7 @@ func (c *docker) inspect(ctx context.Context, wg *sync.WaitGroup, s *api.Session
 	one := &inspection{done: make(chan struct{}), mark: c.fleet.Mark()}
 	c.inspections[id] = one
 	wg.Go(func() {
-		defer c.signal()
+		defer signal(c.described)
 		defer close(one.done)
 		ctx, cancel := context.WithTimeout(ctx, max(c.settings.Timeout.Std(), longestLook))
 		defer cancel()
@@ -62,10 +62,10 @@ func (c *docker) inspect(ctx context.Context, wg *sync.WaitGroup, s *api.Session
 	return one
 }
 
-// signal has Follow present what has changed.
-func (c *docker) signal() {
+// signal wakes up Follow, unless it is about to.
+func signal(wake chan<- struct{}) {
 	select {
-	case c.described <- struct{}{}:
+	case wake <- struct{}{}:
 	default:
 	}
 }
@@ -78,7 +78,7 @@ func (c *docker) takeSlot(ctx context.Context) (release func(), err error) {
 		return nil, ctx.Err()
 	}
 	free := sync.OnceFunc(func() { <-c.slots })
-	late := time.AfterFunc(slotTime, func() { free(); c.signal() })
+	late := time.AfterFunc(slotTime, func() { free(); signal(c.described) })
 	return func() { late.Stop(); free() }, nil
 }
 

@@ -20,24 +20,9 @@ func TestRealContainersAreReachedByName(t *testing.T) {
 
 	hostNames := func(from string) map[string][]string {
 		t.Helper()
-		d := deps(&memory{})
-		d.MountInfo = "/proc/" + e.Says(from, "{{.State.Pid}}") + "/mountinfo"
-		s := dockerSettings(e.host)
-		s.Projects, s.Exclude, s.Resources = []string{e.Name}, []string{exporter}, resourcesNone
-		c, err := newDocker(s, d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := read(t, c, realDeadline); err != nil {
-			t.Fatal(err)
-		}
-		b := &Batch{}
-		c.(Presenter).Present(b)
-		found := map[string][]string{}
-		for _, one := range b.Engine.Containers {
-			found[one.Name] = one.HostNames
-		}
-		return found
+		mountInfo := "/proc/" + e.Says(from, "{{.State.Pid}}") + "/mountinfo"
+		w := reading(t, e.host, mountInfo, func(s *Docker) { s.Projects, s.Exclude = []string{e.Name}, []string{exporter} })
+		return w.hostNamesOf()
 	}
 	wanted := []string{irc, "irc", "irc.example.org"}
 	want := func(when, from string, reached bool) {

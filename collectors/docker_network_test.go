@@ -1,18 +1,14 @@
 package collectors
 
 import (
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/network"
-
-	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
 
 // ownID is the id of the exporter's container in tests, as ownMounts tells it.
@@ -38,70 +34,53 @@ func onNetworks(c container.InspectResponse, networks ...string) container.Inspe
 	return c
 }
 
+// reading is a collector in a container with this mountinfo.
+func reading(t *testing.T, host, mountInfo string, change func(*Docker)) *watch {
+	t.Helper()
+	w := watchEngine(t, host, nil, change)
+	w.mountInfo = mountInfo
+	w.docker = w.collector(w.docker.settings, nil, false)
+	return w
+}
+
+// exclude leaves out the exporter's own container.
+func exclude(s *Docker) { s.Exclude = []string{"exporter"} }
+
+// hostNamesOf reads once, and returns the host names of each container.
+func (w *watch) hostNamesOf() map[string][]string {
+	w.t.Helper()
+	w.read()
+	b, names := &Batch{}, map[string][]string{}
+	w.docker.Present(b)
+	for _, c := range b.Engine.Containers {
+		names[c.Name] = c.HostNames
+	}
+	return names
+}
+
 func TestContainersAreReachedByNameOnTheExportersNetworks(t *testing.T) {
 	own := onNetworks(plainContainer("exporter", nil), "stack", "monitoring")
 	own.ID = ownID
 	irc, db := onNetworks(plainContainer("irc", nil), "stack", "back"), onNetworks(plainContainer("db", nil), "back")
-	for _, tt := range []struct {
-		name      string
-		engine    []container.InspectResponse
+	for name, tt := range map[string]struct {
+		engine    *engine
 		mountInfo string
-		asked     int
 		want      []string
 	}{
-		{
-			"in a container that is not watched",
-			[]container.InspectResponse{own, irc, db},
-			ownMounts(t),
-			1,
-			[]string{"irc", "irc-on-stack"},
-		},
-		{
-			"in a container of another engine",
-			[]container.InspectResponse{irc, db},
-			ownMounts(t),
-			1,
-			nil,
-		},
-		{
-			"in no container",
-			[]container.InspectResponse{irc, db},
-			"",
-			0,
-			nil,
-		},
+		"in a container that is not watched": {startEngine(t, own, irc, db), ownMounts(t), []string{"irc", "irc-on-stack"}},
+		"in a container of another engine":   {startEngine(t, irc, db), ownMounts(t), nil},
+		"in no container":                    {startEngine(t, irc, db), "", nil},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			e := startEngine(t, tt.engine...)
-			s := dockerSettings(e.host)
-			s.Resources, s.Exclude, s.Timeout = resourcesNone, []string{"exporter"}, config.Duration(time.Minute)
-			d := deps(&memory{})
-			d.MountInfo = tt.mountInfo
-			c, err := newDocker(s, d)
-			if err != nil {
-				t.Fatal(err)
+		w := reading(t, tt.engine.host, tt.mountInfo, exclude)
+		for range 3 {
+			if got := w.hostNamesOf(); !slices.Equal(got["irc"], tt.want) || len(got["db"]) > 0 {
+				t.Errorf("%s: got the host names %q, want %q of irc", name, got, tt.want)
 			}
-			for range 3 {
-				if err := c.Collect(t.Context(), &Batch{}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			asked := slices.DeleteFunc(e.asked(), func(call string) bool { return !strings.Contains(call, ownID) })
-			if len(asked) != tt.asked {
-				t.Errorf("the exporter's own container was asked for %d times, want %d: %q", len(asked), tt.asked, asked)
-			}
-			b := &Batch{}
-			c.(Presenter).Present(b)
-			for _, found := range b.Engine.Containers {
-				var want []string
-				if found.Name == "irc" {
-					want = tt.want
-				}
-				if !slices.Equal(found.HostNames, want) {
-					t.Errorf("%s: got the host names %q, want %q", found.Name, found.HostNames, want)
-				}
-			}
-		})
+		}
+		asked := slices.DeleteFunc(tt.engine.asked(), func(call string) bool { return !strings.Contains(call, ownID) })
+		if inContainer := tt.mountInfo != ""; len(asked) > 1 || inContainer != (len(asked) == 1) {
+			t.Errorf("%s: the exporter's own container was asked for: %q", name, asked)
+		}
 	}
 }
 
@@ -115,25 +94,11 @@ func TestOwnContainerThatCannotBeInspectedFailsNoReading(t *testing.T) {
 	own := onNetworks(plainContainer("exporter", nil), "stack")
 	own.ID = ownID
 	e := startEngine(t, own, onNetworks(plainContainer("irc", nil), "stack"))
-	e.on(ownID, engineSays(http.StatusForbidden, "no"))
-	s := dockerSettings(e.host)
-	s.Resources, s.Exclude, s.Timeout = resourcesNone, []string{"exporter"}, config.Duration(time.Minute)
-	d := deps(&memory{})
-	d.MountInfo = ownMounts(t)
-	c, err := newDocker(s, d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Collect(t.Context(), &Batch{}); err != nil {
-		t.Fatal(err)
-	}
+	e.on(ownID, engineForbids)
+	w := reading(t, e.host, ownMounts(t), exclude)
+	w.read()
 	e.on("nothing", nil)
-	if err := c.Collect(t.Context(), &Batch{}); err != nil {
-		t.Fatal(err)
-	}
-	b := &Batch{}
-	c.(Presenter).Present(b)
-	if got := b.Engine.Containers[0].HostNames; !slices.Contains(got, "irc") {
+	if got := w.hostNamesOf(); !slices.Contains(got["irc"], "irc") {
 		t.Errorf("got the host names %q once the engine answers, want irc among them", got)
 	}
 }

@@ -18,11 +18,12 @@ import (
 
 // review updates the fleet from the engine's list and returns the length of the list.
 func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed int, err error) {
-	release, err := c.claim(ctx)
-	if err != nil {
-		return 0, err
+	select {
+	case c.reviewing <- struct{}{}: // no other list is being applied
+		defer func() { <-c.reviewing }()
+	case <-ctx.Done():
+		return 0, fmt.Errorf("describe containers of %s: %w", c.settings.Host, ctx.Err())
 	}
-	defer release()
 	var l fleet.Listing
 	c.locked(func() {
 		l.Mark, l.Following = c.fleet.Mark(), c.stream.open
@@ -37,17 +38,17 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	if l.Full {
 		c.learnNetworks(ctx, s)
 	}
-	if l.All, err = c.list(ctx, s, b); err != nil {
+	chosen, err := c.list(ctx, s, b)
+	if err != nil {
 		return 0, err
 	}
-	l.Chosen = c.watched(l.All)
+	l.All, l.Chosen = chosen.All, chosen.Chosen
 	var (
 		wanted, paused []container.Summary
 		silent         bool // about all containers
 	)
 	c.locked(func() {
 		now := time.Now()
-		listed = c.leftOut.listed
 		c.hangs.Forget(l.All, now)
 		wanted, paused = c.hangs.Split(c.fleet.ApplyList(&l, now), now)
 		n := len(l.Chosen)
@@ -66,7 +67,7 @@ func (c *docker) review(ctx context.Context, s *api.Session, b *Batch) (listed i
 	for i := range paused {
 		undescribed = append(undescribed, failed{paused[i], &inspection{}})
 	}
-	return listed, c.recordUndescribed(b, undescribed, &l)
+	return chosen.Listed, c.recordUndescribed(b, undescribed, &l)
 }
 
 // tryOne asks an engine that did not answer about any container about one of them. It takes another one each time.
@@ -193,18 +194,6 @@ func (c *docker) addNotes(b *Batch, listed int) {
 // withHintText returns an error's text with its hint.
 func withHintText(err error) string { return err.Error() + "; " + failure.HintOf(err) }
 
-// watched returns the listed containers that may be watched. A container with a temporary name may get its lasting name a
-// moment later, so inspection decides about it.
-func (c *docker) watched(listed []container.Summary) []container.Summary {
-	var chosen []container.Summary
-	for _, l := range listed {
-		if name := fleet.OwnName(l.Names); name == "" || c.fleet.Rules().Watches(fleet.LastingName(name), l.Labels) {
-			chosen = append(chosen, l)
-		}
-	}
-	return chosen
-}
-
 // open opens a session and negotiates the API version.
 func (c *docker) open(ctx context.Context, connections int) (*api.Session, error) {
 	s, err := c.engine.Open(connections)
@@ -227,49 +216,40 @@ func (c *docker) negotiate(ctx context.Context, s *api.Session, b *Batch) error 
 	return nil
 }
 
-// list returns the chosen containers, running or not.
-func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) ([]container.Summary, error) {
+// list lists the containers, running or not, and lets the fleet choose.
+func (c *docker) list(ctx context.Context, s *api.Session, b *Batch) (chosen fleet.Choice, err error) {
 	labels := c.settings.Labels
 	// The engine requires all given labels, so it can filter for only one project.
 	if len(c.settings.Projects) == 1 {
 		labels = append(slices.Clone(labels), fleet.ComposeProject+"="+c.settings.Projects[0])
 	}
-	chosen := fleet.Selection{Rules: c.fleet.Rules()}
-	c.locked(func() { chosen.KnownIDs = c.fleet.KnownIDs() })
-	all, reply, err := s.List(ctx, labels)
+	listed, reply, err := s.List(ctx, labels)
 	b.HTTPStatus = reply.Status
 	if err != nil {
-		return nil, err
+		return chosen, err
 	}
-	for i := range all {
-		chosen.Add(&all[i])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	chosen = c.fleet.Choose(listed)
+	if chosen.OverLimit > 0 && c.leftOut.OverLimit == 0 || chosen.Misnamed > 0 && c.leftOut.Misnamed == 0 {
+		c.log.Warn("containers are not watched", "beyond_max_containers", chosen.OverLimit, "with_impossible_names", chosen.Misnamed)
 	}
-	listed := chosen.Containers()
-	c.locked(func() { c.recordLeftOut(&chosen) })
-	return listed, nil
-}
-
-// recordLeftOut records which containers were left out, and logs the first time. The caller holds the lock.
-func (c *docker) recordLeftOut(s *fleet.Selection) {
-	if s.OverLimit > 0 && c.leftOut.beyond == 0 || s.Misnamed > 0 && c.leftOut.misnamed == 0 {
-		c.log.Warn("containers are not watched", "beyond_max_containers", s.OverLimit, "with_impossible_names", s.Misnamed)
-	}
-	c.leftOut = listCounts{s.Listed, s.OverLimit, s.Misnamed}
-	c.fleet.Displace(s.Displaced)
+	c.leftOut = chosen.ListCounts
+	return chosen, nil
 }
 
 // noteLeftOut adds notes about containers and labels that are left out. The caller holds the lock.
 func (c *docker) noteLeftOut(b *Batch) {
-	if c.leftOut.beyond > 0 {
-		part := wording.Count(c.leftOut.beyond, "container") + " over max_containers"
+	if c.leftOut.OverLimit > 0 {
+		part := wording.Count(c.leftOut.OverLimit, "container") + " over max_containers"
 		b.Impair(part)
 		b.Note(fmt.Sprintf("%s (%d): select the stack's containers with projects, labels, names or exclude, or raise the limit",
 			part, c.settings.MaxContainers))
 	}
-	if c.leftOut.misnamed > 0 {
-		b.Impair(wording.Count(c.leftOut.misnamed, "container") + " with invalid names")
+	if c.leftOut.Misnamed > 0 {
+		b.Impair(wording.Count(c.leftOut.Misnamed, "container") + " with invalid names")
 		b.Note(fmt.Sprintf("%s left out: a name may have up to %d bytes and only letters, digits, '_', '.' and '-'",
-			wording.Count(c.leftOut.misnamed, "container"), fleet.MaxName))
+			wording.Count(c.leftOut.Misnamed, "container"), fleet.MaxName))
 	}
 	if cut := c.fleet.ShortenedLabels(); cut > 0 {
 		b.Impair("labels of " + wording.Count(cut, "container") + " are too long")

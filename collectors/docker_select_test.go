@@ -30,21 +30,14 @@ func TestContainersBeyondTheMostAreLeftOut(t *testing.T) {
 	e.mu.Lock()
 	e.containers = append(crowd("new-", 10), e.containers...)
 	e.mu.Unlock()
-	b = &Batch{}
-	if err := w.docker.Collect(t.Context(), b); err != nil {
-		t.Fatal(err)
-	}
+	b = w.read()
 	w.wantShown(most, `container_state{container="old-0000",state="running"} 1`, `container_state{container="old-0997",state="running"} 1`)
 	wantPartly(t, b, "510 containers over")
 
 	var batch []events.Message
 	for i := range 10 {
 		name := fmt.Sprintf("new-%04d", i)
-		batch = append(batch, events.Message{
-			Action:   events.ActionStart,
-			TimeNano: int64(i + 1),
-			Actor:    events.Actor{ID: "id-" + name, Attributes: map[string]string{"name": name}},
-		})
+		batch = append(batch, told(events.ActionStart, "id-"+name, name))
 	}
 	w.take(batch...)
 	w.wantShown(most)
@@ -63,7 +56,9 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 	odd.ID = "id-odd"
 	over := plainContainer(longest+"n", nil)
 	over.ID = "id-over"
-	e := startEngine(t, plainContainer("good", nil), plainContainer(strings.Repeat("x", long), nil), odd, over,
+	good := plainContainer("good", nil)
+	good.HostConfig = &container.HostConfig{NetworkMode: "container:id-longest"}
+	e := startEngine(t, good, plainContainer(strings.Repeat("x", long), nil), odd, over,
 		plainContainer(longest, nil), labelled)
 	e.containers[1].ID, e.containers[4].ID = "id-x", "id-longest"
 	w := watching(t, e)
@@ -74,7 +69,7 @@ func TestNamesAndLabelsAreBounded(t *testing.T) {
 		t.Errorf("the page has %d bytes", len(page))
 	}
 	w.wantShown(3, `container_info{compose_project="",compose_service="",container="labelled",image="",role=""} 1`,
-		`container_state{container="`+longest+`",state="running"} 1`)
+		`container_state{container="`+longest+`",state="running"} 1`, `container_dependency{container="good",depends_on="`+longest+`"} 1`)
 	wantPartly(t, b, "3 containers left out: a name may have up to 255 bytes")
 	wantPartly(t, b, "project, service, image or depends_on of 1 container is left out")
 }
@@ -109,23 +104,6 @@ func TestWhatIsLeftOutDoesNotComeBack(t *testing.T) {
 	w.wantShown(401, `container_restarts_total{container="good"} 3`)
 }
 
-// TestDependenciesAreBounded has a thousand containers that all depend on each other.
-func TestDependenciesAreBounded(t *testing.T) {
-	all := crowd("c", 200)
-	for i := range all {
-		all[i].Config.Labels = map[string]string{
-			fleet.ComposeProject: "p",
-			fleet.ComposeService: "s",
-			fleet.ComposeDepends: "s:service_started:false",
-		}
-	}
-	w := watching(t, startEngine(t, all...))
-	w.read()
-	if got := strings.Count(w.page(), "\nchatstack_container_dependency{"); got == 0 || got > 200*32 {
-		t.Errorf("%d dependencies of 200 containers", got)
-	}
-}
-
 // TestLargeListFitsTheDefaultLimits has 1,000 containers with 16 kB of labels each.
 func TestLargeListFitsTheDefaultLimits(t *testing.T) {
 	all := crowd("c", 1000)
@@ -136,7 +114,7 @@ func TestLargeListFitsTheDefaultLimits(t *testing.T) {
 	e.containers = all
 	w := watching(t, e)
 	w.docker.engine.Limit = 16 << 20 // the default of limits.metrics_body
-	s := w.session()
+	s := w.session(1)
 	listed, _, err := s.List(t.Context(), nil)
 	if err != nil || len(listed) != len(all) {
 		t.Errorf("listed %d containers, error %v; want %d", len(listed), err, len(all))
@@ -178,7 +156,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	for i := range listed {
 		listed[i].ID = fmt.Sprintf("id-%d", i)
 	}
-	s := w.session()
+	s := w.session(1)
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

@@ -57,36 +57,35 @@ func loadedDocker(t *testing.T, file string, env map[string]string) *Docker {
 }
 
 func TestDockerHostIsUnderstood(t *testing.T) {
-	for _, tt := range []struct {
-		host string
-		want api.Endpoint
-		file string
-	}{
-		{host: "unix:///var/run/docker.sock", want: api.Endpoint{Network: "unix", Address: "/var/run/docker.sock", TLS: false}},
-		{host: "unix:///a b/%41", want: api.Endpoint{Network: "unix", Address: "/a b/%41", TLS: false}},
-		{host: "tcp://proxy:2375", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
-		{host: "tcp://proxy", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
-		{host: "tcp://proxy/", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
-		{host: "tcp://[::1]:1", want: api.Endpoint{Network: "tcp", Address: "[::1]:1", TLS: false}},
-		{host: "http://proxy", want: api.Endpoint{Network: "tcp", Address: "proxy:2375", TLS: false}},
-		{host: "https://engine", want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true}},
-		{host: "https://engine:1", want: api.Endpoint{Network: "tcp", Address: "engine:1", TLS: true}},
-		{
-			host: "tcp://engine",
-			file: "    insecure_skip_verify: true\n",
-			want: api.Endpoint{Network: "tcp", Address: "engine:2376", TLS: true},
-		},
-		{host: "unix:///x", file: "    insecure_skip_verify: true\n", want: api.Endpoint{Network: "unix", Address: "/x", TLS: false}},
+	for host, want := range map[string]api.Endpoint{
+		"unix:///var/run/docker.sock":       {Network: "unix", Address: "/var/run/docker.sock"},
+		"unix:///a b/%41":                   {Network: "unix", Address: "/a b/%41"},
+		"tcp://proxy:2375":                  {Network: "tcp", Address: "proxy:2375"},
+		"tcp://proxy":                       {Network: "tcp", Address: "proxy:2375"},
+		"tcp://proxy/":                      {Network: "tcp", Address: "proxy:2375"},
+		"tcp://[::1]:1":                     {Network: "tcp", Address: "[::1]:1"},
+		"http://proxy":                      {Network: "tcp", Address: "proxy:2375"},
+		"https://engine":                    {Network: "tcp", Address: "engine:2376", TLS: true},
+		"https://engine:1":                  {Network: "tcp", Address: "engine:1", TLS: true},
+		"tcp://engine insecure_skip_verify": {Network: "tcp", Address: "engine:2376", TLS: true},
+		"unix:///x insecure_skip_verify":    {Network: "unix", Address: "/x"},
 	} {
-		s := loadedDocker(t, tt.file, map[string]string{"DOCKER_HOST": tt.host})
-		got, err := s.endpoint()
-		if err != nil {
-			t.Errorf("host %s: %v", tt.host, err)
+		host, key, file := strings.TrimSuffix(host, " insecure_skip_verify"), host, ""
+		if host != key {
+			file = "    insecure_skip_verify: true\n"
 		}
-		if got != tt.want {
-			t.Errorf("host %s: got %+v, want %+v", tt.host, got, tt.want)
+		s := loadedDocker(t, file, map[string]string{"DOCKER_HOST": host})
+		if got, err := s.endpoint(); err != nil || got != want {
+			t.Errorf("host %s: got %+v, %v, want %+v", key, got, err, want)
 		}
 	}
+}
+
+// dockerFault is a configuration with faults. lines are the target's block, after its kind.
+type dockerFault struct {
+	lines string
+	env   map[string]string
+	want  []string // a part of each fault
 }
 
 func TestDockerFaultsSayWhatToDo(t *testing.T) {
@@ -94,159 +93,110 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 	leaf := exchangetest.Certificate{Names: []string{"engine"}, Authority: true}.Make(t)
 	exchangetest.Write(t, filepath.Join(keyless, "ca.pem"), leaf)
 	exchangetest.Write(t, filepath.Join(keyless, "cert.pem"), leaf)
-	at := func(host string) map[string]string { return map[string]string{"DOCKER_HOST": host} }
-	for _, tt := range []struct {
-		name, file string
-		env        map[string]string
-		want       []string // a part of each fault
-	}{
-		{name: "ssh", env: at("ssh://me@host"), want: []string{"DOCKER_HOST: targets(docker).host: begins with ssh://, " +
-			"which runs commands over there and is not supported; forward the socket with `ssh -L"}},
-		{name: "npipe", env: at("npipe:////./pipe/docker_engine"), want: []string{"host: begins with npipe://, a Windows pipe"}},
-		{name: "no scheme", env: at("engine:2375"), want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "bare path", env: at("/var/run/docker.sock"), want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "descriptor", env: at("fd://"), want: []string{"host: must begin with unix:// or tcp://"}},
-		{name: "no URL", env: at("tcp://a b"), want: []string{"host: is not a URL"}},
-		{name: "relative socket", env: at("unix://docker.sock"), want: []string{"host: is not an absolute path"}},
-		{
-			name: "long socket",
-			env:  at("unix:///" + strings.Repeat("x", 107)),
-			want: []string{"host: has a path of 108 bytes, the system allows 107"},
-		},
-		{
-			name: "socket above another directory",
-			env:  at("unix:///var/run/../docker.sock"),
-			want: []string{"host: has a path that contains .. or ends in /; write the path of the socket itself"},
-		},
-		{
-			name: "socket of a directory",
-			env:  at("unix:///var/run/docker.sock/"),
-			want: []string{"host: has a path that contains .. or ends in /"},
-		},
-		{name: "port beyond the last", env: at("tcp://engine:99999"), want: []string{"host: has the port 99999, must be from 1 to 65535"}},
-		{name: "port before the first", env: at("https://engine:0"), want: []string{"host: has the port 0, must be from 1 to 65535"}},
-		{name: "zone", env: at("tcp://[::1%25lo]"), want: []string{"host: has an address with a zone, which is not supported"}},
-		{name: "no host", env: at("tcp://:2375"), want: []string{"host: has no host"}},
-		{name: "path", env: at("tcp://engine/base"), want: []string{"host: has more than host and port"}},
-		{name: "credentials", env: at("tcp://me:hunter2@engine"), want: []string{"host: contains credentials"}},
-		{
-			name: "http with TLS",
-			file: "    host: http://engine\n    insecure_skip_verify: true\n",
-			want: []string{"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present"},
-		},
-		{
-			name: "everything at once",
-			file: "    host: unix:///x\n    label: \"\"\n    cert_file: /c\n    names: [\"ok\", \"[\"]\n    exclude: [\"\"]\n" +
-				"    projects: [\"\"]\n    labels: [\"=x\"]\n    roles: {a: XMPP}\n    parallelism: 65\n",
-			want: []string{
-				"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
-				"exporter.yaml:6: targets[0].names[1]: is \"[\"", "exporter.yaml:7: targets[0].exclude[0]: is \"\"",
-				"exporter.yaml:8: targets[0].projects[0]: is empty", "exporter.yaml:9: targets[0].labels[0]: is \"=x\"",
-				"exporter.yaml:10: targets[0].roles.a: is \"XMPP\"", "exporter.yaml:11: targets[0].parallelism: is 65",
-			},
-		},
-		{
-			name: "numbers and names at their limits",
-			file: "    host: unix:///x\n    names: [\"chat-*\"]\n    exclude: [\"*-test\"]\n" +
-				"    expected: [\"\", \"chat-?\", \"chat-a-test\", \"irc\", \"chat-a\"]\n    parallelism: 0\n" +
-				"    resources_parallelism: 0\n    missing_after: -1s\n    max_containers: 0\n",
-			want: []string{
-				"targets[0].expected[0]: is \"\", must be the name", "targets[0].expected[1]: is \"chat-?\", must be the name",
-				"targets[0].expected[2]: is \"chat-a-test\", which names or exclude",
-				"targets[0].expected[3]: is \"irc\", which names or exclude",
-				"targets[0].parallelism: is 0, must be from 1 to 64", "targets[0].resources_parallelism: is 0, must be from 1 to 1024",
-				"targets[0].missing_after: is \"-1s\", must be a duration", "targets[0].max_containers: is 0, must be above 0",
-			},
-		},
-		{
-			name: "services",
-			file: "    host: unix:///x\n    projects: [chat]\n    expected: [chat/web]\n" +
-				"    expected_services: [chat/*, /web, web, other/web, chat/web, \"\"]\n",
-			want: []string{
-				"expected[0]: is \"chat/web\", which is a service, not a container; move it to expected_services",
-				"expected_services[0]: is \"chat/*\", but patterns are not supported; name one service, such as chat/web",
-				"expected_services[1]: is \"/web\", must be the name of one service",
-				"expected_services[2]: is \"web\", which belongs to none of projects; write the project too, such as chat/web",
-				"expected_services[3]: is \"other/web\", which projects filters out",
-				"expected_services[5]: is \"\", must be the name of one service",
-			},
-		},
-		{
-			name: "a time without its unit",
-			file: "    host: unix:///x\n    missing_after: 30d\n    forget_after: 7\n",
-			want: []string{
-				"targets[0].forget_after: is \"7\", must be a duration such as 500ms, 30s, 5m or 14d; add a unit: 7s, 7m, 7h or 7d",
-			},
-		},
-		{
-			name: "forgotten before it is missing",
-			file: "    host: unix:///x\n    forget_after: 7s\n",
-			want: []string{"targets[0].forget_after: is 7s, must be longer than missing_after, or 0 for never"},
-		},
-		{
-			name: "too much at once",
-			file: "    host: unix:///x\n    resources_parallelism: 1025\n",
-			want: []string{"resources_parallelism: is 1025"},
-		},
-		{
-			name: "no such source of resources",
-			file: "    host: unix:///x\n    resources: cadvisor\n",
-			want: []string{"resources: is \"cadvisor\", must be auto, cgroup, engine or none"},
-		},
-		{
-			name: "files that are not there",
-			file: "    host: tcp://engine\n    ca_file: /nowhere/ca\n    cert_file: /nowhere/c\n    key_file: /nowhere/k\n",
-			want: []string{
-				"targets[0].ca_file: read authorities: open /nowhere/ca", "targets[0].cert_file: read client certificate: open /nowhere/c",
-			},
-		},
-		{
-			name: "verification demanded and switched off",
-			file: "    insecure_skip_verify: true\n",
-			env: map[string]string{
-				"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": "/nowhere",
-			},
-			want: []string{
-				"insecure_skip_verify: is true, which disables ca_file",
-				"DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem",
-			},
-		},
-		{name: "the command's certificate without its key", env: map[string]string{
-			"DOCKER_HOST": "tcp://engine", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": keyless,
-		}, want: []string{"DOCKER_CERT_PATH: targets(docker).cert_file: read client certificate: open " + keyless + "/key.pem"}},
+	faults := []dockerFault{
+		{"host: http://engine, insecure_skip_verify: true", nil, []string{
+			"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present",
+		}},
+		{`host: unix:///x, label: "", cert_file: /c, names: ["ok"; "["], exclude: [""], projects: [""], labels: ["=x"], ` +
+			"roles: {a: XMPP}, parallelism: 65", nil, []string{
+			"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
+			`exporter.yaml:6: targets[0].names[1]: is "["`, `exporter.yaml:7: targets[0].exclude[0]: is ""`,
+			"exporter.yaml:8: targets[0].projects[0]: is empty", `exporter.yaml:9: targets[0].labels[0]: is "=x"`,
+			`exporter.yaml:10: targets[0].roles.a: is "XMPP"`, "exporter.yaml:11: targets[0].parallelism: is 65",
+		}},
+		{`host: unix:///x, names: ["chat-*"], exclude: ["*-test"], expected: [""; "chat-?"; "chat-a-test"; "irc"; "chat-a"], ` +
+			"parallelism: 0, resources_parallelism: 0, missing_after: -1s, max_containers: 0", nil, []string{
+			`expected[0]: is "", must be the name`, `expected[1]: is "chat-?", must be the name`,
+			`expected[2]: is "chat-a-test", which names or exclude`, `expected[3]: is "irc", which names or exclude`,
+			"parallelism: is 0, must be from 1 to 64", "resources_parallelism: is 0, must be from 1 to 1024",
+			`missing_after: is "-1s", must be a duration`, "max_containers: is 0, must be above 0",
+		}},
+		{`host: unix:///x, projects: [chat], expected: [chat/web], ` +
+			`expected_services: [chat/*; /web; web; other/web; chat/web; ""]`, nil, []string{
+			`expected[0]: is "chat/web", which is a service, not a container; move it to expected_services`,
+			`expected_services[0]: is "chat/*", but patterns are not supported; name one service, such as chat/web`,
+			`expected_services[1]: is "/web", must be the name of one service`,
+			`expected_services[2]: is "web", which belongs to none of projects; write the project too, such as chat/web`,
+			`expected_services[3]: is "other/web", which projects filters out`,
+			`expected_services[5]: is "", must be the name of one service`,
+		}},
+		{"host: unix:///x, missing_after: 30d, forget_after: 7", nil, []string{
+			`forget_after: is "7", must be a duration such as 500ms, 30s, 5m or 14d; add a unit: 7s, 7m, 7h or 7d`,
+		}},
+		{"host: unix:///x, forget_after: 7s", nil, []string{"forget_after: is 7s, must be longer than missing_after, or 0 for never"}},
+		{"host: unix:///x, resources_parallelism: 1025", nil, []string{"resources_parallelism: is 1025"}},
+		{"host: unix:///x, resources: cadvisor", nil, []string{`resources: is "cadvisor", must be auto, cgroup, engine or none`}},
+		{"host: tcp://engine, ca_file: /nowhere/ca, cert_file: /nowhere/c, key_file: /nowhere/k", nil, []string{
+			"ca_file: read authorities: open /nowhere/ca", "cert_file: read client certificate: open /nowhere/c",
+		}},
+		{"insecure_skip_verify: true", verified("tcp://engine", "/nowhere"), []string{
+			"insecure_skip_verify: is true, which disables ca_file",
+			"DOCKER_CERT_PATH: targets[0].ca_file: read authorities: open /nowhere/ca.pem",
+		}},
+		{"", verified("tcp://engine", keyless), []string{
+			"DOCKER_CERT_PATH: targets(docker).cert_file: read client certificate: open " + keyless + "/key.pem",
+		}},
+	}
+	for host, want := range map[string]string{
+		"ssh://me@host": "DOCKER_HOST: targets(docker).host: begins with ssh://, which runs commands over there and is not supported; " +
+			"forward the socket with `ssh -L",
+		"npipe:////./pipe/docker_engine":      "host: begins with npipe://, a Windows pipe",
+		"engine:2375":                         "host: must begin with unix:// or tcp://",
+		"/var/run/docker.sock":                "host: must begin with unix:// or tcp://",
+		"fd://":                               "host: must begin with unix:// or tcp://",
+		"tcp://a b":                           "host: is not a URL",
+		"unix://docker.sock":                  "host: is not an absolute path",
+		"unix:///" + strings.Repeat("x", 107): "host: has a path of 108 bytes, the system allows 107",
+		"unix:///var/run/../docker.sock":      "host: has a path that contains .. or ends in /; write the path of the socket itself",
+		"unix:///var/run/docker.sock/":        "host: has a path that contains .. or ends in /",
+		"tcp://engine:99999":                  "host: has the port 99999, must be from 1 to 65535",
+		"https://engine:0":                    "host: has the port 0, must be from 1 to 65535",
+		"tcp://[::1%25lo]":                    "host: has an address with a zone, which is not supported",
+		"tcp://:2375":                         "host: has no host",
+		"tcp://engine/base":                   "host: has more than host and port",
+		"tcp://me:hunter2@engine":             "host: contains credentials",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := loadDocker(t, tt.file, tt.env, newDockerSettings)
+		faults = append(faults, dockerFault{"", map[string]string{"DOCKER_HOST": host}, []string{want}})
+	}
+	for _, tt := range faults {
+		t.Run(tt.lines+tt.env["DOCKER_HOST"], func(t *testing.T) {
+			_, err := loadDocker(t, block(tt.lines), tt.env, newDockerSettings)
 			if err == nil {
 				t.Fatal("got no fault")
 			}
 			lines := strings.Split(err.Error(), "\n")
-			if len(lines) != len(tt.want) {
-				t.Errorf("faults: got %d, want %d:\n%v", len(lines), len(tt.want), err)
+			if len(lines) != len(tt.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %d faults, want %d without a password:\n%v", len(lines), len(tt.want), err)
 			}
 			for _, want := range tt.want {
 				if !slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, want) }) {
 					t.Errorf("no fault with %q in:\n%v", want, err)
 				}
 			}
-			if strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("the fault repeats a password: %v", err)
-			}
 		})
 	}
 }
 
+// block writes settings one a line, as a target's block. Semicolons become commas.
+func block(settings string) string {
+	if settings == "" {
+		return ""
+	}
+	return strings.ReplaceAll("    "+strings.ReplaceAll(settings, ", ", "\n    "), ";", ",") + "\n"
+}
+
+// verified is the environment of the docker command for an engine with TLS.
+func verified(host, path string) map[string]string {
+	return map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": path}
+}
+
 func TestDockerTakesTheLeastAndTheMost(t *testing.T) {
-	for name, file := range map[string]string{
-		"least": "    host: unix:///x\n    parallelism: 1\n    resources_parallelism: 1\n    missing_after: " +
-			"0s\n    forget_after: 0s\n",
-		"most":                      "    host: unix:///x\n    parallelism: 64\n    resources_parallelism: 1024\n",
-		"expected, any name":        "    host: unix:///x\n    expected: [irc]\n",
-		"expected, and what fits":   "    host: unix:///x\n    expected: [irc]\n    names: [i*]\n    exclude: [xmpp]\n",
-		"mounts that are not there": "    host: unix:///x\n    resources: cgroup\n    cgroup_root: /nowhere\n    proc_root: /nowhere\n",
+	for _, settings := range []string{
+		"parallelism: 1, resources_parallelism: 1, missing_after: 0s, forget_after: 0s", "parallelism: 64, resources_parallelism: 1024",
+		"expected: [irc]", "expected: [irc], names: [i*], exclude: [xmpp]", "resources: cgroup, cgroup_root: /nowhere, proc_root: /nowhere",
 	} {
-		if _, err := loadDocker(t, file, nil, newDockerSettings); err != nil {
-			t.Errorf("%s: %v", name, err)
+		if _, err := loadDocker(t, block("host: unix:///x, "+settings), nil, newDockerSettings); err != nil {
+			t.Errorf("%s: %v", settings, err)
 		}
 	}
 }
@@ -295,57 +245,30 @@ func TestDefaultSocketCountsOnlyWhereItExists(t *testing.T) {
 	if err := os.WriteFile(there, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		name, socket, env, want string
-	}{
-		{
-			"there",
-			there,
-			"",
-			"unix://" + there,
-		},
-		{
-			"not there",
-			there + "x",
-			"",
-			"",
-		},
-		{
-			"nobody may look whether it is",
-			there + "/x",
-			"",
-			"unix://" + there + "/x",
-		},
-		{
-			"environment",
-			there,
-			"tcp://engine:1",
-			"tcp://engine:1",
-		},
+	for _, tt := range []struct{ socket, env, want string }{
+		{there, "", "unix://" + there},
+		{there + "x", "", ""},
+		{there + "/x", "", "unix://" + there + "/x"}, // nobody may look whether it is there
+		{there, "tcp://engine:1", "tcp://engine:1"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": tt.env}, func() *Docker {
-				s := newDockerSettings()
-				s.UseDefaultSocket(tt.socket)
-				return s
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got string
-			for _, target := range cfg.Targets {
-				if s, ok := target.(*Docker); ok {
-					got = s.Host
-				}
-			}
-			if got != tt.want {
-				t.Errorf("host: got %q, want %q", got, tt.want)
-			}
+		cfg, err := loadDocker(t, "", map[string]string{"DOCKER_HOST": tt.env}, func() *Docker {
+			s := newDockerSettings()
+			s.UseDefaultSocket(tt.socket)
+			return s
 		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, target := range cfg.Targets {
+			got = target.(*Docker).Host
+		}
+		if got != tt.want {
+			t.Errorf("%s, and %q in the environment: got host %q, want %q", tt.socket, tt.env, got, tt.want)
+		}
 	}
 	s := dockerSettings("tcp://engine:1")
-	s.UseDefaultSocket(there)
-	if s.Host != "tcp://engine:1" {
+	if s.UseDefaultSocket(there); s.Host != "tcp://engine:1" {
 		t.Errorf("host: got %q, want the one that was set", s.Host)
 	}
 }
@@ -401,135 +324,38 @@ func TestDockerOverTLS(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(home, ".docker"), os.DirFS(good)); err != nil {
 		t.Fatal(err)
 	}
-	verified := func(host, path string) map[string]string {
-		return map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": path}
-	}
 	at := func(host string) map[string]string { return map[string]string{"DOCKER_HOST": host} }
-	authorities, pair := "    ca_file: "+good+"/ca.pem\n", "    cert_file: "+good+"/cert.pem\n    key_file: "+good+"/key.pem\n"
-	for _, tt := range []struct {
-		name   string
-		env    map[string]string
-		file   string
-		reason failure.Reason // "" for success
-		hint   string
-	}{
-		{
-			"as the docker command has it",
-			verified(host, good),
-			"",
-			"",
-			"",
-		},
-		{
-			"the home directory",
-			map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home},
-			"",
-			"",
-			"",
-		},
-		{
-			"the docker command's configuration",
-			map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"},
-			"",
-			"",
-			"",
-		},
-		{
-			"keys",
-			at(host),
-			authorities + pair,
-			"",
-			"",
-		},
-		{
-			"verification is not off because nobody demanded it",
-			at(host),
-			pair,
-			failure.TLS,
-			"is not trusted",
-		},
-		{
-			"verification is off once it is written out",
-			at(host),
-			"    insecure_skip_verify: true\n" + pair,
-			"",
-			"",
-		},
-		{
-			"another authority",
-			verified(host, certPath(t, others, true)),
-			"",
-			failure.TLS,
-			"is not trusted",
-		},
-		{
-			"no client certificate",
-			verified(host, certPath(t, ours, false)),
-			"",
-			failure.TLS,
-			"set cert_file and key_file",
-		},
-		{
-			"another name",
-			verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good),
-			"",
-			failure.TLS,
-			"another name",
-		},
-		{
-			"no TLS to a port with TLS",
-			map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good},
-			"",
-			failure.TLS,
-			"DOCKER_TLS_VERIFY=1",
-		},
-		{
-			"TLS to a port without",
-			at("https://" + plain.Listener.Addr().String()),
-			"",
-			failure.TLS,
-			"write http:// in the host",
-		},
-		{
-			"no TLS on both sides",
-			at(plain.URL),
-			"",
-			"",
-			"",
-		},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			s := loadedDocker(t, tt.file, tt.env)
-			_, err := readDocker(t, s)
-			if tt.reason == "" {
-				if err != nil {
-					t.Errorf("got error %v, want none", err)
-				}
-				return
+	pair := "cert_file: " + good + "/cert.pem, key_file: " + good + "/key.pem"
+	try := func(name string, env map[string]string, settings string, reason failure.Reason, hint string) {
+		t.Helper()
+		t.Run(name, func(t *testing.T) {
+			_, err := readDocker(t, loadedDocker(t, block(settings), env))
+			if reason != "" {
+				wantDockerFailure(t, err, reason, hint)
+			} else if err != nil {
+				t.Errorf("got error %v, want none", err)
 			}
-			wantDockerFailure(t, err, tt.reason, tt.hint)
 		})
 	}
-}
-
-func TestRefusedClientCertificateNamesItsKeys(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	try("as the docker command has it", verified(host, good), "", "", "")
+	try("the home directory", map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "HOME": home}, "", "", "")
+	try("the docker command's configuration",
+		map[string]string{"DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CONFIG": good, "HOME": "/nowhere"}, "", "", "")
+	try("keys", at(host), "ca_file: "+good+"/ca.pem, "+pair, "", "")
+	try("verification is not off because nobody demanded it", at(host), pair, failure.TLS, "is not trusted")
+	try("verification is off once it is written out", at(host), "insecure_skip_verify: true, "+pair, "", "")
+	try("another authority", verified(host, certPath(t, others, true)), "", failure.TLS, "is not trusted")
+	try("another name", verified(strings.Replace(host, "localhost", "127.0.0.1", 1), good), "", failure.TLS, "another name")
+	try("no TLS to a port with TLS", map[string]string{"DOCKER_HOST": host, "DOCKER_CERT_PATH": good}, "", failure.TLS,
+		"DOCKER_TLS_VERIFY=1")
+	try("TLS to a port without", at("https://"+plain.Listener.Addr().String()), "", failure.TLS, "write http:// in the host")
+	try("no TLS on both sides", at(plain.URL), "", "", "")
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		host := startTLSEngine(t, ours, version)
-		foreign := certPath(t, others, true)
-		for _, tt := range []struct{ name, file, hint string }{
-			{name: "none", hint: "set cert_file and key_file"},
-			{
-				name: "foreign",
-				file: "    cert_file: " + foreign + "/cert.pem\n    key_file: " + foreign + "/key.pem\n",
-				hint: "refuses the certificate in cert_file",
-			},
-		} {
-			t.Run(tls.VersionName(version)+", "+tt.name, func(t *testing.T) {
-				s := loadedDocker(t, "    ca_file: "+certPath(t, ours, false)+"/ca.pem\n"+tt.file, map[string]string{"DOCKER_HOST": host})
-				_, err := readDocker(t, s)
-				wantDockerFailure(t, err, failure.TLS, tt.hint)
-			})
-		}
+		host, name := startTLSEngine(t, ours, version), tls.VersionName(version)
+		foreign, trusted := certPath(t, others, true), "ca_file: "+good+"/ca.pem"
+		try(name+", no client certificate", at(host), trusted, failure.TLS, "set cert_file and key_file")
+		try(name+", a foreign one", at(host), trusted+", cert_file: "+foreign+"/cert.pem, key_file: "+foreign+"/key.pem", failure.TLS,
+			"refuses the certificate in cert_file")
 	}
+	try("no certificate for the docker command", verified(host, certPath(t, ours, false)), "", failure.TLS, "set cert_file and key_file")
 }

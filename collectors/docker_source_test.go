@@ -1,12 +1,15 @@
 package collectors
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 // sourceWatch watches two containers, whose numbers the engine and the files below root and proc have.
 type sourceWatch struct {
 	*watch
+	*engine
 	host, root, proc string
 }
 
@@ -45,15 +49,22 @@ func watchSource(t *testing.T, resources string, says *int) *sourceWatch {
 		})
 		return true
 	}
-	s := &sourceWatch{host: e.host, root: t.TempDir(), proc: t.TempDir()}
+	s := &sourceWatch{
+		engine: e,
+		host:   e.host,
+		root:   t.TempDir(),
+		proc:   t.TempDir(),
+	}
 	s.start(t, resources, &memory{})
 	return s
 }
 
 // start replaces the collector, as a start of the exporter does, or a reload with other settings.
-func (s *sourceWatch) start(t *testing.T, resources string, kept State) {
+func (s *sourceWatch) start(t *testing.T, resources string, kept State, change ...func(*Docker)) {
 	t.Helper()
-	s.watch = watchEngine(t, s.host, kept, func(d *Docker) { d.Resources, d.CgroupRoot, d.ProcRoot = resources, s.root, s.proc })
+	s.watch = watchEngine(t, s.host, kept, append(change, func(d *Docker) {
+		d.Resources, d.CgroupRoot, d.ProcRoot = resources, s.root, s.proc
+	})...)
 }
 
 // writeFiles writes the CPU time of containers in seconds.
@@ -121,34 +132,29 @@ func (s *sourceWatch) wantSource(when, source, name string, seconds int) {
 
 func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 	says := 2000
+	const fromFiles = "come from cgroup files in "
 	for name, tt := range map[string]struct {
-		prepare     func(*sourceWatch)
-		source, why string
+		files    []string // the containers that have some
+		networks bool
+		why      string
 	}{
-		"all files": {
-			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...); s.writeNetworks(1) },
-			resourcesCgroup, "come from cgroup files in ",
-		},
-		"one container has just stopped": {
-			func(s *sourceWatch) { s.writeFiles(3000, sourceIDs[0]); s.writeNetworks(1) },
-			resourcesCgroup, "come from cgroup files in ",
-		},
-		"no files": {func(*sourceWatch) {}, resourcesEngine, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
-		"another host's files": {
-			func(s *sourceWatch) { s.writeFiles(3000, strings.Repeat("c3", 32)); s.writeNetworks(1) },
-			resourcesEngine, "none of 2 running containers is found there",
-		},
-		"no /proc": {func(s *sourceWatch) { s.writeFiles(3000, sourceIDs...) }, resourcesEngine, "mount the host's /proc at /host/proc"},
+		"all files":                      {sourceIDs, true, fromFiles},
+		"one container has just stopped": {sourceIDs[:1], true, fromFiles},
+		"no files":                       {nil, false, "mount the host's /sys/fs/cgroup at /host/sys/fs/cgroup"},
+		"another host's files":           {[]string{strings.Repeat("c3", 32)}, true, "none of 2 running containers is found there"},
+		"no /proc":                       {sourceIDs, false, "mount the host's /proc at /host/proc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := watchSource(t, resourcesAuto, &says)
 			log := s.log()
-			tt.prepare(s)
-			first, second, choices := 3000, 4000, 1
-			if tt.source == resourcesEngine {
-				first, second, choices = says, says, 2
+			if s.writeFiles(3000, tt.files...); tt.networks {
+				s.writeNetworks(1)
 			}
-			s.wantSource("at first", tt.source, "a", first)
+			source, first, second, choices := resourcesCgroup, 3000, 4000, 1
+			if tt.why != fromFiles {
+				source, first, second, choices = resourcesEngine, says, says, 2
+			}
+			s.wantSource("at first", source, "a", first)
 			b, _ := s.round()
 			wantNote(t, b, "memory, CPU and network numbers come from", tt.why)
 			if len(b.Impairments) > 0 {
@@ -156,7 +162,7 @@ func TestAutoChoosesOnceAndAgainAfterAReload(t *testing.T) {
 			}
 			s.writeFiles(4000, sourceIDs...)
 			s.writeNetworks(2)
-			s.wantSource("with all files", tt.source, "a", second)
+			s.wantSource("with all files", source, "a", second)
 			s.docker.Reloaded()
 			s.wantSource("after a reload", resourcesCgroup, "a", 4000)
 			if got := strings.Count(log.String(), "container resources come from"); got != choices {
@@ -217,46 +223,69 @@ func TestCgroupWithoutItsFilesWorksPartly(t *testing.T) {
 func TestCountersGoOnOverRestartsAndChangesOfTheSource(t *testing.T) {
 	worked := 1000
 	s := watchSource(t, resourcesEngine, &worked)
+	s.goOn(t, 3*len(sourceIDs), func() {
+		worked++
+		s.writeFiles(worked, sourceIDs...)
+		s.writeNetworks(worked)
+	})
+	if got := s.counters()[`chatstack_container_cpu_seconds_total{container="a"}`]; got != float64(worked) {
+		t.Errorf("got %v s of CPU time, want %d", got, worked)
+	}
+}
+
+// goOn restarts the exporter with one source after another, and wants so many counters that never fall.
+func (s *sourceWatch) goOn(t *testing.T, counters int, work func(), change ...func(*Docker)) {
+	t.Helper()
 	kept, last := &memory{}, map[string]float64{}
 	for i, source := range []string{resourcesEngine, resourcesEngine, resourcesCgroup, resourcesCgroup, resourcesAuto, resourcesEngine} {
-		s.start(t, source, kept)
+		s.start(t, source, kept, change...)
 		for round := range 3 {
-			worked++
-			s.writeFiles(worked, sourceIDs...)
-			s.writeNetworks(worked)
+			work()
 			s.round()
 			now := s.counters()
-			for counter, before := range last {
-				if now[counter] < before {
-					t.Errorf("source %d, %s, round %d: %s is %v, and was %v", i, source, round, counter, now[counter], before)
-				}
+			neverFall(t, fmt.Sprintf("source %d, %s, round %d", i, source, round), last, now)
+			if last = now; len(now) != counters {
+				t.Errorf("source %d, %s, round %d: got %v, want %d counters", i, source, round, now, counters)
 			}
-			if len(now) != 3*len(sourceIDs) {
-				t.Errorf("source %d, %s, round %d: got %v, want 3 counters of each container", i, source, round, now)
-			}
-			last = now
 		}
-		if want := float64(worked); last[`chatstack_container_cpu_seconds_total{container="a"}`] != want {
-			t.Errorf("source %d, %s: got %v, want %v everywhere", i, source, last, want)
-		}
+		want := strings.Replace(source, resourcesAuto, resourcesCgroup, 1)
+		s.wantNow("the source", `container_resources_source{docker_host="local",source="`+want+`"} 1`)
 	}
 }
 
 // counters returns the CPU and network counters of the page.
 func (s *sourceWatch) counters() map[string]float64 {
 	s.t.Helper()
+	return countersOn(s.t, s.page(), "cpu_seconds_total", "network_receive_bytes_total", "network_transmit_bytes_total")
+}
+
+// countersOn returns the containers' counters of these names, by series.
+func countersOn(t *testing.T, page string, names ...string) map[string]float64 {
+	t.Helper()
 	found := map[string]float64{}
-	for line := range strings.Lines(s.page()) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(name, "chatstack_container_cpu_") || strings.HasPrefix(name, "chatstack_container_network_") {
-			number, err := strconv.ParseFloat(value, 64)
-			if err != nil {
-				s.t.Fatal(err)
-			}
-			found[name] = number
+	for line := range strings.Lines(page) {
+		rest, ours := strings.CutPrefix(line, "chatstack_container_")
+		name, _, _ := strings.Cut(rest, "{")
+		if !ours || !slices.Contains(names, name) {
+			continue
 		}
+		series, value, _ := strings.Cut(strings.TrimSpace(line), "} ")
+		number, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[series+"}"] = number
 	}
 	return found
+}
+
+func neverFall(t *testing.T, when string, before, now map[string]float64) {
+	t.Helper()
+	for counter, was := range before {
+		if is, known := now[counter]; known && is < was {
+			t.Errorf("%s: %s is %v, and was %v", when, counter, is, was)
+		}
+	}
 }
 
 // TestLateAnswerOfTheEngineIsDropped has an engine that answers after a reload has chosen the files, which a later round has read.
@@ -271,4 +300,86 @@ func TestLateAnswerOfTheEngineIsDropped(t *testing.T) {
 	s.read()
 	s.docker.measure(t.Context(), late)
 	s.wantSource("after the late answer", resourcesCgroup, "a", 3000)
+}
+
+// TestMeasurementOfBeforeAnOutageIsNotShownAfterIt has a measurement end only after a reading has failed.
+func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
+	says := 2000
+	s := watchSource(t, resourcesEngine, &says)
+	for _, outage := range []bool{false, true} {
+		s.start(t, resourcesEngine, &memory{})
+		s.read()
+		late, stats := <-s.docker.measuring, s.answer
+		if s.on(listPath, engineForbids); outage && s.try() == nil {
+			t.Fatal("the engine refuses, and the reading has not failed")
+		}
+		s.answer = stats
+		s.docker.measure(t.Context(), late)
+		s.read()
+		if shown := strings.Contains(s.page(), "memory_working_set_bytes{"); shown == outage {
+			t.Errorf("after an outage: %t, what was measured before is shown: %t", outage, shown)
+		}
+	}
+}
+
+// TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
+func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
+	says := 1
+	s := watchSource(t, resourcesCgroup, &says)
+	s.writeFiles(3000, sourceIDs...)
+	for _, change := range []string{"", "2026-02-01T00:00:00Z", "ended", "ended", "2026-03-01T00:00:00Z"} { // when a starts anew
+		switch a := s.find(sourceIDs[0]); change {
+		case "":
+		case "ended":
+			a.State = &container.State{Status: container.StateExited, StartedAt: a.State.StartedAt}
+		default:
+			a.State = &container.State{
+				Status:    container.StateRunning,
+				Running:   true,
+				StartedAt: change,
+				Pid:       sourcePIDs[0],
+			}
+		}
+		s.read()
+		if a, b := s.showsMemory("a"), s.showsMemory("b"); a != (change != "ended") || !b {
+			t.Errorf("%q: a is measured: %t, b: %t", change, a, b)
+		}
+	}
+}
+
+// showsMemory reports whether the page has a container's memory.
+func (s *sourceWatch) showsMemory(name string) bool {
+	s.t.Helper()
+	return strings.Contains(s.page(), "\nchatstack_container_memory_working_set_bytes{container=\""+name+"\"}")
+}
+
+// TestFileThatHangsCostsNoReading has reading a file wait for ever while the engine answers.
+func TestFileThatHangsCostsNoReading(t *testing.T) {
+	t.Parallel()
+	says := 1
+	s := watchSource(t, resourcesCgroup, &says)
+	s.writeFiles(3000, sourceIDs...)
+	s.read()
+	pipe := filepath.Join(s.root, "docker", sourceIDs[0], "memory.current")
+	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"now", "since the last reading"} {
+		s.readFor(time.Second) // it would not return before the file does
+		if s.showsMemory("a") || !strings.Contains(s.page(), `chatstack_docker_feature_available{docker_host="local",feature="stats"} 0`) {
+			t.Errorf("a file hangs %s, and what containers use is on the page:\n%s", when, s.page())
+		}
+	}
+	if err := os.WriteFile(pipe, []byte("1000\n"), 0o600); err != nil { // to whoever waits for it
+		t.Fatal(err)
+	}
+	s.docker.readingFiles <- struct{}{} // once nobody reads them
+	<-s.docker.readingFiles
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
+	s.writeFiles(3000, sourceIDs...)
+	if s.read(); !s.showsMemory("a") {
+		t.Errorf("the file hangs no more, and what the container uses is not on the page:\n%s", s.page())
+	}
 }

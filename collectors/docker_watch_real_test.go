@@ -102,7 +102,7 @@ func (w *realWatch) want(what, line string) {
 			unsure := false
 			w.docker.locked(func() {
 				_, known := w.docker.fleet.Counts()[name]
-				unsure = w.docker.unsure || !known || !w.docker.fleet.Described()
+				unsure = w.docker.unsure || !known
 			})
 			if unsure {
 				w.read()
@@ -115,24 +115,15 @@ func (w *realWatch) want(what, line string) {
 
 func (w *realWatch) sameAsListed(name string) {
 	w.t.Helper()
-	s, err := w.docker.engine.Open(1)
+	chosen, err := w.docker.list(w.t.Context(), w.session(1), &Batch{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer s.Close()
-	b := &Batch{}
-	if _, err := s.Negotiate(w.t.Context()); err != nil {
-		w.t.Fatal(err)
-	}
-	all, err := w.docker.list(w.t.Context(), s, b)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for i := range all {
-		if fleet.OwnName(all[i].Names) != name {
+	for i := range chosen.All {
+		if fleet.OwnName(chosen.All[i].Names) != name {
 			continue
 		}
-		got := fleet.StatusOfSummary(&all[i], w.docker.fleet.Rules())
+		got := fleet.StatusOfSummary(&chosen.All[i], w.docker.fleet.Rules())
 		w.wantNow("the list's words", fmt.Sprintf(`container_state{container="%s",state="%s"} 1`, name, got.State),
 			fmt.Sprintf(`container_health{container="%s",health="%s"} 1`, name, got.Health))
 		return
@@ -153,6 +144,19 @@ func TestRealEngineWatch(t *testing.T) {
 			w.engineRestarts()
 		})
 	}
+}
+
+// crash kills a container's process, which the engine starts again by its policy.
+func (w *realWatch) crash(name string) {
+	w.t.Helper()
+	pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
 }
 
 func line(family, name, labels, value string) string {
@@ -177,24 +181,39 @@ func (w *realWatch) lives() {
 		is("unhealthy", "running", 0)...)
 	w.sameAsListed(name)
 	w.since(name)
+	w.does("pause while unhealthy", func() { w.Docker("pause", name) }, nil, is("none", "paused", 0)...)
+	w.does("unpause while unhealthy", func() { w.Docker("unpause", name) }, nil, is("unhealthy", "running", 0)...)
 	w.does("healthy again", func() { w.Turn(name) }, healthy, is("healthy", "running", 0)...)
 	w.does("docker restart", func() { w.Docker("restart", "-t", "1", name) }, healthy, is("healthy", "running", 1)...)
 	w.does("pause", func() { w.Docker("pause", name) }, nil, is("none", "paused", 1)...)
 	w.sameAsListed(name)
 	w.does("unpause", func() { w.Docker("unpause", name) }, healthy, is("healthy", "running", 1)...)
-	w.does("kill -9 with a restart policy", func() {
-		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			w.t.Fatal(err)
-		}
-		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
-	}, healthy, is("healthy", "running", 2)...)
+	w.does("kill -9 with a restart policy", func() { w.crash(name) }, healthy, is("healthy", "running", 2)...)
 	w.does("stop", func() { w.Docker("stop", "-t", "1", name) }, nil, append(is("none", "exited", 2), line("exit_code", name, "", "0"))...)
 	w.sameAsListed(name)
 	w.does("start", func() { w.Docker("start", name) }, healthy, is("healthy", "running", 3)...)
+	project, started := w.Containers.Name, fleet.ParseTime(w.Says(name, realstack.StartedAt))
+	w.wantNow("start", "container_"+line("start_time_seconds", name, "", fmt.Sprint(epochSeconds(started))),
+		fmt.Sprintf(`container_info{compose_project=%q,compose_service="irc",container=%q,image=%q,role="irc"} 1`, project, name, project))
+	w.restLives()
+}
+
+// restLives goes through what happens to others: one that was not started, and one that is checked once an hour, so that the engine's
+// stale verdict stays after a pause.
+func (w *realWatch) restLives() {
+	w.t.Helper()
+	slow, created := w.Containers.Name+"-slow", w.Containers.Name+"-created"
+	starting := []string{line("health", slow, `,health="starting"`, "1"), line("state", slow, `,state="running"`, "1")}
+	w.does("one that is not checked yet", func() { w.Run("slow", "--health-interval", "1h") }, nil, starting...)
+	w.does("pause", func() { w.Docker("pause", slow) }, nil, line("state", slow, `,state="paused"`, "1"))
+	w.does("unpause", func() { w.Docker("unpause", slow) }, nil, starting...)
+	if got := w.Says(slow, realstack.HealthStatus+" "+realstack.FailingStreak); got != "unhealthy 0" {
+		w.t.Errorf("the engine says %q after an unpause, this test expects it to say unhealthy 0", got)
+	}
+	w.does("create", func() { w.Create("created") }, nil, line("state", created, `,state="created"`, "1"))
+	w.does("kill", func() { w.Docker("start", created); w.Docker("kill", created) }, nil, line("state", created, `,state="exited"`, "1"),
+		line("exit_code", created, "", "137"), line("health", created, `,health="none"`, "1"))
+	w.Docker("rm", "-f", slow, created)
 }
 
 // since compares what is said of an unhealthy container with the checks that the engine keeps: its streak is short.
@@ -234,6 +253,17 @@ func (w *realWatch) crashes() {
 	}
 	w.want("crash loop", line("restarts_total", loop, "", want))
 
+	again := w.Containers.Name + "-again"
+	w.Run("again", "--restart", "always", "--no-healthcheck", "--", "exit", "3")
+	waits := "\nchatstack_container_" + line("state", again, `,state="restarting"`, "1") + "\n"
+	for end := time.Now().Add(realDeadline); !strings.Contains(w.page(), waits) && time.Now().Before(end); {
+		w.read() // the engine waits longer after each crash
+	}
+	if page := w.page(); !strings.Contains(page, waits) || strings.Contains(page, line("exit_code", again, "", "3")) {
+		w.t.Errorf("a container that waits for its restart is not restarting, or has an exit code:\n%s", page)
+	}
+	w.Docker("rm", "-f", again)
+
 	hungry := w.Containers.Name + "-docs"
 	w.does("out of memory", func() { w.Run("docs", "--memory", "32m", "--no-healthcheck", "--", "starve", "300") },
 		func() { w.Await(hungry, "{{.State.Status}} {{.State.OOMKilled}}", "exited true") },
@@ -256,16 +286,7 @@ func (w *realWatch) deploys() {
 		line("restarts_total", name, "", "3"), line("recreations_total", name, "", "1"), line("state", name, `,state="running"`, "1"))
 	created := fleet.ParseTime(w.Says(name, "{{.Created}}"))
 	w.wantNow("rm and run", "container_"+line("created_timestamp_seconds", name, "", fmt.Sprint(epochSeconds(created))))
-	w.does("a crash after the deploy", func() {
-		pid, err := strconv.Atoi(w.Says(name, "{{.State.Pid}}"))
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			w.t.Fatal(err)
-		}
-		w.Await(name, "{{.RestartCount}} {{.State.Status}}", "1 running")
-	}, nil, line("restarts_total", name, "", "4"))
+	w.does("a crash after the deploy", func() { w.crash(name) }, nil, line("restarts_total", name, "", "4"))
 
 	gone := w.Containers.Name + "-docs"
 	w.missingAfter(time.Nanosecond)

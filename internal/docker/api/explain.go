@@ -96,12 +96,10 @@ func isNoContainer(err error) bool {
 	return ok && refused.status == http.StatusNotFound && strings.Contains(strings.ToLower(refused.text), "no such container")
 }
 
-var errEnded = errors.New("the stream has ended")
-
 // ExplainEnd explains the error that ended the stream of events; nil means that the engine closed it.
 func (s *Session) ExplainEnd(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
-		err = failure.Errorf(failure.Closed, "%w", errEnded)
+		err = failure.Errorf(failure.Closed, "the stream has ended")
 	}
 	err = s.wire.Explain(err)
 	reason, hint := failure.ReasonOf(err), ""

@@ -1,8 +1,7 @@
 package api
 
 import (
-	"bufio"
-	"net"
+	"bytes"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -38,8 +37,7 @@ func plainly(method, requestURI string) bool {
 	return false
 }
 
-// Every method with every path behind every prefix and before every suffix, at an engine that notes what stands on the
-// wire: nothing but what is plainly allowed may arrive there.
+// TestNothingElseStandsOnTheWire tries every method with every path behind every prefix and before every suffix.
 func TestNothingElseStandsOnTheWire(t *testing.T) {
 	methods := []string{
 		"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", "get", "Post", "PROPFIND", "GET\t", "G\u0130T", "",
@@ -73,74 +71,44 @@ func TestNothingElseStandsOnTheWire(t *testing.T) {
 		"%20", "%2f..", "%252f..",
 		";x", "%3f", "%23", ".json", "\\", "?%0d%0aPOST%20/",
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := make(chan string)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			r := bufio.NewReader(conn)
-			line, err := r.ReadString('\n')
-			if err == nil {
-				lines <- line
-				conn.Write([]byte("HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")) //nolint:errcheck,gosec // the test sees it
-			}
-			conn.Close() //nolint:errcheck,gosec // a test's connection
-		}
-	}()
-	transport := &http.Transport{DisableKeepAlives: true}
+	var line string // the first one of the last request
 	guard := guard{next: roundTrip(func(r *http.Request) (*http.Response, error) {
-		sent := make(chan string, 1)
-		go func() { sent <- <-lines }()
-		resp, err := transport.RoundTrip(r)
-		if err != nil {
+		var wire bytes.Buffer
+		if err := r.Write(&wire); err != nil {
 			t.Errorf("%s %s: let through, and then: %v", r.Method, r.URL, err)
-			return nil, err
 		}
-		line := <-sent
-		method, rest, _ := strings.Cut(line, " ")
-		requestURI, _, _ := strings.Cut(rest, " ")
-		if !plainly(method, requestURI) {
-			t.Errorf("on the wire: %q", line)
-		}
-		return resp, nil
+		line, _, _ = strings.Cut(wire.String(), "\r\n")
+		return &http.Response{Body: http.NoBody}, nil
 	})}
 	var tried, passed int
 	for _, prefix := range prefixes {
 		for _, path := range paths {
 			for _, suffix := range suffixes {
-				u, err := url.Parse("http://" + listener.Addr().String() + prefix + path + suffix)
+				u, err := url.Parse("http://engine" + prefix + path + suffix)
 				if err != nil {
 					continue // a client could not even be asked for that
 				}
 				for _, method := range methods {
 					req := &http.Request{Method: method, URL: u, Header: http.Header{}}
 					tried++
-					resp, err := guard.RoundTrip(req.WithContext(t.Context()))
+					_, err := guard.RoundTrip(req.WithContext(t.Context())) //nolint:bodyclose // there is none
 					if allowed := plainly(method, u.RequestURI()); allowed != (err == nil) {
 						t.Errorf("%s %s: got error %v, want it let through: %v", method, u.RequestURI(), err, allowed)
 					}
 					if err != nil && (failure.ReasonOf(err) != failure.Internal || !strings.Contains(err.Error(), u.RequestURI())) {
 						t.Errorf("%s %s: got %v, want one that names the path, reason %s", method, u.RequestURI(), err, failure.Internal)
 					}
-					if err == nil {
-						passed++
-						resp.Body.Close() //nolint:errcheck,gosec // it is empty
+					if err != nil {
+						continue
+					}
+					passed++
+					if sent := strings.Fields(line); len(sent) != 3 || !plainly(sent[0], sent[1]) {
+						t.Errorf("on the wire: %q", line)
 					}
 				}
 			}
 		}
 	}
-	listener.Close() //nolint:errcheck,gosec // ends the engine
-	<-done
-	t.Logf("%d calls tried, %d passed", tried, passed)
 	if tried < 100_000 || passed == 0 {
 		t.Errorf("%d calls tried and %d passed: the matrix is not what it was", tried, passed)
 	}

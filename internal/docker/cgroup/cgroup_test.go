@@ -8,8 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -49,6 +47,28 @@ func moved(files map[string]string, from, to string) map[string]string {
 	return renamed
 }
 
+// treeOf is a tree with these files.
+func treeOf(t *testing.T, all ...map[string]string) *Tree {
+	t.Helper()
+	tree := &Tree{Root: t.TempDir()}
+	for _, files := range all {
+		cgrouptest.WriteTree(t, tree.Root, files)
+	}
+	return tree
+}
+
+// wantMeasured wants cgroupResources of these containers, and nothing else.
+func wantMeasured(t *testing.T, what string, got map[string]usage.Usage, ids ...string) {
+	t.Helper()
+	want := map[string]usage.Usage{}
+	for _, id := range ids {
+		want[id] = cgroupResources
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
 func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 	cgroupfs, systemd := "docker/"+cgroupID, "system.slice/docker-"+cgroupID+".scope"
 	rootless := "user.slice/user-1000.slice/user@1000.service/user.slice/docker-" + cgroupID + ".scope"
@@ -59,75 +79,50 @@ func TestCgroupsGiveWhatTheEngineGives(t *testing.T) {
 	for file := range cgrouptest.V2("machine.slice/libpod-conmon-" + cgroupID + ".scope") {
 		podman[file] = "usage_usec 1\n"
 	}
-	for name, tt := range map[string]struct {
-		files map[string]string
-		want  usage.Usage
-	}{
-		"v1, cgroupfs":                   {cgrouptest.V1(cgroupfs), cgroupResources},
-		"v1, systemd":                    {cgrouptest.V1(systemd), cgroupResources},
-		"v1, controllers share a mount":  {moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources},
-		"v1, controllers in other order": {moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources},
-		"v1, memory is not mounted":      {without(cgrouptest.V1(cgroupfs), "memory"), noMemory},
-		"v1, cpuacct is not mounted":     {without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU},
-		"v1, engine without root":        {cgrouptest.V1(rootless), cgroupResources},
-		"v2, engine without root, cgroupfs": {
-			cgrouptest.V2("user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID),
-			cgroupResources,
-		},
-		"v2, engine inside a container":   {cgrouptest.V2("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, Podman":                      {cgrouptest.V2("machine.slice/libpod-" + cgroupID + ".scope"), cgroupResources},
-		"v2, Podman beside its monitor":   {podman, cgroupResources},
-		"v1, engine inside a container":   {cgrouptest.V1("docker/" + otherCgroupID + "/" + cgroupfs), cgroupResources},
-		"v2, cgroupfs":                    {cgrouptest.V2(cgroupfs), cgroupResources},
-		"v2, systemd":                     {cgrouptest.V2(systemd), cgroupResources},
-		"v2, engine without root":         {cgrouptest.V2(rootless), cgroupResources},
-		"v2, parent of the user's choice": {cgrouptest.V2("chat.slice/docker-" + cgroupID + ".scope"), cgroupResources},
-		"v2, memory is not delegated":     {without(cgrouptest.V2(rootless), "memory"), noMemory},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tree := Tree{Root: t.TempDir()}
-			cgrouptest.WriteTree(t, tree.Root, tt.files)
-			got, err := tree.Measure(t.Context(), subjectsOf(cgroupID))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(map[string]usage.Usage{cgroupID: tt.want}, got); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
-		})
+	try := func(name string, files map[string]string, want usage.Usage) {
+		t.Helper()
+		got, err := treeOf(t, files).Measure(t.Context(), subjectsOf(cgroupID))
+		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: want}, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, resources (-want +got):\n%s", name, err, diff)
+		}
 	}
+	for _, group := range []string{
+		cgroupfs, systemd, rootless, "docker/" + otherCgroupID + "/" + cgroupfs, // an engine inside a container
+		"user.slice/user-1000.slice/user@1000.service/docker.service/docker/" + cgroupID,
+		"machine.slice/libpod-" + cgroupID + ".scope", "chat.slice/docker-" + cgroupID + ".scope",
+	} {
+		try("v1, "+group, cgrouptest.V1(group), cgroupResources)
+		try("v2, "+group, cgrouptest.V2(group), cgroupResources)
+	}
+	try("v1, controllers share a mount", moved(cgrouptest.V1(systemd), "cpuacct/", "cpu,cpuacct/"), cgroupResources)
+	try("v1, controllers in other order", moved(cgrouptest.V1(systemd), "cpuacct/", "cpuacct,cpu/"), cgroupResources)
+	try("v1, memory is not mounted", without(cgrouptest.V1(cgroupfs), "memory"), noMemory)
+	try("v1, cpuacct is not mounted", without(cgrouptest.V1(cgroupfs), "cpuacct"), noCPU)
+	try("v2, Podman beside its monitor", podman, cgroupResources)
+	try("v2, memory is not delegated", without(cgrouptest.V2(rootless), "memory"), noMemory)
 }
 
 func TestLimitIsTheOneThatTheContainerWasGiven(t *testing.T) {
-	for name, tt := range map[string]struct {
-		files map[string]string
-		limit int64
-		want  uint64
-	}{
-		"none":            {cgrouptest.V2("docker/" + cgroupID), 0, 0},
-		"one":             {cgrouptest.V2("docker/" + cgroupID), 1 << 29, 1 << 29},
-		"nonsense":        {cgrouptest.V2("docker/" + cgroupID), -1, 0},
-		"nobody keeps it": {without(cgrouptest.V2("docker/"+cgroupID), "memory"), 1 << 29, 0},
-	} {
-		tree := Tree{Root: t.TempDir()}
-		cgrouptest.WriteTree(t, tree.Root, tt.files)
-		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, Limit: tt.limit}})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if got := got[cgroupID].Limit; got != tt.want {
-			t.Errorf("%s: limit: got %d, want %d", name, got, tt.want)
+	files := cgrouptest.V2("docker/" + cgroupID)
+	try := func(files map[string]string, limit int64, want uint64) {
+		t.Helper()
+		got, err := treeOf(t, files).Measure(t.Context(), []usage.Subject{{ID: cgroupID, Limit: limit}})
+		if got := got[cgroupID].Limit; got != want || err != nil {
+			t.Errorf("got the limit %d, %v, want %d", got, err, want)
 		}
 	}
+	try(files, 0, 0)
+	try(files, 1<<29, 1<<29)
+	try(files, -1, 0)
+	try(without(files, "memory"), 1<<29, 0) // nobody keeps it
 }
 
 // TestTreeIsSearchedNowAndThen has a container appear in an unusual place, alone and then beside one that is known there.
 func TestTreeIsSearchedNowAndThen(t *testing.T) {
-	tree := Tree{Root: t.TempDir()}
+	tree := treeOf(t, cgrouptest.V2("docker/"+otherCgroupID))
 	place := func(id string) string {
 		return "user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope"
 	}
-	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
 	measure := func(ids ...string) int {
 		t.Helper()
 		got, err := tree.Measure(t.Context(), subjectsOf(ids...))
@@ -159,82 +154,61 @@ func TestTreeIsSearchedNowAndThen(t *testing.T) {
 }
 
 func TestGroupThatIsGoneIsNoFailure(t *testing.T) {
-	for name, files := range map[string]map[string]string{
-		"v1": cgrouptest.V1("docker/" + otherCgroupID),
-		"v2": cgrouptest.V2("docker/" + otherCgroupID),
+	for controller, files := range map[string]map[string]string{
+		"memory": cgrouptest.V1("docker/" + otherCgroupID), "": cgrouptest.V2("docker/" + otherCgroupID),
 	} {
-		tree := Tree{Root: t.TempDir()}
-		cgrouptest.WriteTree(t, tree.Root, files)
-		got, err := tree.Measure(t.Context(), subjectsOf(cgroupID, otherCgroupID, "../"+otherCgroupID, "../docker/"+otherCgroupID, ""))
-		if want := []string{otherCgroupID}; err != nil || !slices.Equal(slices.Collect(maps.Keys(got)), want) {
-			t.Errorf("%s: got %v, error %v; want those of %q, and none", name, got, err, want)
+		tree := treeOf(t, files)
+		measure := func(what string, want []string, ids ...string) {
+			t.Helper()
+			got, err := tree.Measure(t.Context(), subjectsOf(ids...))
+			if wantMeasured(t, what, got, want...); err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
 		}
-		if got, err := tree.Measure(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
-			t.Errorf("%s: the only one: got %v, error %v; want nothing and none", name, got, err)
-		}
+		measure("one", []string{otherCgroupID}, cgroupID, otherCgroupID, "../"+otherCgroupID, "../docker/"+otherCgroupID, "")
+		measure("the only one", nil, cgroupID)
 		// Its directory is there a moment longer than its files.
-		empty := filepath.Join(tree.Root, "docker", cgroupID)
-		if name == "v1" {
-			empty = filepath.Join(tree.Root, "memory", "docker", cgroupID)
-		}
-		if err := os.MkdirAll(empty, 0o750); err != nil {
+		if err := os.MkdirAll(filepath.Join(tree.Root, controller, "docker", cgroupID), 0o750); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tree.Measure(t.Context(), subjectsOf(cgroupID)); err != nil || len(got) != 0 {
-			t.Errorf("%s: an empty directory: got %v, error %v; want nothing and none", name, got, err)
-		}
+		measure("an empty directory", nil, cgroupID)
 	}
 }
 
 func TestMountThatIsNotTheHostsIsAFailure(t *testing.T) {
+	one, two := subjectsOf(cgroupID), subjectsOf(cgroupID, otherCgroupID)
 	for name, tt := range map[string]struct {
 		files    map[string]string
 		subjects []usage.Subject
 	}{
-		"no cgroups at all":     {map[string]string{"readme": "hello"}, subjectsOf(cgroupID)},
-		"v1, a container's own": {without(cgrouptest.V1("other"), "release_agent"), subjectsOf(cgroupID)},
-		"v2, a container's own": {
-			map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n", "cpu.stat": "usage_usec 1\n"},
-			subjectsOf(cgroupID),
-		},
-		"another host's": {cgrouptest.V2("docker/" + strings.Repeat("0f", 32)), subjectsOf(cgroupID, otherCgroupID)},
+		"no cgroups at all":     {map[string]string{"readme": "hello"}, one},
+		"v1, a container's own": {without(cgrouptest.V1("other"), "release_agent"), one},
+		"v2, a container's own": {map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.type": "domain\n"}, one},
+		"another host's":        {cgrouptest.V2("docker/" + strings.Repeat("0f", 32)), two},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tree := Tree{Root: t.TempDir()}
-			cgrouptest.WriteTree(t, tree.Root, tt.files)
-			got, err := tree.Measure(t.Context(), tt.subjects)
-			wantFailure(t, err, failure.NotFound, "mount the host's /sys/fs/cgroup")
-			if len(got) != 0 {
-				t.Errorf("got %v, want nothing", got)
-			}
-		})
+		got, err := treeOf(t, tt.files).Measure(t.Context(), tt.subjects)
+		wantFailure(t, err, failure.NotFound, "mount the host's /sys/fs/cgroup")
+		wantMeasured(t, name, got)
 	}
-	if got, err := (&Tree{Root: t.TempDir()}).Measure(t.Context(), nil); err != nil || len(got) != 0 {
+	if got, err := treeOf(t).Measure(t.Context(), nil); err != nil || len(got) != 0 {
 		t.Errorf("without containers: got %v, error %v; want nothing and none", got, err)
 	}
 }
 
 func TestDamagedCgroupFileIsMalformed(t *testing.T) {
 	for _, file := range []string{"memory.current", "memory.stat", "cpu.stat"} {
-		tree := Tree{Root: t.TempDir()}
-		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
-		cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
-		cgrouptest.WriteTree(t, tree.Root,
+		tree := treeOf(t, cgrouptest.V2("docker/"+cgroupID), cgrouptest.V2("docker/"+otherCgroupID),
 			map[string]string{"docker/" + otherCgroupID + "/" + file: "inactive_file many\nusage_usec many\n"})
 		got, err := tree.Measure(t.Context(), subjectsOf(otherCgroupID, cgroupID))
 		wantFailure(t, err, failure.Malformed, "another service may listen there")
-		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: cgroupResources}, got); diff != "" {
-			t.Errorf("%s: resources got nevertheless (-want +got):\n%s", file, diff)
-		}
+		wantMeasured(t, file, got, cgroupID)
 	}
 }
 
 func TestReadingCgroupsEndsWithTheContext(t *testing.T) {
-	tree := Tree{Root: t.TempDir()}
-	cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := tree.Measure(ctx, subjectsOf(cgroupID))
+	got, err := treeOf(t, cgrouptest.V2("docker/"+cgroupID)).Measure(ctx, subjectsOf(cgroupID))
 	if !errors.Is(err, context.Canceled) || len(got) != 0 {
 		t.Errorf("got %v, error %v; want nothing, and the context's", got, err)
 	}
@@ -273,29 +247,18 @@ func TestRememberedGroupIsFoundWhereItMoves(t *testing.T) {
 
 // TestHalfOfARememberedGroupIsNotEnough has one controller's group stay behind when a container's groups move.
 func TestHalfOfARememberedGroupIsNotEnough(t *testing.T) {
-	for _, controllers := range []string{"memory and CPU", "CPU alone"} {
-		group := func(path string) map[string]string {
-			if controllers == "CPU alone" {
-				return without(cgrouptest.V1(path), "memory")
-			}
-			return cgrouptest.V1(path)
-		}
-		tree := Tree{Root: t.TempDir()}
-		cgrouptest.WriteTree(t, tree.Root, group("docker/"+cgroupID))
+	for leaves, absent := range map[string]string{"memory": "no controller", "cpuacct": "memory"} {
+		tree := treeOf(t, without(cgrouptest.V1("docker/"+cgroupID), absent))
 		for _, moved := range []bool{false, true} {
 			if moved {
-				leaves := "memory"
-				if controllers == "CPU alone" {
-					leaves = "cpuacct"
-				}
 				if err := os.RemoveAll(filepath.Join(tree.Root, leaves, "docker")); err != nil {
 					t.Fatal(err)
 				}
-				cgrouptest.WriteTree(t, tree.Root, group("chat.slice/docker-"+cgroupID+".scope"))
+				cgrouptest.WriteTree(t, tree.Root, without(cgrouptest.V1("chat.slice/docker-"+cgroupID+".scope"), absent))
 			}
 			got, err := tree.Measure(t.Context(), subjectsOf(cgroupID))
-			if r := got[cgroupID]; err != nil || !r.HasCPU || r.HasMemory != (controllers != "CPU alone") {
-				t.Errorf("%s, moved: %t: got %+v, error %v; want all of it", controllers, moved, r, err)
+			if r := got[cgroupID]; err != nil || !r.HasCPU || r.HasMemory != (leaves == "memory") {
+				t.Errorf("%s leaves, moved: %t: got %+v, error %v; want all of it", leaves, moved, r, err)
 			}
 		}
 	}
@@ -391,82 +354,62 @@ func TestNetworkIsTheSumOfInterfaces(t *testing.T) {
 		r.Received, r.Transmitted, r.HasNetwork = received, transmitted, true
 		return r
 	}
-	for name, tt := range map[string]struct {
-		pid  int
-		dev  string
-		want usage.Usage
-	}{
-		"one":                {77, netDevHeader + lo + eth0, network(1200, 340)},
-		"two":                {77, netDevHeader + lo + eth0 + eth1, network(1234, 340)},
-		"and a VPN's":        {77, netDevHeader + lo + eth0 + "  tun0: 7000 9 0 0 0 0 0 0 5000 9 0 0 0 0 0 0\n", network(1200, 340)},
-		"our own container":  {76, netDevHeader + lo + eth0, network(1200, 340)},
-		"none":               {77, netDevHeader + lo, cgroupResources},
-		"the host's":         {78, "", cgroupResources},
-		"the process ended":  {79, "", cgroupResources},
-		"another's process":  {80, "", cgroupResources},
-		"no process is told": {0, "", cgroupResources},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
-			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
-			cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{
-				"1/net/dev": netDevHeader + lo + eth0,
-				"77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": tt.dev,
-				"76/cgroup": "4:memory:/\n0::/\n", "76/net/dev": tt.dev,
-				"78/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
-				"80/cgroup":  "4:memory:/docker/" + otherCgroupID + "\n",
-				"80/net/dev": netDevHeader + lo + eth0,
-			})
-			shared := func(pid int) string { return filepath.Join(tree.ProcRoot, strconv.Itoa(pid), "net", "dev") }
-			if err := os.Mkdir(filepath.Dir(shared(78)), 0o750); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Link(shared(1), shared(78)); err != nil {
-				t.Fatal(err)
-			}
-			got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: tt.pid}})
-			var network *NetworkError
-			if absent := tt.pid >= 79; errors.As(err, &network) != absent || !absent && err != nil {
-				t.Errorf("error %v, want one about the network: %t", err, absent)
-			}
-			if diff := cmp.Diff(map[string]usage.Usage{cgroupID: tt.want}, got); diff != "" {
-				t.Errorf("resources (-want +got):\n%s", diff)
-			}
+	try := func(name string, pid int, dev string, want usage.Usage) {
+		t.Helper()
+		tree := treeOf(t, cgrouptest.V2("docker/"+cgroupID))
+		tree.ProcRoot = t.TempDir()
+		cgrouptest.WriteTree(t, tree.ProcRoot, map[string]string{
+			"1/net/dev": netDevHeader + lo + eth0,
+			"77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": dev,
+			"76/cgroup": "4:memory:/\n0::/\n", "76/net/dev": dev,
+			"78/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
+			"80/cgroup":  "4:memory:/docker/" + otherCgroupID + "\n",
+			"80/net/dev": netDevHeader + lo + eth0,
 		})
+		shared := func(pid string) string { return filepath.Join(tree.ProcRoot, pid, "net", "dev") }
+		if err := errors.Join(os.Mkdir(filepath.Dir(shared("78")), 0o750), os.Link(shared("1"), shared("78"))); err != nil {
+			t.Fatal(err)
+		}
+		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: pid}})
+		var network *NetworkError
+		if absent := pid >= 79; errors.As(err, &network) != absent || !absent && err != nil {
+			t.Errorf("%s: error %v, want one about the network: %t", name, err, absent)
+		}
+		if diff := cmp.Diff(map[string]usage.Usage{cgroupID: want}, got); diff != "" {
+			t.Errorf("%s: resources (-want +got):\n%s", name, diff)
+		}
 	}
+	try("one", 77, netDevHeader+lo+eth0, network(1200, 340))
+	try("two", 77, netDevHeader+lo+eth0+eth1, network(1234, 340))
+	try("and a VPN's", 77, netDevHeader+lo+eth0+"  tun0: 7000 9 0 0 0 0 0 0 5000 9 0 0 0 0 0 0\n", network(1200, 340))
+	try("our own container", 76, netDevHeader+lo+eth0, network(1200, 340))
+	try("none", 77, netDevHeader+lo, cgroupResources)
+	try("the host's", 78, "", cgroupResources)
+	try("the process ended", 79, "", cgroupResources)
+	try("another's process", 80, "", cgroupResources)
+	try("no process is told", 0, "", cgroupResources)
 }
 
 func TestNetworksThatCannotBeReadAreSaid(t *testing.T) {
+	dev := func(line string) map[string]string {
+		return map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": line}
+	}
 	for name, tt := range map[string]struct {
 		proc   map[string]string
 		reason failure.Reason
 		hint   string
 	}{
-		"no /proc":       {nil, failure.Refused, "mount the host's /proc"},
-		"another host's": {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
-		"a line is cut": {
-			map[string]string{"1/net/dev": netDevHeader, "77/cgroup": "4:memory:/docker/" + cgroupID + "\n", "77/net/dev": "eth0: 1 2\n"},
-			failure.Malformed,
-			"another service may listen there",
-		},
-		"a number is no such": {map[string]string{
-			"1/net/dev":  netDevHeader,
-			"77/cgroup":  "4:memory:/docker/" + cgroupID + "\n",
-			"77/net/dev": "eth0: x 2 3 4 5 6 7 8 9\n",
-		}, failure.Malformed, "another service may listen there"},
+		"no /proc":            {nil, failure.Refused, "mount the host's /proc"},
+		"another host's":      {map[string]string{"1/net/dev": netDevHeader}, failure.NotFound, "mount the host's /proc"},
+		"a line is cut":       {dev("eth0: 1 2\n"), failure.Malformed, "another service may listen there"},
+		"a number is no such": {dev("eth0: x 2 3 4 5 6 7 8 9\n"), failure.Malformed, "another service may listen there"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			tree := Tree{Root: t.TempDir(), ProcRoot: t.TempDir()}
-			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+cgroupID))
-			cgrouptest.WriteTree(t, tree.Root, cgrouptest.V2("docker/"+otherCgroupID))
-			cgrouptest.WriteTree(t, tree.ProcRoot, tt.proc)
-			got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: 77}, {ID: otherCgroupID, PID: 78}})
-			wantFailure(t, err, tt.reason, tt.hint)
-			want := map[string]usage.Usage{cgroupID: cgroupResources, otherCgroupID: cgroupResources}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("resources got nevertheless (-want +got):\n%s", diff)
-			}
-		})
+		tree := treeOf(t, cgrouptest.V2("docker/"+cgroupID), cgrouptest.V2("docker/"+otherCgroupID))
+		tree.ProcRoot = t.TempDir()
+		cgrouptest.WriteTree(t, tree.ProcRoot, tt.proc)
+		got, err := tree.Measure(t.Context(), []usage.Subject{{ID: cgroupID, PID: 77}, {ID: otherCgroupID, PID: 78}})
+		wantFailure(t, err, tt.reason, tt.hint)
+		wantMeasured(t, name, got, cgroupID, otherCgroupID)
 	}
 }
 

@@ -3,7 +3,9 @@ package cgroup
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
+	"os"
 	"strconv"
 	"syscall"
 
@@ -14,8 +16,8 @@ import (
 // kernelFileSize is larger than most files of the kernel.
 const kernelFileSize = 8 << 10
 
-// kernelFiles reads files of the kernel, one after another. os.ReadFile takes three times as long, since it registers each file
-// with the runtime's poller.
+// kernelFiles reads files of the kernel, one after another. os.ReadFile reads a file in several pieces, and the kernel formats all of it
+// for each.
 type kernelFiles struct{ buffer []byte }
 
 // number reads the number after the key and a space in a file, or the only number if key is "". known is false if the file or the
@@ -75,38 +77,21 @@ func isGone(err error) bool {
 }
 
 func (k *kernelFiles) readAll(path string) ([]byte, error) {
-	var fd int
-	err := retry(func() (err error) {
-		fd, err = syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-		return err
-	})
+	f, err := os.Open(path) //nolint:gosec // below the configured roots
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+		return nil, err
 	}
-	defer syscall.Close(fd) //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // only read
 	for size := 0; ; {
-		var n int
-		err := retry(func() (err error) {
-			n, err = syscall.Pread(fd, k.buffer[size:], int64(size))
-			return err
-		})
+		n, err := f.Read(k.buffer[size:])
+		size += n
 		switch {
-		case err != nil:
-			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
-		case n <= 0:
+		case err == io.EOF: //nolint:errorlint // readers return io.EOF unwrapped
 			return k.buffer[:size], nil
-		}
-		if size += n; size == len(k.buffer) {
+		case err != nil:
+			return nil, err
+		case size == len(k.buffer):
 			k.buffer = append(k.buffer, make([]byte, size)...)
-		}
-	}
-}
-
-// retry repeats do while signals interrupt it.
-func retry(do func() error) error {
-	for {
-		if err := do(); !errors.Is(err, syscall.EINTR) {
-			return err
 		}
 	}
 }

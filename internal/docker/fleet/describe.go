@@ -28,7 +28,9 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		if _, known := f.names[s.id]; !known {
 			f.pendingFor(s.id).replaces = LastingName(s.Name)
 		}
-		f.markBeingReplaced(s.id, now)
+		if c := f.Member(s.id); c != nil && c.present { // its replacement is about to take the lasting name
+			c.markGone(now)
+		}
 		return
 	}
 	if !s.chosen {
@@ -268,13 +270,6 @@ func (f *Fleet) releaseName(id, from string, now time.Time) {
 	if c := f.members[from]; c != nil && c.ID == id {
 		c.markGone(now)
 		c.setExpected(f.rules.expects(from))
-	}
-}
-
-// markBeingReplaced records that a container has a temporary name: its replacement is about to take the lasting one.
-func (f *Fleet) markBeingReplaced(id string, now time.Time) {
-	if c := f.Member(id); c != nil && c.present {
-		c.markGone(now)
 	}
 }
 

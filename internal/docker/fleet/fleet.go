@@ -77,22 +77,6 @@ func (f *Fleet) FollowFrom(since time.Time) {
 	}
 }
 
-// FollowedSince returns when the stream of events began; zero without a stream.
-func (f *Fleet) FollowedSince() time.Time { return f.followedSince }
-
-// Displace has the next ApplyList drop these containers.
-func (f *Fleet) Displace(ids []string) { f.displaced = ids }
-
-// Described reports whether every member was described since its last event.
-func (f *Fleet) Described() bool {
-	for _, c := range f.members {
-		if c.Stale {
-			return false
-		}
-	}
-	return true
-}
-
 // Expect adds the containers that the configuration names as expected.
 func (f *Fleet) Expect(now time.Time) {
 	for _, name := range f.rules.Expected {
@@ -271,7 +255,7 @@ func (f *Fleet) Counts() map[string]Counts {
 		all[name] = c.counts()
 	}
 	for key, w := range f.workloads {
-		all[workloadCounts+key] = Counts{w.Restarts, w.Recreations, w.OOMs}
+		all[workloadCounts+key] = w.Counts
 	}
 	return all
 }
@@ -305,26 +289,6 @@ var (
 	// ErrNeeded means that the container exists, or that the configuration expects it.
 	ErrNeeded = errors.New("the container cannot be forgotten")
 )
-
-// KnownIDs returns the ids of all containers that the fleet has seen.
-func (f *Fleet) KnownIDs() map[string]bool {
-	known := make(map[string]bool, len(f.names)+len(f.pending))
-	for id := range f.names {
-		known[id] = true
-	}
-	for id := range f.pending {
-		known[id] = true
-	}
-	for id := range f.lastEventMark {
-		known[id] = true
-	}
-	if f.unverified != nil {
-		for _, kept := range f.unverified.Containers {
-			known[kept.ID] = true
-		}
-	}
-	return known
-}
 
 // atLimit reports whether the fleet ignores events of new containers until the next list.
 func (f *Fleet) atLimit() bool {

@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -138,8 +140,6 @@ func (f *fleetTest) do(verb string, args []string) {
 		f.emit(id, events.Action(strings.Join(args[1:], " ")))
 	case "state": // id, state, of which no event tells
 		f.containers[id].State.Status = arg(1)
-	case "code": // id, exit code, of which no event tells
-		f.containers[id].State.ExitCode = f.number(arg(1))
 	case "oomkilled": // id, true or false, of which no event tells
 		f.containers[id].State.OOMKilled = arg(1) == "true"
 	case "check": // id, status of its health check
@@ -152,8 +152,19 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "begin": // start one with a health check
 		f.containers[id].State.Health = &container.Health{Status: container.Starting}
 		f.start(id)
-	case "failing": // interval, streak of container 1's checks, of which no event tells
-		f.failChecks(f.duration(id), f.number(arg(1)))
+	case "failing": // interval, streak of container 1's checks, of which no event tells, and how long each takes: a second
+		f.failChecks(f.duration(id), f.number(arg(1)), f.duration(cmp.Or(arg(2), "1s")))
+	case "fail": // one more check of container 1, and how long it takes
+		start := f.now
+		f.pass(f.duration(id))
+		c := f.containers["1"]
+		c.State.Health = withCheck(c.State.Health, &container.HealthcheckResult{Start: start, End: f.now, ExitCode: 1})
+		c.Config.Healthcheck = &container.HealthConfig{Interval: 5 * time.Second, Retries: 3}
+		f.pass(5 * time.Second)
+	case "passed": // how long ago, before the checks of container 1 that the engine keeps
+		at := f.now.Add(-f.duration(id))
+		h := f.containers["1"].State.Health
+		h.Log = append([]*container.HealthcheckResult{{Start: at.Add(-time.Second), End: at}}, h.Log...)
 	case "hide": // all containers, from lists
 		f.hidden, f.containers = f.containers, nil
 	case "show":
@@ -223,6 +234,11 @@ func (f *fleetTest) do(verb string, args []string) {
 	case "reboot": // the exporter
 		f.do("save", nil)
 		f.do("recall", nil)
+	case "dismiss": // a name or workload; needed or unknown if it cannot be forgotten
+		want := map[string]error{"": nil, "needed": ErrNeeded, "unknown": ErrUnknown}[arg(1)]
+		if err := f.fleet.Forget(id); !errors.Is(err, want) {
+			f.t.Errorf("forget %s: %v, want %v", id, err, want)
+		}
 	case "forget": // everything, as without a state file
 		f.fleet = New(f.fleet.rules)
 	default:
@@ -275,7 +291,7 @@ func (f *fleetTest) set(changes []string) {
 // seenFacts are what see knows of a container.
 var seenFacts = []string{
 	"restarts", "recreations", "oom", "exit", "expected", "unhealthy_since", "recreated", "started", "state", "health", "needs", "info",
-	"down", "wanted", "judged",
+	"down", "wanted", "judged", "of",
 }
 
 // see compares what the fleet reports. Expectations are separated by commas: a container's name, then words.
@@ -343,7 +359,7 @@ func (f *fleetTest) facts() map[string]map[string]string {
 		if s == nil {
 			continue
 		}
-		facts["down"] = r.DownFor.Truncate(time.Second).String()
+		facts["down"], facts["of"] = r.DownFor.Truncate(time.Second).String(), r.Workload
 		facts["expected"] = map[bool]string{false: "0", true: "1"}[r.Expected]
 		facts["health"], facts["state"], facts["info"] = s.Health, s.State,
 			strings.Join([]string{s.Project, s.Service, s.Image, s.Role}, "/")
@@ -556,15 +572,25 @@ func (f *fleetTest) kill(id, signal string) {
 	f.emit(id, events.ActionKill)
 }
 
-// failChecks makes the last checks of container 1 fail, of which the engine keeps five.
-func (f *fleetTest) failChecks(interval time.Duration, streak int) {
-	h := &container.Health{Status: container.Unhealthy, FailingStreak: streak}
-	for i := min(streak, 5) - 1; i >= 0; i-- {
+// failChecks makes the last checks of container 1 fail.
+func (f *fleetTest) failChecks(interval time.Duration, streak int, takes time.Duration) {
+	h := &container.Health{}
+	for i := streak - 1; i >= 0; i-- {
 		at := f.now.Add(-time.Duration(i) * interval)
-		h.Log = append(h.Log, &container.HealthcheckResult{Start: at, End: at.Add(time.Second), ExitCode: 1})
+		h = withCheck(h, &container.HealthcheckResult{Start: at, End: at.Add(takes), ExitCode: 1})
 	}
 	c := f.containers["1"]
 	c.State.Health, c.Config.Healthcheck = h, &container.HealthConfig{Interval: interval - time.Second, Retries: 3}
+}
+
+// withCheck adds a failing check to those that the engine keeps: five.
+func withCheck(h *container.Health, result *container.HealthcheckResult) *container.Health {
+	h = cmp.Or(h, &container.Health{})
+	h.Status = container.Unhealthy
+	h.FailingStreak++
+	h.Log = append(h.Log, result)
+	h.Log = h.Log[max(0, len(h.Log)-5):]
+	return h
 }
 
 // read makes one reading and returns the ids of whom it inspected. following says that events flow.
@@ -625,8 +651,10 @@ func (f *fleetTest) says(s *container.State) string {
 	return "Up " + ago(s.StartedAt)
 }
 
-// fleetStories are promises about containers and the scripts that prove them.
-var fleetStories = []struct{ promise, script string }{
+// story is a promise and the script that proves it.
+type story struct{ promise, script string }
+
+var fleetStories = []story{
 	{"what happens to a successor before it can be described counts", `
 		run 1 irc; kill 1 15; die 1 0; event 1 destroy
 		late; make 2 irc; pass 1s; start 2; event 2 oom; event 2 die; start 2; read all | irc restarts=1 oom=1`},
@@ -704,6 +732,9 @@ var fleetStories = []struct{ promise, script string }{
 		pass 2h; read | irc missing expected=1
 		rename 2 irc; start 2 | irc running recreations=1 restarts=0
 		remove 2; pass 2m     | irc missing expected=0`},
+	{"a container is missing once it has been gone for a minute", `
+		run 1 irc; run 2 migrate policy=no; die 2 0; read all; lost; remove 1; remove 2; heard; read; pass 59999ms; read | irc -state
+		pass 1ms; read | irc missing, migrate -state`},
 	{"a configured container is missed from the start", `
 		set expected=prosody; read blind | prosody -state
 		pass 72h; read | prosody missing info=///xmpp
@@ -765,6 +796,21 @@ var fleetStories = []struct{ promise, script string }{
 		pass 69.999s; failing 10s 10; read     | xmpp unhealthy_since=mark
 		forget; read blind                     | xmpp unhealthy_since=mark
 		check 1 healthy                        | xmpp -unhealthy_since`},
+	{"a check that the engine has forgotten makes an estimate", `
+		run 1 xmpp; pass 1h; failing 10s 5; read all | xmpp unhealthy_since=40s
+		failing 10s 6; forget; read all              | xmpp unhealthy_since=50s`},
+	{"unhealthy since the last time that it was healthy, which only the engine's log has, or the streak is another one", `
+		run 1 xmpp; pass 1h; failing 5s 3; read blind; pass 10m; failing 5s 3; passed 14s; read blind | xmpp unhealthy_since=10s
+		pass 10m; failing 5s 2; read blind                                                          | xmpp unhealthy_since=5s`},
+	{"checks that take long do not move the beginning of fast ones", `
+		run 1 xmpp; pass 1h; mark; fail 0s; fail 0s; fail 0s; event 1 health_status: unhealthy | xmpp unhealthy_since=mark
+		stumble Up About an hour (unhealthy)         | xmpp unhealthy_since=mark
+		fail 30s; read                               | xmpp unhealthy_since=mark
+		fail 30s; fail 30s; fail 30s; fail 30s; read | xmpp unhealthy_since=mark
+		fail 30s; read; fail 30s; read               | xmpp unhealthy_since=mark`},
+	{"an estimate is not before the last pass, of which the engine keeps no failing check", `
+		run 1 xmpp; pass 1h; check 1 healthy; mark; passed 0s; read all
+		pass 1m; failing 10s 8 30s; event 1 health_status: unhealthy | xmpp unhealthy_since=mark`},
 	{"unhealthy since the start at the earliest", `
 		run 1 xmpp; pass 5s; failing 10s 20; event 1 health_status: unhealthy | xmpp unhealthy_since=started:1`},
 	{"the estimate of unhealthy since does not move forward", `
@@ -772,7 +818,7 @@ var fleetStories = []struct{ promise, script string }{
 		failing 10s 10; read blind           | xmpp unhealthy_since=mark
 		pass 47s; failing 10s 14; read blind | xmpp unhealthy_since=mark`},
 	{"dependencies are on the page", `
-		run 1 irc; run 2 db; run 3 services network=container:1
+		run 1 irc; run 2 db; run 3 services {network=container:1 OR network=container:irc}
 		run 4 bridge needs=irc:service_started:false,db:service_healthy:true,unknown:service_started:false
 		run 5 other needs=irc:service_started:false project=another
 		| services needs=irc, bridge needs=irc needs=db !needs=unknown, other -needs
@@ -884,10 +930,14 @@ const startOrder = `
 	make 1 db; make 2 app needs=db:service_healthy:true
 	make 3 web needs=cache:service_started:false,app:service_healthy:false; make 4 cache needs=db:service_started:false`
 
-func TestFleet(t *testing.T) {
-	for _, story := range fleetStories {
-		t.Run(story.promise, func(t *testing.T) {
-			for _, script := range alternatives(story.script) {
+func TestFleet(t *testing.T) { playAll(t, fleetStories) }
+
+// playAll plays all alternatives of stories.
+func playAll(t *testing.T, stories []story) {
+	t.Helper()
+	for _, s := range stories {
+		t.Run(s.promise, func(t *testing.T) {
+			for _, script := range alternatives(s.script) {
 				if play(t, script); t.Failed() {
 					t.Fatalf("script:\n%s", script)
 				}
@@ -953,54 +1003,6 @@ func TestDoubtfulContainersAreInspectedFirst(t *testing.T) {
 	if len(order) != 20 || !slices.Equal(order[:2], []string{"07", "13"}) {
 		t.Errorf("inspected in the order %v, want 07 and 13 first, of 20", order)
 	}
-}
-
-// TestUnhealthySinceTheLastTimeItWasHealthy has nobody see the last pass, which is in the engine's log.
-func TestUnhealthySinceTheLastTimeItWasHealthy(t *testing.T) {
-	f := play(t, "run 1 xmpp; pass 1h; failing 5s 3; read blind; pass 10m; failing 5s 3")
-	h := f.containers["1"].State.Health
-	passed := &container.HealthcheckResult{Start: f.now.Add(-15 * time.Second), End: f.now.Add(-14 * time.Second)}
-	h.Log = append([]*container.HealthcheckResult{passed}, h.Log...)
-	f.play(`read blind | xmpp unhealthy_since=10s
-		pass 10m; failing 5s 2; read blind | xmpp unhealthy_since=5s`) // a shorter streak is another one
-}
-
-// TestSlowChecksDoNotMoveTheBeginningOfFastOnes has checks fail at once at first, and then after long waits.
-func TestSlowChecksDoNotMoveTheBeginningOfFastOnes(t *testing.T) {
-	const interval = 5 * time.Second
-	f := play(t, "run 1 xmpp; pass 1h; mark")
-	h := &container.Health{Status: container.Unhealthy}
-	f.containers["1"].State.Health = h
-	f.containers["1"].Config.Healthcheck = &container.HealthConfig{Interval: interval, Retries: 3}
-	fail := func(took time.Duration) {
-		start := f.now
-		f.pass(took)
-		h.FailingStreak++
-		h.Log = append(h.Log, &container.HealthcheckResult{Start: start, End: f.now, ExitCode: 1})
-		h.Log = h.Log[max(0, len(h.Log)-5):]
-		f.pass(interval)
-	}
-	for range 3 {
-		fail(0)
-	}
-	f.play(`event 1 health_status: unhealthy     | xmpp unhealthy_since=mark
-		stumble Up About an hour (unhealthy) | xmpp unhealthy_since=mark`)
-	for range 9 {
-		fail(30 * time.Second)
-		f.play("read | xmpp unhealthy_since=mark")
-	}
-}
-
-// TestEstimateOfUnhealthySinceIsAfterAPass has an engine that keeps none of the first failing checks when it says unhealthy.
-func TestEstimateOfUnhealthySinceIsAfterAPass(t *testing.T) {
-	f := play(t, "run 1 xmpp; pass 1h; mark")
-	passed := &container.HealthcheckResult{Start: f.now.Add(-time.Second), End: f.now}
-	f.containers["1"].State.Health = &container.Health{Status: container.Healthy, Log: []*container.HealthcheckResult{passed}}
-	f.play("read all; pass 1m; failing 10s 8")
-	for _, result := range f.containers["1"].State.Health.Log {
-		result.End = result.Start.Add(30 * time.Second)
-	}
-	f.play("event 1 health_status: unhealthy | xmpp unhealthy_since=mark")
 }
 
 func TestContainersOfAnotherEngineAreNotMissing(t *testing.T) {

@@ -35,32 +35,28 @@ func TestHangsArePausedForLongerEachTime(t *testing.T) {
 }
 
 func TestEventOrAnotherStateEndsAPause(t *testing.T) {
-	h := NewHangs()
-	h.Pause(&container.Summary{ID: "a"}, portOpened)
-	h.ApplyEvent(&events.Message{Action: events.ActionHealthStatusUnhealthy, Actor: events.Actor{ID: "a"}}, portOpened)
-	if _, paused := h.Split([]container.Summary{{ID: "a"}}, portOpened); len(paused) > 0 {
-		t.Error("still paused after an event")
-	}
-	h.Pause(&container.Summary{ID: "a", State: container.StateExited}, portOpened)
-	if _, paused := h.Split([]container.Summary{{ID: "a", State: container.StateRunning}}, portOpened); len(paused) > 0 {
-		t.Error("still paused when the list shows another state")
+	for _, event := range []bool{false, true} {
+		h, now := NewHangs(), container.Summary{ID: "a", State: container.StateRunning}
+		if h.Pause(&container.Summary{ID: "a", State: container.StateExited}, portOpened); event {
+			now.State = container.StateExited
+			h.ApplyEvent(&events.Message{Action: events.ActionHealthStatusUnhealthy, Actor: events.Actor{ID: "a"}}, portOpened)
+		}
+		if _, paused := h.Split([]container.Summary{now}, portOpened); len(paused) > 0 {
+			t.Errorf("still paused, after an event: %t", event)
+		}
 	}
 }
 
 func TestContainerIsStartingUntilItsStartHasAnEvent(t *testing.T) {
+	later := portOpened.Add(time.Minute)
 	for _, begins := range []events.Action{events.ActionCreate, events.ActionDie, events.ActionStop} {
 		h := NewHangs()
 		h.ApplyEvent(&events.Message{Action: begins, Actor: events.Actor{ID: "a"}}, portOpened)
-		h.Forget(nil, portOpened.Add(time.Minute)) // a list may be older than the event
-		if !h.Starting("a", portOpened.Add(time.Minute)) {
-			t.Errorf("after %s: not starting", begins)
-		}
-		if h.Starting("a", portOpened.Add(maxStart)) {
-			t.Errorf("after %s: starting for ever", begins)
-		}
+		h.Forget(nil, later) // a list may be older than the event
+		soon, late := h.Starting("a", later), h.Starting("a", portOpened.Add(maxStart))
 		h.ApplyEvent(&events.Message{Action: events.ActionStart, Actor: events.Actor{ID: "a"}}, portOpened)
-		if h.Starting("a", portOpened.Add(time.Minute)) {
-			t.Errorf("after %s and start: still starting", begins)
+		if after := h.Starting("a", later); !soon || late || after {
+			t.Errorf("%s: starting after a minute: %t, for ever: %t, after its start: %t", begins, soon, late, after)
 		}
 	}
 }

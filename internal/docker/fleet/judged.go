@@ -25,7 +25,7 @@ func (f *Fleet) Workloads() []WorkloadReport {
 		w := f.workloads[key]
 		reports = append(reports, WorkloadReport{
 			Key:       key,
-			Counts:    f.shownCounts(workloadCounts+key, Counts{w.Restarts, w.Recreations, w.OOMs}),
+			Counts:    f.shownCounts(workloadCounts+key, w.Counts),
 			Instances: w.Runs,
 			Wanted:    w.wants(),
 		})
@@ -91,7 +91,7 @@ func (f *Fleet) judgedWorkload(key string, w *workload, list []*Report, now time
 	}
 	c.Workload, c.Shared, c.Was = key, true, w.Was
 	c.Instances, c.Wanted = w.Runs, w.wants()
-	counts := f.shownCounts(workloadCounts+key, Counts{w.Restarts, w.Recreations, w.OOMs})
+	counts := f.shownCounts(workloadCounts+key, w.Counts)
 	c.Restarts, c.Kills = counts.Restarts, counts.OOMs
 	c.Named = c.Named || slices.Contains(f.rules.ExpectedServices, key)
 	c.HostNames, c.DependsOn = nil, nil

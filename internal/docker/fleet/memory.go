@@ -69,11 +69,11 @@ func validRecords(r *Rules, kept map[string]Record) map[string]Record {
 		if !ValidName(name) {
 			continue
 		}
-		c.Project, _ = bounded(c.Project, MaxLabel)
-		c.Service, _ = bounded(c.Service, MaxLabel)
-		c.Image, _ = bounded(c.Image, MaxLabel)
-		c.DependsOn, _ = bounded(c.DependsOn, MaxDependsOn)
-		c.HostNames, _ = bounded(c.HostNames, maxHostNames)
+		c.Project = bounded(c.Project, MaxLabel)
+		c.Service = bounded(c.Service, MaxLabel)
+		c.Image = bounded(c.Image, MaxLabel)
+		c.DependsOn = bounded(c.DependsOn, MaxDependsOn)
+		c.HostNames = bounded(c.HostNames, maxHostNames)
 		admitted[name] = c
 	}
 	return admitted

@@ -64,10 +64,10 @@ func ValidName(name string) bool {
 	return len(name) <= MaxName && ContainerName.MatchString(name)
 }
 
-// bounded returns the value of a label, or "" and false if it is too long.
-func bounded(value string, limit int) (kept string, ok bool) {
+// bounded returns the value of a label, or "" if it is too long.
+func bounded(value string, limit int) string {
 	if len(value) > limit {
-		return "", false
+		return ""
 	}
-	return value, true
+	return value
 }

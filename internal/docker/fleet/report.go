@@ -105,6 +105,7 @@ type condition struct {
 // startConditions returns at most maxDependencies conditions for compose to start a member.
 func (f *Fleet) startConditions(c *Member, services map[composeUnit][]string) []condition {
 	var others []condition
+	// The label holds service:condition:restart, separated by commas.
 	for part := range strings.SplitSeq(c.DependsOn, ",") {
 		service, rest, _ := strings.Cut(part, ":")
 		wanted, _, _ := strings.Cut(rest, ":")
@@ -126,7 +127,7 @@ type composeUnit struct{ project, service string }
 func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]string) []string {
 	var needed []string
 	add := func(other string) {
-		if other != name && !slices.Contains(needed, other) {
+		if other != name && len(needed) < maxDependencies && !slices.Contains(needed, other) {
 			needed = append(needed, other)
 		}
 	}
@@ -142,15 +143,8 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 	if c.NetworkOf != "" {
 		add(c.NetworkOf)
 	}
-	// The label holds service:condition:restart, separated by commas.
-	for part := range strings.SplitSeq(c.DependsOn, ",") {
-		service, _, _ := strings.Cut(part, ":")
-		for _, other := range services[composeUnit{c.Project, service}] {
-			if len(needed) == maxDependencies {
-				return needed
-			}
-			add(other)
-		}
+	for _, o := range f.startConditions(c, services) {
+		add(o.name)
 	}
 	return needed
 }

@@ -9,75 +9,25 @@ import (
 // ValidRole matches the name of a role. The alert rules use the roles in RolePhrases.
 var ValidRole = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// RolePhrases map the last words of a name to a role: "atl-irc-server-1" ends in irc, because server and the number are
+// RolePhrases are the last words of names that mean a role: "atl-irc-server-1" ends in irc, because server and the number are
 // ignored, "irc-services" in irc services. The longest match applies.
-var RolePhrases = map[string]string{
-	"ejabberd":             "xmpp",
-	"jabber":               "xmpp",
-	"prosody":              "xmpp",
-	"xmpp":                 "xmpp",
-	"xmppserver":           "xmpp",
-	"caddy prosody":        "xmpp_proxy",
-	"caddy xmpp":           "xmpp_proxy",
-	"nginx prosody":        "xmpp_proxy",
-	"nginx xmpp":           "xmpp_proxy",
-	"prosody caddy":        "xmpp_proxy",
-	"prosody haproxy":      "xmpp_proxy",
-	"prosody nginx":        "xmpp_proxy",
-	"prosody proxy":        "xmpp_proxy",
-	"xmpp caddy":           "xmpp_proxy",
-	"xmpp haproxy":         "xmpp_proxy",
-	"xmpp https proxy":     "xmpp_proxy",
-	"xmpp nginx":           "xmpp_proxy",
-	"xmpp proxy":           "xmpp_proxy",
-	"inspircd":             "irc",
-	"irc":                  "irc",
-	"ircd":                 "irc",
-	"ircserver":            "irc",
-	"ngircd":               "irc",
-	"unrealircd":           "irc",
-	"anope":                "irc_services",
-	"anope services":       "irc_services",
-	"atheme":               "irc_services",
-	"atheme services":      "irc_services",
-	"irc services":         "irc_services",
-	"ircservices":          "irc_services",
-	"bridge":               "bridge",
-	"chat bridge":          "bridge",
-	"discord bridge":       "bridge",
-	"discord irc bridge":   "bridge",
-	"irc bridge":           "bridge",
-	"matterbridge":         "bridge",
-	"xmpp bridge":          "bridge",
-	"gamja":                "web_irc",
-	"irc web":              "web_irc",
-	"irc web client":       "web_irc",
-	"irc webclient":        "web_irc",
-	"kiwi irc":             "web_irc",
-	"kiwiirc":              "web_irc",
-	"the lounge":           "web_irc",
-	"thelounge":            "web_irc",
-	"web irc":              "web_irc",
-	"webirc":               "web_irc",
-	"irc panel":            "web_panel",
-	"irc web panel":        "web_panel",
-	"irc webpanel":         "web_panel",
-	"unrealircd webpanel":  "web_panel",
-	"web panel":            "web_panel",
-	"webpanel":             "web_panel",
-	"docs":                 "docs",
-	"docs search":          "docs",
-	"docs site":            "docs",
-	"documentation":        "docs",
-	"plant store":          "plant_store",
-	"plantstore":           "plant_store",
-	"identity":             "identity",
-	"identity api":         "identity",
-	"identity app":         "identity",
-	"identity application": "identity",
-	"dozzle":               "log_viewer",
-	"log viewer":           "log_viewer",
-	"logviewer":            "log_viewer",
+var RolePhrases = map[string][]string{
+	"xmpp": {"ejabberd", "jabber", "prosody", "xmpp", "xmppserver"},
+	"xmpp_proxy": {
+		"caddy prosody", "caddy xmpp", "nginx prosody", "nginx xmpp", "prosody caddy", "prosody haproxy", "prosody nginx",
+		"prosody proxy", "xmpp caddy", "xmpp haproxy", "xmpp https proxy", "xmpp nginx", "xmpp proxy",
+	},
+	"irc":          {"inspircd", "irc", "ircd", "ircserver", "ngircd", "unrealircd"},
+	"irc_services": {"anope", "anope services", "atheme", "atheme services", "irc services", "ircservices"},
+	"bridge":       {"bridge", "chat bridge", "discord bridge", "discord irc bridge", "irc bridge", "matterbridge", "xmpp bridge"},
+	"web_irc": {
+		"gamja", "irc web", "irc web client", "irc webclient", "kiwi irc", "kiwiirc", "the lounge", "thelounge", "web irc", "webirc",
+	},
+	"web_panel":   {"irc panel", "irc web panel", "irc webpanel", "unrealircd webpanel", "web panel", "webpanel"},
+	"docs":        {"docs", "docs search", "docs site", "documentation"},
+	"plant_store": {"plant store", "plantstore"},
+	"identity":    {"identity", "identity api", "identity app", "identity application"},
+	"log_viewer":  {"dozzle", "log viewer", "logviewer"},
 }
 
 // longestPhrase is the number of words in the longest of RolePhrases.
@@ -147,11 +97,14 @@ func roleOf(w []string) string {
 	}
 	for n := min(longestPhrase, len(w)); n > 0; n-- {
 		before, phrase := w[:len(w)-n], strings.Join(w[len(w)-n:], " ")
-		if role, ok := RolePhrases[phrase]; ok {
-			if containsAny(before, roleChangingWords) {
+		for role, phrases := range RolePhrases {
+			switch {
+			case !slices.Contains(phrases, phrase):
+			case containsAny(before, roleChangingWords):
 				return ""
+			default:
+				return role
 			}
-			return role
 		}
 	}
 	return ""

@@ -1,74 +1,76 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/docker/docker/api/types/container"
 )
 
-// Selection chooses the containers to watch while a list is read, so that only max_containers use memory.
-type Selection struct {
-	Rules *Rules
-	// KnownIDs are the ids that the fleet has seen, Displaced the ones of them over the limit.
-	KnownIDs  map[string]bool
-	Displaced []string
+// Choice is what the rules choose of an engine's list.
+type Choice struct {
+	// All has the containers that are known or watched, Chosen the ones to watch.
+	All, Chosen []container.Summary
+	ListCounts
+}
 
+// ListCounts count all containers of a list, the ones over max_containers, and those with a name that no engine accepts.
+type ListCounts struct{ Listed, OverLimit, Misnamed int }
+
+// Choose chooses at most max_containers. The next ApplyList drops known ones over the limit.
+func (f *Fleet) Choose(listed []container.Summary) Choice {
+	c := Choice{ListCounts: ListCounts{Listed: len(listed)}}
 	// Containers in the configuration come first, then known ones, so that an unknown container displaces neither.
-	configured, known, unknown []container.Summary
-	// Listed counts all containers, OverLimit the ones over max_containers, Misnamed the ones with a name that no engine
-	// accepts.
-	Listed, OverLimit, Misnamed int
+	var configured, known, unknown []*container.Summary
+	for i := range listed {
+		l := &listed[i]
+		own := OwnName(l.Names)
+		switch isKnown := f.knows(l.ID); {
+		case own != "" && !ValidName(own):
+			c.Misnamed++
+		case !isKnown && !f.watches(l):
+		case f.rules.mentions(LastingName(own)):
+			configured = append(configured, l)
+		case isKnown:
+			known = append(known, l)
+		default:
+			unknown = append(unknown, l)
+		}
+	}
+	f.displaced = nil
+	for _, l := range slices.Concat(configured, known, unknown) {
+		if len(c.All) >= f.rules.MaxContainers {
+			if c.OverLimit++; f.knows(l.ID) {
+				f.displaced = append(f.displaced, l.ID)
+			}
+			continue
+		}
+		c.All = append(c.All, container.Summary{
+			ID:      l.ID,
+			Names:   []string{"/" + OwnName(l.Names)},
+			Image:   l.Image,
+			Created: l.Created,
+			Labels:  f.rules.NeededLabels(l.Labels),
+			State:   l.State,
+			Status:  l.Status,
+		})
+		if f.watches(l) {
+			c.Chosen = append(c.Chosen, c.All[len(c.All)-1])
+		}
+	}
+	return c
 }
 
-// Add chooses or drops one container of a list.
-func (s *Selection) Add(l *container.Summary) {
-	s.Listed++
+// watches reports whether a container of a list may be watched. One with a temporary name may get its lasting one a moment later, so
+// the lasting one decides; one without a name is decided by its description.
+func (f *Fleet) watches(l *container.Summary) bool {
 	own := OwnName(l.Names)
-	if own != "" && !ValidName(own) {
-		s.Misnamed++
-		return
-	}
-	// A container with a temporary name may get its lasting one a moment later, so the lasting one decides.
-	name, known := LastingName(own), s.KnownIDs[l.ID]
-	if !known && own != "" && !s.Rules.Watches(name, l.Labels) {
-		return
-	}
-	into := &s.unknown
-	switch {
-	case s.Rules.mentions(name):
-		into = &s.configured
-	case known:
-		into = &s.known
-	}
-	if len(*into) >= s.Rules.MaxContainers {
-		s.drop(l.ID)
-		return
-	}
-	*into = append(*into, container.Summary{
-		ID:      l.ID,
-		Names:   []string{"/" + own},
-		Image:   l.Image,
-		Created: l.Created,
-		Labels:  s.Rules.NeededLabels(l.Labels),
-		State:   l.State,
-		Status:  l.Status,
-	})
+	return own == "" || f.rules.Watches(LastingName(own), l.Labels)
 }
 
-// Containers returns the chosen containers, at most MaxContainers. Call it once.
-func (s *Selection) Containers() []container.Summary {
-	chosen := slices.Concat(s.configured, s.known, s.unknown)
-	most := min(len(chosen), s.Rules.MaxContainers)
-	for i := range chosen[most:] {
-		s.drop(chosen[most+i].ID)
-	}
-	return chosen[:most]
-}
-
-// drop counts a container over the limit.
-func (s *Selection) drop(id string) {
-	s.OverLimit++
-	if s.KnownIDs[id] {
-		s.Displaced = append(s.Displaced, id)
-	}
+// knows reports whether the fleet has seen a container.
+func (f *Fleet) knows(id string) bool {
+	_, named := f.names[id]
+	return named || f.pending[id] != nil || f.lastEventMark[id] > 0 || f.unverified != nil &&
+		slices.ContainsFunc(slices.Collect(maps.Values(f.unverified.Containers)), func(r Record) bool { return r.ID == id })
 }

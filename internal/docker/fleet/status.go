@@ -138,13 +138,14 @@ func statusOf(c *container.InspectResponse, r *Rules) Status {
 		id: c.ID, Name: strings.TrimPrefix(c.Name, "/"),
 		Run: Run{State: stateOf(c.State), Started: ParseTime(c.State.StartedAt)},
 	}
-	var whole [5]bool
-	s.Project, whole[0] = bounded(c.Config.Labels[ComposeProject], MaxLabel)
-	s.Service, whole[1] = bounded(c.Config.Labels[ComposeService], MaxLabel)
-	s.Image, whole[2] = bounded(withoutDigest(c.Config.Image), MaxLabel)
-	s.Workload, whole[3] = bounded(WorkloadOf(c.Config.Labels, s.Name), 2*MaxLabel)
-	s.ConfigHash, whole[4] = bounded(c.Config.Labels[composeHash], MaxLabel)
-	s.labelsCut = whole != [5]bool{true, true, true, true, true}
+	whole := func(value string, limit int) string {
+		s.labelsCut = s.labelsCut || len(value) > limit
+		return bounded(value, limit)
+	}
+	s.Project, s.Service = whole(c.Config.Labels[ComposeProject], MaxLabel), whole(c.Config.Labels[ComposeService], MaxLabel)
+	s.Image, s.ConfigHash = whole(withoutDigest(c.Config.Image), MaxLabel), whole(c.Config.Labels[composeHash], MaxLabel)
+	s.Workload = whole(WorkloadOf(c.Config.Labels, s.Name), 2*MaxLabel)
+	s.dependsOn = whole(c.Config.Labels[ComposeDepends], MaxDependsOn)
 	s.Swarm, s.unit = c.Config.Labels[swarmService] != "", c.Config.Labels[systemdUnit]
 	s.Health = healthOf(s.State, c.State.Health)
 	if (s.State == container.StateExited || s.State == container.StateDead) && c.State.ExitCode != unknownExitCode {
@@ -175,9 +176,6 @@ func (s *Status) describe(c *container.InspectResponse) {
 	if s.State == container.StateRestarting {
 		s.policyRestarts = max(0, s.policyRestarts-1)
 	}
-	var whole bool
-	s.dependsOn, whole = bounded(c.Config.Labels[ComposeDepends], MaxDependsOn)
-	s.labelsCut = s.labelsCut || !whole
 	if h := c.HostConfig; h != nil {
 		s.restartPolicy, s.autoRemove, s.memoryLimit = string(h.RestartPolicy.Name), h.AutoRemove, h.Memory
 		if h.NetworkMode.IsContainer() {

@@ -1,6 +1,9 @@
 package fleet
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,135 +11,26 @@ import (
 )
 
 func TestHealthIsOnlyOfRunningContainers(t *testing.T) {
-	health := func(status string, streak int) *container.Health {
-		return &container.Health{Status: status, FailingStreak: streak}
-	}
-	for _, tt := range []struct {
-		name   string
-		state  string
-		health *container.Health
-		want   string
-	}{
-		{
-			"healthy",
-			"running",
-			health("healthy", 0),
-			"healthy",
-		},
-		{
-			"healthy again fails once",
-			"running",
-			health("healthy", 1),
-			"healthy",
-		},
-		{
-			"unhealthy",
-			"running",
-			health("unhealthy", 3),
-			"unhealthy",
-		},
-		{
-			"starting",
-			"running",
-			health("starting", 0),
-			"starting",
-		},
-		{
-			"starting and failing",
-			"running",
-			health("starting", 2),
-			"starting",
-		},
-		{
-			"no check",
-			"running",
-			nil,
-			"none",
-		},
-		{
-			"check that says none",
-			"running",
-			health("none", 0),
-			"none",
-		},
-		{
-			"check without a word",
-			"running",
-			health("", 0),
-			"none",
-		},
-		{
-			"word of another engine",
-			"running",
-			health("wobbly", 9),
-			"none",
-		},
-		{
-			"unpaused, not checked yet",
-			"running",
-			health("unhealthy", 0),
-			"starting",
-		},
-		{
-			"unpaused, was unhealthy before",
-			"running",
-			health("unhealthy", 5),
-			"unhealthy",
-		},
-		{
-			"paused",
-			"paused",
-			health("unhealthy", 0),
-			"none",
-		},
-		{
-			"paused, was unhealthy before",
-			"paused",
-			health("unhealthy", 5),
-			"none",
-		},
-		{
-			"stopped",
-			"exited",
-			health("unhealthy", 0),
-			"none",
-		},
-		{
-			"stopped, was unhealthy before",
-			"exited",
-			health("unhealthy", 5),
-			"none",
-		},
-		{
-			"restarting",
-			"restarting",
-			health("unhealthy", 2),
-			"none",
-		},
-		{
-			"removing",
-			"removing",
-			health("healthy", 0),
-			"none",
-		},
-		{
-			"dead",
-			"dead",
-			health("unhealthy", 0),
-			"none",
-		},
-		{
-			"created",
-			"created",
-			nil,
-			"none",
-		},
+	for _, row := range []string{ // state, the engine's health and failing streak, and what is reported
+		"running healthy 0 healthy", "running healthy 1 healthy", "running unhealthy 3 unhealthy", "running starting 0 starting",
+		"running starting 2 starting", "running none 0 none", "running wobbly 9 none",
+		"running unhealthy 0 starting", // unpaused, and not checked yet
+		"running unhealthy 5 unhealthy", "paused unhealthy 0 none", "paused unhealthy 5 none", "exited unhealthy 0 none",
+		"exited unhealthy 5 none", "restarting unhealthy 2 none", "removing healthy 0 none", "dead unhealthy 0 none",
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := healthOf(tt.state, tt.health); got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
-		})
+		f := strings.Fields(row)
+		streak, err := strconv.Atoi(f[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := healthOf(f[0], &container.Health{Status: f[1], FailingStreak: streak}); got != f[3] {
+			t.Errorf("%s: got %s", row, got)
+		}
+	}
+	for _, none := range []*container.Health{nil, {}} {
+		if got := healthOf(container.StateRunning, none); got != container.NoHealthcheck {
+			t.Errorf("without a check: got %s", got)
+		}
 	}
 }
 
@@ -167,70 +61,27 @@ func TestStateIsTheEnginesWordOrFollowsFromItsFlags(t *testing.T) {
 }
 
 func TestWhatAListSaysOfAContainer(t *testing.T) {
-	for name, c := range map[string]struct {
-		summary container.Summary
-		want    Status
-		trouble string
-	}{
-		"killed": {
-			container.Summary{
-				ID:     "i",
-				Names:  []string{"/a"},
-				State:  container.StateExited,
-				Status: "Exited (137) 2 hours ago",
-			},
-			Status{
-				id:       "i",
-				Name:     "a",
-				Run:      Run{State: container.StateExited, Stopped: true, ExitCode: 137},
-				Checks:   Checks{Health: container.NoHealthcheck},
-				chosen:   true,
-				fromList: true,
-				reported: stateAndHealth{state: container.StateExited},
-			},
-			"a is exited, exit code 137",
-		},
-		"dead": {
-			container.Summary{
-				ID:     "i",
-				Names:  []string{"/a"},
-				State:  container.StateDead,
-				Status: "Dead",
-			},
-			Status{
-				id:       "i",
-				Name:     "a",
-				Run:      Run{State: container.StateDead},
-				Checks:   Checks{Health: container.NoHealthcheck},
-				chosen:   true,
-				fromList: true,
-				reported: stateAndHealth{state: container.StateDead},
-			},
-			"a is dead",
-		},
-		"linked": {
-			container.Summary{
-				ID:     "i",
-				Names:  []string{"/other/alias", "/a"},
-				State:  container.StateRunning,
-				Status: "Up 2 hours (healthy)",
-			},
-			Status{
-				id:       "i",
-				Name:     "a",
-				Run:      Run{State: container.StateRunning},
-				Checks:   Checks{Health: container.Healthy},
-				chosen:   true,
-				fromList: true,
-				reported: stateAndHealth{container.StateRunning, container.Healthy},
-			},
-			"",
-		},
+	for _, tt := range []struct{ state, status, want string }{
+		{"exited", "Exited (137) 2 hours ago", "exited none, exit code 137, a is exited, exit code 137"},
+		{"exited", "Exited (0) 2 hours ago", "exited none, exit code 0, "},
+		{"dead", "Dead", "dead none, a is dead"},
+		{"running", "Up 2 hours (healthy)", "running healthy, "},
+		{"running", "Up 2 hours (unhealthy)", "running unhealthy, a is unhealthy"},
 	} {
-		got := StatusOfSummary(&c.summary, defaultRules())
-		c.want.Workload = WorkloadOf(c.summary.Labels, c.want.Name)
-		if got != c.want || got.problem() != c.trouble {
-			t.Errorf("%s: got %+v, %q; want %+v, %q", name, got, got.problem(), c.want, c.trouble)
+		l := &container.Summary{
+			ID:     "i",
+			Names:  []string{"/other/alias", "/a"},
+			State:  tt.state,
+			Status: tt.status,
+		}
+		s := StatusOfSummary(l, defaultRules())
+		got := s.State + " " + s.Health
+		if s.Stopped {
+			got += fmt.Sprintf(", exit code %d", s.ExitCode)
+		}
+		got += ", " + s.problem()
+		if got != tt.want || s.id+s.Name != "ia" || !s.chosen || !s.fromList || s.reported != stateAndHealthOf(l) {
+			t.Errorf("%s: got %q of %+v, want %q", tt.status, got, s, tt.want)
 		}
 	}
 }

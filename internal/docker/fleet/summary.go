@@ -3,7 +3,6 @@ package fleet
 import (
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -13,7 +12,7 @@ import (
 func stateAndHealthOf(l *container.Summary) stateAndHealth {
 	w := stateAndHealth{state: l.State}
 	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil && l.State == container.StateRunning {
-		w.health = strings.TrimPrefix(found[1], "health: ")
+		w.health = found[1]
 	}
 	return w
 }
@@ -22,10 +21,9 @@ func stateAndHealthOf(l *container.Summary) stateAndHealth {
 // running.
 func StatusOfSummary(l *container.Summary, r *Rules) Status {
 	state := &container.State{Status: l.State, Running: l.State == container.StateRunning, Paused: l.State == container.StatePaused}
-	if found := summaryHealth.FindStringSubmatch(l.Status); found != nil {
-		status := strings.TrimPrefix(found[1], "health: ")
+	if health := stateAndHealthOf(l).health; health != "" {
 		// A list has no failing streak. It shows unhealthy only after a failed check.
-		state.Health = &container.Health{Status: status, FailingStreak: 1}
+		state.Health = &container.Health{Status: health, FailingStreak: 1}
 	}
 	c := &container.InspectResponse{
 		ContainerJSONBase: &container.ContainerJSONBase{ID: l.ID, State: state},
@@ -45,7 +43,7 @@ func StatusOfSummary(l *container.Summary, r *Rules) Status {
 }
 
 // summaryHealth matches the health of a container in a list, such as "Up 2 hours (unhealthy)".
-var summaryHealth = regexp.MustCompile(`\((healthy|unhealthy|health: starting)\)`)
+var summaryHealth = regexp.MustCompile(`\((?:health: )?(healthy|unhealthy|starting)\)`)
 
 // summaryExit matches the exit code of a container in a list, such as "Exited (137) 2 hours ago".
 var summaryExit = regexp.MustCompile(`^Exited \((\d+)\)`)

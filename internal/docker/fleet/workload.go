@@ -18,10 +18,7 @@ import (
 type workload struct {
 	// Wanted is how many instances should run; 0 before the first list.
 	Wanted int `json:"wanted,omitempty"`
-	// Restarts, Recreations and OOMs never go down, whichever instances there are.
-	Restarts    uint64 `json:"restarts,omitempty"`
-	Recreations uint64 `json:"recreations,omitempty"`
-	OOMs        uint64 `json:"ooms,omitempty"`
+	Counts     // they never go down, whichever instances there are
 	// Shared is true once it has had several instances, or one under another name: then it is judged as a whole. Was are the names
 	// that were judged until then.
 	Shared bool     `json:"shared,omitempty"`
@@ -146,10 +143,17 @@ func (f *Fleet) settle(now time.Time) {
 		w.share(list, now)
 		exists := false
 		for _, m := range list {
-			m.RanAs = m.runsAs()
+			if m.RanAs = ""; m.running() {
+				m.RanAs = m.ID
+			}
 			exists = exists || m.present
 		}
-		w.noteExistence(exists, now)
+		switch {
+		case exists:
+			w.Gone = time.Time{}
+		case w.Gone.IsZero():
+			w.Gone = now
+		}
 	}
 }
 
@@ -162,16 +166,6 @@ func (f *Fleet) tidyWorkloads() {
 	maps.DeleteFunc(f.workloads, func(key string, _ *workload) bool {
 		return !used[key] && !slices.Contains(f.rules.ExpectedServices, key)
 	})
-}
-
-// noteExistence records whether the workload has an instance.
-func (w *workload) noteExistence(exists bool, now time.Time) {
-	switch {
-	case exists:
-		w.Gone = time.Time{}
-	case w.Gone.IsZero():
-		w.Gone = now
-	}
 }
 
 // leastOf returns how many instances the configuration expects.
@@ -200,14 +194,6 @@ func (w *workload) count(list []instance) {
 
 // running reports whether the instance serves.
 func (c *Member) running() bool { return c.present && c.Status.State == container.StateRunning }
-
-// runsAs returns the id under which an instance runs, or "".
-func (c *Member) runsAs() string {
-	if c.running() {
-		return c.ID
-	}
-	return ""
-}
 
 // endsOf returns the ends of runs that were running at the last time. One that another container of the same name goes on with, or the
 // same container under another name, is none.

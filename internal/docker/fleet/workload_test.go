@@ -2,14 +2,12 @@ package fleet
 
 import (
 	"encoding/json"
-	"errors"
-	"maps"
 	"testing"
 	"time"
 )
 
 // workloadStories are promises about workloads and the scripts that prove them.
-var workloadStories = []struct{ promise, script string }{
+var workloadStories = []story{
 	{"a rollout under a new name is one deploy and no outage", `
 		run 1 chat-web-1 service=web; read all; pass 1h
 		{run 2 chat-web-2 service=web; read; pass 30s; stop 1; remove 1
@@ -183,38 +181,36 @@ var workloadStories = []struct{ promise, script string }{
 		set role=chat-web-1:web_irc; run 1 chat-web-1 service=web; read all
 		run 2 chat-web-2 service=web; remove 1; pass 1h; read; pass 1h; read | chat-web-1 -state
 		remove 2; pass 2m; read | workload/chat/web judged=missing`},
+	{"what a deploy has left over is no instance: two containers with one workload would be two series with the same labels", `
+		run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; read | app of=chat/app, xyz of=xyz`},
 	{"a rename is no deploy", `
 		run 1 chat-web-1 service=web; read all; pass 1h; rename 1 web; read; pass 1h
 		read | workload/chat/web restarts=0 recreations=0 wanted=1/1`},
 	{"one that was renamed for a deploy is no second instance", `
 		run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; stop 1; remove 1
 		read; pass 20m; read | app judged=well running recreations=1, workload/chat/app wanted=1/1 recreations=1`},
+	{"a workload is forgotten once it has no instance", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 10m; read; dismiss chat/web needed
+		remove 1; remove 2; read; pass 10m; read | workload/chat/web judged=removed
+		dismiss chat/web; read                   | workload/chat/web -wanted, chat-web-1 -state
+		dismiss chat/web unknown`},
+	{"one of several that is forgotten is not wanted any more, unless the configuration names it", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; die 1 1; lost; event 1 destroy; heard
+		read; pass 1h; read      | workload/chat/web judged=short
+		dismiss chat-web-1; read | workload/chat/web judged=well wanted=1/1`},
+	{"instances that the configuration names are not forgotten", `
+		set expected=chat-web-1 expected=chat-web-2; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		die 1 1; read | workload/chat/web judged=short
+		dismiss chat/web needed; dismiss chat-web-1 needed`},
+	{"a workload lacks instances that were forgotten with time, until it is forgotten", `
+		set forget_after=24h; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
+		lost; remove 2; heard; read; pass 48h; read; read | workload/chat/web judged=short, chat-web-2 -state
+		dismiss chat/web; read                            | workload/chat/web judged=well wanted=1/1, chat-web-1 running`},
+	{"a container that exists is not forgotten", `
+		run 1 irc; read; dismiss irc needed; dismiss none unknown`},
 }
 
-func TestWorkloads(t *testing.T) {
-	for _, story := range workloadStories {
-		t.Run(story.promise, func(t *testing.T) {
-			for _, script := range alternatives(story.script) {
-				if play(t, script); t.Failed() {
-					t.Fatalf("script:\n%s", script)
-				}
-			}
-		})
-	}
-}
-
-// TestLeftOverContainerIsNoInstance: two containers with one workload would be two series with the same labels.
-func TestLeftOverContainerIsNoInstance(t *testing.T) {
-	f := play(t, "run 1 app service=app; read all; rename 1 xyz; run 2 app service=app; read")
-	got := map[string]string{}
-	there, _ := f.fleet.Judged(f.fleet.Report(f.now), f.now)
-	for _, c := range there {
-		got[c.Name] = c.Workload
-	}
-	if want := map[string]string{"app": "chat/app", "xyz": "xyz"}; !maps.Equal(got, want) {
-		t.Errorf("got the workloads %v, want %v", got, want)
-	}
-}
+func TestWorkloads(t *testing.T) { playAll(t, workloadStories) }
 
 // TestLandedStateIsRead: the state of a version that judged each container alone goes on, also if another instance runs by now.
 func TestLandedStateIsRead(t *testing.T) {
@@ -233,47 +229,6 @@ func TestLandedStateIsRead(t *testing.T) {
 	f.play(`
 		read all | workload/chat/web judged=well wanted=1/1 restarts=4 oom=2
 		| irc judged=well running restarts=3, workload/chat/irc restarts=3`)
-}
-
-func TestForgetAWorkload(t *testing.T) {
-	f := play(t, "run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 10m; read")
-	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrNeeded) {
-		t.Errorf("with instances: %v, want %v", err, ErrNeeded)
-	}
-	f.play("remove 1; remove 2; read; pass 10m; read | workload/chat/web judged=removed")
-	if err := f.fleet.Forget("chat/web"); err != nil {
-		t.Error(err)
-	}
-	f.play("read | workload/chat/web -wanted, chat-web-1 -state")
-	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrUnknown) {
-		t.Errorf("the second time: %v, want %v", err, ErrUnknown)
-	}
-}
-
-// TestForgetOneOfSeveral: it is not wanted any more.
-func TestForgetOneOfSeveral(t *testing.T) {
-	f := play(t, `run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; die 1 1; lost; event 1 destroy; heard
-		read; pass 1h; read | workload/chat/web judged=short`)
-	if err := f.fleet.Forget("chat-web-1"); err != nil {
-		t.Fatal(err)
-	}
-	f.play("read | workload/chat/web judged=well wanted=1/1")
-	f = play(t, `set expected=chat-web-1 expected=chat-web-2; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
-		die 1 1; read | workload/chat/web judged=short`)
-	if err := f.fleet.Forget("chat/web"); !errors.Is(err, ErrNeeded) {
-		t.Errorf("while expected names both: %v, want %v", err, ErrNeeded)
-	}
-}
-
-// TestForgetInstancesThatAreUnknown: the workload still lacks what was forgotten with time.
-func TestForgetInstancesThatAreUnknown(t *testing.T) {
-	f := play(t, `
-		set forget_after=24h; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all
-		lost; remove 2; heard; read; pass 48h; read; read | workload/chat/web judged=short, chat-web-2 -state`)
-	if err := f.fleet.Forget("chat/web"); err != nil {
-		t.Fatal(err)
-	}
-	f.play("read | workload/chat/web judged=well wanted=1/1, chat-web-1 running")
 }
 
 func TestWorkloadOf(t *testing.T) {

@@ -25,8 +25,8 @@ type Subject struct {
 // InactiveFile is the file cache in memory.stat that the working set excludes.
 type InactiveFile struct {
 	// Total includes the groups below, like the usage of cgroup v1. cgroup v2 has only Own, which includes them.
-	Total uint64 `json:"total_inactive_file"`
-	Own   uint64 `json:"inactive_file"`
+	Total uint64
+	Own   uint64
 }
 
 // WorkingSet returns the memory in use by the formula of the Docker CLI since 20.10: usage minus total_inactive_file on cgroup

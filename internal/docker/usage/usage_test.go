@@ -3,51 +3,16 @@ package usage
 import "testing"
 
 func TestWorkingSetIsUsageWithoutInactiveFiles(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		usage uint64
-		cache InactiveFile
-		want  uint64
-	}{
-		{
-			"nothing cached",
-			100,
-			InactiveFile{},
-			100,
-		},
-		{
-			"cgroup v1 counts the groups below",
-			100,
-			InactiveFile{Total: 30, Own: 10},
-			70,
-		},
-		{
-			"cgroup v2 has no total",
-			100,
-			InactiveFile{Own: 10},
-			90,
-		},
-		{
-			"the total is more than the usage",
-			100,
-			InactiveFile{Total: 101, Own: 10},
-			90,
-		},
-		{
-			"all is cache",
-			100,
-			InactiveFile{Total: 100, Own: 100},
-			100,
-		},
-		{
-			"usage was read before the cache grew",
-			100,
-			InactiveFile{Own: 101},
-			100,
-		},
+	for cache, want := range map[InactiveFile]uint64{ // of a usage of 100
+		{}:                     100,
+		{Total: 30, Own: 10}:   70, // cgroup v1 counts the groups below
+		{Own: 10}:              90, // cgroup v2 has no total
+		{Total: 101, Own: 10}:  90,
+		{Total: 100, Own: 100}: 100,
+		{Own: 101}:             100, // usage was read before the cache grew
 	} {
-		if got := WorkingSet(tt.usage, tt.cache); got != tt.want {
-			t.Errorf("%s: got %d, want %d", tt.name, got, tt.want)
+		if got := WorkingSet(100, cache); got != want {
+			t.Errorf("%+v: got %d, want %d", cache, got, want)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // WriteTree writes files below a directory.
-func WriteTree(t *testing.T, root string, files map[string]string) {
+func WriteTree(t testing.TB, root string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(root, filepath.FromSlash(name))
