@@ -25,8 +25,9 @@ func TestRoleIsInferredOnlyWhereItIsSure(t *testing.T) {
 		"log_viewer":   {"dozzle"},
 		// None of these is what its name contains.
 		"": {
-			"nginx|nginx|chat-nginx-1", "xmpp-db|postgres:16|chat-xmpp-db-1", "xmpp|postgres:16", "irc|nginx", "prosody-exporter", "irc-bot",
-			"irc-stats", "test-irc", "discord-xmpp", "bridge-db", "bridge-irc", "circ", "ircle", "|certbot/certbot|xmpp-certbot", "server||1", "",
+			"nginx|nginx|chat-nginx-1", "xmpp-db|postgres:16|chat-xmpp-db-1", "xmpp|postgres:16", "irc|nginx", "prosody-exporter",
+			"irc-bot", "irc-stats", "test-irc", "discord-xmpp", "bridge-db", "bridge-irc", "circ", "ircle", "|certbot/certbot|xmpp-certbot",
+			"server||1", "",
 		},
 	} {
 		for _, c := range containers {
