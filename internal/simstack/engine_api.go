@@ -36,7 +36,12 @@ func newDocker(e *Engine, socket string) *service {
 		listening: listening{endpoints: []*endpoint{{network: "unix", address: socket}}},
 		handle:    e.handle,
 		// A proxy that refuses events has just been restarted with that setting.
-		switched: map[string]func(bool){"forbidden_events": cutEvents, "events_cut": cutEvents, "engine_restarted": e.switchRestart},
+		switched: map[string]func(bool){
+			"forbidden_events": cutEvents,
+			"events_cut":       cutEvents,
+			"partial":          cutEvents,
+			"engine_restarted": e.switchRestart,
+		},
 	}
 	for _, f := range containerFaults {
 		e.service.switched[f.name] = func(on bool) { e.switchContainer(f, on) }

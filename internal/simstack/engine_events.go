@@ -117,7 +117,7 @@ func (e *Engine) subscribe(since time.Time, f filters.Args, conn net.Conn) *subs
 		wake:    make(chan struct{}, 1),
 		done:    make(chan struct{}),
 	}
-	s.cut = e.down || e.service.on("events_cut")
+	s.cut = e.down || e.service.on("events_cut") || e.service.on("partial")
 	for _, m := range e.log.events {
 		if !since.IsZero() && m.TimeNano >= since.UnixNano() && wanted(m, f) {
 			s.queue = append(s.queue, m)
