@@ -335,7 +335,7 @@ func TestContainerRemovedBeforeItsDescriptionCounts(t *testing.T) {
 				e.tell(events.ActionStart, id, "a")
 			}
 		}
-		e.locks["id-second"] = make(chan struct{})
+		e.lock("second")
 		replace("id-a", "id-second", 3)
 		time.Sleep(time.Second)
 		replace("id-second", "id-third", 1)
