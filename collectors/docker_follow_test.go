@@ -85,7 +85,7 @@ func TestDeafStreamIsOpenedAnew(t *testing.T) {
 	w.engine.Container("irc").Unpause()
 	w.want("", `state{container="irc",state="running"} 1`)
 	if w.wantNow("", "container_"+restarts("irc", 1)); w.streams() < 2 {
-		t.Error("the stream was not opened anew")
+		t.Error("the stream was not opened again")
 	}
 }
 

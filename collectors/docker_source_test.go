@@ -322,7 +322,7 @@ func TestMeasurementOfBeforeAnOutageIsNotShownAfterIt(t *testing.T) {
 	}
 }
 
-// TestRunThatTheListShowsIsTheOneMeasured has a container started anew that was measured before the list told of it.
+// TestRunThatTheListShowsIsTheOneMeasured starts a container again and measures it before the list shows the new run.
 func TestRunThatTheListShowsIsTheOneMeasured(t *testing.T) {
 	says := 1
 	s := watchSource(t, resourcesCgroup, &says)

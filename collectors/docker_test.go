@@ -145,7 +145,7 @@ const (
 	inspectPath = "/v1.41/containers/id-a/json"
 )
 
-// dockerFailure is a way in which an engine, or what stands in its place, fails at a path and its like; "" for all.
+// dockerFailure is how an engine, or a server in its place, fails on paths that begin with path. An empty path means all.
 type dockerFailure struct {
 	name, path string
 	answer     http.HandlerFunc

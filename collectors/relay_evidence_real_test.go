@@ -62,7 +62,7 @@ func (s *bridged) wantEvidence(cause, text string) {
 		s.t.Errorf("got %s: %q, want %s: %q", got.cause, got.text, cause, text)
 	}
 	if strings.Contains(got.hint(), "puppet") || slices.Contains([]string{"", "unknown"}, got.cause) {
-		s.t.Errorf("the hint has a name, or there is no cause: %+v", got)
+		s.t.Errorf("want a cause, and a hint without names: got %+v", got)
 	}
 }
 

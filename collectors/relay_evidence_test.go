@@ -109,7 +109,7 @@ func TestNamesOfStrangersAreOnlyInNotes(t *testing.T) {
 	}
 }
 
-// causes are those of the last page, of both ways.
+// causes returns why messages stop, for each way that shows a cause.
 func (r *relayed) causes() (list []string) {
 	for _, w := range r.relay.ways {
 		if w.because.cause != "" {

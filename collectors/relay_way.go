@@ -224,7 +224,7 @@ func (w *crossing) stopped() error {
 // stoppedAt is the place that stopped a message before the bridge had it: "" if none did.
 func (w *crossing) stoppedAt() string { return w.from.placeOf(w.stopped()) }
 
-// remember adds the last message to those of the last hour.
+// remember adds the last message, and drops what is older than an hour.
 func (w *crossing) remember() {
 	w.recent = append(w.recent, w.message)
 	old := slices.IndexFunc(w.recent, func(m *message) bool { return w.sent.Sub(m.sent) < time.Hour })

@@ -55,7 +55,7 @@ var workloadStories = []story{
 	{"a restart by hand of one of several changes nothing", `
 		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h
 		stop 2; pass 20s; start 2; read; pass 20m; read | workload/chat/web judged=well wanted=2/2 restarts=1 recreations=0`},
-	{"a restart by hand after another one was added is no deploy", `
+	{"a restart by hand does not count as a deploy because another instance was added before", `
 		run 1 chat-web-1 service=web; read all; pass 1h; run 2 chat-web-2 service=web; read; pass 1m
 		{stop 1; read; pass 10s; start 1; read; pass 20m; read | workload/chat/web wanted=2/2 restarts=1 recreations=0
 		OR stop 1; read; pass 2m; read; pass 20m; read         | workload/chat/web wanted=1/1 restarts=0 recreations=1}`},
