@@ -145,7 +145,7 @@ const (
 	inspectPath = "/v1.41/containers/id-a/json"
 )
 
-// dockerFailure is how an engine, or a server in its place, fails on paths that begin with path. An empty path means all.
+// dockerFailure is how an engine, or a server in its place, fails on requests whose path contains path. An empty path means all.
 type dockerFailure struct {
 	name, path string
 	answer     http.HandlerFunc
