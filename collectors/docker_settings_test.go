@@ -137,12 +137,14 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 		{
 			name: "everything at once",
 			file: "    host: unix:///x\n    label: \"\"\n    cert_file: /c\n    names: [\"ok\", \"[\"]\n    exclude: [\"\"]\n" +
-				"    projects: [\"\"]\n    labels: [\"=x\"]\n    roles: {a: XMPP}\n    parallelism: 65\n",
+				"    projects: [\"\"]\n    labels: [\"=x\"]\n    roles: {a: XMPP}\n    parallelism: 65\n" +
+				"    chat_servers: {a/b: c/d}\n    chat_server: \"two words\"\n",
 			want: []string{
 				"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
 				"exporter.yaml:6: targets[0].names[1]: is \"[\"", "exporter.yaml:7: targets[0].exclude[0]: is \"\"",
 				"exporter.yaml:8: targets[0].projects[0]: is empty", "exporter.yaml:9: targets[0].labels[0]: is \"=x\"",
 				"exporter.yaml:10: targets[0].roles.a: is \"XMPP\"", "exporter.yaml:11: targets[0].parallelism: is 65",
+				"exporter.yaml:12: targets[0].chat_servers.a/b: is \"c/d\"", "exporter.yaml:13: targets[0].chat_server: is \"two words\"",
 			},
 		},
 		{
