@@ -61,6 +61,9 @@ func rulesWith(a *config.Alerts, checksum string) []rule {
 
 func (t *alert) rule(a *config.Alerts) rule {
 	labels := map[string]string{"severity": t.severity, "stack": "chat"}
+	if t.severity != None {
+		labels["chat_server"] = t.serverLabel(a)
+	}
 	if t.target != "" {
 		labels["target"] = t.target
 	}

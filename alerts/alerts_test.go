@@ -198,6 +198,9 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 		}
 		// What changes from one evaluation to the next would make another alert each time.
 		want := map[string]string{"severity": r.Labels["severity"], "stack": "chat"}
+		if s := r.Labels["chat_server"]; s != "" && r.Labels["severity"] != alerts.None {
+			want["chat_server"] = s // TestEveryAlertNamesItsServer
+		}
 		if r.Alert == "TLSCertificateExpiry" {
 			want["target"] = "{{ $labels.endpoint }}"
 		}

@@ -16,6 +16,8 @@ var containerUnhealthy = row{
 		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
 		}),
+	server:   ofContainer,
+	together: withCause,
 	judged:   &health.Rule{Unsettles: true},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
@@ -40,6 +42,7 @@ var containerOftenUnhealthy = row{
 		config.AlertSettings{Window: hour, Level: lasting(30*minute, 0)}, func(c *config.AlertCheck) {
 			c.AtLeast("window", c.Window, c.For, "its for")
 		}),
+	server: ofContainer,
 	judged: &health.Rule{Unsettles: true},
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
@@ -64,6 +67,7 @@ const oftenUnhealthy = "chatstack_container_recently_unhealthy_seconds"
 var oneShotFailed = row{
 	name:      health.AlertOneShotFailed,
 	AlertKind: flat("one_shot_failed", 0, 0),
+	server:    ofContainer,
 	judged:    &health.Rule{},
 	evidence:  containerState("container_one_shot_failed_seconds", ""),
 	page:      Words{"did not do its work", "Find out why it failed, then run it again."},
@@ -78,6 +82,8 @@ var containerRestarts = row{
 	name: health.AlertContainerRestarts,
 	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
 		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
+	server:   ofContainer,
+	together: withOthers,
 	judged:   &health.Rule{Unsettles: true},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
@@ -103,6 +109,7 @@ var containerOOMKill = row{
 	name: health.AlertContainerOOMKill,
 	AlertKind: kind("container_oom_kill", config.Keys("window"),
 		config.AlertSettings{Window: 10 * minute}, config.ScrapesFit),
+	server:   ofContainer,
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
@@ -116,6 +123,8 @@ var containerOOMKill = row{
 var containerDown = row{
 	name:      health.AlertContainerDown,
 	AlertKind: holds("container_down", lasting(minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	server:    ofContainer,
+	together:  withCause,
 	judged:    &health.Rule{},
 	evidence:  containerState("container_down_seconds", "container_down_seconds"),
 	page:      Words{"is not running", "Find out why it exited, then start it."},
@@ -141,6 +150,8 @@ const containerDownText = "{{ if $labels.container }}It should run, and has been
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
 	AlertKind: flat("container_missing", 5*minute, 0),
+	server:    ofContainer,
+	together:  withCause,
 	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
@@ -158,6 +169,7 @@ var containerMissing = row{
 var containerMemory = row{
 	name:      health.AlertContainerMemory,
 	AlertKind: amounts("container_memory", config.Amounts, over(500_000_000, 5*minute, 5*minute), over(1_000_000_000, 2*minute, 5*minute)),
+	server:    ofContainer,
 	judged:    &health.Rule{Measured: true, OwnSeries: true},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {

@@ -25,6 +25,7 @@ var exporterDown = row{
 			c.AtLeast("remember", c.Remember, c.Critical.For+c.Alerts.Lookback,
 				"exporter_down.critical.for and alerts.lookback, or the alert could never fire")
 		}),
+	server:    theExporter,
 	timed:     true,
 	elsewhere: true,
 	evidence:  evidence{exporterDownExpr, exporterTrials},
@@ -130,6 +131,7 @@ var pollStalled = row{
 			c.AtLeast("after", c.For, c.Alerts.Lookback+oldestHeartbeat,
 				fmt.Sprintf("alerts.lookback + %s, the maximum age of a heartbeat", oldestHeartbeat.Std()))
 		}),
+	server:    theExporter,
 	elsewhere: true,
 	evidence: evidence{
 		// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still,
@@ -228,6 +230,7 @@ var configReloadFailed = row{
 					c.For.Std(), c.Alerts.Lookback.Std())
 			}
 		}),
+	server: theExporter,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			if t.For > 0 {
@@ -252,6 +255,7 @@ var configReloadFailed = row{
 var stateNotSaved = row{
 	name:      "StateNotSaved",
 	AlertKind: flat("state_not_saved", 15*minute, 0),
+	server:    theExporter,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			return age(a, "chatstack_state_last_saved_timestamp_seconds") + aboveSeconds(t.For)
@@ -289,6 +293,7 @@ var monitoringGap = row{
 var rulesOutOfDate = row{
 	name:      "RulesOutOfDate",
 	AlertKind: flat("rules_out_of_date", 15*minute, 0),
+	server:    theExporter,
 	timed:     true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {

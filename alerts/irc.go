@@ -13,6 +13,7 @@ import (
 var ircUsersGone = row{
 	name:      health.AlertUsersGone,
 	AlertKind: gone("irc_users_gone"),
+	server:    server{name: "irc"},
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,
@@ -29,6 +30,7 @@ var ircServersSplit = row{
 	name: "IRCServersSplit",
 	AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
 		config.AlertSettings{Level: lasting(5*minute, 5*minute)}),
+	server: ofKind("irc_rpc"),
 	timed:  true,
 	on:     func(s *config.AlertSettings) bool { return s.Enabled },
 	off:    "off; with `enabled: true`: <after>",
@@ -79,6 +81,7 @@ var ircServicesUnlinked = row{
 	name:      health.AlertServicesUnlinked,
 	AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
 	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}},
+	together:  withCause,
 	evidence:  problem,
 	page: Words{
 		"IRC services are not linked",

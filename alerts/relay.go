@@ -105,6 +105,7 @@ const blindHint = "The error says why. Nobody notices meanwhile if the bridge st
 var relayUnwatched = row{
 	name:      health.AlertRelayUnwatched,
 	AlertKind: flat("relay_unwatched", 15*minute, 0),
+	server:    server{name: "bridge"},
 	timed:     true,
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.BySession, health.ByAnyPort}},
 	evidence: evidence{

@@ -35,6 +35,9 @@ type row struct {
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
+	// server is what the alert is about for the label chat_server: its target, if that is not set. together replaces it if it finds any.
+	server   server
+	together together
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
 	target string
 	// drill marks the alert of a drill, whose series has the severity. elsewhere says that the exporter may not answer while it fires,

@@ -13,6 +13,7 @@ import (
 var targetDown = row{
 	name:      health.AlertTargetDown,
 	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	together:  withCause,
 	judged:    &health.Rule{},
 	evidence:  evidence{targetDownExpr, targetTrials},
 	page:      Words{"is down", ""},
@@ -44,7 +45,7 @@ var targetDownText = "Every check has failed" + forValue + " No other known prob
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
 func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := map[string]string{Warning: targetDownAny, Critical: targetDownAll}[t.severity]
+	down := downTargets[t.severity]
 	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
 		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
 	if t.severity == Critical {
@@ -172,6 +173,7 @@ var mostTargetsDown = row{
 				c.Faultf("over", "is %d, must be 1 to 99", c.Over)
 			}
 		}),
+	server:   server{name: wholeStack},
 	judged:   &health.Rule{},
 	evidence: problem,
 	page: Words{

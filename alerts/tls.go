@@ -23,6 +23,7 @@ var tlsCertificateExpiry = row{
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
 		}),
+	server: ofCertificate,
 	target: "{{ $labels.endpoint }}",
 	judged: &health.Rule{
 		Measured:  true,

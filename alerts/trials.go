@@ -203,7 +203,11 @@ func (s *subject) heldBackBy(a *config.Alerts, name string, open float64) *gate 
 
 var container = map[string]string{"container": "web", "docker_host": "local"}
 
-var problems = map[string]string{Warning: warningsAny, Critical: criticalAll}
+// What the exporters agree on, by the severity that it is for.
+var (
+	problems    = map[string]string{Warning: warningsAny, Critical: criticalAll}
+	downTargets = map[string]string{Warning: targetDownAny, Critical: targetDownAll}
+)
 
 // problem is a problem that the exporter detects itself. The rules only compare how long it has lasted.
 var problem = evidence{

@@ -14,6 +14,7 @@ import (
 var dataVolumeUsage = row{
 	name:      health.AlertVolumeUsage,
 	AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
+	server:    ofVolume,
 	percent:   true,
 	judged: &health.Rule{
 		Measured:  true,
@@ -62,7 +63,8 @@ var dataVolumeFilling = row{
 	name: "DataVolumeFilling",
 	AlertKind: kind("data_volume_filling", config.Keys("window", "within", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Level: over(60, 30*minute, hour), Window: 6 * hour, Within: day}, checkFilling),
-	timed: true,
+	server: server{name: "volumes"},
+	timed:  true,
 	evidence: evidence{
 		// The trend must hold in both halves of the window, since one large file changes the trend of one half only.
 		// predict_linear predicts from the time of the evaluation, even with an offset.

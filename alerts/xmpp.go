@@ -17,7 +17,8 @@ var xmppAuthFailureRate = row{
 		config.Keys("window", "warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)},
 		config.ScrapesFit, config.Amounts),
-	timed: true,
+	server: ofKind("xmpp_metrics"),
+	timed:  true,
 	judged: &health.Rule{
 		Measured:  true,
 		OwnSeries: true,
@@ -119,6 +120,7 @@ var xmppAuthFailuresSustained = row{
 			c.Number("over", c.Over, config.MaxCount)
 			c.AtLeast("window", c.Window, 2*c.Alerts.Of(xmppAuthFailureRate.Key).Window, "twice xmpp_auth_failure_rate.window")
 		}),
+	server: ofKind("xmpp_metrics"),
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			n, within := rounds(a, t.settings.Window)
@@ -260,6 +262,7 @@ var xmppComponentDisconnected = row{
 		BeginsAnew: true,
 		Excuses:    []health.Excuser{health.ByServer, health.ByBridge, health.ByAlertedBridge},
 	},
+	together: withCause,
 	evidence: problem,
 	page: Words{
 		"the component %s is not connected",
@@ -276,6 +279,7 @@ const disconnectedText = "Disconnected" + forValue +
 var xmppSessionsGone = row{
 	name:      health.AlertSessionsGone,
 	AlertKind: gone("xmpp_sessions_gone"),
+	server:    server{name: "xmpp"},
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,

@@ -12,7 +12,7 @@ import (
 // The roles of the containers behind targets.
 var (
 	roleXMPP        = config.Role{Name: "xmpp", Title: "XMPP server", Rank: 1, Core: true}
-	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Rank: 5}
+	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Server: "xmpp", Rank: 5}
 	roleIRC         = config.Role{Name: "irc", Title: "IRC server", Rank: 2, Core: true}
 	roleIRCServices = config.Role{Name: "irc_services", Title: "IRC services", Rank: 3, Core: true}
 	roleBridge      = config.Role{Name: "bridge", Title: "bridge", Rank: 4, Core: true}

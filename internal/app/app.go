@@ -372,6 +372,7 @@ func (o *Options) newTarget(
 		Container:     common.Container,
 		Service:       common.Service,
 		ContainerHost: common.ContainerHost,
+		ChatServer:    serverOf(common, &kind.Row),
 		WarnOnly:      !common.Page,
 		Pace:          paceOf(settings, logins),
 		Collector:     collector,
@@ -380,6 +381,15 @@ func (o *Options) newTarget(
 		Timeout:       common.Timeout.Std(),
 		Redact:        config.Redactor(settings),
 	}, nil
+}
+
+// serverOf returns the server that a target is part of; "" if that depends on the container that serves it, or may not.
+func serverOf(t *config.Target, kind *config.Row) string {
+	server := cmp.Or(t.ChatServer, kind.Role.ChatServer())
+	if server == "" && kind.Local {
+		return t.Name
+	}
+	return server
 }
 
 // paceOf returns what decides whether a target waits on purpose.

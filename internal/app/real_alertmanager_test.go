@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,11 +83,9 @@ func TestRealAmtoolAcceptsTheConfiguration(t *testing.T) {
 }
 
 func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
-	receivers := map[string]string{"critical": "page", "warning": "chat", "none": "heartbeat"}
-	drills := map[string]string{"critical": "page", "warning": "chat", "none": "drill"}
-	toldAtOnce := []string{
-		"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected",
-	}
+	// The channel gets some critical alerts always, and all at night.
+	receivers := map[string]string{"critical": "page,chat", "warning": "chat", "none": "heartbeat"}
+	drills := map[string]string{"critical": "page,chat", "warning": "chat", "none": "drill"}
 	config := filepath.Join(alertmanagerDir, "alertmanager.yml")
 	for name, tool := range amtools {
 		tried := map[string]bool{}
@@ -98,9 +95,6 @@ func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 				continue // a drill's, see below
 			}
 			want := receivers[severity]
-			if severity == "critical" && slices.Contains(toldAtOnce, a.Alert) {
-				want = "page,chat"
-			}
 			if testing.Short() && tried[want] {
 				continue // the tool is started 100 times otherwise
 			}
@@ -400,13 +394,13 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	}
 	post(
 		labels("alertname", "Watchdog", "severity", "none"),
-		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "local"),
-		labels("alertname", "ContainerDown", "severity", "critical", "container", "irc", "docker_host", "local"),
-		labels("alertname", "ContainerRestarts", "severity", "warning", "container", "irc", "docker_host", "local"),
-		labels("alertname", "ContainerRestarts", "severity", "critical", "container", "irc", "docker_host", "local"),
-		labels("alertname", "ContainerUnhealthy", "severity", "warning", "container", "docs", "docker_host", "local"),
-		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "elsewhere"),
-		labels("alertname", "ExporterDown", "severity", "warning", "instance", "one of two"),
+		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "local", "chat_server", "irc"),
+		labels("alertname", "ContainerDown", "severity", "critical", "container", "irc", "docker_host", "local", "chat_server", "irc"),
+		labels("alertname", "ContainerRestarts", "severity", "warning", "container", "irc", "docker_host", "local", "chat_server", "irc"),
+		labels("alertname", "ContainerRestarts", "severity", "critical", "container", "irc", "docker_host", "local", "chat_server", "irc"),
+		labels("alertname", "ContainerUnhealthy", "severity", "warning", "container", "docs", "docker_host", "local", "chat_server", "docs"),
+		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "elsewhere", "chat_server", "irc"),
+		labels("alertname", "ExporterDown", "severity", "warning", "instance", "one of two", "chat_server", "exporter"),
 	)
 	if beat := next(t, "the heartbeat", o.heartbeat); !bytes.Contains(beat, []byte(`"alertname":"Watchdog"`)) {
 		t.Errorf("the heartbeat is %s", beat)
@@ -424,7 +418,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		t.Errorf("subject = %q, %v", subject, err)
 	}
 	parts := partsOf(t, m)
-	if !strings.Contains(parts["text/plain"], "CRITICAL  ContainerRestarts container=irc docker_host=local\nContainerRestarts is so.\n") ||
+	if !strings.Contains(parts["text/plain"], "CRITICAL  ContainerRestarts chat_server=irc container=irc docker_host=local\nContainerRestarts is so.\n") ||
 		!strings.Contains(parts["text/html"], `<a href="https://runbooks/ContainerDown.md">What to do</a>`) {
 		t.Errorf("the mail says\n%s\n%s", parts["text/plain"], parts["text/html"])
 	}

@@ -33,6 +33,9 @@ type Target struct {
 	Container     string `yaml:"container"`
 	Service       string `yaml:"service"`
 	ContainerHost string `yaml:"container_host"`
+	// ChatServer is the server that the target is part of, in the alerts' label chat_server. If unset, it is that of its role, else that
+	// of its container, else its name.
+	ChatServer string `yaml:"chat_server"`
 	// IPVersion is the version of IP, 4 or 6, that the target must work over; 0 is any.
 	IPVersion int `yaml:"ip_version"`
 	// Addresses is AllAddresses to probe each address of the host name, or "" to probe the first that answers.
@@ -68,6 +71,9 @@ func (t *Target) check(r *Report, poll Poll) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
 	r.AtLeast("timeout", t.Timeout, second, "")
+	if t.ChatServer != "" {
+		r.ChatServer("chat_server", t.ChatServer)
+	}
 	t.checkServer(r)
 	switch {
 	case err != nil:
@@ -107,6 +113,13 @@ func (r *Report) Service(key, name string) {
 	case !IsService(name):
 		r.Faultf(key, "is %q, must be the name of one service: chat/web for the service web of the Compose project chat, or that of a "+
 			"swarm service, systemd unit or container", name)
+	}
+}
+
+// ChatServer reports a value that cannot be the name of a server in the alerts' label chat_server.
+func (r *Report) ChatServer(key, name string) {
+	if !targetName.MatchString(name) {
+		r.Faultf(key, "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", name)
 	}
 }
 

@@ -106,10 +106,11 @@ func (p *Poller) successor(given Target, log *slog.Logger) *target {
 		Target: given,
 		log:    log,
 		status: Status{
-			Target:   given.Name,
-			Kind:     given.Kind.Name,
-			Server:   health.Server{Container: given.Container, Service: given.Service, Host: given.ContainerHost},
-			Counters: Counters{Failures: map[failure.Reason]uint64{}},
+			Target:     given.Name,
+			Kind:       given.Kind.Name,
+			ChatServer: given.ChatServer,
+			Server:     health.Server{Container: given.Container, Service: given.Service, Host: given.ContainerHost},
+			Counters:   Counters{Failures: map[failure.Reason]uint64{}},
 		},
 	}
 	t.forgetContainers()

@@ -33,6 +33,8 @@ type Target struct {
 	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
 	// engine.
 	Container, Service, ContainerHost string
+	// ChatServer is the server that it is part of, in the alerts' label chat_server; "" for that of its container, else its name.
+	ChatServer string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
 	// DockerHost is the name of the container engine that the target is; "" for other targets.

@@ -45,6 +45,10 @@ func fitRoute(route map[string]any, divisor int) {
 		}
 	}
 	delete(route, "active_time_intervals")
+	if route["mute_time_intervals"] != nil {
+		route["matchers"] = []any{`stack="night"`}
+		delete(route, "mute_time_intervals")
+	}
 	for _, below := range listOf(route, "routes") {
 		fitRoute(below, divisor)
 	}

@@ -119,7 +119,6 @@ var relayScenarios = []scenario{
 		notifications: `
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
-			23m45s page: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 			24m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 		`,
 	},
@@ -137,7 +136,6 @@ var relayScenarios = []scenario{
 		notifications: `
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp
-			23m45s page: BridgeNotRelaying critical crossing irc to xmpp is over
 			24m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over
 		`,
 	},
@@ -157,7 +155,6 @@ var relayScenarios = []scenario{
 		notifications: `
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
-			13m45s page: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 			14m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 		`,
 	},
@@ -173,7 +170,6 @@ var relayScenarios = []scenario{
 		notifications: `
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
-			2h3m45s page: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 			2h4m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 		`,
 	},
@@ -192,7 +188,6 @@ var relayScenarios = []scenario{
 			4m0s chat: ContainerDown warning bridge
 			7m15s page: ContainerDown critical bridge
 			14m0s chat: ContainerDown warning bridge is over
-			15m15s page: ContainerDown critical bridge is over
 		`,
 	},
 	{
@@ -210,7 +205,6 @@ var relayScenarios = []scenario{
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp; BridgeNotRelaying critical crossing xmpp to irc
 			19m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
-			19m45s page: BridgeNotRelaying critical crossing irc to xmpp is over; BridgeNotRelaying critical crossing xmpp to irc is over
 		`,
 	},
 	{
@@ -225,7 +219,6 @@ var relayScenarios = []scenario{
 			3m45s page: BridgeNotRelaying critical crossing irc to xmpp
 			4m30s chat: BridgeNotRelaying critical crossing irc to xmpp
 			14m30s chat: BridgeNotRelaying critical crossing irc to xmpp is over
-			15m45s page: BridgeNotRelaying critical crossing irc to xmpp is over
 		`,
 	},
 	{
@@ -280,7 +273,6 @@ var relayScenarios = []scenario{
 			5m30s chat: TargetDown warning irc_tls
 			7m45s page: TargetDown critical irc_tls
 			15m30s chat: TargetDown warning irc_tls is over
-			15m45s page: TargetDown critical irc_tls is over
 		`,
 	},
 	{
@@ -295,7 +287,6 @@ var relayScenarios = []scenario{
 			5m30s chat: TargetDown warning xmpp_c2s; TargetDown warning xmpp_status
 			7m45s page: TargetDown critical xmpp_c2s; TargetDown critical xmpp_status
 			15m30s chat: TargetDown warning xmpp_c2s is over; TargetDown warning xmpp_status is over
-			15m45s page: TargetDown critical xmpp_c2s is over; TargetDown critical xmpp_status is over
 		`,
 	},
 	{

@@ -167,7 +167,7 @@ var rootScenarios = []scenario{
 		notifications: `
 			4m30s chat: MostTargetsDown warning
 			7m45s page: MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
-			37m45s page: ContainerDown critical db; MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+			37m15s page: ContainerDown critical db
 		`,
 	},
 	{

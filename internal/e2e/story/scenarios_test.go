@@ -18,8 +18,9 @@ type scenario struct {
 	// script has lines such as "1m db stops", and "2m a shows: db ContainerDown warning", which compares the problems on
 	// a page. Several are separated by "; ".
 	script string
-	// lasts is how long the scenario lasts.
+	// lasts is how long the scenario lasts. It begins at an hour; 0 is the morning.
 	lasts time.Duration
+	hour  int
 	// notifications has lines such as "5m40s page: ContainerDown critical db".
 	notifications string
 }
@@ -135,9 +136,11 @@ func TestScenarios(t *testing.T) {
 			if s.exporters == nil {
 				s.exporters = alone
 			}
-			play(t, s.exporters, s.needs, func(w *world) {
+			playFrom(t, cmp.Or(s.hour, morning), s.exporters, s.needs, func(w *world) {
 				s.perform(w)
 				w.until(w.began.Add(s.lasts))
+				w.router.checkGroups(w.T)
+				w.router.checkNews(w.T)
 				if got, want := w.notifications(), lines(s.notifications); !sameNotifications(got, want) {
 					w.Errorf("notifications (-want +got):\n-%s\n+%s", strings.Join(want, "\n-"), strings.Join(got, "\n+"))
 				}
@@ -160,11 +163,23 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			14m0s chat: ContainerDown warning other is over
-			15m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m30s chat: TargetDown warning other is over
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			14m0s chat: ContainerDown warning other is over; TargetDown warning other
+		`,
+	},
+	{
+		name:  "at night, the channel gets what pages, and its end",
+		lasts: 20 * time.Minute,
+		hour:  23,
+		script: `
+			1m other stops
+			11m other starts
+		`,
+		notifications: `
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			8m0s chat: ContainerDown critical other; TargetDown critical other
+			18m0s chat: ContainerDown critical other is over; TargetDown critical other is over
 		`,
 	},
 	{
@@ -180,7 +195,6 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
 			14m0s chat: ContainerDown warning web is over
-			15m15s page: ContainerDown critical web is over
 		`,
 	},
 	{
@@ -251,7 +265,6 @@ var scenarios = []scenario{
 			45m15s page: ContainerOftenUnhealthy critical db
 			46m0s chat: ContainerOftenUnhealthy critical db
 			1h8m0s chat: ContainerUnhealthy warning db is over
-			1h15m15s page: ContainerOftenUnhealthy critical db is over
 			1h16m0s chat: ContainerOftenUnhealthy critical db is over
 		`,
 	},
@@ -265,7 +278,6 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerUnhealthy warning db
 			6m15s page: ContainerUnhealthy critical db
-			16m15s page: ContainerUnhealthy critical db is over
 			18m0s chat: ContainerUnhealthy warning db is over
 		`,
 	},
@@ -293,7 +305,6 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			5m15s page: ContainerRestarts critical web
-			13m15s page: ContainerRestarts critical web is over
 		`,
 	},
 	{
@@ -336,7 +347,6 @@ var scenarios = []scenario{
 		notifications: `
 			7m15s page: ContainerMissing critical web
 			8m0s chat: ContainerMissing critical web
-			15m15s page: ContainerMissing critical web is over
 			18m0s chat: ContainerMissing critical web is over
 		`,
 	},
@@ -350,7 +360,7 @@ var scenarios = []scenario{
 		notifications: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
-			8m0s chat: ContainerMissing warning other
+			10m30s chat: ContainerMissing warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -370,7 +380,6 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
-			15m15s page: ContainerDown critical db is over
 		`,
 	},
 	{
@@ -387,8 +396,8 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
+			14m15s page: TargetDown critical api
 			15m0s chat: TargetDown warning api
-			15m15s page: ContainerDown critical db is over; TargetDown critical api
 		`,
 	},
 	{
@@ -403,7 +412,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning api
 			6m0s chat: ContainerDown warning db
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerDown critical db; TargetDown critical api
+			9m15s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -433,9 +442,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
 			11m0s chat: ContainerDown warning db
-			13m45s page: ContainerDown critical db; TargetDown critical api
-			17m45s page: ContainerDown critical db is over; TargetDown critical api
-			19m45s page: ContainerDown critical db is over; TargetDown critical api is over
+			14m15s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -452,8 +459,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: TargetDown warning web
-			6m30s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
+			10m0s chat: ContainerRestarts warning web; TargetDown warning web
 		`,
 	},
 	{
@@ -474,7 +481,7 @@ var scenarios = []scenario{
 			3m30s chat: ContainerRestarts warning db
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerRestarts critical db; TargetDown critical api
+			8m45s page: ContainerRestarts critical db
 		`,
 	},
 	{
@@ -495,7 +502,7 @@ var scenarios = []scenario{
 			4m30s chat: ContainerRestarts warning db
 			6m0s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerRestarts critical db; TargetDown critical api
+			9m45s page: ContainerRestarts critical db
 		`,
 	},
 	{
@@ -508,8 +515,10 @@ var scenarios = []scenario{
 			8m a shows: api ContainerDown critical; api TargetDown pending, container of api; db ContainerDown critical
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning api; ContainerDown warning db
-			7m15s page: ContainerDown critical api; ContainerDown critical db
+			4m0s chat: ContainerDown warning api
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			7m15s page: ContainerDown critical api
 		`,
 	},
 	{
@@ -525,7 +534,7 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
-			8m0s chat: TargetDown warning web
+			8m0s chat: ContainerRestarts warning web; TargetDown warning web
 		`,
 	},
 	{
@@ -585,8 +594,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -599,7 +608,6 @@ var scenarios = []scenario{
 		notifications: `
 			4m15s page: ExporterDown critical
 			5m0s chat: ExporterDown critical
-			8m15s page: ExporterDown critical is over
 			10m0s chat: ExporterDown critical is over
 		`,
 	},
@@ -619,8 +627,8 @@ var scenarios = []scenario{
 			18m0s chat: StateNotSaved warning a
 			23m0s chat: StateNotSaved warning a is over
 			33m0s chat: ContainerDown warning other
-			34m30s chat: TargetDown warning other
 			36m15s page: ContainerDown critical other; TargetDown critical other
+			38m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -634,8 +642,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -648,8 +656,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -662,10 +670,9 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
-			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m0s chat: ContainerDown warning other is over
+			10m0s chat: ContainerDown warning other; TargetDown warning other
+			15m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{
@@ -678,10 +685,9 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
-			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m0s chat: ContainerDown warning other is over
+			10m0s chat: ContainerDown warning other; TargetDown warning other
+			15m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{
@@ -702,10 +708,11 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
-			4m0s chat: ContainerDown warning db; ContainerDown warning other
-			5m30s chat: TargetDown warning other
+			4m0s chat: ContainerDown warning other
+			5m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
+			8m15s page: ContainerDown critical db
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
@@ -727,10 +734,11 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
-			4m0s chat: ContainerDown warning db; ContainerDown warning other
-			5m30s chat: TargetDown warning other
+			4m0s chat: ContainerDown warning other
+			5m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
+			8m15s page: ContainerDown critical db
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
@@ -746,8 +754,8 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			9m15s page: ContainerDown critical other; TargetDown critical other
-			10m0s chat: TargetDown warning other
 		`,
 	},
 	{
@@ -763,8 +771,8 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			9m15s page: ContainerDown critical other; TargetDown critical other
-			10m0s chat: TargetDown warning other
 		`,
 	},
 	{
@@ -782,10 +790,8 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning docker; TargetDown warning other
 			7m45s page: TargetDown critical other
 			9m45s page: TargetDown critical docker; TargetDown critical other
-			13m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
+			13m45s page: ContainerDown critical other
 			15m30s chat: TargetDown warning docker is over; TargetDown warning other
-			15m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
-			17m45s page: ContainerDown critical other is over; TargetDown critical docker is over; TargetDown critical other is over
 			19m0s chat: ContainerDown warning other is over
 		`,
 	},
@@ -803,9 +809,8 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning docker; TargetDown warning other
 			7m45s page: TargetDown critical other
 			9m45s page: TargetDown critical docker; TargetDown critical other
-			23m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
+			23m45s page: ContainerDown critical other
 			25m30s chat: TargetDown warning docker is over; TargetDown warning other
-			25m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
 		`,
 	},
 	{
@@ -829,8 +834,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
+			10m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -843,8 +848,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -856,7 +861,9 @@ var scenarios = []scenario{
 			11m b reaches all
 		`,
 		notifications: `
-			5m0s chat: TargetDown warning api; TargetDown warning other; TargetDown warning web
+			5m0s chat: TargetDown warning web
+			5m30s chat: TargetDown warning other
+			5m30s chat: TargetDown warning api
 		`,
 	},
 	{
@@ -884,8 +891,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -913,11 +920,13 @@ var scenarios = []scenario{
 			9m a shows: db ContainerDown critical
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning staging other
 			4m0s chat: ContainerDown warning db
-			5m30s chat: TargetDown warning staging api; TargetDown warning staging other
+			4m0s chat: ContainerDown warning staging other
+			5m30s chat: TargetDown warning staging api
 			7m15s page: ContainerDown critical db
-			7m15s page: ContainerDown critical staging other; TargetDown critical staging api; TargetDown critical staging other
+			7m15s page: ContainerDown critical staging other; TargetDown critical staging other
+			7m45s page: TargetDown critical staging api
+			9m0s chat: ContainerDown warning staging other; TargetDown warning staging other
 		`,
 	},
 	{
@@ -931,10 +940,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m30s chat: ContainerDown warning other
-			6m0s chat: TargetDown warning other
 			6m0s chat: TargetDown warning staging other
 			7m45s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: TargetDown critical staging other
+			9m30s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -947,10 +956,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m15s page: ExporterDown critical
-			5m0s chat: ContainerDown warning staging other
 			5m0s chat: ExporterDown critical
-			6m30s chat: TargetDown warning staging other
+			5m0s chat: ContainerDown warning staging other
 			8m15s page: ContainerDown critical staging other; TargetDown critical staging other
+			10m0s chat: ContainerDown warning staging other; TargetDown warning staging other
 		`,
 	},
 	{
@@ -964,7 +973,6 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
-			13m15s page: ContainerDown critical web is over
 			14m0s chat: ContainerDown warning web is over
 		`,
 	},
@@ -979,7 +987,8 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning db
 			5m30s chat: TargetDown warning api
-			7m15s page: ContainerDown critical db; TargetDown critical api
+			7m15s page: ContainerDown critical db
+			7m45s page: TargetDown critical api
 		`,
 	},
 	{
@@ -994,7 +1003,7 @@ var scenarios = []scenario{
 		notifications: `
 			5m0s chat: TargetDown warning web
 			7m15s page: TargetDown critical web
-			11m0s chat: ContainerDown warning web
+			10m0s chat: ContainerDown warning web; TargetDown warning web
 		`,
 	},
 }

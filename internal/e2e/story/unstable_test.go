@@ -31,7 +31,6 @@ var unstableScenarios = []scenario{
 			42m45s page: TargetUnstable critical other
 			2h44m45s page: TargetUnstable critical other
 			4h46m45s page: TargetUnstable critical other
-			6h18m45s page: TargetUnstable critical other is over
 			6h21m30s chat: TargetUnstable warning other is over
 		`,
 	},
@@ -61,7 +60,6 @@ var unstableScenarios = []scenario{
 			1h27m30s chat: TargetDown warning other is over
 			1h29m30s chat: TargetDown warning other
 			1h39m30s chat: TargetDown warning other is over
-			1h50m45s page: TargetUnstable critical other is over
 		`,
 	},
 	{
@@ -78,7 +76,6 @@ var unstableScenarios = []scenario{
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 			25m30s chat: TargetDown warning other is over
-			25m45s page: TargetDown critical other is over
 		`,
 	},
 	{
@@ -104,11 +101,10 @@ var unstableScenarios = []scenario{
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
-			33m30s chat: TargetDown warning other
 			35m45s page: TargetDown critical other
-			51m30s chat: TargetUnstable warning other is over
-			53m30s chat: TargetDown warning other is over
-			53m45s page: TargetDown critical other is over
+			36m30s chat: TargetDown warning other; TargetUnstable warning other
+			51m30s chat: TargetDown warning other; TargetUnstable warning other is over
+			56m30s chat: TargetDown warning other is over; TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -127,8 +123,7 @@ var unstableScenarios = []scenario{
 		notifications: `
 			11m30s chat: TargetUnstable warning other
 			42m45s page: TargetUnstable critical other
-			46m45s page: ExporterDown critical is over; TargetUnstable critical other
-			1h18m45s page: TargetUnstable critical other is over
+			46m15s page: ExporterDown critical
 			1h26m30s chat: TargetUnstable warning other is over
 		`,
 	},
@@ -153,8 +148,12 @@ var unstableScenarios = []scenario{
 			65m a shows:
 		`,
 		notifications: `
-			11m0s chat: TargetUnstable warning api; TargetUnstable warning other; TargetUnstable warning web
-			1h21m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
+			11m0s chat: TargetUnstable warning web
+			11m30s chat: TargetUnstable warning api
+			11m30s chat: TargetUnstable warning other
+			1h21m0s chat: TargetUnstable warning web is over
+			1h21m30s chat: TargetUnstable warning api is over
+			1h21m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{

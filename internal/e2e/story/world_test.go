@@ -166,12 +166,21 @@ var bridgeContainers = []simstack.ContainerSpec{{Name: "bridge", Restart: "alway
 // served are the targets whose container is configured.
 var served = []string{"api", "web"}
 
+// morning is the hour at which most stories begin.
+const morning = 10
+
 // play runs a story in virtual time, which begins at ten in the morning. Containers need others than usual where needs
 // says so.
 func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
 	t.Helper()
+	playFrom(t, morning, exporters, needs, story)
+}
+
+// playFrom runs a story that begins at another hour.
+func playFrom(t *testing.T, hour int, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(10 * time.Hour)
+		time.Sleep(time.Duration(hour) * time.Hour)
 		w := &world{
 			T:       t,
 			network: new(simstack.Network),
