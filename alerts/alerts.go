@@ -68,17 +68,28 @@ func (t *alert) rule(a *config.Alerts) rule {
 		labels["drill"] = "true"
 		delete(labels, "severity")
 	}
+	annotations := map[string]string{
+		"summary":     t.fill(a, t.summary),
+		"description": t.fill(a, t.description),
+		"runbook_url": RunbookLink(a, t.name),
+	}
+	if t.lasts {
+		annotations["since"] = began
+	}
+	switch {
+	case t.elsewhere:
+	case a.ExternalURL != "":
+		annotations["status_url"] = a.ExternalURL + "/"
+	default:
+		annotations["status_url"] = "{{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/{{ end }}"
+	}
 	return rule{
 		Alert:         t.name,
 		Expr:          t.expr(a, t),
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
-		Annotations: map[string]string{
-			"summary":     t.fill(a, t.summary),
-			"description": t.fill(a, t.description),
-			"runbook_url": RunbookLink(a, t.name),
-		},
+		Annotations:   annotations,
 	}
 }
 

@@ -42,10 +42,12 @@ type row struct {
 	drill, elsewhere bool
 }
 
-// evidence is how rules find out that an alert holds, and with which series that is tried.
+// evidence is how rules find out that an alert holds, and with which series that is tried. lasts says that the value of the alert is
+// how long it has held, in seconds.
 type evidence struct {
 	expr   func(a *config.Alerts, t *alert) string
 	trials func(a *config.Alerts, t *alert) []trial
+	lasts  bool
 }
 
 // fewest records the lowest count of a series of which one with a low count is enough, unless another series excuses it.

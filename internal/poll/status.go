@@ -2,6 +2,7 @@ package poll
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -103,6 +104,9 @@ var (
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
 		"1, with the target's kind and, where known, the container that serves it and the engine.",
 		[]string{"target", "kind", "container", "docker_host"}, nil)
+	targetWordsDesc = prometheus.NewDesc("chatstack_target_words",
+		"1, with the words of messages: what people call the target, and what its users lose while it is down, if that is known.",
+		[]string{"target", "title", "loss"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 	abandonedDesc = prometheus.NewDesc("chatstack_probe_abandoned",
@@ -135,6 +139,11 @@ func (f *statusFamily) samples(statuses []Status) []prometheus.Metric {
 // statusFamilies are encoded one after the other, which needs little memory for thousands of targets.
 var statusFamilies = []statusFamily{
 	{targetInfoDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) { sample(1, s.Kind, s.Container, s.Host) }},
+	{targetWordsDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if kind, ok := collectors.KindOf(s.Kind); ok {
+			sample(1, strings.ToUpper(kind.Title[:1])+kind.Title[1:], kind.Loss)
+		}
+	}},
 	{attemptsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Attempts)) }},
 	{overrunsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Overruns)) }},
 	{abandonedDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
