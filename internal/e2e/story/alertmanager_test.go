@@ -2,8 +2,11 @@ package story
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,9 +38,12 @@ type router struct {
 	alerts *mem.Alerts
 	// ahead is how far Prometheus' clock is before this one's.
 	ahead time.Duration
+	texts *template.Template
 
 	mu       sync.Mutex
 	received []notification
+	// wrong are messages with the wrong words.
+	wrong []string
 }
 
 // notification is a message that a person gets.
@@ -55,7 +61,12 @@ type receiver struct {
 }
 
 // Notify implements notify.Notifier.
-func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error) {
+func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, error) {
+	data := notify.GetTemplateData(ctx, r.router.texts, alerts, slog.New(slog.DiscardHandler))
+	subject, err := r.router.texts.ExecuteTextString(`{{ template "chatstack.subject" . }}`, data)
+	if err != nil {
+		return false, err
+	}
 	n := notification{at: time.Now(), receiver: r.name}
 	for _, a := range alerts {
 		line := a.Name()
@@ -72,6 +83,9 @@ func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error
 	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
+	if wrong := wrongWords(subject, data); wrong != "" && r.name != "heartbeat" {
+		r.router.wrong = append(r.router.wrong, fmt.Sprintf("%s: %q, %s", r.name, subject, wrong))
+	}
 	r.router.received = append(r.router.received, n)
 	return false, nil
 }
@@ -99,8 +113,9 @@ func newRouter(t *testing.T, file string) *router {
 		EventRecorder: record,
 	})
 	must(t, err)
-	tmpl, err := template.FromGlobs(nil)
+	tmpl, err := template.FromGlobs([]string{filepath.Join(filepath.Dir(file), "templates", "*.tmpl")})
 	must(t, err)
+	tmpl.ExternalURL, r.texts = &url.URL{}, tmpl
 	receivers := map[string][]notify.Integration{}
 	for _, given := range cfg.Receivers {
 		one := receiver{given.Name, r}
@@ -173,4 +188,14 @@ func (r *router) notifications() []notification {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.received), func(n notification) bool { return n.receiver == "heartbeat" })
+}
+
+// checkWords holds the words of every message.
+func (r *router) checkWords(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wrong := range r.wrong {
+		t.Errorf("a message to %s", wrong)
+	}
 }

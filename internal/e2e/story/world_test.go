@@ -201,6 +201,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 		})
 		w.pass(settling)
 		story(w)
+		w.router.checkWords(t)
 	})
 }
 
