@@ -41,11 +41,11 @@ const (
 // ask queries what the alert's environment has. In the expression, ENV stands for the matchers of the environment; own are the other
 // arguments of each selector that has it.
 func ask(expression string, own ...string) string {
-	args := ""
+	words := []string{"query (printf `" + strings.ReplaceAll(expression, "ENV", sameEnvironment) + "`"}
 	for _, of := range own {
-		args += " " + of + " " + sameEnvironmentArgs
+		words = append(words, strings.TrimLeft(of+" "+sameEnvironmentArgs, " "))
 	}
-	return "query (printf `" + strings.ReplaceAll(expression, "ENV", sameEnvironment) + "`" + strings.ReplaceAll(args, "  ", " ") + ")"
+	return strings.Join(words, " ") + ")"
 }
 
 var (

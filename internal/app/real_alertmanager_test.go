@@ -246,7 +246,8 @@ func TestRealTemplatesReadWell(t *testing.T) {
 				"text",
 				over,
 				[]string{
-					"RESOLVED  It was: Container irc does not run.\nFrom 2026-05-01 03:00 UTC to 2026-05-01 04:00 UTC.\nAlert:   ContainerDown",
+					"RESOLVED  It was: Container irc does not run.\nFrom 2026-05-01 03:00 UTC to 2026-05-01 04:00 UTC.\n",
+					"Alert:   ContainerDown",
 				},
 				false,
 			},

@@ -14,8 +14,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/receivers"
 )
 
-// TestRealReceiversOfTheDocumentSendWhatServicesTake has a real Alertmanager with all receivers of the document send easy and hostile alerts.
-// internal/e2e/story has the newest Alertmanager's notifiers do the same.
+// TestRealReceiversOfTheDocumentSendWhatServicesTake has a real Alertmanager with all receivers of the document send easy and hostile
+// alerts. internal/e2e/story has the newest Alertmanager's notifiers do the same.
 func TestRealReceiversOfTheDocumentSendWhatServicesTake(t *testing.T) {
 	services := receivers.Start(t)
 	config, files := services.Configuration(t, "../..", realstack.ReceiveMail(t, services.Mail))

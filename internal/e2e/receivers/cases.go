@@ -28,10 +28,10 @@ type Case struct {
 const StatusPage = "https://status.example.org"
 
 // alert is one of the login port.
-func alert(of, name, severity, summary, description string) Alert {
+func alert(of, name, summary, description string) Alert {
 	return Alert{
 		Labels: map[string]string{
-			"alertname": name, "severity": severity, "stack": "chat", "case": of, "env": "prod", "cluster": "eu-1", "target": "xmpp_c2s",
+			"alertname": name, "severity": "critical", "stack": "chat", "case": of, "env": "prod", "cluster": "eu-1", "target": "xmpp_c2s",
 		},
 		Annotations: map[string]string{
 			"summary":     summary,
@@ -46,8 +46,8 @@ func alert(of, name, severity, summary, description string) Alert {
 
 const (
 	downSummary = "XMPP server login port (xmpp_c2s) down for over 5 minutes: it does not answer."
-	downText    = "Every check has failed since 2026-11-28 02:05 UTC, for 5m 30s. No other known problem explains it. Nobody can log in to the " +
-		"XMPP server. First read the log of its container: docker logs --tail 100 prosody-1."
+	downText    = "Every check has failed since 2026-11-28 02:05 UTC, for 5m 30s. No other known problem explains it. Nobody can log in " +
+		"to the XMPP server. First read the log of its container: docker logs --tail 100 prosody-1."
 	// evil is what no service may read as its own mark-up.
 	evil = "\"quoted\" 'single' <b>bold <!channel> <script>x</script> & &amp; *star* _under_ ~tilde~ `code` ```block``` ||spoiler|| " +
 		"[link](http://evil.example.org) @everyone \\ {{ .Labels }} %s é 你好 🚨\nBcc: victim@example.org\r\n\r\nthe end"
@@ -55,21 +55,23 @@ const (
 
 // Cases are alerts of which each message must be right.
 func Cases() []Case {
-	down := func(of string) Alert { return alert(of, "TargetDown", "critical", downSummary, downText) }
-	hostile := alert("hostile", "TargetDown", "critical", evil, strings.Repeat(evil+" ", 40))
+	down := func(of string) Alert { return alert(of, "TargetDown", downSummary, downText) }
+	hostile := alert("hostile", "TargetDown", evil, strings.Repeat(evil+" ", 40))
 	hostile.Labels["env"], hostile.Labels["target"] = evil, evil
 	many := make([]Alert, 300)
 	for i := range many {
-		many[i] = alert("many", "TargetDown", "critical", fmt.Sprintf("Target %d: %s", i, strings.Repeat("<&*_`", 60)), strings.Repeat(evil, 20))
+		many[i] = alert("many", "TargetDown", fmt.Sprintf("Target %d: %s", i, strings.Repeat("<&*_`", 60)), strings.Repeat(evil, 20))
 		many[i].Labels["target"] = fmt.Sprintf("%03d", i)
 	}
-	most := alert("most", "MostTargetsDown", "critical", "11 of 13 targets down for over 5 minutes.", "Most of the chat stack does not answer.")
+	most := alert("most", "MostTargetsDown", "11 of 13 targets down for over 5 minutes.", "Most of the chat stack does not answer.")
 	most.StartsAt = time.Now().Add(-time.Hour)
 	ended := down("one of two")
 	ended.Labels["target"], ended.StartsAt, ended.EndsAt = "xmpp_rest", time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
 	over := down("one")
 	over.EndsAt = time.Now()
-	whole := []string{"Nobody can log in to the XMPP server", "since 2026-11-28 02:05 UTC", StatusPage + "/", "docker logs --tail 100 prosody-1"}
+	whole := []string{
+		"Nobody can log in to the XMPP server", "since 2026-11-28 02:05 UTC", StatusPage + "/", "docker logs --tail 100 prosody-1",
+	}
 	const place = " (cluster eu-1, env prod)"
 	return []Case{
 		{

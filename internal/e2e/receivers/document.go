@@ -12,7 +12,8 @@ import (
 // yamlBlock is a block of YAML in a document.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(- name: .*?)^```$")
 
-// Configuration is that of an Alertmanager with the receivers of deploy/alertmanager/README.md, which all get each case, and the files beside it.
+// Configuration is that of an Alertmanager with the receivers of deploy/alertmanager/README.md, which all get each case, and the files
+// beside it.
 func (s *Services) Configuration(tb testing.TB, repository, mailAddress string) (config string, files map[string][]byte) {
 	tb.Helper()
 	read := func(path string) []byte {

@@ -112,6 +112,7 @@ func Start(tb testing.TB) *Services {
 
 // tunnel connects the client of a proxy to an address.
 func tunnel(tb testing.TB, w http.ResponseWriter, address string) {
+	tb.Helper()
 	to, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
 	if err != nil {
 		return // the test is over
@@ -244,7 +245,8 @@ func readSlack(_ *http.Request, body []byte) (Message, error) {
 	}
 	a := sent.Attachments[0]
 	for name, text := range map[string]string{"title": a.Title, "text": a.Text} {
-		if left := slackMarkup.ReplaceAllString(text, ""); strings.ContainsAny(left, "<>") || name == "text" && strings.Contains(left, "&") {
+		left := slackMarkup.ReplaceAllString(text, "")
+		if strings.ContainsAny(left, "<>") || name == "text" && strings.Contains(left, "&") {
 			return Message{}, fmt.Errorf("the %s has <, > or & that is not escaped: %s", name, left)
 		}
 	}
@@ -254,6 +256,8 @@ func readSlack(_ *http.Request, body []byte) (Message, error) {
 	return Message{Title: a.Title, Text: a.Text}, limits(map[string]string{"title": a.Title, "fallback": a.Fallback, "text": a.Text},
 		map[string]int{"title": 1024, "fallback": 1024, "text": 40_000})
 }
+
+var pushoverParameters = strings.Fields("token user title message url url_title priority retry expire sound html monospace device ttl")
 
 func readPushover(r *http.Request, body []byte) (Message, error) {
 	sent := r.URL.Query() // of an old Alertmanager
@@ -265,7 +269,7 @@ func readPushover(r *http.Request, body []byte) (Message, error) {
 		sent = form
 	}
 	for key := range sent {
-		if !slices.Contains(strings.Fields("token user title message url url_title priority retry expire sound html monospace device ttl"), key) {
+		if !slices.Contains(pushoverParameters, key) {
 			return Message{}, fmt.Errorf("unknown parameter %s", key)
 		}
 	}

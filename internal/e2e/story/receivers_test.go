@@ -24,8 +24,8 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/receivers"
 )
 
-// TestReceiversOfTheDocumentSendWhatServicesTake has the newest Alertmanager's notifiers send easy and hostile alerts. A test of internal/app has
-// the oldest Alertmanager do the same.
+// TestReceiversOfTheDocumentSendWhatServicesTake has the newest Alertmanager's notifiers send easy and hostile alerts. A test of
+// internal/app has the oldest Alertmanager do the same.
 func TestReceiversOfTheDocumentSendWhatServicesTake(t *testing.T) {
 	services, dir := receivers.Start(t), t.TempDir()
 	content, files := services.Configuration(t, "../../..", realstack.ReceiveMail(t, services.Mail))
