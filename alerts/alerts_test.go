@@ -200,8 +200,11 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 				t.Errorf("%s: %s is %q, want a sentence", &r, key, text)
 			}
 		}
-		if got, want := r.Annotations["runbook_url"], "https://wiki.example.org/runbooks/"+r.Alert+".md"; got != want {
-			t.Errorf("%s: runbook_url is %q, want %q", &r, got, want)
+		// The exporter may know where its page is when the rules do not.
+		link := regexp.MustCompile(`^({{ with query .*}}/runbooks/` + r.Alert + `{{ else }})?https://wiki\.example\.org/runbooks/` + r.Alert +
+			`\.md({{ end }})?$`)
+		if got := r.Annotations["runbook_url"]; !link.MatchString(got) {
+			t.Errorf("%s: runbook_url is %q, want it to match %s", &r, got, link)
 		}
 		// What changes from one evaluation to the next would make another alert each time.
 		want := map[string]string{"severity": r.Labels["severity"], "stack": "chat"}

@@ -35,6 +35,8 @@ type row struct {
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
+	// since says when the problem began, if that is neither when the alert began nor known from how long it has lasted.
+	since string
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
 	target string
 	// drill marks the alert of a drill, whose series has the severity. elsewhere says that the exporter may not answer while it fires,

@@ -57,13 +57,21 @@ var (
 	// checkTarget is the first step for a target that is down: the log of its container, if that is known.
 	checkTarget = "{{ with " + ask(`chatstack_target_info{target=%q,container!="",ENV}`, "$labels.target") +
 		" }} First read the log of its container: docker logs --tail 100 {{ . | first | label \"container\" }}.{{ else }}" + openPage + "{{ end }}"
+	// serves are the targets of a container.
+	serves = "chatstack_target_words{ENV} and on (target) chatstack_target_info{container=%q,docker_host=%q,ENV}"
 	// lostByUsers is what the users of a target lose, lostWithIt those of a container.
 	lostByUsers = "{{ with " + ask(`chatstack_target_words{target=%q,loss!="",ENV}`, "$labels.target") +
 		" }}{{ . | first | label \"loss\" }}{{ else }}Whoever uses it gets errors or waits.{{ end }}"
-	lostWithIt = "{{ if $labels.container }}{{ range " + ask(`count by (loss) (chatstack_target_words{loss!="",ENV} and on (target) `+
-		`chatstack_target_info{container=%q,docker_host=%q,ENV})`, "", "$labels.container $labels.docker_host") +
-		" | sortByLabel \"loss\" }} {{ .Labels.loss }}{{ else }} What it serves is down.{{ end }}{{ end }}"
+	lostWithIt = "{{ if $labels.container }}{{ range " + ofContainer("count by (loss) ("+strings.Replace(serves, "{", `{loss!="",`, 1)+")") +
+		" | sortByLabel \"loss\" }} {{ .Labels.loss }}{{ else }} What it serves is down.{{ end }}{{ with " +
+		ofContainer("count by (target, title) ("+serves+")") + " | sortByLabel \"target\" }} It serves " +
+		"{{ range $i, $t := . }}{{ if $i }}, {{ end }}{{ $t.Labels.title }} ({{ $t.Labels.target }}){{ end }}.{{ end }}{{ end }}"
 )
+
+// ofContainer is ask for an expression with serves.
+func ofContainer(expression string) string {
+	return ask(expression, "", "$labels.container $labels.docker_host")
+}
 
 // named is the human name of the target in a label, before its own name. An older exporter has no such words.
 func named(label, otherwise string) string {

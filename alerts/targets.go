@@ -194,7 +194,8 @@ var mostTargetsDown = row{
 	evidence: problem,
 	page: Words{
 		"most targets are down, without a common cause",
-		"Check the host, its network, and whether the exporter can reach anything.",
+		"Check the host, its network, and whether the exporter can reach anything. If another exporter of a pair reaches them, only this one " +
+			"has lost its network.",
 	},
 	warning:  message{"over <over> % of the targets for <for>", halfIsCutOff(cutOff, mostDown+"."), halfIsCutOff(cutOffText, mostText)},
 	critical: message{"for <for>", mostDown + " for over <for>.", mostText},

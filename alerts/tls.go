@@ -24,6 +24,7 @@ var tlsCertificateExpiry = row{
 			}
 		}),
 	target: "{{ $labels.endpoint }}",
+	since:  "{{ if le $value 0.0 }}" + certificateEnds + "{{ end }}",
 	judged: &health.Rule{
 		Measured:  true,
 		OwnSeries: true,
@@ -73,7 +74,7 @@ var endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate
 func expiryText(severity string) string {
 	limit := ask(`max(chatstack_tls_certificate_expiry_limit_seconds{severity="`+severity+`",endpoint=%q,ENV})`, "$labels.endpoint")
 	return "{{ if gt $value 0.0 }}Less than {{ range " + limit + " }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>" +
-		"{{ end }} are left. Once it has expired, clients refuse to connect.{{ else }}Clients refuse to connect since then.{{ end }} " +
+		"{{ end }} are left. Once it has expired, clients refuse to connect.{{ else }}Clients have refused to connect since then.{{ end }} " +
 		"First look at its file: if that is new, reload the server; if not, renew the certificate. Seen in: " + endSources + "."
 }
 

@@ -52,6 +52,8 @@ type notification struct {
 	receiver string
 	// alerts are those that it tells of, such as "TargetDown warning web" and "ContainerDown warning db is over".
 	alerts []string
+	// text is what a telephone shows, with the shipped texts.
+	text string
 }
 
 // receiver writes down what it is to tell.
@@ -63,11 +65,11 @@ type receiver struct {
 // Notify implements notify.Notifier.
 func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, error) {
 	data := notify.GetTemplateData(ctx, r.router.texts, alerts, slog.New(slog.DiscardHandler))
-	subject, err := r.router.texts.ExecuteTextString(`{{ template "chatstack.subject" . }}`, data)
+	text, err := r.router.texts.ExecuteTextString("{{ template \"chatstack.subject\" . }}\n{{ template \"chatstack.brief\" . }}", data)
 	if err != nil {
 		return false, err
 	}
-	n := notification{at: time.Now(), receiver: r.name}
+	n := notification{at: time.Now(), receiver: r.name, text: text}
 	for _, a := range alerts {
 		line := a.Name()
 		for _, label := range []model.LabelName{"severity", "env", "target", "of", "container", "endpoint", "instance"} {
@@ -83,6 +85,7 @@ func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
+	subject, _, _ := strings.Cut(text, "\n")
 	if wrong := wrongWords(subject, data); wrong != "" && r.name != "heartbeat" {
 		r.router.wrong = append(r.router.wrong, fmt.Sprintf("%s: %q, %s", r.name, subject, wrong))
 	}
