@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
@@ -71,17 +72,33 @@ func (t *alert) rule(a *config.Alerts) rule {
 		labels["drill"] = "true"
 		delete(labels, "severity")
 	}
+	annotations := map[string]string{
+		"summary":     t.fill(a, t.summary),
+		"description": t.fill(a, t.description),
+		"runbook_url": RunbookLink(a, t.name),
+		"status_url":  "",
+		"since":       t.since,
+	}
+	switch {
+	case t.elsewhere:
+	case a.ExternalURL != "":
+		annotations["status_url"] = a.ExternalURL + "/"
+	default: // the exporter knows where its pages are
+		annotations["status_url"] = "{{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/{{ end }}"
+		annotations["runbook_url"] = "{{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/runbooks/" + t.name +
+			"{{ else }}" + annotations["runbook_url"] + "{{ end }}"
+	}
+	if t.lasts {
+		annotations["since"] = began
+	}
+	maps.DeleteFunc(annotations, func(_, text string) bool { return text == "" })
 	return rule{
 		Alert:         t.name,
 		Expr:          t.expr(a, t),
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
-		Annotations: map[string]string{
-			"summary":     t.fill(a, t.summary),
-			"description": t.fill(a, t.description),
-			"runbook_url": RunbookLink(a, t.name),
-		},
+		Annotations:   annotations,
 	}
 }
 

@@ -34,7 +34,7 @@ var containerUnhealthy = row{
 	critical: message{"", aContainer + " has been unhealthy for over <for>.", unhealthyText},
 }
 
-const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
+const unhealthyText = "Its health check has been failing" + sinceThen + " Its users may see errors." + readLog
 
 var containerOftenUnhealthy = row{
 	name: health.AlertContainerOftenUnhealthy,
@@ -144,8 +144,8 @@ var containerDown = row{
 // notRunning is true of a workload of which some instances run, too.
 const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
 
-const containerDownText = "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should run, and has been " +
-	"down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down." + readLog
+var containerDownText = "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
+	"least{{ end }}" + sinceThen + lostWithIt + " No container that it depends on is down." + readLog
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
@@ -157,12 +157,12 @@ var containerMissing = row{
 	page:      Words{"does not exist", "Create it again."},
 	warning: message{
 		"removed by a person: <after>", aContainer + " has been removed.",
-		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
+		"Somebody removed it {{ $value | humanizeDuration }} ago." + lostWithIt + " If that was a mistake, create it again. " +
 			"If not, acknowledge the incident, or run: chatstack_exporter forget.",
 	},
 	critical: message{
 		"otherwise: <after>", aContainer + " is missing.",
-		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
+		"It should exist, and has been gone" + sinceThen + lostWithIt + " First create it again: docker compose up -d.",
 	},
 }
 
@@ -219,6 +219,7 @@ func containerState(warning, critical string) evidence {
 			s.heldBackBy(a, "container_excused", 0)
 			return s.trials()
 		},
+		lasts: true,
 	}
 }
 

@@ -28,7 +28,7 @@ var exporterDown = row{
 	server:    theExporter,
 	timed:     true,
 	elsewhere: true,
-	evidence:  evidence{exporterDownExpr, exporterTrials},
+	evidence:  evidence{expr: exporterDownExpr, trials: exporterTrials},
 	panels:    []string{"exporter/Scraped"},
 	warning: message{
 		"one of several exporters: <after>", exporterName + " is down; another one still watches.",
@@ -284,7 +284,7 @@ var monitoringGap = row{
 	warning: message{
 		"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
 		"Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
-		"This has lasted" + forValue +
+		"This has lasted" + sinceThen +
 			" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case.",
 	},
 }

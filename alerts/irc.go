@@ -92,7 +92,7 @@ var ircServicesUnlinked = row{
 	critical: message{"", "The IRC services have been unlinked from the IRC server for over <for>.", unlinkedText},
 }
 
-const unlinkedText = "Unlinked" + forValue + " The services run, but nobody can log in to an account. The IRC server's log says why."
+const unlinkedText = "Unlinked" + sinceThen + " The services run, but nobody can log in to an account. The IRC server's log says why."
 
 // gone are the settings of an alert on nobody being there although the median of the last day is higher.
 func gone(key string) config.AlertKind {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -15,7 +16,7 @@ var targetDown = row{
 	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
 	together:  withCause,
 	judged:    &health.Rule{},
-	evidence:  evidence{targetDownExpr, targetTrials},
+	evidence:  evidence{targetDownExpr, targetTrials, true},
 	page:      Words{"is down", ""},
 	gauge: Gauge{
 		Place:   8,
@@ -25,22 +26,38 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
-	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
+	warning:  message{"", aTarget + " down: " + reasons + ".", targetDownText},
+	critical: message{"", aTarget + " down for over <for>: " + reasons + ".", targetDownText},
 }
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
-const reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment +
-	"})` $labels.target " + sameEnvironmentArgs +
-	") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+var reasons = "{{ range $i, $r := " + ask("count by (reason) (chatstack_probe_failing{target=%q,ENV})", "$labels.target") +
+	" | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ with $r.Labels.reason }}" + reasonInWords() + "{{ end }}{{ else }}reason unknown{{ end }}"
+
+// reasonInWords is a reason in words; a newer exporter may have others.
+func reasonInWords() string {
+	var text strings.Builder
+	for _, r := range failure.Reasons {
+		fmt.Fprintf(&text, "{{ if eq . %q }}%s{{ else ", r, failure.InWords(r))
+	}
+	return strings.ReplaceAll(text.String(), "{{ else {{ if", "{{ else if") + "}}{{ . }}{{ end }}"
+}
 
 // nextTry is when a target that waits on purpose is probed again.
-const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_seconds{target=%q," + sameEnvironment +
-	"})` $labels.target " + sameEnvironmentArgs +
-	") }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
+var nextTry = "{{ range " + ask("min(chatstack_target_retry_timestamp_seconds{target=%q,ENV})", "$labels.target") +
+	" }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
 
-var targetDownText = "Every check has failed" + forValue + " No other known problem explains it." +
-	usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
+// halfReaches is what it means that one exporter of a pair reaches a target, and otherwise.
+func halfReaches(otherwise string) string {
+	of := func(success string) string {
+		return ask("count by (instance) (chatstack_probe_success{target=%q,ENV} == "+success+")", "$labels.target") + ` | sortByLabel "instance"`
+	}
+	return "{{ $down := " + of("0") + " }}{{ with " + of("1") + " }}Exporter {{ . | first | label \"instance\" }} reaches it, only" +
+		"{{ range $down }} {{ .Labels.instance }}{{ end }} does not, so users may be well.{{ else }}" + otherwise + "{{ end }}"
+}
+
+var targetDownText = "Every check has failed" + sinceThen + " No other known problem explains it." +
+	usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + nextTry + checkTarget
 
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
@@ -159,10 +176,11 @@ var targetUnstable = row{
 }
 
 const (
-	unstableSummary = aTarget + " fails over <over> % of its probes."
 	unstableText    = "In the last hour and in the last 5 minutes, over <over> % of its probes have failed."
 	unstableMeaning = " It is not down, but its users get an error or wait now and then."
 )
+
+var unstableSummary = aTarget + " fails over <over> % of its probes."
 
 var mostTargetsDown = row{
 	name: health.AlertMostTargetsDown,
@@ -178,20 +196,40 @@ var mostTargetsDown = row{
 	evidence: problem,
 	page: Words{
 		"most targets are down, without a common cause",
-		"Check the host, its network, and whether the exporter can reach anything.",
+		"Check the host, its network, and whether the exporter can reach anything. If another exporter of a pair reaches them, only this one " +
+			"has lost its network.",
 	},
-	warning:  message{"over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
-	critical: message{"for <for>", downOfAll + " targets have been down for over <for>.", mostText},
+	warning:  message{"over <over> % of the targets for <for>", halfIsCutOff(cutOff, mostDown+"."), halfIsCutOff(cutOffText, mostText)},
+	critical: message{"for <for>", mostDown + " for over <for>.", mostText},
 }
 
 const (
-	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
-	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
-		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of " +
-		"{{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
 	mostText = "Over <over> % of the targets are down, and no single container or engine explains it. Most of the chat stack does not " +
 		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
+	cutOffText = "No other exporter has this problem, so users notice nothing. Until it is fixed, nobody notices if the other exporter " +
+		"fails too. First check the network of that exporter's machine."
 )
+
+// mostDown is how many targets of the alert's environment are down, such as "11 of 13 targets down".
+var mostDown = "{{ range " + ask("count(max by (target) (chatstack_probe_success{ENV}) == 0)", "") + " }}{{ .Value }}{{ else }}Most{{ end }} of " +
+	"{{ range " + ask("count(max by (target) (chatstack_probe_success{ENV}))", "") + " }}{{ .Value }}{{ else }}the{{ end }} targets down"
+
+// cutOff says how much each exporter reaches.
+var cutOff = "{{ range $off }}Exporter {{ .Labels.instance }} has lost its network: it reaches " + reached + "; {{ end }}" +
+	"{{ range $i, $one := $on }}{{ if $i }}, {{ end }}{{ with $one }}exporter {{ .Labels.instance }} reaches " + reached + "{{ end }}{{ end }}."
+
+// reached is how many targets the exporter of a sample reaches, such as "2 of 13 targets".
+var reached = "{{ range " + ask("sum(chatstack_probe_success{instance=%q,ENV})", ".Labels.instance") + " }}{{ .Value }}{{ end }} of {{ range " +
+	ask("count(chatstack_probe_success{instance=%q,ENV})", ".Labels.instance") + " }}{{ .Value }}{{ end }} targets"
+
+// halfIsCutOff is a text for one exporter of a pair that reaches hardly any target while another one has no such problem, and otherwise.
+func halfIsCutOff(text, otherwise string) string {
+	of := func(seconds string) string {
+		return ask(`count by (instance) (chatstack_problem_seconds{alert="MostTargetsDown",severity="warning",ENV} `+seconds+")", "") +
+			` | sortByLabel "instance"`
+	}
+	return "{{ $off := " + of("> 0") + " }}{{ $on := " + of("== 0") + " }}{{ if and $off $on }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+}
 
 var plantStoreOrphans = row{
 	name:      health.AlertOrphans,
@@ -202,7 +240,7 @@ var plantStoreOrphans = row{
 	panels:    []string{"irc/Test records left behind"},
 	warning: message{
 		"", "The plant store refuses to delete test records.",
-		"The exporter created them to check the store, and could not delete them" + forValue +
+		"The exporter created them to check the store, and could not delete them" + sinceThen +
 			" Users notice nothing. First read the log of the store.",
 	},
 }
@@ -229,7 +267,7 @@ var upstreamSeriesDropped = row{
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
 	panels:    []string{"exporter/Dropped series"},
 	warning: message{
-		"", "The exporter drops series of {{ $labels.target }}.",
+		"", "The exporter drops series of " + named("target", "") + ".",
 		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
 	},
 }
@@ -243,7 +281,7 @@ var placeholderCredential = row{
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
 	panels:    []string{"exporter/Placeholder secrets"},
 	warning: message{
-		"", "A secret of {{ $labels.target }} is a placeholder.",
+		"", "A secret of " + named("target", "") + " is a placeholder.",
 		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
 			"then in the exporter's configuration.",
 	},

@@ -215,6 +215,7 @@ var problem = evidence{
 		return fmt.Sprintf("%s{alert=%q}", problems[t.severity], t.name) + aboveSeconds(t.For)
 	},
 	trials: problemTrials,
+	lasts:  true,
 }
 
 func problemTrials(a *config.Alerts, t *alert) []trial {

@@ -230,7 +230,7 @@ var xmppModuleProblem = row{
 	panels:   []string{"xmpp/Modules in error", "xmpp/Worst module by host"},
 	warning: message{
 		"", "XMPP modules are in error on {{ $labels.of }}.",
-		"The server has reported errors" + forValue +
+		"The server has reported errors" + sinceThen +
 			" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them.",
 	},
 }
@@ -273,7 +273,7 @@ var xmppComponentDisconnected = row{
 	critical: message{"", "Component {{ $labels.of }} has been disconnected from the XMPP server for over <for>.", disconnectedText},
 }
 
-const disconnectedText = "Disconnected" + forValue +
+const disconnectedText = "Disconnected" + sinceThen +
 	" If it is the bridge, no message passes between the networks. First read the logs of both sides."
 
 var xmppSessionsGone = row{

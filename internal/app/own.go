@@ -24,6 +24,7 @@ type ownMetrics struct {
 	placeholder *prometheus.GaugeVec
 	left        *prometheus.GaugeVec
 	rules       *prometheus.GaugeVec
+	address     *prometheus.GaugeVec
 }
 
 func newOwnMetrics() *ownMetrics {
@@ -49,12 +50,16 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_rules_info",
 			Help: "1, with the checksum of the alert rules that the command rules prints for this configuration.",
 		}, []string{"checksum"}),
+		address: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chatstack_exporter_info",
+			Help: "1, with the address of the status page as people reach it: web.external_url.",
+		}, []string{"external_url"}),
 	}
 	m.registry.MustRegister(
 		promcollectors.NewGoCollector(),
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
-		m.reloadedOK, m.reloadedAt, m.placeholder, m.left, m.rules,
+		m.reloadedOK, m.reloadedAt, m.placeholder, m.left, m.rules, m.address,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
 			Help: "Always 1; Prometheus changes its labels unless the scrape configuration has honor_labels: true.",
@@ -110,6 +115,8 @@ func (m *ownMetrics) keepsState(f *state.File) {
 func (m *ownMetrics) describe(cfg *config.Config) {
 	m.rules.Reset()
 	m.rules.WithLabelValues(alerts.Checksum(cfg.Alerts)).Set(1)
+	m.address.Reset()
+	m.address.WithLabelValues(cfg.Alerts.ExternalURL).Set(1)
 	m.left.Reset()
 	for _, t := range cfg.LeftToFirst {
 		m.left.WithLabelValues(t.Name, t.Kind).Set(1)

@@ -71,6 +71,30 @@ var explanations = map[Reason]string{
 	Internal:     "an error of the exporter or its configuration: read the exporter's log",
 }
 
+// words say in messages how a target fails. They follow "down:".
+var words = map[Reason]string{
+	DNS:          "its name does not resolve",
+	Refused:      "it refuses connections",
+	Closed:       "it breaks off connections",
+	Timeout:      "it does not answer",
+	TLS:          "its TLS or certificate fails",
+	Unauthorized: "it rejects the exporter's credentials",
+	Forbidden:    "it denies the exporter access",
+	NotFound:     "its page does not exist",
+	HTTPStatus:   "it answers with an HTTP error",
+	Malformed:    "its answer makes no sense",
+	Mismatch:     "its answer is wrong",
+	TooLarge:     "its answer is too large",
+	Throttled:    "it limits the exporter",
+	NotDelivered: "test messages do not arrive",
+	RPCError:     "it answers calls with errors",
+	Panic:        "its check fails because of a bug in the exporter",
+	Internal:     "the exporter cannot check it",
+}
+
+// InWords says how a target fails, for headlines.
+func InWords(r Reason) string { return words[r] }
+
 // readLog is general advice. AdviceOf replaces it with the more specific WhereToLook.
 const readLog = ": read the service's log"
 

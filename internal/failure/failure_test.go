@@ -109,7 +109,7 @@ func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsDocumented requires each reason in the table of TROUBLESHOOTING.md, with its explanation, and in openapi.yaml.
+// TestEveryReasonIsDocumented requires each reason in the table of TROUBLESHOOTING.md, with its explanation, in openapi.yaml, and in words.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	if !slices.Contains(Reasons, "throttled") {
 		t.Error("throttled is not among the reasons")
@@ -121,6 +121,9 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	names := make([]string, len(Reasons))
 	for i, r := range Reasons {
 		names[i] = string(r)
+		if InWords(r) == "" {
+			t.Errorf("%s has no words for headlines", r)
+		}
 		if !strings.Contains(string(document), fmt.Sprintf("\n| `%s` | %s", r, Explain(r))) || Explain(r) == "" {
 			t.Errorf("TROUBLESHOOTING.md lacks %s: %s", r, Explain(r))
 		}

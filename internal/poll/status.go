@@ -2,6 +2,7 @@ package poll
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -109,6 +110,9 @@ var (
 		"1, with the target's kind and the server that it is part of, for the label chat_server of the alerts. "+
 			"Absent if its kind does not say it: then it has that of its container, else its name.",
 		[]string{"target", "kind", "chat_server"}, nil)
+	targetWordsDesc = prometheus.NewDesc("chatstack_target_words",
+		"1, with the words of messages: what people call the target, and what its users lose while it is down, if that is known.",
+		[]string{"target", "title", "loss"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 	abandonedDesc = prometheus.NewDesc("chatstack_probe_abandoned",
@@ -144,6 +148,11 @@ var statusFamilies = []statusFamily{
 	{chatServerDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
 		if s.ChatServer != "" {
 			sample(1, s.Kind, s.ChatServer)
+		}
+	}},
+	{targetWordsDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if kind, ok := collectors.KindOf(s.Kind); ok {
+			sample(1, strings.ToUpper(kind.Title[:1])+kind.Title[1:], kind.Loss)
 		}
 	}},
 	{attemptsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Attempts)) }},

@@ -331,24 +331,14 @@ func (s *site) readTexts(sent []message, f fault) {
 		}
 		way := map[string]string{"page": email, "chat": post}[m.receiver]
 		var subjects, texts []string
-		ended := 0
-		for _, a := range m.alerts {
-			if a.Status == "resolved" {
-				ended++
-			}
-		}
 		for _, a := range m.alerts {
 			summary := a.Annotations["summary"]
 			switch {
 			case m.status == "resolved":
-				subjects = append(subjects, "[RESOLVED] "+a.Labels["alertname"])
+				subjects = append(subjects, fmt.Sprintf("[RESOLVED] It was: %.150s", summary))
 				texts = append(texts, summary)
 			case a.Status == "firing":
-				began := strings.ToUpper(a.Labels["severity"])
-				if ended > 0 {
-					began = fmt.Sprintf("%d over, %d firing", ended, len(m.alerts)-ended)
-				}
-				subjects = append(subjects, "["+began+"] "+summary)
+				subjects = append(subjects, fmt.Sprintf("[%s] %.150s", strings.ToUpper(a.Labels["severity"]), summary))
 				texts = append(texts, summary, a.Annotations["description"], a.Annotations["runbook_url"])
 			}
 		}

@@ -2,8 +2,11 @@ package story
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,9 +38,12 @@ type router struct {
 	alerts *mem.Alerts
 	// ahead is how far Prometheus' clock is before this one's.
 	ahead time.Duration
+	texts *template.Template
 
 	mu       sync.Mutex
 	received []notification
+	// wrong are messages with the wrong words.
+	wrong []string
 }
 
 // notification is a message that a person gets.
@@ -50,6 +56,8 @@ type notification struct {
 	// group is Alertmanager's key of the group, servers the values of chat_server of its alerts.
 	group   string
 	servers map[model.LabelValue]bool
+	// text is what a telephone shows, with the shipped texts.
+	text string
 }
 
 // receiver writes down what it is to tell.
@@ -66,9 +74,15 @@ func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	if err != nil {
 		return false, err
 	}
+	data := notify.GetTemplateData(ctx, r.router.texts, alerts, slog.New(slog.DiscardHandler))
+	text, err := r.router.texts.ExecuteTextString("{{ template \"chatstack.subject\" . }}\n{{ template \"chatstack.brief\" . }}", data)
+	if err != nil {
+		return false, err
+	}
 	n := notification{
 		at:       time.Now(),
 		receiver: r.name,
+		text:     text,
 		group:    string(key),
 		servers:  map[model.LabelValue]bool{},
 	}
@@ -88,6 +102,10 @@ func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, err
 	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
+	subject, _, _ := strings.Cut(text, "\n")
+	if wrong := wrongWords(subject, data); wrong != "" && r.name != "heartbeat" {
+		r.router.wrong = append(r.router.wrong, fmt.Sprintf("%s: %q, %s", r.name, subject, wrong))
+	}
 	r.router.received = append(r.router.received, n)
 	return false, nil
 }
@@ -115,8 +133,9 @@ func newRouter(t *testing.T, file string) *router {
 		EventRecorder: record,
 	})
 	must(t, err)
-	tmpl, err := template.FromGlobs(nil)
+	tmpl, err := template.FromGlobs([]string{filepath.Join(filepath.Dir(file), "templates", "*.tmpl")})
 	must(t, err)
+	tmpl.ExternalURL, r.texts = &url.URL{}, tmpl
 	receivers := map[string][]notify.Integration{}
 	for _, given := range cfg.Receivers {
 		one := receiver{given.Name, r, reportsEnds(string(content), given.Name)}
@@ -225,5 +244,15 @@ func (r *router) checkNews(t *testing.T) {
 		if !slices.ContainsFunc(n.facts, isNew) && n.at.Sub(before.at) < repeats {
 			t.Errorf("a message of %s has no news: %q, %s after %q", n.receiver, n.facts, n.at.Sub(before.at), before.facts)
 		}
+	}
+}
+
+// checkWords holds the words of every message.
+func (r *router) checkWords(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wrong := range r.wrong {
+		t.Errorf("a message to %s", wrong)
 	}
 }

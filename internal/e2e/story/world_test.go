@@ -210,6 +210,7 @@ func playFrom(t *testing.T, hour int, exporters []exporterSpec, needs map[string
 		})
 		w.pass(settling)
 		story(w)
+		w.router.checkWords(t)
 	})
 }
 
@@ -274,7 +275,7 @@ func (w *world) serve() *service {
 // configuration is that of an exporter, which watches the API, the web client and something elsewhere.
 func (e *exporter) configuration() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "state_file: %q\ntargets:\n", e.stateFile)
+	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\ntargets:\n", e.stateFile)
 	if e.containers {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
 	}
