@@ -66,8 +66,8 @@ func (s *scene) ofDependencies(c *Container, since time.Time, seen map[*Containe
 	return cause{}
 }
 
-// blame returns the container as a cause if it is unavailable, with the end of the chain of its own causes as the root. Maintenance of
-// any of them is the reason, since it excuses for any time.
+// blame returns the container as a cause if it is unavailable, with the end of the chain of its own causes as the root. What the root
+// explains counts, whenever the container itself became unavailable. Maintenance of any of them is the reason, since it excuses for any time.
 func (s *scene) blame(c *Container) cause {
 	found, known := s.graph.blamed[c]
 	if known {
@@ -75,7 +75,8 @@ func (s *scene) blame(c *Container) cause {
 	}
 	if found = s.ofLoss(c.Subject()); found.Reason == ReasonDependency {
 		if further := s.ofDependencies(c, found.since, map[*Container]bool{}); further.Holds() {
-			found.Reason, found.Root = further.Reason, further.Root
+			further.Cause = found.Cause
+			found = further
 		}
 	}
 	s.graph.blamed[c] = found
@@ -171,6 +172,12 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 		found = cmp.Or(found, one)
 	}
 	return found
+}
+
+// isAtFault reports whether a target fails for a reason that nothing explains that it needs, since its server runs and answers.
+func (s *scene) isAtFault(t *target) bool {
+	servers := s.names.candidates(&t.Target)
+	return t.OwnFault && (len(servers) == 0 || slices.ContainsFunc(servers, (*Container).available))
 }
 
 // isMaintained reports whether maintenance explains that a target does not work now.

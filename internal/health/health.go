@@ -117,6 +117,8 @@ type Target struct {
 	// RefusesUs says that the last reading failed only because the server refuses the exporter, so its users may be well. The events of
 	// problems say it too, for those who say what users lose.
 	RefusesUs bool
+	// OwnFault says that the last reading failed although the server answers: for its Reason, it is itself at fault.
+	OwnFault bool
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.

@@ -313,6 +313,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		p.verdict, p.Throttled = v, p.record.Throttled
 		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
+		s.refute(found, t, p)
 		if !t.Read || !p.cause.Holds() && j.unread[p.record.Excuse.Root.Host] {
 			p.freeze(j)
 		}
@@ -322,6 +323,21 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 	}
 	if t.Engine != "" { // one that only limits this address explains nothing
 		j.track(t.subject, lost, lost, began, s.now)
+	}
+}
+
+// refute drops the cause of an outage that has long enough been the target's own fault. Its container explains every failure.
+func (s *scene) refute(found *findings, t *target, p *candidate) {
+	if t.Read {
+		p.record.noteFault(s.isAtFault(t), s.now)
+	}
+	if p.record.Fault.IsZero() || p.cause.Reason != ReasonDependency {
+		return
+	}
+	left := s.judge.rule(AlertTargetDown).Warning.Hold - s.now.Sub(p.record.Fault)
+	found.recheck = append(found.recheck, left)
+	if left < 0 {
+		p.cause = cause{}
 	}
 }
 

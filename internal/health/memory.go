@@ -111,6 +111,8 @@ type record struct {
 	Throttled bool      `json:"throttled,omitempty"`
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
+	// Fault is since when the target itself is at fault, whatever else is wrong; zero if it is not.
+	Fault time.Time `json:"fault,omitzero"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
@@ -122,6 +124,16 @@ func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
 // noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
 	r.noteMild(&r.Throttled, throttled, now)
+}
+
+// noteFault records whether the target itself is at fault.
+func (r *record) noteFault(is bool, now time.Time) {
+	switch {
+	case !is:
+		r.Fault = time.Time{}
+	case r.Fault.IsZero():
+		r.Fault = now
+	}
 }
 
 // notePartly records whether some instances of a workload run. When they ended is at.
@@ -244,7 +256,7 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken)
+		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]

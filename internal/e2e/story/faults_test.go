@@ -143,6 +143,12 @@ var containerFaults = []fault[box]{
 		func(_ *world, b box) { b.services[b.name].broken.Store(false) },
 	},
 	{
+		"refuses",
+		"accepts",
+		func(_ *world, b box) { b.services[b.name].refuses.Store(true) },
+		func(_ *world, b box) { b.services[b.name].refuses.Store(false) },
+	},
+	{
 		"is flaky",
 		"is steady",
 		func(_ *world, b box) {

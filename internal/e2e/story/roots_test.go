@@ -211,6 +211,48 @@ var rootScenarios = []scenario{
 		`,
 	},
 	{
+		name:  "what lies between a target and its root restarts during the outage: the root alone is reported",
+		lasts: 24 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			1m5s web fails
+			10m api restarts
+			11m a shows: api TargetDown pending, dependency of api; db ContainerDown critical; web TargetDown pending, dependency of api
+			12m web restarts
+			14m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; web TargetDown pending, dependency of web
+			15m api stops
+			16m api starts
+			17m a shows: api TargetDown pending, dependency of api; db ContainerDown critical; web TargetDown pending, dependency of api
+			18m db starts
+			18m api answers
+			18m web answers
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			21m15s page: ContainerDown critical db is over
+			24m0s chat: ContainerDown warning db is over
+		`,
+	},
+	{
+		name:  "a target has a fault of its own while its root is down",
+		lasts: 20 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			10m api refuses
+			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
+			14m a shows: api TargetDown critical, also db; db ContainerDown critical
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			13m15s page: ContainerDown critical db; TargetDown critical api
+			14m30s chat: TargetDown warning api
+		`,
+	},
+	{
 		name:      "one exporter of a pair reaches nothing",
 		exporters: wides,
 		lasts:     12 * time.Minute,
