@@ -24,14 +24,18 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
-	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
+	warning:  message{"", aTarget + " is down (" + reasons + ")" + unanswered + ".", targetDownText},
+	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ")" + unanswered + ".", targetDownText},
 }
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
 const reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment +
 	"})` $labels.target " + sameEnvironmentArgs +
 	") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+
+// unanswered is how many services are down whose containers run on an engine.
+const unanswered = "{{ range query (printf `max(chatstack_docker_targets_down{target=%q," + sameEnvironment + "}) > 0` $labels.target " +
+	sameEnvironmentArgs + ") }}; services on it that do not answer: {{ .Value }}{{ end }}"
 
 // nextTry is when a target that waits on purpose is probed again.
 const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_seconds{target=%q," + sameEnvironment +
@@ -175,7 +179,7 @@ var mostTargetsDown = row{
 	judged:   &health.Rule{},
 	evidence: problem,
 	page: Words{
-		"most targets are down, without a common cause",
+		"most targets are down, and no container explains it",
 		"Check the host, its network, and whether the exporter can reach anything.",
 	},
 	warning:  message{"over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
@@ -187,7 +191,7 @@ const (
 	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
 		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of " +
 		"{{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
-	mostText = "Over <over> % of the targets are down, and no single container or engine explains it. Most of the chat stack does not " +
+	mostText = "Over <over> % of the targets are down, and no single container explains it. Most of the chat stack does not " +
 		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
 )
 

@@ -23,6 +23,7 @@ func (s *scene) setCauses(list []Problem) {
 		}
 	}
 	s.joinServers(list, of)
+	s.joinReleased(list, of)
 	for i := range list {
 		p := &list[i]
 		p.Cause = p.Subject
@@ -62,6 +63,28 @@ func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 			found[server] = append(found[server], outage{t.subject, since})
 		} else if server != (Subject{}) {
 			of[t.subject] = found[server][k].leader
+		}
+	}
+}
+
+// joinReleased makes an engine the cause of the outages that began with its loss and that it no longer excuses, or the first of them once
+// the engine can be read.
+func (s *scene) joinReleased(list []Problem, of map[Subject]Subject) {
+	first := map[string]Subject{}
+	for i := range list {
+		p := &list[i]
+		known := s.judge.outage(p.Subject)
+		if p.Alert != AlertTargetDown || known.Loss.Engine == "" {
+			continue
+		}
+		engine := TargetSubject(known.Loss.Engine)
+		if s.judge.outage(engine) != nil {
+			first[engine.Name] = engine
+		}
+		if leader, joins := first[engine.Name]; joins {
+			of[p.Subject] = leader
+		} else {
+			first[engine.Name] = p.Subject
 		}
 	}
 }

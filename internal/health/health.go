@@ -341,6 +341,9 @@ type Verdict struct {
 	WarnOnly   bool
 	// RefusesUs is the target's.
 	RefusesUs bool
+	// Engine is that of the target, "" unless it is one; Unanswered is how many targets are down whose containers run on it.
+	Engine     string
+	Unanswered int
 	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration

@@ -294,6 +294,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		TargetKind: t.Kind,
 		WarnOnly:   t.WarnOnly,
 		RefusesUs:  t.RefusesUs,
+		Engine:     t.Engine,
 	}
 	found.verdicts[t.subject] = v
 	lost, began := false, s.now
@@ -314,15 +315,20 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
 		s.refute(found, t, p)
+		p.release(s.now)
 		if !t.Read || !p.cause.Holds() && j.unread[p.record.Excuse.Root.Host] {
 			p.freeze(j)
 		}
-		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.targetDue()
+		v.Down = max(p.Lasted, s.now.Sub(p.record.alertsSince()))
+		v.Known = !p.AtLeast || v.Down > j.targetDue()
 		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
 		lost, began = !p.Throttled, p.record.realSince()
 	}
 	if t.Engine != "" { // one that only limits this address explains nothing
 		j.track(t.subject, lost, lost, began, s.now)
+		if known := j.unavailable[t.subject]; known != nil {
+			found.recheck = append(found.recheck, j.targetDue()-s.now.Sub(known.Began))
+		}
 	}
 }
 
@@ -338,6 +344,13 @@ func (s *scene) refute(found *findings, t *target, p *candidate) {
 	found.recheck = append(found.recheck, left)
 	if left < 0 {
 		p.cause = cause{}
+	}
+}
+
+// release remembers the engine whose loss has excused an outage for long enough, so that all such alerts fire at once with the engine's.
+func (p *candidate) release(now time.Time) {
+	if p.cause.past && p.record.Excuse.Root == p.cause.Root {
+		p.record.Loss = loss{p.cause.Root.Name, p.cause.since}
 	}
 }
 

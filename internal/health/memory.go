@@ -113,6 +113,14 @@ type record struct {
 	Broken    time.Time `json:"broken,omitzero"`
 	// Fault is since when the target itself is at fault, whatever else is wrong; zero if it is not.
 	Fault time.Time `json:"fault,omitzero"`
+	// Loss is that of the engine that no longer excuses a target's outage, which began with it.
+	Loss loss `json:"loss,omitzero"`
+}
+
+// loss is when an engine was lost, and its target.
+type loss struct {
+	Engine string    `json:"engine"`
+	Began  time.Time `json:"began"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
@@ -120,6 +128,14 @@ func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
 
 // realSince is when an outage began that is real: no limit on this address, and no instance runs.
 func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
+
+// alertsSince is since when the alert on the problem counts: not later than the engine was lost with which the problem began.
+func (r *record) alertsSince() time.Time {
+	if began := r.Loss.Began; !began.IsZero() && began.Before(r.Since) {
+		return began
+	}
+	return r.Since
+}
 
 // noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
@@ -256,7 +272,7 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault)
+		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault, &m.Problems[i].Loss.Began)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]

@@ -21,6 +21,7 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		HeldBack:   s.heldBack(found.problems),
 	}
 	s.setCauses(result.Problems)
+	s.countUnanswered(found.verdicts)
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}
@@ -33,6 +34,15 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		result.Servers[t.Name] = t.server
 	}
 	return result
+}
+
+// countUnanswered counts the targets on each engine that are down.
+func (s *scene) countUnanswered(verdicts map[Subject]*Verdict) {
+	for _, t := range s.targets {
+		if e := s.engines[t.server.Host]; e != nil && e != t && verdicts[t.subject].Down > 0 {
+			verdicts[e.subject].Unanswered++
+		}
+	}
 }
 
 // next returns how long until the same facts give another judgement; 0 if they always give this one.
@@ -57,8 +67,12 @@ func (s *scene) next(found *findings) time.Duration {
 func (f *findings) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range f.problems {
-		if p.Excuse.Root != p.Subject {
-			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
+		root := p.Excuse.Root
+		if engine := p.record.Loss.Engine; engine != "" {
+			root = TargetSubject(engine)
+		}
+		if root != p.Subject {
+			consequences[root] = append(consequences[root], p.Subject)
 		}
 	}
 	list := append(make([]Problem, 0, len(f.problems)+len(f.events)), f.events...)

@@ -46,7 +46,7 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 // explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) cause) {
 	c := causeOf(p.Since)
-	if p.cause = c; !c.Holds() {
+	if p.cause = c; !c.Excuse.Holds() {
 		c = causeOf(now)
 	}
 	if !c.ended {
@@ -79,6 +79,8 @@ func (j *Judge) limits(p *candidate) thresholds {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	t.critical += p.record.realSince().Sub(p.record.Since)
+	early := p.record.Since.Sub(p.record.alertsSince())
+	t.warning, t.critical = t.warning-early, t.critical-early
 	switch {
 	case p.warnOnly, p.record.Removed:
 		t.critical = never

@@ -27,6 +27,8 @@ var (
 		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
+	unansweredDesc = prometheus.NewDesc("chatstack_docker_targets_down",
+		"How many targets are down whose containers run on the engine, as far as known.", []string{"target", "docker_host"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
 		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown "+
 			"reports them.",
@@ -121,6 +123,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 				pages = 0
 			}
 			gauge(targetPagesDesc, pages, labels...)
+			if v.Engine != "" {
+				gauge(unansweredDesc, float64(v.Unanswered), s.Name, v.Engine)
+			}
 			m = append(m, exposition.NewSample(excusedFailuresDesc, prometheus.CounterValue, float64(v.ExcusedFailures), labels...))
 			if v.Known { // the rules look back for both metrics: an excuse without a duration would apply to an older duration
 				gauge(targetExcusedDesc, excused, labels...)

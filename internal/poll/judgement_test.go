@@ -172,6 +172,27 @@ func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
 	}
 }
 
+func TestOnlyEnginesSayHowManyTargetsAreDown(t *testing.T) {
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("docker"): {Engine: "local", Unanswered: 7},
+		health.TargetSubject("second"): {Engine: "far"},
+		health.TargetSubject("irc"):    {},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_docker_targets_down" {
+				got = append(got, fmt.Sprintf("%s %s %v", s.Label("target"), s.Label("docker_host"), s.Value))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"docker local 7", "second far 0"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLimitsOfCertificatesAreExported(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
 		{

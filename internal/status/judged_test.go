@@ -169,6 +169,22 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 	}
 }
 
+func TestEngineSaysHowManyServicesDoNotAnswer(t *testing.T) {
+	irc := health.Server{Container: "irc"}
+	w := begin(engine, poll.Status{Target: "a", Kind: "irc_rpc", Server: irc}, poll.Status{Target: "b", Kind: "irc_tls", Server: irc},
+		poll.Status{Target: "elsewhere", Kind: "http"})
+	w.contain(named{"irc", testContainer{}})
+	w.poll(0)
+	for n, name := range []string{"docker", "a", "b", "elsewhere"} {
+		w.status(name).Up, w.status(name).Reason = false, failure.Timeout
+		text := w.poll(time.Second).service("docker").Text
+		want := []string{"", "1 of the services on it", "2 of the services on it", "2 of the services on it"}[n]
+		if !strings.Contains(text, want) || want == "" && strings.Contains(text, "of the services") {
+			t.Errorf("%s is down, too: %q, want %q", name, text, want)
+		}
+	}
+}
+
 func TestRestartingContainerIsPending(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", testContainer{state: "exited"}}, named{"irc", testContainer{state: "restarting", dependsOn: "db"}})

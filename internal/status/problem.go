@@ -229,6 +229,9 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 		if retry := retryText(t.Waiting, t.LastAttempt); retry != "" {
 			text += "; " + retry
 		}
+		if n := j.verdicts[p.Subject].Unanswered; n > 0 {
+			text += fmt.Sprintf("; %d of the services on it do not answer", n)
+		}
 		return text, j.targetHint(t)
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
 		return "", j.targetHint(t)

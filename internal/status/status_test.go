@@ -107,6 +107,9 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 		}
 		target.Throttled = t.Known && t.Reason == failure.Throttled
 		target.Every, target.Failed, target.Conditions = 30*time.Second, t.Missed, w.found[t.Target]
+		if t.Engine != nil {
+			target.Engine = t.Engine.Host
+		}
 		f.Targets = append(f.Targets, target)
 		if t.Engine == nil {
 			continue

@@ -202,12 +202,66 @@ var rootScenarios = []scenario{
 		lasts:     14 * time.Minute,
 		script: `
 			1m engine stops
-			10m a shows: api TargetDown pending, dependency of docker; docker TargetDown critical; other TargetDown critical; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
+			6m a shows: MostTargetsDown warning; api TargetDown pending, dependency of docker; docker TargetDown warning; other TargetDown warning; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
+			10m a shows: MostTargetsDown critical; api TargetDown critical, also docker; docker TargetDown critical; other TargetDown critical; web TargetDown critical, also docker; xmpp1 TargetDown critical, also docker; xmpp2 TargetDown critical, also docker; xmpp3 TargetDown critical, also docker; xmpp4 TargetDown critical, also docker; xmpp5 TargetDown critical, also docker
 			11m engine starts
 		`,
 		notifications: `
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m45s page: TargetDown critical docker; TargetDown critical other
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical docker; TargetDown critical other; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+		`,
+	},
+	{
+		name:  "the engine does not answer, and two services fail with it: one page once it excuses them no longer",
+		lasts: 20 * time.Minute,
+		script: `
+			1m engine hangs
+			1m api fails
+			1m20s web fails
+			6m a shows: api TargetDown pending, dependency of docker; docker TargetDown warning; web TargetDown pending, dependency of docker
+			7m a shows: api TargetDown critical, also docker; docker TargetDown critical; web TargetDown critical, also docker
+			12m engine answers
+			13m api answers
+			13m web answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning docker
+			7m45s page: TargetDown critical api; TargetDown critical docker; TargetDown critical web
+			10m30s chat: TargetDown warning api; TargetDown warning docker; TargetDown warning web
+			15m30s chat: TargetDown warning api; TargetDown warning docker is over; TargetDown warning web
+			15m45s page: TargetDown critical api; TargetDown critical docker is over; TargetDown critical web is over
+			17m45s page: TargetDown critical api is over; TargetDown critical docker is over; TargetDown critical web is over
+		`,
+	},
+	{
+		name:  "the engine does not answer, and a service fails minutes later: its own page",
+		lasts: 12 * time.Minute,
+		script: `
+			1m engine hangs
+			3m30s api fails
+			6m a shows: api TargetDown pending, also docker; docker TargetDown warning
+			7m a shows: api TargetDown warning, also docker; docker TargetDown critical
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning docker
+			7m45s page: TargetDown critical docker
+			9m45s page: TargetDown critical api; TargetDown critical docker
+			10m30s chat: TargetDown warning api; TargetDown warning docker
+		`,
+	},
+	{
+		name:      "the engine does not answer, and most services fail with it",
+		exporters: wide,
+		lasts:     12 * time.Minute,
+		script: `
+			1m engine hangs
+			1m xmpp fails
+			1m api fails
+			1m web fails
+		`,
+		notifications: `
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical docker; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
 		`,
 	},
 	{
