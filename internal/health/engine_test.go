@@ -249,11 +249,13 @@ func TestContainerStaysTheCauseOnALostEngine(t *testing.T) {
 	w.pass(time.Minute)
 	w.loseEngine(true)
 	w.pass(time.Minute)
-	w.want("docker TargetDown pending 1m0s", "irc ContainerDown pending 1m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+	w.want("docker TargetDown pending 1m0s", "irc ContainerDown warning 2m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+	w.pass(3 * time.Hour)
+	w.want("docker TargetDown critical 3h1m0s", "irc ContainerDown critical 3h2m0s unknown", "irc TargetDown pending 3h2m0s container(irc)")
 }
 
 // TestContainerIsWhereItWasSeenLast changes how a target's container is found, or where it is, around the loss of an engine.
-// Twenty minutes are longer than what was read of an engine is kept.
+// Twenty minutes are longer than a container is taken to be where it was.
 func TestContainerIsWhereItWasSeenLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -274,7 +276,11 @@ func TestContainerIsWhereItWasSeenLast(t *testing.T) {
 			Server{Container: "irc", Host: "far", Inferred: true},
 		},
 		"it was removed, and the other engine is lost": {
-			func(w *world) { w.Engines[0].Read, w.Engines[0].Containers, w.Engines[1].Read = true, nil, false }, Server{},
+			func(w *world) {
+				w.Engines[0].Read, w.Engines[0].Containers, w.Engines[1].Read = true, nil, false
+				w.pass(3 * time.Minute)
+			},
+			Server{},
 		},
 	} {
 		w := engineWorld(t, func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far", Read: true}) })

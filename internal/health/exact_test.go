@@ -452,17 +452,6 @@ func TestDurationIsUnknownUntilTheTargetWasWatched(t *testing.T) {
 	}
 }
 
-func TestEngineThatCannotBeReadCountsForAQuarterOfAnHour(t *testing.T) {
-	w := stack(t)
-	w.container("db").State = "exited"
-	w.pass(time.Minute)
-	w.Engines[0].Read = false
-	w.pass(15 * time.Minute)
-	w.want("db ContainerDown pending 1m0s unknown")
-	w.pass(time.Second)
-	w.want()
-}
-
 func TestContainerMadeAnewAtTheEndOfTheLookback(t *testing.T) {
 	for away, want := range map[time.Duration]string{
 		2 * time.Minute:             "db ContainerDown warning 4m0s",
@@ -736,15 +725,18 @@ func TestRestartOfTheExporterBesideTwoEngines(t *testing.T) {
 			t.Errorf("the verdict of %s: %+v", name, v)
 		}
 	}
-	w.pass(unreadGrace)
-	w.want("db ContainerDown warning 5m0s unknown", "far ContainerDown critical 18m0s", "api TargetDown pending 18m0s dependency(db)")
-	w.Maintenance = []Subject{TargetSubject("api")}
-	w.look()
-	w.want("db ContainerDown warning 5m0s unknown", "far ContainerDown critical 18m0s", "api TargetDown pending 18m0s maintenance()")
-	w.Maintenance = nil
-	w.look()
+	w.pass(5 * time.Minute) // nobody knows yet whether the engine answers
+	w.want("db ContainerDown warning 5m0s unknown", "web ContainerRestarts warning 8m0s unknown", "far ContainerDown critical 8m0s",
+		"far ContainerRestarts warning 8m0s", "api TargetDown pending 8m0s dependency(db)")
+	if w.last.Next != minDuration {
+		t.Errorf("next after %s, want %s", w.last.Next, minDuration)
+	}
 	w.pass(time.Second)
-	w.want("far ContainerDown critical 18m1s", "api TargetDown critical 18m1s")
+	w.want("db ContainerDown critical 8m1s unknown", "web ContainerRestarts warning 8m1s unknown", "far ContainerDown critical 8m1s",
+		"far ContainerRestarts warning 8m1s", "api TargetDown pending 8m1s dependency(db)")
+	w.pass(3 * time.Hour)
+	w.want("db ContainerDown critical 3h8m1s unknown", "web ContainerRestarts warning 3h8m1s unknown", "far ContainerDown critical 3h8m1s",
+		"api TargetDown pending 3h8m1s dependency(db)")
 }
 
 func TestContainerThatVanishedWhileTheExporterWasAway(t *testing.T) {

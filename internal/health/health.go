@@ -190,6 +190,10 @@ type Container struct {
 	DownFor, UnhealthyFor time.Duration
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
+	// revived says that it was down when its engine was last read, and that its own target has answered since; answers that it does now.
+	revived, answers bool
+	// stale says that its engine has not been read for longer than a restart of the engine takes.
+	stale bool
 }
 
 // Usage is what a container uses. The Has fields say what is known.
@@ -322,8 +326,9 @@ type Problem struct {
 	Because string `json:"-"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool `json:"unknown,omitempty"`
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown, zero if nobody knows when.
+	Unknown   bool      `json:"unknown,omitempty"`
+	LastKnown time.Time `json:"last_known,omitzero"`
 	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last
 	// event of a problem that counts them.
 	Eases time.Time `json:"-"`
@@ -359,8 +364,16 @@ type Verdict struct {
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
 	MemoryAlerted bool
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown.
+	Unknown   bool
+	LastKnown time.Time
+}
+
+// lose records whether the subject cannot be read, and when it was last.
+func (v *Verdict) lose(lost bool, read time.Time) {
+	if v.Unknown = lost; lost {
+		v.LastKnown = read
+	}
 }
 
 // Judgement is the state of the stack at one moment. It is immutable.

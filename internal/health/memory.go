@@ -104,8 +104,9 @@ type record struct {
 	Alerted Severity `json:"told,omitempty"`
 	// Excuse is its excuse at the last judgement.
 	Excuse Excuse `json:"excuse,omitzero"`
-	// Removed says that somebody removed the missing container.
-	Removed bool `json:"removed,omitempty"`
+	// Removed says that somebody removed the missing container, Elsewhere that it may run on another node of a swarm.
+	Removed   bool `json:"removed,omitempty"`
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Throttled says that a target's outage is a limit on this address, Partly that some instances of a workload still run. Broken is when
 	// such an outage turned into a real one, zero if it never did.
 	Throttled bool      `json:"throttled,omitempty"`

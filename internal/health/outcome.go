@@ -78,7 +78,7 @@ func (f *findings) sorted() []Problem {
 	list := append(make([]Problem, 0, len(f.problems)+len(f.events)), f.events...)
 	for _, p := range f.problems {
 		if p.verdict != nil {
-			p.Consequences, p.Unknown = consequences[p.Subject], p.verdict.Unknown
+			p.Consequences, p.Unknown, p.LastKnown = consequences[p.Subject], p.verdict.Unknown, p.verdict.LastKnown
 		}
 		list = append(list, p.Problem)
 	}

@@ -166,7 +166,7 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 		}
 	}
 	return j.outage(c.Root).fires() ||
-		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root, s.now)
+		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root)
 }
 
 // excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.

@@ -34,8 +34,11 @@ var (
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run; 0 while it runs. "+
-			"Absent while the engine of a container that was well cannot be read.",
+		"Seconds that the container has existed without running although it should run; 0 while it runs. While its engine cannot be read, "+
+			"one that was down stays down unless its own target answers, and that of others is absent.",
+		judgedLabels, nil)
+	lastKnownDesc = prometheus.NewDesc("chatstack_container_last_known_timestamp_seconds",
+		"When the state of the container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
 		judgedLabels, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
 		"Seconds that the container has not existed although it should; 0 while it exists.", judgedLabels, nil)
@@ -143,6 +146,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gaugeDuration(oneShotFailedDesc, v.WorkFailed, true, labels...)
 		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
+		if v.Unknown {
+			gauge(lastKnownDesc, float64(v.LastKnown.Unix()), labels...)
+		}
 		gauge(containerExcusedDesc, excused, labels...)
 		if v.MemoryAlerted {
 			excused = 0

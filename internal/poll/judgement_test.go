@@ -172,6 +172,30 @@ func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatCannotBeReadWasLastKnown(t *testing.T) {
+	read := time.Unix(1000, 0)
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.ContainerSubject("local", "known"): {Known: true, Down: time.Minute},
+		health.ContainerSubject("local", "lost"): {
+			Known:     true,
+			Unknown:   true,
+			LastKnown: read,
+			Down:      time.Minute,
+		},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		if families[i].Name == "chatstack_container_last_known_timestamp_seconds" {
+			got = append(got, strings.TrimSpace(string(families[i].Text)))
+		}
+	}
+	const want = `chatstack_container_last_known_timestamp_seconds{container="lost",docker_host="local",workload=""} 1000`
+	if len(got) != 1 || !strings.HasSuffix(got[0], want) || strings.Contains(got[0], "known\"") {
+		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
 func TestOnlyEnginesSayHowManyTargetsAreDown(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
 		health.TargetSubject("docker"): {Engine: "local", Unanswered: 7},

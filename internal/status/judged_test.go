@@ -248,16 +248,17 @@ func TestSilentEngineKeepsContainerStates(t *testing.T) {
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; is not running (last known state)") ||
+	if got := r.container("db"); got.Level != Critical || !strings.HasSuffix(got.Text, "; is not running (last known at 12:02 UTC)") ||
 		!r.Problems[0].Unknown {
 		t.Errorf("got %+v", got)
 	}
-	r = w.poll(15 * time.Minute)
-	if got := r.container("db"); got.Level != Unknown || got.State != "unknown" {
-		t.Errorf("after twenty minutes: got %+v", got)
+	r = w.poll(13 * time.Hour)
+	if got := r.container("db"); got.Level != Critical || got.State != "exited" ||
+		!strings.HasSuffix(got.Text, "; is not running (last known at 2026-03-01 12:02 UTC)") {
+		t.Errorf("after thirteen hours: got %+v", got)
 	}
-	if got := w.poll(2 * time.Hour).Containers; len(got) > 0 {
-		t.Errorf("after two hours: got %+v", got)
+	if got := r.container("irc"); got.Level != Unknown || !strings.HasSuffix(got.Text, "; last known state: running") {
+		t.Errorf("after thirteen hours: got %+v", got)
 	}
 	w.status("docker").Up, w.status("docker").Reason = true, ""
 	w.contain(named{"irc", testContainer{}})
@@ -280,7 +281,7 @@ func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	again.judge.Resume(&saved, 0, 0, nil, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
 	got := again.poll(time.Minute).container("db")
-	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" ||
+	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known at 12:10 UTC)" ||
 		!got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
 		t.Errorf("got %+v", got)
 	}

@@ -169,7 +169,7 @@ func printable(p health.Problem) health.Problem {
 func (j *judged) alertNote(p *health.Problem) string {
 	text := ""
 	if p.Unknown {
-		text = " (last known state)"
+		text = " (" + lastKnownAt(j.now, p.LastKnown) + ")"
 	}
 	switch {
 	case p.Excuse.Holds():
