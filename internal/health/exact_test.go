@@ -423,17 +423,17 @@ func TestAlertThatWasToldIsNotHeldBack(t *testing.T) {
 	w.target("web").be("xmpp_metrics")
 	w.look()
 	if want := []HeldBack{
-		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
-		{AlertAuthFailureRate, TargetSubject("web"), "chatstack_xmpp_auth_failures_excused"},
-		{AlertSessionsGone, TargetSubject("web"), "chatstack_xmpp_sessions_excused"},
+		{Alert: AlertCertificateExpiry, Subject: TargetSubject("web"), In: "chatstack_tls_certificate_excused"},
+		{Alert: AlertAuthFailureRate, Subject: TargetSubject("web"), In: "chatstack_xmpp_auth_failures_excused"},
+		{Alert: AlertSessionsGone, Subject: TargetSubject("web"), In: "chatstack_xmpp_sessions_excused"},
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}
 	w.target("web").be("irc_rpc")
 	w.look()
 	if want := []HeldBack{
-		{AlertUsersGone, TargetSubject("web"), "chatstack_irc_excused"},
-		{AlertCertificateExpiry, TargetSubject("web"), "chatstack_tls_certificate_excused"},
+		{Alert: AlertUsersGone, Subject: TargetSubject("web"), In: "chatstack_irc_excused"},
+		{Alert: AlertCertificateExpiry, Subject: TargetSubject("web"), In: "chatstack_tls_certificate_excused"},
 	}; !slices.Equal(w.last.HeldBack, want) {
 		t.Errorf("held back: %v, want %v", w.last.HeldBack, want)
 	}

@@ -244,7 +244,11 @@ func (s *scene) ofOutage(t *target, since time.Time) cause {
 	if known == nil {
 		return cause{}
 	}
-	return cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}.explaining(since)
+	found := cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}
+	if known.Excuse.Reason == ReasonCertificate {
+		found.Root = known.Excuse.Root
+	}
+	return found.explaining(since)
 }
 
 // ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.

@@ -285,6 +285,7 @@ const (
 	ReasonDependency  = "dependency"
 	ReasonContainer   = "container"
 	ReasonStarting    = "starting"
+	ReasonCertificate = "certificate"
 )
 
 // Excuse is why the alert on a problem is held back. The zero Excuse means that it is not.
@@ -392,7 +393,7 @@ type Judgement struct {
 	Conditions []ConditionVerdict
 	// Values are unsorted.
 	Values []Value
-	// HeldBack are the alerts on measured values and on history that maintenance holds back.
+	// HeldBack are the alerts on measured values and on history that maintenance holds back, and on certificates of other targets.
 	HeldBack []HeldBack
 	// Round is what has changed since the judgement before.
 	Round Round
@@ -412,4 +413,6 @@ type HeldBack struct {
 	Subject
 	// In is the series that is 1 meanwhile.
 	In string
+	// Excuse is why, zero for maintenance.
+	Excuse Excuse
 }

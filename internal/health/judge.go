@@ -70,6 +70,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.judgeConditions())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
+	s.shareCertificates(found.problems)
 
 	s.decide(found.problems)
 	found.add(s.judgeOftenUnhealthy(found.verdicts))
@@ -374,7 +375,7 @@ func (s *scene) excusedBefore(root Subject) bool {
 // refute drops the cause of an outage that has long enough been the target's own fault. Its container explains every failure.
 func (s *scene) refute(found *findings, t *target, p *candidate) {
 	if t.Read {
-		p.record.noteFault(s.isAtFault(t), s.now)
+		p.record.noteFault(s.isAtFault(t), t.Reason, s.now)
 	}
 	if p.record.Fault.IsZero() || p.cause.Reason != ReasonDependency {
 		return

@@ -112,8 +112,11 @@ type record struct {
 	Throttled bool      `json:"throttled,omitempty"`
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
-	// Fault is since when the target itself is at fault, whatever else is wrong; zero if it is not.
-	Fault time.Time `json:"fault,omitzero"`
+	// Fault is since when the target itself is at fault, whatever else is wrong, and FaultReason why; zero if it is not.
+	Fault       time.Time `json:"fault,omitzero"`
+	FaultReason string    `json:"fault_reason,omitempty"`
+	// Otherwise is since when a target fails for another reason than its expired certificate; zero if it does not.
+	Otherwise time.Time `json:"otherwise,omitzero"`
 	// Loss is that of the engine that no longer excuses a target's outage, which began with it.
 	Loss loss `json:"loss,omitzero"`
 }
@@ -143,13 +146,15 @@ func (r *record) noteThrottled(throttled bool, now time.Time) {
 	r.noteMild(&r.Throttled, throttled, now)
 }
 
-// noteFault records whether the target itself is at fault.
-func (r *record) noteFault(is bool, now time.Time) {
+// noteFault records whether the target itself is at fault, and why.
+func (r *record) noteFault(is bool, reason string, now time.Time) {
 	switch {
 	case !is:
-		r.Fault = time.Time{}
+		r.Fault, r.FaultReason = time.Time{}, ""
 	case r.Fault.IsZero():
-		r.Fault = now
+		r.Fault, r.FaultReason = now, reason
+	default:
+		r.FaultReason = reason
 	}
 }
 
@@ -273,7 +278,7 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault, &m.Problems[i].Loss.Began)
+		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault, &m.Problems[i].Otherwise, &m.Problems[i].Loss.Began)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]

@@ -95,7 +95,8 @@ func (f *findings) sorted() []Problem {
 	})
 }
 
-// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
+// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire, and on certificates that
+// are those of other targets.
 func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 	type alertOn struct {
 		alert string
@@ -113,12 +114,35 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 		}
 		for _, alert := range t.valueAlerts() {
 			if !alerted[alertOn{alert, t.subject}] {
-				list = append(list, HeldBack{alert, t.subject, s.judge.rule(alert).ExcusedIn})
+				list = append(list, HeldBack{Alert: alert, Subject: t.subject, In: s.judge.rule(alert).ExcusedIn})
 			}
 		}
 	}
+	list = append(list, s.sharedCertificates(problems)...)
 	slices.SortFunc(list, func(a, b HeldBack) int {
 		return cmp.Or(strings.Compare(a.Alert, b.Alert), compareSubjects(a.Subject, b.Subject))
 	})
+	return list
+}
+
+// sharedCertificates returns the alerts on certificates that are held back in every severity because those of other targets fire.
+func (s *scene) sharedCertificates(problems []*candidate) (list []HeldBack) {
+	told := map[Subject]bool{}
+	for _, p := range problems {
+		if p.Alert == AlertCertificateExpiry && p.Excuse.Reason != ReasonCertificate {
+			told[p.Subject] = true
+		}
+	}
+	for _, p := range problems {
+		if p.Alert == AlertCertificateExpiry && !told[p.Subject] {
+			told[p.Subject] = true
+			list = append(list, HeldBack{
+				Alert:   p.Alert,
+				Subject: p.Subject,
+				In:      s.judge.rule(p.Alert).ExcusedIn,
+				Excuse:  p.Excuse,
+			})
+		}
+	}
 	return list
 }

@@ -1,6 +1,9 @@
 package health
 
-import "time"
+import (
+	"crypto/sha256"
+	"time"
+)
 
 // candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
@@ -13,6 +16,9 @@ type candidate struct {
 	frozen   bool     // its severity and excuse stay unchanged
 	warnOnly bool     // it is a warning at most
 	ahead    thresholds
+	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
+	certificate [sha256.Size]byte
+	refused     bool
 }
 
 // minDuration is the least duration of a problem, since 0 means that there is none.
@@ -165,7 +171,7 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	return j.outage(c.Root).fires() ||
+	return j.outage(c.Root).fires() || j.alerted(c.Root, AlertCertificateExpiry, time.Time{}) ||
 		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root)
 }
 

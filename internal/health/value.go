@@ -121,7 +121,9 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 				known.Since, s.judge.changed = limit.begins, true
 			}
 		}
-		found.conclude(s, t, &check)
+		if p := found.conclude(s, t, &check); p != nil && rule.expires() {
+			p.certificate, p.refused = firstToExpire(c.Certificates).Fingerprint, c.Refused && !c.unknown
+		}
 	}
 	exceed(Warning, warning)
 	exceed(Critical, critical)

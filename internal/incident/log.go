@@ -500,6 +500,8 @@ func (u *update) excuse(e *health.Excuse) string {
 		text = "its container " + cause + " is or was down"
 	case health.ReasonStarting:
 		text = "it waits for " + cause
+	case health.ReasonCertificate:
+		return "the alert on the certificate of " + u.name(e.Root) + " says so"
 	default:
 		text = "it needs " + cause
 	}
@@ -512,8 +514,8 @@ const maxName = 255
 // join adds new problems to the incidents of their cause, and opens incidents for others.
 func (u *update) join(free []*Present) {
 	u.causes = map[health.Subject]health.Subject{}
-	for _, p := range u.present {
-		if p.Excuse.Reason != health.ReasonMaintenance {
+	for _, p := range u.sorted() {
+		if _, known := u.causes[p.Subject()]; p.Excuse.Reason != health.ReasonMaintenance && (!known || health.IsOutage(p.Alert)) {
 			u.causes[p.Subject()] = p.cause()
 		}
 	}

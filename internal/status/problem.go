@@ -200,6 +200,8 @@ func (j *judged) excuseText(p *health.Problem) string {
 		return health.AlertRelaySessionDown + " says so"
 	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
+	case e.Reason == health.ReasonCertificate:
+		return "the alert on the certificate of " + e.Cause + " says so"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
