@@ -426,6 +426,9 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 	default:
 		raise(d, p, now.Severity, u.now)
 	}
+	if c := now.cause(); c != p.Subject {
+		p.Cause = c
+	}
 	if now.Excuse != p.Excuse && now.Excuse.Holds() {
 		at := u.now
 		if !p.Excuse.Holds() {
@@ -781,12 +784,12 @@ func (u *update) measure(d *draft, p *Problem) {
 	}
 }
 
-// setCause chooses the problem that explains the others best: most are excused by its subject, then it is the worst, then the oldest.
+// setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst, then the oldest.
 func (d *draft) setCause() {
 	explained := map[health.Subject]int{}
 	for n := range d.Problems {
-		if root := d.Problems[n].Excuse.Root; root != d.Problems[n].Subject {
-			explained[root]++
+		if p := &d.Problems[n]; p.Excuse.Root != p.Subject {
+			explained[cmp.Or(p.Excuse.Root, p.Cause)]++
 		}
 	}
 	var best *Problem

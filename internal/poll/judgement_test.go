@@ -305,6 +305,36 @@ func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
 	}
 }
 
+// TestSharedCertificateSaysWhoHasTheAlert also has the outage of one be excused by it, which would give the same series again.
+func TestSharedCertificateSaysWhoHasTheAlert(t *testing.T) {
+	excuse := health.Excuse{Reason: health.ReasonCertificate, Cause: "a", Root: health.TargetSubject("a")}
+	held := func(name string) health.HeldBack {
+		return health.HeldBack{
+			Alert:   health.AlertCertificateExpiry,
+			Subject: health.TargetSubject(name),
+			In:      "chatstack_tls_certificate_excused",
+			Excuse:  excuse,
+		}
+	}
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{
+		Verdicts: map[health.Subject]health.Verdict{health.TargetSubject("b"): {Excuse: excuse}, health.TargetSubject("c"): {}},
+		HeldBack: []health.HeldBack{held("b"), held("c")},
+	}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_excuse_info" {
+				got = append(got, s.Label("name")+" "+s.Label("reason")+" "+s.Label("cause"))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"b certificate a", "c certificate a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestMaintenanceIsExportedInTheSeriesOfEveryRow holds that no alert's row names a series which is not exported: the alert would fire.
 func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
 	settings := alerts.Defaults()

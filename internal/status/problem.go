@@ -81,10 +81,13 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		p := &j.problems[i]
 		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		m.describe(j, p)
-		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown && !byCertificate(p))
 	}
 	return j
 }
+
+// byCertificate reports whether the alert on a certificate says more.
+func byCertificate(p *Problem) bool { return p.Excuse.Reason == health.ReasonCertificate }
 
 // insert inserts an element as the first or as the last.
 func insert[T any](list []T, e T, first bool) []T {
