@@ -30,8 +30,8 @@ var containerUnhealthy = row{
 		Unknown:    "no container is unhealthy",
 	},
 	panels:   []string{"overview/Containers unhealthy"},
-	warning:  message{"", aContainer + " is unhealthy.", unhealthyText},
-	critical: message{"", aContainer + " has been unhealthy for over <for>.", unhealthyText},
+	warning:  message{"", aContainer + " is unhealthy" + lastKnown, unhealthyText},
+	critical: message{"", aContainer + " has been unhealthy for over <for>" + lastKnown, unhealthyText},
 }
 
 const unhealthyText = "Its health check has been failing" + sinceThen + " Its users may see errors." + readLog
@@ -56,7 +56,7 @@ var containerOftenUnhealthy = row{
 	},
 	page: Words{"its health check keeps failing", "Find out why it does not stay healthy."},
 	critical: message{
-		"over <for> within <window>", aContainer + " keeps becoming unhealthy.",
+		"over <for> within <window>", aContainer + " keeps becoming unhealthy" + lastKnown,
 		"It was unhealthy, or starting again after that, for {{ $value | humanizeDuration }} of the last <window>. " +
 			"Its users see errors again and again." + readLog,
 	},
@@ -72,7 +72,7 @@ var oneShotFailed = row{
 	evidence:  containerState("container_one_shot_failed_seconds", ""),
 	page:      Words{"did not do its work", "Find out why it failed, then run it again."},
 	warning: message{
-		"", aContainer + " has failed to do its work.",
+		"", aContainer + " has failed to do its work" + lastKnown,
 		"It should do its work and end, but its last run ended with an error {{ $value | humanizeDuration }} ago. " +
 			"What needs its work may be out of date." + readLog,
 	},
@@ -95,12 +95,12 @@ var containerRestarts = row{
 	},
 	panels: []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
 	warning: message{
-		"<more> or more within <window>", aContainer + " has restarted.",
+		"<more> or more within <window>", aContainer + " has restarted" + lastKnown,
 		"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
 			"Each restart disconnects its users." + readLog,
 	},
 	critical: message{
-		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>" + lastKnown,
 		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
 	},
 }
@@ -138,11 +138,11 @@ var containerDown = row{
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
 	warning:  message{"", notRunning, containerDownText},
-	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
+	critical: message{"", aContainer + " has been down for over <for>" + lastKnown, containerDownText},
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
+const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}" + lastKnown
 
 var containerDownText = "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
 	"least{{ end }}" + sinceThen + lostWithIt + " No container that it depends on is down." + readLog
@@ -156,12 +156,12 @@ var containerMissing = row{
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
 	warning: message{
-		"removed by a person: <after>", aContainer + " has been removed.",
+		"removed by a person: <after>", aContainer + " has been removed" + lastKnown,
 		"Somebody removed it {{ $value | humanizeDuration }} ago." + lostWithIt + " If that was a mistake, create it again. " +
 			"If not, acknowledge the incident, or run: chatstack_exporter forget.",
 	},
 	critical: message{
-		"otherwise: <after>", aContainer + " is missing.",
+		"otherwise: <after>", aContainer + " is missing" + lastKnown,
 		"It should exist, and has been gone" + sinceThen + lostWithIt + " First create it again: docker compose up -d.",
 	},
 }

@@ -22,6 +22,10 @@ const (
 	// aContainer is a container, or a workload that has several.
 	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}{{ end }}" +
 		" on {{ $labels.docker_host }}"
+	// lastKnown is when a container was last seen so that cannot be read now.
+	lastKnown = "{{ range query (printf `min(chatstack_container_last_known_timestamp_seconds{container=%q,workload=%q,docker_host=%q," +
+		sameEnvironment + "})` $labels.container $labels.workload $labels.docker_host " + sameEnvironmentArgs +
+		") }}, last known at {{ (toTime .Value).Format `15:04` }} UTC{{ end }}."
 	// sameEnvironment selects series of the alert's environment. An empty value matches series without that label.
 	sameEnvironment     = "cluster=%q,env=%q,part=%q"
 	sameEnvironmentArgs = "$labels.cluster $labels.env $labels.part"

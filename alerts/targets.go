@@ -26,8 +26,8 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " down: " + reasons + ".", targetDownText},
-	critical: message{"", aTarget + " down for over <for>: " + reasons + ".", targetDownText},
+	warning:  message{"", aTarget + " down: " + reasons + unanswered + ".", targetDownText},
+	critical: message{"", aTarget + " down for over <for>: " + reasons + unanswered + ".", targetDownText},
 }
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
@@ -42,6 +42,10 @@ func reasonInWords() string {
 	}
 	return strings.ReplaceAll(text.String(), "{{ else {{ if", "{{ else if") + "}}{{ . }}{{ end }}"
 }
+
+// unanswered is how many services are down whose containers run on an engine.
+const unanswered = "{{ range query (printf `max(chatstack_docker_targets_down{target=%q," + sameEnvironment + "}) > 0` $labels.target " +
+	sameEnvironmentArgs + ") }}; services on it that do not answer: {{ .Value }}{{ end }}"
 
 // nextTry is when a target that waits on purpose is probed again.
 var nextTry = "{{ range " + ask("min(chatstack_target_retry_timestamp_seconds{target=%q,ENV})", "$labels.target") +
@@ -195,7 +199,7 @@ var mostTargetsDown = row{
 	judged:   &health.Rule{},
 	evidence: problem,
 	page: Words{
-		"most targets are down, without a common cause",
+		"most targets are down, and no container explains it",
 		"Check the host, its network, and whether the exporter can reach anything. If another exporter of a pair reaches them, only this one " +
 			"has lost its network.",
 	},
@@ -204,7 +208,7 @@ var mostTargetsDown = row{
 }
 
 const (
-	mostText = "Over <over> % of the targets are down, and no single container or engine explains it. Most of the chat stack does not " +
+	mostText = "Over <over> % of the targets are down, and no single container explains it. Most of the chat stack does not " +
 		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
 	cutOffText = "No other exporter has this problem, so users notice nothing. Until it is fixed, nobody notices if the other exporter " +
 		"fails too. First check the network of that exporter's machine."

@@ -29,6 +29,7 @@ var tlsCertificateExpiry = row{
 	judged: &health.Rule{
 		Measured:  true,
 		OwnSeries: true,
+		Apart:     true,
 		ExcusedIn: "chatstack_tls_certificate_excused",
 		Excuses:   []health.Excuser{health.ByMaintenance},
 	},
@@ -76,8 +77,13 @@ func expiryText(severity string) string {
 	limit := ask(`max(chatstack_tls_certificate_expiry_limit_seconds{severity="`+severity+`",endpoint=%q,ENV})`, "$labels.endpoint")
 	return "{{ if gt $value 0.0 }}Less than {{ range " + limit + " }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>" +
 		"{{ end }} are left. Once it has expired, clients refuse to connect.{{ else }}Clients have refused to connect since then.{{ end }} " +
-		"First look at its file: if that is new, reload the server; if not, renew the certificate. Seen in: " + endSources + "."
+		"First look at its file: if that is new, reload the server; if not, renew the certificate." + alsoServed + " Seen in: " + endSources + "."
 }
+
+// alsoServed are the other endpoints with the same certificate, whose alerts are held back.
+const alsoServed = "{{ with query (printf `max by (name) (chatstack_excuse_info{kind=\"target\",reason=\"certificate\",cause=%q," +
+	"name!=%q," + sameEnvironment + "})` $labels.endpoint $labels.endpoint " + sameEnvironmentArgs + ") | sortByLabel \"name\" }}" +
+	" Others with the same certificate:{{ range $i, $e := . }}{{ if $i }},{{ end }} {{ $e.Labels.name }}{{ end }}.{{ end }}"
 
 // expiryExpr compares with the limit of the endpoint's certificate, or with the rule's, since an older exporter has none of its own.
 func expiryExpr(a *config.Alerts, t *alert) string {
@@ -143,7 +149,7 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 var tlsChainInvalid = row{
 	name:      health.AlertChainInvalid,
 	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
-	judged:    excusedBy(health.ByServer),
+	judged:    &health.Rule{Apart: true, Excuses: []health.Excuser{health.ByServer}},
 	evidence:  problem,
 	inOutage:  true,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
@@ -160,7 +166,7 @@ var tlsServedNotRenewed = row{
 		config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
 		config.AlertSettings{Warning: lasting(hour, 0), Critical: config.Level{Under: 3 * day, For: 15 * minute}},
 		func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Apart: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: problem,
 	ahead:    true,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},

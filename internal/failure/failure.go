@@ -49,6 +49,9 @@ var Reasons = []Reason{
 // RefusesUs reports whether the server answers, but not to the exporter, so that its users may be well.
 func (r Reason) RefusesUs() bool { return r == Unauthorized || r == Forbidden || r == Throttled }
 
+// IsOwn reports whether the server answers and is itself at fault, so that nothing that it needs explains the failure.
+func (r Reason) IsOwn() bool { return r == TLS || r.RefusesUs() }
+
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
 	DNS:     unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",

@@ -37,6 +37,16 @@ func TestReasonOfRecognizesCauses(t *testing.T) {
 	}
 }
 
+// TestOwnFaultIsThatOfAServerThatAnswers lists the reasons that nothing explains that a server needs.
+func TestOwnFaultIsThatOfAServerThatAnswers(t *testing.T) {
+	own := []Reason{TLS, Unauthorized, Forbidden, Throttled}
+	for _, r := range Reasons {
+		if got, want := r.IsOwn(), slices.Contains(own, r); got != want {
+			t.Errorf("%s is the server's own fault: %t, want %t", r, got, want)
+		}
+	}
+}
+
 func TestPrintableCutsAtWholeCharacters(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", ""},

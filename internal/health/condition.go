@@ -18,6 +18,8 @@ type Condition struct {
 	Modules []string
 	// Certificates, for AlertCertificateExpiry, are those that must not expire; for AlertServedNotRenewed, the one that is served.
 	Certificates []Validity
+	// Refused, for AlertCertificateExpiry, says that the reading failed because the served certificate has expired.
+	Refused bool
 	// OwnLimits, for AlertCertificateExpiry, replace the limits of the configuration; zero for none.
 	OwnLimits ExpiryLimits
 	// Used, for AlertVolumeUsage and AlertVolumeInodes, is the used part of a volume or of its inodes.

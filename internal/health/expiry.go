@@ -1,6 +1,7 @@
 package health
 
 import (
+	"crypto/sha256"
 	"slices"
 	"time"
 )
@@ -16,8 +17,11 @@ func (t *Target) valueAlerts() []string {
 	return t.ValueAlerts
 }
 
-// Validity is from when to when a certificate is valid. Begins is zero if unknown.
-type Validity struct{ Begins, Ends time.Time }
+// Validity is from when to when a certificate is valid. Begins is zero if unknown, and so is Fingerprint, its SHA-256.
+type Validity struct {
+	Begins, Ends time.Time
+	Fingerprint  [sha256.Size]byte
+}
 
 // ExpiryLimits are how little time a certificate may have left.
 type ExpiryLimits struct{ Warning, Critical time.Duration }
@@ -39,11 +43,7 @@ func (v Validity) limits(rule *Rule) (warning, critical time.Duration) {
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
 // that less time exceeds them. Certificates may have different limits: these are of the one that reaches its limit first.
 func expiryLimits(rule *Rule, c *Condition) (first time.Time, warning, critical limit) {
-	for _, v := range c.Certificates {
-		if first.IsZero() || v.Ends.Before(first) {
-			first = v.Ends
-		}
-	}
+	first = firstToExpire(c.Certificates).Ends
 	for _, v := range c.Certificates {
 		under, critically := v.limits(rule)
 		if own := c.OwnLimits; own != (ExpiryLimits{}) {
@@ -53,6 +53,16 @@ func expiryLimits(rule *Rule, c *Condition) (first time.Time, warning, critical 
 		critical.reachBy(v, critically, first)
 	}
 	return first, warning, critical
+}
+
+// firstToExpire returns the certificate that expires first; the zero one if there is none.
+func firstToExpire(list []Validity) (first Validity) {
+	for _, v := range list {
+		if first.Ends.IsZero() || v.Ends.Before(first.Ends) {
+			first = v
+		}
+	}
+	return first
 }
 
 // reachBy makes l the limit of a certificate if that reaches its own earlier than others do. No problem begins before its certificate.

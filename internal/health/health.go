@@ -117,6 +117,8 @@ type Target struct {
 	// RefusesUs says that the last reading failed only because the server refuses the exporter, so its users may be well. The events of
 	// problems say it too, for those who say what users lose.
 	RefusesUs bool
+	// OwnFault says that the last reading failed although the server answers: for its Reason, it is itself at fault.
+	OwnFault bool
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.
@@ -188,6 +190,10 @@ type Container struct {
 	DownFor, UnhealthyFor time.Duration
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
+	// revived says that it was down when its engine was last read, and that its own target has answered since; answers that it does now.
+	revived, answers bool
+	// stale says that its engine has not been read for longer than a restart of the engine takes.
+	stale bool
 }
 
 // Usage is what a container uses. The Has fields say what is known.
@@ -279,6 +285,7 @@ const (
 	ReasonDependency  = "dependency"
 	ReasonContainer   = "container"
 	ReasonStarting    = "starting"
+	ReasonCertificate = "certificate"
 )
 
 // Excuse is why the alert on a problem is held back. The zero Excuse means that it is not.
@@ -320,8 +327,9 @@ type Problem struct {
 	Because string `json:"-"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool `json:"unknown,omitempty"`
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown, zero if nobody knows when.
+	Unknown   bool      `json:"unknown,omitempty"`
+	LastKnown time.Time `json:"last_known,omitzero"`
 	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last
 	// event of a problem that counts them.
 	Eases time.Time `json:"-"`
@@ -339,6 +347,9 @@ type Verdict struct {
 	WarnOnly   bool
 	// RefusesUs is the target's.
 	RefusesUs bool
+	// Engine is that of the target, "" unless it is one; Unanswered is how many targets are down whose containers run on it.
+	Engine     string
+	Unanswered int
 	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
@@ -354,8 +365,16 @@ type Verdict struct {
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
 	MemoryAlerted bool
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown.
+	Unknown   bool
+	LastKnown time.Time
+}
+
+// lose records whether the subject cannot be read, and when it was last.
+func (v *Verdict) lose(lost bool, read time.Time) {
+	if v.Unknown = lost; lost {
+		v.LastKnown = read
+	}
 }
 
 // Judgement is the state of the stack at one moment. It is immutable.
@@ -374,7 +393,7 @@ type Judgement struct {
 	Conditions []ConditionVerdict
 	// Values are unsorted.
 	Values []Value
-	// HeldBack are the alerts on measured values and on history that maintenance holds back.
+	// HeldBack are the alerts on measured values and on history that maintenance holds back, and on certificates of other targets.
 	HeldBack []HeldBack
 	// Round is what has changed since the judgement before.
 	Round Round
@@ -394,4 +413,6 @@ type HeldBack struct {
 	Subject
 	// In is the series that is 1 meanwhile.
 	In string
+	// Excuse is why, zero for maintenance.
+	Excuse Excuse
 }

@@ -54,7 +54,7 @@ func NewJudge(rules Rules) *Judge {
 // Reconfigure changes the thresholds. The judge keeps its memory.
 func (j *Judge) Reconfigure(rules Rules) { j.rules = rules }
 
-// unreadGrace is how long the judge keeps the last known state of containers while their engine cannot be read.
+// unreadGrace is how long the judge keeps conditions and measured values that no reading has checked since. What is down stays down.
 const unreadGrace = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
@@ -70,6 +70,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.judgeConditions())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
+	s.shareCertificates(found.problems)
 
 	s.decide(found.problems)
 	found.add(s.judgeOftenUnhealthy(found.verdicts))
@@ -106,7 +107,7 @@ func (f *findings) add(later findings) {
 	maps.Copy(f.verdicts, later.verdicts)
 }
 
-// readEngines records the containers of the engines. It keeps the last containers of an unreadable engine for unreadGrace.
+// readEngines records the containers of the engines. It keeps the last containers of an engine that cannot be read.
 func (j *Judge) readEngines(f *Facts) {
 	configured := map[string]bool{}
 	for i := range f.Engines {
@@ -114,7 +115,7 @@ func (j *Judge) readEngines(f *Facts) {
 		e := cmp.Or(j.engines[given.Host], &engine{})
 		j.engines[given.Host] = e
 		if given.Read {
-			e.previousRead, e.read, e.containers = e.read, f.Now, given.Containers
+			e.previousRead, e.read, e.containers = e.read, f.Now, slices.Clone(given.Containers)
 			if j.unread[given.Host] { // its state since the former process is unknown
 				e.previousRead = j.saved
 				delete(j.unread, given.Host)
@@ -122,10 +123,41 @@ func (j *Judge) readEngines(f *Facts) {
 		}
 		configured[given.Host] = true
 	}
-	maps.DeleteFunc(j.engines, func(host string, e *engine) bool {
-		return !configured[host] || f.Now.Sub(e.read) > unreadGrace
-	})
+	j.reviveAnswering(f)
+	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !configured[host] })
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
+}
+
+// reviveAnswering has containers run that were down when their engine was last read, if their own targets have answered since.
+func (j *Judge) reviveAnswering(f *Facts) {
+	for _, e := range j.engines {
+		for i := range e.containers {
+			e.containers[i].answers = false
+		}
+	}
+	for i := range f.Targets {
+		t := &f.Targets[i]
+		home := j.target(t.Name).home
+		e := j.engines[home.Host]
+		if e == nil || !t.Read || !t.Up || !t.ReadAt.After(e.read) {
+			continue
+		}
+		for k := range e.containers {
+			c := &e.containers[k]
+			if slices.Contains(c.names(), home.Container) && (c.State != Running || c.revived) {
+				c.State, c.Health, c.WaitsFor, c.Instances = Running, "none", "", c.Wanted
+				c.answers, c.revived = true, true
+			}
+		}
+	}
+}
+
+// seen returns when the engine was last read, which is now unless it cannot be read.
+func (j *Judge) seen(host string) time.Time {
+	if j.unread[host] {
+		return j.saved
+	}
+	return j.engines[host].read
 }
 
 // The names of the alerts on what does not work at all, on unhealthy containers, and on those that did not do their work.
@@ -195,7 +227,8 @@ func (s *scene) judgeVanished(found *findings, subject Subject) {
 func (s *scene) judgeContainer(found *findings, c *Container) {
 	subject, e := c.Subject(), s.judge.engines[c.Host]
 	first := e.previousRead.IsZero()
-	v := &Verdict{Known: true, Unknown: !e.read.Equal(s.now), Workload: c.Workload}
+	v := &Verdict{Known: true, Workload: c.Workload}
+	v.lose(!e.read.Equal(s.now) && !c.answers, e.read)
 	found.verdicts[subject] = v
 	excused := s.countEvents(c)
 	if !v.Unknown {
@@ -208,17 +241,17 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 			key.Severity = Warning
 		}
 		p := found.begin(s, key, since, first && atLeast)
-		p.record.Removed = c.GoneOnPurpose()
+		p.record.Removed, p.record.Elsewhere = c.GoneOnPurpose(), c.Elsewhere
 		if alert == AlertContainerDown {
 			p.record.notePartly(c.partly(), s.judge.stopped(c, s.now))
 			p.warnOnly = c.partly()
 		}
-		p.warnOnly = p.warnOnly || c.Elsewhere && IsOutage(alert)
+		p.warnOnly = p.warnOnly || p.record.Elsewhere && IsOutage(alert)
 		if p.Instances, p.Wanted = 0, 0; c.partly() {
 			p.Instances, p.Wanted = c.Instances, c.Wanted
 		}
 		p.explain(s.now, func(since time.Time) cause { return s.ofContainer(c, since) })
-		if v.Unknown {
+		if v.Unknown && !IsOutage(alert) {
 			p.freeze(s.judge)
 		}
 		v.set(p, s.judge)
@@ -290,11 +323,12 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 	j, seen := s.judge, !t.memory.lastUp.IsZero()
 	v := &Verdict{
 		Known:      true,
-		Unknown:    !t.Read,
 		TargetKind: t.Kind,
 		WarnOnly:   t.WarnOnly,
 		RefusesUs:  t.RefusesUs,
+		Engine:     t.Engine,
 	}
+	v.lose(!t.Read, t.ReadAt)
 	found.verdicts[t.subject] = v
 	lost, began := false, s.now
 	switch {
@@ -313,48 +347,103 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		p.verdict, p.Throttled = v, p.record.Throttled
 		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
-		if !t.Read || !p.cause.Holds() && j.unread[p.record.Excuse.Root.Host] {
+		s.refute(found, t, p)
+		p.release(s.now)
+		if !t.Read || p.cause.Reason != ReasonMaintenance && s.excusedBefore(p.record.Excuse.Root) {
 			p.freeze(j)
 		}
-		v.Down, v.Known = p.Lasted, !p.AtLeast || p.Lasted > j.targetDue()
+		v.Down = max(p.Lasted, s.now.Sub(p.record.alertsSince()))
+		v.Known = !p.AtLeast || v.Down > j.targetDue()
 		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
 		lost, began = !p.Throttled, p.record.realSince()
 	}
 	if t.Engine != "" { // one that only limits this address explains nothing
 		j.track(t.subject, lost, lost, began, s.now)
+		if known := j.unavailable[t.subject]; known != nil {
+			found.recheck = append(found.recheck, j.targetDue()-s.now.Sub(known.Began))
+		}
+	}
+}
+
+// excusedBefore reports whether the root of an excuse from before the start cannot be read yet, and is still down as far as known.
+func (s *scene) excusedBefore(root Subject) bool {
+	j := s.judge
+	return j.unread[root.Host] && (j.downtime(root) != nil || j.problems[problemKey{Subject: root, Alert: AlertContainerMissing}] != nil ||
+		j.restartsTooOften(root) || s.now.Sub(j.resumed) <= j.containerDue())
+}
+
+// refute drops the cause of an outage that has long enough been the target's own fault. Its container explains every failure.
+func (s *scene) refute(found *findings, t *target, p *candidate) {
+	if t.Read {
+		p.record.noteFault(s.isAtFault(t), t.Reason, s.now)
+	}
+	if p.record.Fault.IsZero() || p.cause.Reason != ReasonDependency {
+		return
+	}
+	left := s.judge.rule(AlertTargetDown).Warning.Hold - s.now.Sub(p.record.Fault)
+	found.recheck = append(found.recheck, left)
+	if left < 0 {
+		p.cause = cause{}
+	}
+}
+
+// release remembers the engine whose loss has excused an outage for long enough, so that all such alerts fire at once with the engine's.
+func (p *candidate) release(now time.Time) {
+	if p.cause.past && p.record.Excuse.Root == p.cause.Root {
+		p.record.Loss = loss{p.cause.Root.Name, p.cause.since}
 	}
 }
 
 // keepUnread keeps the former process's problems of containers whose engine has not been read since the start.
 func (s *scene) keepUnread() findings {
 	j, found := s.judge, findings{verdicts: map[Subject]*Verdict{}}
-	if s.now.Sub(j.resumed) > unreadGrace {
-		clear(j.unread)
-	}
 	for subject := range j.restarts {
 		if !j.unread[subject.Host] {
 			continue
 		}
-		v := &Verdict{Known: true, Unknown: true}
+		v := &Verdict{Known: true}
+		v.lose(true, j.saved)
 		s.judgeEvents(&found, subject, v)
 		if v.RecentRestarts > 0 || v.RecentKills > 0 {
 			found.verdicts[subject] = v
 		}
 	}
 	for key, known := range j.problems {
-		if !j.unread[key.Host] {
-			continue
-		}
-		v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true, Unknown: true})
-		found.verdicts[key.Subject] = v
-		p := found.begin(s, key, known.Since, known.AtLeast)
-		p.freeze(j)
-		if p.Unknown = true; !p.onMemory() {
-			p.warnOnly = p.record.Partly
-			v.set(p, j)
+		switch {
+		case !j.unread[key.Host]:
+		case IsOutage(key.Alert) && s.answers(key.Subject):
+			delete(j.problems, key)
+		default:
+			s.keepProblem(&found, key, known)
 		}
 	}
 	return found
+}
+
+// keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it.
+func (s *scene) keepProblem(found *findings, key problemKey, known *record) {
+	v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true})
+	v.lose(true, s.judge.saved)
+	found.verdicts[key.Subject] = v
+	p := found.begin(s, key, known.Since, known.AtLeast)
+	p.Unknown = true
+	p.warnOnly = known.Partly || known.Elsewhere && IsOutage(key.Alert)
+	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
+	found.recheck = append(found.recheck, left)
+	if !IsOutage(key.Alert) || known.Excuse.Holds() || left >= 0 {
+		p.freeze(s.judge)
+	}
+	if !p.onMemory() {
+		v.set(p, s.judge)
+	}
+}
+
+// answers reports whether the own target of a container that was known before the start is up.
+func (s *scene) answers(container Subject) bool {
+	return slices.ContainsFunc(s.targets, func(t *target) bool {
+		home := t.memory.home
+		return t.Read && t.Up && home.Host == container.Host && (home.Container == container.Name || t.Service == container.Name)
+	})
 }
 
 // forget drops what has ended. It keeps the memory of a removed container for a while, since a deploy recreates the container under

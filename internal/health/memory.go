@@ -104,13 +104,27 @@ type record struct {
 	Alerted Severity `json:"told,omitempty"`
 	// Excuse is its excuse at the last judgement.
 	Excuse Excuse `json:"excuse,omitzero"`
-	// Removed says that somebody removed the missing container.
-	Removed bool `json:"removed,omitempty"`
+	// Removed says that somebody removed the missing container, Elsewhere that it may run on another node of a swarm.
+	Removed   bool `json:"removed,omitempty"`
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Throttled says that a target's outage is a limit on this address, Partly that some instances of a workload still run. Broken is when
 	// such an outage turned into a real one, zero if it never did.
 	Throttled bool      `json:"throttled,omitempty"`
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
+	// Fault is since when the target itself is at fault, whatever else is wrong, and FaultReason why; zero if it is not.
+	Fault       time.Time `json:"fault,omitzero"`
+	FaultReason string    `json:"fault_reason,omitempty"`
+	// Otherwise is since when a target fails for another reason than its expired certificate; zero if it does not.
+	Otherwise time.Time `json:"otherwise,omitzero"`
+	// Loss is that of the engine that no longer excuses a target's outage, which began with it.
+	Loss loss `json:"loss,omitzero"`
+}
+
+// loss is when an engine was lost, and its target.
+type loss struct {
+	Engine string    `json:"engine"`
+	Began  time.Time `json:"began"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
@@ -119,9 +133,29 @@ func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
 // realSince is when an outage began that is real: no limit on this address, and no instance runs.
 func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
 
+// alertsSince is since when the alert on the problem counts: not later than the engine was lost with which the problem began.
+func (r *record) alertsSince() time.Time {
+	if began := r.Loss.Began; !began.IsZero() && began.Before(r.Since) {
+		return began
+	}
+	return r.Since
+}
+
 // noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
 	r.noteMild(&r.Throttled, throttled, now)
+}
+
+// noteFault records whether the target itself is at fault, and why.
+func (r *record) noteFault(is bool, reason string, now time.Time) {
+	switch {
+	case !is:
+		r.Fault, r.FaultReason = time.Time{}, ""
+	case r.Fault.IsZero():
+		r.Fault, r.FaultReason = now, reason
+	default:
+		r.FaultReason = reason
+	}
 }
 
 // notePartly records whether some instances of a workload run. When they ended is at.
@@ -244,7 +278,7 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken)
+		set(&m.Problems[i].Since, &m.Problems[i].Broken, &m.Problems[i].Fault, &m.Problems[i].Otherwise, &m.Problems[i].Loss.Began)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]

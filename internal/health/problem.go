@@ -1,6 +1,9 @@
 package health
 
-import "time"
+import (
+	"crypto/sha256"
+	"time"
+)
 
 // candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
@@ -13,6 +16,9 @@ type candidate struct {
 	frozen   bool     // its severity and excuse stay unchanged
 	warnOnly bool     // it is a warning at most
 	ahead    thresholds
+	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
+	certificate [sha256.Size]byte
+	refused     bool
 }
 
 // minDuration is the least duration of a problem, since 0 means that there is none.
@@ -46,7 +52,7 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 // explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) cause) {
 	c := causeOf(p.Since)
-	if p.cause = c; !c.Holds() {
+	if p.cause = c; !c.Excuse.Holds() {
 		c = causeOf(now)
 	}
 	if !c.ended {
@@ -79,6 +85,8 @@ func (j *Judge) limits(p *candidate) thresholds {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	t.critical += p.record.realSince().Sub(p.record.Since)
+	early := p.record.Since.Sub(p.record.alertsSince())
+	t.warning, t.critical = t.warning-early, t.critical-early
 	switch {
 	case p.warnOnly, p.record.Removed:
 		t.critical = never
@@ -163,8 +171,8 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	return j.outage(c.Root).fires() ||
-		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root, s.now)
+	return j.outage(c.Root).fires() || j.alerted(c.Root, AlertCertificateExpiry, time.Time{}) ||
+		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root)
 }
 
 // excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.

@@ -64,6 +64,7 @@ func (j *Judge) look(f *Facts) *scene {
 	for _, e := range j.engines {
 		for i := range e.containers {
 			c := &e.containers[i]
+			c.stale = f.Now.Sub(e.read) > unreadGrace
 			s.bySubject[c.Subject()] = c
 			j.track(c.Subject(), !c.available(), c.Down() && !c.partly(), j.stopped(c, f.Now), f.Now)
 		}

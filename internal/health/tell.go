@@ -161,10 +161,16 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 	if p.Cause != p.Subject {
 		e.Cause = Key(p.Cause)
 	}
-	if server := now.Servers[p.Name]; p.Kind == KindTarget && server.Container != "" {
+	if server := now.Servers[p.Name]; p.Kind == KindTarget && server.Container != "" && !s.isApart(p) {
 		e.Server = Key(s.subjectOf(server.Host, server.Container))
 	}
 	return e
+}
+
+// isApart reports whether a problem is the target's own, and none of the container that serves it.
+func (s *scene) isApart(p *Problem) bool {
+	known := s.judge.outage(p.Subject)
+	return s.judge.rule(p.Alert).Apart || p.Alert == AlertTargetDown && known != nil && known.FaultReason != ""
 }
 
 // ended takes the problems that are over from those that were told.

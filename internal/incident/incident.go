@@ -110,6 +110,8 @@ type Problem struct {
 	Unwatched bool `json:"no_longer_watched,omitempty"`
 	// Excuse is why its alert is or was held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
+	// Cause is the subject whose problem explains it or began with it; zero if none does.
+	Cause health.Subject `json:"cause,omitzero"`
 	// First is when it began first, Alerted when its alert last began; zero if it had none, or in an incident of an earlier version.
 	First   time.Time `json:"first,omitzero"`
 	Alerted time.Time `json:"alerted,omitzero"`

@@ -344,6 +344,41 @@ func TestTargetsOfOneContainerAreOneIncident(t *testing.T) {
 		"web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
 }
 
+// TestTargetAtFaultItselfHasItsOwnIncident has targets of one container fail at once: two hang, and one refuses the exporter's token.
+func TestTargetAtFaultItselfHasItsOwnIncident(t *testing.T) {
+	w := newWorld(t)
+	third := *w.target("web")
+	third.Name = "web3"
+	w.Targets = append(w.Targets, third)
+	w.look()
+	w.target("web").Up, w.target("web2").Up, w.target("web3").Up = false, false, false
+	w.target("web2").OwnFault, w.target("web2").Reason = true, "unauthorized"
+	w.pass(6 * time.Minute)
+	w.want("web2 TargetDown, critical, 30s to now, open: web2 TargetDown",
+		"web TargetDown, critical, 30s to now, open: web TargetDown; web3 TargetDown")
+}
+
+// TestOneCertificateIsOneIncident has a certificate expire that two targets serve, and a third one fail.
+func TestOneCertificateIsOneIncident(t *testing.T) {
+	w := newWorld(t)
+	v := health.Validity{Ends: w.began.Add(time.Minute), Fingerprint: [32]byte{1}}
+	for _, name := range []string{"web", "lone"} {
+		w.target(name).Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{v}}}
+	}
+	w.pass(time.Minute)
+	for _, name := range []string{"web", "lone"} {
+		w.target(name).Conditions[0].Refused = true
+		w.target(name).Up, w.target(name).OwnFault, w.target(name).Reason = false, true, "tls"
+	}
+	w.target("web2").Up = false
+	w.pass(6 * time.Minute)
+	list := w.log.All()
+	if len(list) != 2 || list[0].Title != "web2 TargetDown" || len(list[0].Problems) != 1 ||
+		list[1].Title != "lone TLSCertificateExpiry" || len(list[1].Problems) != 4 {
+		t.Errorf("got %s", w.json())
+	}
+}
+
 // TestIncidentsOfOneCauseAreMerged has the container that serves two targets become known while both are down.
 func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	w := newWorld(t)

@@ -426,6 +426,9 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 	default:
 		raise(d, p, now.Severity, u.now)
 	}
+	if c := now.cause(); c != p.Subject {
+		p.Cause = c
+	}
 	if now.Excuse != p.Excuse && now.Excuse.Holds() {
 		at := u.now
 		if !p.Excuse.Holds() {
@@ -500,6 +503,8 @@ func (u *update) excuse(e *health.Excuse) string {
 		text = "its container " + cause + " is or was down"
 	case health.ReasonStarting:
 		text = "it waits for " + cause
+	case health.ReasonCertificate:
+		return "the alert on the certificate of " + u.name(e.Root) + " says so"
 	default:
 		text = "it needs " + cause
 	}
@@ -512,8 +517,8 @@ const maxName = 255
 // join adds new problems to the incidents of their cause, and opens incidents for others.
 func (u *update) join(free []*Present) {
 	u.causes = map[health.Subject]health.Subject{}
-	for _, p := range u.present {
-		if p.Excuse.Reason != health.ReasonMaintenance {
+	for _, p := range u.sorted() {
+		if _, known := u.causes[p.Subject()]; p.Excuse.Reason != health.ReasonMaintenance && (!known || health.IsOutage(p.Alert)) {
 			u.causes[p.Subject()] = p.cause()
 		}
 	}
@@ -779,12 +784,12 @@ func (u *update) measure(d *draft, p *Problem) {
 	}
 }
 
-// setCause chooses the problem that explains the others best: most are excused by its subject, then it is the worst, then the oldest.
+// setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst, then the oldest.
 func (d *draft) setCause() {
 	explained := map[health.Subject]int{}
 	for n := range d.Problems {
-		if root := d.Problems[n].Excuse.Root; root != d.Problems[n].Subject {
-			explained[root]++
+		if p := &d.Problems[n]; p.Excuse.Root != p.Subject {
+			explained[cmp.Or(p.Excuse.Root, p.Cause)]++
 		}
 	}
 	var best *Problem

@@ -27,13 +27,18 @@ var (
 		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
+	unansweredDesc = prometheus.NewDesc("chatstack_docker_targets_down",
+		"How many targets are down whose containers run on the engine, as far as known.", []string{"target", "docker_host"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
 		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown "+
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run; 0 while it runs. "+
-			"Absent while the engine of a container that was well cannot be read.",
+		"Seconds that the container has existed without running although it should run; 0 while it runs. While its engine cannot be read, "+
+			"one that was down stays down unless its own target answers, and that of others is absent.",
+		judgedLabels, nil)
+	lastKnownDesc = prometheus.NewDesc("chatstack_container_last_known_timestamp_seconds",
+		"When the state of the container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
 		judgedLabels, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
 		"Seconds that the container has not existed although it should; 0 while it exists.", judgedLabels, nil)
@@ -67,7 +72,8 @@ var (
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
 		"Whether the exporter holds back the alert on the problem.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
-		"1 while maintenance holds back alerts on the certificate's expiry.", []string{"endpoint"}, nil)
+		"1 while maintenance holds back alerts on the certificate's expiry, or another endpoint serves the same certificate and has them.",
+		[]string{"endpoint"}, nil)
 	certificateLimitDesc = prometheus.NewDesc("chatstack_tls_certificate_expiry_limit_seconds",
 		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.",
 		[]string{"endpoint", "severity"}, nil)
@@ -80,9 +86,9 @@ var (
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
-		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container or "+
-			"starting. "+
-			"The cause is the container that explains the problem, or the target of an engine that cannot be read.",
+		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container, "+
+			"starting or certificate. The cause is the container that explains the problem, the target of an engine that cannot be read, or "+
+			"the one that has the alert on the certificate.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
 
@@ -121,6 +127,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 				pages = 0
 			}
 			gauge(targetPagesDesc, pages, labels...)
+			if v.Engine != "" {
+				gauge(unansweredDesc, float64(v.Unanswered), s.Name, v.Engine)
+			}
 			m = append(m, exposition.NewSample(excusedFailuresDesc, prometheus.CounterValue, float64(v.ExcusedFailures), labels...))
 			if v.Known { // the rules look back for both metrics: an excuse without a duration would apply to an older duration
 				gauge(targetExcusedDesc, excused, labels...)
@@ -138,6 +147,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gaugeDuration(oneShotFailedDesc, v.WorkFailed, true, labels...)
 		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
+		if v.Unknown {
+			gauge(lastKnownDesc, float64(v.LastKnown.Unix()), labels...)
+		}
 		gauge(containerExcusedDesc, excused, labels...)
 		if v.MemoryAlerted {
 			excused = 0
@@ -161,6 +173,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		switch h.In {
 		case "chatstack_tls_certificate_excused":
 			gauge(certificateExcusedDesc, 1, h.Name)
+			if h.Excuse.Holds() && j.Verdicts[h.Subject].Excuse != h.Excuse {
+				gauge(excuseInfoDesc, 1, h.Kind, h.Name, "", h.Excuse.Reason, h.Excuse.Cause)
+			}
 		case "chatstack_volume_excused":
 			gauge(volumeExcusedDesc, 1, h.Name)
 		case "chatstack_xmpp_sessions_excused":

@@ -172,6 +172,51 @@ func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatCannotBeReadWasLastKnown(t *testing.T) {
+	read := time.Unix(1000, 0)
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.ContainerSubject("local", "known"): {Known: true, Down: time.Minute},
+		health.ContainerSubject("local", "lost"): {
+			Known:     true,
+			Unknown:   true,
+			LastKnown: read,
+			Down:      time.Minute,
+		},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		if families[i].Name == "chatstack_container_last_known_timestamp_seconds" {
+			got = append(got, strings.TrimSpace(string(families[i].Text)))
+		}
+	}
+	const want = `chatstack_container_last_known_timestamp_seconds{container="lost",docker_host="local",workload=""} 1000`
+	if len(got) != 1 || !strings.HasSuffix(got[0], want) || strings.Contains(got[0], "known\"") {
+		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
+func TestOnlyEnginesSayHowManyTargetsAreDown(t *testing.T) {
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("docker"): {Engine: "local", Unanswered: 7},
+		health.TargetSubject("second"): {Engine: "far"},
+		health.TargetSubject("irc"):    {},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_docker_targets_down" {
+				got = append(got, fmt.Sprintf("%s %s %v", s.Label("target"), s.Label("docker_host"), s.Value))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"docker local 7", "second far 0"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLimitsOfCertificatesAreExported(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
 		{
@@ -257,6 +302,36 @@ func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
 			t.Errorf("got %+v, want one engine that was not read", e)
 		}
 		previous = p
+	}
+}
+
+// TestSharedCertificateSaysWhoHasTheAlert also has the outage of one be excused by it, which would give the same series again.
+func TestSharedCertificateSaysWhoHasTheAlert(t *testing.T) {
+	excuse := health.Excuse{Reason: health.ReasonCertificate, Cause: "a", Root: health.TargetSubject("a")}
+	held := func(name string) health.HeldBack {
+		return health.HeldBack{
+			Alert:   health.AlertCertificateExpiry,
+			Subject: health.TargetSubject(name),
+			In:      "chatstack_tls_certificate_excused",
+			Excuse:  excuse,
+		}
+	}
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{
+		Verdicts: map[health.Subject]health.Verdict{health.TargetSubject("b"): {Excuse: excuse}, health.TargetSubject("c"): {}},
+		HeldBack: []health.HeldBack{held("b"), held("c")},
+	}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_excuse_info" {
+				got = append(got, s.Label("name")+" "+s.Label("reason")+" "+s.Label("cause"))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"b certificate a", "c certificate a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -588,6 +588,7 @@ func (t *target) facts() health.Target {
 		Every:         t.meanInterval,
 		Throttled:     s.Known && !s.Up && s.Reason == failure.Throttled,
 		RefusesUs:     s.Known && !s.Up && s.Reason.RefusesUs(),
+		OwnFault:      s.Known && !s.Up && s.Reason.IsOwn(),
 		Conditions:    t.conditions,
 	}
 	if s.Dropped != nil {

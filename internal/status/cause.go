@@ -103,7 +103,7 @@ func findCauses(r *Report) []Cause {
 	first := map[health.Subject]*Problem{}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !health.IsOutage(known.Alert) {
+		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !byCertificate(p) && !health.IsOutage(known.Alert) {
 			first[p.Subject] = p
 		}
 	}

@@ -81,10 +81,13 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		p := &j.problems[i]
 		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		m.describe(j, p)
-		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown && !byCertificate(p))
 	}
 	return j
 }
+
+// byCertificate reports whether the alert on a certificate says more.
+func byCertificate(p *Problem) bool { return p.Excuse.Reason == health.ReasonCertificate }
 
 // insert inserts an element as the first or as the last.
 func insert[T any](list []T, e T, first bool) []T {
@@ -169,7 +172,7 @@ func printable(p health.Problem) health.Problem {
 func (j *judged) alertNote(p *health.Problem) string {
 	text := ""
 	if p.Unknown {
-		text = " (last known state)"
+		text = " (" + lastKnownAt(j.now, p.LastKnown) + ")"
 	}
 	switch {
 	case p.Excuse.Holds():
@@ -200,6 +203,8 @@ func (j *judged) excuseText(p *health.Problem) string {
 		return health.AlertRelaySessionDown + " says so"
 	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
+	case e.Reason == health.ReasonCertificate:
+		return "the alert on the certificate of " + e.Cause + " says so"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
@@ -228,6 +233,9 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 		text = explainFailure(t)
 		if retry := retryText(t.Waiting, t.LastAttempt); retry != "" {
 			text += "; " + retry
+		}
+		if n := j.verdicts[p.Subject].Unanswered; n > 0 {
+			text += fmt.Sprintf("; %d of the services on it do not answer", n)
 		}
 		return text, j.targetHint(t)
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:

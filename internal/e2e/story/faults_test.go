@@ -143,6 +143,12 @@ var containerFaults = []fault[box]{
 		func(_ *world, b box) { b.services[b.name].broken.Store(false) },
 	},
 	{
+		"refuses",
+		"accepts",
+		func(_ *world, b box) { b.services[b.name].refuses.Store(true) },
+		func(_ *world, b box) { b.services[b.name].refuses.Store(false) },
+	},
+	{
 		"is flaky",
 		"is steady",
 		func(_ *world, b box) {
@@ -366,7 +372,7 @@ func (w *world) happen(what string) {
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":
 		known = act(w, engineFaults, verb, s)
-	case s.chat != nil && act(w, relayFaults, what, s):
+	case s.chat != nil && (act(w, relayFaults, what, s) || act(w, certificateFaults, what, s)):
 		known = true
 	case s.services[name] != nil:
 		known = act(w, containerFaults, verb, box{s, name})

@@ -86,6 +86,22 @@ var relayFaults = []fault[*site]{
 	},
 }
 
+// expire has the servers of both sides serve one certificate that has expired.
+func expire(on bool) func(*world, *site) {
+	return func(w *world, s *site) {
+		must(w.T, s.chat.Switch("irc_tls", "expired_certificate", on))
+		must(w.T, s.chat.Switch("xmpp_c2s", "expired_certificate", on))
+	}
+}
+
+// certificateFaults happen to the certificate of both servers.
+var certificateFaults = []fault[*site]{{
+	"certificate expires",
+	"certificate is renewed",
+	expire(true),
+	expire(false),
+}}
+
 var bridgedKeeping = []exporterSpec{{
 	name:       "a",
 	env:        "prod",
@@ -105,6 +121,37 @@ var bridged = []exporterSpec{{
 
 // relayScenarios are about a bridge whose relaying is checked.
 var relayScenarios = []scenario{
+	{
+		name:      "a certificate expires that two servers serve: one message",
+		exporters: bridged,
+		lasts:     60 * time.Minute,
+		script: `
+			1m certificate expires
+			20m a shows: irc_tls TLSCertificateExpiry pending, certificate of xmpp_c2s; irc_tls TargetDown pending, certificate of xmpp_c2s; xmpp_c2s TLSCertificateExpiry critical; xmpp_c2s TargetDown pending, certificate of xmpp_c2s
+			25m certificate is renewed
+		`,
+		notifications: `
+			2m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s
+			3m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s
+			42m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s is over
+			43m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s is over
+		`,
+	},
+	{
+		name:      "a certificate expires, and a token is rejected at the same time: two causes",
+		exporters: bridged,
+		lasts:     20 * time.Minute,
+		script: `
+			1m certificate expires
+			1m api refuses
+		`,
+		notifications: `
+			2m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s
+			3m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s
+			5m30s chat: TargetDown warning api
+			8m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s; TargetDown critical api
+		`,
+	},
 	{
 		name:      "the exporter restarts while the bridge hangs",
 		exporters: bridgedKeeping,

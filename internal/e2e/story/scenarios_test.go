@@ -781,36 +781,76 @@ var scenarios = []scenario{
 		script: `
 			1m other stops
 			2m engine hangs
-			10m a shows: docker TargetDown critical; other ContainerDown warning; other TargetDown critical
+			10m a shows: docker TargetDown critical; other ContainerDown critical; other TargetDown critical
 			12m engine answers
 			14m other starts
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m45s page: TargetDown critical other
-			9m45s page: TargetDown critical docker; TargetDown critical other
-			13m45s page: ContainerDown critical other
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m15s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
+			15m15s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
 			15m30s chat: TargetDown warning docker is over; TargetDown warning other
+			17m15s page: ContainerDown critical other is over; TargetDown critical docker is over; TargetDown critical other is over
 			19m0s chat: ContainerDown warning other is over
 		`,
 	},
 	{
-		name:  "the engine does not answer for 20 minutes, and a container is down",
-		lasts: 28 * time.Minute,
+		name:  "a container stops, then the engine does not answer for half an hour",
+		lasts: 44 * time.Minute,
 		script: `
-			1m other stops
-			2m engine hangs
-			19m a shows: docker TargetDown critical; other TargetDown critical
-			22m engine answers
+			1m web stops
+			1m30s engine hangs
+			30m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+			31m30s engine answers
+			35m web starts
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m45s page: TargetDown critical other
-			9m45s page: TargetDown critical docker; TargetDown critical other
-			23m45s page: ContainerDown critical other
-			25m30s chat: TargetDown warning docker is over; TargetDown warning other
+			4m0s chat: ContainerDown warning web
+			6m0s chat: TargetDown warning docker
+			7m15s page: ContainerDown critical web
+			9m15s page: ContainerDown critical web; TargetDown critical docker
+			35m15s page: ContainerDown critical web; TargetDown critical docker is over
+			36m0s chat: TargetDown warning docker is over
+			39m0s chat: ContainerDown warning web is over
+			39m15s page: ContainerDown critical web is over; TargetDown critical docker is over
+		`,
+	},
+	{
+		name:  "a container comes back while the engine does not answer: its target says so",
+		lasts: 20 * time.Minute,
+		script: `
+			1m web stops
+			1m30s engine hangs
+			9m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+			10m web starts
+			11m a shows: docker TargetDown critical
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			6m0s chat: TargetDown warning docker
+			7m15s page: ContainerDown critical web
+			9m15s page: ContainerDown critical web; TargetDown critical docker
+			13m15s page: ContainerDown critical web is over; TargetDown critical docker
+			14m0s chat: ContainerDown warning web is over
+		`,
+	},
+	{
+		name:      "the exporter is killed while the engine does not answer",
+		exporters: keeping,
+		lasts:     20 * time.Minute,
+		script: `
+			1m web stops
+			1m30s engine hangs
+			4m a is killed
+			12m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			6m0s chat: TargetDown warning docker
+			8m15s page: TargetDown critical docker
+			10m15s page: ContainerDown critical web; TargetDown critical docker
 		`,
 	},
 	{

@@ -78,6 +78,8 @@ type site struct {
 type service struct {
 	url           string
 	broken, ended atomic.Bool
+	// refuses says that it answers everything with 401.
+	refuses atomic.Bool
 	// flaky is since when it fails for three quarters of each period; nil if it does not.
 	flaky atomic.Pointer[time.Time]
 }
@@ -259,7 +261,10 @@ func (w *world) serve() *service {
 	must(w.T, err)
 	s := &service{url: "http://" + l.Addr().String() + "/"}
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
-		if s.fails() {
+		switch {
+		case s.refuses.Load() && !s.ended.Load():
+			out.WriteHeader(http.StatusUnauthorized)
+		case s.fails():
 			out.WriteHeader(http.StatusInternalServerError)
 		}
 	})}
