@@ -67,13 +67,13 @@ func newEngine(containers ...container.InspectResponse) *engine {
 	return &engine{containers: containers, open: map[net.Conn]bool{}, closed: make(chan struct{})}
 }
 
-func startEngine(t testing.TB, containers ...container.InspectResponse) *engine {
-	t.Helper()
+func startEngine(tb testing.TB, containers ...container.InspectResponse) *engine {
+	tb.Helper()
 	e := newEngine(containers...)
-	socket := engineSocket(t)
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", socket)
+	socket := engineSocket(tb)
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "unix", socket)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	e.host = "unix://" + socket
 	e.server = &httptest.Server{
@@ -81,18 +81,18 @@ func startEngine(t testing.TB, containers ...container.InspectResponse) *engine 
 		Config:   &http.Server{Handler: e, ConnState: e.connState, ReadHeaderTimeout: time.Minute},
 	}
 	e.server.Start()
-	t.Cleanup(e.server.Close)
+	tb.Cleanup(e.server.Close)
 	return e
 }
 
 // engineSocket is a path that is short enough for a socket, which t.TempDir's is not always.
-func engineSocket(t testing.TB) string {
-	t.Helper()
+func engineSocket(tb testing.TB) string {
+	tb.Helper()
 	dir, err := os.MkdirTemp("", "engine") //nolint:usetesting // t.TempDir is too long for a socket's path
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // a temporary directory
+	tb.Cleanup(func() { os.RemoveAll(dir) }) //nolint:errcheck // a temporary directory
 	return filepath.Join(dir, "docker.sock")
 }
 

@@ -540,17 +540,16 @@ func TestChangeForgottenBeforeTheStreamIsNoFaultOfIt(t *testing.T) {
 func TestEverythingIsInspectedAfterAFailure(t *testing.T) {
 	e := startEngine(t, plainContainer("a", nil))
 	w := watching(t, e)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for _, fails := range []bool{false, true, false} {
+	for _, path := range []string{"", listPath, "", inspectPath, ""} { // at which the reading ends
+		ctx, cancel := context.WithCancel(t.Context())
 		e.on("nothing", nil)
+		fails := path != ""
 		if fails {
-			e.on(listPath, func(w http.ResponseWriter, r *http.Request) { cancel(); engineHangs(w, r) })
-			if err := w.docker.Collect(ctx, &Batch{}); err == nil {
-				t.Error("a reading that is given up succeeds")
-			}
-		} else {
-			w.read()
+			e.on(path, func(w http.ResponseWriter, r *http.Request) { cancel(); engineHangs(w, r) })
+		}
+		err := w.docker.Collect(ctx, &Batch{})
+		if cancel(); (err != nil) != fails {
+			t.Errorf("a reading that ends at %q: %v", path, err)
 		}
 		if w.docker.unsure != fails {
 			t.Errorf("the next reading inspects all: %t, want %t", w.docker.unsure, fails)

@@ -23,7 +23,7 @@ func measureStats(
 	t.Helper()
 	w := watchEngine(t, host, nil)
 	w.docker.engine.Limit = 4 << 20
-	s := w.session(parallelism)
+	s := w.session(parallelism) //nolint:contextcheck // ctx is for measuring alone
 	defer s.Close()
 	return s.Measure(ctx, subjects, parallelism, func(string) bool { return false })
 }

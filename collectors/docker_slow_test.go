@@ -295,9 +295,10 @@ func TestHangOfOneCostsNoOther(t *testing.T) {
 	})
 }
 
-// TestEngineThatHangsAtAllIsDown has an engine hang at all containers for ten minutes. The next poll describes all.
+// TestEngineThatHangsAtAllIsDown has an engine hang at all containers for ten minutes, of which the first poll comes to some. The next
+// poll describes all.
 func TestEngineThatHangsAtAllIsDown(t *testing.T) {
-	names := []string{"a", "b", "c", "d"}
+	names := []string{"a", "b", "c", "d", "e", "f"}
 	inBubble(t, names, func(e *slowEngine) {
 		t := e.t
 		release := e.lock(names...)
@@ -316,7 +317,7 @@ func TestEngineThatHangsAtAllIsDown(t *testing.T) {
 		for _, name := range names {
 			e.agrees("after the hang", name, 0)
 		}
-	})
+	}, func(s *Docker) { s.Parallelism = 1 })
 }
 
 // TestContainerRemovedBeforeItsDescriptionCounts deploys twice in a row, faster than the engine describes the first successor.

@@ -86,7 +86,7 @@ func (k *kernelFiles) readAll(path string) ([]byte, error) {
 		n, err := f.Read(k.buffer[size:])
 		size += n
 		switch {
-		case err == io.EOF: //nolint:errorlint // readers return io.EOF unwrapped
+		case err == io.EOF: // readers return it unwrapped
 			return k.buffer[:size], nil
 		case err != nil:
 			return nil, err

@@ -20,7 +20,7 @@ func TestNetworkOwnerIsTheContainerWhoseNetworkIsUsed(t *testing.T) {
 		"Docker with a disk of its own":      "670 650 8:1 /containers/" + id + "/hostname /etc/hostname" + ext4,
 		"rootless Docker":                    "1 2 0:5 /home/u/.local/share/docker/containers/" + id + "/hosts /etc/hosts" + ext4,
 		"Podman":                             "1 2 0:25 /overlay-containers/" + id + "/userdata/hosts /etc/hosts" + tmpfs,
-		"after other mounts":                 "1 2 0:1 / / rw - overlay overlay rw\n2 1 0:2 / /proc" + tmpfs + docker + "/hosts /etc/hosts" + ext4,
+		"after other mounts":                 "1 2 0:1 / /" + tmpfs + "2 1 0:2 / /proc" + tmpfs + docker + "/hosts /etc/hosts" + ext4,
 		"no host":                            "28 1 8:1 / /" + ext4,
 		"no host that shows files elsewhere": docker + "/hosts /mnt/hosts" + ext4,
 		"no Kubernetes":                      "670 650 8:1 /var/lib/kubelet/pods/3c8f1c1e-0000-0000/etc-hosts /etc/hosts" + ext4,

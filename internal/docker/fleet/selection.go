@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/docker/docker/api/types/container"
@@ -71,6 +70,15 @@ func (f *Fleet) watches(l *container.Summary) bool {
 // knows reports whether the fleet has seen a container.
 func (f *Fleet) knows(id string) bool {
 	_, named := f.names[id]
-	return named || f.pending[id] != nil || f.lastEventMark[id] > 0 || f.unverified != nil &&
-		slices.ContainsFunc(slices.Collect(maps.Values(f.unverified.Containers)), func(r Record) bool { return r.ID == id })
+	if named || f.pending[id] != nil || f.lastEventMark[id] > 0 {
+		return true
+	}
+	if f.unverified != nil {
+		for _, r := range f.unverified.Containers {
+			if r.ID == id {
+				return true
+			}
+		}
+	}
+	return false
 }

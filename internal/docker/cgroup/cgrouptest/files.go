@@ -8,15 +8,15 @@ import (
 )
 
 // WriteTree writes files below a directory.
-func WriteTree(t testing.TB, root string, files map[string]string) {
-	t.Helper()
+func WriteTree(tb testing.TB, root string, files map[string]string) {
+	tb.Helper()
 	for name, content := range files {
 		path := filepath.Join(root, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 }
