@@ -140,7 +140,7 @@ func (f *statusFamily) samples(statuses []Status) []prometheus.Metric {
 var statusFamilies = []statusFamily{
 	{targetInfoDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) { sample(1, s.Kind, s.Container, s.Host) }},
 	{targetWordsDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
-		if kind, ok := collectors.KindOf(s.Kind); ok {
+		if kind, _ := collectors.KindOf(s.Kind); kind.Title != "" {
 			sample(1, strings.ToUpper(kind.Title[:1])+kind.Title[1:], kind.Loss)
 		}
 	}},
