@@ -201,8 +201,8 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 			}
 		}
 		// The exporter may know where its page is when the rules do not.
-		link := regexp.MustCompile(`^({{ with query .*}}/runbooks/` + r.Alert + `{{ else }})?https://wiki\.example\.org/runbooks/` + r.Alert +
-			`\.md({{ end }})?$`)
+		link := regexp.MustCompile(`^({{ with query .*}}/runbooks/` + r.Alert + `{{ else }})?` +
+			`https://wiki\.example\.org/runbooks/` + r.Alert + `\.md({{ end }})?$`)
 		if got := r.Annotations["runbook_url"]; !link.MatchString(got) {
 			t.Errorf("%s: runbook_url is %q, want it to match %s", &r, got, link)
 		}

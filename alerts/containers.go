@@ -144,8 +144,8 @@ var containerDown = row{
 // notRunning is true of a workload of which some instances run, too.
 const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}" + lastKnown
 
-var containerDownText = "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
-	"least{{ end }}" + sinceThen + lostWithIt + " No container that it depends on is down." + readLog
+var containerDownText = lostWithIt + "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
+	"least{{ end }}" + sinceThen + " No container that it depends on is down." + readLog
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
@@ -157,12 +157,12 @@ var containerMissing = row{
 	page:      Words{"does not exist", "Create it again."},
 	warning: message{
 		"removed by a person: <after>", aContainer + " has been removed" + lastKnown,
-		"Somebody removed it {{ $value | humanizeDuration }} ago." + lostWithIt + " If that was a mistake, create it again. " +
+		"Somebody removed it {{ $value | humanizeDuration }} ago. " + lostWithIt + "If that was a mistake, create it again. " +
 			"If not, acknowledge the incident, or run: chatstack_exporter forget.",
 	},
 	critical: message{
 		"otherwise: <after>", aContainer + " is missing" + lastKnown,
-		"It should exist, and has been gone" + sinceThen + lostWithIt + " First create it again: docker compose up -d.",
+		lostWithIt + "It should exist, and has been gone" + sinceThen + " First create it again: docker compose up -d.",
 	},
 }
 

@@ -49,9 +49,8 @@ func brokenBy() string {
 const direction = "{{ $labels.of | reReplaceAll `irc` `IRC` | reReplaceAll `xmpp` `XMPP` }}"
 
 const (
-	notRelayingText = "None of the check's messages has arrived for 90 seconds, or half of the last hour's have not; they stop at: " + brokenAt +
-		". " +
-		"People on the two networks do not see each other's messages."
+	notRelayingText = "People on the two networks do not see each other's messages. None of the check's messages has arrived for 90 seconds, " +
+		"or half of the last hour's have not; they stop at: " + brokenAt + "."
 	// ofDirection are the arguments that select series of the alert's direction.
 	ofDirection = "$labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs
 	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.

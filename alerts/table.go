@@ -67,9 +67,9 @@ var (
 	lostByUsers = "{{ with " + ask(`chatstack_target_words{target=%q,loss!="",ENV}`, "$labels.target") +
 		" }}{{ . | first | label \"loss\" }}{{ else }}Whoever uses it gets errors or waits.{{ end }}"
 	lostWithIt = "{{ if $labels.container }}{{ range " + askContainer("count by (loss) ("+strings.Replace(serves, "{", `{loss!="",`, 1)+")") +
-		" | sortByLabel \"loss\" }} {{ .Labels.loss }}{{ else }} What it serves is down.{{ end }}{{ with " +
-		askContainer("count by (target, title) ("+serves+")") + " | sortByLabel \"target\" }} It serves " +
-		"{{ range $i, $t := . }}{{ if $i }}, {{ end }}{{ $t.Labels.title }} ({{ $t.Labels.target }}){{ end }}.{{ end }}{{ end }}"
+		" | sortByLabel \"loss\" }}{{ .Labels.loss }} {{ else }}What it serves is down. {{ end }}{{ with " +
+		askContainer("count by (target, title) ("+serves+")") + " | sortByLabel \"target\" }}The container serves " +
+		"{{ range $i, $t := . }}{{ if $i }}, {{ end }}{{ $t.Labels.title }} ({{ $t.Labels.target }}){{ end }}. {{ end }}{{ end }}"
 )
 
 // askContainer is ask for an expression with serves.
@@ -92,6 +92,6 @@ func usersMayBeWell(failures, otherwise string) string {
 		}
 		return ask(count("reason=~\""+reasons+"\"")+" unless "+count("reason!~\""+reasons+"\""), "$labels.target", "$labels.target")
 	}
-	return "{{ if " + only("throttled") + " }} The server limits this address; users may be well.{{ else if " + only("unauthorized|forbidden") +
-		" }} The server answers, but refuses the exporter; users may be well.{{ else }} " + otherwise + "{{ end }}"
+	return "{{ if " + only("throttled") + " }}The server limits this address; users may be well.{{ else if " + only("unauthorized|forbidden") +
+		" }}The server answers, but refuses the exporter; users may be well.{{ else }}" + otherwise + "{{ end }}"
 }

@@ -60,8 +60,8 @@ func halfReaches(otherwise string) string {
 		"{{ range $down }} {{ .Labels.instance }}{{ end }} does not, so users may be well.{{ else }}" + otherwise + "{{ end }}"
 }
 
-var targetDownText = "Every check has failed" + sinceThen + " No other known problem explains it." +
-	usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + nextTry + checkTarget
+var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " Every check has failed" + sinceThen +
+	" No other known problem explains it." + nextTry + checkTarget
 
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
@@ -174,14 +174,14 @@ var targetUnstable = row{
 	gauge: Gauge{Unit: "ratio", Problem: "<value> of its probes failed in the last hour"},
 	warning: message{
 		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
-		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
+		unstableText + " " + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", unstableMeaning) + openPage,
 	},
-	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
+	critical: message{"over <over> % of them", unstableSummary, unstableText + " " + unstableMeaning + openPage},
 }
 
 const (
 	unstableText    = "In the last hour and in the last 5 minutes, over <over> % of its probes have failed."
-	unstableMeaning = " It is not down, but its users get an error or wait now and then."
+	unstableMeaning = "It is not down, but its users get an error or wait now and then."
 )
 
 var unstableSummary = aTarget + " fails over <over> % of its probes."

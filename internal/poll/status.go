@@ -151,7 +151,7 @@ var statusFamilies = []statusFamily{
 		}
 	}},
 	{targetWordsDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
-		if kind, ok := collectors.KindOf(s.Kind); ok {
+		if kind, _ := collectors.KindOf(s.Kind); kind.Title != "" {
 			sample(1, strings.ToUpper(kind.Title[:1])+kind.Title[1:], kind.Loss)
 		}
 	}},

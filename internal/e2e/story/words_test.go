@@ -53,24 +53,25 @@ func TestMessagesAnswerWhatSinceWhenAndWhatToDo(t *testing.T) {
 	for i, one := range []struct {
 		exporters []exporterSpec
 		fault     func(w *world)
-		// tells is an alert of the message, and to whom it goes.
-		tells, to string
+		// message is to whom it goes, and an alert that it tells of.
+		message string
 	}{
-		{bridged, func(w *world) { w.happen("prosody stops") }, "TargetDown critical xmpp_c2s", "page"},
-		{bridged, func(w *world) { w.happen("bridge hangs") }, "BridgeNotRelaying critical crossing", "page"},
-		{alone, func(w *world) { w.happen("api stops") }, "ContainerDown critical api", "page"},
-		{wide, func(w *world) { w.happen("b reaches nothing") }, "MostTargetsDown warning", "chat"},
-		{alone, func(w *world) { w.exporters[0].sees = expired(time.Now().Add(-time.Hour)) }, "TLSCertificateExpiry critical web", "page"},
+		{bridged, func(w *world) { w.happen("prosody stops") }, "page: TargetDown critical xmpp_c2s"},
+		{bridged, func(w *world) { w.happen("bridge hangs") }, "page: BridgeNotRelaying critical crossing"},
+		{alone, func(w *world) { w.happen("api stops") }, "page: ContainerDown critical api"},
+		{wide, func(w *world) { w.happen("b reaches nothing") }, "chat: MostTargetsDown warning"},
+		{alone, func(w *world) { w.exporters[0].sees = expired(time.Now().Add(-time.Hour)) }, "page: TLSCertificateExpiry critical web"},
 	} {
 		play(t, one.exporters, nil, func(w *world) {
 			one.fault(w)
 			w.pass(8 * time.Minute)
+			to, alert, _ := strings.Cut(one.message, ": ")
 			sent := w.router.notifications()
 			at := slices.IndexFunc(sent, func(n notification) bool {
-				return n.receiver == one.to && slices.ContainsFunc(n.alerts, func(a string) bool { return strings.HasPrefix(a, one.tells) })
+				return n.receiver == to && slices.ContainsFunc(n.alerts, func(a string) bool { return strings.HasPrefix(a, alert) })
 			})
 			if at < 0 {
-				t.Fatalf("nobody is told of %s: %v", one.tells, w.notifications())
+				t.Fatalf("nobody is told of %s: %v", one.message, w.notifications())
 			}
 			seen = append(seen, fmt.Sprintf("== message %d, at %s", i+1, sent[at].at.UTC().Format("2006-01-02 15:04:05 MST")))
 			seen = append(seen, lines(sent[at].text)...)
