@@ -71,23 +71,13 @@ func ofKind(kind string) server {
 // together are queries for the server of what an alert belongs to, which replaces its own: one for critical alerts, one for all.
 type together struct{ critical, all string }
 
-var (
-	// withCause is for alerts whose value is how long the problem has lasted. They belong to MostTargetsDown if both began within ten
-	// rounds, 5 minutes as in incidents, and to the outage of an engine if within two. MostTargetsDown inhibits their warnings.
-	withCause = together{
-		critical: "label_replace(" + criticalAll + `{alert="MostTargetsDown",<env>} > %[4]f - <apart> < %[4]f + <apart> > 0` + inWholeStack,
-		all:      anyServer + ` and on (target) (<down>{kind="docker",<env>} > %[4]f - <near> < %[4]f + <near> > 0)`,
-	}
-	// withOthers is for containers that restart with most of their host, at least three.
-	withOthers = together{
-		all: "label_replace(avg(" + restartsOnHost + " > bool 0) > 0.5 and count(" + restartsOnHost + " > 0) > 2" + inWholeStack,
-	}
-)
+// withOthers is for containers of a host of which three or more restart, as with their engine.
+var withOthers = together{
+	all: "label_replace(count(last_over_time(chatstack_container_recent_restarts{docker_host=%[6]q,<env>}[<lookback>]) > 0) > 2" +
+		inWholeStack,
+}
 
-const (
-	inWholeStack   = `, "chat_server", "` + wholeStack + `", "", "")`
-	restartsOnHost = "last_over_time(chatstack_container_recent_restarts{docker_host=%[6]q,<env>}[<lookback>])"
-)
+const inWholeStack = `, "chat_server", "` + wholeStack + `", "", "")`
 
 // serverLabel is the template of an alert's label chat_server. An alert keeps the server that it had first: with another one, it would be
 // another alert, and sent again.

@@ -235,6 +235,14 @@ func halfIsCutOff(text, otherwise string) string {
 	return "{{ $off := " + of("> 0") + " }}{{ $on := " + of("== 0") + " }}{{ if and $off $on }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
 
+// withCause is for alerts whose value is how long the problem has lasted. They belong to MostTargetsDown if both began within ten rounds,
+// 5 minutes as in incidents, and to the outage of an engine if within two. MostTargetsDown inhibits their warnings.
+var withCause = together{
+	critical: "label_replace(" + criticalAll + `{alert="` + mostTargetsDown.name + `",<env>} > %[4]f - <apart> < %[4]f + <apart> > 0` +
+		inWholeStack,
+	all: anyServer + ` and on (target) (<down>{kind="docker",<env>} > %[4]f - <near> < %[4]f + <near> > 0)`,
+}
+
 var plantStoreOrphans = row{
 	name:      health.AlertOrphans,
 	AlertKind: flat("plant_store_orphans", 15*minute, 0),

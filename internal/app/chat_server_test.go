@@ -32,24 +32,29 @@ func TestPageNamesTheServerOfEveryTargetAndContainer(t *testing.T) {
 				}
 			}
 		}
-		for _, c := range []struct{ family, label, name, want string }{
-			{"chatstack_target_chat_server", "target", "xmpp_c2s", "xmpp"},
-			{"chatstack_target_chat_server", "target", "xmpp_proxy", "xmpp"}, // it fails with the XMPP server
-			{"chatstack_target_chat_server", "target", "s2s", "xmpp"},
-			{"chatstack_target_chat_server", "target", "other", ""}, // the rules know its container
-			{"chatstack_target_chat_server", "target", "docker", "docker"},
-			{"chatstack_container_chat_server", "container", "chat-prosody-1", "xmpp"},
-			{"chatstack_container_chat_server", "container", "chat-xmpp-nginx-1", "xmpp"},
-			{"chatstack_container_chat_server", "container", "chat-sql-1", "xmpp"},
-			{"chatstack_container_chat_server", "workload", "chat/web", "shop"},
-			{"chatstack_container_chat_server", "workload", "chat/db", "db"},
+		for label, want := range map[string]map[string]string{
+			"target": {
+				"xmpp_c2s":   "xmpp",
+				"xmpp_proxy": "xmpp", // it fails with the XMPP server
+				"s2s":        "xmpp",
+				"docker":     "docker",
+				"other":      "", // the rules know its container
+			},
+			"container": {"chat-prosody-1": "xmpp", "chat-xmpp-nginx-1": "xmpp", "chat-sql-1": "xmpp"},
+			"workload":  {"chat/web": "shop", "chat/db": "db"},
 		} {
-			var got string
-			for _, m := range p.Samples(c.family, c.label, c.name) {
-				got += exportertest.Label(m, "chat_server")
-			}
-			if got != c.want {
-				t.Errorf("the server of %s is %q, want %q", c.name, got, c.want)
+			for name, want := range want {
+				family := "chatstack_container_chat_server"
+				if label == "target" {
+					family = "chatstack_target_chat_server"
+				}
+				got := ""
+				for _, m := range p.Samples(family, label, name) {
+					got += exportertest.Label(m, "chat_server")
+				}
+				if got != want {
+					t.Errorf("the server of %s is %q, want %q", name, got, want)
+				}
 			}
 		}
 	})

@@ -398,7 +398,8 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		labels("alertname", "ContainerDown", "severity", "critical", "container", "irc", "docker_host", "local", "chat_server", "irc"),
 		labels("alertname", "ContainerRestarts", "severity", "warning", "container", "irc", "docker_host", "local", "chat_server", "irc"),
 		labels("alertname", "ContainerRestarts", "severity", "critical", "container", "irc", "docker_host", "local", "chat_server", "irc"),
-		labels("alertname", "ContainerUnhealthy", "severity", "warning", "container", "docs", "docker_host", "local", "chat_server", "docs"),
+		labels("alertname", "ContainerUnhealthy", "severity", "warning", "container", "docs", "docker_host", "local",
+			"chat_server", "docs"),
 		labels("alertname", "ContainerDown", "severity", "warning", "container", "irc", "docker_host", "elsewhere", "chat_server", "irc"),
 		labels("alertname", "ExporterDown", "severity", "warning", "instance", "one of two", "chat_server", "exporter"),
 	)
