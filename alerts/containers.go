@@ -142,7 +142,8 @@ var containerDown = row{
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}" + lastKnown
+const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}" +
+	lastKnown
 
 var containerDownText = lostWithIt + "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
 	"least{{ end }}" + sinceThen + " No container that it depends on is down." + readLog

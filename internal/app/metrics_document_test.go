@@ -45,8 +45,8 @@ var elsewhere = map[string]string{
 		"for which the alert ChatstackDrill fires with this severity; absent otherwise.",
 	"chatstack_container_one_shot_failed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since a container failed " +
 		"that does its work and ends; absent for all other containers.",
-	"chatstack_container_last_known_timestamp_seconds": "gauge | `container`, `docker_host`, `workload` | When the state of the container " +
-		"was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
+	"chatstack_container_last_known_timestamp_seconds": "gauge | `container`, `docker_host`, `workload` | When the state of the " +
+		"container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the " +
 		"container; absent for all other containers.",
 }

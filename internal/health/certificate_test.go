@@ -60,7 +60,8 @@ func TestOneCertificateIsOneCause(t *testing.T) {
 	w.want("a TLSCertificateExpiry critical 1h0m0s", "b TLSCertificateExpiry pending 265h0m0s certificate(a)",
 		"c TLSCertificateExpiry pending 265h0m0s certificate(a)")
 
-	w.target("a").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{w.lives(90*day, 90*day)}}} // renewed there
+	renewed := []Validity{w.lives(90*day, 90*day)}
+	w.target("a").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: renewed}}
 	w.look()
 	w.want("b TLSCertificateExpiry critical 1h0m0s", "c TLSCertificateExpiry pending 265h0m0s certificate(b)")
 	w.wantCauses(map[string]string{"b": "b", "c": "b"})

@@ -80,7 +80,7 @@ func (s *scene) joinReleased(list []Problem, of map[Subject]Subject) {
 	for i := range list {
 		p := &list[i]
 		known := s.judge.outage(p.Subject)
-		if p.Alert != AlertTargetDown || known.Loss.Engine == "" {
+		if !IsOutage(p.Alert) || known == nil || known.Loss.Engine == "" {
 			continue
 		}
 		engine := TargetSubject(known.Loss.Engine)

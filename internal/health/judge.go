@@ -34,6 +34,8 @@ type engine struct {
 	// read is the time of the last reading, previousRead of the one before; zero if there was none.
 	read, previousRead time.Time
 	containers         []Container
+	// own says that containers is a copy of what was read, which may be changed.
+	own bool
 }
 
 // NewJudge makes a judge that knows nothing yet.
@@ -114,8 +116,11 @@ func (j *Judge) readEngines(f *Facts) {
 		given := &f.Engines[i]
 		e := cmp.Or(j.engines[given.Host], &engine{})
 		j.engines[given.Host] = e
+		if !given.Read && !e.own {
+			e.containers, e.own = slices.Clone(e.containers), true
+		}
 		if given.Read {
-			e.previousRead, e.read, e.containers = e.read, f.Now, slices.Clone(given.Containers)
+			e.previousRead, e.read, e.containers, e.own = e.read, f.Now, given.Containers, false
 			if j.unread[given.Host] { // its state since the former process is unknown
 				e.previousRead = j.saved
 				delete(j.unread, given.Host)
@@ -132,7 +137,9 @@ func (j *Judge) readEngines(f *Facts) {
 func (j *Judge) reviveAnswering(f *Facts) {
 	for _, e := range j.engines {
 		for i := range e.containers {
-			e.containers[i].answers = false
+			if e.own {
+				e.containers[i].answers = false
+			}
 		}
 	}
 	for i := range f.Targets {
@@ -197,7 +204,9 @@ func (j *Judge) spellCritical(container Subject) (fires bool, keep time.Duration
 	return known != nil && known.Alerted == Critical, j.rule(AlertContainerUnhealthy).Critical.Keep
 }
 
-// targetDue is how long an outage of a target lasts until its alert is critical, containerDue how long that of a container.
+// targetWarned is how long an outage of a target lasts until its alert is a warning, targetDue until it is critical, containerDue how long
+// that of a container.
+func (j *Judge) targetWarned() time.Duration { return j.rule(AlertTargetDown).Warning.Hold }
 func (j *Judge) targetDue() time.Duration    { return j.rule(AlertTargetDown).Critical.Hold }
 func (j *Judge) containerDue() time.Duration { return j.rule(AlertContainerDown).Critical.Hold }
 
@@ -348,7 +357,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
 		s.refute(found, t, p)
-		p.release(s.now)
+		p.release()
 		if !t.Read || p.cause.Reason != ReasonMaintenance && s.excusedBefore(p.record.Excuse.Root) {
 			p.freeze(j)
 		}
@@ -380,7 +389,7 @@ func (s *scene) refute(found *findings, t *target, p *candidate) {
 	if p.record.Fault.IsZero() || p.cause.Reason != ReasonDependency {
 		return
 	}
-	left := s.judge.rule(AlertTargetDown).Warning.Hold - s.now.Sub(p.record.Fault)
+	left := s.judge.targetWarned() - s.now.Sub(p.record.Fault)
 	found.recheck = append(found.recheck, left)
 	if left < 0 {
 		p.cause = cause{}
@@ -388,7 +397,7 @@ func (s *scene) refute(found *findings, t *target, p *candidate) {
 }
 
 // release remembers the engine whose loss has excused an outage for long enough, so that all such alerts fire at once with the engine's.
-func (p *candidate) release(now time.Time) {
+func (p *candidate) release() {
 	if p.cause.past && p.record.Excuse.Root == p.cause.Root {
 		p.record.Loss = loss{p.cause.Root.Name, p.cause.since}
 	}

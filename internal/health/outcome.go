@@ -124,25 +124,3 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 	})
 	return list
 }
-
-// sharedCertificates returns the alerts on certificates that are held back in every severity because those of other targets fire.
-func (s *scene) sharedCertificates(problems []*candidate) (list []HeldBack) {
-	told := map[Subject]bool{}
-	for _, p := range problems {
-		if p.Alert == AlertCertificateExpiry && p.Excuse.Reason != ReasonCertificate {
-			told[p.Subject] = true
-		}
-	}
-	for _, p := range problems {
-		if p.Alert == AlertCertificateExpiry && !told[p.Subject] {
-			told[p.Subject] = true
-			list = append(list, HeldBack{
-				Alert:   p.Alert,
-				Subject: p.Subject,
-				In:      s.judge.rule(p.Alert).ExcusedIn,
-				Excuse:  p.Excuse,
-			})
-		}
-	}
-	return list
-}

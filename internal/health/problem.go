@@ -171,7 +171,7 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	return j.outage(c.Root).fires() || j.alerted(c.Root, AlertCertificateExpiry, time.Time{}) ||
+	return j.outage(c.Root).fires() || j.certificateTold(c.Root) ||
 		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root)
 }
 

@@ -64,7 +64,9 @@ func (j *Judge) look(f *Facts) *scene {
 	for _, e := range j.engines {
 		for i := range e.containers {
 			c := &e.containers[i]
-			c.stale = f.Now.Sub(e.read) > unreadGrace
+			if e.own {
+				c.stale = f.Now.Sub(e.read) > unreadGrace
+			}
 			s.bySubject[c.Subject()] = c
 			j.track(c.Subject(), !c.available(), c.Down() && !c.partly(), j.stopped(c, f.Now), f.Now)
 		}

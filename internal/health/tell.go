@@ -170,7 +170,7 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 // isApart reports whether a problem is the target's own, and none of the container that serves it.
 func (s *scene) isApart(p *Problem) bool {
 	known := s.judge.outage(p.Subject)
-	return s.judge.rule(p.Alert).Apart || p.Alert == AlertTargetDown && known != nil && known.FaultReason != ""
+	return s.judge.rule(p.Alert).Apart || IsOutage(p.Alert) && known != nil && known.FaultReason != ""
 }
 
 // ended takes the problems that are over from those that were told.

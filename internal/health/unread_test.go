@@ -205,7 +205,7 @@ func TestLastKnownStateOutlivesARestart(t *testing.T) {
 		"other ContainerDown warning 1h1m40s unknown", "web TargetDown pending 1m0s also(docker)")
 }
 
-// TestExcuseOfAStartEndsAfterARestart restarts the exporter while the engine cannot be read and a container starts, of which no alert tells.
+// TestExcuseOfAStartEndsAfterARestart restarts the exporter while the engine cannot be read and a container starts, which has no alert.
 func TestExcuseOfAStartEndsAfterARestart(t *testing.T) {
 	w := stack(t)
 	w.container("web").Health = Starting

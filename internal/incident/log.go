@@ -784,7 +784,8 @@ func (u *update) measure(d *draft, p *Problem) {
 	}
 }
 
-// setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst, then the oldest.
+// setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst,
+// then the oldest.
 func (d *draft) setCause() {
 	explained := map[health.Subject]int{}
 	for n := range d.Problems {

@@ -72,7 +72,7 @@ var (
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
 		"Whether the exporter holds back the alert on the problem.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
-		"1 while maintenance holds back alerts on the certificate's expiry, or another endpoint serves the same certificate and has them.",
+		"1 while maintenance holds back alerts on the certificate's expiry, or another endpoint with the same certificate has them.",
 		[]string{"endpoint"}, nil)
 	certificateLimitDesc = prometheus.NewDesc("chatstack_tls_certificate_expiry_limit_seconds",
 		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.",
@@ -87,8 +87,8 @@ var (
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
 		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container, "+
-			"starting or certificate. The cause is the container that explains the problem, the target of an engine that cannot be read, or "+
-			"the one that has the alert on the certificate.",
+			"starting or certificate. The cause is the container that explains the problem, the target of an engine that cannot be read, "+
+			"or the one that has the alert on the certificate.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
 

@@ -75,7 +75,8 @@ func TestOneCertificateIsOneCard(t *testing.T) {
 	if c := &r.Causes[0]; c.Alert != health.AlertCertificateExpiry || !strings.HasPrefix(c.Text, "a certificate expired 11 min ago") {
 		t.Errorf("the card has the alert %s and says %q", c.Alert, c.Text)
 	}
-	if got, want := r.service("xmpp_c2s").Text, "; no alert: the alert on the certificate of irc_tls says so"; !strings.Contains(got, want) {
+	const want = "; no alert: the alert on the certificate of irc_tls says so"
+	if got := r.service("xmpp_c2s").Text; !strings.Contains(got, want) {
 		t.Errorf("the other target says %q, want %q", got, want)
 	}
 }
@@ -83,7 +84,8 @@ func TestOneCertificateIsOneCard(t *testing.T) {
 // TestEngineAndWhatFellWithItAreOneCard has two services fail with their engine, for longer than it excuses them.
 func TestEngineAndWhatFellWithItAreOneCard(t *testing.T) {
 	irc := health.Server{Container: "irc"}
-	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: irc}, poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: irc},
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: irc},
+		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: irc},
 		poll.Status{Target: "a", Kind: "tcp"}, poll.Status{Target: "b", Kind: "tcp"}, poll.Status{Target: "c", Kind: "tcp"})
 	w.contain(named{"irc", testContainer{}})
 	w.poll(0)

@@ -126,8 +126,9 @@ var incidentScenarios = []struct {
 			15m api accepts
 		`,
 		// The certificate's problem began when it reached the limit of the alert.
-		incidents: `
-			-360h1m0s to 15m42s xMPP server login port: a certificate expires soon or has expired, closed, 840 s: target irc_tls TLSCertificateExpiry critical; target irc_tls TargetDown pending; target xmpp_c2s TLSCertificateExpiry critical; target xmpp_c2s TargetDown pending
+		incidents: `-360h1m0s to 15m42s xMPP server login port: a certificate expires soon or has expired, closed, 840 s: ` +
+			`target irc_tls TLSCertificateExpiry critical; target irc_tls TargetDown pending; ` +
+			`target xmpp_c2s TLSCertificateExpiry critical; target xmpp_c2s TargetDown pending` + `
 			1m30s to 15m30s api is down, closed, 840 s: target api TargetDown critical
 		`,
 	},
@@ -143,8 +144,8 @@ var incidentScenarios = []struct {
 			15m api answers
 			15m web answers
 		`,
-		incidents: `1m17s to 15m30s docker Engine is down, closed, 840 s: target api TargetDown critical; target docker TargetDown critical; ` +
-			`target web TargetDown critical`,
+		incidents: `1m17s to 15m30s docker Engine is down, closed, 840 s: target api TargetDown critical; ` +
+			`target docker TargetDown critical; target web TargetDown critical`,
 	},
 	{
 		name:      "the bridge hangs",
