@@ -11,7 +11,7 @@
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
 //     explains it; how bad it is, and whether it is excused, comes later.
 //   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
-//     of others.
+//     of others. An outage of a target or container that flaps goes on in between: see flap.
 //   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
 //   - judgeGaps does so for what cannot be watched as configured.
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
@@ -314,6 +314,9 @@ type Problem struct {
 	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
 	Instances int `json:"instances,omitempty"`
 	Wanted    int `json:"wanted,omitempty"`
+	// Outages is how many outages within the last hour are one problem, 0 if it is a single one. UpAgain says that none lasts now.
+	Outages int  `json:"outages,omitempty"`
+	UpAgain bool `json:"up_again,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Because is what explains it, in words for people: see Condition.
@@ -343,6 +346,9 @@ type Verdict struct {
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
+	// Outages are those of the Problem that Down is about, and Calm for how long the subject has been up again meanwhile, 0 while it is not.
+	Outages int
+	Calm    time.Duration
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64

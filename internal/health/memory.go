@@ -17,6 +17,8 @@ type Memory struct {
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
 	// Failures are recently failed readings.
 	Failures []SavedFailures `json:"failures,omitempty"`
+	// Outages are those that ended recently.
+	Outages []SavedOutages `json:"outages,omitempty"`
 	// LastUp is when targets were last up, by target.
 	LastUp map[string]time.Time `json:"well,omitempty"`
 	// Homes are where the containers of targets were last seen, by target.
@@ -48,6 +50,12 @@ type SavedSpan struct {
 type SavedFailures struct {
 	Target string `json:"target,omitempty"`
 	failures
+}
+
+// SavedOutages are the outages of a target or container that ended recently.
+type SavedOutages struct {
+	Subject
+	Ended []pastOutage `json:"ended"`
 }
 
 // problemKey identifies a problem. Only conditions have Of and Severity.
@@ -111,13 +119,14 @@ type record struct {
 	Throttled bool      `json:"throttled,omitempty"`
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
+	flap
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
 func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
 
-// realSince is when an outage began that is real: no limit on this address, and no instance runs.
-func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
+// realSince is when the present outage began that is real: no limit on this address, and no instance runs.
+func (r *record) realSince() time.Time { return laterOf(cmp.Or(r.Broken, r.Since), r.Again) }
 
 // noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
@@ -183,6 +192,9 @@ func (j *Judge) Memory(now time.Time) Memory {
 	for _, s := range slices.SortedFunc(maps.Keys(j.unavailable), compareSubjects) {
 		m.Unavailable = append(m.Unavailable, SavedSpan{s, *j.unavailable[s]})
 	}
+	for _, s := range slices.SortedFunc(maps.Keys(j.past), compareSubjects) {
+		m.Outages = append(m.Outages, SavedOutages{s, slices.Clone(j.past[s])})
+	}
 	for _, name := range slices.Sorted(maps.Keys(j.targets)) {
 		known := j.targets[name]
 		if !known.lastUp.IsZero() {
@@ -222,6 +234,9 @@ func (j *Judge) Resume(m *Memory, counted, ended Milli, lasting []Event, now tim
 	for _, s := range m.Unavailable {
 		j.unavailable[s.Subject] = &s.span
 	}
+	for _, o := range m.Outages {
+		j.past[o.Subject] = o.Ended
+	}
 	for _, f := range m.Failures {
 		j.target(f.Target).failures = f.failures
 	}
@@ -244,7 +259,8 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken)
+		p := &m.Problems[i]
+		set(&p.Since, &p.Broken, &p.Again, &p.Calm)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]
@@ -261,6 +277,11 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	for i := range m.Unavailable {
 		s := &m.Unavailable[i]
 		set(&s.Began, &s.Ended, &s.Down)
+	}
+	for _, o := range m.Outages {
+		for i := range o.Ended {
+			set(&o.Ended[i].Began, &o.Ended[i].Ended)
+		}
 	}
 	for _, f := range m.Failures {
 		for i := range f.Counts {

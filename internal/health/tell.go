@@ -154,6 +154,8 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 		Excuse:     p.Excuse,
 		Instances:  p.Instances,
 		Wanted:     p.Wanted,
+		Outages:    p.Outages,
+		UpAgain:    p.UpAgain,
 	}
 	if !p.Last.IsZero() {
 		e.Last = milli(p.Last, known.Last)

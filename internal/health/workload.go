@@ -63,6 +63,9 @@ func (j *Judge) move(from, to Subject) {
 	if span := j.unavailable[from]; span != nil {
 		moveKey(j.unavailable, from, to, span)
 	}
+	if past := j.past[from]; past != nil {
+		moveKey(j.past, from, to, past)
+	}
 	old, known := j.restarts[from], j.restarts[to]
 	delete(j.restarts, from)
 	if known == nil {
