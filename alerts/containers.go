@@ -128,15 +128,20 @@ var containerDown = row{
 		Unknown:    "every container that should run is running",
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
-	warning:  message{"", notRunning, containerDownText},
-	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
+	warning:  message{"", aContainer + containerFlaps(flapSummary, notRunning) + ".", containerDownText},
+	critical: message{"", aContainer + containerFlaps(flapSummary, " has been down for over <for>") + ".", containerDownText},
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
+const notRunning = " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}"
 
-const containerDownText = "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should run, and has been " +
-	"down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down." + readLog
+var containerDownText = containerFlaps(flapText, "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should "+
+	"run, and has been down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down.") + readLog
+
+func containerFlaps(text, otherwise string) string {
+	return flaps("chatstack_container_recent_outages{container=%q,docker_host=%q,workload=%q,",
+		"$labels.container $labels.docker_host $labels.workload", text, otherwise)
+}
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,

@@ -96,7 +96,8 @@ func recorded(a *config.Alerts) []rule {
 		// A container that has just come back still explains a target whose next probe is pending.
 		{
 			Record: downContainers,
-			Expr:   containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback))),
+			Expr: containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0 unless %s%s", seconds(a.Lookback),
+				latest(a, "chatstack_container_calm_seconds"), aboveSeconds(a.Lookback))),
 		},
 		// The container that serves a target, also on an engine that another exporter watches.
 		{

@@ -24,9 +24,24 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
-	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
+	warning:  message{"", aTarget + targetFlaps(flapSummary, " is down ("+reasons+")") + ".", targetDownText},
+	critical: message{"", aTarget + targetFlaps(flapSummary, " has been down for over <for> ("+reasons+")") + ".", targetDownText},
 }
+
+// flaps is one text if the subject of the alert, which arguments select in a query of the series, was down again and again, else the other.
+func flaps(series, arguments, text, otherwise string) string {
+	return "{{ range query (printf `max(" + series + sameEnvironment + "})` " + arguments + " " + sameEnvironmentArgs + ") }}" + text +
+		"{{ else }}" + otherwise + "{{ end }}"
+}
+
+func targetFlaps(text, otherwise string) string {
+	return flaps("chatstack_target_recent_outages{target=%q,", "$labels.target", text, otherwise)
+}
+
+const (
+	flapSummary = " has been down {{ .Value }} times in the last hour"
+	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
+)
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
 const reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment +
@@ -38,7 +53,7 @@ const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_se
 	"})` $labels.target " + sameEnvironmentArgs +
 	") }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
 
-var targetDownText = "Every check has failed" + forValue + " No other known problem explains it." +
+var targetDownText = targetFlaps(flapText, "Every check has failed"+forValue+" No other known problem explains it.") +
 	usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
 
 // targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
@@ -96,6 +111,12 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	both := func(first, later float64) []input {
 		return append(on(steady(long), steady(first)), downFor(0, "c", steady(later)...), info(1, "c", steady(1)...))
 	}
+	// again is a container that has been up for so long, and was down too often.
+	again := func(calm float64) []input {
+		return append(on(steady(long), steady(long)), from(1, "chatstack_container_calm_seconds",
+			map[string]string{"container": "c", "docker_host": "far"}, steady(calm)...))
+	}
+	lookback := a.Lookback.Std().Seconds()
 	two := append(on(steady(long), steady(long)), info(1, "d", steady(1)...), downFor(1, "d", steady(1)...))
 	// known replaces what is known of the target's container.
 	known := func(container input) []input {
@@ -114,6 +135,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 			recent...),
 		try("its container elsewhere goes down", on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
 			check{rise - 1, true}, check{rise + s.pace.ceil(s.keep), false}),
+		try("its container elsewhere has just come back again", again(lookback), check{rise, false}),
+		try("its container elsewhere came back again a while ago", again(above(lookback)), check{rise, true}),
 		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
 		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
 		try("one of its two containers has been down for long", two, check{rise, false}),
@@ -138,8 +161,10 @@ var targetUnstable = row{
 	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
 		config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)}, config.Percents,
 		func(c *config.AlertCheck) {
-			if c.Warning.Over == 0 {
-				c.Faultf("warning.over", "is 0, must be at least 1")
+			for key, over := range map[string]int64{"warning.over": c.Warning.Over, "critical.over": c.Critical.Over} {
+				if over == 0 {
+					c.Faultf(key, "is 0, must be at least 1")
+				}
 			}
 		}),
 	percent:  true,
@@ -154,7 +179,10 @@ var targetUnstable = row{
 		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
 		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
 	},
-	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
+	critical: message{
+		"at least <over> % of them, or two thirds in the last 12 minutes", aTarget + " fails at least <over> % of its probes.",
+		"At least <over> % of its probes have failed in the last hour, or far more than that in the last 12 minutes." + unstableMeaning + openPage,
+	},
 }
 
 const (
