@@ -161,10 +161,8 @@ var targetUnstable = row{
 	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
 		config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)}, config.Percents,
 		func(c *config.AlertCheck) {
-			for key, over := range map[string]int64{"warning.over": c.Warning.Over, "critical.over": c.Critical.Over} {
-				if over == 0 {
-					c.Faultf(key, "is 0, must be at least 1")
-				}
+			if c.Warning.Over == 0 {
+				c.Faultf("warning.over", "is 0, must be at least 1")
 			}
 		}),
 	percent:  true,
