@@ -121,6 +121,7 @@ func TestNoAlertDisappears(t *testing.T) {
 		"ContainerDown":             {"critical", "warning"},
 		"TargetDown":                {"critical", "warning"},
 		"TargetUnstable":            {"critical", "warning"},
+		"TargetSlow":                {"warning"},
 		"MostTargetsDown":           {"critical", "warning"},
 		"ContainerMissing":          {"critical", "warning"},
 		"ContainerOftenUnhealthy":   {"critical"},

@@ -9,7 +9,7 @@ var rows = []*row{
 	&containerUnhealthy, &containerOftenUnhealthy, &containerRestarts, &containerOOMKill, &containerDown, &containerMissing, &oneShotFailed,
 	&containerMemory,
 	&xmppAuthFailureRate, &tlsCertificateExpiry, &dataVolumeUsage, &dataVolumeFilling, &xmppAuthFailuresSustained, &xmppSessionsGone,
-	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
+	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &targetSlow, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppModuleMissing, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow,
 	&bridgeDuplicates, &relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid,
 	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &pollStalled,

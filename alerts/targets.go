@@ -189,6 +189,29 @@ const (
 	unstableMeaning = " It is not down, but its users get an error or wait now and then."
 )
 
+var targetSlow = row{
+	name:      health.AlertTargetSlow,
+	AlertKind: flat("target_slow", 10*minute, 5*minute),
+	judged:    &health.Rule{Own: true, Excuses: []health.Excuser{health.ByServer}},
+	evidence:  problem,
+	page: Words{
+		"answers slowly",
+		"Its last probes show which phase takes long. Look for load on it, or on what it waits for.",
+	},
+	gauge:  Gauge{Unit: "seconds", Problem: "answers slowly: its last probe took <value>"},
+	panels: []string{"exporter/Probe duration"},
+	warning: message{
+		"successful probes that take over `slow`, by default 3 s or half of their deadline: <after>",
+		aTarget + " answers slowly" + probeTook + ".",
+		"Its probes succeed, but have taken over its limit (slow in the exporter's configuration)" + forValue +
+			" Its users wait as long." + openPage,
+	},
+}
+
+// probeTook is how long the last probe took, if that is known.
+const probeTook = "{{ range query (printf `max(chatstack_probe_duration_seconds{target=%q," + sameEnvironment + "})` $labels.target " +
+	sameEnvironmentArgs + ") }}: the last probe took {{ .Value | humanizeDuration }}{{ end }}"
+
 var mostTargetsDown = row{
 	name: health.AlertMostTargetsDown,
 	AlertKind: kind("most_targets_down", config.Keys("over", "warning", "for", "keep_firing_for", "critical", "for", "keep_firing_for"),

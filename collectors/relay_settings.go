@@ -203,9 +203,8 @@ type Relay struct {
 	XMPP          RelayXMPP `yaml:"xmpp"`
 	// Prefix begins each message.
 	Prefix string `yaml:"prefix"`
-	// Deadline is how long a message may take to count as delivered. Slow is how long it may take not to count as slow.
+	// Deadline is how long a message may take to count as delivered. Slow, of the target, is how long it may take not to count as slow.
 	Deadline config.Duration `yaml:"deadline"`
-	Slow     config.Duration `yaml:"slow"`
 }
 
 // RelayIRC is a relay's account and channel on IRC.
@@ -224,12 +223,11 @@ type RelayXMPP struct {
 
 func newRelaySettings() *Relay {
 	return &Relay{
-		Target:   config.Target{Timeout: config.Duration(15 * time.Second)},
+		Target:   config.Target{Timeout: config.Duration(15 * time.Second), Slow: config.Duration(5 * time.Second)},
 		IRC:      RelayIRC{IRCAccount: newIRCAccount()},
 		XMPP:     RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
 		Prefix:   "chatstack check",
 		Deadline: config.Duration(10 * time.Second),
-		Slow:     config.Duration(5 * time.Second),
 	}
 }
 

@@ -373,6 +373,7 @@ func (o *Options) newTarget(
 		Service:       common.Service,
 		ContainerHost: common.ContainerHost,
 		WarnOnly:      !common.Page,
+		Slow:          common.SlowProbe(&kind.Row).Std(),
 		Pace:          paceOf(settings, logins),
 		Collector:     collector,
 		Addresses:     collectors.AddressesOf(settings),

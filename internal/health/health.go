@@ -13,6 +13,7 @@
 //   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
 //     of others. An outage of a target or container that flaps goes on in between: see flap.
 //   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeSlow begins those of targets that work, but slowly.
 //   - judgeGaps does so for what cannot be watched as configured.
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
@@ -105,9 +106,9 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
-	// Took is how long the last reading took, Reason why it failed.
-	Took   time.Duration
-	Reason string
+	// Took is how long the last reading took, and Slow how long a successful one may take; 0 for any time. Reason is why it failed.
+	Took, Slow time.Duration
+	Reason     string
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64

@@ -70,6 +70,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found := s.judgeContainers()
 	found.add(s.judgeTargets())
 	found.add(s.judgeConditions())
+	found.add(s.judgeSlow())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
 

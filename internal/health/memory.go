@@ -86,6 +86,7 @@ type targetMemory struct {
 	conditions []seenCondition
 	logins     rate
 	failures   failures
+	slow       slowness
 	lastUp     time.Time
 	home       home
 	// read and up are the verdict of the last reading, which ended at readAt.

@@ -35,6 +35,8 @@ type Target struct {
 	Container, Service, ContainerHost string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
+	// Slow is how long a successful reading may take until it is slow; 0 for any time.
+	Slow time.Duration
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
@@ -580,6 +582,7 @@ func (t *target) facts() health.Target {
 		Up:            s.Up,
 		ReadAt:        s.LastAttempt,
 		Took:          s.Duration,
+		Slow:          t.Slow,
 		Reason:        string(s.Reason),
 		Overdue:       t.overdue,
 		Failed:        s.Missed,

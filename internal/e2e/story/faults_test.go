@@ -152,6 +152,12 @@ var containerFaults = []fault[box]{
 		func(_ *world, b box) { b.services[b.name].flaky.Store(nil) },
 	},
 	{
+		"is slow",
+		"is quick",
+		func(_ *world, b box) { b.services[b.name].takes.Store(int64(9 * time.Second)) },
+		func(_ *world, b box) { b.services[b.name].takes.Store(0) },
+	},
+	{
 		"is maintained",
 		"is released",
 		func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) },

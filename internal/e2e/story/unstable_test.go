@@ -148,8 +148,23 @@ var unstableScenarios = []scenario{
 		`,
 	},
 	{
-		name:   "6 of every 12 minutes fail",
-		lasts:  150 * time.Minute,
+		name:  "a target answers after 9 of 10 s for half an hour",
+		lasts: 50 * time.Minute,
+		script: `
+			1m other is slow
+			10m a shows: other TargetSlow pending
+			13m a shows: other TargetSlow warning
+			31m other is quick
+			32m a shows:
+		`,
+		notifications: `
+			13m30s chat: TargetSlow warning other
+			38m30s chat: TargetSlow warning other is over
+		`,
+	},
+	{
+		name:  "6 of every 12 minutes fail",
+		lasts: 150 * time.Minute,
 		script: repeated("other fails", "other answers", 2*time.Hour, 12*time.Minute, 6*time.Minute) + `
 			130m a shows: other TargetDown critical
 			2h13m a shows:

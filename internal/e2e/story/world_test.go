@@ -78,6 +78,8 @@ type site struct {
 type service struct {
 	url           string
 	broken, ended atomic.Bool
+	// takes is how long an answer takes, in nanoseconds.
+	takes atomic.Int64
 	// flaky is since when it fails for three quarters of each period; nil if it does not.
 	flaky atomic.Pointer[time.Time]
 }
@@ -249,6 +251,7 @@ func (w *world) serve() *service {
 	must(w.T, err)
 	s := &service{url: "http://" + l.Addr().String() + "/"}
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		time.Sleep(time.Duration(s.takes.Load()))
 		if s.fails() {
 			out.WriteHeader(http.StatusInternalServerError)
 		}
