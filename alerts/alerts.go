@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"strings"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
@@ -68,19 +69,27 @@ func (t *alert) rule(a *config.Alerts) rule {
 		labels["drill"] = "true"
 		delete(labels, "severity")
 	}
+	expr, description := t.expr(a, t), t.fill(a, t.description)
+	if t.held {
+		expr += fmt.Sprintf(" or ignoring (alertname, severity) %s{alertname=%q,severity=%q}", heldAlerts, t.name, t.severity)
+		description = "{{ if eq $value 0.0 }}" + lastKnown + "{{ else }}" + strings.TrimSuffix(description, ".") + "{{ end }}."
+	}
 	return rule{
 		Alert:         t.name,
-		Expr:          t.expr(a, t),
+		Expr:          expr,
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
 		Annotations: map[string]string{
 			"summary":     t.fill(a, t.summary),
-			"description": t.fill(a, t.description),
+			"description": description,
 			"runbook_url": RunbookLink(a, t.name),
 		},
 	}
 }
+
+// lastKnown is what an alert says that is held.
+const lastKnown = "This is the last known state: no exporter answers, or one has just started and looks whether it goes on"
 
 // The shape of a rule file.
 type (

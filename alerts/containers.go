@@ -45,6 +45,7 @@ var containerOftenUnhealthy = row{
 		expr: func(a *config.Alerts, t *alert) string {
 			return containers(agreed[t.severity], latest(a, oftenUnhealthy)) + aboveSeconds(t.For)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, strings.TrimPrefix(oftenUnhealthy, "chatstack_"), container, t.For.Std().Seconds())
 			s.all = true
@@ -203,8 +204,20 @@ func memoryUsed(a *config.Alerts) string {
 func containerState(warning, critical string) evidence {
 	gauge := map[string]string{Warning: warning, Critical: critical}
 	return evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			return containers(agreed[t.severity], unlessExcused(a, "container", "chatstack_"+gauge[t.severity])) + aboveSeconds(t.For)
+		expr: func(_ *config.Alerts, t *alert) string {
+			return ofContainers(gauge[t.severity], t.severity) + aboveSeconds(t.For)
+		},
+		held: true,
+		records: func(a *config.Alerts, _ *config.AlertSettings) (list []rule) {
+			for _, severity := range []string{Warning, Critical} {
+				if name := gauge[severity]; name != "" {
+					list = append(list, rule{
+						Record: ofContainers(name, severity),
+						Expr:   containers(agreed[severity], unlessExcused(a, "container", "chatstack_"+name)),
+					})
+				}
+			}
+			return list
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, gauge[t.severity], container, t.For.Std().Seconds())
@@ -221,6 +234,7 @@ func containerEvents(gauge string) evidence {
 		expr: func(a *config.Alerts, t *alert) string {
 			return fmt.Sprintf("%s > %d", containers("max", latest(a, "chatstack_"+gauge)), t.Over)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			return newSubject(a, t, gauge, container, float64(t.Over)).trials()
 		},

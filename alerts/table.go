@@ -12,7 +12,7 @@ var rows = []*row{
 	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &targetSlow, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppModuleMissing, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow,
 	&bridgeDuplicates, &relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid,
-	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &pollStalled,
+	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &exporterRestarts, &pollStalled,
 	&configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate,
 	&watchdog,
 }

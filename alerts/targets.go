@@ -14,8 +14,13 @@ var targetDown = row{
 	name:      health.AlertTargetDown,
 	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
 	judged:    &health.Rule{},
-	evidence:  evidence{targetDownExpr, targetTrials},
-	page:      Words{"is down", ""},
+	evidence: evidence{
+		expr:    targetDownExpr,
+		trials:  targetTrials,
+		held:    true,
+		records: targetDownRecords,
+	},
+	page: Words{"is down", ""},
 	gauge: Gauge{
 		Place:   8,
 		Title:   "Target down",
@@ -56,18 +61,25 @@ const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_se
 var targetDownText = targetFlaps(flapText, "Every check has failed"+forValue+" No other known problem explains it.") +
 	usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
 
-// targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
+// unexplained are the recorded downtimes of targets that the alert of a severity compares.
+var unexplained = map[string]string{Warning: targetWarning, Critical: targetCritical}
+
+func targetDownExpr(_ *config.Alerts, t *alert) string {
+	return unexplained[t.severity] + aboveSeconds(t.For)
+}
+
+// targetDownRecords leave out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
-func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := map[string]string{Warning: targetDownAny, Critical: targetDownAll}[t.severity]
-	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
-		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
-	if t.severity == Critical {
-		return expr + " unless ignoring (kind) " + targetPages + " == 0"
+func targetDownRecords(a *config.Alerts, s *config.AlertSettings) []rule {
+	alone := func(down string, level config.Level) string {
+		return fmt.Sprintf("%s unless %[1]s - %s < %s", down, targetElsewhere, number(max(1, min(60, level.For.Std().Seconds()))))
 	}
-	// TLSChainInvalid replaces the warning. The critical alert still fires.
-	return fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s", expr, warningsAny, tlsChainInvalid.name,
-		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
+	return []rule{
+		// TLSChainInvalid replaces the warning. The critical alert still fires.
+		{Record: targetWarning, Expr: fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s",
+			alone(targetDownAny, s.Warning), warningsAny, tlsChainInvalid.name, aboveSeconds(a.Of(tlsChainInvalid.Key).For))},
+		{Record: targetCritical, Expr: alone(targetDownAll, s.Critical) + " unless ignoring (kind) " + targetPages + " == 0"},
+	}
 }
 
 func targetTrials(a *config.Alerts, t *alert) []trial {

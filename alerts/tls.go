@@ -30,7 +30,7 @@ var tlsCertificateExpiry = row{
 		ExcusedIn: "chatstack_tls_certificate_excused",
 		Excuses:   []health.Excuser{health.ByMaintenance},
 	},
-	evidence: evidence{expiryExpr, certificateTrials},
+	evidence: evidence{expr: expiryExpr, trials: certificateTrials},
 	ahead:    true,
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{
