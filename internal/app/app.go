@@ -270,6 +270,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	if len(cfg.Unconfigured) > 0 {
 		a.log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
 	}
+	if lost := forgets(cfg); lost != "" && old == nil {
+		a.log.Info("no state_file is configured, so a restart of the exporter forgets some things", "forgets", lost)
+	}
 	if len(cfg.LeftToFirst) > 0 {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}

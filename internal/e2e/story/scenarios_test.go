@@ -706,7 +706,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
-			13m0s chat: ContainerRestarts warning web is over
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -731,7 +731,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
-			13m0s chat: ContainerRestarts warning web is over
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -751,6 +751,83 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name:  "the exporter is restarted without a state while alerts fire: nothing resolves until it has looked for 5 minutes",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			1m web stops
+			9m a restarts
+			20m other answers
+			20m web starts
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical web; TargetDown critical other
+			23m15s page: ContainerDown critical web is over; TargetDown critical other is over
+			24m0s chat: ContainerDown warning web is over
+			25m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "a target has recovered while the exporter was restarted without a state",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			9m other answers
+			9m a restarts
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			17m45s page: TargetDown critical other is over
+			20m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "the exporter is away for 10 minutes while alerts fire: nothing resolves",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a stops
+			19m a starts
+			30m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			11m45s page: ExporterDown critical
+			13m0s chat: ExporterDown critical
+			19m45s page: ExporterDown critical is over; TargetDown critical other
+			23m0s chat: ExporterDown critical is over
+			33m45s page: ExporterDown critical is over; TargetDown critical other is over
+			35m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "the exporter restarts again and again",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a restarts
+			11m a restarts
+			13m a restarts
+			15m a restarts
+			17m a restarts
+			18m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			15m45s page: ExporterRestarts critical a; TargetDown critical other
+			17m0s chat: ExporterRestarts critical a
+			25m30s chat: TargetDown warning other is over
+			25m45s page: ExporterRestarts critical a; TargetDown critical other is over
+			27m0s chat: ExporterRestarts critical a is over
+			27m45s page: ExporterRestarts critical a is over; TargetDown critical other is over
+		`,
+	},
+	{
 		name:      "an exporter that keeps its state loses it",
 		lasts:     14 * time.Minute,
 		exporters: keeping,
@@ -761,10 +838,12 @@ var scenarios = []scenario{
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		notifications: `
+			4m0s chat: ContainerRestarts warning web
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
 			9m15s page: ContainerDown critical other; TargetDown critical other
 			10m0s chat: TargetDown warning other
+			14m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{

@@ -116,7 +116,7 @@ var unstableScenarios = []scenario{
 			11m30s chat: TargetUnstable warning other
 			12m45s page: TargetUnstable critical other
 			46m45s page: ExporterDown critical is over; TargetUnstable critical other
-			1h18m45s page: TargetUnstable critical other is over
+			1h20m45s page: TargetUnstable critical other is over
 			1h21m30s chat: TargetUnstable warning other is over
 		`,
 	},

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -100,6 +101,7 @@ type exporter struct {
 	address   string
 	stateFile string
 	app       *app.App // nil while it does not run
+	started   time.Time
 	stop      func()
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
@@ -322,7 +324,7 @@ func (w *world) start(e *exporter) {
 		}))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	e.app, e.address = a, a.Addresses()[0].String()
+	e.app, e.address, e.started = a, a.Addresses()[0].String(), time.Now()
 	e.stop = func() {
 		cancel()
 		must(w.T, <-ended)
@@ -359,11 +361,14 @@ func (w *world) page(e *exporter) []byte {
 	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	body, err := io.ReadAll(response.Body)
 	must(w.T, err)
+	body = processStart.ReplaceAll(body, fmt.Appendf(nil, "process_start_time_seconds %d", e.started.Unix())) // it is that of the test
 	if e.sees != nil {
 		body = fmt.Appendf(bytes.TrimSuffix(body, []byte("# EOF\n")), "%s# EOF\n", e.sees())
 	}
 	return body
 }
+
+var processStart = regexp.MustCompile(`(?m)^process_start_time_seconds .*$`)
 
 // pass lets time pass.
 func (w *world) pass(d time.Duration) { w.Helper(); w.until(time.Now().Add(d)) }
