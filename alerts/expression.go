@@ -77,6 +77,7 @@ const (
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
 	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
+	authAverage     = "chatstack:xmpp_auth_failures_average"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"

@@ -20,9 +20,13 @@ var rows = []*row{
 // What the texts of several alerts say.
 const (
 	// aContainer is a container, or a workload that has several.
-	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}{{ end }}" +
-		" on {{ $labels.docker_host }}"
-	aTarget = "Target {{ $labels.target }}"
+	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}" +
+		wasNamed + "kind=\"workload\",name=%q,docker_host=%q," + sameEnvironment + "})` $labels.workload $labels.docker_host " + wasNamedEnd +
+		"{{ end }} on {{ $labels.docker_host }}"
+	aTarget = "Target {{ $labels.target }}" + wasNamed + "kind=\"target\",name=%q," + sameEnvironment + "})` $labels.target " + wasNamedEnd
+	// wasNamed and wasNamedEnd, around matchers and their values, add the name that somebody knows from an earlier message.
+	wasNamed    = "{{ range query (printf `group by (was) (chatstack_renamed_info{"
+	wasNamedEnd = sameEnvironmentArgs + ") }} (was {{ .Labels.was }}){{ end }}"
 	// sameEnvironment selects series of the alert's environment. An empty value matches series without that label.
 	sameEnvironment     = "cluster=%q,env=%q,part=%q"
 	sameEnvironmentArgs = "$labels.cluster $labels.env $labels.part"

@@ -163,6 +163,9 @@ func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 	}
 }
 
+// Place implements config.Settings for the kinds that embed XMPPAccount.
+func (a *XMPPAccount) Place() string { return a.User + " at " + a.server() }
+
 // HostName implements config.Settings for the kinds that embed XMPPAccount.
 func (a *XMPPAccount) HostName() string { return config.HostOf(a.server()) }
 
@@ -236,6 +239,9 @@ func (s *Relay) Environ(e *config.Env) {
 	e.In("irc").Secret("password", "RELAY_IRC_PASSWORD", &s.IRC.Password)
 	e.In("xmpp").Secret("password", "RELAY_XMPP_PASSWORD", &s.XMPP.Password)
 }
+
+// Place implements config.Settings: a check belongs to its channel and room.
+func (s *Relay) Place() string { return s.IRC.Channel + " and " + s.XMPP.Room }
 
 // HostName implements config.Settings: the container of the bridge cannot be inferred from an address.
 func (s *Relay) HostName() string { return "" }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"net/http"
@@ -372,6 +373,7 @@ func (o *Options) newTarget(
 		Name:          common.Name,
 		Kind:          kind.Row,
 		HostName:      settings.HostName(),
+		Place:         placeOf(settings),
 		Container:     common.Container,
 		Service:       common.Service,
 		ContainerHost: common.ContainerHost,
@@ -384,6 +386,13 @@ func (o *Options) newTarget(
 		Timeout:       common.Timeout.Std(),
 		Redact:        config.Redactor(settings),
 	}, nil
+}
+
+// placeOf identifies what a target is about, whatever its name. A URL may have a secret in its query, so it is a hash.
+func placeOf(settings config.Settings) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", settings.Common().Kind, settings.Place()) //nolint:errcheck // a hash takes everything
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // paceOf returns what decides whether a target waits on purpose.

@@ -295,6 +295,9 @@ type HTTP struct {
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
 
+// Place implements Settings for the kinds that embed HTTP.
+func (h *HTTP) Place() string { return h.URL }
+
 // HostName implements Settings for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
 func (h *HTTP) HostName() string {
 	u, err := url.Parse(h.URL)

@@ -5,6 +5,7 @@
 // returns what it finds, or completes what it was given.
 //
 //   - readEngines remembers the containers of every engine that was read.
+//   - renameTargets moves what is remembered of targets to those of the same place.
 //   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
 //     since when containers have been unavailable, so that from here on the scene knows what explains a problem.
@@ -96,6 +97,8 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what the target is about: one of the same place is the same target, whatever its name. It is "" if unknown.
+	Place string
 	// Container is the name of the container that serves the target, or Service the workload that does. ContainerHost is the docker_host of
 	// its engine. Each is "" unless configured.
 	Container, Service, ContainerHost string
@@ -318,6 +321,8 @@ type Problem struct {
 	// Outages is how many outages within the last hour are one problem, 0 if it is a single one. UpAgain says that none lasts now.
 	Outages int  `json:"outages,omitempty"`
 	UpAgain bool `json:"up_again,omitempty"`
+	// Was is the name that the subject had when the problem began; "" if it is its own.
+	Was string `json:"was,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Because is what explains it, in words for people: see Condition.
@@ -350,6 +355,8 @@ type Verdict struct {
 	// Outages are those of the Problem that Down is about, and Calm for how long the subject has been up again meanwhile, 0 while it is not.
 	Outages int
 	Calm    time.Duration
+	// Was is the former name of a subject with a problem from then; "" for none.
+	Was string
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64

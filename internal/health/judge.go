@@ -64,7 +64,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	tick := j.clock.Tick(f.Now)
 	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
 	j.readEngines(f)
-	joined := j.joinWorkloads(f)
+	joined := append(j.renameTargets(f), j.joinWorkloads(f)...)
 	s := j.look(f)
 
 	found := s.judgeContainers()

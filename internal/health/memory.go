@@ -21,6 +21,8 @@ type Memory struct {
 	Outages []SavedOutages `json:"outages,omitempty"`
 	// LastUp is when targets were last up, by target.
 	LastUp map[string]time.Time `json:"well,omitempty"`
+	// Places are what targets are about, by target.
+	Places map[string]string `json:"places,omitempty"`
 	// Homes are where the containers of targets were last seen, by target.
 	Homes map[string]home `json:"homes,omitempty"`
 }
@@ -89,6 +91,7 @@ type targetMemory struct {
 	slow       slowness
 	lastUp     time.Time
 	home       home
+	place      string
 	// read and up are the verdict of the last reading, which ended at readAt.
 	read, up bool
 	readAt   time.Time
@@ -121,6 +124,8 @@ type record struct {
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
 	flap
+	// Was is the former name of the subject, "" if it has had no other since the problem began.
+	Was string `json:"was,omitempty"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
@@ -180,7 +185,7 @@ func (j *Judge) Changed() bool { return j.changed || j.clock.now.Sub(j.lastSave)
 // Memory returns the memory to save, with all times by the wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
 	j.changed, j.lastSave = false, now
-	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}}
+	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}, Places: map[string]string{}}
 	for _, key := range slices.SortedFunc(maps.Keys(j.problems), compareKeys) {
 		m.Problems = append(m.Problems, SavedProblem{key, *j.problems[key]})
 	}
@@ -200,6 +205,9 @@ func (j *Judge) Memory(now time.Time) Memory {
 		known := j.targets[name]
 		if !known.lastUp.IsZero() {
 			m.LastUp[name] = known.lastUp
+		}
+		if known.place != "" {
+			m.Places[name] = known.place
 		}
 		if known.home != (home{}) {
 			m.Homes[name] = known.home
@@ -243,6 +251,9 @@ func (j *Judge) Resume(m *Memory, counted, ended Milli, lasting []Event, now tim
 	}
 	for name, at := range m.LastUp {
 		j.target(name).lastUp = at
+	}
+	for name, place := range m.Places {
+		j.target(name).place = place
 	}
 	for name, known := range m.Homes {
 		j.target(name).home = known

@@ -21,6 +21,11 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		HeldBack:   s.heldBack(found.problems),
 	}
 	s.setCauses(result.Problems)
+	for _, p := range found.problems {
+		if v := found.verdicts[p.Subject]; v != nil && p.Was != "" {
+			v.Was = p.Was
+		}
+	}
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}

@@ -38,6 +38,7 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 			Since:   known.Since,
 			AtLeast: known.AtLeast,
 			Lasted:  max(s.now.Sub(known.Since), minDuration),
+			Was:     known.Was,
 		},
 	}
 	p.countOutages(s)

@@ -931,3 +931,25 @@ func TestOutagesThatAreOneProblemAreCountedByThemselves(t *testing.T) {
 		t.Errorf("%s, outages %+v, want four of 6 minutes", i.State, i.Outages)
 	}
 }
+
+// TestRenamedTargetKeepsItsIncident, and what its outage has lasted.
+func TestRenamedTargetKeepsItsIncident(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Place = "http://lone"
+	w.pass(time.Minute)
+	w.target("lone").Up = false
+	w.pass(7 * time.Minute)
+	id := w.newest().ID
+	w.target("lone").Name = "alone"
+	w.pass(3 * time.Minute)
+	w.target("alone").Up = true
+	w.pass(time.Minute)
+	w.want("lone TargetDown, critical, 1m30s to 11m30s, watching: lone TargetDown")
+	i := w.newest()
+	if i.ID != id || i.Cause.Name != "alone" || len(i.Problems) != 1 || i.Problems[0].Name != "alone" {
+		t.Errorf("incident %+v, want that of alone, and the same as before", i)
+	}
+	if len(i.Outages) != 1 || i.Outages[0].Name != "alone" || i.Outages[0].Seconds != 600 {
+		t.Errorf("outages %+v, want one of 10 minutes", i.Outages)
+	}
+}

@@ -92,6 +92,9 @@ var (
 		"1 while maintenance holds back the alert on client sessions.", nil, nil)
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
+	renamedDesc = prometheus.NewDesc("chatstack_renamed_info",
+		"1 for a target or workload with a problem that began under another name, was; absent otherwise.",
+		[]string{"kind", "name", "docker_host", "was"}, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
 		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container or "+
 			"starting. "+
@@ -128,6 +131,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		if v.Excuse.Holds() {
 			excused = 1
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
+		}
+		if v.Was != "" {
+			gauge(renamedDesc, 1, s.Kind, s.Name, s.Host, v.Was)
 		}
 		labels := []string{s.Name, s.Host, ""}
 		if s.Kind == health.KindWorkload {

@@ -30,6 +30,8 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what it is about, whatever its name; "" if unknown.
+	Place string
 	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
 	// engine.
 	Container, Service, ContainerHost string
@@ -573,6 +575,7 @@ func (t *target) facts() health.Target {
 		Direct:        t.Kind.Direct,
 		ValueAlerts:   t.Kind.ValueAlerts,
 		HostName:      exchange.CanonicalHost(t.HostName),
+		Place:         t.Place,
 		Container:     t.Container,
 		Service:       t.Service,
 		ContainerHost: t.ContainerHost,

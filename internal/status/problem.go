@@ -128,6 +128,9 @@ func (m *memory) describe(j *judged, p *Problem) {
 	if p.Because != "" {
 		p.Text += ": " + p.Because
 	}
+	if p.Was != "" {
+		p.Text += "; it was " + p.Was
+	}
 	p.Text += j.alertNote(&p.Problem)
 }
 
@@ -163,7 +166,7 @@ func printableExcuse(e health.Excuse) health.Excuse {
 // printable returns a copy with printable names.
 func printable(p health.Problem) health.Problem {
 	p.Subject, p.Cause, p.Excuse = printableSubject(p.Subject), printableSubject(p.Cause), printableExcuse(p.Excuse)
-	p.Of, p.Also = printableName(p.Of), printableName(p.Also)
+	p.Of, p.Also, p.Was = printableName(p.Of), printableName(p.Also), printableName(p.Was)
 	p.Consequences = slices.Clone(p.Consequences)
 	for i, s := range p.Consequences {
 		p.Consequences[i] = printableSubject(s)

@@ -257,6 +257,16 @@ var exporterFaults = []fault[*exporter]{
 		nil,
 	},
 	{
+		"calls other another", // without a restart
+		"",
+		func(w *world, e *exporter) {
+			e.renamed = "another"
+			must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
+			must(w.T, e.app.Reload(w.Context()))
+		},
+		nil,
+	},
+	{
 		"is killed",
 		"",
 		func(w *world, e *exporter) {

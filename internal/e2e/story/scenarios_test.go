@@ -805,6 +805,25 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name:  "a target gets another name while it is down: the former one is over once, and the new one is as old",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			10m a calls other another
+			11m a shows: another TargetDown critical
+			20m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			11m45s page: TargetDown critical another; TargetDown critical other
+			15m30s chat: TargetDown warning another; TargetDown warning other is over
+			15m45s page: TargetDown critical another; TargetDown critical other is over
+			23m45s page: TargetDown critical another is over; TargetDown critical other is over
+			25m30s chat: TargetDown warning another is over; TargetDown warning other is over
+		`,
+	},
+	{
 		name:  "the exporter restarts again and again",
 		lasts: 40 * time.Minute,
 		script: `

@@ -4,6 +4,7 @@ package story
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -102,6 +103,8 @@ type exporter struct {
 	stateFile string
 	app       *app.App // nil while it does not run
 	started   time.Time
+	// configFile is its configuration, in which the target other has another name if renamed is not "".
+	configFile, renamed string
 	stop      func()
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
@@ -287,7 +290,7 @@ func (e *exporter) configuration() string {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n",
 				name, e.site.services[name].url, name != e.quiet, container, host)
 		}
-		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
+		fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t}\n", cmp.Or(e.renamed, "other"), e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
 			fmt.Fprintf(&b, "  - {kind: http, name: xmpp%d, url: %q, container: xmpp}\n", n, e.site.services["xmpp"].url)
 		}
@@ -301,14 +304,15 @@ func (e *exporter) configuration() string {
 // start starts an exporter.
 func (w *world) start(e *exporter) {
 	w.Helper()
-	none, file := "", filepath.Join(w.TempDir(), "exporter.yaml")
-	must(w.T, os.WriteFile(file, []byte(e.configuration()), 0o600))
+	none := ""
+	e.configFile = filepath.Join(w.TempDir(), "exporter.yaml")
+	must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
 	address := []string{"127.0.0.1:0"}
 	if e.address != "" {
 		address[0] = e.address
 	}
 	a, err := app.New(app.Options{
-		ConfigFile: file,
+		ConfigFile: e.configFile,
 		Lookup:     func(string) (string, bool) { return "", false },
 		Web:        &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log:        slog.New(slog.DiscardHandler),
