@@ -179,7 +179,7 @@ func TestEveryAlertSaysWhatAndWhere(t *testing.T) {
 	served.ExternalURL = "https://chat.example.org/exporter"
 	for _, r := range rulesFor(t, served) {
 		want := "https://chat.example.org/exporter/runbooks/" + r.Alert
-		if slices.Contains([]string{"ExporterDown", "ExporterRestarts", "PollStalled", "Watchdog"}, r.Alert) { // the exporter may not answer
+		if slices.Contains([]string{"ExporterDown", "ExporterRestarts", "PollStalled", "Watchdog"}, r.Alert) { // it may not answer
 			want = "https://wiki.example.org/runbooks/" + r.Alert + ".md"
 		}
 		if got := r.Annotations["runbook_url"]; r.Alert != "" && got != want {
@@ -378,7 +378,8 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "ExporterRestarts critical", "PollStalled critical", "ConfigReloadFailed warning", "StateNotSaved warning",
+		case "ExporterDown warning", "ExporterRestarts critical", "PollStalled critical", "ConfigReloadFailed warning",
+			"StateNotSaved warning",
 			"HonorLabelsOff warning", "ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue

@@ -91,7 +91,7 @@ func (s *scene) goUp(found *findings, key problemKey, unknown bool) *candidate {
 
 // lastOutage returns what is remembered of a target's outage and when it began, if it lasts or has just ended; else nil.
 func (j *Judge) lastOutage(target Subject, now time.Time) (outage *record, began time.Time) {
-	r := j.problems[problemKey{Subject: target, Alert: AlertTargetDown}]
+	r := j.problems[outageKey(target)]
 	switch past := j.past[target]; {
 	case r == nil:
 	case !r.up():
@@ -105,7 +105,7 @@ func (j *Judge) lastOutage(target Subject, now time.Time) (outage *record, began
 // beginFlapping makes one problem of an outage whose alert begins and of those before it, if there were enough.
 func (s *scene) beginFlapping(p *candidate) {
 	r, past := p.record, s.judge.outagesOf(p.Subject, s.now)
-	if r.Flaps || p.Alert != AlertTargetDown && p.Alert != AlertContainerDown || len(past) < flapOutages-1 {
+	if r.Flaps || !flaps(p.Alert) || len(past) < flapOutages-1 {
 		return
 	}
 	past = past[len(past)-flapOutages+1:]

@@ -352,7 +352,7 @@ type Verdict struct {
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
-	// Outages are those of the Problem that Down is about, and Calm for how long the subject has been up again meanwhile, 0 while it is not.
+	// Outages are those of the Problem that Down is about. Calm is for how long the subject has been up again meanwhile, 0 while it is not.
 	Outages int
 	Calm    time.Duration
 	// Was is the former name of a subject with a problem from then; "" for none.

@@ -153,6 +153,12 @@ func FailsReadings(alert string) bool {
 	return alert == AlertTargetDown || slices.Contains(relayAlerts, alert)
 }
 
+// flaps reports whether problems with the alert may go on between several outages.
+func flaps(alert string) bool { return alert == AlertTargetDown || alert == AlertContainerDown }
+
+// outageKey is that of a target's outage.
+func outageKey(target Subject) problemKey { return problemKey{Subject: target, Alert: AlertTargetDown} }
+
 // outage returns what is remembered of a target's outage, and downtime of a container's; nil while there is none.
 func (j *Judge) outage(target Subject) *record { return j.present(target, AlertTargetDown) }
 
@@ -328,7 +334,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		v.Known = seen
 		s.keepFlapping(found, t, v)
 	default:
-		key := t.key(AlertTargetDown, "", Pending)
+		key := outageKey(t.subject)
 		j.goDown(key, s.now, !t.Read, s.now)
 		p := found.begin(s, key, s.now, !seen)
 		if t.Read {
@@ -350,7 +356,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 
 // keepFlapping keeps the outage of a target that is up, or was when it was last read, if it flaps.
 func (s *scene) keepFlapping(found *findings, t *target, v *Verdict) {
-	if p := s.goUp(found, t.key(AlertTargetDown, "", Pending), !t.Read); p != nil {
+	if p := s.goUp(found, outageKey(t.subject), !t.Read); p != nil {
 		p.Throttled = p.record.Throttled
 		p.warnOnly = t.WarnOnly || p.Throttled
 		v.set(p, s.judge)

@@ -185,7 +185,12 @@ func (j *Judge) Changed() bool { return j.changed || j.clock.now.Sub(j.lastSave)
 // Memory returns the memory to save, with all times by the wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
 	j.changed, j.lastSave = false, now
-	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}, Places: map[string]string{}}
+	m := Memory{
+		Saved:  now,
+		LastUp: map[string]time.Time{},
+		Homes:  map[string]home{},
+		Places: map[string]string{},
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(j.problems), compareKeys) {
 		m.Problems = append(m.Problems, SavedProblem{key, *j.problems[key]})
 	}

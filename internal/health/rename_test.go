@@ -1,7 +1,9 @@
 package health
 
-import "testing"
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // renamed has the target of that name get another one.
 func (w *world) renamed(was, is string) { w.target(was).Name = is }

@@ -36,8 +36,7 @@ func (s *scene) judgeSlow() (found findings) {
 			slow.observe(&t.Target)
 		}
 		switch {
-		case t.Slow == 0, !works && !known, s.judge.outage(t.subject).fires(),
-			s.judge.alerted(t.subject, AlertBridgeSlow, time.Time{}):
+		case t.Slow == 0, !works && !known, s.judge.outage(t.subject).fires(), s.judge.slowBridge(t.subject):
 			continue
 		}
 		p := found.conclude(s, t, &check{

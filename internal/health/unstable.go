@@ -11,8 +11,8 @@ import (
 const AlertTargetUnstable = "TargetUnstable"
 
 // A target is unstable while too many of its readings have failed in both windows, and at least minFailures in the long one. A target
-// with a long interval has a longer short window, which always includes the last reading. The critical alert also begins when a third more of
-// the way to all readings failed in a quick window.
+// with a long interval has a longer short window, which always includes the last reading. The critical alert also begins when a third more
+// of the way to all readings failed in a quick window.
 const (
 	longWindow  = time.Hour
 	quickWindow = 12 * time.Minute // at least
@@ -288,6 +288,6 @@ func (s *scene) judgeFailures(found *findings, t *target, severity Severity, lim
 // coveredByOutage reports whether TargetDown says the same, with that severity at least. While a target is down, a problem does not begin
 // either.
 func (s *scene) coveredByOutage(t *target, severity Severity, known bool) bool {
-	outage := s.judge.problems[t.key(AlertTargetDown, "", Pending)]
+	outage := s.judge.problems[outageKey(t.subject)]
 	return outage.fires() && (outage.Flaps || !t.Up) && (outage.Alerted >= severity || !t.Up && !known)
 }

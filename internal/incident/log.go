@@ -769,7 +769,9 @@ func (u *update) measure(d *draft, p *Problem) {
 		at = len(d.Outages)
 		d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
 	}
-	lasts := u.isDown(p) || slices.ContainsFunc(d.Problems, func(o Problem) bool { return o.Subject == p.Subject && o.outage() && u.isDown(&o) })
+	lasts := u.isDown(p) || slices.ContainsFunc(d.Problems, func(o Problem) bool {
+		return o.Subject == p.Subject && o.outage() && u.isDown(&o)
+	})
 	began, ended := p.Since, p.Cleared
 	if now := u.present[p.key()]; now != nil && now.Outages > 0 { // the problem is older than the outage
 		began, ended = now.At.Time(), cmp.Or(ended, now.At.Time())

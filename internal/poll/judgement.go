@@ -19,8 +19,8 @@ var judgedLabels = []string{"container", "docker_host", "workload"}
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"Seconds since the target went down, or since the first of three outages within an hour until it has been up for 15 minutes; else 0 "+
-			"while it is up. Absent until that is known, and while a target that was up is not probed.",
+		"Seconds since the target went down, or since the first of three outages within an hour until it has been up for 15 minutes; "+
+			"else 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
 		[]string{"target", "kind"}, nil)
 	targetOutagesDesc = prometheus.NewDesc("chatstack_target_recent_outages",
 		"Outages of the target within the last hour that are one alert, since there were three; absent for all other targets.",
@@ -39,8 +39,8 @@ var (
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run, or since the first of three outages within an hour "+
-			"until it has run for 15 minutes; else 0 while it runs. Absent while the engine of a container that was well cannot be read.",
+		"Seconds that the container has existed without running although it should run, or since the first of three outages within an "+
+			"hour until it has run for 15 minutes; else 0 while it runs. Absent while the engine of a container that was well cannot be read.",
 		judgedLabels, nil)
 	containerOutagesDesc = prometheus.NewDesc("chatstack_container_recent_outages",
 		"Outages of the container within the last hour that are one alert, since there were three; absent for all other containers.",

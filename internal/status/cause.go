@@ -15,8 +15,8 @@ import (
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
 type Cause struct {
-	// Title is its human name; State says what it is: "is down", "is partly down", "goes down again and again", "refuses the exporter", "is not running",
-	// "has a problem".
+	// Title is its human name; State says what it is: "is down", "is partly down", "goes down again and again", "refuses the exporter",
+	// "is not running", "has a problem".
 	Title string `json:"title"`
 	State string `json:"state"`
 	// Level is the worst of its members; Since is when the first problem of that level began. SinceAtLeast says that it existed at the

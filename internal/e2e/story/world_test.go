@@ -105,7 +105,7 @@ type exporter struct {
 	started   time.Time
 	// configFile is its configuration, in which the target other has another name if renamed is not "".
 	configFile, renamed string
-	stop      func()
+	stop                func()
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
 	// every is how many intervals there are between two scrapes, if that is set.
