@@ -72,6 +72,7 @@ func (t *alert) rule(a *config.Alerts) rule {
 		labels["drill"] = "true"
 		delete(labels, "severity")
 	}
+	expr := t.expr(a, t)
 	annotations := map[string]string{
 		"summary":     t.fill(a, t.summary),
 		"description": t.fill(a, t.description),
@@ -91,15 +92,30 @@ func (t *alert) rule(a *config.Alerts) rule {
 	if t.lasts {
 		annotations["since"] = began
 	}
+	if t.held {
+		expr += fmt.Sprintf(" or ignoring (alertname, severity) %s{alertname=%q,severity=%q}", heldAlerts, t.name, t.severity)
+		annotations["description"] = unlessHeld(nobodyKnows, annotations["description"])
+		if annotations["since"] != "" {
+			annotations["since"] = unlessHeld("", annotations["since"])
+		}
+	}
 	maps.DeleteFunc(annotations, func(_, text string) bool { return text == "" })
 	return rule{
 		Alert:         t.name,
-		Expr:          t.expr(a, t),
+		Expr:          expr,
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
 		Annotations:   annotations,
 	}
+}
+
+// nobodyKnows is what an alert says that is held.
+const nobodyKnows = "This is the last known state: no exporter answers, or one has just started and looks whether it goes on."
+
+// unlessHeld is one text if the alert is held, else the other.
+func unlessHeld(text, otherwise string) string {
+	return "{{ if eq $value 0.0 }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
 
 // The shape of a rule file.

@@ -48,6 +48,7 @@ var containerOftenUnhealthy = row{
 		expr: func(a *config.Alerts, t *alert) string {
 			return containers(agreed[t.severity], latest(a, oftenUnhealthy)) + aboveSeconds(t.For)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, strings.TrimPrefix(oftenUnhealthy, "chatstack_"), container, t.For.Std().Seconds())
 			s.all = true
@@ -137,16 +138,20 @@ var containerDown = row{
 		Unknown:    "every container that should run is running",
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
-	warning:  message{"", notRunning, containerDownText},
-	critical: message{"", aContainer + " has been down for over <for>" + lastKnown, containerDownText},
+	warning:  message{"", aContainer + containerFlaps(flapSummary, notRunning) + lastKnown, containerDownText},
+	critical: message{"", aContainer + containerFlaps(flapSummary, " has been down for over <for>") + lastKnown, containerDownText},
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}" +
-	lastKnown
+const notRunning = " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}"
 
-var containerDownText = lostWithIt + "{{ if $labels.container }}It should run, and has been down{{ else }}An instance should run, and has been down at " +
-	"least{{ end }}" + sinceThen + " No container that it depends on is down." + readLog
+var containerDownText = lostWithIt + containerFlaps(flapText, "{{ if $labels.container }}It should run, and has been down{{ else }}An "+
+	"instance should run, and has been down at least{{ end }}"+sinceThen+" No container that it depends on is down.") + readLog
+
+func containerFlaps(text, otherwise string) string {
+	return flaps("chatstack_container_recent_outages{container=%q,docker_host=%q,workload=%q,ENV}",
+		"$labels.container $labels.docker_host $labels.workload", text, otherwise)
+}
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
@@ -196,7 +201,7 @@ var containerMemory = row{
 	critical: message{"any container: over <size><held>", memorySummary, "It" + memoryText},
 }
 
-const (
+var (
 	memorySummary = aContainer + " uses over <size> of memory."
 	memoryText    = " has used at least " + bytesUsed +
 		"<held>. At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}."
@@ -211,8 +216,20 @@ func memoryUsed(a *config.Alerts) string {
 func containerState(warning, critical string) evidence {
 	gauge := map[string]string{Warning: warning, Critical: critical}
 	return evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			return containers(agreed[t.severity], unlessExcused(a, "container", "chatstack_"+gauge[t.severity])) + aboveSeconds(t.For)
+		expr: func(_ *config.Alerts, t *alert) string {
+			return ofContainers(gauge[t.severity], t.severity) + aboveSeconds(t.For)
+		},
+		held: true,
+		records: func(a *config.Alerts, _ *config.AlertSettings) (list []rule) {
+			for _, severity := range []string{Warning, Critical} {
+				if name := gauge[severity]; name != "" {
+					list = append(list, rule{
+						Record: ofContainers(name, severity),
+						Expr:   containers(agreed[severity], unlessExcused(a, "container", "chatstack_"+name)),
+					})
+				}
+			}
+			return list
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, gauge[t.severity], container, t.For.Std().Seconds())
@@ -230,6 +247,7 @@ func containerEvents(gauge string) evidence {
 		expr: func(a *config.Alerts, t *alert) string {
 			return fmt.Sprintf("%s > %d", containers("max", latest(a, "chatstack_"+gauge)), t.Over)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			return newSubject(a, t, gauge, container, float64(t.Over)).trials()
 		},

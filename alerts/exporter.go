@@ -124,6 +124,54 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		t.forgotten(rise, keep, t.settings.Remember, true)...).apart())...)
 }
 
+var exporterRestarts = row{
+	name: "ExporterRestarts",
+	AlertKind: kind("exporter_restarts", config.Keys("window", "over", "keep_firing_for"),
+		config.AlertSettings{Level: over(3, 0, 0), Window: 15 * minute}, config.ScrapesFit,
+		func(c *config.AlertCheck) { c.Number("over", c.Over, config.MaxCount) }),
+	server:    theExporter,
+	elsewhere: true,
+	evidence: evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			return fmt.Sprintf("changes(process_start_time_seconds{job=%q,target=\"\"}[%s]) > %d", a.Job, seconds(t.settings.Window), t.Over)
+		},
+		trials: restartTrials,
+	},
+	critical: message{
+		"<more> or more restarts within <window>", exporterName + " keeps restarting: {{ $value }} restarts in <window>.",
+		"Until it runs for 5 minutes, no alert about what it watches ends, and new problems may not be seen. " +
+			"First read its log: the last lines of the run before say why it ended.",
+	},
+}
+
+// restartTrials start an exporter again every other round.
+func restartTrials(a *config.Alerts, t *alert) []trial {
+	window, most := t.settings.Window, int(t.Over)
+	_, keep := t.rounds()
+	starts := func(n int) (steps []step) {
+		steps = []step{{value: 1000}}
+		for i := range n {
+			steps = append(steps, step{from: rise + 2*i, value: 2000 + float64(i)})
+		}
+		return steps
+	}
+	process := func(exporter int, job, target string, steps []step) input {
+		labels := map[string]string{"job": job}
+		if target != "" {
+			labels["target"] = target
+		}
+		return from(exporter, "process_start_time_seconds", labels, steps...)
+	}
+	last := rise + 2*most
+	return append([]trial{
+		try("as often as may be", []input{process(0, a.Job, "", starts(most))}, check{last - 2, false}, check{last, false}),
+		try("another job", []input{process(0, a.Job+"2", "", starts(most+1))}, check{last, false}),
+		try("a page that the exporter reads", []input{process(0, a.Job, "another", starts(most+1))}, check{last, false}),
+	}, when(last < t.within(window)+rise, try("once more", []input{process(0, a.Job, "", starts(most+1))}, append([]check{{last - 1, false}, {last, true}},
+		t.forgotten(rise, keep, window, true)...)...),
+		try("one of two exporters", []input{process(0, a.Job, "", starts(most+1)), process(1, a.Job, "", steady(1000))}, check{last, true}))...)
+}
+
 var pollStalled = row{
 	name: "PollStalled",
 	AlertKind: kind("poll_stalled", config.Keys("after", "keep_firing_for"),

@@ -111,6 +111,7 @@ var relayUnwatched = row{
 	timed:     true,
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.BySession, health.ByAnyPort}},
 	evidence: evidence{
+		held: true,
 		expr: func(_ *config.Alerts, t *alert) string {
 			return relayLeft + " or " + warningsAny + `{alert="` + t.name + `"} > 0`
 		},

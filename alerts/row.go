@@ -53,6 +53,10 @@ type evidence struct {
 	expr   func(a *config.Alerts, t *alert) string
 	trials func(a *config.Alerts, t *alert) []trial
 	lasts  bool
+	// held says that the alert goes on while no exporter answers or one has just started, since then nobody knows.
+	held bool
+	// records are the recording rules that only these rules need; nil for none.
+	records func(a *config.Alerts, s *config.AlertSettings) []rule
 }
 
 // fewest records the lowest count of a series of which one with a low count is enough, unless another series excuses it.

@@ -9,19 +9,16 @@ var rows = []*row{
 	&containerUnhealthy, &containerOftenUnhealthy, &containerRestarts, &containerOOMKill, &containerDown, &containerMissing, &oneShotFailed,
 	&containerMemory,
 	&xmppAuthFailureRate, &tlsCertificateExpiry, &dataVolumeUsage, &dataVolumeFilling, &xmppAuthFailuresSustained, &xmppSessionsGone,
-	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
+	&ircUsersGone, &ircServersSplit, &targetDown, &targetUnstable, &targetSlow, &mostTargetsDown, &xmppAuthSourceMissing, &dataVolumeInodes,
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppModuleMissing, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow,
 	&bridgeDuplicates, &relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid,
-	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &pollStalled,
+	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &exporterRestarts, &pollStalled,
 	&configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate,
 	&watchdog,
 }
 
 // What the texts of several alerts say.
 const (
-	// aContainer is a container, or a workload that has several.
-	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}{{ end }}" +
-		" on {{ $labels.docker_host }}"
 	// lastKnown is when a container was last seen so that cannot be read now.
 	lastKnown = "{{ range query (printf `min(chatstack_container_last_known_timestamp_seconds{container=%q,workload=%q,docker_host=%q," +
 		sameEnvironment + "})` $labels.container $labels.workload $labels.docker_host " + sameEnvironmentArgs +
@@ -53,7 +50,10 @@ func ask(expression string, own ...string) string {
 }
 
 var (
-	aTarget = named("target", "Target ")
+	// aContainer is a container, or a workload that has several.
+	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}" +
+		wasNamed(`kind="workload",name=%q,docker_host=%q`, "$labels.workload $labels.docker_host") + "{{ end }} on {{ $labels.docker_host }}"
+	aTarget = named("target", "Target ") + wasNamed(`kind="target",name=%q`, "$labels.target")
 	// openPage is the first step. The exporter says where its page is, if it knows.
 	openPage = " First open {{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}{{ end }}" +
 		"/debug/targets/{{ $labels.target }} on the status page."
@@ -81,6 +81,11 @@ func askContainer(expression string) string {
 func named(label, otherwise string) string {
 	return "{{ with " + ask("chatstack_target_words{target=%q,ENV}", "$labels."+label) + " }}{{ . | first | label \"title\" }} ({{ $labels." +
 		label + " }}){{ else }}" + otherwise + "{{ $labels." + label + " }}{{ end }}"
+}
+
+// wasNamed is the name that somebody knows from an earlier message.
+func wasNamed(matchers, own string) string {
+	return "{{ range " + ask("group by (was) (chatstack_renamed_info{"+matchers+",ENV})", own) + " }} (was {{ .Labels.was }}){{ end }}"
 }
 
 // usersMayBeWell is what failures mean for a target's users if the server answers, but not to the exporter, and otherwise. Of %s, a

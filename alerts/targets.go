@@ -16,8 +16,14 @@ var targetDown = row{
 	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
 	together:  withCause,
 	judged:    &health.Rule{},
-	evidence:  evidence{targetDownExpr, targetTrials, true},
-	page:      Words{"is down", ""},
+	evidence: evidence{
+		expr:    targetDownExpr,
+		trials:  targetTrials,
+		lasts:   true,
+		held:    true,
+		records: targetDownRecords,
+	},
+	page: Words{"is down", ""},
 	gauge: Gauge{
 		Place:   8,
 		Title:   "Target down",
@@ -26,9 +32,23 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " down: " + reasons + unanswered + ".", targetDownText},
-	critical: message{"", aTarget + " down for over <for>: " + reasons + unanswered + ".", targetDownText},
+	warning:  message{"", aTarget + targetFlaps(flapSummary, " down: "+reasons+unanswered) + ".", targetDownText},
+	critical: message{"", aTarget + targetFlaps(flapSummary, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
 }
+
+// flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.
+func flaps(selector, own, text, otherwise string) string {
+	return "{{ range " + ask("max("+selector+")", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+}
+
+func targetFlaps(text, otherwise string) string {
+	return flaps("chatstack_target_recent_outages{target=%q,ENV}", "$labels.target", text, otherwise)
+}
+
+const (
+	flapSummary = " has been down {{ .Value }} times in the last hour"
+	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
+)
 
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
 var reasons = "{{ range $i, $r := " + ask("count by (reason) (chatstack_probe_failing{target=%q,ENV})", "$labels.target") +
@@ -60,21 +80,28 @@ func halfReaches(otherwise string) string {
 		"{{ range $down }} {{ .Labels.instance }}{{ end }} does not, so users may be well.{{ else }}" + otherwise + "{{ end }}"
 }
 
-var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " Every check has failed" + sinceThen +
-	" No other known problem explains it." + nextTry + checkTarget
+var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " " +
+	targetFlaps(flapText, "Every check has failed"+sinceThen+" No other known problem explains it.") + nextTry + checkTarget
 
-// targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
+// unexplained are the recorded downtimes of targets that the alert of a severity compares.
+var unexplained = map[string]string{Warning: targetWarning, Critical: targetCritical}
+
+func targetDownExpr(_ *config.Alerts, t *alert) string {
+	return unexplained[t.severity] + aboveSeconds(t.For)
+}
+
+// targetDownRecords leave out what a container on another exporter's engine excuses: a target that went down after it, or less than a
 // minute before it, unless the alert already fired.
-func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := downTargets[t.severity]
-	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
-		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
-	if t.severity == Critical {
-		return expr + " unless ignoring (kind) " + targetPages + " == 0"
+func targetDownRecords(a *config.Alerts, s *config.AlertSettings) []rule {
+	alone := func(down string, level config.Level) string {
+		return fmt.Sprintf("%s unless %[1]s - %s < %s", down, targetElsewhere, number(max(1, min(60, level.For.Std().Seconds()))))
 	}
-	// TLSChainInvalid replaces the warning. The critical alert still fires.
-	return fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s", expr, warningsAny, tlsChainInvalid.name,
-		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
+	return []rule{
+		// TLSChainInvalid replaces the warning. The critical alert still fires.
+		{Record: targetWarning, Expr: fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s",
+			alone(targetDownAny, s.Warning), warningsAny, tlsChainInvalid.name, aboveSeconds(a.Of(tlsChainInvalid.Key).For))},
+		{Record: targetCritical, Expr: alone(targetDownAll, s.Critical) + " unless ignoring (kind) " + targetPages + " == 0"},
+	}
 }
 
 func targetTrials(a *config.Alerts, t *alert) []trial {
@@ -118,6 +145,12 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	both := func(first, later float64) []input {
 		return append(on(steady(long), steady(first)), downFor(0, "c", steady(later)...), info(1, "c", steady(1)...))
 	}
+	// again is a container that has been up for so long, and was down too often.
+	again := func(calm float64) []input {
+		return append(on(steady(long), steady(long)), from(1, "chatstack_container_calm_seconds",
+			map[string]string{"container": "c", "docker_host": "far"}, steady(calm)...))
+	}
+	lookback := a.Lookback.Std().Seconds()
 	two := append(on(steady(long), steady(long)), info(1, "d", steady(1)...), downFor(1, "d", steady(1)...))
 	// known replaces what is known of the target's container.
 	known := func(container input) []input {
@@ -136,6 +169,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 			recent...),
 		try("its container elsewhere goes down", on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
 			check{rise - 1, true}, check{rise + s.pace.ceil(s.keep), false}),
+		try("its container elsewhere has just come back again", again(lookback), check{rise, false}),
+		try("its container elsewhere came back again a while ago", again(above(lookback)), check{rise, true}),
 		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
 		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
 		try("one of its two containers has been down for long", two, check{rise, false}),
@@ -176,7 +211,11 @@ var targetUnstable = row{
 		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
 		unstableText + " " + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", unstableMeaning) + openPage,
 	},
-	critical: message{"over <over> % of them", unstableSummary, unstableText + " " + unstableMeaning + openPage},
+	critical: message{
+		"at least <over> % of them, or two thirds in the last 12 minutes", aTarget + " fails at least <over> % of its probes.",
+		"At least <over> % of its probes have failed in the last hour, or far more than that in the last 12 minutes. " + unstableMeaning +
+			openPage,
+	},
 }
 
 const (
@@ -185,6 +224,28 @@ const (
 )
 
 var unstableSummary = aTarget + " fails over <over> % of its probes."
+var targetSlow = row{
+	name:      health.AlertTargetSlow,
+	AlertKind: flat("target_slow", 10*minute, 5*minute),
+	judged:    &health.Rule{Own: true, Excuses: []health.Excuser{health.ByServer}},
+	evidence:  problem,
+	page: Words{
+		"answers slowly",
+		"Its last probes show which phase takes long. Look for load on it, or on what it waits for.",
+	},
+	gauge:  Gauge{Unit: "seconds", Problem: "answers slowly: its last probe took <value>"},
+	panels: []string{"exporter/Probe duration"},
+	warning: message{
+		"successful probes that take over `slow`, by default 3 s or half of their deadline: <after>",
+		aTarget + " answers slowly" + probeTook + ".",
+		"Its probes succeed, but have taken over its limit (slow in the exporter's configuration)" + sinceThen +
+			" Its users wait as long." + openPage,
+	},
+}
+
+// probeTook is how long the last probe took, if that is known.
+var probeTook = "{{ range " + ask("max(chatstack_probe_duration_seconds{target=%q,ENV})", "$labels.target") +
+	" }}: the last probe took {{ .Value | humanizeDuration }}{{ end }}"
 
 var mostTargetsDown = row{
 	name: health.AlertMostTargetsDown,

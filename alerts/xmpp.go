@@ -122,10 +122,16 @@ var xmppAuthFailuresSustained = row{
 		}),
 	server: ofKind("xmpp_metrics"),
 	evidence: evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			n, within := rounds(a, t.settings.Window)
-			return fmt.Sprintf("%s > %d",
-				unexcusedLogins(a, fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)), t.Over)
+		// One flood is one message: the alert on the rate is first, and it has said enough for as long as the average remembers.
+		expr: func(_ *config.Alerts, t *alert) string {
+			told := fmt.Sprintf(" unless on (%s) ", list(environment))
+			return fmt.Sprintf("%s > %d%sALERTS{alertname=%q}%[3]smax_over_time(ALERTS{alertname=%[4]q,alertstate=\"firing\"}[%[5]s])",
+				authAverage, t.Over, told, xmppAuthFailureRate.name, seconds(t.settings.Window))
+		},
+		records: func(a *config.Alerts, s *config.AlertSettings) []rule {
+			n, within := rounds(a, s.Window)
+			average := fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)
+			return []rule{{Record: authAverage, Expr: unexcusedLogins(a, average)}}
 		},
 		trials: short(sustainedTrials),
 	},
@@ -168,7 +174,8 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	}
 	short, long := spreadOver(0.8), spreadOver(1.3)
 	last := short[many-1]
-	fires := last + seen
+	fires := last + seen + 3 // until then, the alert on the rate is pending
+	flood := patience + seen + 6
 	excuse := func(steps ...step) []input {
 		return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
 	}
@@ -198,6 +205,11 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 				check{fires + keep + 1, true}, check{fires + keep + 2, false}),
 			try("maintenance ends", excuse(step{value: 1}, step{from: ends, value: lost}),
 				t.forgotten(ends, 0, a.Lookback, false)...)),
+		when(begin+flood+seen+6 < n, try("a flood, of which the alert on the rate tells",
+			[]input{count(0, "x", step{value: before}, step{from: begin, value: before + 2*total, by: 2 * total},
+				step{from: begin + flood, value: before + 2*total*float64(flood)})},
+			check{begin, false}, check{begin + 2, false}, check{begin + patience + seen, false}, check{begin + flood + seen + 6, false},
+			check{begin + n - 2, false})),
 		when(t.Over < rate.Warning.Over && t.Over > 0,
 			try("a little below the limit", []input{count(0, "x", step{value: before, by: each * 0.99})}, check{2 * n, false}),
 			try("a little above the limit", []input{count(0, "x", step{value: before, by: each * 1.01})},

@@ -142,6 +142,9 @@ func (s *Docker) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *Docker) Configured() bool { return s.Host != "" }
 
+// Place implements config.Settings.
+func (s *Docker) Place() string { return s.Host }
+
 // HostName implements config.Settings.
 func (s *Docker) HostName() string { return "" }
 

@@ -41,6 +41,8 @@ type Row struct {
 	Programs []string
 	// EachAddress says that a target may be probed at each address of its host name: its probes change nothing and need no other.
 	EachAddress bool
+	// Steps says that a probe asks several questions, so that it may take longer than one answer.
+	Steps bool
 	// Alone says that an exporter may have only one target, since its metrics lack the label target.
 	Alone bool
 	// Optional says that a chat stack works without it, so that targets have page: false by default.

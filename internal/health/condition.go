@@ -65,6 +65,9 @@ type seenCondition struct {
 	first, unknown, saved bool
 }
 
+// slowBridge reports whether an alert says that a bridge is slow.
+func (j *Judge) slowBridge(relay Subject) bool { return j.alerted(relay, AlertBridgeSlow, time.Time{}) }
+
 func (c *Condition) same(as seenCondition) bool { return c.Alert == as.Alert && c.Of == as.Of }
 
 // ConditionVerdict is the data behind the metrics of a condition.

@@ -63,7 +63,7 @@ func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 	failed := slices.DeleteFunc(slices.Clone(s.targets), func(t *target) bool { return down[t.subject].IsZero() })
 	slices.SortStableFunc(failed, func(a, b *target) int { return down[a.subject].Compare(down[b.subject]) })
 	for _, t := range failed {
-		since, server, fault := down[t.subject], serverOf(t, s.targets), s.judge.outage(t.subject).FaultReason
+		since, server, fault := down[t.subject], serverOf(t, s.targets), s.judge.problems[outageKey(t.subject)].FaultReason
 		k := slices.IndexFunc(found[server], func(o outage) bool { return o.fault == fault && o.since.Sub(since).Abs() <= sameOutage })
 		if k < 0 {
 			found[server] = append(found[server], outage{t.subject, since, fault})
@@ -79,7 +79,7 @@ func (s *scene) joinReleased(list []Problem, of map[Subject]Subject) {
 	first := map[string]Subject{}
 	for i := range list {
 		p := &list[i]
-		known := s.judge.outage(p.Subject)
+		known := s.judge.problems[outageKey(p.Subject)]
 		if !IsOutage(p.Alert) || known == nil || known.Loss.Engine == "" {
 			continue
 		}

@@ -4,6 +4,7 @@
 // A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
 // returns what it finds, or completes what it was given.
 //
+//   - renameTargets moves what is remembered of targets to those of the same place.
 //   - readEngines remembers the containers of every engine that was read.
 //   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
@@ -11,8 +12,9 @@
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
 //     explains it; how bad it is, and whether it is excused, comes later.
 //   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
-//     of others.
+//     of others. An outage of a target or container that flaps goes on in between: see flap.
 //   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeSlow begins those of targets that work, but slowly.
 //   - judgeGaps does so for what cannot be watched as configured.
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
@@ -95,6 +97,8 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what the target is about: one of the same place is the same target, whatever its name. It is "" if unknown.
+	Place string
 	// Container is the name of the container that serves the target, or Service the workload that does. ContainerHost is the docker_host of
 	// its engine. Each is "" unless configured.
 	Container, Service, ContainerHost string
@@ -105,9 +109,9 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
-	// Took is how long the last reading took, Reason why it failed.
-	Took   time.Duration
-	Reason string
+	// Took is how long the last reading took, and Slow how long a successful one may take; 0 for any time. Reason is why it failed.
+	Took, Slow time.Duration
+	Reason     string
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64
@@ -321,6 +325,11 @@ type Problem struct {
 	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
 	Instances int `json:"instances,omitempty"`
 	Wanted    int `json:"wanted,omitempty"`
+	// Outages is how many outages within the last hour are one problem, 0 if it is a single one. UpAgain says that none lasts now.
+	Outages int  `json:"outages,omitempty"`
+	UpAgain bool `json:"up_again,omitempty"`
+	// Was is the name that the subject had when the problem began; "" if it is its own.
+	Was string `json:"was,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Because is what explains it, in words for people: see Condition.
@@ -354,6 +363,11 @@ type Verdict struct {
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
+	// Outages are those of the Problem that Down is about. Calm is for how long the subject has been up again meanwhile, 0 while it is not.
+	Outages int
+	Calm    time.Duration
+	// Was is the former name of a subject with a problem from then; "" for none.
+	Was string
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
@@ -369,6 +383,9 @@ type Verdict struct {
 	Unknown   bool
 	LastKnown time.Time
 }
+
+// IsDown reports whether the subject is down now. One that flaps may be up.
+func (v *Verdict) IsDown() bool { return v.Down > 0 && v.Calm == 0 }
 
 // lose records whether the subject cannot be read, and when it was last.
 func (v *Verdict) lose(lost bool, read time.Time) {

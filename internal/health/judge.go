@@ -14,6 +14,7 @@ type Judge struct {
 	problems    map[problemKey]*record
 	unavailable map[Subject]*span
 	restarts    map[Subject]*restarts
+	past        map[Subject][]pastOutage
 	engines     map[string]*engine
 	targets     map[string]*targetMemory
 	// states are those of the last round, without what was not watched. told are the problems that it told of.
@@ -45,6 +46,7 @@ func NewJudge(rules Rules) *Judge {
 		problems:    map[problemKey]*record{},
 		unavailable: map[Subject]*span{},
 		restarts:    map[Subject]*restarts{},
+		past:        map[Subject][]pastOutage{},
 		engines:     map[string]*engine{},
 		unread:      map[string]bool{},
 		targets:     map[string]*targetMemory{},
@@ -63,13 +65,15 @@ const unreadGrace = 15 * time.Minute
 func (j *Judge) Judge(f *Facts) *Judgement {
 	tick := j.clock.Tick(f.Now)
 	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
+	joined := j.renameTargets(f)
 	j.readEngines(f)
-	joined := j.joinWorkloads(f)
+	joined = append(joined, j.joinWorkloads(f)...)
 	s := j.look(f)
 
 	found := s.judgeContainers()
 	found.add(s.judgeTargets())
 	found.add(s.judgeConditions())
+	found.add(s.judgeSlow())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
 	s.shareCertificates(found.problems)
@@ -189,13 +193,22 @@ func FailsReadings(alert string) bool {
 	return alert == AlertTargetDown || slices.Contains(relayAlerts, alert)
 }
 
-// outage returns what is remembered of a target's outage, and downtime of a container's; nil if there is none.
-func (j *Judge) outage(target Subject) *record {
-	return j.problems[problemKey{Subject: target, Alert: AlertTargetDown}]
-}
+// flaps reports whether problems with the alert may go on between several outages.
+func flaps(alert string) bool { return alert == AlertTargetDown || alert == AlertContainerDown }
 
-func (j *Judge) downtime(container Subject) *record {
-	return j.problems[problemKey{Subject: container, Alert: AlertContainerDown}]
+// outageKey is that of a target's outage.
+func outageKey(target Subject) problemKey { return problemKey{Subject: target, Alert: AlertTargetDown} }
+
+// outage returns what is remembered of a target's outage, and downtime of a container's; nil while there is none.
+func (j *Judge) outage(target Subject) *record { return j.present(target, AlertTargetDown) }
+
+func (j *Judge) downtime(container Subject) *record { return j.present(container, AlertContainerDown) }
+
+func (j *Judge) present(of Subject, alert string) *record {
+	if known := j.problems[problemKey{Subject: of, Alert: alert}]; known != nil && !known.up() {
+		return known
+	}
+	return nil
 }
 
 // spellCritical reports whether the critical alert on a container's present spell of bad health fires, and how long it goes on after that.
@@ -246,8 +259,11 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	s.judgeEvents(found, subject, v)
 	begin := func(alert string, since time.Time, atLeast bool) {
 		key := problemKey{Subject: subject, Alert: alert}
-		if alert == AlertOneShotFailed {
+		switch alert {
+		case AlertOneShotFailed:
 			key.Severity = Warning
+		case AlertContainerDown:
+			s.judge.goDown(key, since, s.now)
 		}
 		p := found.begin(s, key, since, first && atLeast)
 		p.record.Removed, p.record.Elsewhere = c.GoneOnPurpose(), c.Elsewhere
@@ -277,6 +293,11 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	case c.State == Running && c.Health == Unhealthy:
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
+	if !c.Down() && (c.State == Running || c.State == Restarting) {
+		if p := s.goUp(found, problemKey{Subject: subject, Alert: AlertContainerDown}, v.Unknown); p != nil {
+			v.set(p, s.judge)
+		}
+	}
 	if c.partly() && c.Down() && c.Health == Unhealthy { // those that are left may fail, too
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
@@ -292,15 +313,22 @@ func (s *scene) oneShotFailed(c *Container) bool {
 	return c.OneShot && (c.Stopped && c.ExitCode != 0 && c.State != Restarting || known != nil && !c.Stopped)
 }
 
-// set makes v the verdict on a container's problem, with its duration. That of an outage does not exceed the limit of the critical alert
-// while the outage is a warning at most.
+// set makes v the verdict on an outage, or on another problem of a container, with its duration. That of an outage does not exceed the
+// limit of the critical alert while the outage is a warning at most.
 func (v *Verdict) set(p *candidate, j *Judge) {
 	p.verdict = v
-	lasted := p.Lasted
-	if p.Lasted <= j.limits(p).critical {
+	lasted, critical := p.Lasted, j.limits(p).critical
+	if p.Lasted <= critical && (p.OnEngine() || p.record.Flaps) {
 		lasted = min(lasted, j.rule(p.Alert).Critical.Hold)
 	}
+	if p.record.Flaps {
+		v.Outages, v.Calm = p.Outages, p.calm
+	}
 	switch {
+	case p.Alert == AlertTargetDown:
+		v.Down = lasted + p.record.early()
+		v.Known = !p.AtLeast || v.Down > j.targetDue()
+		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= critical
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
 	case p.Alert == AlertOneShotFailed:
@@ -344,16 +372,22 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 	case t.Read && t.Up:
 		j.changed = j.changed || !seen
 		t.memory.lastUp = t.ReadAt
+		s.keepFlapping(found, t, v)
 	case t.Read && t.Relay && len(t.Conditions) > 0:
 		// Its own alerts say more: BridgeNotRelaying and RelaySessionDown.
 	case !t.Read && j.outage(t.subject) == nil:
 		v.Known = seen
+		s.keepFlapping(found, t, v)
 	default:
-		p := found.begin(s, problemKey{Subject: t.subject, Alert: AlertTargetDown}, s.now, !seen)
+		key := outageKey(t.subject)
+		if t.Read {
+			j.goDown(key, s.now, s.now)
+		}
+		p := found.begin(s, key, s.now, !seen)
 		if t.Read {
 			p.record.noteThrottled(t.Throttled, s.now)
 		}
-		p.verdict, p.Throttled = v, p.record.Throttled
+		p.Throttled = p.record.Throttled
 		p.warnOnly = t.WarnOnly || p.Throttled
 		p.explain(s.now, func(since time.Time) cause { return s.ofTarget(t, since) })
 		s.refute(found, t, p)
@@ -361,9 +395,7 @@ func (s *scene) judgeTarget(found *findings, t *target) {
 		if !t.Read || p.cause.Reason != ReasonMaintenance && s.excusedBefore(p.record.Excuse.Root) {
 			p.freeze(j)
 		}
-		v.Down = max(p.Lasted, s.now.Sub(p.record.alertsSince()))
-		v.Known = !p.AtLeast || v.Down > j.targetDue()
-		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= j.limits(p).critical
+		v.set(p, j)
 		lost, began = !p.Throttled, p.record.realSince()
 	}
 	if t.Engine != "" { // one that only limits this address explains nothing
@@ -403,6 +435,15 @@ func (p *candidate) release() {
 	}
 }
 
+// keepFlapping keeps the outage of a target that is up, or was when it was last read, if it flaps.
+func (s *scene) keepFlapping(found *findings, t *target, v *Verdict) {
+	if p := s.goUp(found, outageKey(t.subject), !t.Read); p != nil {
+		p.Throttled = p.record.Throttled
+		p.warnOnly = t.WarnOnly || p.Throttled
+		v.set(p, s.judge)
+	}
+}
+
 // keepUnread keeps the former process's problems of containers whose engine has not been read since the start.
 func (s *scene) keepUnread() findings {
 	j, found := s.judge, findings{verdicts: map[Subject]*Verdict{}}
@@ -421,12 +462,25 @@ func (s *scene) keepUnread() findings {
 		switch {
 		case !j.unread[key.Host]:
 		case IsOutage(key.Alert) && s.answers(key.Subject):
-			delete(j.problems, key)
+			s.endUnread(&found, key)
 		default:
 			s.keepProblem(&found, key, known)
 		}
 	}
 	return found
+}
+
+// endUnread ends an outage of a container that answers, unless it flaps.
+func (s *scene) endUnread(found *findings, key problemKey) {
+	if flaps(key.Alert) {
+		if p := s.goUp(found, key, false); p != nil {
+			v := &Verdict{Known: true}
+			v.set(p, s.judge)
+			found.verdicts[key.Subject] = v
+			return
+		}
+	}
+	delete(s.judge.problems, key)
 }
 
 // keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it.
@@ -439,7 +493,7 @@ func (s *scene) keepProblem(found *findings, key problemKey, known *record) {
 	p.warnOnly = known.Partly || known.Elsewhere && IsOutage(key.Alert)
 	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
 	found.recheck = append(found.recheck, left)
-	if !IsOutage(key.Alert) || known.Excuse.Holds() || left >= 0 {
+	if !IsOutage(key.Alert) || known.Excuse.Holds() || known.up() || left >= 0 {
 		p.freeze(s.judge)
 	}
 	if !p.onMemory() {
@@ -480,6 +534,7 @@ func (j *Judge) forget(s *scene, problems []*candidate) {
 		return !open[key] && !vanished
 	})
 	j.changed = j.changed || len(j.problems) < before
+	j.forgetOutages(s.now)
 	j.targets = make(map[string]*targetMemory, len(s.targets))
 	for _, t := range s.targets {
 		j.targets[t.Name] = t.memory

@@ -22,7 +22,7 @@ func (s *scene) judgeMost(problems []*candidate, verdicts map[Subject]*Verdict) 
 			continue
 		}
 		all++
-		if v := verdicts[t.subject]; v.Down > 0 && !t.Throttled {
+		if v := verdicts[t.subject]; v.IsDown() && !t.Throttled {
 			down++
 			if !v.Known {
 				unsure++
@@ -64,7 +64,7 @@ func (s *scene) isEngineLoss(e Excuse) bool {
 func (s *scene) unexplained(problems []*candidate) (list []Subject, since time.Time, pages bool) {
 	since = s.now
 	for _, p := range problems {
-		if (!p.Excuse.Holds() || s.isEngineLoss(p.Excuse)) && !p.Throttled && IsOutage(p.Alert) {
+		if (!p.Excuse.Holds() || s.isEngineLoss(p.Excuse)) && !p.Throttled && !p.UpAgain && IsOutage(p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && s.now.Sub(p.Since) <= excuseTolerance {

@@ -22,6 +22,11 @@ func (s *scene) sumUp(found *findings) *Judgement {
 	}
 	s.setCauses(result.Problems)
 	s.countUnanswered(found.verdicts)
+	for _, p := range found.problems {
+		if v := found.verdicts[p.Subject]; v != nil && p.Was != "" {
+			v.Was = p.Was
+		}
+	}
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}
@@ -39,7 +44,7 @@ func (s *scene) sumUp(found *findings) *Judgement {
 // countUnanswered counts the targets on each engine that are down.
 func (s *scene) countUnanswered(verdicts map[Subject]*Verdict) {
 	for _, t := range s.targets {
-		if e := s.engines[t.server.Host]; e != nil && e != t && verdicts[t.subject].Down > 0 {
+		if e := s.engines[t.server.Host]; e != nil && e != t && verdicts[t.subject].IsDown() {
 			verdicts[e.subject].Unanswered++
 		}
 	}

@@ -10,11 +10,12 @@ type candidate struct {
 	Problem
 	key      problemKey
 	record   *record
-	before   record   // at the last judgement
-	cause    cause    // zero if nothing explains it
-	verdict  *Verdict // nil if it is not about availability
-	frozen   bool     // its severity and excuse stay unchanged
-	warnOnly bool     // it is a warning at most
+	before   record        // at the last judgement
+	cause    cause         // zero if nothing explains it
+	verdict  *Verdict      // nil if it is not about availability
+	frozen   bool          // its severity and excuse stay unchanged
+	warnOnly bool          // it is a warning at most
+	calm     time.Duration // for how long no outage has had an alert, if it flaps and its subject is up
 	ahead    thresholds
 	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
 	certificate [sha256.Size]byte
@@ -43,8 +44,10 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 			Since:   known.Since,
 			AtLeast: known.AtLeast,
 			Lasted:  max(s.now.Sub(known.Since), minDuration),
+			Was:     known.Was,
 		},
 	}
+	p.countOutages(s)
 	f.problems = append(f.problems, p)
 	return p
 }
@@ -85,8 +88,16 @@ func (j *Judge) limits(p *candidate) thresholds {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	t.critical += p.record.realSince().Sub(p.record.Since)
-	early := p.record.Since.Sub(p.record.alertsSince())
-	t.warning, t.critical = t.warning-early, t.critical-early
+	t.warning, t.critical = t.warning-p.record.early(), t.critical-p.record.early()
+	if r := p.record; r.Flaps {
+		t.warning = 0
+		switch {
+		case r.Alerted == Critical:
+			t.critical = 0
+		case !r.Calm.IsZero():
+			t.critical = never
+		}
+	}
 	switch {
 	case p.warnOnly, p.record.Removed:
 		t.critical = never
@@ -146,6 +157,9 @@ func (s *scene) decideOn(p *candidate) {
 		p.ahead = j.limits(p)
 		p.Severity = p.ahead.severity(p.Lasted)
 		p.record.Alerted = max(p.record.Alerted, p.Severity)
+		if p.record.fires() && !p.before.fires() {
+			s.beginFlapping(p)
+		}
 	}
 	p.record.Excuse = p.Excuse
 	j.changed = j.changed || *p.record != p.before

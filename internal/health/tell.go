@@ -154,6 +154,8 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 		Excuse:     p.Excuse,
 		Instances:  p.Instances,
 		Wanted:     p.Wanted,
+		Outages:    p.Outages,
+		UpAgain:    p.UpAgain,
 	}
 	if !p.Last.IsZero() {
 		e.Last = milli(p.Last, known.Last)
@@ -169,7 +171,7 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 
 // isApart reports whether a problem is the target's own, and none of the container that serves it.
 func (s *scene) isApart(p *Problem) bool {
-	known := s.judge.outage(p.Subject)
+	known := s.judge.problems[outageKey(p.Subject)]
 	return s.judge.rule(p.Alert).Apart || IsOutage(p.Alert) && known != nil && known.FaultReason != ""
 }
 

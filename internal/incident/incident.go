@@ -285,6 +285,11 @@ func (i *Incident) rename(was, of health.Subject) {
 	}
 	i.Links = slices.DeleteFunc(i.Links, func(s health.Subject) bool { return s == was })
 	i.link(of)
+	for n := range i.Outages {
+		if t := &i.Outages[n]; t.Subject == was {
+			t.Subject = of
+		}
+	}
 	for n := 0; n < len(i.Problems); n++ {
 		p := &i.Problems[n]
 		if p.Excuse.Root == was {

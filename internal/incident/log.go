@@ -774,14 +774,26 @@ func (u *update) measure(d *draft, p *Problem) {
 		at = len(d.Outages)
 		d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
 	}
-	lasts := p.lasts() || slices.ContainsFunc(d.Problems, func(o Problem) bool { return o.Subject == p.Subject && o.outage() && o.lasts() })
+	lasts := u.isDown(p) || slices.ContainsFunc(d.Problems, func(o Problem) bool {
+		return o.Subject == p.Subject && o.outage() && u.isDown(&o)
+	})
+	began, ended := p.Since, p.Cleared
+	if now := u.present[p.key()]; now != nil && now.Outages > 0 { // the problem is older than the outage
+		began, ended = now.At.Time(), cmp.Or(ended, now.At.Time())
+	}
 	switch t := &d.Outages[at]; {
 	case lasts && t.Since.IsZero():
-		t.Since = latest(p.Since, t.Until)
+		t.Since = latest(began, t.Until)
 	case !lasts && !t.Since.IsZero():
-		t.Seconds += max(p.Cleared.Sub(t.Since).Seconds(), 0)
-		t.Since, t.Until, t.AtMost = time.Time{}, p.Cleared, t.AtMost || p.AtLatest
+		t.Seconds += max(ended.Sub(t.Since).Seconds(), 0)
+		t.Since, t.Until, t.AtMost = time.Time{}, ended, t.AtMost || p.AtLatest
 	}
+}
+
+// isDown reports whether a problem lasts that makes readings fail now.
+func (u *update) isDown(p *Problem) bool {
+	now := u.present[p.key()]
+	return p.lasts() && (now == nil || !now.UpAgain)
 }
 
 // setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst,

@@ -19,7 +19,14 @@ var judgedLabels = []string{"container", "docker_host", "workload"}
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
+		"Seconds since the target went down, or since the first of three outages within an hour until it has been up for 15 minutes; "+
+			"else 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
+		[]string{"target", "kind"}, nil)
+	targetOutagesDesc = prometheus.NewDesc("chatstack_target_recent_outages",
+		"Outages of the target within the last hour that are one alert, since there were three; absent for all other targets.",
+		[]string{"target", "kind"}, nil)
+	targetCalmDesc = prometheus.NewDesc("chatstack_target_calm_seconds",
+		"Seconds that a target has been up whose outages are one alert, which goes on for 15 minutes; absent for all other targets.",
 		[]string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
 		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, "+
@@ -34,8 +41,15 @@ var (
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run; 0 while it runs. While its engine cannot be read, "+
-			"one that was down stays down unless its own target answers, and that of others is absent.",
+		"Seconds that the container has existed without running although it should run, or since the first of three outages within an "+
+			"hour until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays down "+
+			"unless its own target answers, and that of others is absent.",
+		judgedLabels, nil)
+	containerOutagesDesc = prometheus.NewDesc("chatstack_container_recent_outages",
+		"Outages of the container within the last hour that are one alert, since there were three; absent for all other containers.",
+		judgedLabels, nil)
+	containerCalmDesc = prometheus.NewDesc("chatstack_container_calm_seconds",
+		"Seconds that a container has run whose outages are one alert, which goes on for 15 minutes; absent for all other containers.",
 		judgedLabels, nil)
 	lastKnownDesc = prometheus.NewDesc("chatstack_container_last_known_timestamp_seconds",
 		"When the state of the container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
@@ -85,6 +99,9 @@ var (
 		"1 while maintenance holds back the alert on client sessions.", nil, nil)
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
+	renamedDesc = prometheus.NewDesc("chatstack_renamed_info",
+		"1 for a target or workload with a problem that began under another name, was; absent otherwise.",
+		[]string{"kind", "name", "docker_host", "was"}, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
 		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container, "+
 			"starting or certificate. The cause is the container that explains the problem, the target of an engine that cannot be read, "+
@@ -105,6 +122,12 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			gauge(desc, d.Seconds(), labels...)
 		}
 	}
+	flapping := func(outages, calm *prometheus.Desc, v *health.Verdict, labels ...string) {
+		if v.Outages > 0 {
+			gauge(outages, float64(v.Outages), labels...)
+		}
+		gaugeDuration(calm, v.Calm, true, labels...)
+	}
 	subjects := slices.SortedFunc(maps.Keys(j.Verdicts), func(a, b health.Subject) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Host, b.Host))
 	})
@@ -115,6 +138,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		if v.Excuse.Holds() {
 			excused = 1
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
+		}
+		if v.Was != "" {
+			gauge(renamedDesc, 1, s.Kind, s.Name, s.Host, v.Was)
 		}
 		labels := []string{s.Name, s.Host, ""}
 		if s.Kind == health.KindWorkload {
@@ -134,12 +160,18 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			if v.Known { // the rules look back for both metrics: an excuse without a duration would apply to an older duration
 				gauge(targetExcusedDesc, excused, labels...)
 				gaugeDuration(targetDownDesc, v.Down, v.Unknown, s.Name, v.TargetKind)
+				flapping(targetOutagesDesc, targetCalmDesc, &v, s.Name, v.TargetKind)
 			}
 			continue
 		}
 		gaugeDuration(containerDownDesc, v.Down, v.Unknown, labels...)
+		flapping(containerOutagesDesc, containerCalmDesc, &v, labels...)
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
-		if down := max(v.Down, v.Missing, v.Removed); v.Workload != "" && (down > 0 || !v.Unknown) {
+		down := max(v.Missing, v.Removed)
+		if v.Calm == 0 {
+			down = max(down, v.Down)
+		}
+		if v.Workload != "" && (down > 0 || !v.Unknown) {
 			of := health.WorkloadSubject(s.Host, v.Workload)
 			workloadDown[of] = max(workloadDown[of], down)
 		}

@@ -349,3 +349,44 @@ func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
 		}
 	}
 }
+
+// TestSeriesOfWhatFlaps: that it is up again is a series of its own, and its workload is not down meanwhile.
+func TestSeriesOfWhatFlaps(t *testing.T) {
+	flaps := health.Verdict{
+		Known:    true,
+		Workload: "chat/db",
+		Down:     time.Hour,
+		Outages:  3,
+		Calm:     time.Minute,
+	}
+	metrics := judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("web"):             flaps,
+		health.TargetSubject("well"):            {Known: true},
+		health.ContainerSubject("local", "db"):  flaps,
+		health.ContainerSubject("local", "irc"): {Known: true},
+	}})
+	families, err := new(exposition.Encoder).Encode(metrics)
+	must(t, err)
+	var text strings.Builder
+	for i := range families {
+		text.Write(families[i].Text)
+	}
+	for _, want := range []string{
+		`chatstack_target_down_seconds{kind="",target="web"} 3600`,
+		`chatstack_target_recent_outages{kind="",target="web"} 3`,
+		`chatstack_target_calm_seconds{kind="",target="web"} 60`,
+		`chatstack_container_down_seconds{container="db",docker_host="local",workload=""} 3600`,
+		`chatstack_container_recent_outages{container="db",docker_host="local",workload=""} 3`,
+		`chatstack_container_calm_seconds{container="db",docker_host="local",workload=""} 60`,
+		`chatstack_workload_down_seconds{docker_host="local",workload="chat/db"} 0`,
+	} {
+		if !strings.Contains(text.String(), want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, &text)
+		}
+	}
+	for _, unwanted := range []string{`_outages{kind="",target="well"}`, `_calm_seconds{container="irc"`} {
+		if strings.Contains(text.String(), unwanted) {
+			t.Errorf("%s should be absent", unwanted)
+		}
+	}
+}

@@ -30,6 +30,8 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what it is about, whatever its name; "" if unknown.
+	Place string
 	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
 	// engine.
 	Container, Service, ContainerHost string
@@ -37,6 +39,8 @@ type Target struct {
 	ChatServer string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
+	// Slow is how long a successful reading may take until it is slow; 0 for any time.
+	Slow time.Duration
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
@@ -573,6 +577,7 @@ func (t *target) facts() health.Target {
 		Direct:        t.Kind.Direct,
 		ValueAlerts:   t.Kind.ValueAlerts,
 		HostName:      exchange.CanonicalHost(t.HostName),
+		Place:         t.Place,
 		Container:     t.Container,
 		Service:       t.Service,
 		ContainerHost: t.ContainerHost,
@@ -582,6 +587,7 @@ func (t *target) facts() health.Target {
 		Up:            s.Up,
 		ReadAt:        s.LastAttempt,
 		Took:          s.Duration,
+		Slow:          t.Slow,
 		Reason:        string(s.Reason),
 		Overdue:       t.overdue,
 		Failed:        s.Missed,

@@ -564,3 +564,50 @@ func TestSummaryHasHumanNameFirst(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// TestWhatFlapsSaysHowOftenItWasDown, whether it is up now or not.
+func TestWhatFlapsSaysHowOftenItWasDown(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+	var r *Report
+	play := func(up bool, d time.Duration) {
+		state := map[bool]string{true: "running", false: "exited"}[up]
+		w.contain(named{"db", testContainer{state: state}})
+		s := w.status("irc_rpc")
+		if s.Up, s.Reason = up, ""; !up {
+			s.Reason = failure.Refused
+		}
+		w.poll(10 * time.Second)
+		r = w.poll(d)
+	}
+	w.poll(0)
+	for range 2 {
+		play(false, 6*time.Minute)
+		play(true, time.Minute)
+	}
+	play(false, 3*time.Minute)
+	if s := r.service("irc_rpc"); s.Level != Critical || !strings.HasSuffix(s.Text, "; it has been down 3 times in the last hour") {
+		t.Errorf("service while it is down: %s, %q", s.Level, s.Text)
+	}
+	if c := r.container("db"); c.Level != Critical || c.Text != "has been down 3 times in the last hour" {
+		t.Errorf("container while it is down: %s, %q", c.Level, c.Text)
+	}
+	play(true, 4*time.Minute)
+	const text = "has been down 3 times in the last hour, and up again for 4 min"
+	if s := r.service("irc_rpc"); s.Level != Critical || s.State != up || s.Text != text || !strings.Contains(s.Hint, "does not stay up") {
+		t.Errorf("service: %s, %s, %q, to do %q", s.Level, s.State, s.Text, s.Hint)
+	}
+	if c := r.container("db"); c.Level != Critical || c.State != "running" || c.Text != text || !strings.Contains(c.Hint, "docker logs") {
+		t.Errorf("container: %s, %s, %q, to do %q", c.Level, c.State, c.Text, c.Hint)
+	}
+	if got := r.threshold("TargetDown"); got.Text != "has been down 3 times in the last hour" {
+		t.Errorf("threshold: %q", got.Text)
+	}
+	for i := range r.Causes {
+		if c := &r.Causes[i]; c.State != "goes down again and again" || c.Loss != "" {
+			t.Errorf("cause: %s %s: %q, users lose %q", c.Title, c.State, c.Text, c.Loss)
+		}
+	}
+	if got := Headline(&r.Problems[0].Problem, ""); got != "Container db has been down 3 times in the last hour" {
+		t.Errorf("headline %q", got)
+	}
+}

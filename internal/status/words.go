@@ -60,7 +60,7 @@ func Headline(given *health.Problem, kind string) string {
 	case given.Subject == health.ExporterSubject:
 	case verb == "is" && strings.HasSuffix(name, " services"):
 		text = name + " are " + rest
-	case slices.Contains([]string{"is", "does", "was", "uses", "serves", "waits"}, verb):
+	case slices.Contains([]string{"is", "has", "does", "was", "uses", "serves", "waits"}, verb):
 		text = name + " " + text
 	default:
 		text = name + ": " + text

@@ -158,6 +158,12 @@ var containerFaults = []fault[box]{
 		func(_ *world, b box) { b.services[b.name].flaky.Store(nil) },
 	},
 	{
+		"is slow",
+		"is quick",
+		func(_ *world, b box) { b.services[b.name].takes.Store(int64(9 * time.Second)) },
+		func(_ *world, b box) { b.services[b.name].takes.Store(0) },
+	},
+	{
 		"is maintained",
 		"is released",
 		func(w *world, b box) { w.maintain(b, config.MaintenanceContainer) },
@@ -253,6 +259,16 @@ var exporterFaults = []fault[*exporter]{
 		func(w *world, e *exporter) {
 			e.stop()
 			w.start(e)
+		},
+		nil,
+	},
+	{
+		"calls other another", // without a restart
+		"",
+		func(w *world, e *exporter) {
+			e.renamed = "another"
+			must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
+			must(w.T, e.app.Reload(w.Context()))
 		},
 		nil,
 	},

@@ -133,7 +133,6 @@ var relayScenarios = []scenario{
 		notifications: `
 			2m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s
 			3m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s
-			42m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s is over
 			43m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s is over
 		`,
 	},
@@ -149,7 +148,7 @@ var relayScenarios = []scenario{
 			2m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s
 			3m30s chat: TLSCertificateExpiry warning xmpp_c2s xmpp_c2s
 			5m30s chat: TargetDown warning api
-			8m45s page: TLSCertificateExpiry critical xmpp_c2s xmpp_c2s; TargetDown critical api
+			7m45s page: TargetDown critical api
 		`,
 	},
 	{

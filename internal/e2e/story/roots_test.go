@@ -229,8 +229,6 @@ var rootScenarios = []scenario{
 			7m45s page: TargetDown critical api; TargetDown critical docker; TargetDown critical web
 			10m30s chat: TargetDown warning api; TargetDown warning docker; TargetDown warning web
 			15m30s chat: TargetDown warning api; TargetDown warning docker is over; TargetDown warning web
-			15m45s page: TargetDown critical api; TargetDown critical docker is over; TargetDown critical web is over
-			17m45s page: TargetDown critical api is over; TargetDown critical docker is over; TargetDown critical web is over
 		`,
 	},
 	{
@@ -245,8 +243,8 @@ var rootScenarios = []scenario{
 		notifications: `
 			5m30s chat: TargetDown warning docker
 			7m45s page: TargetDown critical docker
-			9m45s page: TargetDown critical api; TargetDown critical docker
-			10m30s chat: TargetDown warning api; TargetDown warning docker
+			8m0s chat: TargetDown warning api
+			10m15s page: TargetDown critical api
 		`,
 	},
 	{
@@ -285,7 +283,6 @@ var rootScenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
-			21m15s page: ContainerDown critical db is over
 			24m0s chat: ContainerDown warning db is over
 		`,
 	},
@@ -302,7 +299,7 @@ var rootScenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
-			13m15s page: ContainerDown critical db; TargetDown critical api
+			13m45s page: TargetDown critical api
 			14m30s chat: TargetDown warning api
 		`,
 	},

@@ -713,7 +713,7 @@ var scenarios = []scenario{
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: ContainerDown critical db
 			9m0s chat: ContainerDown warning other; TargetDown warning other
-			13m0s chat: ContainerRestarts warning web is over
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -739,7 +739,7 @@ var scenarios = []scenario{
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: ContainerDown critical db
 			9m0s chat: ContainerDown warning other; TargetDown warning other
-			13m0s chat: ContainerRestarts warning web is over
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -759,6 +759,96 @@ var scenarios = []scenario{
 		`,
 	},
 	{
+		name:  "the exporter is restarted without a state while alerts fire: nothing resolves until it has looked for 5 minutes",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			1m web stops
+			9m a restarts
+			20m other answers
+			20m web starts
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical web
+			7m45s page: TargetDown critical other
+			24m0s chat: ContainerDown warning web is over
+			25m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "a target has recovered while the exporter was restarted without a state",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			9m other answers
+			9m a restarts
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			20m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "the exporter is away for 10 minutes while alerts fire: nothing resolves",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a stops
+			19m a starts
+			30m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			12m15s page: ExporterDown critical
+			13m0s chat: ExporterDown critical
+			23m0s chat: ExporterDown critical is over
+			35m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "a target gets another name while it is down: the former one is over once, and the new one is as old",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			10m a calls other another
+			11m a shows: another TargetDown critical
+			20m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			11m15s page: TargetDown critical another
+			12m0s chat: TargetDown warning another
+			15m30s chat: TargetDown warning other is over
+			27m0s chat: TargetDown warning another is over
+		`,
+	},
+	{
+		name:  "the exporter restarts again and again",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a restarts
+			11m a restarts
+			13m a restarts
+			15m a restarts
+			17m a restarts
+			18m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			16m15s page: ExporterRestarts critical a
+			17m0s chat: ExporterRestarts critical a
+			25m30s chat: TargetDown warning other is over
+			27m0s chat: ExporterRestarts critical a is over
+		`,
+	},
+	{
 		name:      "an exporter that keeps its state loses it",
 		lasts:     14 * time.Minute,
 		exporters: keeping,
@@ -769,10 +859,12 @@ var scenarios = []scenario{
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		notifications: `
+			4m0s chat: ContainerRestarts warning web
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
 			9m0s chat: ContainerDown warning other; TargetDown warning other
 			9m15s page: ContainerDown critical other; TargetDown critical other
+			14m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -788,11 +880,10 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m15s page: ContainerDown critical other; TargetDown critical other
-			9m15s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
-			15m15s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
+			7m15s page: ContainerDown critical other
+			7m45s page: TargetDown critical other
+			9m45s page: TargetDown critical docker; TargetDown critical other
 			15m30s chat: TargetDown warning docker is over; TargetDown warning other
-			17m15s page: ContainerDown critical other is over; TargetDown critical docker is over; TargetDown critical other is over
 			19m0s chat: ContainerDown warning other is over
 		`,
 	},
@@ -808,13 +899,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning web
-			6m0s chat: TargetDown warning docker
 			7m15s page: ContainerDown critical web
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
 			9m15s page: ContainerDown critical web; TargetDown critical docker
-			35m15s page: ContainerDown critical web; TargetDown critical docker is over
-			36m0s chat: TargetDown warning docker is over
-			39m0s chat: ContainerDown warning web is over
-			39m15s page: ContainerDown critical web is over; TargetDown critical docker is over
+			39m0s chat: ContainerDown warning web is over; TargetDown warning docker is over
 		`,
 	},
 	{
@@ -829,11 +917,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning web
-			6m0s chat: TargetDown warning docker
 			7m15s page: ContainerDown critical web
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
 			9m15s page: ContainerDown critical web; TargetDown critical docker
-			13m15s page: ContainerDown critical web is over; TargetDown critical docker
-			14m0s chat: ContainerDown warning web is over
+			14m0s chat: ContainerDown warning web is over; TargetDown warning docker
 		`,
 	},
 	{
@@ -848,8 +935,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning web
-			6m0s chat: TargetDown warning docker
 			8m15s page: TargetDown critical docker
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
 			10m15s page: ContainerDown critical web; TargetDown critical docker
 		`,
 	},
