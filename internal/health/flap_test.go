@@ -327,3 +327,23 @@ func TestOutagesOfAContainerAreThoseOfTheWorkloadThatContinuesIt(t *testing.T) {
 	w.pass(time.Minute)
 	w.want("chat/web ContainerDown warning 13m0s")
 }
+
+// TestTargetThatIsUpAgainAnswers has an engine count the services on it that do not answer between two outages of one that flaps.
+func TestTargetThatIsUpAgainAnswers(t *testing.T) {
+	w := stack(t)
+	w.target("docker").Engine = "local"
+	w.look()
+	unanswered := func() int { return w.last.Verdicts[TargetSubject("docker")].Unanswered }
+	for range 3 {
+		w.target("api").Up = false
+		w.pass(3 * time.Minute)
+		if n := unanswered(); n != 1 {
+			t.Errorf("%d targets do not answer, want 1", n)
+		}
+		w.target("api").Up = true
+		w.pass(3 * time.Minute)
+	}
+	if p, _ := w.problem("api", AlertTargetDown); !p.UpAgain || unanswered() != 0 {
+		t.Errorf("%d targets do not answer beside %+v, want none, since it is up again", unanswered(), p)
+	}
+}

@@ -488,12 +488,16 @@ func (s *scene) keepProblem(found *findings, key problemKey, known *record) {
 	v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true})
 	v.lose(true, s.judge.saved)
 	found.verdicts[key.Subject] = v
+	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
+	found.recheck = append(found.recheck, left)
+	goesOn := IsOutage(key.Alert) && !known.Excuse.Holds() && !known.up() && left < 0
+	if goesOn {
+		s.judge.goDown(key, known.Since, s.now)
+	}
 	p := found.begin(s, key, known.Since, known.AtLeast)
 	p.Unknown = true
 	p.warnOnly = known.Partly || known.Elsewhere && IsOutage(key.Alert)
-	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
-	found.recheck = append(found.recheck, left)
-	if !IsOutage(key.Alert) || known.Excuse.Holds() || known.up() || left >= 0 {
+	if !goesOn {
 		p.freeze(s.judge)
 	}
 	if !p.onMemory() {

@@ -219,3 +219,64 @@ func TestExcuseOfAStartEndsAfterARestart(t *testing.T) {
 	w.pass(time.Second)
 	w.want("web TargetDown critical 6m1s")
 }
+
+// flappingWeb has a container that was down three times for 3 minutes, and its target.
+func flappingWeb(t *testing.T) *world {
+	t.Helper()
+	w := stack(t)
+	w.container("web").DependsOn = nil
+	w.look()
+	for range 3 {
+		w.container("web").State = "exited"
+		w.lose("web")
+		w.pass(3 * time.Minute)
+		w.container("web").State, w.target("web").Up = Running, true
+		w.pass(5 * time.Minute)
+	}
+	w.want("web ContainerDown warning 24m0s")
+	return w
+}
+
+// TestFlappingContainerStaysDownUntilItIsRead loses the engine at the beginning of another outage, also over a restart.
+func TestFlappingContainerStaysDownUntilItIsRead(t *testing.T) {
+	for _, restarts := range []time.Duration{0, time.Second, 4 * time.Minute} {
+		w := flappingWeb(t)
+		w.container("web").State = "exited"
+		w.lose("web")
+		w.pass(30 * time.Second)
+		w.Engines[0].Read = false
+		if w.pass(restarts); restarts > 0 {
+			w.restart(true)
+		}
+		w.pass(4*time.Minute - restarts)
+		w.want("web ContainerDown warning 28m30s unknown", "web TargetDown pending 4m30s container(web)")
+		w.pass(6 * time.Minute)
+		w.want("web ContainerDown critical 34m30s unknown", "web TargetDown pending 10m30s container(web)")
+		if p := w.last.Problems[0]; p.UpAgain {
+			t.Error("it is up again, want that it is down")
+		}
+	}
+}
+
+// TestFlappingContainerIsUpAgainIfItsTargetAnswers has it come back while the engine cannot be read, also over a restart.
+func TestFlappingContainerIsUpAgainIfItsTargetAnswers(t *testing.T) {
+	for _, restarts := range []bool{false, true} {
+		w := flappingWeb(t)
+		w.container("web").State = "exited"
+		w.lose("web")
+		w.pass(3 * time.Minute)
+		w.Engines[0].Read = false
+		w.pass(time.Minute)
+		if restarts {
+			w.restart(true)
+			w.look()
+		}
+		w.target("web").Up = true
+		w.pass(15 * time.Minute)
+		if p, known := w.problem("web", AlertContainerDown); !known || !p.UpAgain || p.Outages != 4 || p.Severity != Warning {
+			t.Errorf("after a restart %t, 15 minutes later: %+v, want four outages, and that it is up", restarts, p)
+		}
+		w.pass(time.Minute)
+		w.want()
+	}
+}
