@@ -157,8 +157,8 @@ func recorded(a *config.Alerts) []rule {
 	// Alerts that were firing go on while nobody knows. It has the value 0, which no alert has that is seen.
 	return append(rules, rule{
 		Record: heldAlerts,
-		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)", list([]string{"alertstate", "chat_server", "stack"}),
-			`ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
+		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)",
+			list([]string{"alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
 	})
 }
 

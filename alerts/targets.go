@@ -224,6 +224,7 @@ const (
 )
 
 var unstableSummary = aTarget + " fails over <over> % of its probes."
+
 var targetSlow = row{
 	name:      health.AlertTargetSlow,
 	AlertKind: flat("target_slow", 10*minute, 5*minute),
