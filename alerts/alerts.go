@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
@@ -61,6 +62,9 @@ func rulesWith(a *config.Alerts, checksum string) []rule {
 
 func (t *alert) rule(a *config.Alerts) rule {
 	labels := map[string]string{"severity": t.severity, "stack": "chat"}
+	if t.severity != None {
+		labels["chat_server"] = t.serverLabel(a)
+	}
 	if t.target != "" {
 		labels["target"] = t.target
 	}
@@ -68,18 +72,50 @@ func (t *alert) rule(a *config.Alerts) rule {
 		labels["drill"] = "true"
 		delete(labels, "severity")
 	}
+	expr := t.expr(a, t)
+	annotations := map[string]string{
+		"summary":     t.fill(a, t.summary),
+		"description": t.fill(a, t.description),
+		"runbook_url": RunbookLink(a, t.name),
+		"status_url":  "",
+		"since":       t.since,
+	}
+	switch {
+	case t.elsewhere:
+	case a.ExternalURL != "":
+		annotations["status_url"] = a.ExternalURL + "/"
+	default: // the exporter knows where its pages are
+		annotations["status_url"] = "{{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/{{ end }}"
+		annotations["runbook_url"] = "{{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/runbooks/" + t.name +
+			"{{ else }}" + annotations["runbook_url"] + "{{ end }}"
+	}
+	if t.lasts {
+		annotations["since"] = began
+	}
+	if t.held {
+		expr += fmt.Sprintf(" or ignoring (alertname, severity) %s{alertname=%q,severity=%q}", heldAlerts, t.name, t.severity)
+		annotations["description"] = unlessHeld(nobodyKnows, annotations["description"])
+		if annotations["since"] != "" {
+			annotations["since"] = unlessHeld("", annotations["since"])
+		}
+	}
+	maps.DeleteFunc(annotations, func(_, text string) bool { return text == "" })
 	return rule{
 		Alert:         t.name,
-		Expr:          t.expr(a, t),
+		Expr:          expr,
 		For:           seconds(t.hold),
 		KeepFiringFor: seconds(t.keep),
 		Labels:        labels,
-		Annotations: map[string]string{
-			"summary":     t.fill(a, t.summary),
-			"description": t.fill(a, t.description),
-			"runbook_url": RunbookLink(a, t.name),
-		},
+		Annotations:   annotations,
 	}
+}
+
+// nobodyKnows is what an alert says that is held.
+const nobodyKnows = "This is the last known state: no exporter answers, or one has just started and looks whether it goes on."
+
+// unlessHeld is one text if the alert is held, else the other.
+func unlessHeld(text, otherwise string) string {
+	return "{{ if eq $value 0.0 }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
 
 // The shape of a rule file.

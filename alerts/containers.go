@@ -16,6 +16,8 @@ var containerUnhealthy = row{
 		config.AlertSettings{Warning: lasting(0, 5*minute), Critical: lasting(5*minute, 5*minute)}, func(c *config.AlertCheck) {
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
 		}),
+	server:   ofContainer,
+	together: withCause,
 	judged:   &health.Rule{Unsettles: true},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
@@ -28,11 +30,11 @@ var containerUnhealthy = row{
 		Unknown:    "no container is unhealthy",
 	},
 	panels:   []string{"overview/Containers unhealthy"},
-	warning:  message{"", aContainer + " is unhealthy.", unhealthyText},
-	critical: message{"", aContainer + " has been unhealthy for over <for>.", unhealthyText},
+	warning:  message{"", aContainer + " is unhealthy" + lastKnown, unhealthyText},
+	critical: message{"", aContainer + " has been unhealthy for over <for>" + lastKnown, unhealthyText},
 }
 
-const unhealthyText = "Its health check has been failing" + forValue + " Its users may see errors." + readLog
+const unhealthyText = "Its health check has been failing" + sinceThen + " Its users may see errors." + readLog
 
 var containerOftenUnhealthy = row{
 	name: health.AlertContainerOftenUnhealthy,
@@ -40,11 +42,13 @@ var containerOftenUnhealthy = row{
 		config.AlertSettings{Window: hour, Level: lasting(30*minute, 0)}, func(c *config.AlertCheck) {
 			c.AtLeast("window", c.Window, c.For, "its for")
 		}),
+	server: ofContainer,
 	judged: &health.Rule{Unsettles: true},
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			return containers(agreed[t.severity], latest(a, oftenUnhealthy)) + aboveSeconds(t.For)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, strings.TrimPrefix(oftenUnhealthy, "chatstack_"), container, t.For.Std().Seconds())
 			s.all = true
@@ -53,7 +57,7 @@ var containerOftenUnhealthy = row{
 	},
 	page: Words{"its health check keeps failing", "Find out why it does not stay healthy."},
 	critical: message{
-		"over <for> within <window>", aContainer + " keeps becoming unhealthy.",
+		"over <for> within <window>", aContainer + " keeps becoming unhealthy" + lastKnown,
 		"It was unhealthy, or starting again after that, for {{ $value | humanizeDuration }} of the last <window>. " +
 			"Its users see errors again and again." + readLog,
 	},
@@ -64,11 +68,12 @@ const oftenUnhealthy = "chatstack_container_recently_unhealthy_seconds"
 var oneShotFailed = row{
 	name:      health.AlertOneShotFailed,
 	AlertKind: flat("one_shot_failed", 0, 0),
+	server:    ofContainer,
 	judged:    &health.Rule{},
 	evidence:  containerState("container_one_shot_failed_seconds", ""),
 	page:      Words{"did not do its work", "Find out why it failed, then run it again."},
 	warning: message{
-		"", aContainer + " has failed to do its work.",
+		"", aContainer + " has failed to do its work" + lastKnown,
 		"It should do its work and end, but its last run ended with an error {{ $value | humanizeDuration }} ago. " +
 			"What needs its work may be out of date." + readLog,
 	},
@@ -78,6 +83,8 @@ var containerRestarts = row{
 	name: health.AlertContainerRestarts,
 	AlertKind: kind("container_restarts", config.Keys("window", "warning", "over", "critical", "over"),
 		config.AlertSettings{Window: 10 * minute, Critical: config.Level{Over: 3}}, config.ScrapesFit, config.Amounts),
+	server:   ofContainer,
+	together: withOthers,
 	judged:   &health.Rule{Unsettles: true},
 	evidence: containerEvents("container_recent_restarts"),
 	page:     Words{"was restarted", "Find out why it exited."},
@@ -89,12 +96,12 @@ var containerRestarts = row{
 	},
 	panels: []string{"overview/Most restarts in 10 minutes", "containers/Restarts in 10 minutes"},
 	warning: message{
-		"<more> or more within <window>", aContainer + " has restarted.",
+		"<more> or more within <window>", aContainer + " has restarted" + lastKnown,
 		"It has restarted {{ $value }} {{ if eq $value 1.0 }}time{{ else }}times{{ end }} within <window>. Deploys do not count. " +
 			"Each restart disconnects its users." + readLog,
 	},
 	critical: message{
-		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>.",
+		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>" + lastKnown,
 		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
 	},
 }
@@ -103,6 +110,7 @@ var containerOOMKill = row{
 	name: health.AlertContainerOOMKill,
 	AlertKind: kind("container_oom_kill", config.Keys("window"),
 		config.AlertSettings{Window: 10 * minute}, config.ScrapesFit),
+	server:   ofContainer,
 	judged:   &health.Rule{},
 	evidence: containerEvents("container_recent_oom_kills"),
 	page:     Words{"the kernel killed one of its processes because memory ran out", "Give it more memory, or find out what uses it."},
@@ -116,6 +124,8 @@ var containerOOMKill = row{
 var containerDown = row{
 	name:      health.AlertContainerDown,
 	AlertKind: holds("container_down", lasting(minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	server:    ofContainer,
+	together:  withCause,
 	judged:    &health.Rule{},
 	evidence:  containerState("container_down_seconds", "container_down_seconds"),
 	page:      Words{"is not running", "Find out why it exited, then start it."},
@@ -128,36 +138,44 @@ var containerDown = row{
 		Unknown:    "every container that should run is running",
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
-	warning:  message{"", notRunning, containerDownText},
-	critical: message{"", aContainer + " has been down for over <for>.", containerDownText},
+	warning:  message{"", aContainer + containerFlaps(flapSummary, notRunning) + lastKnown, containerDownText},
+	critical: message{"", aContainer + containerFlaps(flapSummary, " has been down for over <for>") + lastKnown, containerDownText},
 }
 
 // notRunning is true of a workload of which some instances run, too.
-const notRunning = aContainer + " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}."
+const notRunning = " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}"
 
-const containerDownText = "{{ if $labels.container }}It should run, and has been down for{{ else }}An instance should run, and has been " +
-	"down for at least{{ end }} {{ $value | humanizeDuration }}. No container that it depends on is down." + readLog
+var containerDownText = lostWithIt + containerFlaps(flapText, "{{ if $labels.container }}It should run, and has been down{{ else }}An "+
+	"instance should run, and has been down at least{{ end }}"+sinceThen+" No container that it depends on is down.") + readLog
+
+func containerFlaps(text, otherwise string) string {
+	return flaps("chatstack_container_recent_outages{container=%q,docker_host=%q,workload=%q,ENV}",
+		"$labels.container $labels.docker_host $labels.workload", text, otherwise)
+}
 
 var containerMissing = row{
 	name:      health.AlertContainerMissing,
 	AlertKind: flat("container_missing", 5*minute, 0),
+	server:    ofContainer,
+	together:  withCause,
 	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},
 	warning: message{
-		"removed by a person: <after>", aContainer + " has been removed.",
-		"Somebody removed it {{ $value | humanizeDuration }} ago. What it served is down. If that was a mistake, create it again. " +
+		"removed by a person: <after>", aContainer + " has been removed" + lastKnown,
+		"Somebody removed it {{ $value | humanizeDuration }} ago. " + lostWithIt + "If that was a mistake, create it again. " +
 			"If not, acknowledge the incident, or run: chatstack_exporter forget.",
 	},
 	critical: message{
-		"otherwise: <after>", aContainer + " is missing.",
-		"It should exist, and has been gone" + forValue + " What it served is down. First create it again: docker compose up -d.",
+		"otherwise: <after>", aContainer + " is missing" + lastKnown,
+		lostWithIt + "It should exist, and has been gone" + sinceThen + " First create it again: docker compose up -d.",
 	},
 }
 
 var containerMemory = row{
 	name:      health.AlertContainerMemory,
 	AlertKind: amounts("container_memory", config.Amounts, over(500_000_000, 5*minute, 5*minute), over(1_000_000_000, 2*minute, 5*minute)),
+	server:    ofContainer,
 	judged:    &health.Rule{Measured: true, OwnSeries: true},
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
@@ -183,7 +201,7 @@ var containerMemory = row{
 	critical: message{"any container: over <size><held>", memorySummary, "It" + memoryText},
 }
 
-const (
+var (
 	memorySummary = aContainer + " uses over <size> of memory."
 	memoryText    = " has used at least " + bytesUsed +
 		"<held>. At its limit the kernel kills it. First compare: docker stats --no-stream {{ $labels.container }}."
@@ -198,8 +216,20 @@ func memoryUsed(a *config.Alerts) string {
 func containerState(warning, critical string) evidence {
 	gauge := map[string]string{Warning: warning, Critical: critical}
 	return evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			return containers(agreed[t.severity], unlessExcused(a, "container", "chatstack_"+gauge[t.severity])) + aboveSeconds(t.For)
+		expr: func(_ *config.Alerts, t *alert) string {
+			return ofContainers(gauge[t.severity], t.severity) + aboveSeconds(t.For)
+		},
+		held: true,
+		records: func(a *config.Alerts, _ *config.AlertSettings) (list []rule) {
+			for _, severity := range []string{Warning, Critical} {
+				if name := gauge[severity]; name != "" {
+					list = append(list, rule{
+						Record: ofContainers(name, severity),
+						Expr:   containers(agreed[severity], unlessExcused(a, "container", "chatstack_"+name)),
+					})
+				}
+			}
+			return list
 		},
 		trials: func(a *config.Alerts, t *alert) []trial {
 			s := newSubject(a, t, gauge[t.severity], container, t.For.Std().Seconds())
@@ -207,6 +237,7 @@ func containerState(warning, critical string) evidence {
 			s.heldBackBy(a, "container_excused", 0)
 			return s.trials()
 		},
+		lasts: true,
 	}
 }
 
@@ -216,6 +247,7 @@ func containerEvents(gauge string) evidence {
 		expr: func(a *config.Alerts, t *alert) string {
 			return fmt.Sprintf("%s > %d", containers("max", latest(a, "chatstack_"+gauge)), t.Over)
 		},
+		held: true,
 		trials: func(a *config.Alerts, t *alert) []trial {
 			return newSubject(a, t, gauge, container, float64(t.Over)).trials()
 		},

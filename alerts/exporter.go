@@ -25,9 +25,10 @@ var exporterDown = row{
 			c.AtLeast("remember", c.Remember, c.Critical.For+c.Alerts.Lookback,
 				"exporter_down.critical.for and alerts.lookback, or the alert could never fire")
 		}),
+	server:    theExporter,
 	timed:     true,
 	elsewhere: true,
-	evidence:  evidence{exporterDownExpr, exporterTrials},
+	evidence:  evidence{expr: exporterDownExpr, trials: exporterTrials},
 	panels:    []string{"exporter/Scraped"},
 	warning: message{
 		"one of several exporters: <after>", exporterName + " is down; another one still watches.",
@@ -123,6 +124,54 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 		t.forgotten(rise, keep, t.settings.Remember, true)...).apart())...)
 }
 
+var exporterRestarts = row{
+	name: "ExporterRestarts",
+	AlertKind: kind("exporter_restarts", config.Keys("window", "over", "keep_firing_for"),
+		config.AlertSettings{Level: over(3, 0, 0), Window: 15 * minute}, config.ScrapesFit,
+		func(c *config.AlertCheck) { c.Number("over", c.Over, config.MaxCount) }),
+	server:    theExporter,
+	elsewhere: true,
+	evidence: evidence{
+		expr: func(a *config.Alerts, t *alert) string {
+			return fmt.Sprintf("changes(process_start_time_seconds{job=%q,target=\"\"}[%s]) > %d", a.Job, seconds(t.settings.Window), t.Over)
+		},
+		trials: restartTrials,
+	},
+	critical: message{
+		"<more> or more restarts within <window>", exporterName + " keeps restarting: {{ $value }} restarts in <window>.",
+		"Until it runs for 5 minutes, no alert about what it watches ends, and new problems may not be seen. " +
+			"First read its log: the last lines of the run before say why it ended.",
+	},
+}
+
+// restartTrials start an exporter again every other round.
+func restartTrials(a *config.Alerts, t *alert) []trial {
+	window, most := t.settings.Window, int(t.Over)
+	_, keep := t.rounds()
+	starts := func(n int) (steps []step) {
+		steps = []step{{value: 1000}}
+		for i := range n {
+			steps = append(steps, step{from: rise + 2*i, value: 2000 + float64(i)})
+		}
+		return steps
+	}
+	process := func(exporter int, job, target string, steps []step) input {
+		labels := map[string]string{"job": job}
+		if target != "" {
+			labels["target"] = target
+		}
+		return from(exporter, "process_start_time_seconds", labels, steps...)
+	}
+	last := rise + 2*most
+	return append([]trial{
+		try("as often as may be", []input{process(0, a.Job, "", starts(most))}, check{last - 2, false}, check{last, false}),
+		try("another job", []input{process(0, a.Job+"2", "", starts(most+1))}, check{last, false}),
+		try("a page that the exporter reads", []input{process(0, a.Job, "another", starts(most+1))}, check{last, false}),
+	}, when(last < t.within(window)+rise, try("once more", []input{process(0, a.Job, "", starts(most+1))}, append([]check{{last - 1, false}, {last, true}},
+		t.forgotten(rise, keep, window, true)...)...),
+		try("one of two exporters", []input{process(0, a.Job, "", starts(most+1)), process(1, a.Job, "", steady(1000))}, check{last, true}))...)
+}
+
 var pollStalled = row{
 	name: "PollStalled",
 	AlertKind: kind("poll_stalled", config.Keys("after", "keep_firing_for"),
@@ -130,6 +179,7 @@ var pollStalled = row{
 			c.AtLeast("after", c.For, c.Alerts.Lookback+oldestHeartbeat,
 				fmt.Sprintf("alerts.lookback + %s, the maximum age of a heartbeat", oldestHeartbeat.Std()))
 		}),
+	server:    theExporter,
 	elsewhere: true,
 	evidence: evidence{
 		// All times are by the exporter's clock, so that Prometheus' does not matter. If that clock stands still,
@@ -228,6 +278,7 @@ var configReloadFailed = row{
 					c.For.Std(), c.Alerts.Lookback.Std())
 			}
 		}),
+	server: theExporter,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			if t.For > 0 {
@@ -252,6 +303,7 @@ var configReloadFailed = row{
 var stateNotSaved = row{
 	name:      "StateNotSaved",
 	AlertKind: flat("state_not_saved", 15*minute, 0),
+	server:    theExporter,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			return age(a, "chatstack_state_last_saved_timestamp_seconds") + aboveSeconds(t.For)
@@ -280,7 +332,7 @@ var monitoringGap = row{
 	warning: message{
 		"overdue probes, a `container:` that no engine has, or no container with a role of <roles>: <after>",
 		"Not monitored at {{ $labels.target }}: {{ $labels.of }}.",
-		"This has lasted" + forValue +
+		"This has lasted" + sinceThen +
 			" Until it is fixed, alerts that depend on it cannot fire. The runbook has the fix for each case.",
 	},
 }
@@ -289,6 +341,7 @@ var monitoringGap = row{
 var rulesOutOfDate = row{
 	name:      "RulesOutOfDate",
 	AlertKind: flat("rules_out_of_date", 15*minute, 0),
+	server:    theExporter,
 	timed:     true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {

@@ -69,11 +69,15 @@ const (
 	targetDownAny   = "chatstack:target_down_seconds:any"
 	targetDownAll   = "chatstack:target_down_seconds:all"
 	targetPages     = "chatstack:target_pages"
+	targetWarning   = "chatstack:target_unexplained_seconds:any"
+	targetCritical  = "chatstack:target_unexplained_seconds:all"
+	heldAlerts      = "chatstack:held"
 	downContainers  = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
 	warningsAny     = "chatstack:warning_seconds:any"
 	criticalAll     = "chatstack:critical_seconds:all"
 	authFailureRate = "chatstack:xmpp_auth_failures_per_minute"
+	authAverage     = "chatstack:xmpp_auth_failures_average"
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
@@ -81,6 +85,12 @@ const (
 	exporterUp      = "chatstack:exporter_up"
 	relayLeft       = "chatstack:relay_left_unchecked"
 )
+
+// ofContainers is the name of the recorded series of a gauge of containers, without those that are excused: what one exporter sees for a
+// warning, what all see for a critical alert.
+func ofContainers(gauge, severity string) string {
+	return "chatstack:" + gauge + map[string]string{Warning: ":any", Critical: ":all"}[severity]
+}
 
 // recorded returns the recording rules that the alerts use.
 func recorded(a *config.Alerts) []rule {
@@ -96,7 +106,8 @@ func recorded(a *config.Alerts) []rule {
 		// A container that has just come back still explains a target whose next probe is pending.
 		{
 			Record: downContainers,
-			Expr:   containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0", seconds(a.Lookback))),
+			Expr: containers("max", fmt.Sprintf("max_over_time(chatstack_container_down_seconds[%s]) > 0 unless %s%s", seconds(a.Lookback),
+				latest(a, "chatstack_container_calm_seconds"), aboveSeconds(a.Lookback))),
 		},
 		// The container that serves a target, also on an engine that another exporter watches.
 		{
@@ -135,12 +146,20 @@ func recorded(a *config.Alerts) []rule {
 		},
 	}
 	for _, r := range rows {
+		if r.records != nil && r.isOn(a) {
+			rules = append(rules, r.records(a, a.Of(r.Key))...)
+		}
 		if f := r.fewest; f.record != "" && r.isOn(a) {
 			lowest := acrossExporters("min", latest(a, f.series)+" unless "+latest(a, f.excused), nil)
 			rules = append(rules, rule{Record: f.record, Expr: lowest})
 		}
 	}
-	return rules
+	// Alerts that were firing go on while nobody knows. It has the value 0, which no alert has that is seen.
+	return append(rules, rule{
+		Record: heldAlerts,
+		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)",
+			list([]string{"alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
+	})
 }
 
 // exceeds is true if a recorded series was above the limit throughout hold. It omits series that are new or gone.

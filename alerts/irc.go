@@ -13,6 +13,7 @@ import (
 var ircUsersGone = row{
 	name:      health.AlertUsersGone,
 	AlertKind: gone("irc_users_gone"),
+	server:    server{name: "irc"},
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,
@@ -29,6 +30,7 @@ var ircServersSplit = row{
 	name: "IRCServersSplit",
 	AlertKind: kind("irc_servers_split", config.Keys("for", "keep_firing_for", "enabled"),
 		config.AlertSettings{Level: lasting(5*minute, 5*minute)}),
+	server: ofKind("irc_rpc"),
 	timed:  true,
 	on:     func(s *config.AlertSettings) bool { return s.Enabled },
 	off:    "off; with `enabled: true`: <after>",
@@ -79,6 +81,7 @@ var ircServicesUnlinked = row{
 	name:      health.AlertServicesUnlinked,
 	AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
 	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}},
+	together:  withCause,
 	evidence:  problem,
 	page: Words{
 		"IRC services are not linked",
@@ -89,7 +92,7 @@ var ircServicesUnlinked = row{
 	critical: message{"", "The IRC services have been unlinked from the IRC server for over <for>.", unlinkedText},
 }
 
-const unlinkedText = "Unlinked" + forValue + " The services run, but nobody can log in to an account. The IRC server's log says why."
+const unlinkedText = "Unlinked" + sinceThen + " The services run, but nobody can log in to an account. The IRC server's log says why."
 
 // gone are the settings of an alert on nobody being there although the median of the last day is higher.
 func gone(key string) config.AlertKind {

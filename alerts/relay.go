@@ -17,8 +17,8 @@ var bridgeNotRelaying = row{
 	state:     "does not relay",
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	panels:    []string{"irc/Messages cross"},
-	warning:   message{insteadOfCritical, "Messages do not cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText + brokenBy() + openPage},
-	critical:  message{"", "Messages no longer cross {{ $labels.target }} from {{ $labels.of }}.", notRelayingText + brokenBy() + openPage},
+	warning:   message{insteadOfCritical, aTarget + " does not relay from " + direction + ".", notRelayingText + brokenBy() + openPage},
+	critical:  message{"", aTarget + " no longer relays from " + direction + ".", notRelayingText + brokenBy() + openPage},
 }
 
 // bridgeCauses say what the check has seen of the bridge, and what to do. The status page has the names.
@@ -45,10 +45,12 @@ func brokenBy() string {
 	return text.String()
 }
 
+// direction is the direction of the alert, or the network, as people write it.
+const direction = "{{ $labels.of | reReplaceAll `irc` `IRC` | reReplaceAll `xmpp` `XMPP` }}"
+
 const (
-	notRelayingText = "None of the check's messages has arrived for 90 seconds, or half of the last hour's have not; they stop at: " + brokenAt +
-		". " +
-		"People on the two networks do not see each other's messages."
+	notRelayingText = "People on the two networks do not see each other's messages. None of the check's messages has arrived for 90 seconds, " +
+		"or half of the last hour's have not; they stop at: " + brokenAt + "."
 	// ofDirection are the arguments that select series of the alert's direction.
 	ofDirection = "$labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs
 	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.
@@ -64,7 +66,7 @@ var bridgeSlow = row{
 	page:      Words{"messages arrive late from %s", "Look for load on the bridge, or a limit on how fast it may send."},
 	panels:    []string{"irc/Delivery time"},
 	warning: message{
-		"", "Messages cross {{ $labels.target }} slowly from {{ $labels.of }}.",
+		"", aTarget + " relays slowly from " + direction + ".",
 		"Three of the check's messages in a row arrived after their deadline, or half of the last hour's were slow or lost. " +
 			"People's messages arrive late. First look for load on the bridge, or a limit on how fast it may send.",
 	},
@@ -79,7 +81,7 @@ var bridgeDuplicates = row{
 	page:      Words{"messages arrive more than once from %s", "Look for a second bridge in the same channel and room."},
 	panels:    []string{"irc/Copies"},
 	warning: message{
-		"", "Messages cross {{ $labels.target }} more than once from {{ $labels.of }}.",
+		"", aTarget + " relays messages more than once from " + direction + ".",
 		"People see them again and again if two bridges relay each other's messages. First look which bridges are in the check's " +
 			"channel and room, and let only one map them." + openPage,
 	},
@@ -94,8 +96,8 @@ var relaySessionDown = row{
 	page:      Words{"the check has no session on %s", blindHint},
 	panels:    []string{"irc/Sessions"},
 	warning: message{
-		"", "The check of {{ $labels.target }} cannot speak on {{ $labels.of }}.",
-		"This has lasted" + forValue +
+		"", "The check of " + named("target", "") + " cannot speak on " + direction + ".",
+		"This has lasted" + sinceThen +
 			" Until it can, nothing shows whether messages cross the bridge. The target's last error says why." + openPage,
 	},
 }
@@ -105,9 +107,11 @@ const blindHint = "The error says why. Nobody notices meanwhile if the bridge st
 var relayUnwatched = row{
 	name:      health.AlertRelayUnwatched,
 	AlertKind: flat("relay_unwatched", 15*minute, 0),
+	server:    server{name: "bridge"},
 	timed:     true,
 	judged:    &health.Rule{BeginsAnew: true, Excuses: []health.Excuser{health.ByMaintenance, health.BySession, health.ByAnyPort}},
 	evidence: evidence{
+		held: true,
 		expr: func(_ *config.Alerts, t *alert) string {
 			return relayLeft + " or " + warningsAny + `{alert="` + t.name + `"} > 0`
 		},
@@ -116,7 +120,7 @@ var relayUnwatched = row{
 	state: "is not checked",
 	page:  Words{"the check cannot tell whether messages cross the bridge", blindHint},
 	warning: message{
-		"", "Nobody knows whether messages cross {{ $labels.target }}.",
+		"", "Nobody knows whether " + named("target", "") + " relays messages.",
 		"{{ if $labels.alert }}The check has said nothing about the bridge for over <for>" +
 			"{{ else }}An exporter leaves the check to the first of the pair, which does not make it: start the first one, " +
 			"or set pair: first in this one{{ end }}." + openPage,

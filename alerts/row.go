@@ -35,6 +35,11 @@ type row struct {
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
+	// server is what the alert is about for the label chat_server: its target, if that is not set. together replaces it if it finds any.
+	server   server
+	together together
+	// since says when the problem began, if that is neither when the alert began nor known from how long it has lasted.
+	since string
 	// target is a template for the label target, if the series have the target's name in another label. Inhibition compares it.
 	target string
 	// drill marks the alert of a drill, whose series has the severity. elsewhere says that the exporter may not answer while it fires,
@@ -42,10 +47,16 @@ type row struct {
 	drill, elsewhere bool
 }
 
-// evidence is how rules find out that an alert holds, and with which series that is tried.
+// evidence is how rules find out that an alert holds, and with which series that is tried. lasts says that the value of the alert is
+// how long it has held, in seconds.
 type evidence struct {
 	expr   func(a *config.Alerts, t *alert) string
 	trials func(a *config.Alerts, t *alert) []trial
+	lasts  bool
+	// held says that the alert goes on while no exporter answers or one has just started, since then nobody knows.
+	held bool
+	// records are the recording rules that only these rules need; nil for none.
+	records func(a *config.Alerts, s *config.AlertSettings) []rule
 }
 
 // fewest records the lowest count of a series of which one with a low count is enough, unless another series excuses it.

@@ -13,6 +13,7 @@ import (
 var honorLabelsOff = row{
 	name:      "HonorLabelsOff",
 	AlertKind: flat("honor_labels_off", 15*minute, 0),
+	server:    theExporter,
 	timed:     true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, _ *alert) string {
@@ -69,7 +70,8 @@ var scrapedTooSeldom = row{
 			c.AtLeast("for", c.For, fewestScrapes*c.Alerts.Lookback,
 				fmt.Sprintf("%d times alerts.lookback, so that the alert ignores newly discovered exporters", fewestScrapes))
 		}),
-	timed: true,
+	server: theExporter,
+	timed:  true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, _ *alert) string {
 			return fmt.Sprintf("count_over_time(%s[%s]) < %d", up(a), seconds(fewestScrapes*a.Lookback), fewestScrapes)
@@ -134,7 +136,8 @@ var clockSkew = row{
 		config.AlertKey{Name: "over", At: func(s *config.AlertSettings) any { return &s.Apart }}),
 		config.AlertSettings{Level: lasting(15*minute, 5*minute), Apart: minute},
 		func(c *config.AlertCheck) { c.AtLeast("over", c.Apart, second, "") }),
-	timed: true,
+	server: theExporter,
+	timed:  true,
 	evidence: evidence{
 		expr: func(_ *config.Alerts, t *alert) string {
 			return fmt.Sprintf("abs(timestamp(%[1]s) - %[1]s)", exporterClock) + aboveSeconds(t.settings.Apart)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -13,9 +14,16 @@ import (
 var targetDown = row{
 	name:      health.AlertTargetDown,
 	AlertKind: holds("target_down", lasting(2*minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
+	together:  withCause,
 	judged:    &health.Rule{},
-	evidence:  evidence{targetDownExpr, targetTrials},
-	page:      Words{"is down", ""},
+	evidence: evidence{
+		expr:    targetDownExpr,
+		trials:  targetTrials,
+		lasts:   true,
+		held:    true,
+		records: targetDownRecords,
+	},
+	page: Words{"is down", ""},
 	gauge: Gauge{
 		Place:   8,
 		Title:   "Target down",
@@ -24,35 +32,76 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + " is down (" + reasons + ").", targetDownText},
-	critical: message{"", aTarget + " has been down for over <for> (" + reasons + ").", targetDownText},
+	warning:  message{"", aTarget + targetFlaps(flapSummary, " down: "+reasons+unanswered) + ".", targetDownText},
+	critical: message{"", aTarget + targetFlaps(flapSummary, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
 }
 
+// flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.
+func flaps(selector, own, text, otherwise string) string {
+	return "{{ range " + ask("max("+selector+")", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+}
+
+func targetFlaps(text, otherwise string) string {
+	return flaps("chatstack_target_recent_outages{target=%q,ENV}", "$labels.target", text, otherwise)
+}
+
+const (
+	flapSummary = " has been down {{ .Value }} times in the last hour"
+	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
+)
+
 // reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
-const reasons = "{{ range $i, $r := query (printf `count by (reason) (chatstack_probe_failing{target=%q," + sameEnvironment +
-	"})` $labels.target " + sameEnvironmentArgs +
-	") | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ $r.Labels.reason }}{{ else }}reason unknown{{ end }}"
+var reasons = "{{ range $i, $r := " + ask("count by (reason) (chatstack_probe_failing{target=%q,ENV})", "$labels.target") +
+	" | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ with $r.Labels.reason }}" + reasonInWords() + "{{ end }}{{ else }}reason unknown{{ end }}"
+
+// reasonInWords is a reason in words; a newer exporter may have others.
+func reasonInWords() string {
+	var text strings.Builder
+	for _, r := range failure.Reasons {
+		fmt.Fprintf(&text, "{{ if eq . %q }}%s{{ else ", r, failure.InWords(r))
+	}
+	return strings.ReplaceAll(text.String(), "{{ else {{ if", "{{ else if") + "}}{{ . }}{{ end }}"
+}
+
+// unanswered is how many services are down whose containers run on an engine.
+const unanswered = "{{ range query (printf `max(chatstack_docker_targets_down{target=%q," + sameEnvironment + "}) > 0` $labels.target " +
+	sameEnvironmentArgs + ") }}; services on it that do not answer: {{ .Value }}{{ end }}"
 
 // nextTry is when a target that waits on purpose is probed again.
-const nextTry = "{{ range query (printf `min(chatstack_target_retry_timestamp_seconds{target=%q," + sameEnvironment +
-	"})` $labels.target " + sameEnvironmentArgs +
-	") }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
+var nextTry = "{{ range " + ask("min(chatstack_target_retry_timestamp_seconds{target=%q,ENV})", "$labels.target") +
+	" }} The exporter waits until {{ (toTime .Value).Format `15:04` }} UTC for its next try, so that the server does not ban it.{{ end }}"
 
-var targetDownText = "Every check has failed" + forValue + " No other known problem explains it." +
-	usersMayBeWell("chatstack_probe_failing%s", "Whoever uses it gets errors or waits.") + nextTry + openPage
-
-// targetDownExpr leaves out what a container on another exporter's engine excuses: a target that went down after it, or less than a
-// minute before it, unless the alert already fired.
-func targetDownExpr(a *config.Alerts, t *alert) string {
-	down := map[string]string{Warning: targetDownAny, Critical: targetDownAll}[t.severity]
-	expr := down + aboveSeconds(t.For) + fmt.Sprintf(" unless %s - %s < %s",
-		down, targetElsewhere, number(max(1, min(60, t.For.Std().Seconds()))))
-	if t.severity == Critical {
-		return expr + " unless ignoring (kind) " + targetPages + " == 0"
+// halfReaches is what it means that one exporter of a pair reaches a target, and otherwise.
+func halfReaches(otherwise string) string {
+	of := func(success string) string {
+		return ask("count by (instance) (chatstack_probe_success{target=%q,ENV} == "+success+")", "$labels.target") + ` | sortByLabel "instance"`
 	}
-	// TLSChainInvalid replaces the warning. The critical alert still fires.
-	return fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s", expr, warningsAny, tlsChainInvalid.name,
-		aboveSeconds(a.Of(tlsChainInvalid.Key).For))
+	return "{{ $down := " + of("0") + " }}{{ with " + of("1") + " }}Exporter {{ . | first | label \"instance\" }} reaches it, only" +
+		"{{ range $down }} {{ .Labels.instance }}{{ end }} does not, so users may be well.{{ else }}" + otherwise + "{{ end }}"
+}
+
+var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " " +
+	targetFlaps(flapText, "Every check has failed"+sinceThen+" No other known problem explains it.") + nextTry + checkTarget
+
+// unexplained are the recorded downtimes of targets that the alert of a severity compares.
+var unexplained = map[string]string{Warning: targetWarning, Critical: targetCritical}
+
+func targetDownExpr(_ *config.Alerts, t *alert) string {
+	return unexplained[t.severity] + aboveSeconds(t.For)
+}
+
+// targetDownRecords leave out what a container on another exporter's engine excuses: a target that went down after it, or less than a
+// minute before it, unless the alert already fired.
+func targetDownRecords(a *config.Alerts, s *config.AlertSettings) []rule {
+	alone := func(down string, level config.Level) string {
+		return fmt.Sprintf("%s unless %[1]s - %s < %s", down, targetElsewhere, number(max(1, min(60, level.For.Std().Seconds()))))
+	}
+	return []rule{
+		// TLSChainInvalid replaces the warning. The critical alert still fires.
+		{Record: targetWarning, Expr: fmt.Sprintf("%s unless ignoring (alert, kind, of, severity) %s{alert=%q}%s",
+			alone(targetDownAny, s.Warning), warningsAny, tlsChainInvalid.name, aboveSeconds(a.Of(tlsChainInvalid.Key).For))},
+		{Record: targetCritical, Expr: alone(targetDownAll, s.Critical) + " unless ignoring (kind) " + targetPages + " == 0"},
+	}
 }
 
 func targetTrials(a *config.Alerts, t *alert) []trial {
@@ -96,6 +145,12 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 	both := func(first, later float64) []input {
 		return append(on(steady(long), steady(first)), downFor(0, "c", steady(later)...), info(1, "c", steady(1)...))
 	}
+	// again is a container that has been up for so long, and was down too often.
+	again := func(calm float64) []input {
+		return append(on(steady(long), steady(long)), from(1, "chatstack_container_calm_seconds",
+			map[string]string{"container": "c", "docker_host": "far"}, steady(calm)...))
+	}
+	lookback := a.Lookback.Std().Seconds()
 	two := append(on(steady(long), steady(long)), info(1, "d", steady(1)...), downFor(1, "d", steady(1)...))
 	// known replaces what is known of the target's container.
 	known := func(container input) []input {
@@ -114,6 +169,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 			recent...),
 		try("its container elsewhere goes down", on(steady(long), []step{{value: 0}, {from: rise, value: long}}),
 			check{rise - 1, true}, check{rise + s.pace.ceil(s.keep), false}),
+		try("its container elsewhere has just come back again", again(lookback), check{rise, false}),
+		try("its container elsewhere came back again a while ago", again(above(lookback)), check{rise, true}),
 		try("two exporters know its container", both(long-earlier+1, 1), check{rise, false}),
 		try("two exporters know its container, which went down later", both(long-earlier, long-earlier), check{rise, true}),
 		try("one of its two containers has been down for long", two, check{rise, false}),
@@ -152,16 +209,44 @@ var targetUnstable = row{
 	gauge: Gauge{Unit: "ratio", Problem: "<value> of its probes failed in the last hour"},
 	warning: message{
 		"over <over> % of the probes failed, both in the last hour and in the last 5 minutes", unstableSummary,
-		unstableText + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", strings.TrimSpace(unstableMeaning)) + openPage,
+		unstableText + " " + usersMayBeWell("increase(chatstack_probe_failures_total%s[1h]) > 0", unstableMeaning) + openPage,
 	},
-	critical: message{"over <over> % of them", unstableSummary, unstableText + unstableMeaning + openPage},
+	critical: message{
+		"at least <over> % of them, or two thirds in the last 12 minutes", aTarget + " fails at least <over> % of its probes.",
+		"At least <over> % of its probes have failed in the last hour, or far more than that in the last 12 minutes. " + unstableMeaning +
+			openPage,
+	},
 }
 
 const (
-	unstableSummary = aTarget + " fails over <over> % of its probes."
 	unstableText    = "In the last hour and in the last 5 minutes, over <over> % of its probes have failed."
-	unstableMeaning = " It is not down, but its users get an error or wait now and then."
+	unstableMeaning = "It is not down, but its users get an error or wait now and then."
 )
+
+var unstableSummary = aTarget + " fails over <over> % of its probes."
+
+var targetSlow = row{
+	name:      health.AlertTargetSlow,
+	AlertKind: flat("target_slow", 10*minute, 5*minute),
+	judged:    &health.Rule{Own: true, Excuses: []health.Excuser{health.ByServer}},
+	evidence:  problem,
+	page: Words{
+		"answers slowly",
+		"Its last probes show which phase takes long. Look for load on it, or on what it waits for.",
+	},
+	gauge:  Gauge{Unit: "seconds", Problem: "answers slowly: its last probe took <value>"},
+	panels: []string{"exporter/Probe duration"},
+	warning: message{
+		"successful probes that take over `slow`, by default 3 s or half of their deadline: <after>",
+		aTarget + " answers slowly" + probeTook + ".",
+		"Its probes succeed, but have taken over its limit (slow in the exporter's configuration)" + sinceThen +
+			" Its users wait as long." + openPage,
+	},
+}
+
+// probeTook is how long the last probe took, if that is known.
+var probeTook = "{{ range " + ask("max(chatstack_probe_duration_seconds{target=%q,ENV})", "$labels.target") +
+	" }}: the last probe took {{ .Value | humanizeDuration }}{{ end }}"
 
 var mostTargetsDown = row{
 	name: health.AlertMostTargetsDown,
@@ -172,24 +257,53 @@ var mostTargetsDown = row{
 				c.Faultf("over", "is %d, must be 1 to 99", c.Over)
 			}
 		}),
+	server:   server{name: wholeStack},
 	judged:   &health.Rule{},
 	evidence: problem,
 	page: Words{
-		"most targets are down, without a common cause",
-		"Check the host, its network, and whether the exporter can reach anything.",
+		"most targets are down, and no container explains it",
+		"Check the host, its network, and whether the exporter can reach anything. If another exporter of a pair reaches them, only this one " +
+			"has lost its network.",
 	},
-	warning:  message{"over <over> % of the targets for <for>", downOfAll + " targets are down.", mostText},
-	critical: message{"for <for>", downOfAll + " targets have been down for over <for>.", mostText},
+	warning:  message{"over <over> % of the targets for <for>", halfIsCutOff(cutOff, mostDown+"."), halfIsCutOff(cutOffText, mostText)},
+	critical: message{"for <for>", mostDown + " for over <for>.", mostText},
 }
 
 const (
-	// downOfAll is how many targets of the alert's environment are down, such as "11 of 13".
-	downOfAll = "{{ $of := printf `max by (target) (chatstack_probe_success{" + sameEnvironment + "})` " + sameEnvironmentArgs + " }}" +
-		"{{ range query (printf `count(%s == 0)` $of) }}{{ .Value }}{{ else }}Most{{ end }} of " +
-		"{{ range query (printf `count(%s)` $of) }}{{ .Value }}{{ else }}the{{ end }}"
-	mostText = "Over <over> % of the targets are down, and no single container or engine explains it. Most of the chat stack does not " +
+	mostText = "Over <over> % of the targets are down, and no single container explains it. Most of the chat stack does not " +
 		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
+	cutOffText = "No other exporter has this problem, so users notice nothing. Until it is fixed, nobody notices if the other exporter " +
+		"fails too. First check the network of that exporter's machine."
 )
+
+// mostDown is how many targets of the alert's environment are down, such as "11 of 13 targets down".
+var mostDown = "{{ range " + ask("count(max by (target) (chatstack_probe_success{ENV}) == 0)", "") + " }}{{ .Value }}{{ else }}Most{{ end }} of " +
+	"{{ range " + ask("count(max by (target) (chatstack_probe_success{ENV}))", "") + " }}{{ .Value }}{{ else }}the{{ end }} targets down"
+
+// cutOff says how much each exporter reaches.
+var cutOff = "{{ range $off }}Exporter {{ .Labels.instance }} has lost its network: it reaches " + reached + "; {{ end }}" +
+	"{{ range $i, $one := $on }}{{ if $i }}, {{ end }}{{ with $one }}exporter {{ .Labels.instance }} reaches " + reached + "{{ end }}{{ end }}."
+
+// reached is how many targets the exporter of a sample reaches, such as "2 of 13 targets".
+var reached = "{{ range " + ask("sum(chatstack_probe_success{instance=%q,ENV})", ".Labels.instance") + " }}{{ .Value }}{{ end }} of {{ range " +
+	ask("count(chatstack_probe_success{instance=%q,ENV})", ".Labels.instance") + " }}{{ .Value }}{{ end }} targets"
+
+// halfIsCutOff is a text for one exporter of a pair that reaches hardly any target while another one has no such problem, and otherwise.
+func halfIsCutOff(text, otherwise string) string {
+	of := func(seconds string) string {
+		return ask(`count by (instance) (chatstack_problem_seconds{alert="MostTargetsDown",severity="warning",ENV} `+seconds+")", "") +
+			` | sortByLabel "instance"`
+	}
+	return "{{ $off := " + of("> 0") + " }}{{ $on := " + of("== 0") + " }}{{ if and $off $on }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+}
+
+// withCause is for alerts whose value is how long the problem has lasted. They belong to MostTargetsDown if both began within ten rounds,
+// 5 minutes as in incidents, and to the outage of an engine if within two. MostTargetsDown inhibits their warnings.
+var withCause = together{
+	critical: "label_replace(" + criticalAll + `{alert="` + mostTargetsDown.name + `",<env>} > %[4]f - <apart> < %[4]f + <apart> > 0` +
+		inWholeStack,
+	all: anyServer + ` and on (target) (<down>{kind="docker",<env>} > %[4]f - <near> < %[4]f + <near> > 0)`,
+}
 
 var plantStoreOrphans = row{
 	name:      health.AlertOrphans,
@@ -200,7 +314,7 @@ var plantStoreOrphans = row{
 	panels:    []string{"irc/Test records left behind"},
 	warning: message{
 		"", "The plant store refuses to delete test records.",
-		"The exporter created them to check the store, and could not delete them" + forValue +
+		"The exporter created them to check the store, and could not delete them" + sinceThen +
 			" Users notice nothing. First read the log of the store.",
 	},
 }
@@ -227,7 +341,7 @@ var upstreamSeriesDropped = row{
 	page:      Words{"some of its series are dropped", "Its last probes list them."},
 	panels:    []string{"exporter/Dropped series"},
 	warning: message{
-		"", "The exporter drops series of {{ $labels.target }}.",
+		"", "The exporter drops series of " + named("target", "") + ".",
 		"They clash with others, are malformed or exceed a limit. Dashboards and alerts lack them." + openPage,
 	},
 }
@@ -241,7 +355,7 @@ var placeholderCredential = row{
 	page:      Words{"a secret is a publicly known placeholder", "Change it in the service and in the exporter's configuration."},
 	panels:    []string{"exporter/Placeholder secrets"},
 	warning: message{
-		"", "A secret of {{ $labels.target }} is a placeholder.",
+		"", "A secret of " + named("target", "") + " is a placeholder.",
 		"It comes from an example, so everybody knows it. Whoever reaches the service can use it. Change it in the service, " +
 			"then in the exporter's configuration.",
 	},

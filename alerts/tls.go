@@ -23,14 +23,17 @@ var tlsCertificateExpiry = row{
 				c.Faultf("critical.under", "is %s, must be at most the warning's %s", c.Critical.Under.Std(), c.Warning.Under.Std())
 			}
 		}),
+	server: ofCertificate,
 	target: "{{ $labels.endpoint }}",
+	since:  "{{ if le $value 0.0 }}" + certificateEnds + "{{ end }}",
 	judged: &health.Rule{
 		Measured:  true,
 		OwnSeries: true,
+		Apart:     true,
 		ExcusedIn: "chatstack_tls_certificate_excused",
 		Excuses:   []health.Excuser{health.ByMaintenance},
 	},
-	evidence: evidence{expiryExpr, certificateTrials},
+	evidence: evidence{expr: expiryExpr, trials: certificateTrials},
 	ahead:    true,
 	page:     Words{"a certificate expires soon or has expired", "Renew it, then reload the server."},
 	gauge: Gauge{
@@ -49,27 +52,38 @@ var tlsCertificateExpiry = row{
 		"less than <under> left; a third of its life, if it lives no longer than that", expirySummary,
 		expiryText(Warning),
 	},
-	critical: message{"less than <under> left; a sixth of that life", expirySummary + " Renew it now.", expiryText(Critical)},
+	critical: message{"less than <under> left; a sixth of that life", expiryAlarm, expiryText(Critical)},
 }
 
-const (
-	expirySummary = "The certificate of {{ $labels.endpoint }} {{ if gt $value 0.0 }}expires in " +
-		"{{ humanizeDuration $value }}{{ else }}has expired{{ end }}."
-	// endSources are the sources of the certificate that expires first, such as "file, leaf".
-	endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," +
-		sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
-		" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, " +
-		"{{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
+// The summaries have no advice: a message also says them of the alert when the certificate is renewed.
+var (
+	expirySummary = "The certificate of " + named("endpoint", "") + expires
+	expiryAlarm   = "Clients {{ if gt $value 0.0 }}will soon {{ end }}refuse " + named("endpoint", "") + ": its certificate" + expires
 )
+
+const expires = " {{ if gt $value 0.0 }}expires on " + certificateEnds + ", in {{ humanizeDuration $value }}{{ else }}expired on " +
+	certificateEnds + "{{ end }}."
+
+const certificateEnds = "{{ range query (printf `time() + %f` $value) }}{{ (toTime .Value).Format `2006-01-02 15:04` }} UTC{{ end }}"
+
+// endSources are the sources of the certificate that expires first, such as "file, leaf".
+var endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," +
+	sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
+	" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, " +
+	"{{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
 
 // expiryText names the limit of the endpoint's certificate, such as "2d". An older exporter does not export it.
 func expiryText(severity string) string {
-	return "Less than {{ range query (printf `max(chatstack_tls_certificate_expiry_limit_seconds{severity=\"" + severity +
-		"\",endpoint=%q," + sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
-		") }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>{{ end }} are left. " +
-		"Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. Seen in: " + endSources +
-		"."
+	limit := ask(`max(chatstack_tls_certificate_expiry_limit_seconds{severity="`+severity+`",endpoint=%q,ENV})`, "$labels.endpoint")
+	return "{{ if gt $value 0.0 }}Less than {{ range " + limit + " }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>" +
+		"{{ end }} are left. Once it has expired, clients refuse to connect.{{ else }}Clients have refused to connect since then.{{ end }} " +
+		"First look at its file: if that is new, reload the server; if not, renew the certificate." + alsoServed + " Seen in: " + endSources + "."
 }
+
+// alsoServed are the other endpoints with the same certificate, whose alerts are held back.
+const alsoServed = "{{ with query (printf `max by (name) (chatstack_excuse_info{kind=\"target\",reason=\"certificate\",cause=%q," +
+	"name!=%q," + sameEnvironment + "})` $labels.endpoint $labels.endpoint " + sameEnvironmentArgs + ") | sortByLabel \"name\" }}" +
+	" Others with the same certificate:{{ range $i, $e := . }}{{ if $i }},{{ end }} {{ $e.Labels.name }}{{ end }}.{{ end }}"
 
 // expiryExpr compares with the limit of the endpoint's certificate, or with the rule's, since an older exporter has none of its own.
 func expiryExpr(a *config.Alerts, t *alert) string {
@@ -135,13 +149,13 @@ func expiryLimitTrials(a *config.Alerts, t *alert, s *subject, under float64) []
 var tlsChainInvalid = row{
 	name:      health.AlertChainInvalid,
 	AlertKind: flat("tls_chain_invalid", 2*minute, 5*minute),
-	judged:    excusedBy(health.ByServer),
+	judged:    &health.Rule{Apart: true, Excuses: []health.Excuser{health.ByServer}},
 	evidence:  problem,
 	inOutage:  true,
 	page:      Words{"its certificate does not verify", "Its authority, name or date is wrong. Clients refuse it too, unless they pin it."},
 	panels:    []string{"tls-disks/Certificate verifies"},
 	warning: message{
-		"", "The certificate of {{ $labels.target }} fails verification.",
+		"", "The certificate of " + named("target", "") + " fails verification.",
 		"Its authority, its name or its date is wrong, or it is not the pinned one. Clients refuse it too, unless they pin it." + openPage,
 	},
 }
@@ -152,19 +166,19 @@ var tlsServedNotRenewed = row{
 		config.Keys("warning", "for", "keep_firing_for", "critical", "under", "for", "keep_firing_for"),
 		config.AlertSettings{Warning: lasting(hour, 0), Critical: config.Level{Under: 3 * day, For: 15 * minute}},
 		func(c *config.AlertCheck) { c.AtLeast("critical.under", c.Critical.Under, second, "") }),
-	judged:   excusedBy(health.ByMaintenance),
+	judged:   &health.Rule{Apart: true, Excuses: []health.Excuser{health.ByMaintenance}},
 	evidence: problem,
 	ahead:    true,
 	page:     Words{"does not serve the certificate in its file", "Make the server reload its certificate."},
 	panels:   []string{"tls-disks/Serves the certificate in its file"},
 	warning: message{
-		"", "{{ $labels.target }} does not serve the certificate in its file.",
+		"", aTarget + " does not serve the certificate in its file.",
 		"The file has held another certificate for over <for>. If it was renewed, reload the server; " +
 			"the target's notes say more." + openPage,
 	},
 	critical: message{
 		"<after>, with less than <under> left",
-		"{{ $labels.target }} serves an expiring certificate, not the one in its file.",
+		aTarget + " serves an expiring certificate, not the one in its file.",
 		"It expires in less than <under>; then clients refuse to connect. The file holds another certificate. If it was renewed, " +
 			"reload the server; the target's notes say more." + openPage,
 	},

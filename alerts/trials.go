@@ -157,6 +157,8 @@ type subject struct {
 	hold, keep, lookback config.Duration
 	// born means that the series must exist throughout hold.
 	born bool
+	// held are the series of exporters by which the alert goes on for a while, from one round until another; nil if it does not.
+	held func(from, until int) [][]input
 	// gates are other series that decide whether the alert may fire. beside are other series that never change.
 	gates  []gate
 	beside []input
@@ -176,7 +178,7 @@ type gate struct {
 
 // newSubject returns a gauge that fires above a limit, without gates.
 func newSubject(a *config.Alerts, t *alert, name string, labels map[string]string, limit float64) *subject {
-	return &subject{
+	s := &subject{
 		pace:     t.pace,
 		name:     "chatstack_" + name,
 		labels:   labels,
@@ -186,6 +188,17 @@ func newSubject(a *config.Alerts, t *alert, name string, labels map[string]strin
 		keep:     t.keep,
 		lookback: a.Lookback,
 	}
+	if t.held {
+		s.held = func(begin, end int) [][]input {
+			during := func(name string, usual, then float64) input {
+				return from(0, name, nil, step{value: usual}, step{from: begin, value: then}, step{from: end, value: usual})
+			}
+			up := during("up", 1, 0)
+			up.labels["job"] = a.Job
+			return [][]input{{during("chatstack_exporter_starting", 0, 1)}, {up, during("chatstack_exporter_build_info", 1, lost)}}
+		}
+	}
+	return s
 }
 
 // heldBackBy adds a gate that is 1 while something holds the alert back. Otherwise it is open: 0, or lost if it exists only then.
@@ -203,7 +216,11 @@ func (s *subject) heldBackBy(a *config.Alerts, name string, open float64) *gate 
 
 var container = map[string]string{"container": "web", "docker_host": "local"}
 
-var problems = map[string]string{Warning: warningsAny, Critical: criticalAll}
+// What the exporters agree on, by the severity that it is for.
+var (
+	problems    = map[string]string{Warning: warningsAny, Critical: criticalAll}
+	downTargets = map[string]string{Warning: targetDownAny, Critical: targetDownAll}
+)
 
 // problem is a problem that the exporter detects itself. The rules only compare how long it has lasted.
 var problem = evidence{
@@ -211,6 +228,8 @@ var problem = evidence{
 		return fmt.Sprintf("%s{alert=%q}", problems[t.severity], t.name) + aboveSeconds(t.For)
 	},
 	trials: problemTrials,
+	lasts:  true,
+	held:   true,
 }
 
 func problemTrials(a *config.Alerts, t *alert) []trial {
@@ -277,6 +296,14 @@ func (s *subject) trials() []trial {
 			try("it turns bad and disappears at once",
 				s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: rise + 1, value: lost}), gone...)),
 		when(s.born, try("it is bad from the beginning", s.series(0, steady(s.bad)...), check{hold - 1, false}, check{hold, true})))
+	if s.held != nil {
+		again := end + keep + 3
+		for i, held := range s.held(end, again) {
+			list = append(list, try([]string{"an exporter has just started", "no exporter answers"}[i],
+				append(s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), held...),
+				check{end - 1, true}, check{again - 1, true}, check{again + keep - 1, true}, check{again + keep, false}))
+		}
+	}
 	for i, g := range s.gates {
 		list = append(list, s.gateTrials(i, g, firing+2, keep)...)
 	}

@@ -14,6 +14,7 @@ import (
 var dataVolumeUsage = row{
 	name:      health.AlertVolumeUsage,
 	AlertKind: amounts("data_volume_usage", config.Percents, over(80, 5*minute, 15*minute), over(95, minute, 15*minute)),
+	server:    ofVolume,
 	percent:   true,
 	judged: &health.Rule{
 		Measured:  true,
@@ -62,7 +63,8 @@ var dataVolumeFilling = row{
 	name: "DataVolumeFilling",
 	AlertKind: kind("data_volume_filling", config.Keys("window", "within", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Level: over(60, 30*minute, hour), Window: 6 * hour, Within: day}, checkFilling),
-	timed: true,
+	server: server{name: "volumes"},
+	timed:  true,
 	evidence: evidence{
 		// The trend must hold in both halves of the window, since one large file changes the trend of one half only.
 		// predict_linear predicts from the time of the evaluation, even with an offset.
@@ -167,7 +169,7 @@ var dataVolumeInodes = row{
 
 const (
 	inodesSummary = "Volume {{ $labels.target }} has used over <over> % of its inodes."
-	inodesText    = "This has lasted" + forValue +
+	inodesText    = "This has lasted" + sinceThen +
 		" Without free inodes, no file can be created, however much space is left. First find the directories with most files: du --inodes."
 )
 
@@ -185,7 +187,7 @@ var dataVolumeReadOnly = row{
 	critical: message{"", "Volume {{ $labels.target }} has been read-only for over <for>.", readOnlyText},
 }
 
-const readOnlyText = "Its file system has been read-only" + forValue +
+const readOnlyText = "Its file system has been read-only" + sinceThen +
 	" What services write there is lost. First read the kernel's log on its machine: dmesg."
 
 var backupOld = row{
@@ -197,8 +199,8 @@ var backupOld = row{
 	page:      Words{"the newest backup is missing, too old or too small", "Its notes say which. Read the log of the backup job."},
 	panels:    []string{"tls-disks/Age of the newest backup", "tls-disks/Size of the newest backup"},
 	warning: message{
-		"", "{{ $labels.target }} has no recent backup.",
-		"This has lasted" + forValue + " No file matches, or the newest one is too old or too small. " +
+		"", aTarget + " has no recent backup.",
+		"This has lasted" + sinceThen + " No file matches, or the newest one is too old or too small. " +
 			"Users notice nothing until somebody needs it. First read the log of the backup job." + openPage,
 	},
 }

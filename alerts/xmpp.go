@@ -17,7 +17,8 @@ var xmppAuthFailureRate = row{
 		config.Keys("window", "warning", "over", "for", "keep_firing_for", "critical", "over", "for", "keep_firing_for"),
 		config.AlertSettings{Window: 2 * minute, Warning: over(10, 5*minute, 5*minute), Critical: over(50, 5*minute, 5*minute)},
 		config.ScrapesFit, config.Amounts),
-	timed: true,
+	server: ofKind("xmpp_metrics"),
+	timed:  true,
 	judged: &health.Rule{
 		Measured:  true,
 		OwnSeries: true,
@@ -119,11 +120,18 @@ var xmppAuthFailuresSustained = row{
 			c.Number("over", c.Over, config.MaxCount)
 			c.AtLeast("window", c.Window, 2*c.Alerts.Of(xmppAuthFailureRate.Key).Window, "twice xmpp_auth_failure_rate.window")
 		}),
+	server: ofKind("xmpp_metrics"),
 	evidence: evidence{
-		expr: func(a *config.Alerts, t *alert) string {
-			n, within := rounds(a, t.settings.Window)
-			return fmt.Sprintf("%s > %d",
-				unexcusedLogins(a, fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)), t.Over)
+		// One flood is one message: the alert on the rate is first, and it has said enough for as long as the average remembers.
+		expr: func(_ *config.Alerts, t *alert) string {
+			told := fmt.Sprintf(" unless on (%s) ", list(environment))
+			return fmt.Sprintf("%s > %d%sALERTS{alertname=%q}%[3]smax_over_time(ALERTS{alertname=%[4]q,alertstate=\"firing\"}[%[5]s])",
+				authAverage, t.Over, told, xmppAuthFailureRate.name, seconds(t.settings.Window))
+		},
+		records: func(a *config.Alerts, s *config.AlertSettings) []rule {
+			n, within := rounds(a, s.Window)
+			average := fmt.Sprintf("sum_over_time(%s[%s]) / %d", authFailureRate, seconds(within), n)
+			return []rule{{Record: authAverage, Expr: unexcusedLogins(a, average)}}
 		},
 		trials: short(sustainedTrials),
 	},
@@ -166,7 +174,8 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 	}
 	short, long := spreadOver(0.8), spreadOver(1.3)
 	last := short[many-1]
-	fires := last + seen
+	fires := last + seen + 3 // until then, the alert on the rate is pending
+	flood := patience + seen + 6
 	excuse := func(steps ...step) []input {
 		return []input{bursts(0, "x", 1.005, short...), from(0, "chatstack_xmpp_auth_failures_excused", nil, steps...)}
 	}
@@ -196,6 +205,11 @@ func sustainedTrials(a *config.Alerts, t *alert) []trial {
 				check{fires + keep + 1, true}, check{fires + keep + 2, false}),
 			try("maintenance ends", excuse(step{value: 1}, step{from: ends, value: lost}),
 				t.forgotten(ends, 0, a.Lookback, false)...)),
+		when(begin+flood+seen+6 < n, try("a flood, of which the alert on the rate tells",
+			[]input{count(0, "x", step{value: before}, step{from: begin, value: before + 2*total, by: 2 * total},
+				step{from: begin + flood, value: before + 2*total*float64(flood)})},
+			check{begin, false}, check{begin + 2, false}, check{begin + patience + seen, false}, check{begin + flood + seen + 6, false},
+			check{begin + n - 2, false})),
 		when(t.Over < rate.Warning.Over && t.Over > 0,
 			try("a little below the limit", []input{count(0, "x", step{value: before, by: each * 0.99})}, check{2 * n, false}),
 			try("a little above the limit", []input{count(0, "x", step{value: before, by: each * 1.01})},
@@ -228,7 +242,7 @@ var xmppModuleProblem = row{
 	panels:   []string{"xmpp/Modules in error", "xmpp/Worst module by host"},
 	warning: message{
 		"", "XMPP modules are in error on {{ $labels.of }}.",
-		"The server has reported errors" + forValue +
+		"The server has reported errors" + sinceThen +
 			" What these modules do is missing. With storage in error, nobody can log in. The server's /status names them.",
 	},
 }
@@ -260,6 +274,7 @@ var xmppComponentDisconnected = row{
 		BeginsAnew: true,
 		Excuses:    []health.Excuser{health.ByServer, health.ByBridge, health.ByAlertedBridge},
 	},
+	together: withCause,
 	evidence: problem,
 	page: Words{
 		"the component %s is not connected",
@@ -270,12 +285,13 @@ var xmppComponentDisconnected = row{
 	critical: message{"", "Component {{ $labels.of }} has been disconnected from the XMPP server for over <for>.", disconnectedText},
 }
 
-const disconnectedText = "Disconnected" + forValue +
+const disconnectedText = "Disconnected" + sinceThen +
 	" If it is the bridge, no message passes between the networks. First read the logs of both sides."
 
 var xmppSessionsGone = row{
 	name:      health.AlertSessionsGone,
 	AlertKind: gone("xmpp_sessions_gone"),
+	server:    server{name: "xmpp"},
 	timed:     true,
 	on:        someAreTypical,
 	off:       offByTypical,

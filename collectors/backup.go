@@ -43,6 +43,9 @@ func newBackupSettings() *Backup {
 // Configured implements config.Settings.
 func (s *Backup) Configured() bool { return s.Path != "" }
 
+// Place implements config.Settings.
+func (s *Backup) Place() string { return s.Path }
+
 // HostName implements config.Settings.
 func (s *Backup) HostName() string { return "" }
 

@@ -219,11 +219,12 @@ func (b *Batch) Conditions(err error) []health.Condition {
 		list = append(list, health.Condition{
 			Alert:        health.AlertCertificateExpiry,
 			Certificates: certificates,
+			Refused:      refusesTLS(err) && !c.Leaf.Ends.IsZero() && !c.Leaf.Ends.After(time.Now()),
 			OwnLimits:    health.ExpiryLimits{Warning: c.Limits.Warning.Std(), Critical: c.Limits.Critical.Std()},
 		})
 	}
 	if c.Verified != nil { // a pinned certificate need not verify: then the probe does not fail
-		refused := !*c.Verified && err != nil && failure.ReasonOf(err) == failure.TLS && c.Leaf.Ends.After(time.Now())
+		refused := !*c.Verified && refusesTLS(err) && c.Leaf.Ends.After(time.Now())
 		list = append(list, health.Condition{Alert: health.AlertChainInvalid, Holds: refused})
 	}
 	if c.MatchesFile != nil {
@@ -235,6 +236,9 @@ func (b *Batch) Conditions(err error) []health.Condition {
 	}
 	return list
 }
+
+// refusesTLS reports whether a probe failed because of TLS. There may be no error.
+func refusesTLS(err error) bool { return err != nil && failure.ReasonOf(err) == failure.TLS }
 
 // countFailedLogins adds counts of failed logins, by their labels.
 func (b *Batch) countFailedLogins(samples iter.Seq[exposition.Line]) {

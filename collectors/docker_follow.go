@@ -327,6 +327,9 @@ func (c *docker) Present(b *Batch) {
 	for i := range reports {
 		r := &reports[i]
 		writeReport(b, r)
+		if r.Status != nil {
+			b.Gauge(containerChatServerDesc, 1, r.Name, r.Workload, c.settings.chatServer(&r.Container), host)
+		}
 		if used, known := c.usageOf(r); known {
 			writeUsage(b, &used, r.Name, host)
 			r.Usage = health.Usage{

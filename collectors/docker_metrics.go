@@ -52,6 +52,9 @@ var (
 	containerWorkloadDesc = readDesc("chatstack_container_workload",
 		"What the container is an instance of: Compose's project/service, the swarm service, the systemd unit, else its name; always 1.",
 		"container", "workload", "docker_host")
+	containerChatServerDesc = readDesc("chatstack_container_chat_server",
+		"The server that the container and its workload are part of, for the label chat_server of the alerts; always 1.",
+		"container", "workload", "chat_server", "docker_host")
 	workloadRestartsDesc = readDesc("chatstack_workload_restarts_total",
 		"Restarts of all instances that the workload has had. A new container that follows a failed one within a minute is a restart.",
 		"workload", "docker_host")

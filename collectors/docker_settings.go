@@ -19,6 +19,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/cgroup"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/fleet"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/docker/usage"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // Docker is the block of a Docker Engine. A container is watched if it matches projects, labels and names, and does not
@@ -43,6 +44,8 @@ type Docker struct {
 	// Roles are the roles of containers, by name. One that is not named here has the role that its label chatstack.role
 	// says, or that its compose service, image or name tells.
 	Roles map[string]string `yaml:"roles"`
+	// ChatServers are the servers that containers are part of, in the alerts' label chat_server, by the name of the container or service.
+	ChatServers map[string]string `yaml:"chat_servers"`
 	// Expected are names of containers that must exist and run, besides all that were seen and should run.
 	Expected []string `yaml:"expected"`
 	// ExpectedServices are services of which at least one instance must run, whatever its name.
@@ -139,6 +142,9 @@ func (s *Docker) Environ(e *config.Env) {
 // Configured implements config.Settings.
 func (s *Docker) Configured() bool { return s.Host != "" }
 
+// Place implements config.Settings.
+func (s *Docker) Place() string { return s.Host }
+
 // HostName implements config.Settings.
 func (s *Docker) HostName() string { return "" }
 
@@ -182,6 +188,9 @@ func (s *Docker) Check(r *config.Report) {
 		if role := s.Roles[name]; !fleet.ValidRole.MatchString(role) {
 			r.Faultf("roles."+name, "is %q, must be a role such as xmpp or irc_services: lower-case letters, digits and '_'", role)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.ChatServers)) {
+		r.ChatServer("chat_servers."+name, s.ChatServers[name])
 	}
 	s.checkResources(r)
 	for i, name := range s.Expected {
@@ -236,6 +245,16 @@ func (s *Docker) Warnings() []string {
 		}
 	}
 	return warnings
+}
+
+// chatServer returns the server that a container is part of: that of its role, else its service without the Compose project.
+func (s *Docker) chatServer(c *health.Container) string {
+	of := config.Role{Name: c.Role}
+	if i := slices.IndexFunc(Roles, func(r config.Role) bool { return r.Name == c.Role }); i >= 0 {
+		of = Roles[i]
+	}
+	service := c.Workload[strings.LastIndexByte(c.Workload, '/')+1:]
+	return cmp.Or(s.ChatServers[c.Name], s.ChatServers[c.Workload], of.ChatServer(), service)
 }
 
 func (s *Docker) checkResources(r *config.Report) {

@@ -98,11 +98,12 @@ func TestDockerFaultsSayWhatToDo(t *testing.T) {
 			"exporter.yaml:3: targets[0].host: begins with http://, but TLS settings are present",
 		}},
 		{`host: unix:///x, label: "", cert_file: /c, names: ["ok"; "["], exclude: [""], projects: [""], labels: ["=x"], ` +
-			"roles: {a: XMPP}, parallelism: 65", nil, []string{
+			"roles: {a: XMPP}, parallelism: 65, chat_servers: {a/b: c/d}, chat_server: two words", nil, []string{
 			"exporter.yaml:4: targets[0].label: is empty", "exporter.yaml:5: targets[0].cert_file: and key_file",
 			`exporter.yaml:6: targets[0].names[1]: is "["`, `exporter.yaml:7: targets[0].exclude[0]: is ""`,
 			"exporter.yaml:8: targets[0].projects[0]: is empty", `exporter.yaml:9: targets[0].labels[0]: is "=x"`,
 			`exporter.yaml:10: targets[0].roles.a: is "XMPP"`, "exporter.yaml:11: targets[0].parallelism: is 65",
+			`exporter.yaml:12: targets[0].chat_servers.a/b: is "c/d"`, `exporter.yaml:13: targets[0].chat_server: is "two words"`,
 		}},
 		{`host: unix:///x, names: ["chat-*"], exclude: ["*-test"], expected: [""; "chat-?"; "chat-a-test"; "irc"; "chat-a"], ` +
 			"parallelism: 0, resources_parallelism: 0, missing_after: -1s, max_containers: 0", nil, []string{

@@ -163,6 +163,9 @@ func (a *XMPPAccount) account(room, nick string) *chat.XMPP {
 	}
 }
 
+// Place implements config.Settings for the kinds that embed XMPPAccount.
+func (a *XMPPAccount) Place() string { return a.User + " at " + a.server() }
+
 // HostName implements config.Settings for the kinds that embed XMPPAccount.
 func (a *XMPPAccount) HostName() string { return config.HostOf(a.server()) }
 
@@ -203,9 +206,8 @@ type Relay struct {
 	XMPP          RelayXMPP `yaml:"xmpp"`
 	// Prefix begins each message.
 	Prefix string `yaml:"prefix"`
-	// Deadline is how long a message may take to count as delivered. Slow is how long it may take not to count as slow.
+	// Deadline is how long a message may take to count as delivered. Slow, of the target, is how long it may take not to count as slow.
 	Deadline config.Duration `yaml:"deadline"`
-	Slow     config.Duration `yaml:"slow"`
 }
 
 // RelayIRC is a relay's account and channel on IRC.
@@ -224,12 +226,11 @@ type RelayXMPP struct {
 
 func newRelaySettings() *Relay {
 	return &Relay{
-		Target:   config.Target{Timeout: config.Duration(15 * time.Second)},
+		Target:   config.Target{Timeout: config.Duration(15 * time.Second), Slow: config.Duration(5 * time.Second)},
 		IRC:      RelayIRC{IRCAccount: newIRCAccount()},
 		XMPP:     RelayXMPP{Nick: xmppNick, XMPPAccount: newXMPPAccount()},
 		Prefix:   "chatstack check",
 		Deadline: config.Duration(10 * time.Second),
-		Slow:     config.Duration(5 * time.Second),
 	}
 }
 
@@ -238,6 +239,9 @@ func (s *Relay) Environ(e *config.Env) {
 	e.In("irc").Secret("password", "RELAY_IRC_PASSWORD", &s.IRC.Password)
 	e.In("xmpp").Secret("password", "RELAY_XMPP_PASSWORD", &s.XMPP.Password)
 }
+
+// Place implements config.Settings: a check belongs to its channel and room.
+func (s *Relay) Place() string { return s.IRC.Channel + " and " + s.XMPP.Room }
 
 // HostName implements config.Settings: the container of the bridge cannot be inferred from an address.
 func (s *Relay) HostName() string { return "" }

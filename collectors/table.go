@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
@@ -12,7 +13,7 @@ import (
 // The roles of the containers behind targets.
 var (
 	roleXMPP        = config.Role{Name: "xmpp", Title: "XMPP server", Rank: 1, Core: true}
-	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Rank: 5}
+	roleXMPPProxy   = config.Role{Name: "xmpp_proxy", Title: "XMPP over HTTPS", Server: "xmpp", Rank: 5}
 	roleIRC         = config.Role{Name: "irc", Title: "IRC server", Rank: 2, Core: true}
 	roleIRCServices = config.Role{Name: "irc_services", Title: "IRC services", Rank: 3, Core: true}
 	roleBridge      = config.Role{Name: "bridge", Title: "bridge", Rank: 4, Core: true}
@@ -85,18 +86,20 @@ var Kinds = []Kind{
 	newKind(newIRCLoginSettings, newIRCLogin, loginReasons, config.Row{
 		Name: "irc_login", Title: "IRC login", Role: roleIRC,
 		Rank:     6,
+		Steps:    true,
 		Interval: ircInterval, OnlyFirst: true, Duty: connectDuty,
 		Side: sideIRC,
 	}),
 	newKind(newXMPPLoginSettings, newXMPPLogin, loginReasons, config.Row{
 		Name: "xmpp_login", Title: "XMPP login", Role: roleXMPP,
-		Rank: 3,
-		Side: sideXMPP,
+		Rank:  3,
+		Steps: true,
+		Side:  sideXMPP,
 	}),
 	newKind(newRelaySettings, newRelay, relayReasons, config.Row{
 		Name: "relay", Title: "bridge between IRC and XMPP", Role: roleBridge, Relay: true,
 		Loss: "Messages do not cross between IRC and XMPP.", Rank: 2,
-		OnlyFirst: true, JoinTime: chat.MaxJoin, Duty: relayDuty,
+		Steps: true, OnlyFirst: true, JoinTime: chat.MaxJoin, Duty: relayDuty,
 	}),
 	newKind(noDefaults[IRCServices], newIRCServices, rpcReasons, config.Row{
 		Name: "irc_services", Title: "IRC services", Role: roleIRCServices,
@@ -108,7 +111,7 @@ var Kinds = []Kind{
 	newKind(newPlantStoreSettings, newPlantStore, contentReasons, config.Row{
 		Name: "plant_store", Title: "plant store", Role: rolePlantStore,
 		Loss: "The plant store does not answer.", Rank: 12,
-		Alone: true, Optional: true, Duty: canaryDuty,
+		Steps: true, Alone: true, Optional: true, Duty: canaryDuty,
 		Init: config.Endpoint{Port: 8000, URL: "http://%s", AnyPort: true, Credentials: []string{"token_file (PLANT_STORE_TOKEN)"}},
 	}),
 	newKind(newIdentitySettings, newIdentity, contentReasons, config.Row{
@@ -171,7 +174,7 @@ var Kinds = []Kind{
 		Programs:    []string{"certificate", "ssl"},
 	}),
 	newKind(newDockerSettings, newDocker, httpReasons, config.Row{
-		Name: "docker", Title: "Docker Engine", Engine: true, Local: true,
+		Name: "docker", Title: "Docker Engine", Engine: true, Local: true, Steps: true,
 		Programs: []string{"container", "podman"},
 	}),
 }
@@ -201,7 +204,8 @@ func noDefaults[T any]() *T { return new(T) }
 func newKind[S config.Settings](defaults func() S, build func(S, Deps) (Collector, error), reasons []failure.Reason, row config.Row) Kind {
 	withDefaults := func() config.Settings {
 		s := defaults()
-		s.Common().Page = !row.Optional
+		common := s.Common()
+		common.Page, common.Slow = !row.Optional, cmp.Or(common.Slow, config.UsualSlow)
 		return s
 	}
 	return Kind{

@@ -1,6 +1,7 @@
 package collectors
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -16,6 +17,9 @@ type Endpoint struct {
 // HostName implements config.Settings for the kinds that embed Endpoint.
 func (e *Endpoint) HostName() string { return config.HostOf(e.Address) }
 
+// Place implements config.Settings for the kinds that embed Endpoint.
+func (e *Endpoint) Place() string { return e.Address }
+
 // Configured implements config.Settings for the kinds that embed Endpoint.
 func (e *Endpoint) Configured() bool { return e.Address != "" }
 
@@ -30,6 +34,9 @@ type TLSEndpoint struct {
 	config.Connection `yaml:",inline"`
 	config.TLS        `yaml:",inline"`
 }
+
+// Place implements config.Settings.
+func (s *TLSEndpoint) Place() string { return cmp.Or(s.Address, s.CertificateFile) }
 
 // Configured implements config.Settings.
 func (s *TLSEndpoint) Configured() bool { return s.Address != "" || s.CertificateFile != "" }

@@ -49,6 +49,9 @@ type Volume struct {
 // Configured implements config.Settings.
 func (s *Volume) Configured() bool { return s.Path != "" }
 
+// Place implements config.Settings.
+func (s *Volume) Place() string { return s.Path }
+
 // HostName implements config.Settings.
 func (s *Volume) HostName() string { return "" }
 

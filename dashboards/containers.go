@@ -10,7 +10,8 @@ func containerProblems() string {
 	wrong := func(number int, state string) string {
 		return fmt.Sprintf("%d * (%s > bool 0) > 0", number, selContainer("chatstack_container_"+state+"_seconds"))
 	}
-	return combineContainers("max", strings.Join([]string{wrong(4, "missing"), wrong(3, "removed"), wrong(2, "down"), wrong(1, "unhealthy")}, " or "))
+	calm := selContainer("chatstack_container_calm_seconds")
+	return combineContainers("max", strings.Join([]string{wrong(4, "missing"), wrong(3, "removed"), wrong(2, "down") + " unless " + calm, wrong(1, "unhealthy")}, " or "))
 }
 
 func (b *builder) containers() Dashboard {

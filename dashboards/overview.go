@@ -76,7 +76,7 @@ func budget() string { return "1 - (1 - " + availability() + ") / (1 - $slo / 10
 
 func (b *builder) overview() Dashboard {
 	// While an engine cannot be read, only problems have a duration.
-	down := combineContainers("max", sel("chatstack_container_down_seconds")) + " > 0 or " + combineContainers("max", sel("chatstack_container_missing_seconds")) + " > 0"
+	down := combineContainers("max", sel("chatstack_container_down_seconds")+" unless "+sel("chatstack_container_calm_seconds")) + " > 0 or " + combineContainers("max", sel("chatstack_container_missing_seconds")) + " > 0"
 	unhealthy := combineContainers("max", sel("chatstack_container_unhealthy_seconds"))
 	runbook := DataLink{Title: "Runbook", URL: b.runbook("${__value.text}"), TargetBlank: true}
 	containers := DataLink{Title: "The container", URL: "/d/" + Containers + "?${datasource:queryparam}&${cluster:queryparam}&${env:queryparam}&var-container=${__value.text}&${__url_time_range}"}

@@ -483,7 +483,7 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 		severity, want string
 	}{
 		"as shipped":                 {func(*routing) {}, "none", ""},
-		"a warning":                  {func(*routing) {}, "warning", ""},
+		"a warning":                  {func(*routing) {}, "warning", `"chat"`}, // at night it gets what pages
 		"critical":                   {func(*routing) {}, "critical", `"page"`},
 		"to the heartbeat":           {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
 		"to the channel":             {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
@@ -570,7 +570,9 @@ func TestDryRunPredictsRouteAndSilences(t *testing.T) {
 		got.Error != `the alert goes to "drill", and not to "page"` {
 		t.Errorf("got %+v", got)
 	}
-	if got := find(f.Predict("warning", nil), StepRoute); len(got.Notes) != 1 || !strings.Contains(got.Notes[0], "waking_hours") {
+	// The channel gets warnings by day, and what pages at night.
+	if got := find(f.Predict("warning", nil), StepRoute); len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "waking_hours") ||
+		!strings.Contains(got.Notes[1], "requires --yes") {
 		t.Errorf("got %+v", got)
 	}
 	for state, want := range map[string]State{"active": Wrong, "expired": Works} {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"net"
 	"net/http"
@@ -270,6 +271,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	if len(cfg.Unconfigured) > 0 {
 		a.log.Info("targets are not configured and not polled", "targets", cfg.Unconfigured)
 	}
+	if lost := forgets(cfg); lost != "" && old == nil {
+		a.log.Info("no state_file is configured, so a restart of the exporter forgets some things", "forgets", lost)
+	}
 	if len(cfg.LeftToFirst) > 0 {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}
@@ -369,10 +373,13 @@ func (o *Options) newTarget(
 		Name:          common.Name,
 		Kind:          kind.Row,
 		HostName:      settings.HostName(),
+		Place:         placeOf(settings),
 		Container:     common.Container,
 		Service:       common.Service,
 		ContainerHost: common.ContainerHost,
+		ChatServer:    serverOf(common, &kind.Row),
 		WarnOnly:      !common.Page,
+		Slow:          common.SlowProbe(&kind.Row).Std(),
 		Pace:          paceOf(settings, logins),
 		Collector:     collector,
 		Addresses:     collectors.AddressesOf(settings),
@@ -380,6 +387,22 @@ func (o *Options) newTarget(
 		Timeout:       common.Timeout.Std(),
 		Redact:        config.Redactor(settings),
 	}, nil
+}
+
+// serverOf returns the server that a target is part of; "" if that depends on the container that serves it, or may not.
+func serverOf(t *config.Target, kind *config.Row) string {
+	server := cmp.Or(t.ChatServer, kind.Role.ChatServer())
+	if server == "" && kind.Local {
+		return t.Name
+	}
+	return server
+}
+
+// placeOf identifies what a target is about, whatever its name. A URL may have a secret in its query, so it is a hash.
+func placeOf(settings config.Settings) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", settings.Common().Kind, settings.Place()) //nolint:errcheck // a hash takes everything
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // paceOf returns what decides whether a target waits on purpose.

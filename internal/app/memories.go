@@ -42,6 +42,9 @@ func (k memories) Put(m *health.Memory) error {
 	for _, s := range m.Unavailable {
 		all[of("unavailable", s.Subject)] = s
 	}
+	for _, o := range m.Outages {
+		all[of("outages", o.Subject)] = o
+	}
 	for _, f := range m.Failures {
 		for _, c := range f.Counts { // each for itself, as only the newest changes
 			name := "failed/" + f.Target + "/" + strconv.FormatInt(c.At.UnixMilli(), 10)
@@ -57,6 +60,9 @@ func (k memories) Put(m *health.Memory) error {
 	}
 	for target, home := range m.Homes {
 		all["home/"+target] = home
+	}
+	for target, place := range m.Places {
+		all["place/"+target] = place
 	}
 	err := k.group.Put(all)
 	k.former.Forget() // after it, in case the end comes in between
@@ -82,6 +88,8 @@ func (k memories) Load() (m health.Memory, err error) {
 			m.Restarts, err = more(m.Restarts, raw)
 		case "unavailable":
 			m.Unavailable, err = more(m.Unavailable, raw)
+		case "outages":
+			m.Outages, err = more(m.Outages, raw)
 		case "failures":
 			m.Failures, err = more(m.Failures, raw)
 			m.Failures[len(m.Failures)-1].Target = target
@@ -89,6 +97,8 @@ func (k memories) Load() (m health.Memory, err error) {
 			m.LastUp, err = with(m.LastUp, target, raw)
 		case "home":
 			m.Homes, err = with(m.Homes, target, raw)
+		case "place":
+			m.Places, err = with(m.Places, target, raw)
 		}
 		if err != nil {
 			return m, err

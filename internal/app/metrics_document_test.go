@@ -45,6 +45,18 @@ var elsewhere = map[string]string{
 		"for which the alert ChatstackDrill fires with this severity; absent otherwise.",
 	"chatstack_container_one_shot_failed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since a container failed " +
 		"that does its work and ends; absent for all other containers.",
+	"chatstack_container_last_known_timestamp_seconds": "gauge | `container`, `docker_host`, `workload` | When the state of the " +
+		"container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
+	"chatstack_container_calm_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds that a container has run whose outages " +
+		"are one alert, which goes on for 15 minutes; absent for all other containers.",
+	"chatstack_container_recent_outages": "gauge | `container`, `docker_host`, `workload` | Outages of the container within the last " +
+		"hour that are one alert, since there were three; absent for all other containers.",
+	"chatstack_renamed_info": "gauge | `docker_host`, `kind`, `name`, `was` | 1 for a target or workload with a problem that began under " +
+		"another name, was; absent otherwise.",
+	"chatstack_target_calm_seconds": "gauge | `kind`, `target` | Seconds that a target has been up whose outages are one alert, which " +
+		"goes on for 15 minutes; absent for all other targets.",
+	"chatstack_target_recent_outages": "gauge | `kind`, `target` | Outages of the target within the last hour that are one alert, since " +
+		"there were three; absent for all other targets.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the " +
 		"container; absent for all other containers.",
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	promcollectors "github.com/prometheus/client_golang/prometheus/collectors"
@@ -24,6 +25,7 @@ type ownMetrics struct {
 	placeholder *prometheus.GaugeVec
 	left        *prometheus.GaugeVec
 	rules       *prometheus.GaugeVec
+	address     *prometheus.GaugeVec
 }
 
 func newOwnMetrics() *ownMetrics {
@@ -49,19 +51,40 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_rules_info",
 			Help: "1, with the checksum of the alert rules that the command rules prints for this configuration.",
 		}, []string{"checksum"}),
+		address: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "chatstack_exporter_info",
+			Help: "1, with the address of the status page as people reach it: web.external_url.",
+		}, []string{"external_url"}),
 	}
 	m.registry.MustRegister(
 		promcollectors.NewGoCollector(),
 		promcollectors.NewProcessCollector(promcollectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("chatstack_exporter"),
-		m.reloadedOK, m.reloadedAt, m.placeholder, m.left, m.rules,
+		m.reloadedOK, m.reloadedAt, m.placeholder, m.left, m.rules, m.address,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
 			Help: "Always 1; Prometheus changes its labels unless the scrape configuration has honor_labels: true.",
 		}, func() float64 { return 1 }),
+		startingMetric(time.Now()),
 	)
 	m.reloaded(nil)
 	return m
+}
+
+// startingTime is how long an exporter counts as starting: five minutes, after a first probe of every target.
+const startingTime = 5*time.Minute + 30*time.Second
+
+// startingMetric says whether the exporter has just started.
+func startingMetric(started time.Time) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "chatstack_exporter_starting",
+		Help: "1 for five and a half minutes after the exporter's start. Until then, no alert about what it watches ends; else 0.",
+	}, func() float64 {
+		if time.Since(started) < startingTime {
+			return 1
+		}
+		return 0
+	})
 }
 
 // Gather implements prometheus.Gatherer.
@@ -110,6 +133,8 @@ func (m *ownMetrics) keepsState(f *state.File) {
 func (m *ownMetrics) describe(cfg *config.Config) {
 	m.rules.Reset()
 	m.rules.WithLabelValues(alerts.Checksum(cfg.Alerts)).Set(1)
+	m.address.Reset()
+	m.address.WithLabelValues(cfg.Alerts.ExternalURL).Set(1)
 	m.left.Reset()
 	for _, t := range cfg.LeftToFirst {
 		m.left.WithLabelValues(t.Name, t.Kind).Set(1)

@@ -189,6 +189,7 @@ func (words) Headline(e *health.Event) string {
 		Of:        e.Part,
 		Instances: e.Instances,
 		Wanted:    e.Wanted,
+		Outages:   e.Outages,
 	}, e.TargetKind)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/simstack"
 )
 
@@ -96,6 +97,10 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 		maps.Copy(named, selectors(t, recording.Bytes()))
 		delete(named, "chatstack_exporter_time_seconds")             // has a label if it is on a page that the exporter reads
 		delete(named, "up")                                          // is Prometheus' own
+		delete(named, "ALERTS")                                      // is Prometheus' own
+		delete(named, "process_start_time_seconds")                  // has a job, and may have a target, by how it is scraped
+		delete(named, "chatstack_container_calm_seconds")            // is there only while a container is up that flaps
+		delete(named, "chatstack_target_calm_seconds")               // is there only while a target is up that flaps
 		delete(named, "chatstack_container_removed_seconds")         // is there only while a container is removed
 		delete(named, "chatstack_container_one_shot_failed_seconds") // is there only while a run has failed
 		delete(named, "chatstack_drill")                             // TestDrillEndsByItself
@@ -115,6 +120,22 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestExporterSaysWhereItsPageIs holds that a reload changes the address, and leaves no other one.
+func TestExporterSaysWhereItsPageIs(t *testing.T) {
+	own := newOwnMetrics()
+	for _, address := range []string{"https://a.example.org", "", "https://b.example.org/status"} {
+		settings := alerts.Defaults()
+		settings.ExternalURL = address
+		own.describe(&config.Config{Alerts: settings})
+		families, err := own.Gather()
+		must(t, err)
+		at := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "chatstack_exporter_info" })
+		if at < 0 || len(families[at].GetMetric()) != 1 || exportertest.Label(families[at].GetMetric()[0], "external_url") != address {
+			t.Errorf("%q: the metric is %v", address, families[max(at, 0)])
+		}
+	}
 }
 
 // TestExporterSaysWhichRulesAreItsOwn holds that the checksum on the page is the one in the rules that are printed.

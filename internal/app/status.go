@@ -29,6 +29,7 @@ func (a *App) statusInput() status.Input {
 		NotConfigured: g.cfg.Unconfigured,
 		LeftToFirst:   g.cfg.LeftToFirst.Names(),
 		Unsaved:       a.unsaved(),
+		Forgets:       forgets(g.cfg),
 	}}
 	if err := a.ReloadError(); err != nil {
 		in.ConfigError = err.Error()

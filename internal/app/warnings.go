@@ -130,10 +130,19 @@ func throttleWarning(cfg *config.Config, settings config.Settings) string {
 
 // StateWarning says what a restart loses without a state file; "" with one.
 func StateWarning(o Options) string {
-	if cfg, err := LoadConfig(o); err != nil || cfg.StateFile != "" {
+	cfg, err := LoadConfig(o)
+	if err != nil || forgets(cfg) == "" {
 		return ""
 	}
-	return "without state_file, a restart of the exporter forgets how long targets have been down"
+	return "without state_file, a restart of the exporter forgets " + forgets(cfg)
+}
+
+// forgets says what a restart loses; "" if nothing.
+func forgets(cfg *config.Config) string {
+	if cfg.StateFile != "" {
+		return ""
+	}
+	return "how long targets have been down and how often, which containers should run, incidents, and maintenance that was set"
 }
 
 // maintenanceWarnings warns about past maintenance, and maintenance of targets that are not configured.

@@ -85,12 +85,16 @@ func describe(cfg, bare *config.Config) []string {
 	for _, s := range cfg.Targets {
 		common := s.Common()
 		kind, _ := collectors.KindOf(common.Kind)
-		usual := kind.Defaults()
+		usual, slow := kind.Defaults(), 3*time.Second
+		if kind.Steps {
+			slow = 5 * time.Second
+		}
 		*usual.Common() = config.Target{
 			Kind:     kind.Name,
 			Name:     kind.Name,
 			Schedule: "@every 30s",
 			Timeout:  config.Duration(10 * time.Second),
+			Slow:     config.Duration(slow),
 			Page:     usual.Common().Page,
 		}
 		lines = append(lines, strings.Join(

@@ -99,6 +99,8 @@ type Settings interface {
 	Warnings() []string
 	// HostName is the host of the URL or address, "" if the exporter does not resolve it itself.
 	HostName() string
+	// Place is the URL, address or path that the target is about. One of the same kind and place is the same target, whatever its name.
+	Place() string
 }
 
 // LeftTargets are targets that an exporter does not poll.

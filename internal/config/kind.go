@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Kind is a sort of target: its row in the table of kinds, and its settings with their defaults.
 type Kind struct {
@@ -38,6 +41,8 @@ type Row struct {
 	Programs []string
 	// EachAddress says that a target may be probed at each address of its host name: its probes change nothing and need no other.
 	EachAddress bool
+	// Steps says that a probe asks several questions, so that it may take longer than one answer.
+	Steps bool
 	// Alone says that an exporter may have only one target, since its metrics lack the label target.
 	Alone bool
 	// Optional says that a chat stack works without it, so that targets have page: false by default.
@@ -83,11 +88,16 @@ type Duty struct {
 type Role struct {
 	// Name is such as irc_services, Title what people call such a server.
 	Name, Title string
+	// Server is the role of the server that it stands before, if it fails with that; "" for none.
+	Server string
 	// Rank orders roles by what users lose: 1 is the most, 0 the least.
 	Rank int
 	// Core says that such a container makes a Compose project the chat stack.
 	Core bool
 }
+
+// ChatServer returns the default of chat_server for what has the role; "" for the zero Role.
+func (r *Role) ChatServer() string { return cmp.Or(r.Server, r.Name) }
 
 // Endpoint is a port of a service, and what init writes about the target that checks it.
 type Endpoint struct {

@@ -27,12 +27,17 @@ type Target struct {
 	OwnSchedule bool `yaml:"-"`
 	// Timeout is the deadline of one probe; the poll timeout if unset.
 	Timeout Duration `yaml:"timeout"`
+	// Slow is how long a successful probe may take until TargetSlow counts it; 0 for any time. Of a relay, it is how long a message may.
+	Slow Duration `yaml:"slow"`
 	// Container is the name of the container that serves the target, and Service the service whose instances do. Without
 	// either, the container is inferred from the address. ContainerHost is the docker_host of its engine: another exporter
 	// may watch the engine of a container.
 	Container     string `yaml:"container"`
 	Service       string `yaml:"service"`
 	ContainerHost string `yaml:"container_host"`
+	// ChatServer is the server that the target is part of, in the alerts' label chat_server. If unset, it is that of its role, else that
+	// of its container, else its name.
+	ChatServer string `yaml:"chat_server"`
 	// IPVersion is the version of IP, 4 or 6, that the target must work over; 0 is any.
 	IPVersion int `yaml:"ip_version"`
 	// Addresses is AllAddresses to probe each address of the host name, or "" to probe the first that answers.
@@ -40,6 +45,13 @@ type Target struct {
 	// Page is whether the target's alerts may be critical. The default depends on the kind.
 	Page bool `yaml:"page"`
 }
+
+const (
+	// slowAnswer is how long an answer to one question may take by default.
+	slowAnswer = 3 * second
+	// UsualSlow is the value of Slow until the block of the target is read.
+	UsualSlow Duration = -1
+)
 
 // AllAddresses is the value of the key addresses.
 const AllAddresses = "all"
@@ -49,6 +61,22 @@ func (t *Target) Common() *Target { return t }
 
 // Environ implements Settings for the kinds that no variable is for.
 func (t *Target) Environ(*Env) {}
+
+// usualSlow is how long a successful probe of a target may take by default: half of its deadline, if it asks several questions.
+func (t *Target) usualSlow(row *Row) Duration {
+	if row.Steps || t.Addresses == AllAddresses || t.Timeout <= slowAnswer {
+		return t.Timeout / 2
+	}
+	return slowAnswer
+}
+
+// SlowProbe is how long a successful probe may take until it is slow; 0 for any time.
+func (t *Target) SlowProbe(row *Row) Duration {
+	if row.Relay {
+		return t.usualSlow(row)
+	}
+	return t.Slow
+}
 
 // targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
@@ -68,6 +96,16 @@ func (t *Target) check(r *Report, poll Poll) {
 		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
 	}
 	r.AtLeast("timeout", t.Timeout, second, "")
+	if t.ChatServer != "" {
+		r.ChatServer("chat_server", t.ChatServer)
+	}
+	switch usual := t.usualSlow(&r.row); {
+	case t.Slow == UsualSlow:
+		t.Slow = usual
+	case r.row.Relay: // of its messages
+	case t.Slow >= t.Timeout:
+		r.Faultf("slow", "is %s, must be 0s (off) or less than timeout, which is %s", t.Slow.Std(), t.Timeout.Std())
+	}
 	t.checkServer(r)
 	switch {
 	case err != nil:
@@ -107,6 +145,13 @@ func (r *Report) Service(key, name string) {
 	case !IsService(name):
 		r.Faultf(key, "is %q, must be the name of one service: chat/web for the service web of the Compose project chat, or that of a "+
 			"swarm service, systemd unit or container", name)
+	}
+}
+
+// ChatServer reports a value that cannot be the name of a server in the alerts' label chat_server.
+func (r *Report) ChatServer(key, name string) {
+	if !targetName.MatchString(name) {
+		r.Faultf(key, "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", name)
 	}
 }
 
@@ -262,6 +307,9 @@ type HTTP struct {
 
 // Configured implements Settings for the kinds that embed HTTP.
 func (h *HTTP) Configured() bool { return h.URL != "" }
+
+// Place implements Settings for the kinds that embed HTTP.
+func (h *HTTP) Place() string { return h.URL }
 
 // HostName implements Settings for the kinds that embed HTTP. It is empty behind a proxy, which resolves the name.
 func (h *HTTP) HostName() string {

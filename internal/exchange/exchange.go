@@ -2,6 +2,7 @@
 package exchange
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
 	"net/http"
 	"net/http/cookiejar"
@@ -49,11 +50,16 @@ func (r *Record) NoteOnce(line string) {
 	}
 }
 
-// Validity is from when to when a certificate is valid.
-type Validity struct{ Begins, Ends time.Time }
+// Validity is from when to when a certificate is valid, and its fingerprint.
+type Validity struct {
+	Begins, Ends time.Time
+	Fingerprint  [sha256.Size]byte
+}
 
 // validityOf returns the validity of a certificate.
-func validityOf(c *x509.Certificate) Validity { return Validity{c.NotBefore, c.NotAfter} }
+func validityOf(c *x509.Certificate) Validity {
+	return Validity{c.NotBefore, c.NotAfter, sha256.Sum256(c.Raw)}
+}
 
 // Certificate describes a server's certificate. A zero value or a nil flag means unknown.
 type Certificate struct {

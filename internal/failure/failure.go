@@ -49,6 +49,9 @@ var Reasons = []Reason{
 // RefusesUs reports whether the server answers, but not to the exporter, so that its users may be well.
 func (r Reason) RefusesUs() bool { return r == Unauthorized || r == Forbidden || r == Throttled }
 
+// IsOwn reports whether the server answers and is itself at fault, so that nothing that it needs explains the failure.
+func (r Reason) IsOwn() bool { return r == TLS || r.RefusesUs() }
+
 // explanations say what a reason means and what to do. A test keeps README.md's table equal.
 var explanations = map[Reason]string{
 	DNS:     unresolved + ": the name is wrong, the service's container is stopped, or the name server does not work",
@@ -70,6 +73,30 @@ var explanations = map[Reason]string{
 	Panic:        "a bug in the exporter: its log has the stack trace, please report it",
 	Internal:     "an error of the exporter or its configuration: read the exporter's log",
 }
+
+// words say in messages how a target fails. They follow "down:".
+var words = map[Reason]string{
+	DNS:          "its name does not resolve",
+	Refused:      "it refuses connections",
+	Closed:       "it breaks off connections",
+	Timeout:      "it does not answer",
+	TLS:          "its TLS or certificate fails",
+	Unauthorized: "it rejects the exporter's credentials",
+	Forbidden:    "it denies the exporter access",
+	NotFound:     "its page does not exist",
+	HTTPStatus:   "it answers with an HTTP error",
+	Malformed:    "its answer makes no sense",
+	Mismatch:     "its answer is wrong",
+	TooLarge:     "its answer is too large",
+	Throttled:    "it limits the exporter",
+	NotDelivered: "test messages do not arrive",
+	RPCError:     "it answers calls with errors",
+	Panic:        "its check fails because of a bug in the exporter",
+	Internal:     "the exporter cannot check it",
+}
+
+// InWords says how a target fails, for headlines.
+func InWords(r Reason) string { return words[r] }
 
 // readLog is general advice. AdviceOf replaces it with the more specific WhereToLook.
 const readLog = ": read the service's log"

@@ -37,6 +37,16 @@ func TestReasonOfRecognizesCauses(t *testing.T) {
 	}
 }
 
+// TestOwnFaultIsThatOfAServerThatAnswers lists the reasons that nothing explains that a server needs.
+func TestOwnFaultIsThatOfAServerThatAnswers(t *testing.T) {
+	own := []Reason{TLS, Unauthorized, Forbidden, Throttled}
+	for _, r := range Reasons {
+		if got, want := r.IsOwn(), slices.Contains(own, r); got != want {
+			t.Errorf("%s is the server's own fault: %t, want %t", r, got, want)
+		}
+	}
+}
+
 func TestPrintableCutsAtWholeCharacters(t *testing.T) {
 	for _, tt := range []struct{ text, want string }{
 		{"", ""},
@@ -109,7 +119,7 @@ func TestAdviceNamesLogUnlessHintSet(t *testing.T) {
 	}
 }
 
-// TestEveryReasonIsDocumented requires each reason in the table of TROUBLESHOOTING.md, with its explanation, and in openapi.yaml.
+// TestEveryReasonIsDocumented requires each reason in the table of TROUBLESHOOTING.md, with its explanation, in openapi.yaml, and in words.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	if !slices.Contains(Reasons, "throttled") {
 		t.Error("throttled is not among the reasons")
@@ -121,6 +131,9 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 	names := make([]string, len(Reasons))
 	for i, r := range Reasons {
 		names[i] = string(r)
+		if InWords(r) == "" {
+			t.Errorf("%s has no words for headlines", r)
+		}
 		if !strings.Contains(string(document), fmt.Sprintf("\n| `%s` | %s", r, Explain(r))) || Explain(r) == "" {
 			t.Errorf("TROUBLESHOOTING.md lacks %s: %s", r, Explain(r))
 		}

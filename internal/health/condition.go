@@ -18,6 +18,8 @@ type Condition struct {
 	Modules []string
 	// Certificates, for AlertCertificateExpiry, are those that must not expire; for AlertServedNotRenewed, the one that is served.
 	Certificates []Validity
+	// Refused, for AlertCertificateExpiry, says that the reading failed because the served certificate has expired.
+	Refused bool
 	// OwnLimits, for AlertCertificateExpiry, replace the limits of the configuration; zero for none.
 	OwnLimits ExpiryLimits
 	// Used, for AlertVolumeUsage and AlertVolumeInodes, is the used part of a volume or of its inodes.
@@ -62,6 +64,9 @@ type seenCondition struct {
 	at                    time.Time
 	first, unknown, saved bool
 }
+
+// slowBridge reports whether an alert says that a bridge is slow.
+func (j *Judge) slowBridge(relay Subject) bool { return j.alerted(relay, AlertBridgeSlow, time.Time{}) }
 
 func (c *Condition) same(as seenCondition) bool { return c.Alert == as.Alert && c.Of == as.Of }
 

@@ -31,7 +31,8 @@ func (w *world) lose(targets ...string) {
 	}
 }
 
-// TestLostEngineExcusesItsTargets loses an engine with all that is on it, for an hour. Only what is known to be on it is excused.
+// TestLostEngineExcusesItsTargets loses an engine with all that is on it, for an hour. Only what is known to be on it is excused, until the
+// engine's own alert is critical.
 func TestLostEngineExcusesItsTargets(t *testing.T) {
 	for name, configure := range map[string]func(w *world){
 		"found":                      nil,
@@ -43,25 +44,100 @@ func TestLostEngineExcusesItsTargets(t *testing.T) {
 		w.lose("irc", "elsewhere")
 		w.look()
 		w.want("docker TargetDown pending 0s", "elsewhere TargetDown pending 0s", "irc TargetDown pending 0s dependency(docker)")
+		w.pass(4 * time.Minute)
+		w.restart(true)
+		w.pass(time.Minute)
+		w.want("docker TargetDown warning 5m0s", "elsewhere TargetDown warning 5m0s", "irc TargetDown pending 5m0s dependency(docker)")
+		if w.last.Next != minDuration {
+			t.Errorf("%s: next after %s, want %s", name, w.last.Next, minDuration)
+		}
+		w.pass(time.Second)
+		w.want("docker TargetDown critical 5m1s", "elsewhere TargetDown critical 5m1s", "irc TargetDown critical 5m1s also(docker)")
 		w.pass(time.Hour)
-		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s",
-			"irc TargetDown pending 1h0m0s dependency(docker)")
 		if got, want := w.last.Servers["irc"],
 			(Server{Container: "irc", Host: "local", Inferred: configure == nil}); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: its container is %+v, want %+v", name, got, want)
 		}
-		w.restart(true)
-		w.look()
-		w.want("docker TargetDown critical 1h0m0s", "elsewhere TargetDown critical 1h0m0s",
-			"irc TargetDown pending 1h0m0s dependency(docker)")
-
-		w.loseEngine(false)
-		w.target("elsewhere").Up = true
-		w.pass(2 * time.Minute) // since when it could be read again
-		w.want("irc TargetDown pending 1h2m0s dependency(docker)")
-		w.pass(time.Second)
-		w.want("irc TargetDown critical 1h2m1s")
 	}
+}
+
+// TestEngineThatIsBackExcusesNoLonger holds that what it excused has two minutes to come back, and not more than five in all.
+func TestEngineThatIsBackExcusesNoLonger(t *testing.T) {
+	for _, c := range []struct{ lost, left time.Duration }{
+		{time.Minute, 2 * time.Minute}, {4 * time.Minute, time.Minute},
+	} {
+		w := engineWorld(t, nil)
+		w.loseEngine(true)
+		w.lose("irc")
+		w.pass(c.lost)
+		w.loseEngine(false)
+		w.pass(c.left)
+		if p, _ := w.problem("irc", AlertTargetDown); p.Excuse.Cause != "docker" {
+			t.Errorf("lost for %s: the target is %s with the excuse %v", c.lost, p.Severity, p.Excuse)
+		}
+		w.pass(time.Second)
+		if p, _ := w.problem("irc", AlertTargetDown); p.Severity == Pending {
+			t.Errorf("lost for %s: the target is %s with the excuse %v", c.lost, p.Severity, p.Excuse)
+		}
+	}
+}
+
+// TestWhatAnEngineExcusedIsToldAtOnce has targets of a lost engine fail one after another, some of which come back, or the engine does.
+func TestWhatAnEngineExcusedIsToldAtOnce(t *testing.T) {
+	world := func() *world {
+		w := engineWorld(t, func(w *world) {
+			for _, name := range []string{"a", "b", "c"} {
+				w.container(name)
+				w.target(name).Container = name
+				w.target("other " + name)
+			}
+		})
+		w.lose("a")
+		w.pass(time.Minute)
+		w.loseEngine(true)
+		w.pass(30 * time.Second)
+		w.lose("b")
+		w.pass(30 * time.Second)
+		w.lose("c")
+		return w
+	}
+	w := world()
+	w.pass(4 * time.Minute)
+	w.want("docker TargetDown warning 5m0s", "a TargetDown pending 6m0s dependency(docker)",
+		"b TargetDown pending 4m30s dependency(docker)", "c TargetDown pending 4m0s dependency(docker)")
+	w.wantCauses(map[string]string{"docker": "docker", "a": "docker", "b": "docker", "c": "docker"})
+	w.pass(time.Second)
+	w.want("docker TargetDown critical 5m1s", "a TargetDown critical 6m1s also(docker)",
+		"b TargetDown critical 4m31s also(docker)", "c TargetDown critical 4m1s also(docker)")
+	w.wantCauses(map[string]string{"docker": "docker", "a": "docker", "b": "docker", "c": "docker"})
+	for _, name := range []string{"a", "b", "c"} { // the rules compare it
+		if got := w.last.Verdicts[TargetSubject(name)].Down; got < 301*time.Second {
+			t.Errorf("%s counts as down for %s", name, got)
+		}
+	}
+	if p, _ := w.problem("docker", AlertTargetDown); len(p.Consequences) != 3 {
+		t.Errorf("the consequences are %v, want three", p.Consequences)
+	}
+	if v := w.last.Verdicts[TargetSubject("docker")]; v.Engine != "local" || v.Unanswered != 3 {
+		t.Errorf("on the engine %q, %d targets do not answer, want 3 on local", v.Engine, v.Unanswered)
+	}
+
+	w.restart(true)
+	w.target("a").Up = true
+	w.loseEngine(false)
+	w.look()
+	w.want("b TargetDown critical 4m31s", "c TargetDown critical 4m1s")
+	w.wantCauses(map[string]string{"b": "b", "c": "b"})
+	if v := w.last.Verdicts[TargetSubject("docker")]; v.Unanswered != 2 {
+		t.Errorf("%d targets do not answer, want 2", v.Unanswered)
+	}
+
+	w = world() // the engine is back, but not they
+	w.pass(3 * time.Minute)
+	w.loseEngine(false)
+	w.pass(time.Minute + time.Second)
+	w.want("a TargetDown critical 6m1s", "b TargetDown critical 4m31s", "c TargetDown critical 4m1s")
+	w.wantCauses(map[string]string{"a": "a", "b": "a", "c": "a"})
 }
 
 // TestWhatALostEngineDoesNotExcuse has targets that something else must have taken down.
@@ -71,18 +147,18 @@ func TestWhatALostEngineDoesNotExcuse(t *testing.T) {
 		between   time.Duration // from the engine's failure to the target's
 		want      string
 	}{
-		"it failed a minute earlier":      {nil, -time.Minute, "irc TargetDown pending 11m0s dependency(docker)"},
-		"it failed over a minute earlier": {nil, -61 * time.Second, "irc TargetDown critical 11m1s also(docker)"},
-		"it was up for two minutes more":  {nil, 2 * time.Minute, "irc TargetDown pending 8m0s dependency(docker)"},
-		"it was up for longer":            {nil, 2*time.Minute + time.Second, "irc TargetDown critical 7m59s"},
-		"an engine that does not page":    {func(w *world) { w.target("docker").WarnOnly = true }, 0, "irc TargetDown critical 10m0s"},
+		"it failed a minute earlier":      {nil, -time.Minute, "irc TargetDown pending 6m0s dependency(docker)"},
+		"it failed over a minute earlier": {nil, -61 * time.Second, "irc TargetDown critical 6m1s also(docker)"},
+		"it failed a minute later":        {nil, time.Minute, "irc TargetDown pending 4m0s dependency(docker)"},
+		"it failed over a minute later":   {nil, 61 * time.Second, "irc TargetDown warning 3m59s also(docker)"},
+		"an engine that does not page":    {func(w *world) { w.target("docker").WarnOnly = true }, 0, "irc TargetDown warning 5m0s"},
 		"nor does the target": {
 			func(w *world) { w.target("docker").WarnOnly, w.target("irc").WarnOnly = true, true },
 			0,
-			"irc TargetDown pending 10m0s dependency(docker)",
+			"irc TargetDown pending 5m0s dependency(docker)",
 		},
 		"a container on another engine": {
-			func(w *world) { w.target("irc").Container, w.target("irc").ContainerHost = "irc", "far" }, 0, "irc TargetDown critical 10m0s",
+			func(w *world) { w.target("irc").Container, w.target("irc").ContainerHost = "irc", "far" }, 0, "irc TargetDown warning 5m0s",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,14 +167,14 @@ func TestWhatALostEngineDoesNotExcuse(t *testing.T) {
 				w.lose("irc")
 				w.pass(-c.between)
 				w.loseEngine(true)
-				w.pass(10 * time.Minute)
+				w.pass(5 * time.Minute)
 			} else {
 				w.loseEngine(true)
 				w.pass(c.between)
 				w.lose("irc")
-				w.pass(10*time.Minute - c.between)
+				w.pass(5*time.Minute - c.between)
 			}
-			w.want("docker TargetDown "+map[bool]string{true: "warning", false: "critical"}[w.target("docker").WarnOnly]+" 10m0s", c.want)
+			w.want("docker TargetDown warning 5m0s", c.want)
 		})
 	}
 }
@@ -158,7 +234,7 @@ func TestEngineThatWasNeverReadExcuses(t *testing.T) {
 	w.pass(5 * time.Minute)
 	w.want("docker TargetDown pending 5m0s", "irc TargetDown pending 5m30s dependency(docker)")
 	w.pass(time.Second)
-	w.want("docker TargetDown critical 5m1s", "irc TargetDown pending 5m31s dependency(docker)")
+	w.want("docker TargetDown critical 5m1s", "irc TargetDown critical 5m31s also(docker)")
 
 	w.Engines = append(w.Engines, Engine{Host: "far"}) // it may be there
 	w.look()
@@ -173,11 +249,13 @@ func TestContainerStaysTheCauseOnALostEngine(t *testing.T) {
 	w.pass(time.Minute)
 	w.loseEngine(true)
 	w.pass(time.Minute)
-	w.want("docker TargetDown pending 1m0s", "irc ContainerDown pending 1m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+	w.want("docker TargetDown pending 1m0s", "irc ContainerDown warning 2m0s unknown", "irc TargetDown pending 2m0s container(irc)")
+	w.pass(3 * time.Hour)
+	w.want("docker TargetDown critical 3h1m0s", "irc ContainerDown critical 3h2m0s unknown", "irc TargetDown pending 3h2m0s container(irc)")
 }
 
 // TestContainerIsWhereItWasSeenLast changes how a target's container is found, or where it is, around the loss of an engine.
-// Twenty minutes are longer than what was read of an engine is kept.
+// Twenty minutes are longer than a container is taken to be where it was.
 func TestContainerIsWhereItWasSeenLast(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(w *world)
@@ -198,7 +276,11 @@ func TestContainerIsWhereItWasSeenLast(t *testing.T) {
 			Server{Container: "irc", Host: "far", Inferred: true},
 		},
 		"it was removed, and the other engine is lost": {
-			func(w *world) { w.Engines[0].Read, w.Engines[0].Containers, w.Engines[1].Read = true, nil, false }, Server{},
+			func(w *world) {
+				w.Engines[0].Read, w.Engines[0].Containers, w.Engines[1].Read = true, nil, false
+				w.pass(3 * time.Minute)
+			},
+			Server{},
 		},
 	} {
 		w := engineWorld(t, func(w *world) { w.Engines = append(w.Engines, Engine{Host: "far", Read: true}) })
@@ -323,5 +405,5 @@ func TestTargetThatWasWellWithoutItsEnginePagesAfterARestart(t *testing.T) {
 	w.restart(true)
 	w.lose("irc")
 	w.pass(10 * time.Minute)
-	w.want("docker TargetDown critical 3h10m0s", "irc TargetDown critical 10m0s")
+	w.want("docker TargetDown critical 3h10m0s", "irc TargetDown critical 10m0s also(docker)")
 }

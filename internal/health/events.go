@@ -48,27 +48,24 @@ const (
 )
 
 // restartsTooOften reports whether the container's restarts are critical.
-func (j *Judge) restartsTooOften(s Subject, now time.Time) bool {
-	return float64(j.recentRestarts(s, now).total()) > j.rule(AlertContainerRestarts).Critical.Over
+func (j *Judge) restartsTooOften(s Subject) bool {
+	return float64(j.recentRestarts(s).total()) > j.rule(AlertContainerRestarts).Critical.Over
 }
 
-// recentRestarts returns the unexcused restarts of the container within the alert's window.
-func (j *Judge) recentRestarts(s Subject, now time.Time) events {
+// recentRestarts returns the unexcused restarts of the container within the alert's window, before the last reading of its engine.
+func (j *Judge) recentRestarts(s Subject) events {
 	known := j.restarts[s]
 	if known == nil {
 		return nil
 	}
-	known.Recent = known.Recent.within(j.rule(AlertContainerRestarts).Window, now)
+	known.Recent = known.Recent.within(j.rule(AlertContainerRestarts).Window, j.seen(s.Host))
 	return known.Recent
 }
 
 // survivedKills returns the kills within the alert's window that the container has survived by the last reading of its engine.
-func (j *Judge) survivedKills(s Subject, now time.Time) events {
-	known, seen := j.restarts[s], j.saved
-	if !j.unread[s.Host] {
-		seen = j.engines[s.Host].read
-	}
-	known.Killed = known.Killed.within(j.rule(AlertContainerOOMKill).Window, now)
+func (j *Judge) survivedKills(s Subject) events {
+	known, seen := j.restarts[s], j.seen(s.Host)
+	known.Killed = known.Killed.within(j.rule(AlertContainerOOMKill).Window, seen)
 	return slices.DeleteFunc(slices.Clone(known.Killed), func(one eventCount) bool { return seen.Sub(one.At) <= survivalTime })
 }
 
@@ -115,23 +112,27 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 // judgeEvents adds a problem if a container has restarted too often, and one if it has survived a kill.
 func (s *scene) judgeEvents(found *findings, subject Subject, v *Verdict) {
 	rule := s.judge.rule(AlertContainerRestarts)
-	restarted, killed := s.judge.recentRestarts(subject, s.now), s.judge.survivedKills(subject, s.now)
+	restarted, killed := s.judge.recentRestarts(subject), s.judge.survivedKills(subject)
 	v.RecentRestarts, v.RecentKills = restarted.total(), killed.total()
 	add := func(alert string, list events, warning, critical float64) {
 		window := s.judge.rule(alert).Window
 		p := Problem{
-			Subject:  subject,
-			Alert:    alert,
-			Severity: Warning,
-			Unknown:  v.Unknown,
-			Ends:     list.moreUntil(warning, window),
-			Eases:    list.moreUntil(critical, window),
+			Subject:   subject,
+			Alert:     alert,
+			Severity:  Warning,
+			Unknown:   v.Unknown,
+			LastKnown: v.LastKnown,
+			Ends:      list.moreUntil(warning, window),
+			Eases:     list.moreUntil(critical, window),
 		}
 		if p.Ends.IsZero() {
 			return
 		}
 		if !p.Eases.IsZero() {
 			p.Severity = Critical
+		}
+		if v.Unknown { // nobody knows whether more have followed
+			p.Ends, p.Eases = time.Time{}, time.Time{}
 		}
 		p.Since, p.Last = list[0].At, list[len(list)-1].At
 		p.Lasted = max(s.now.Sub(p.Since), minDuration)

@@ -16,7 +16,12 @@ type cause struct {
 	// since is when it began; zero for maintenance, which explains every problem. ended says that it ended within the lookback.
 	since time.Time
 	ended bool
+	// past is true of an engine that explains a problem no longer, or never did: it is only named beside it.
+	past bool
 }
+
+// Holds reports whether the cause explains the problem.
+func (c cause) Holds() bool { return c.Excuse.Holds() && !c.past }
 
 // explains reports whether the cause explains a problem that began at since.
 func (c *cause) explains(since time.Time) bool { return !since.Before(c.since.Add(-excuseTolerance)) }
@@ -66,8 +71,9 @@ func (s *scene) ofDependencies(c *Container, since time.Time, seen map[*Containe
 	return cause{}
 }
 
-// blame returns the container as a cause if it is unavailable, with the end of the chain of its own causes as the root. Maintenance of
-// any of them is the reason, since it excuses for any time.
+// blame returns the container as a cause if it is unavailable, with the end of the chain of its own causes as the root. What the root
+// explains counts, whenever the container itself became unavailable. Maintenance of any of them is the reason, since it excuses for
+// any time.
 func (s *scene) blame(c *Container) cause {
 	found, known := s.graph.blamed[c]
 	if known {
@@ -75,7 +81,8 @@ func (s *scene) blame(c *Container) cause {
 	}
 	if found = s.ofLoss(c.Subject()); found.Reason == ReasonDependency {
 		if further := s.ofDependencies(c, found.since, map[*Container]bool{}); further.Holds() {
-			found.Reason, found.Root = further.Reason, further.Root
+			further.Cause = found.Cause
+			found = further
 		}
 	}
 	s.graph.blamed[c] = found
@@ -88,7 +95,11 @@ func (s *scene) ofLoss(subject Subject) cause {
 	if known == nil || !known.Ended.IsZero() && s.now.Sub(known.Ended) > s.judge.rules.Lookback {
 		return cause{}
 	}
-	found := cause{Excuse{ReasonDependency, subject.Name, subject}, known.Began, !known.Ended.IsZero()}
+	found := cause{
+		Excuse: Excuse{ReasonDependency, subject.Name, subject},
+		since:  known.Began,
+		ended:  !known.Ended.IsZero(),
+	}
 	if s.underMaintenance(subject) {
 		found.Reason = ReasonMaintenance
 	}
@@ -166,11 +177,17 @@ func (s *scene) ofTarget(t *target, since time.Time) (found cause) {
 			one = s.ofEngine(t, c.Host, since)
 		}
 		if !one.Holds() {
-			return cause{}
+			return one
 		}
 		found = cmp.Or(found, one)
 	}
 	return found
+}
+
+// isAtFault reports whether a target fails for a reason that nothing explains that it needs, since its server runs and answers.
+func (s *scene) isAtFault(t *target) bool {
+	servers := s.names.candidates(&t.Target)
+	return t.OwnFault && (len(servers) == 0 || slices.ContainsFunc(servers, (*Container).available))
 }
 
 // isMaintained reports whether maintenance explains that a target does not work now.
@@ -205,14 +222,17 @@ func (s *scene) ofOwnContainer(c *Container, since time.Time) cause {
 }
 
 // ofEngine returns the engine of the target's container as a cause, if it cannot be read and explains the target's outage that began at
-// since. It does not if the target was up long after the engine's outage began, or if only the target pages.
+// since. That is one that began about when the engine was lost, for as long as an outage may last before its critical alert: the target's
+// own probe says more than the engine's silence. An engine explains nothing if only the target pages.
 func (s *scene) ofEngine(t *target, host string, since time.Time) cause {
 	e := s.engines[host]
 	if e == nil || e.Name == t.Name || e.WarnOnly && !t.WarnOnly {
 		return cause{}
 	}
 	found := s.ofLoss(e.subject)
-	if t.memory.lastUp.Sub(found.since) > s.judge.rules.Lookback {
+	if found.Reason != ReasonMaintenance {
+		found.past = since.Sub(found.since) > excuseTolerance || s.now.Sub(found.since) > s.judge.targetDue()
+	} else if t.memory.lastUp.Sub(found.since) > s.judge.rules.Lookback {
 		return cause{}
 	}
 	return found.explaining(since)
@@ -224,7 +244,11 @@ func (s *scene) ofOutage(t *target, since time.Time) cause {
 	if known == nil {
 		return cause{}
 	}
-	return cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}.explaining(since)
+	found := cause{Excuse: Excuse{ReasonDependency, t.Name, t.subject}, since: known.Since}
+	if known.Excuse.Reason == ReasonCertificate {
+		found.Root = known.Excuse.Root
+	}
+	return found.explaining(since)
 }
 
 // ofOtherTarget returns why that target does not work, as the cause of another target's problem. One that only limits this address works.

@@ -1,6 +1,8 @@
 package health
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"slices"
 	"time"
 )
@@ -16,8 +18,11 @@ func (t *Target) valueAlerts() []string {
 	return t.ValueAlerts
 }
 
-// Validity is from when to when a certificate is valid. Begins is zero if unknown.
-type Validity struct{ Begins, Ends time.Time }
+// Validity is from when to when a certificate is valid. Begins is zero if unknown, and so is Fingerprint, its SHA-256.
+type Validity struct {
+	Begins, Ends time.Time
+	Fingerprint  [sha256.Size]byte
+}
 
 // ExpiryLimits are how little time a certificate may have left.
 type ExpiryLimits struct{ Warning, Critical time.Duration }
@@ -39,11 +44,7 @@ func (v Validity) limits(rule *Rule) (warning, critical time.Duration) {
 // expiryLimits returns when the first certificate of a target expires, and the limits of the time until then. They are negative, so
 // that less time exceeds them. Certificates may have different limits: these are of the one that reaches its limit first.
 func expiryLimits(rule *Rule, c *Condition) (first time.Time, warning, critical limit) {
-	for _, v := range c.Certificates {
-		if first.IsZero() || v.Ends.Before(first) {
-			first = v.Ends
-		}
-	}
+	first = firstToExpire(c.Certificates).Ends
 	for _, v := range c.Certificates {
 		under, critically := v.limits(rule)
 		if own := c.OwnLimits; own != (ExpiryLimits{}) {
@@ -53,6 +54,16 @@ func expiryLimits(rule *Rule, c *Condition) (first time.Time, warning, critical 
 		critical.reachBy(v, critically, first)
 	}
 	return first, warning, critical
+}
+
+// firstToExpire returns the certificate that expires first; the zero one if there is none.
+func firstToExpire(list []Validity) (first Validity) {
+	for _, v := range list {
+		if first.Ends.IsZero() || v.Ends.Before(first.Ends) {
+			first = v
+		}
+	}
+	return first
 }
 
 // reachBy makes l the limit of a certificate if that reaches its own earlier than others do. No problem begins before its certificate.
@@ -81,4 +92,95 @@ func (s *scene) expiresUnrenewed(t *target, c *seenCondition) bool {
 		}
 		return v.Ends.Sub(s.now) < under
 	})
+}
+
+// shared is a certificate that several targets may serve, and how soon it expires.
+type shared struct {
+	fingerprint [sha256.Size]byte
+	severity    Severity
+}
+
+// shareCertificates makes one problem of each certificate that expires: that of the first target that serves it explains those of the
+// others, and outages because it has expired. A target under maintenance is not the first.
+func (s *scene) shareCertificates(problems []*candidate) {
+	first, expired := map[shared]*candidate{}, map[Subject]*candidate{}
+	for _, p := range problems {
+		if p.certificate == (shared{}).fingerprint {
+			continue
+		}
+		if p.key.Severity == Critical {
+			expired[p.Subject] = p
+		}
+		key := shared{p.certificate, p.key.Severity}
+		if known := first[key]; !p.cause.Holds() && (known == nil || p.compareTold(known) < 0) {
+			first[key] = p
+		}
+	}
+	for _, p := range problems {
+		leader := first[shared{p.certificate, p.key.Severity}]
+		if leader != nil && leader != p && !p.cause.Holds() {
+			p.cause = ofCertificate(leader)
+		}
+	}
+	for _, p := range problems {
+		own := expired[p.Subject]
+		if own == nil || p.verdict == nil || p.cause.Holds() || !s.isRefused(p, own.refused) {
+			continue
+		}
+		if leader := first[shared{own.certificate, Critical}]; leader != nil {
+			p.cause = ofCertificate(leader)
+		}
+	}
+}
+
+// compareTold orders problems of one certificate: first what was told, then the oldest, then by name, so that a pair agrees.
+func (p *candidate) compareTold(o *candidate) int {
+	return cmp.Or(cmp.Compare(o.record.Alerted, p.record.Alerted), p.Since.Compare(o.Since), compareSubjects(p.Subject, o.Subject))
+}
+
+// ofCertificate returns the expiry of a certificate as a cause.
+func ofCertificate(leader *candidate) cause {
+	return cause{Excuse: Excuse{ReasonCertificate, leader.Name, leader.Subject}, since: leader.Since}
+}
+
+// isRefused reports whether an outage is one because of an expired certificate. Another reason must last for as long as a warning waits.
+func (s *scene) isRefused(p *candidate, now bool) bool {
+	r := p.record
+	switch {
+	case now:
+		r.Otherwise = time.Time{}
+		return true
+	case r.Excuse.Reason != ReasonCertificate:
+		return false
+	case r.Otherwise.IsZero():
+		r.Otherwise = s.now
+	}
+	return s.now.Sub(r.Otherwise) <= s.judge.targetWarned()
+}
+
+// sharedCertificates returns the alerts on certificates that are held back in every severity because those of other targets fire.
+func (s *scene) sharedCertificates(problems []*candidate) (list []HeldBack) {
+	told := map[Subject]bool{}
+	for _, p := range problems {
+		if p.Alert == AlertCertificateExpiry && p.Excuse.Reason != ReasonCertificate {
+			told[p.Subject] = true
+		}
+	}
+	for _, p := range problems {
+		if p.Alert == AlertCertificateExpiry && !told[p.Subject] {
+			told[p.Subject] = true
+			list = append(list, HeldBack{
+				Alert:   p.Alert,
+				Subject: p.Subject,
+				In:      s.judge.rule(p.Alert).ExcusedIn,
+				Excuse:  p.Excuse,
+			})
+		}
+	}
+	return list
+}
+
+// certificateTold reports whether the alert on a target's certificate fires.
+func (j *Judge) certificateTold(target Subject) bool {
+	return j.alerted(target, AlertCertificateExpiry, time.Time{})
 }

@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -13,7 +14,7 @@ func (s *scene) setCauses(list []Problem) {
 	of := map[Subject]Subject{}
 	for i := range list {
 		p := &list[i]
-		if p.Excuse.Root.Name != "" {
+		if _, known := of[p.Subject]; p.Excuse.Root.Name != "" && !s.judge.rule(p.Alert).Apart && (!known || IsOutage(p.Alert)) {
 			of[p.Subject] = p.Excuse.Root
 		}
 		if p.Subject == ExporterSubject {
@@ -23,9 +24,14 @@ func (s *scene) setCauses(list []Problem) {
 		}
 	}
 	s.joinServers(list, of)
+	s.joinReleased(list, of)
 	for i := range list {
 		p := &list[i]
 		p.Cause = p.Subject
+		if s.judge.rule(p.Alert).Apart {
+			p.Cause = cmp.Or(p.Excuse.Root, p.Subject)
+			continue
+		}
 		for range len(of) { // a cause may have a cause
 			next, further := of[p.Cause]
 			if !further {
@@ -37,18 +43,19 @@ func (s *scene) setCauses(list []Problem) {
 }
 
 // joinServers makes the first target of a server that is down the cause of its others that are down since about the same time, or the
-// server's container, if that is unhealthy or was restarted.
+// server's container, if that is unhealthy or was restarted. A target that is itself at fault joins only those with the same reason.
 func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 	type outage struct {
 		leader Subject
 		since  time.Time
+		fault  string
 	}
 	found := map[Subject][]outage{}
 	down := map[Subject]time.Time{}
 	for i := range list {
 		switch p := &list[i]; {
 		case s.judge.rule(p.Alert).Unsettles:
-			found[p.Subject] = append(found[p.Subject], outage{p.Subject, p.Since})
+			found[p.Subject] = append(found[p.Subject], outage{leader: p.Subject, since: p.Since})
 		case IsOutage(p.Alert) && !p.Excuse.Holds():
 			down[p.Subject] = p.Since
 		}
@@ -56,12 +63,34 @@ func (s *scene) joinServers(list []Problem, of map[Subject]Subject) {
 	failed := slices.DeleteFunc(slices.Clone(s.targets), func(t *target) bool { return down[t.subject].IsZero() })
 	slices.SortStableFunc(failed, func(a, b *target) int { return down[a.subject].Compare(down[b.subject]) })
 	for _, t := range failed {
-		since, server := down[t.subject], serverOf(t, s.targets)
-		k := slices.IndexFunc(found[server], func(o outage) bool { return o.since.Sub(since).Abs() <= sameOutage })
+		since, server, fault := down[t.subject], serverOf(t, s.targets), s.judge.problems[outageKey(t.subject)].FaultReason
+		k := slices.IndexFunc(found[server], func(o outage) bool { return o.fault == fault && o.since.Sub(since).Abs() <= sameOutage })
 		if k < 0 {
-			found[server] = append(found[server], outage{t.subject, since})
+			found[server] = append(found[server], outage{t.subject, since, fault})
 		} else if server != (Subject{}) {
 			of[t.subject] = found[server][k].leader
+		}
+	}
+}
+
+// joinReleased makes an engine the cause of the outages that began with its loss and that it no longer excuses, or the first of them once
+// the engine can be read.
+func (s *scene) joinReleased(list []Problem, of map[Subject]Subject) {
+	first := map[string]Subject{}
+	for i := range list {
+		p := &list[i]
+		known := s.judge.problems[outageKey(p.Subject)]
+		if !IsOutage(p.Alert) || known == nil || known.Loss.Engine == "" {
+			continue
+		}
+		engine := TargetSubject(known.Loss.Engine)
+		if s.judge.outage(engine) != nil {
+			first[engine.Name] = engine
+		}
+		if leader, joins := first[engine.Name]; joins {
+			of[p.Subject] = leader
+		} else {
+			first[engine.Name] = p.Subject
 		}
 	}
 }

@@ -4,6 +4,7 @@
 // A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
 // returns what it finds, or completes what it was given.
 //
+//   - renameTargets moves what is remembered of targets to those of the same place.
 //   - readEngines remembers the containers of every engine that was read.
 //   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
@@ -11,8 +12,9 @@
 //   - judgeContainers counts restarts and kills, and begins problems of containers. Every problem is remembered when it begins, with what
 //     explains it; how bad it is, and whether it is excused, comes later.
 //   - judgeTargets begins outages of targets, those of engines first: it remembers since when they cannot be read, which explains outages
-//     of others.
+//     of others. An outage of a target or container that flaps goes on in between: see flap.
 //   - judgeConditions begins the problems that readings have checked, which outages explain too, and returns the measured values.
+//   - judgeSlow begins those of targets that work, but slowly.
 //   - judgeGaps does so for what cannot be watched as configured.
 //   - keepUnread returns the remembered problems of containers whose engine has not been read since the start of the process.
 //   - decide sets severity and excuse of these problems and of their verdicts, first where nothing explains a problem: a cause excuses
@@ -95,6 +97,8 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what the target is about: one of the same place is the same target, whatever its name. It is "" if unknown.
+	Place string
 	// Container is the name of the container that serves the target, or Service the workload that does. ContainerHost is the docker_host of
 	// its engine. Each is "" unless configured.
 	Container, Service, ContainerHost string
@@ -105,9 +109,9 @@ type Target struct {
 	// Read says that there is a recent reading; Up is its verdict, ReadAt when it ended.
 	Read, Up bool
 	ReadAt   time.Time
-	// Took is how long the last reading took, Reason why it failed.
-	Took   time.Duration
-	Reason string
+	// Took is how long the last reading took, and Slow how long a successful one may take; 0 for any time. Reason is why it failed.
+	Took, Slow time.Duration
+	Reason     string
 	// Failed counts all failed scheduled readings. Every is the mean time between scheduled readings in the last hour; 0 if there
 	// were none.
 	Failed uint64
@@ -117,6 +121,8 @@ type Target struct {
 	// RefusesUs says that the last reading failed only because the server refuses the exporter, so its users may be well. The events of
 	// problems say it too, for those who say what users lose.
 	RefusesUs bool
+	// OwnFault says that the last reading failed although the server answers: for its Reason, it is itself at fault.
+	OwnFault bool
 	// Overdue says that several scheduled readings were missed.
 	Overdue bool
 	// Conditions lists what the last reading could check, whether it holds or not.
@@ -188,6 +194,10 @@ type Container struct {
 	DownFor, UnhealthyFor time.Duration
 	// vanished says that it existed until recently. It can still be the cause of other problems.
 	vanished bool
+	// revived says that it was down when its engine was last read, and that its own target has answered since; answers that it does now.
+	revived, answers bool
+	// stale says that its engine has not been read for longer than a restart of the engine takes.
+	stale bool
 }
 
 // Usage is what a container uses. The Has fields say what is known.
@@ -279,6 +289,7 @@ const (
 	ReasonDependency  = "dependency"
 	ReasonContainer   = "container"
 	ReasonStarting    = "starting"
+	ReasonCertificate = "certificate"
 )
 
 // Excuse is why the alert on a problem is held back. The zero Excuse means that it is not.
@@ -314,14 +325,20 @@ type Problem struct {
 	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
 	Instances int `json:"instances,omitempty"`
 	Wanted    int `json:"wanted,omitempty"`
+	// Outages is how many outages within the last hour are one problem, 0 if it is a single one. UpAgain says that none lasts now.
+	Outages int  `json:"outages,omitempty"`
+	UpAgain bool `json:"up_again,omitempty"`
+	// Was is the name that the subject had when the problem began; "" if it is its own.
+	Was string `json:"was,omitempty"`
 	// Throttled says that the problem consists of failures by which the server only limits this address, so users may be well.
 	Throttled bool `json:"throttled,omitempty"`
 	// Because is what explains it, in words for people: see Condition.
 	Because string `json:"-"`
 	// Consequences are the subjects whose problems this one explains; for AlertMostTargetsDown, the subjects that are down.
 	Consequences []Subject `json:"consequences,omitempty"`
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool `json:"unknown,omitempty"`
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown, zero if nobody knows when.
+	Unknown   bool      `json:"unknown,omitempty"`
+	LastKnown time.Time `json:"last_known,omitzero"`
 	// Eases is when a critical problem becomes a warning, and Ends when it ends, without new events; zero if unknown. Last is the last
 	// event of a problem that counts them.
 	Eases time.Time `json:"-"`
@@ -339,10 +356,18 @@ type Verdict struct {
 	WarnOnly   bool
 	// RefusesUs is the target's.
 	RefusesUs bool
+	// Engine is that of the target, "" unless it is one; Unanswered is how many targets are down whose containers run on it.
+	Engine     string
+	Unanswered int
 	// Down, Missing, Removed and Unhealthy are durations, 0 while the state does not apply. A removed container is not missing. Known
 	// says that Down is known.
 	Down, Missing, Removed, Unhealthy time.Duration
 	Known                             bool
+	// Outages are those of the Problem that Down is about. Calm is for how long the subject has been up again meanwhile, 0 while it is not.
+	Outages int
+	Calm    time.Duration
+	// Was is the former name of a subject with a problem from then; "" for none.
+	Was string
 	// RecentRestarts counts the unexcused restarts within the window of their alert, RecentKills the kills that the container survived
 	// within the window of theirs.
 	RecentRestarts, RecentKills uint64
@@ -354,8 +379,19 @@ type Verdict struct {
 	ExcusedFailures uint64
 	// MemoryAlerted says that the excuse does not hold back the alert on the container's memory, since that already fires.
 	MemoryAlerted bool
-	// Unknown says that the target or engine cannot be read, so that this is the last known state.
-	Unknown bool
+	// Unknown says that the target or engine cannot be read, so that this is the state as it was LastKnown.
+	Unknown   bool
+	LastKnown time.Time
+}
+
+// IsDown reports whether the subject is down now. One that flaps may be up.
+func (v *Verdict) IsDown() bool { return v.Down > 0 && v.Calm == 0 }
+
+// lose records whether the subject cannot be read, and when it was last.
+func (v *Verdict) lose(lost bool, read time.Time) {
+	if v.Unknown = lost; lost {
+		v.LastKnown = read
+	}
 }
 
 // Judgement is the state of the stack at one moment. It is immutable.
@@ -374,7 +410,7 @@ type Judgement struct {
 	Conditions []ConditionVerdict
 	// Values are unsorted.
 	Values []Value
-	// HeldBack are the alerts on measured values and on history that maintenance holds back.
+	// HeldBack are the alerts on measured values and on history that maintenance holds back, and on certificates of other targets.
 	HeldBack []HeldBack
 	// Round is what has changed since the judgement before.
 	Round Round
@@ -394,4 +430,6 @@ type HeldBack struct {
 	Subject
 	// In is the series that is 1 meanwhile.
 	In string
+	// Excuse is why, zero for maintenance.
+	Excuse Excuse
 }

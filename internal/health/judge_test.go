@@ -403,19 +403,7 @@ func TestContainerHostChoosesAmongContainersOfOneName(t *testing.T) {
 	}
 }
 
-func TestEngineThatCannotBeReadLeavesEverythingAsItWas(t *testing.T) {
-	w := stack(t)
-	w.container("db").State = "exited"
-	w.target("api").Up = false
-	w.pass(2 * time.Minute)
-	w.Engines[0].Read = false
-	w.pass(14 * time.Minute)
-	w.want("db ContainerDown warning 5m0s unknown", "api TargetDown pending 16m0s dependency(db)")
-	w.pass(2 * time.Minute)
-	w.want("api TargetDown critical 18m0s")
-}
-
-// TestWhatNobodyLooksAtGetsNoWorse holds it for each kind of problem: who is told at night has seen it himself.
+// TestWhatNobodyLooksAtGetsNoWorse holds it for each kind of problem but outages: who is told at night has seen it himself.
 func TestWhatNobodyLooksAtGetsNoWorse(t *testing.T) {
 	w := stack(t)
 	xmpp := w.target("xmpp")

@@ -17,8 +17,12 @@ type Memory struct {
 	Unavailable []SavedSpan `json:"unavailable,omitempty"`
 	// Failures are recently failed readings.
 	Failures []SavedFailures `json:"failures,omitempty"`
+	// Outages are those that ended recently.
+	Outages []SavedOutages `json:"outages,omitempty"`
 	// LastUp is when targets were last up, by target.
 	LastUp map[string]time.Time `json:"well,omitempty"`
+	// Places are what targets are about, by target.
+	Places map[string]string `json:"places,omitempty"`
 	// Homes are where the containers of targets were last seen, by target.
 	Homes map[string]home `json:"homes,omitempty"`
 }
@@ -50,6 +54,12 @@ type SavedFailures struct {
 	failures
 }
 
+// SavedOutages are the outages of a target or container that ended recently.
+type SavedOutages struct {
+	Subject
+	Ended []pastOutage `json:"ended"`
+}
+
 // problemKey identifies a problem. Only conditions have Of and Severity.
 type problemKey struct {
 	Subject
@@ -78,8 +88,10 @@ type targetMemory struct {
 	conditions []seenCondition
 	logins     rate
 	failures   failures
+	slow       slowness
 	lastUp     time.Time
 	home       home
+	place      string
 	// read and up are the verdict of the last reading, which ended at readAt.
 	read, up bool
 	readAt   time.Time
@@ -104,24 +116,64 @@ type record struct {
 	Alerted Severity `json:"told,omitempty"`
 	// Excuse is its excuse at the last judgement.
 	Excuse Excuse `json:"excuse,omitzero"`
-	// Removed says that somebody removed the missing container.
-	Removed bool `json:"removed,omitempty"`
+	// Removed says that somebody removed the missing container, Elsewhere that it may run on another node of a swarm.
+	Removed   bool `json:"removed,omitempty"`
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Throttled says that a target's outage is a limit on this address, Partly that some instances of a workload still run. Broken is when
 	// such an outage turned into a real one, zero if it never did.
 	Throttled bool      `json:"throttled,omitempty"`
 	Partly    bool      `json:"partly,omitempty"`
 	Broken    time.Time `json:"broken,omitzero"`
+	// Fault is since when the target itself is at fault, whatever else is wrong, and FaultReason why; zero if it is not.
+	Fault       time.Time `json:"fault,omitzero"`
+	FaultReason string    `json:"fault_reason,omitempty"`
+	// Otherwise is since when a target fails for another reason than its expired certificate; zero if it does not.
+	Otherwise time.Time `json:"otherwise,omitzero"`
+	// Loss is that of the engine that no longer excuses a target's outage, which began with it.
+	Loss loss `json:"loss,omitzero"`
+	flap
+	// Was is the former name of the subject, "" if it has had no other since the problem began.
+	Was string `json:"was,omitempty"`
+}
+
+// loss is when an engine was lost, and its target.
+type loss struct {
+	Engine string    `json:"engine"`
+	Began  time.Time `json:"began"`
 }
 
 // fires reports whether the alert on the problem fires, or has. There may be no problem.
 func (r *record) fires() bool { return r != nil && r.Alerted > Pending }
 
-// realSince is when an outage began that is real: no limit on this address, and no instance runs.
-func (r *record) realSince() time.Time { return cmp.Or(r.Broken, r.Since) }
+// realSince is when the present outage began that is real: no limit on this address, and no instance runs.
+func (r *record) realSince() time.Time { return laterOf(cmp.Or(r.Broken, r.Since), r.Again) }
+
+// alertsSince is since when the alert on the problem counts: not later than the engine was lost with which the problem began.
+func (r *record) alertsSince() time.Time {
+	if began := r.Loss.Began; !began.IsZero() && began.Before(r.Since) {
+		return began
+	}
+	return r.Since
+}
+
+// early is how long before the problem that was.
+func (r *record) early() time.Duration { return r.Since.Sub(r.alertsSince()) }
 
 // noteThrottled records whether a target's outage is a limit on this address.
 func (r *record) noteThrottled(throttled bool, now time.Time) {
 	r.noteMild(&r.Throttled, throttled, now)
+}
+
+// noteFault records whether the target itself is at fault, and why.
+func (r *record) noteFault(is bool, reason string, now time.Time) {
+	switch {
+	case !is:
+		r.Fault, r.FaultReason = time.Time{}, ""
+	case r.Fault.IsZero():
+		r.Fault, r.FaultReason = now, reason
+	default:
+		r.FaultReason = reason
+	}
 }
 
 // notePartly records whether some instances of a workload run. When they ended is at.
@@ -170,7 +222,12 @@ func (j *Judge) Changed() bool { return j.changed || j.clock.now.Sub(j.lastSave)
 // Memory returns the memory to save, with all times by the wall clock.
 func (j *Judge) Memory(now time.Time) Memory {
 	j.changed, j.lastSave = false, now
-	m := Memory{Saved: now, LastUp: map[string]time.Time{}, Homes: map[string]home{}}
+	m := Memory{
+		Saved:  now,
+		LastUp: map[string]time.Time{},
+		Homes:  map[string]home{},
+		Places: map[string]string{},
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(j.problems), compareKeys) {
 		m.Problems = append(m.Problems, SavedProblem{key, *j.problems[key]})
 	}
@@ -183,10 +240,16 @@ func (j *Judge) Memory(now time.Time) Memory {
 	for _, s := range slices.SortedFunc(maps.Keys(j.unavailable), compareSubjects) {
 		m.Unavailable = append(m.Unavailable, SavedSpan{s, *j.unavailable[s]})
 	}
+	for _, s := range slices.SortedFunc(maps.Keys(j.past), compareSubjects) {
+		m.Outages = append(m.Outages, SavedOutages{s, slices.Clone(j.past[s])})
+	}
 	for _, name := range slices.Sorted(maps.Keys(j.targets)) {
 		known := j.targets[name]
 		if !known.lastUp.IsZero() {
 			m.LastUp[name] = known.lastUp
+		}
+		if known.place != "" {
+			m.Places[name] = known.place
 		}
 		if known.home != (home{}) {
 			m.Homes[name] = known.home
@@ -222,11 +285,17 @@ func (j *Judge) Resume(m *Memory, counted, ended Milli, lasting []Event, now tim
 	for _, s := range m.Unavailable {
 		j.unavailable[s.Subject] = &s.span
 	}
+	for _, o := range m.Outages {
+		j.past[o.Subject] = o.Ended
+	}
 	for _, f := range m.Failures {
 		j.target(f.Target).failures = f.failures
 	}
 	for name, at := range m.LastUp {
 		j.target(name).lastUp = at
+	}
+	for name, place := range m.Places {
+		j.target(name).place = place
 	}
 	for name, known := range m.Homes {
 		j.target(name).home = known
@@ -244,7 +313,8 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	}
 	set(&m.Saved)
 	for i := range m.Problems {
-		set(&m.Problems[i].Since, &m.Problems[i].Broken)
+		p := &m.Problems[i]
+		set(&p.Since, &p.Broken, &p.Fault, &p.Otherwise, &p.Loss.Began, &p.Again, &p.Calm)
 	}
 	for i := range m.Restarts {
 		r := &m.Restarts[i]
@@ -261,6 +331,11 @@ func (m *Memory) changeTimes(change func(time.Time) time.Time) {
 	for i := range m.Unavailable {
 		s := &m.Unavailable[i]
 		set(&s.Began, &s.Ended, &s.Down)
+	}
+	for _, o := range m.Outages {
+		for i := range o.Ended {
+			set(&o.Ended[i].Began, &o.Ended[i].Ended)
+		}
 	}
 	for _, f := range m.Failures {
 		for i := range f.Counts {

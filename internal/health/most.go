@@ -22,7 +22,7 @@ func (s *scene) judgeMost(problems []*candidate, verdicts map[Subject]*Verdict) 
 			continue
 		}
 		all++
-		if v := verdicts[t.subject]; v.Down > 0 && !t.Throttled {
+		if v := verdicts[t.subject]; v.IsDown() && !t.Throttled {
 			down++
 			if !v.Known {
 				unsure++
@@ -48,13 +48,23 @@ func (s *scene) judgeMost(problems []*candidate, verdicts map[Subject]*Verdict) 
 	return found
 }
 
-// unexplained returns the targets and containers that are down without an excuse. Problems that began within the last minute count as one
-// event, which began with the first of them; since is that time. pages says that at least one of them would page on its own. Users of a
-// target that only limits this address may be well.
+// isEngineLoss reports whether the excuse is that an engine cannot be read.
+func (s *scene) isEngineLoss(e Excuse) bool {
+	for _, t := range s.engines {
+		if e.Root == t.subject {
+			return e.Reason == ReasonDependency
+		}
+	}
+	return false
+}
+
+// unexplained returns the targets and containers that are down without an excuse, or with none but an engine that cannot be read. Problems
+// that began within the last minute count as one event, which began with the first of them; since is that time. pages says that at least
+// one of them would page on its own. Users of a target that only limits this address may be well.
 func (s *scene) unexplained(problems []*candidate) (list []Subject, since time.Time, pages bool) {
 	since = s.now
 	for _, p := range problems {
-		if !p.Excuse.Holds() && !p.Throttled && IsOutage(p.Alert) {
+		if (!p.Excuse.Holds() || s.isEngineLoss(p.Excuse)) && !p.Throttled && !p.UpAgain && IsOutage(p.Alert) {
 			list = append(list, p.Subject)
 			pages = pages || !p.warnOnly
 			if p.Since.Before(since) && s.now.Sub(p.Since) <= excuseTolerance {

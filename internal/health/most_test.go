@@ -277,8 +277,8 @@ func TestMostTargetsDownOutlivesARestart(t *testing.T) {
 	w.wantMost("critical")
 }
 
-// TestLostEngineIsNotMostTargets has all containers and their targets on an engine that is lost.
-func TestLostEngineIsNotMostTargets(t *testing.T) {
+// TestLostEngineMayBeMostTargets has all targets on an engine that is lost. It counts those that only the engine excuses.
+func TestLostEngineMayBeMostTargets(t *testing.T) {
 	w := many(t, 8, 8)
 	for i := range 8 {
 		w.target(fmt.Sprint("t", i)).Container = fmt.Sprint("c", i)
@@ -286,9 +286,25 @@ func TestLostEngineIsNotMostTargets(t *testing.T) {
 	w.target("docker").Engine = "local"
 	w.pass(10 * time.Second)
 	w.loseEngine(true)
-	w.loseFirst(8, 0)
-	w.pass(time.Hour)
+	w.pass(10 * time.Second)
 	w.wantMost("well")
+	w.loseFirst(8, 0)
+	w.pass(time.Minute)
+	w.wantMost("warning")
+	if got := w.last.Problems[0]; got.Alert != AlertMostTargetsDown || len(got.Consequences) != 9 {
+		t.Errorf("the first problem is %s, with %d subjects, want the targets and their engine", got.Alert, len(got.Consequences))
+	}
+	for _, p := range w.last.Problems {
+		if p.Cause != ExporterSubject {
+			t.Errorf("the cause of %s is %v", p.Name, p.Cause)
+		}
+	}
+	w.pass(4 * time.Minute)
+	w.wantMost("critical")
+
+	w.Maintenance = []Subject{TargetSubject("docker")}
+	w.look()
+	w.wantMost("no opinion")
 }
 
 func TestMostTargetsDownPageOnlyIfOneOfThemDoes(t *testing.T) {

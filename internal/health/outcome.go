@@ -21,6 +21,12 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		HeldBack:   s.heldBack(found.problems),
 	}
 	s.setCauses(result.Problems)
+	s.countUnanswered(found.verdicts)
+	for _, p := range found.problems {
+		if v := found.verdicts[p.Subject]; v != nil && p.Was != "" {
+			v.Was = p.Was
+		}
+	}
 	for subject, v := range found.verdicts {
 		result.Verdicts[subject] = *v
 	}
@@ -33,6 +39,15 @@ func (s *scene) sumUp(found *findings) *Judgement {
 		result.Servers[t.Name] = t.server
 	}
 	return result
+}
+
+// countUnanswered counts the targets on each engine that are down.
+func (s *scene) countUnanswered(verdicts map[Subject]*Verdict) {
+	for _, t := range s.targets {
+		if e := s.engines[t.server.Host]; e != nil && e != t && verdicts[t.subject].IsDown() {
+			verdicts[e.subject].Unanswered++
+		}
+	}
 }
 
 // next returns how long until the same facts give another judgement; 0 if they always give this one.
@@ -57,14 +72,18 @@ func (s *scene) next(found *findings) time.Duration {
 func (f *findings) sorted() []Problem {
 	consequences := map[Subject][]Subject{}
 	for _, p := range f.problems {
-		if p.Excuse.Root != p.Subject {
-			consequences[p.Excuse.Root] = append(consequences[p.Excuse.Root], p.Subject)
+		root := p.Excuse.Root
+		if engine := p.record.Loss.Engine; engine != "" {
+			root = TargetSubject(engine)
+		}
+		if root != p.Subject {
+			consequences[root] = append(consequences[root], p.Subject)
 		}
 	}
 	list := append(make([]Problem, 0, len(f.problems)+len(f.events)), f.events...)
 	for _, p := range f.problems {
 		if p.verdict != nil {
-			p.Consequences, p.Unknown = consequences[p.Subject], p.verdict.Unknown
+			p.Consequences, p.Unknown, p.LastKnown = consequences[p.Subject], p.verdict.Unknown, p.verdict.LastKnown
 		}
 		list = append(list, p.Problem)
 	}
@@ -81,7 +100,8 @@ func (f *findings) sorted() []Problem {
 	})
 }
 
-// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire.
+// heldBack returns the alerts on values and history of targets under maintenance, unless they already fire, and on certificates that
+// are those of other targets.
 func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 	type alertOn struct {
 		alert string
@@ -99,10 +119,11 @@ func (s *scene) heldBack(problems []*candidate) (list []HeldBack) {
 		}
 		for _, alert := range t.valueAlerts() {
 			if !alerted[alertOn{alert, t.subject}] {
-				list = append(list, HeldBack{alert, t.subject, s.judge.rule(alert).ExcusedIn})
+				list = append(list, HeldBack{Alert: alert, Subject: t.subject, In: s.judge.rule(alert).ExcusedIn})
 			}
 		}
 	}
+	list = append(list, s.sharedCertificates(problems)...)
 	slices.SortFunc(list, func(a, b HeldBack) int {
 		return cmp.Or(strings.Compare(a.Alert, b.Alert), compareSubjects(a.Subject, b.Subject))
 	})

@@ -1,18 +1,25 @@
 package health
 
-import "time"
+import (
+	"crypto/sha256"
+	"time"
+)
 
 // candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
 	Problem
 	key      problemKey
 	record   *record
-	before   record   // at the last judgement
-	cause    cause    // zero if nothing explains it
-	verdict  *Verdict // nil if it is not about availability
-	frozen   bool     // its severity and excuse stay unchanged
-	warnOnly bool     // it is a warning at most
+	before   record        // at the last judgement
+	cause    cause         // zero if nothing explains it
+	verdict  *Verdict      // nil if it is not about availability
+	frozen   bool          // its severity and excuse stay unchanged
+	warnOnly bool          // it is a warning at most
+	calm     time.Duration // for how long no outage has had an alert, if it flaps and its subject is up
 	ahead    thresholds
+	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
+	certificate [sha256.Size]byte
+	refused     bool
 }
 
 // minDuration is the least duration of a problem, since 0 means that there is none.
@@ -37,8 +44,10 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 			Since:   known.Since,
 			AtLeast: known.AtLeast,
 			Lasted:  max(s.now.Sub(known.Since), minDuration),
+			Was:     known.Was,
 		},
 	}
+	p.countOutages(s)
 	f.problems = append(f.problems, p)
 	return p
 }
@@ -46,7 +55,7 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 // explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) cause) {
 	c := causeOf(p.Since)
-	if p.cause = c; !c.Holds() {
+	if p.cause = c; !c.Excuse.Holds() {
 		c = causeOf(now)
 	}
 	if !c.ended {
@@ -79,6 +88,16 @@ func (j *Judge) limits(p *candidate) thresholds {
 		t.warning = t.critical // its duration is unknown until then
 	}
 	t.critical += p.record.realSince().Sub(p.record.Since)
+	t.warning, t.critical = t.warning-p.record.early(), t.critical-p.record.early()
+	if r := p.record; r.Flaps {
+		t.warning = 0
+		switch {
+		case r.Alerted == Critical:
+			t.critical = 0
+		case !r.Calm.IsZero():
+			t.critical = never
+		}
+	}
 	switch {
 	case p.warnOnly, p.record.Removed:
 		t.critical = never
@@ -138,6 +157,9 @@ func (s *scene) decideOn(p *candidate) {
 		p.ahead = j.limits(p)
 		p.Severity = p.ahead.severity(p.Lasted)
 		p.record.Alerted = max(p.record.Alerted, p.Severity)
+		if p.record.fires() && !p.before.fires() {
+			s.beginFlapping(p)
+		}
 	}
 	p.record.Excuse = p.Excuse
 	j.changed = j.changed || *p.record != p.before
@@ -163,8 +185,8 @@ func (s *scene) mayHoldBack(c *cause, lasted time.Duration) bool {
 			return true
 		}
 	}
-	return j.outage(c.Root).fires() ||
-		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root, s.now)
+	return j.outage(c.Root).fires() || j.certificateTold(c.Root) ||
+		j.relayAlerted(c.Root, s.now.Add(-lasted)) || j.restartsTooOften(c.Root)
 }
 
 // excuseMaintained excuses all subjects under maintenance, even those without a problem. An alert that already fires is not excused.

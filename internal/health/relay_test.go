@@ -171,7 +171,7 @@ func TestSlowBridgeThatLosesIsUnstable(t *testing.T) {
 func TestOnlyRelaysExplainThemselves(t *testing.T) {
 	w := unsteady(t, 30*time.Second)
 	w.target("x").Conditions = []Condition{{Alert: AlertChainInvalid, Holds: true}}
-	w.readings(again("FG", 60))
+	w.readings(again("FG", 59))
 	w.wantUnstable("unstable/well")
 }
 

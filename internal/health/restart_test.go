@@ -64,7 +64,12 @@ func TestRestartsOutliveARestartBeforeTheEngineIsRead(t *testing.T) {
 	if got := recent(); got != 4 {
 		t.Errorf("%d recent restarts before the engine was read, want 4", got)
 	}
-	w.pass(10 * time.Second)
+	w.pass(time.Hour)
+	if got := recent(); got != 4 {
+		t.Errorf("%d recent restarts while nobody can count, want 4", got)
+	}
+	w.unread(false)
+	w.look()
 	if got := recent(); got != 0 {
 		t.Errorf("%d recent restarts after the window, want 0", got)
 	}
@@ -371,13 +376,24 @@ func TestWhatIsCountedIsKnownUntilTheEngineIsRead(t *testing.T) {
 	w.look()
 	w.container("restarted").Restarts, w.container("killed").Kills = 1, 1
 	w.pass(time.Minute)
+	saved := w.now
 	w.restart(true)
 	w.unread(true)
 	w.look()
 	for name, want := range map[string]Verdict{
-		"restarted": {Known: true, Unknown: true, RecentRestarts: 1},
-		"killed":    {Known: true, Unknown: true, RecentKills: 1},
-		"well":      {},
+		"restarted": {
+			Known:          true,
+			Unknown:        true,
+			LastKnown:      saved,
+			RecentRestarts: 1,
+		},
+		"killed": {
+			Known:       true,
+			Unknown:     true,
+			LastKnown:   saved,
+			RecentKills: 1,
+		},
+		"well": {},
 	} {
 		if got := w.verdict(name); got != want {
 			t.Errorf("%s: the verdict is %+v, want %+v", name, got, want)

@@ -115,6 +115,9 @@ type Event struct {
 	// Instances and Wanted are those of the Problem.
 	Instances int `json:"instances,omitempty"`
 	Wanted    int `json:"wanted,omitempty"`
+	// Outages and UpAgain are those of the Problem.
+	Outages int  `json:"outages,omitempty"`
+	UpAgain bool `json:"up_again,omitempty"`
 	// RefusesUs says that the target fails only because it refuses the exporter, so its users may be well.
 	RefusesUs bool `json:"refuses_us,omitempty"`
 	// Ended says that the problem is over, AtLatest that this may have been earlier, Unwatched that the subject is not watched any more.

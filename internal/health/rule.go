@@ -26,6 +26,8 @@ type Rule struct {
 	ExcusedIn string
 	// Unsettles says that because of the problem of a container, what it serves may fail.
 	Unsettles bool
+	// Apart says that the problem is none of the target's server, whatever else is wrong with that.
+	Apart bool
 	// Own says that the judge itself checks the condition, not a reading.
 	Own bool
 	// BeginsAnew says that a condition which an excuse explained begins when the excuse ends. It has the whole hold to end, too.

@@ -64,6 +64,9 @@ func (j *Judge) look(f *Facts) *scene {
 	for _, e := range j.engines {
 		for i := range e.containers {
 			c := &e.containers[i]
+			if e.own {
+				c.stale = f.Now.Sub(e.read) > unreadGrace
+			}
 			s.bySubject[c.Subject()] = c
 			j.track(c.Subject(), !c.available(), c.Down() && !c.partly(), j.stopped(c, f.Now), f.Now)
 		}
@@ -94,6 +97,8 @@ func (j *Judge) look(f *Facts) *scene {
 // place finds the container of a target.
 func (s *scene) place(given *Target, engines []Engine) *target {
 	t := &target{Target: *given, subject: TargetSubject(given.Name), memory: s.judge.target(given.Name)}
+	s.judge.changed = s.judge.changed || t.memory.place != given.Place
+	t.memory.place = given.Place
 	own := slices.ContainsFunc(engines, func(e Engine) bool { return t.ContainerHost == "" || t.ContainerHost == e.Host })
 	unseen := t.isServed() && own && s.allRead && len(s.names.candidates(given)) == 0
 	t.server = s.judge.findHome(t, s.names.server(given), engines)

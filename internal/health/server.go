@@ -100,10 +100,7 @@ func (d directory) server(t *Target) (s Server) {
 	if t.isServed() {
 		return d.configured(t)
 	}
-	fits := d.reachableAs(t.HostName)
-	if slices.ContainsFunc(fits, (*Container).exists) {
-		fits = slices.DeleteFunc(slices.Clone(fits), func(c *Container) bool { return !c.exists() })
-	}
+	fits := preferring((*Container).isRecent, preferring((*Container).exists, d.reachableAs(t.HostName)))
 	if len(fits) == 1 {
 		return Server{Container: fits[0].Name, Host: fits[0].Host, Inferred: true}
 	}
@@ -160,7 +157,7 @@ func (d directory) candidates(t *Target) []*Container {
 		list = d.byWorkload[t.Service]
 	}
 	if t.ContainerHost == "" {
-		return list
+		return preferring((*Container).isRecent, list)
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(c *Container) bool { return c.Host != t.ContainerHost })
 }
@@ -208,3 +205,14 @@ func (d directory) advice(t *Target) string {
 }
 
 func (c *Container) exists() bool { return c.State != Missing && !c.vanished }
+
+// isRecent reports whether the container may still be where it was: its engine was read a short while ago.
+func (c *Container) isRecent() bool { return !c.stale }
+
+// preferring returns those of the list that are better, or all if none is.
+func preferring(better func(*Container) bool, list []*Container) []*Container {
+	if !slices.ContainsFunc(list, better) {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(c *Container) bool { return !better(c) })
+}

@@ -154,6 +154,8 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 		Excuse:     p.Excuse,
 		Instances:  p.Instances,
 		Wanted:     p.Wanted,
+		Outages:    p.Outages,
+		UpAgain:    p.UpAgain,
 	}
 	if !p.Last.IsZero() {
 		e.Last = milli(p.Last, known.Last)
@@ -161,10 +163,16 @@ func (s *scene) describe(p *Problem, known *told, now *Judgement) Event {
 	if p.Cause != p.Subject {
 		e.Cause = Key(p.Cause)
 	}
-	if server := now.Servers[p.Name]; p.Kind == KindTarget && server.Container != "" {
+	if server := now.Servers[p.Name]; p.Kind == KindTarget && server.Container != "" && !s.isApart(p) {
 		e.Server = Key(s.subjectOf(server.Host, server.Container))
 	}
 	return e
+}
+
+// isApart reports whether a problem is the target's own, and none of the container that serves it.
+func (s *scene) isApart(p *Problem) bool {
+	known := s.judge.problems[outageKey(p.Subject)]
+	return s.judge.rule(p.Alert).Apart || IsOutage(p.Alert) && known != nil && known.FaultReason != ""
 }
 
 // ended takes the problems that are over from those that were told.

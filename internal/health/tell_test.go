@@ -43,7 +43,7 @@ func (c *chain) follow(w *world) {
 	}
 	c.compareProblems(w)
 	for i := range w.last.Problems {
-		if p := &w.last.Problems[i]; p.Kind == KindTarget && p.Alert == AlertTargetDown && !p.Unknown && !p.Excuse.Holds() {
+		if p := &w.last.Problems[i]; p.Kind == KindTarget && p.Alert == AlertTargetDown && !p.Unknown && !p.Excuse.Holds() && !p.UpAgain {
 			if state := c.states[p.Subject]; state != Down && state != Maintenance {
 				w.t.Errorf("%s is %s, but has been told to be down", p.Name, state)
 			}

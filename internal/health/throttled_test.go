@@ -261,7 +261,7 @@ func TestThrottledFailuresOnlyWarnOfInstability(t *testing.T) {
 		{
 			"down for 3 minutes of 4, as TargetDown warns",
 			again("LLLLLLGG", 30),
-			"well/well",
+			"-/well",
 			true,
 		},
 		{

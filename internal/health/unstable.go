@@ -2,6 +2,7 @@ package health
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -10,9 +11,11 @@ import (
 const AlertTargetUnstable = "TargetUnstable"
 
 // A target is unstable while too many of its readings have failed in both windows, and at least minFailures in the long one. A target
-// with a long interval has a longer short window, which always includes the last reading.
+// with a long interval has a longer short window, which always includes the last reading. The critical alert also begins when a third more
+// of the way to all readings failed in a quick window.
 const (
 	longWindow  = time.Hour
+	quickWindow = 12 * time.Minute // at least
 	shortWindow = 5 * time.Minute
 	minFailures = 4
 )
@@ -151,11 +154,29 @@ func (f *failures) within(window time.Duration, failedOf func(*count) uint64, no
 	return failed, lost.Seconds() / window.Seconds()
 }
 
-// tooMany reports whether enough readings failed within longWindow. part is the part of it that they stand for.
-func (f *failures) tooMany(failedOf func(*count) uint64, limit float64, now time.Time) (part float64, holds bool) {
-	failed, part := f.within(longWindow, failedOf, now)
-	return part, failed >= minFailures && part > limit
+// share is how many readings failed within a window, and which part of it they stand for. over says that this exceeds a limit.
+type share struct {
+	failed uint64
+	part   float64
+	over   bool
 }
+
+// shareOf compares a target's failures with the limit of the alert of one severity. The warning takes more than its limit. The critical
+// alert takes as many, give or take half a reading, since schedules and windows do not fit exactly.
+func (f *failures) shareOf(window time.Duration, severity Severity, limit float64, now time.Time) (is share) {
+	if severity == Warning {
+		is.failed, is.part = f.within(window, (*count).forWarning, now)
+		is.over = is.part > limit
+		return is
+	}
+	is.failed, is.part = f.within(window, (*count).forCritical, now)
+	half := is.part / float64(2*max(is.failed, 1))
+	is.over = is.part+half >= limit
+	return is
+}
+
+// enough reports whether the limit is exceeded, by enough failures to say so.
+func (s *share) enough() bool { return s.over && s.failed >= minFailures }
 
 // maxFlap is the longest outage with only a warning that still counts for the critical TargetUnstable.
 const maxFlap = longWindow / 4
@@ -177,7 +198,8 @@ func (s *scene) judgeUnstable(verdicts map[Subject]*Verdict) (found findings) {
 
 // countFailures counts the new failed readings of a target, and excludes those that its excuse or an alert covers.
 func (s *scene) countFailures(t *target, excuse Excuse) {
-	j, f, outage := s.judge, &t.memory.failures, s.judge.outage(t.subject)
+	j, f := s.judge, &t.memory.failures
+	outage, began := j.lastOutage(t.subject, s.now)
 	f.since = cmp.Or(f.since, s.now)
 	if t.Failed < f.seen { // the counter was reset
 		f.seen = 0
@@ -197,7 +219,7 @@ func (s *scene) countFailures(t *target, excuse Excuse) {
 	root := j.downtime(excuse.Root)
 	warned := root != nil && root.Alerted == Warning // what excuses the target has no more than a warning
 	switch {
-	case excused && !warned || outage.fires() && (outage.Alerted == Critical || s.now.Sub(outage.Since) > maxFlap):
+	case excused && !warned || outage.fires() && (outage.Alerted == Critical || s.now.Sub(began) > maxFlap):
 		f.excludeOutage()
 	case excused || outage.fires():
 		f.markWarned()
@@ -218,26 +240,29 @@ func (j *Judge) coversRelay(s Subject) bool {
 	return false
 }
 
-// judgeFailures adds a problem if more than that part of a target's readings have failed.
+// judgeFailures adds a problem if too many of a target's readings have failed.
 func (s *scene) judgeFailures(found *findings, t *target, severity Severity, limit float64) {
-	f, failedOf := &t.memory.failures, (*count).forWarning
-	if severity == Critical {
-		failedOf = (*count).forCritical
+	f, key := &t.memory.failures, t.key(AlertTargetUnstable, "", severity)
+	within := func(window time.Duration, limit float64) share {
+		return f.shareOf(window, severity, limit, s.now)
 	}
-	over := func(window time.Duration) bool {
-		_, part := f.within(window, failedOf, s.now)
-		return part > limit
+	known := s.judge.problems[key] != nil
+	hour, quick := within(longWindow, limit), share{}
+	window := min(max(quickWindow, s.judge.targetDue()*12/5), longWindow) // so that it takes more than a single outage without a page
+	if severity == Critical && known {
+		quick = within(window, limit)
+	} else if severity == Critical {
+		quick = within(window, limit+(1-limit)/3)
 	}
-	key := t.key(AlertTargetUnstable, "", severity)
-	part, holds := f.tooMany(failedOf, limit, s.now)
-	holds = holds && over(max(shortWindow, t.Every*5/4))
+	lately := within(max(shortWindow, t.Every*5/4), limit)
+	holds := lately.over && (hour.enough() || quick.enough())
 	watched := s.now.Sub(f.since)
 	switch {
 	case !t.Read:
-		holds = s.judge.problems[key] != nil
-	case s.judge.outage(t.subject).fires() && !t.Up || t.Every == 0:
+		holds = known
+	case s.coveredByOutage(t, severity, known) || t.Every == 0:
 		return // TargetDown covers it, or there is no schedule
-	case !holds && watched < longWindow && (watched < shortWindow || over(watched)):
+	case !holds && watched < longWindow && (watched < shortWindow || within(watched, limit).over):
 		return // too little data to say that the target is stable
 	}
 	p := found.conclude(s, t, &check{
@@ -249,8 +274,20 @@ func (s *scene) judgeFailures(found *findings, t *target, severity Severity, lim
 	if p == nil {
 		return
 	}
-	_, server := f.tooMany((*count).ofServer, limit, s.now)
-	p.Throttled = severity == Warning && !server
+	if severity == Warning {
+		failed, part := f.within(longWindow, (*count).ofServer, s.now)
+		p.Throttled = failed < minFailures || part <= limit
+	}
+	if !hour.over && quick.over {
+		p.Because = fmt.Sprintf("%.0f %% of those in the last %.0f minutes", 100*quick.part, window.Minutes())
+	}
 	s.decideOn(p)
-	found.values = append(found.values, Value{Subject: t.subject, Alert: AlertTargetUnstable, Number: part})
+	found.values = append(found.values, Value{Subject: t.subject, Alert: AlertTargetUnstable, Number: hour.part})
+}
+
+// coveredByOutage reports whether TargetDown says the same, with that severity at least. While a target is down, a problem does not begin
+// either.
+func (s *scene) coveredByOutage(t *target, severity Severity, known bool) bool {
+	outage := s.judge.problems[outageKey(t.subject)]
+	return outage.fires() && (outage.Flaps || !t.Up) && (outage.Alerted >= severity || !t.Up && !known)
 }

@@ -103,21 +103,45 @@ func TestUnstableTargets(t *testing.T) {
 			"well/well",
 		},
 		{
-			"exactly 50 % of an hour",
+			"one failure less than 50 % of an hour",
 			30 * time.Second,
-			again("FFG", 30),
+			again("FG", 59),
 			"unstable/well",
 		},
 		{
-			"over 50 % of an hour",
+			"50 % of an hour, each second reading",
 			30 * time.Second,
-			again("FFG", 30) + "F",
+			again("FG", 60),
 			"unstable/unstable",
 		},
 		{
-			"over 50 % of an hour and exactly 50 % of 5 minutes",
+			"50 % of an hour, half of each 3 minutes",
 			30 * time.Second,
-			again("FFG", 32) + again("GF", 5),
+			again("FFFGGG", 20) + "FFF",
+			"unstable/unstable",
+		},
+		{
+			"50 % of an hour that is read a little more often than planned",
+			29800 * time.Millisecond,
+			again("FG", 60) + "F",
+			"unstable/unstable",
+		},
+		{
+			"over 50 % of an hour and one failure less of 5 minutes",
+			30 * time.Second,
+			again("FFG", 32) + again("GF", 4) + "GG",
+			"unstable/well",
+		},
+		{
+			"18 of the last 24 readings",
+			30 * time.Second,
+			again("FFFG", 6),
+			"unstable/unstable",
+		},
+		{
+			"15 of the last 24 readings",
+			30 * time.Second,
+			again("FFFG", 3) + again("FFGG", 3),
 			"unstable/well",
 		},
 		{
@@ -130,7 +154,7 @@ func TestUnstableTargets(t *testing.T) {
 			"three readings of four, once a minute",
 			time.Minute,
 			again("FG", 40),
-			"unstable/well",
+			"unstable/unstable",
 		},
 		{
 			"3 failures of 12 are too few",
@@ -160,7 +184,7 @@ func TestUnstableTargets(t *testing.T) {
 			"two failures in a row are warned of as TargetDown",
 			5 * time.Minute,
 			again("FFG", 10),
-			"well/unstable",
+			"-/unstable",
 		},
 		{
 			"4 failures of 7",
@@ -263,13 +287,13 @@ func TestUnstableTargetNeedsHistory(t *testing.T) {
 	w.wantUnstable("unstable/unstable")
 	w = begin()
 	w.readings(again("GFFF", 15))
-	w.wantUnstable("unstable/-")
+	w.wantUnstable("unstable/unstable")
 	w = begin()
 	w.readings(again("GFGF", 29))
 	w.wantUnstable("unstable/-")
 	w.readings(again("GFGF", 1))
 	w.readings("G")
-	w.wantUnstable("unstable/well")
+	w.wantUnstable("unstable/unstable")
 }
 
 func TestExcusedFailuresDoNotCount(t *testing.T) {
@@ -427,7 +451,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.readings(again("FFFFFFGGGGGG", 10))
 			},
-			"well/well",
+			"-/well",
 			60,
 		},
 		{
@@ -435,7 +459,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.readings(again("FFFFFFGGG", 12) + "G")
 			},
-			"well/unstable",
+			"-/unstable",
 			72,
 		},
 		{
@@ -443,7 +467,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.readings(again("FFFFFFGGG", 12) + "FFFFFF")
 			},
-			"-/-",
+			"-/unstable",
 			78,
 		},
 		{
@@ -451,7 +475,7 @@ func TestExcusedFailuresDoNotCount(t *testing.T) {
 			func(w *world) {
 				w.readings(again(again("F", 12)+"GGG", 8) + "G")
 			},
-			"well/well",
+			"-/-",
 			96,
 		},
 		{
@@ -647,7 +671,7 @@ func TestFailuresOutliveAReload(t *testing.T) {
 	w.readings("F")
 	w.wantUnstable("unstable/well")
 	limits := rules.Alerts[AlertTargetUnstable]
-	limits.Warning.Over, limits.Critical.Over = 0.2, 0.2
+	limits.Warning.Over, limits.Critical.Over = 0.2, 0.9
 	w.judge.Reconfigure(rules)
 	w.readings("G")
 	w.wantUnstable("well/well")
@@ -678,7 +702,7 @@ func TestFailuresOutliveAReload(t *testing.T) {
 func TestUnstableTargetInWords(t *testing.T) {
 	w := unsteady(t, 30*time.Second)
 	w.readings(again("FFFG", 25))
-	w.want("x TargetUnstable critical 9m30s")
+	w.want("x TargetUnstable critical 39m30s")
 	if w.last.Problems[0].AtLeast {
 		t.Error("it may have begun earlier")
 	}
@@ -719,7 +743,7 @@ func TestLongOutageIsNotUnstable(t *testing.T) {
 	for _, c := range []struct {
 		failures int
 		want     string
-	}{{30, "well/unstable"}, {31, "well/well"}} { // 30 intervals are 15 minutes
+	}{{30, "-/unstable"}, {31, "-/well"}} { // 30 intervals are 15 minutes
 		w := unsteady(t, 30*time.Second)
 		w.judge.rule(AlertTargetDown).Critical.Hold = 2 * time.Hour
 		w.readings(again(again("F", c.failures)+"G", 3) + "G")
@@ -731,7 +755,7 @@ func TestLongOutageIsNotUnstable(t *testing.T) {
 func TestWarnedOutageOutlivesARestart(t *testing.T) {
 	for name, c := range map[string]struct{ rest, want string }{
 		"it ends":             {"GGG", "-/unstable"},
-		"it becomes critical": {"FFFFFFGGGGG", "well/well"},
+		"it becomes critical": {"FFFFFFGGGGG", "-/-"},
 	} {
 		w := unsteady(t, 30*time.Second)
 		w.readings(again("FFFFFFGG", 10) + "FFFFFF")

@@ -113,11 +113,14 @@ func (s *scene) countSpells(c *Container) {
 // reports: one spell that is as long, and one whose critical alert fires.
 func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findings) {
 	j, rule := s.judge, s.judge.rule(AlertContainerOftenUnhealthy)
-	after := s.now.Add(-rule.Window)
 	for subject, known := range j.restarts {
 		u, v := &known.unwell, verdicts[subject]
+		if v == nil {
+			continue
+		}
+		after := j.seen(subject.Host).Add(-rule.Window)
 		u.Spells = slices.DeleteFunc(u.Spells, func(one spell) bool { return !one.Until.After(after) })
-		if v == nil || len(u.Spells) == 0 {
+		if len(u.Spells) == 0 {
 			continue
 		}
 		if fires, keep := j.spellCritical(subject); fires {
@@ -133,14 +136,15 @@ func (s *scene) judgeOftenUnhealthy(verdicts map[Subject]*Verdict) (found findin
 		}
 		if v.OftenUnhealthy = all; all > rule.Critical.Hold {
 			p := Problem{
-				Subject:  subject,
-				Alert:    AlertContainerOftenUnhealthy,
-				Severity: Critical,
-				Unknown:  v.Unknown,
-				Since:    u.Spells[0].Began,
-				Lasted:   max(s.now.Sub(u.Spells[0].Began), minDuration),
+				Subject:   subject,
+				Alert:     AlertContainerOftenUnhealthy,
+				Severity:  Critical,
+				Unknown:   v.Unknown,
+				LastKnown: v.LastKnown,
+				Since:     u.Spells[0].Began,
+				Lasted:    max(s.now.Sub(u.Spells[0].Began), minDuration),
 			}
-			if !u.Lasts {
+			if !u.Lasts && !v.Unknown {
 				p.Ends = u.lessAt(rule.Critical.Hold, rule.Window, s.now)
 				found.recheck = append(found.recheck, p.Ends.Sub(s.now))
 			}

@@ -33,6 +33,9 @@ func (p *candidate) onMemory() bool { return p.Alert == AlertContainerMemory }
 // judgeMemory adds a problem if a container uses too much memory. Only the XMPP server's container gets a warning. While nobody knows, a
 // problem of the same run stays.
 func (s *scene) judgeMemory(found *findings, c *Container, unknown, first bool) {
+	if s.now.Sub(s.judge.engines[c.Host].read) > unreadGrace {
+		return
+	}
 	missed := s.missesMemory(c)
 	if c.HasMemory {
 		found.values = append(found.values, Value{Subject: c.Subject(), Alert: AlertContainerMemory, Number: c.Memory})
@@ -118,7 +121,9 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 				known.Since, s.judge.changed = limit.begins, true
 			}
 		}
-		found.conclude(s, t, &check)
+		if p := found.conclude(s, t, &check); p != nil && rule.expires() {
+			p.certificate, p.refused = firstToExpire(c.Certificates).Fingerprint, c.Refused && !c.unknown
+		}
 	}
 	exceed(Warning, warning)
 	exceed(Critical, critical)

@@ -17,7 +17,7 @@ func (j *Judge) joinWorkloads(f *Facts) (joined []Event) {
 			c := &e.Containers[k]
 			names := c.newlyShared(j.restarts[c.Subject()])
 			for _, name := range names {
-				j.move(ContainerSubject(c.Host, name), c.Subject())
+				j.moveContainer(ContainerSubject(c.Host, name), c.Subject())
 				joined = append(joined, Event{Of: Key(c.Subject()), Was: Key(ContainerSubject(c.Host, name))})
 			}
 			if len(names) > 0 {
@@ -41,13 +41,13 @@ func (c *Container) newlyShared(known *restarts) (names []string) {
 	return names
 }
 
-// move moves what is remembered of a container to the workload that continues it. What the workload has already stays.
+// move moves what is remembered of a subject to another one that continues it. What that has already stays.
 func (j *Judge) move(from, to Subject) {
 	j.changed = true
 	for key, known := range maps.Clone(j.problems) {
 		if key.Subject == from {
 			moved := key
-			moved.Subject = to
+			moved.Subject, known.Was = to, from.Name
 			moveKey(j.problems, key, moved, known)
 		}
 	}
@@ -63,6 +63,14 @@ func (j *Judge) move(from, to Subject) {
 	if span := j.unavailable[from]; span != nil {
 		moveKey(j.unavailable, from, to, span)
 	}
+	if past := j.past[from]; past != nil {
+		moveKey(j.past, from, to, past)
+	}
+}
+
+// moveContainer moves what is remembered of a container to the workload that continues it.
+func (j *Judge) moveContainer(from, to Subject) {
+	j.move(from, to)
 	old, known := j.restarts[from], j.restarts[to]
 	delete(j.restarts, from)
 	if known == nil {

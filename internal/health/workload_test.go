@@ -82,7 +82,7 @@ func TestPartlyDownOutlivesARestart(t *testing.T) {
 	w.restart(true)
 	w.Engines[0].Read = false
 	w.pass(time.Minute)
-	w.want("chat/web ContainerDown warning 5m0s unknown")
+	w.want("chat/web ContainerDown warning 31m0s unknown")
 	w.Engines[0].Read = true
 	w.look()
 	w.want("chat/web ContainerDown warning 31m0s")

@@ -195,6 +195,7 @@ func (h *History) join(was health.Subject, of health.Key) {
 		s.State, s.until = old.State, old.until
 	}
 	s.Hours, s.Days = s.Hours.joined(old.Hours, keptHours), s.Days.joined(old.Days, keptDays)
+	s.HourLatency, s.DayLatency = s.HourLatency.joined(old.HourLatency, keptHours), s.DayLatency.joined(old.DayLatency, keptDays)
 }
 
 // joined returns the buckets of both lists, at most limit.

@@ -110,6 +110,8 @@ type Problem struct {
 	Unwatched bool `json:"no_longer_watched,omitempty"`
 	// Excuse is why its alert is or was held back.
 	Excuse health.Excuse `json:"excuse,omitzero"`
+	// Cause is the subject whose problem explains it or began with it; zero if none does.
+	Cause health.Subject `json:"cause,omitzero"`
 	// First is when it began first, Alerted when its alert last began; zero if it had none, or in an incident of an earlier version.
 	First   time.Time `json:"first,omitzero"`
 	Alerted time.Time `json:"alerted,omitzero"`
@@ -283,6 +285,11 @@ func (i *Incident) rename(was, of health.Subject) {
 	}
 	i.Links = slices.DeleteFunc(i.Links, func(s health.Subject) bool { return s == was })
 	i.link(of)
+	for n := range i.Outages {
+		if t := &i.Outages[n]; t.Subject == was {
+			t.Subject = of
+		}
+	}
 	for n := 0; n < len(i.Problems); n++ {
 		p := &i.Problems[n]
 		if p.Excuse.Root == was {

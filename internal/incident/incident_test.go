@@ -344,6 +344,41 @@ func TestTargetsOfOneContainerAreOneIncident(t *testing.T) {
 		"web TargetDown, critical, 30s to now, open: web TargetDown; web2 TargetDown")
 }
 
+// TestTargetAtFaultItselfHasItsOwnIncident has targets of one container fail at once: two hang, and one refuses the exporter's token.
+func TestTargetAtFaultItselfHasItsOwnIncident(t *testing.T) {
+	w := newWorld(t)
+	third := *w.target("web")
+	third.Name = "web3"
+	w.Targets = append(w.Targets, third)
+	w.look()
+	w.target("web").Up, w.target("web2").Up, w.target("web3").Up = false, false, false
+	w.target("web2").OwnFault, w.target("web2").Reason = true, "unauthorized"
+	w.pass(6 * time.Minute)
+	w.want("web2 TargetDown, critical, 30s to now, open: web2 TargetDown",
+		"web TargetDown, critical, 30s to now, open: web TargetDown; web3 TargetDown")
+}
+
+// TestOneCertificateIsOneIncident has a certificate expire that two targets serve, and a third one fail.
+func TestOneCertificateIsOneIncident(t *testing.T) {
+	w := newWorld(t)
+	v := health.Validity{Ends: w.began.Add(time.Minute), Fingerprint: [32]byte{1}}
+	for _, name := range []string{"web", "lone"} {
+		w.target(name).Conditions = []health.Condition{{Alert: health.AlertCertificateExpiry, Certificates: []health.Validity{v}}}
+	}
+	w.pass(time.Minute)
+	for _, name := range []string{"web", "lone"} {
+		w.target(name).Conditions[0].Refused = true
+		w.target(name).Up, w.target(name).OwnFault, w.target(name).Reason = false, true, "tls"
+	}
+	w.target("web2").Up = false
+	w.pass(6 * time.Minute)
+	list := w.log.All()
+	if len(list) != 2 || list[0].Title != "web2 TargetDown" || len(list[0].Problems) != 1 ||
+		list[1].Title != "lone TLSCertificateExpiry" || len(list[1].Problems) != 4 {
+		t.Errorf("got %s", w.json())
+	}
+}
+
 // TestIncidentsOfOneCauseAreMerged has the container that serves two targets become known while both are down.
 func TestIncidentsOfOneCauseAreMerged(t *testing.T) {
 	w := newWorld(t)
@@ -391,20 +426,16 @@ func TestOldWarningTakesInNoOutage(t *testing.T) {
 
 func TestProblemThatComesAndGoesIsOneIncident(t *testing.T) {
 	w := newWorld(t)
-	for range 5 {
-		w.target("lone").Up = false
+	for range 4 {
+		w.container("other").Health = health.Unhealthy
 		w.pass(6 * time.Minute)
-		w.target("lone").Up = true
+		w.container("other").Health = "healthy"
 		w.pass(5 * time.Minute)
 	}
 	w.pass(time.Hour)
-	w.want("lone TargetDown, critical, 30s to 50m30s, closed: lone TargetDown")
-	i := w.newest()
-	if i.Outages[0].Seconds != 5*360 {
-		t.Errorf("outages: %+v", i.Outages)
-	}
-	for _, e := range i.Timeline {
-		if want := (map[string]int{EventBegan: 5, EventAlert: 5, EventEnded: 5})[e.Kind]; e.Count != want {
+	w.want("other ContainerUnhealthy, critical, 30s to 39m30s, closed: other ContainerUnhealthy")
+	for _, e := range w.newest().Timeline {
+		if want := (map[string]int{EventBegan: 4, EventAlert: 4, EventEnded: 4})[e.Kind]; e.Count != want {
 			t.Errorf("%s counts %d, want %d", e.Kind, e.Count, want)
 		}
 	}
@@ -912,5 +943,48 @@ func TestRestoredIncidentsAreSorted(t *testing.T) {
 	}
 	if all := log.All(); all[0].ID != "new" {
 		t.Errorf("the newest is %s", all[0].ID)
+	}
+}
+
+// TestOutagesThatAreOneProblemAreCountedByThemselves: between them, readings succeed.
+func TestOutagesThatAreOneProblemAreCountedByThemselves(t *testing.T) {
+	w := newWorld(t)
+	w.pass(time.Minute)
+	for range 4 {
+		w.target("lone").Up = false
+		w.pass(6 * time.Minute)
+		w.target("lone").Up = true
+		w.pass(4 * time.Minute)
+	}
+	w.want("lone TargetDown, critical, 1m30s to now, open: lone TargetDown")
+	if got := w.newest().Outages; len(got) != 1 || got[0].Seconds != 4*360 || !got[0].Since.IsZero() {
+		t.Errorf("outages %+v, want four of 6 minutes", got)
+	}
+	w.restart(0)
+	w.pass(15 * time.Minute)
+	if i := w.newest(); i.State != Watching || i.Outages[0].Seconds != 4*360 {
+		t.Errorf("%s, outages %+v, want four of 6 minutes", i.State, i.Outages)
+	}
+}
+
+// TestRenamedTargetKeepsItsIncident, and what its outage has lasted.
+func TestRenamedTargetKeepsItsIncident(t *testing.T) {
+	w := newWorld(t)
+	w.target("lone").Place = "http://lone"
+	w.pass(time.Minute)
+	w.target("lone").Up = false
+	w.pass(7 * time.Minute)
+	id := w.newest().ID
+	w.target("lone").Name = "alone"
+	w.pass(3 * time.Minute)
+	w.target("alone").Up = true
+	w.pass(time.Minute)
+	w.want("lone TargetDown, critical, 1m30s to 11m30s, watching: lone TargetDown")
+	i := w.newest()
+	if i.ID != id || i.Cause.Name != "alone" || len(i.Problems) != 1 || i.Problems[0].Name != "alone" {
+		t.Errorf("incident %+v, want that of alone, and the same as before", i)
+	}
+	if len(i.Outages) != 1 || i.Outages[0].Name != "alone" || i.Outages[0].Seconds != 600 {
+		t.Errorf("outages %+v, want one of 10 minutes", i.Outages)
 	}
 }

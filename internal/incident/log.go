@@ -426,6 +426,9 @@ func (u *update) follow(d *draft, p *Problem, now *Present) {
 	default:
 		raise(d, p, now.Severity, u.now)
 	}
+	if c := now.cause(); c != p.Subject {
+		p.Cause = c
+	}
 	if now.Excuse != p.Excuse && now.Excuse.Holds() {
 		at := u.now
 		if !p.Excuse.Holds() {
@@ -500,6 +503,8 @@ func (u *update) excuse(e *health.Excuse) string {
 		text = "its container " + cause + " is or was down"
 	case health.ReasonStarting:
 		text = "it waits for " + cause
+	case health.ReasonCertificate:
+		return "the alert on the certificate of " + u.name(e.Root) + " says so"
 	default:
 		text = "it needs " + cause
 	}
@@ -512,8 +517,8 @@ const maxName = 255
 // join adds new problems to the incidents of their cause, and opens incidents for others.
 func (u *update) join(free []*Present) {
 	u.causes = map[health.Subject]health.Subject{}
-	for _, p := range u.present {
-		if p.Excuse.Reason != health.ReasonMaintenance {
+	for _, p := range u.sorted() {
+		if _, known := u.causes[p.Subject()]; p.Excuse.Reason != health.ReasonMaintenance && (!known || health.IsOutage(p.Alert)) {
 			u.causes[p.Subject()] = p.cause()
 		}
 	}
@@ -769,22 +774,35 @@ func (u *update) measure(d *draft, p *Problem) {
 		at = len(d.Outages)
 		d.Outages = append(d.Outages, Outage{Subject: p.Subject, Title: u.name(p.Subject)})
 	}
-	lasts := p.lasts() || slices.ContainsFunc(d.Problems, func(o Problem) bool { return o.Subject == p.Subject && o.outage() && o.lasts() })
+	lasts := u.isDown(p) || slices.ContainsFunc(d.Problems, func(o Problem) bool {
+		return o.Subject == p.Subject && o.outage() && u.isDown(&o)
+	})
+	began, ended := p.Since, p.Cleared
+	if now := u.present[p.key()]; now != nil && now.Outages > 0 { // the problem is older than the outage
+		began, ended = now.At.Time(), cmp.Or(ended, now.At.Time())
+	}
 	switch t := &d.Outages[at]; {
 	case lasts && t.Since.IsZero():
-		t.Since = latest(p.Since, t.Until)
+		t.Since = latest(began, t.Until)
 	case !lasts && !t.Since.IsZero():
-		t.Seconds += max(p.Cleared.Sub(t.Since).Seconds(), 0)
-		t.Since, t.Until, t.AtMost = time.Time{}, p.Cleared, t.AtMost || p.AtLatest
+		t.Seconds += max(ended.Sub(t.Since).Seconds(), 0)
+		t.Since, t.Until, t.AtMost = time.Time{}, ended, t.AtMost || p.AtLatest
 	}
 }
 
-// setCause chooses the problem that explains the others best: most are excused by its subject, then it is the worst, then the oldest.
+// isDown reports whether a problem lasts that makes readings fail now.
+func (u *update) isDown(p *Problem) bool {
+	now := u.present[p.key()]
+	return p.lasts() && (now == nil || !now.UpAgain)
+}
+
+// setCause chooses the problem that explains the others best: most are excused by its subject or began with it, then it is the worst,
+// then the oldest.
 func (d *draft) setCause() {
 	explained := map[health.Subject]int{}
 	for n := range d.Problems {
-		if root := d.Problems[n].Excuse.Root; root != d.Problems[n].Subject {
-			explained[root]++
+		if p := &d.Problems[n]; p.Excuse.Root != p.Subject {
+			explained[cmp.Or(p.Excuse.Root, p.Cause)]++
 		}
 	}
 	var best *Problem

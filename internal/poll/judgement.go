@@ -19,7 +19,14 @@ var judgedLabels = []string{"container", "docker_host", "workload"}
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"Seconds since the target went down; 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
+		"Seconds since the target went down, or since the first of three outages within an hour until it has been up for 15 minutes; "+
+			"else 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
+		[]string{"target", "kind"}, nil)
+	targetOutagesDesc = prometheus.NewDesc("chatstack_target_recent_outages",
+		"Outages of the target within the last hour that are one alert, since there were three; absent for all other targets.",
+		[]string{"target", "kind"}, nil)
+	targetCalmDesc = prometheus.NewDesc("chatstack_target_calm_seconds",
+		"Seconds that a target has been up whose outages are one alert, which goes on for 15 minutes; absent for all other targets.",
 		[]string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
 		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, "+
@@ -27,13 +34,25 @@ var (
 		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
+	unansweredDesc = prometheus.NewDesc("chatstack_docker_targets_down",
+		"How many targets are down whose containers run on the engine, as far as known.", []string{"target", "docker_host"}, nil)
 	excusedFailuresDesc = prometheus.NewDesc("chatstack_probe_excused_failures_total",
 		"Failed scheduled probes that the warning TargetUnstable does not count, because another problem explains them or TargetDown "+
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run; 0 while it runs. "+
-			"Absent while the engine of a container that was well cannot be read.",
+		"Seconds that the container has existed without running although it should run, or since the first of three outages within an "+
+			"hour until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays down "+
+			"unless its own target answers, and that of others is absent.",
+		judgedLabels, nil)
+	containerOutagesDesc = prometheus.NewDesc("chatstack_container_recent_outages",
+		"Outages of the container within the last hour that are one alert, since there were three; absent for all other containers.",
+		judgedLabels, nil)
+	containerCalmDesc = prometheus.NewDesc("chatstack_container_calm_seconds",
+		"Seconds that a container has run whose outages are one alert, which goes on for 15 minutes; absent for all other containers.",
+		judgedLabels, nil)
+	lastKnownDesc = prometheus.NewDesc("chatstack_container_last_known_timestamp_seconds",
+		"When the state of the container was last read, in seconds since the epoch; absent unless its engine cannot be read now.",
 		judgedLabels, nil)
 	containerMissingDesc = prometheus.NewDesc("chatstack_container_missing_seconds",
 		"Seconds that the container has not existed although it should; 0 while it exists.", judgedLabels, nil)
@@ -67,7 +86,8 @@ var (
 	problemExcusedDesc = prometheus.NewDesc("chatstack_problem_excused",
 		"Whether the exporter holds back the alert on the problem.", []string{"alert", "severity", "target", "of"}, nil)
 	certificateExcusedDesc = prometheus.NewDesc("chatstack_tls_certificate_excused",
-		"1 while maintenance holds back alerts on the certificate's expiry.", []string{"endpoint"}, nil)
+		"1 while maintenance holds back alerts on the certificate's expiry, or another endpoint with the same certificate has them.",
+		[]string{"endpoint"}, nil)
 	certificateLimitDesc = prometheus.NewDesc("chatstack_tls_certificate_expiry_limit_seconds",
 		"Remaining seconds of the first certificate of the endpoint to expire under which the alert on its expiry fires, by severity.",
 		[]string{"endpoint", "severity"}, nil)
@@ -79,10 +99,13 @@ var (
 		"1 while maintenance holds back the alert on client sessions.", nil, nil)
 	ircExcusedDesc = prometheus.NewDesc("chatstack_irc_excused",
 		"1 while maintenance holds back alerts on the users and servers of the IRC network.", nil, nil)
+	renamedDesc = prometheus.NewDesc("chatstack_renamed_info",
+		"1 for a target or workload with a problem that began under another name, was; absent otherwise.",
+		[]string{"kind", "name", "docker_host", "was"}, nil)
 	excuseInfoDesc = prometheus.NewDesc("chatstack_excuse_info",
-		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container or "+
-			"starting. "+
-			"The cause is the container that explains the problem, or the target of an engine that cannot be read.",
+		"1 while the exporter holds back alerts on the target, container or workload, by reason: maintenance, dependency, container, "+
+			"starting or certificate. The cause is the container that explains the problem, the target of an engine that cannot be read, "+
+			"or the one that has the alert on the certificate.",
 		[]string{"kind", "name", "docker_host", "reason", "cause"}, nil)
 )
 
@@ -99,6 +122,12 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 			gauge(desc, d.Seconds(), labels...)
 		}
 	}
+	flapping := func(outages, calm *prometheus.Desc, v *health.Verdict, labels ...string) {
+		if v.Outages > 0 {
+			gauge(outages, float64(v.Outages), labels...)
+		}
+		gaugeDuration(calm, v.Calm, true, labels...)
+	}
 	subjects := slices.SortedFunc(maps.Keys(j.Verdicts), func(a, b health.Subject) int {
 		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Host, b.Host))
 	})
@@ -109,6 +138,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		if v.Excuse.Holds() {
 			excused = 1
 			gauge(excuseInfoDesc, 1, s.Kind, s.Name, s.Host, v.Excuse.Reason, v.Excuse.Cause)
+		}
+		if v.Was != "" {
+			gauge(renamedDesc, 1, s.Kind, s.Name, s.Host, v.Was)
 		}
 		labels := []string{s.Name, s.Host, ""}
 		if s.Kind == health.KindWorkload {
@@ -121,16 +153,25 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 				pages = 0
 			}
 			gauge(targetPagesDesc, pages, labels...)
+			if v.Engine != "" {
+				gauge(unansweredDesc, float64(v.Unanswered), s.Name, v.Engine)
+			}
 			m = append(m, exposition.NewSample(excusedFailuresDesc, prometheus.CounterValue, float64(v.ExcusedFailures), labels...))
 			if v.Known { // the rules look back for both metrics: an excuse without a duration would apply to an older duration
 				gauge(targetExcusedDesc, excused, labels...)
 				gaugeDuration(targetDownDesc, v.Down, v.Unknown, s.Name, v.TargetKind)
+				flapping(targetOutagesDesc, targetCalmDesc, &v, s.Name, v.TargetKind)
 			}
 			continue
 		}
 		gaugeDuration(containerDownDesc, v.Down, v.Unknown, labels...)
+		flapping(containerOutagesDesc, containerCalmDesc, &v, labels...)
 		gaugeDuration(containerMissingDesc, v.Missing, v.Unknown, labels...)
-		if down := max(v.Down, v.Missing, v.Removed); v.Workload != "" && (down > 0 || !v.Unknown) {
+		down := max(v.Missing, v.Removed)
+		if v.Calm == 0 {
+			down = max(down, v.Down)
+		}
+		if v.Workload != "" && (down > 0 || !v.Unknown) {
 			of := health.WorkloadSubject(s.Host, v.Workload)
 			workloadDown[of] = max(workloadDown[of], down)
 		}
@@ -138,6 +179,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gaugeDuration(oneShotFailedDesc, v.WorkFailed, true, labels...)
 		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
+		if v.Unknown {
+			gauge(lastKnownDesc, float64(v.LastKnown.Unix()), labels...)
+		}
 		gauge(containerExcusedDesc, excused, labels...)
 		if v.MemoryAlerted {
 			excused = 0
@@ -161,6 +205,9 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		switch h.In {
 		case "chatstack_tls_certificate_excused":
 			gauge(certificateExcusedDesc, 1, h.Name)
+			if h.Excuse.Holds() && j.Verdicts[h.Subject].Excuse != h.Excuse {
+				gauge(excuseInfoDesc, 1, h.Kind, h.Name, "", h.Excuse.Reason, h.Excuse.Cause)
+			}
 		case "chatstack_volume_excused":
 			gauge(volumeExcusedDesc, 1, h.Name)
 		case "chatstack_xmpp_sessions_excused":

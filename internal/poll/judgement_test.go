@@ -172,6 +172,51 @@ func TestWorkloadHasTheSeriesOfAContainer(t *testing.T) {
 	}
 }
 
+func TestOnlyWhatCannotBeReadWasLastKnown(t *testing.T) {
+	read := time.Unix(1000, 0)
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.ContainerSubject("local", "known"): {Known: true, Down: time.Minute},
+		health.ContainerSubject("local", "lost"): {
+			Known:     true,
+			Unknown:   true,
+			LastKnown: read,
+			Down:      time.Minute,
+		},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		if families[i].Name == "chatstack_container_last_known_timestamp_seconds" {
+			got = append(got, strings.TrimSpace(string(families[i].Text)))
+		}
+	}
+	const want = `chatstack_container_last_known_timestamp_seconds{container="lost",docker_host="local",workload=""} 1000`
+	if len(got) != 1 || !strings.HasSuffix(got[0], want) || strings.Contains(got[0], "known\"") {
+		t.Errorf("got %q, want %s", got, want)
+	}
+}
+
+func TestOnlyEnginesSayHowManyTargetsAreDown(t *testing.T) {
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("docker"): {Engine: "local", Unanswered: 7},
+		health.TargetSubject("second"): {Engine: "far"},
+		health.TargetSubject("irc"):    {},
+	}}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_docker_targets_down" {
+				got = append(got, fmt.Sprintf("%s %s %v", s.Label("target"), s.Label("docker_host"), s.Value))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"docker local 7", "second far 0"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestLimitsOfCertificatesAreExported(t *testing.T) {
 	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{Values: []health.Value{
 		{
@@ -260,6 +305,36 @@ func TestEngineIsKnownBeforeItIsRead(t *testing.T) {
 	}
 }
 
+// TestSharedCertificateSaysWhoHasTheAlert also has the outage of one be excused by it, which would give the same series again.
+func TestSharedCertificateSaysWhoHasTheAlert(t *testing.T) {
+	excuse := health.Excuse{Reason: health.ReasonCertificate, Cause: "a", Root: health.TargetSubject("a")}
+	held := func(name string) health.HeldBack {
+		return health.HeldBack{
+			Alert:   health.AlertCertificateExpiry,
+			Subject: health.TargetSubject(name),
+			In:      "chatstack_tls_certificate_excused",
+			Excuse:  excuse,
+		}
+	}
+	families, err := new(exposition.Encoder).Encode(judgementMetrics(&health.Judgement{
+		Verdicts: map[health.Subject]health.Verdict{health.TargetSubject("b"): {Excuse: excuse}, health.TargetSubject("c"): {}},
+		HeldBack: []health.HeldBack{held("b"), held("c")},
+	}))
+	must(t, err)
+	var got []string
+	for i := range families {
+		for s := range exposition.Lines(families[i].Text) {
+			if families[i].Name == "chatstack_excuse_info" {
+				got = append(got, s.Label("name")+" "+s.Label("reason")+" "+s.Label("cause"))
+			}
+		}
+	}
+	slices.Sort(got)
+	if want := []string{"b certificate a", "c certificate a"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestMaintenanceIsExportedInTheSeriesOfEveryRow holds that no alert's row names a series which is not exported: the alert would fire.
 func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
 	settings := alerts.Defaults()
@@ -271,6 +346,47 @@ func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
 		got := judgementMetrics(&health.Judgement{HeldBack: []health.HeldBack{held}})
 		if len(got) != 1 || !strings.Contains(got[0].Desc().String(), `"`+rule.ExcusedIn+`"`) {
 			t.Errorf("%s: got %v, want %s", alert, got, rule.ExcusedIn)
+		}
+	}
+}
+
+// TestSeriesOfWhatFlaps: that it is up again is a series of its own, and its workload is not down meanwhile.
+func TestSeriesOfWhatFlaps(t *testing.T) {
+	flaps := health.Verdict{
+		Known:    true,
+		Workload: "chat/db",
+		Down:     time.Hour,
+		Outages:  3,
+		Calm:     time.Minute,
+	}
+	metrics := judgementMetrics(&health.Judgement{Verdicts: map[health.Subject]health.Verdict{
+		health.TargetSubject("web"):             flaps,
+		health.TargetSubject("well"):            {Known: true},
+		health.ContainerSubject("local", "db"):  flaps,
+		health.ContainerSubject("local", "irc"): {Known: true},
+	}})
+	families, err := new(exposition.Encoder).Encode(metrics)
+	must(t, err)
+	var text strings.Builder
+	for i := range families {
+		text.Write(families[i].Text)
+	}
+	for _, want := range []string{
+		`chatstack_target_down_seconds{kind="",target="web"} 3600`,
+		`chatstack_target_recent_outages{kind="",target="web"} 3`,
+		`chatstack_target_calm_seconds{kind="",target="web"} 60`,
+		`chatstack_container_down_seconds{container="db",docker_host="local",workload=""} 3600`,
+		`chatstack_container_recent_outages{container="db",docker_host="local",workload=""} 3`,
+		`chatstack_container_calm_seconds{container="db",docker_host="local",workload=""} 60`,
+		`chatstack_workload_down_seconds{docker_host="local",workload="chat/db"} 0`,
+	} {
+		if !strings.Contains(text.String(), want+"\n") {
+			t.Errorf("%s is missing in\n%s", want, &text)
+		}
+	}
+	for _, unwanted := range []string{`_outages{kind="",target="well"}`, `_calm_seconds{container="irc"`} {
+		if strings.Contains(text.String(), unwanted) {
+			t.Errorf("%s should be absent", unwanted)
 		}
 	}
 }

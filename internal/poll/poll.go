@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,7 +67,7 @@ type Judge interface {
 
 // New makes a poller that does not probe yet; its snapshot already serves a page. Every page includes the families of own. Names of
 // targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
-// other target of the same name and kind keeps its counters.
+// other target of the same name and kind, or of a former name and the same place, keeps its counters.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
 	p := &Poller{
 		log:           log,
@@ -84,8 +85,11 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	now := time.Now()
 	p.heartbeat.Store(&now)
 	var addresses []string
+	named := func(name string) bool {
+		return slices.ContainsFunc(targets, func(t Target) bool { return t.Name == name })
+	}
 	for _, given := range targets {
-		t := previous.successor(given, log)
+		t := previous.successor(given, named, log)
 		t.connections = p.connections
 		p.targets = append(p.targets, t)
 		if given.Pace.Address != "" {
@@ -100,24 +104,27 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	return p, nil
 }
 
-// successor makes the target of a new poller from what the previous one, which may be nil, knows of it.
-func (p *Poller) successor(given Target, log *slog.Logger) *target {
+// successor makes the target of a new poller from what the previous one, which may be nil, knows of it, perhaps by a name that no target
+// has any more.
+func (p *Poller) successor(given Target, named func(string) bool, log *slog.Logger) *target {
 	t := &target{
 		Target: given,
 		log:    log,
 		status: Status{
-			Target:   given.Name,
-			Kind:     given.Kind.Name,
-			Server:   health.Server{Container: given.Container, Service: given.Service, Host: given.ContainerHost},
-			Counters: Counters{Failures: map[failure.Reason]uint64{}},
+			Target:     given.Name,
+			Kind:       given.Kind.Name,
+			ChatServer: given.ChatServer,
+			Server:     health.Server{Container: given.Container, Service: given.Service, Host: given.ContainerHost},
+			Counters:   Counters{Failures: map[failure.Reason]uint64{}},
 		},
 	}
 	t.forgetContainers()
 	if p != nil {
 		for _, old := range p.targets {
+			renamed := given.Place != "" && old.Place == given.Place && !named(old.Name)
 			switch {
-			case old.Name != given.Name || old.Kind.Name != given.Kind.Name:
-			case given.Same:
+			case old.Kind.Name != given.Kind.Name || old.Name != given.Name && !renamed:
+			case given.Same && old.Name == given.Name:
 				r, ok := old.Collector.(collectors.Reloader)
 				old.readAtStart = ok && r.Reloaded()
 				return old
@@ -186,7 +193,7 @@ func (p *Poller) ForgetMissing(host, module string) error {
 // Once makes one reading of a target outside of any schedule and keeps no history. The facts are for the judgement: the target,
 // and its engine if it has one.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {
-	t := (*Poller)(nil).successor(given, log)
+	t := (*Poller)(nil).successor(given, nil, log)
 	t.once = true
 	t.read(ctx, unscheduled)
 	s, _, known := t.viewAll()

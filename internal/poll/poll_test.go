@@ -188,16 +188,40 @@ func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	})
 }
 
+// TestRenamedTargetKeepsItsCounters: it is at the same place, and no target has the former name.
+func TestRenamedTargetKeepsItsCounters(t *testing.T) {
+	t.Parallel()
+	log := slog.New(slog.DiscardHandler)
+	at := func(name, place string) Target {
+		given := halfMinutely(t, name, reader(func(context.Context, *collectors.Batch) error { return nil }))
+		given.Place = place
+		return given
+	}
+	old := (*Poller)(nil).successor(at("old", "here"), nil, log)
+	old.status.Attempts = 7
+	before := &Poller{targets: []*target{old}}
+	for _, c := range []struct {
+		given Target
+		named bool
+		want  uint64
+	}{{at("new", "here"), false, 7}, {at("new", "here"), true, 0}, {at("new", "there"), false, 0}, {at("old", "there"), true, 7}} {
+		tg := before.successor(c.given, func(string) bool { return c.named }, log)
+		if s, _ := tg.view(); s.Attempts != c.want || s.Target != c.given.Name {
+			t.Errorf("%s at %s has %d attempts, want %d", s.Target, c.given.Place, s.Attempts, c.want)
+		}
+	}
+}
+
 // TestAbandonedProbeIsNotStartedAgainAfterAReload changes a target whose probe was given up and still runs.
 func TestAbandonedProbeIsNotStartedAgainAfterAReload(t *testing.T) {
 	t.Parallel()
 	given := halfMinutely(t, "stuck", reader(func(context.Context, *collectors.Batch) error { return nil }))
 	log := slog.New(slog.DiscardHandler)
-	first := (*Poller)(nil).successor(given, log)
+	first := (*Poller)(nil).successor(given, nil, log)
 	first.begin(scheduled)
 	first.abandon(make(chan outcome), time.Second)
-	second := (&Poller{targets: []*target{first}}).successor(given, log)
-	third := (&Poller{targets: []*target{second}}).successor(given, log)
+	second := (&Poller{targets: []*target{first}}).successor(given, nil, log)
+	third := (&Poller{targets: []*target{second}}).successor(given, nil, log)
 	if s, _ := third.view(); third.begin(scheduled) || !s.Abandoned {
 		t.Errorf("the probe starts again, or is not shown: abandoned %t", s.Abandoned)
 	}
@@ -689,7 +713,7 @@ func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
 		Schedule:  line,
 		Timeout:   time.Second,
 		Collector: reader(func(context.Context, *collectors.Batch) error { return nil }),
-	}, slog.New(slog.DiscardHandler))
+	}, nil, slog.New(slog.DiscardHandler))
 	tg.read(t.Context(), unscheduled)
 	read := tg.status.LastAttempt
 	if tg.expire(read.Add(9*time.Minute), read) {
@@ -729,7 +753,7 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 // TestSecretAtTheCutIsMasked has a server whose text is so long that a secret lies across its end.
 func TestSecretAtTheCutIsMasked(t *testing.T) {
 	tg := (*Poller)(nil).
-		successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, slog.New(slog.DiscardHandler))
+		successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, nil, slog.New(slog.DiscardHandler))
 	for at := maxText - 15; at <= maxText+1; at++ {
 		if got := tg.clean(strings.Repeat("x", at) + "sesame-token"); strings.Contains(got, "ses") {
 			t.Fatalf("a secret after %d characters: %q", at, got[max(0, len(got)-30):])

@@ -30,11 +30,17 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
+	// Place identifies what it is about, whatever its name; "" if unknown.
+	Place string
 	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
 	// engine.
 	Container, Service, ContainerHost string
+	// ChatServer is the server that it is part of, in the alerts' label chat_server; "" for that of its container, else its name.
+	ChatServer string
 	// WarnOnly says that the target's own alerts are warnings at most.
 	WarnOnly bool
+	// Slow is how long a successful reading may take until it is slow; 0 for any time.
+	Slow time.Duration
 	// DockerHost is the name of the container engine that the target is; "" for other targets.
 	DockerHost string
 	Collector  collectors.Collector
@@ -571,6 +577,7 @@ func (t *target) facts() health.Target {
 		Direct:        t.Kind.Direct,
 		ValueAlerts:   t.Kind.ValueAlerts,
 		HostName:      exchange.CanonicalHost(t.HostName),
+		Place:         t.Place,
 		Container:     t.Container,
 		Service:       t.Service,
 		ContainerHost: t.ContainerHost,
@@ -580,12 +587,14 @@ func (t *target) facts() health.Target {
 		Up:            s.Up,
 		ReadAt:        s.LastAttempt,
 		Took:          s.Duration,
+		Slow:          t.Slow,
 		Reason:        string(s.Reason),
 		Overdue:       t.overdue,
 		Failed:        s.Missed,
 		Every:         t.meanInterval,
 		Throttled:     s.Known && !s.Up && s.Reason == failure.Throttled,
 		RefusesUs:     s.Known && !s.Up && s.Reason.RefusesUs(),
+		OwnFault:      s.Known && !s.Up && s.Reason.IsOwn(),
 		Conditions:    t.conditions,
 	}
 	if s.Dropped != nil {

@@ -2,6 +2,7 @@ package poll
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,8 @@ import (
 type Status struct {
 	Target string
 	Kind   string
+	// ChatServer is the server that it is part of, in the alerts' label chat_server; "" for that of its container, else its name.
+	ChatServer string
 	// Server is the container that serves the target, configured or found by the judgement.
 	health.Server
 	// Known is false before the first reading has ended, and after three intervals without a reading.
@@ -103,6 +106,13 @@ var (
 	targetInfoDesc = prometheus.NewDesc("chatstack_target_info",
 		"1, with the target's kind and, where known, the container that serves it and the engine.",
 		[]string{"target", "kind", "container", "docker_host"}, nil)
+	chatServerDesc = prometheus.NewDesc("chatstack_target_chat_server",
+		"1, with the target's kind and the server that it is part of, for the label chat_server of the alerts. "+
+			"Absent if its kind does not say it: then it has that of its container, else its name.",
+		[]string{"target", "kind", "chat_server"}, nil)
+	targetWordsDesc = prometheus.NewDesc("chatstack_target_words",
+		"1, with the words of messages: what people call the target, and what its users lose while it is down, if that is known.",
+		[]string{"target", "title", "loss"}, nil)
 	overrunsDesc = prometheus.NewDesc("chatstack_poll_overruns_total",
 		"Probes that were skipped because the one before was still running.", []string{"target"}, nil)
 	abandonedDesc = prometheus.NewDesc("chatstack_probe_abandoned",
@@ -135,6 +145,16 @@ func (f *statusFamily) samples(statuses []Status) []prometheus.Metric {
 // statusFamilies are encoded one after the other, which needs little memory for thousands of targets.
 var statusFamilies = []statusFamily{
 	{targetInfoDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) { sample(1, s.Kind, s.Container, s.Host) }},
+	{chatServerDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if s.ChatServer != "" {
+			sample(1, s.Kind, s.ChatServer)
+		}
+	}},
+	{targetWordsDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {
+		if kind, _ := collectors.KindOf(s.Kind); kind.Title != "" {
+			sample(1, strings.ToUpper(kind.Title[:1])+kind.Title[1:], kind.Loss)
+		}
+	}},
 	{attemptsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Attempts)) }},
 	{overrunsDesc, prometheus.CounterValue, func(s *Status, sample func(float64, ...string)) { sample(float64(s.Overruns)) }},
 	{abandonedDesc, prometheus.GaugeValue, func(s *Status, sample func(float64, ...string)) {

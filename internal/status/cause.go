@@ -15,8 +15,8 @@ import (
 
 // Cause is a target or container with a problem, or a server with several targets, and what it explains.
 type Cause struct {
-	// Title is its human name; State says what it is: "is down", "is partly down", "refuses the exporter", "is not running",
-	// "has a problem".
+	// Title is its human name; State says what it is: "is down", "is partly down", "goes down again and again", "refuses the exporter",
+	// "is not running", "has a problem".
 	Title string `json:"title"`
 	State string `json:"state"`
 	// Level is the worst of its members; Since is when the first problem of that level began. SinceAtLeast says that it existed at the
@@ -64,6 +64,7 @@ type member struct {
 	service       *Service   // nil unless it is one
 	container     *Container // nil unless it is one
 	alert         string     // on the problem whose cause counts; "" for a service that works only partly
+	upAgain       bool       // it was down too often
 }
 
 func (s *Service) member() member {
@@ -103,7 +104,7 @@ func findCauses(r *Report) []Cause {
 	first := map[health.Subject]*Problem{}
 	for i := range r.Problems {
 		p := &r.Problems[i]
-		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !health.IsOutage(known.Alert) {
+		if known := first[p.Subject]; known == nil || health.IsOutage(p.Alert) && !byCertificate(p) && !health.IsOutage(known.Alert) {
 			first[p.Subject] = p
 		}
 	}
@@ -111,7 +112,7 @@ func findCauses(r *Report) []Cause {
 	members := map[health.Subject][]member{}
 	add := func(m member) {
 		p := cmp.Or(first[m.Subject], &Problem{})
-		m.alert = p.Alert
+		m.alert, m.upAgain = p.Alert, p.UpAgain
 		cause := cmp.Or(p.Cause, m.Subject)
 		if members[cause] == nil {
 			order = append(order, cause)
@@ -217,6 +218,8 @@ func (m *member) state() string {
 		return cmp.Or(alerts.State(m.alert), "has a problem")
 	case m.refuses:
 		return "refuses the exporter"
+	case m.upAgain:
+		return "goes down again and again"
 	case m.service != nil && m.down:
 		return "is down"
 	case m.container != nil && m.down:

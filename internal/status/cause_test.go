@@ -55,6 +55,47 @@ func TestServerThatIsDownIsOneCause(t *testing.T) {
 	wantCauses(t, r, "XMPP server is down critical: status, 3 login ports", "XMPP server is partly down critical: metrics, REST API")
 }
 
+// TestOneCertificateIsOneCard has it expire for two targets, and a third one of the same server refuse the exporter.
+func TestOneCertificateIsOneCard(t *testing.T) {
+	w := begin(poll.Status{Target: "xmpp_c2s", Kind: "xmpp_c2s"}, poll.Status{Target: "irc_tls", Kind: "irc_tls"},
+		poll.Status{Target: "xmpp_rest", Kind: "xmpp_rest"}, poll.Status{Target: "a", Kind: "tcp"}, poll.Status{Target: "b", Kind: "tcp"})
+	expired := health.Condition{
+		Alert:        health.AlertCertificateExpiry,
+		Certificates: []health.Validity{{Ends: w.now.Add(-time.Minute), Fingerprint: [32]byte{1}}},
+		Refused:      true,
+	}
+	w.poll(0)
+	w.find("xmpp_c2s", expired)
+	w.find("irc_tls", expired)
+	w.fail("xmpp_c2s", "irc_tls", "xmpp_rest")
+	w.status("xmpp_rest").Reason = failure.Unauthorized
+	w.poll(0)
+	r := w.poll(10 * time.Minute)
+	wantCauses(t, r, "IRC server TLS port is down critical: XMPP server login port", "XMPP server REST API refuses the exporter critical: ")
+	if c := &r.Causes[0]; c.Alert != health.AlertCertificateExpiry || !strings.HasPrefix(c.Text, "a certificate expired 11 min ago") {
+		t.Errorf("the card has the alert %s and says %q", c.Alert, c.Text)
+	}
+	const want = "; no alert: the alert on the certificate of irc_tls says so"
+	if got := r.service("xmpp_c2s").Text; !strings.Contains(got, want) {
+		t.Errorf("the other target says %q, want %q", got, want)
+	}
+}
+
+// TestEngineAndWhatFellWithItAreOneCard has two services fail with their engine, for longer than it excuses them.
+func TestEngineAndWhatFellWithItAreOneCard(t *testing.T) {
+	irc := health.Server{Container: "irc"}
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: irc},
+		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: irc},
+		poll.Status{Target: "a", Kind: "tcp"}, poll.Status{Target: "b", Kind: "tcp"}, poll.Status{Target: "c", Kind: "tcp"})
+	w.contain(named{"irc", testContainer{}})
+	w.poll(0)
+	w.fail("docker", "irc_rpc", "irc_tls")
+	w.poll(0)
+	w.poll(5 * time.Minute)
+	r := w.poll(time.Second)
+	wantCauses(t, r, "Docker Engine is down critical: IRC server TLS port, IRC server")
+}
+
 func TestConsequencesAreFoldedIntoTheirCause(t *testing.T) {
 	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Server: health.Server{Container: "irc"}},
 		poll.Status{Target: "irc_tls", Kind: "irc_tls", Server: health.Server{Container: "irc"}},

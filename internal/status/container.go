@@ -52,7 +52,7 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 		switch given, engine := j.containers[s], j.targets[health.TargetSubject(past.target)]; {
 		case given != nil:
 			list = append(list, m.reportContainer(j, s, given))
-		case engine == nil || engine.Known && engine.Up || j.now.Sub(past.seen) > maxUnseen:
+		case engine == nil || engine.Known && engine.Up || j.now.Sub(past.seen) > maxUnseen && !j.isJudged(s):
 			delete(m.containers, s)
 			delete(m.transitions.states, s)
 		default:
@@ -74,6 +74,12 @@ func (m *memory) reportContainers(j *judged) (list []Container, left int) {
 	return list[:len(list)-left], left
 }
 
+// isJudged reports whether the judgement knows a subject.
+func (j *judged) isJudged(s health.Subject) bool {
+	_, known := j.verdicts[s]
+	return known
+}
+
 // newContainer returns a container of which nothing is known.
 func newContainer(s health.Subject) Container {
 	return Container{
@@ -92,7 +98,7 @@ func newContainer(s health.Subject) Container {
 func (p *pastContainer) unseen(j *judged) Container {
 	c := p.last
 	c.Hint, c.Values = "", []Value{}
-	if _, known := j.verdicts[c.Subject()]; !known {
+	if !j.isJudged(c.Subject()) {
 		c.State, c.Health, c.Since = unknownState, noCheck, p.seen
 	}
 	c.judge(j, fmt.Sprintf("the engine has not answered for %s; last known state: %s", wording.Exact(j.now.Sub(p.seen)), p.state))

@@ -50,7 +50,7 @@ func TestHeadlineNamesItsSubject(t *testing.T) {
 			},
 			"",
 		},
-		"Most targets are down, without a common cause": {
+		"Most targets are down, and no container explains it": {
 			health.Problem{Subject: health.ExporterSubject, Alert: health.AlertMostTargetsDown},
 			"",
 		},

@@ -169,6 +169,22 @@ func TestHeldBackAlertSaysWhy(t *testing.T) {
 	}
 }
 
+func TestEngineSaysHowManyServicesDoNotAnswer(t *testing.T) {
+	irc := health.Server{Container: "irc"}
+	w := begin(engine, poll.Status{Target: "a", Kind: "irc_rpc", Server: irc}, poll.Status{Target: "b", Kind: "irc_tls", Server: irc},
+		poll.Status{Target: "elsewhere", Kind: "http"})
+	w.contain(named{"irc", testContainer{}})
+	w.poll(0)
+	for n, name := range []string{"docker", "a", "b", "elsewhere"} {
+		w.status(name).Up, w.status(name).Reason = false, failure.Timeout
+		text := w.poll(time.Second).service("docker").Text
+		want := []string{"", "1 of the services on it", "2 of the services on it", "2 of the services on it"}[n]
+		if !strings.Contains(text, want) || want == "" && strings.Contains(text, "of the services") {
+			t.Errorf("%s is down, too: %q, want %q", name, text, want)
+		}
+	}
+}
+
 func TestRestartingContainerIsPending(t *testing.T) {
 	w := begin(engine)
 	w.contain(named{"db", testContainer{state: "exited"}}, named{"irc", testContainer{state: "restarting", dependsOn: "db"}})
@@ -232,16 +248,17 @@ func TestSilentEngineKeepsContainerStates(t *testing.T) {
 	if got := r.threshold("ContainerMemory"); got.Subject != "irc" || got.Present == nil {
 		t.Errorf("got %+v", got)
 	}
-	if got := r.container("db"); got.Level != Warning || !strings.HasSuffix(got.Text, "; is not running (last known state)") ||
+	if got := r.container("db"); got.Level != Critical || !strings.HasSuffix(got.Text, "; is not running (last known at 12:02 UTC)") ||
 		!r.Problems[0].Unknown {
 		t.Errorf("got %+v", got)
 	}
-	r = w.poll(15 * time.Minute)
-	if got := r.container("db"); got.Level != Unknown || got.State != "unknown" {
-		t.Errorf("after twenty minutes: got %+v", got)
+	r = w.poll(13 * time.Hour)
+	if got := r.container("db"); got.Level != Critical || got.State != "exited" ||
+		!strings.HasSuffix(got.Text, "; is not running (last known at 2026-03-01 12:02 UTC)") {
+		t.Errorf("after thirteen hours: got %+v", got)
 	}
-	if got := w.poll(2 * time.Hour).Containers; len(got) > 0 {
-		t.Errorf("after two hours: got %+v", got)
+	if got := r.container("irc"); got.Level != Unknown || !strings.HasSuffix(got.Text, "; last known state: running") {
+		t.Errorf("after thirteen hours: got %+v", got)
 	}
 	w.status("docker").Up, w.status("docker").Reason = true, ""
 	w.contain(named{"irc", testContainer{}})
@@ -264,7 +281,7 @@ func TestProblemsFromBeforeARestartAreShown(t *testing.T) {
 	again.judge.Resume(&saved, 0, 0, nil, w.now)
 	again.status("docker").Up, again.status("docker").Reason = false, failure.Refused
 	got := again.poll(time.Minute).container("db")
-	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known state)" ||
+	if got.Level != Critical || got.Text != "the engine has not answered yet; is not running (last known at 12:10 UTC)" ||
 		!got.ProblemSince.Equal(w.now.Add(-10*time.Minute)) {
 		t.Errorf("got %+v", got)
 	}
@@ -545,5 +562,52 @@ func TestSummaryHasHumanNameFirst(t *testing.T) {
 	w := begin(poll.Status{Target: "irc_rpc", Kind: "irc_rpc", Reason: failure.Timeout})
 	if got := w.poll(0).Summary; got != "IRC server is down, no alert yet: 1 of 1 target." {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestWhatFlapsSaysHowOftenItWasDown, whether it is up now or not.
+func TestWhatFlapsSaysHowOftenItWasDown(t *testing.T) {
+	w := begin(engine, poll.Status{Target: "irc_rpc", Kind: "irc_rpc"})
+	var r *Report
+	play := func(up bool, d time.Duration) {
+		state := map[bool]string{true: "running", false: "exited"}[up]
+		w.contain(named{"db", testContainer{state: state}})
+		s := w.status("irc_rpc")
+		if s.Up, s.Reason = up, ""; !up {
+			s.Reason = failure.Refused
+		}
+		w.poll(10 * time.Second)
+		r = w.poll(d)
+	}
+	w.poll(0)
+	for range 2 {
+		play(false, 6*time.Minute)
+		play(true, time.Minute)
+	}
+	play(false, 3*time.Minute)
+	if s := r.service("irc_rpc"); s.Level != Critical || !strings.HasSuffix(s.Text, "; it has been down 3 times in the last hour") {
+		t.Errorf("service while it is down: %s, %q", s.Level, s.Text)
+	}
+	if c := r.container("db"); c.Level != Critical || c.Text != "has been down 3 times in the last hour" {
+		t.Errorf("container while it is down: %s, %q", c.Level, c.Text)
+	}
+	play(true, 4*time.Minute)
+	const text = "has been down 3 times in the last hour, and up again for 4 min"
+	if s := r.service("irc_rpc"); s.Level != Critical || s.State != up || s.Text != text || !strings.Contains(s.Hint, "does not stay up") {
+		t.Errorf("service: %s, %s, %q, to do %q", s.Level, s.State, s.Text, s.Hint)
+	}
+	if c := r.container("db"); c.Level != Critical || c.State != "running" || c.Text != text || !strings.Contains(c.Hint, "docker logs") {
+		t.Errorf("container: %s, %s, %q, to do %q", c.Level, c.State, c.Text, c.Hint)
+	}
+	if got := r.threshold("TargetDown"); got.Text != "has been down 3 times in the last hour" {
+		t.Errorf("threshold: %q", got.Text)
+	}
+	for i := range r.Causes {
+		if c := &r.Causes[i]; c.State != "goes down again and again" || c.Loss != "" {
+			t.Errorf("cause: %s %s: %q, users lose %q", c.Title, c.State, c.Text, c.Loss)
+		}
+	}
+	if got := Headline(&r.Problems[0].Problem, ""); got != "Container db has been down 3 times in the last hour" {
+		t.Errorf("headline %q", got)
 	}
 }

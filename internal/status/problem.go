@@ -81,10 +81,13 @@ func (m *memory) judge(in *Input, now time.Time) *judged {
 		p := &j.problems[i]
 		p.Problem, p.Lasted = printable(known), known.Lasted.Seconds()
 		m.describe(j, p)
-		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown)
+		j.bySubject[p.Subject] = insert(j.bySubject[p.Subject], p, p.Alert == health.AlertTargetDown && !byCertificate(p))
 	}
 	return j
 }
+
+// byCertificate reports whether the alert on a certificate says more.
+func byCertificate(p *Problem) bool { return p.Excuse.Reason == health.ReasonCertificate }
 
 // insert inserts an element as the first or as the last.
 func insert[T any](list []T, e T, first bool) []T {
@@ -99,7 +102,7 @@ func (j *judged) readVerdicts(given *health.Judgement) {
 	for s, v := range given.Verdicts {
 		s, v.Excuse = printableSubject(s), printableExcuse(v.Excuse)
 		j.verdicts[s] = v
-		if s.OnEngine() && (v.Down > 0 || v.Missing > 0) {
+		if s.OnEngine() && (v.IsDown() || v.Missing > 0) {
 			j.down[s.Name] = true
 		}
 		if v.RecentRestarts > 0 {
@@ -122,15 +125,24 @@ func (m *memory) describe(j *judged, p *Problem) {
 		text, p.Hint = j.describeTarget(p, t)
 	}
 	p.Text = cmp.Or(text, plainText(&p.Problem))
+	if p.UpAgain {
+		p.Text, p.Hint = j.describeFlapping(p)
+	}
 	if p.Because != "" {
 		p.Text += ": " + p.Because
+	}
+	if p.Was != "" {
+		p.Text += "; it was " + p.Was
 	}
 	p.Text += j.alertNote(&p.Problem)
 }
 
 // plainText says what is wrong, without measured values.
 func plainText(p *health.Problem) string {
-	if p.Wanted > 0 {
+	switch {
+	case p.Outages > 0:
+		return fmt.Sprintf("has been down %d times in the last hour", p.Outages)
+	case p.Wanted > 0:
 		return numberOf(p.Instances, p.Wanted)
 	}
 	text := cmp.Or(alerts.WordsOf(p.Alert).Text, p.Alert)
@@ -157,7 +169,7 @@ func printableExcuse(e health.Excuse) health.Excuse {
 // printable returns a copy with printable names.
 func printable(p health.Problem) health.Problem {
 	p.Subject, p.Cause, p.Excuse = printableSubject(p.Subject), printableSubject(p.Cause), printableExcuse(p.Excuse)
-	p.Of, p.Also = printableName(p.Of), printableName(p.Also)
+	p.Of, p.Also, p.Was = printableName(p.Of), printableName(p.Also), printableName(p.Was)
 	p.Consequences = slices.Clone(p.Consequences)
 	for i, s := range p.Consequences {
 		p.Consequences[i] = printableSubject(s)
@@ -169,7 +181,7 @@ func printable(p health.Problem) health.Problem {
 func (j *judged) alertNote(p *health.Problem) string {
 	text := ""
 	if p.Unknown {
-		text = " (last known state)"
+		text = " (" + lastKnownAt(j.now, p.LastKnown) + ")"
 	}
 	switch {
 	case p.Excuse.Holds():
@@ -200,6 +212,8 @@ func (j *judged) excuseText(p *health.Problem) string {
 		return health.AlertRelaySessionDown + " says so"
 	case e.Reason == health.ReasonDependency && e.Root.Kind == health.KindTarget && j.verdicts[e.Root].Down > 0:
 		return "it needs " + e.Cause + ", which is down"
+	case e.Reason == health.ReasonCertificate:
+		return "the alert on the certificate of " + e.Cause + " says so"
 	case e.Reason == health.ReasonMaintenance && e.Cause == "":
 		return "it is under maintenance"
 	case e.Reason == health.ReasonMaintenance:
@@ -226,8 +240,14 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 	switch {
 	case p.Alert == health.AlertTargetDown && t.Known:
 		text = explainFailure(t)
+		if p.Outages > 0 {
+			text += "; it " + plainText(&p.Problem)
+		}
 		if retry := retryText(t.Waiting, t.LastAttempt); retry != "" {
 			text += "; " + retry
+		}
+		if n := j.verdicts[p.Subject].Unanswered; n > 0 {
+			text += fmt.Sprintf("; %d of the services on it do not answer", n)
 		}
 		return text, j.targetHint(t)
 	case health.FailsReadings(p.Alert) && t.Known && !t.Up:
@@ -243,6 +263,15 @@ func (j *judged) describeTarget(p *Problem, t *poll.Status) (text, todo string) 
 			"Exempt the exporter's address from the server's limit, or probe the target less often: set its schedule."
 	}
 	return text, p.Hint
+}
+
+// describeFlapping says how often what is up again was down, and what to do.
+func (j *judged) describeFlapping(p *Problem) (text, todo string) {
+	text = plainText(&p.Problem) + ", and up again for " + wording.Duration(j.verdicts[p.Subject].Calm)
+	if p.OnEngine() {
+		return text, "Find out why it does not keep running: its log is `docker logs --since 1h " + p.Name + "`"
+	}
+	return text, "Find out why it does not stay up. Its last probes say how it failed."
 }
 
 // describeContainer says what is wrong with a container, and what to do.
@@ -301,6 +330,8 @@ func (j *judged) describeContainer(p *health.Problem, given *health.Container, p
 // describeStopped says why a container that should run does not, and what to do.
 func describeStopped(p *health.Problem, given *health.Container, exit, logs string) (text, todo string) {
 	switch {
+	case p.Outages > 0:
+		return plainText(p), "Find out why it exited, then start it: " + logs
 	case p.Wanted > 0:
 		return "", "Find out why the others exited: `docker ps --all`"
 	case given.State == health.Restarting && p.Excuse.Holds():

@@ -194,6 +194,8 @@ type Notices struct {
 	Stale       string `json:"stale,omitempty"`
 	// Unsaved says since when the state file keeps nothing; nil while it does.
 	Unsaved *Unsaved `json:"state_not_saved,omitempty"`
+	// Forgets says what a restart of the exporter loses, "" for nothing.
+	Forgets string `json:"forgets,omitempty"`
 	// Maintenance lists current and planned maintenance.
 	Maintenance []maintenance.Entry `json:"maintenance"`
 	// NotConfigured are the names of the targets that are not configured, so not polled.
@@ -210,7 +212,7 @@ type Unsaved struct {
 
 // sameNews reports whether both say the same.
 func (n *Notices) sameNews(o *Notices) bool {
-	return n.ConfigError == o.ConfigError && n.Stale == o.Stale && (n.Unsaved == nil) == (o.Unsaved == nil) &&
+	return n.ConfigError == o.ConfigError && n.Stale == o.Stale && n.Forgets == o.Forgets && (n.Unsaved == nil) == (o.Unsaved == nil) &&
 		slices.Equal(n.Maintenance, o.Maintenance) && slices.Equal(n.NotConfigured, o.NotConfigured) &&
 		slices.Equal(n.LeftToFirst, o.LeftToFirst)
 }

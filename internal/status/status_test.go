@@ -106,7 +106,11 @@ func (w *world) facts(s *poll.Snapshot) *health.Facts {
 			ReadAt:    t.LastAttempt,
 		}
 		target.Throttled = t.Known && t.Reason == failure.Throttled
+		target.Reason, target.OwnFault = string(t.Reason), t.Known && t.Reason.IsOwn()
 		target.Every, target.Failed, target.Conditions = 30*time.Second, t.Missed, w.found[t.Target]
+		if t.Engine != nil {
+			target.Engine = t.Engine.Host
+		}
 		f.Targets = append(f.Targets, target)
 		if t.Engine == nil {
 			continue

@@ -141,6 +141,8 @@ func (r *row) describe() {
 	r.Distance = &distance
 	amount := func(v float64) string { return wording.Amount(v, r.Unit) }
 	switch {
+	case r.problem != nil && r.problem.Outages > 0:
+		r.Text = plainText(&r.problem.Problem)
 	case r.Pending && r.lasts:
 		r.Text = fmt.Sprintf("%s, no alert yet; it alerts after %s%s", amount(*r.Present), amount(limit), why)
 	case r.Pending:

@@ -25,6 +25,17 @@ func clockUntil(now, t time.Time) string {
 	return t.Format("15:04 MST")
 }
 
+// lastKnownAt says when a state was last read that cannot be read now; without the date if it is within 12 hours.
+func lastKnownAt(now, read time.Time) string {
+	switch {
+	case read.IsZero():
+		return "last known state"
+	case now.Sub(read) > 12*time.Hour:
+		return "last known at " + clock(read)
+	}
+	return "last known at " + read.UTC().Format("15:04 MST")
+}
+
 // HumanName returns what people call a subject, such as "IRC server" for the target irc_rpc. kind is the target's.
 func HumanName(s health.Subject, kind string) string {
 	name, title := printableName(s.Name), rowOf(kind).Title
@@ -49,7 +60,7 @@ func Headline(given *health.Problem, kind string) string {
 	case given.Subject == health.ExporterSubject:
 	case verb == "is" && strings.HasSuffix(name, " services"):
 		text = name + " are " + rest
-	case slices.Contains([]string{"is", "does", "was", "uses", "serves", "waits"}, verb):
+	case slices.Contains([]string{"is", "has", "does", "was", "uses", "serves", "waits"}, verb):
 		text = name + " " + text
 	default:
 		text = name + ": " + text

@@ -37,6 +37,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		f.MarkGone(s.id, now)
 		return
 	}
+	f.begin(now)
 	f.leavePodsApart(&s)
 	c := f.bindMember(&s, now)
 	old := c.Status
@@ -76,8 +77,9 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	}
 	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
 	c.AutoRemove = s.autoRemove
+	endSeen := c.knowsEnd(&s)
 	c.noteExit(&s)
-	c.setExpected(f.shouldRun(c, &old) || f.expects(s.Name, c))
+	c.setExpected(f.shouldRun(c, &old, endSeen) || f.expects(s.Name, c))
 }
 
 // roleOf returns the role that the configuration gives to an instance of the workload by name, or "".
@@ -138,10 +140,13 @@ func (c *Member) countRun(another bool) {
 	}
 }
 
+// knowsEnd reports whether the end of the last run was seen, by this process or the one before.
+func (c *Member) knowsEnd(s *Status) bool { return s.Ended.Sub(c.LastExit.At) <= maxStampDelay }
+
 // noteExit records how the last run ended if no event has.
 func (c *Member) noteExit(s *Status) {
 	// Without an event, somebody may have stopped it.
-	known := s.Ended.Sub(c.LastExit.At) <= maxStampDelay
+	known := c.knowsEnd(s)
 	if s.Stopped && !known {
 		c.LastExit = exit{s.Ended, s.ExitCode, askedFor(c.AskedAt, s.Ended)}
 	}
@@ -152,8 +157,16 @@ func (c *Member) noteExit(s *Status) {
 // longestWork is how long a run may take that is taken for work that ends; a longer one is that of a service.
 const longestWork = time.Hour
 
-// shouldRun decides whether the container should be running. Old is its status before the last description.
-func (f *Fleet) shouldRun(c *Member, old *Status) bool {
+// begin notes when this process first looked at the engine.
+func (f *Fleet) begin(now time.Time) {
+	if f.began.IsZero() {
+		f.began = now
+	}
+}
+
+// shouldRun decides whether the container should be running. Old is its status before the last description. EndSeen is true if the end of
+// its run was seen before.
+func (f *Fleet) shouldRun(c *Member, old *Status, endSeen bool) bool {
 	switch s := &c.Status; {
 	case c.SetAside:
 		return false
@@ -161,12 +174,39 @@ func (f *Fleet) shouldRun(c *Member, old *Status) bool {
 		return f.supervised(s.Name, c)
 	case s.State == container.StateCreated && c.Recreations > 0:
 		return c.Expected || s.expected(c.StoppedByHand) // a failed deploy is an outage of the container that it replaced
-	case !s.beingRemoved():
-		return s.expected(c.StoppedByHand)
-	default:
+	case s.beingRemoved():
 		return c.Expected && old.id == s.id
+	case s.Stopped && !s.Ended.IsZero() && s.Ended.Before(f.began.Add(c.clockAhead)) && !s.staysUp():
+		return f.shouldHaveRun(c, endSeen)
+	default:
+		return s.expected(c.StoppedByHand)
 	}
 }
+
+// shouldHaveRun decides whether a container should be running that had ended when this process first looked. What the process before
+// knew stays so. Nobody saw why any other ended.
+func (f *Fleet) shouldHaveRun(c *Member, endSeen bool) bool {
+	s := &c.Status
+	switch ran := s.Ended.Sub(s.Started); {
+	case !c.restored:
+		ago := f.began.Add(c.clockAhead).Sub(s.Ended)
+		failed := s.ExitCode != 0 && s.ExitCode != exitTerminated && (s.ExitCode != exitKilled || s.killedForMemory)
+		return c.StoppedByHand || failed && ran > shortestService && ago <= longestAbsence
+	case endSeen:
+		return c.Expected
+	default:
+		return s.expected(c.StoppedByHand) || c.Expected && ran > longestWork
+	}
+}
+
+const (
+	// A container that ended this long before the start of the exporter, after a run of more than that, was a service that failed.
+	longestAbsence  = time.Hour
+	shortestService = 10 * time.Minute
+	// The exit codes of processes that a signal ended: a stop or kill, unless memory ran out.
+	exitTerminated = 128 + 15
+	exitKilled     = 128 + 9
+)
 
 // fillFrom copies what a list lacks from the last status of the same container.
 func (s *Status) fillFrom(old *Status) {

@@ -38,8 +38,8 @@ type Fleet struct {
 	followedSince time.Time
 	// overdueEvents is when a list first showed a change of a container whose event has not arrived, by id.
 	overdueEvents map[string]time.Time
-	// listedAt is when the last list was applied.
-	listedAt time.Time
+	// began is when this process first looked, listedAt when the last list was applied.
+	began, listedAt time.Time
 	// displaced are the ids of known containers that the next ApplyList drops, because there are too many.
 	displaced []string
 	// unverified is the memory of an engine at another address, until a list shows whether it is the same engine.

@@ -664,6 +664,30 @@ var fleetStories = []story{
 	{"a container that never ran, or is paused, has not been down since another time", `
 		make 1 irc; read all | irc created down=0s
 		start 1; die 1 1; pass 1h; start 1; pass 1h; state 1 paused; forget; read all | irc paused down=0s`},
+	{"without a state, what failed lately after a while should run", `
+		run 1 irc policy=no; pass 11m; die 1 1; pass 59m; forget; read all | irc expected=1
+		pass 2h; read all | irc expected=1`},
+	{"without a state, nothing should run that ended long ago, soon, by itself or by a signal", `
+		run 1 long policy=no; pass 11m; die 1 1; pass 61m
+		run 2 brief policy=no; pass 9m; die 2 1; run 3 done policy=no; run 4 stopped policy=no; run 5 killed policy=no
+		pass 11m; die 3 0; die 4 143; die 5 137; pass 1m; forget
+		read all | long expected=0, brief expected=0, done expected=0, stopped expected=0, killed expected=0`},
+	{"without a state, what was killed for want of memory should run", `
+		run 1 irc policy=no; pass 11m; oomkilled 1 true; die 1 137; pass 1m; forget; read all | irc expected=1`},
+	{"without a state, what the engine starts again should run however it ended", `
+		run 1 irc policy=always; pass 1m; stop 1; pass 2h; forget; read all | irc expected=1`},
+	{"with a state, what should run still does, and what need not still need not", `
+		run 1 failed policy=no; run 2 done policy=no; run 3 old policy=no; pass 1m; die 2 0; pass 2h; die 1 1
+		read all | failed expected=1, done expected=0, old expected=1
+		reboot; pass 3h; read all | failed expected=1, done expected=0, old expected=1
+		reboot; read all | failed expected=1, done expected=0`},
+	{"with a state, a service that ended well meanwhile should run, and work that did need not", `
+		run 1 service policy=no; pass 61m; run 2 work policy=no; pass 30m; read all; save; lost; die 1 0; die 2 0; heard
+		recall; read all | service expected=1, work expected=0
+		reboot; pass 1h; read all | service expected=1, work expected=0`},
+	{"with a state, what somebody stopped should run", `
+		run 1 irc policy=no; pass 1m; stop 1; read all | irc expected=1
+		reboot; pass 2h; read all | irc expected=1`},
 	{"an expected container that was never seen is missing over a restart", `
 		set expected=irc; read; pass 3m; read | irc missing down=3m0s
 		pass 1m; reboot; read | irc missing down=4m0s`},

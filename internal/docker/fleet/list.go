@@ -42,6 +42,7 @@ func (f *Fleet) restoreUnverified(l *Listing, now time.Time) {
 // line in the list, come first. A full list adds all others; any other list adds those that may change without an event, and
 // routine inspections.
 func (f *Fleet) ApplyList(l *Listing, now time.Time) []container.Summary {
+	f.begin(now)
 	f.restoreUnverified(l, now)
 	f.dropDisplaced()
 	f.removeMissing(l, now)

@@ -12,6 +12,8 @@ type Member struct {
 	listedImage string
 	// clockAhead is how far the engine's clock was ahead of ours at the last description; 0 within clockTolerance.
 	clockAhead time.Duration
+	// restored is true if the process before knew a container of that name.
+	restored bool
 	// startable is true once compose has had nothing to wait for, so that a container that was not started is down.
 	startable bool
 }

@@ -41,7 +41,7 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 		}
 	}
 	for name, kept := range m.Containers {
-		c := &Member{Record: kept}
+		c := &Member{Record: kept, restored: true}
 		c.Workload = c.workloadOf(name)
 		c.Starts = c.Starts.restored()
 		if c.GoneSince.IsZero() {

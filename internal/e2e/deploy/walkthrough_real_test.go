@@ -263,7 +263,7 @@ func TestRealNewcomerIsToldInTheChannel(t *testing.T) {
 	}
 
 	n.follow("CONTAINER=")
-	n.await("docker logs "+receiver, "*ContainerDown* Container "+webPanel+" ")
+	n.await("docker logs "+receiver, "[WARNING] Container "+webPanel+" ")
 	t.Logf("told after %.0f s", time.Since(begun).Seconds())
 	n.env = append(n.env, "CONTAINER="+webPanel) // a shell of its own does not know the variable
 	n.follow("docker start ")

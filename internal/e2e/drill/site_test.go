@@ -138,7 +138,7 @@ func of(pairs ...string) map[string]string {
 func (n notice) fits(sent notification) bool {
 	labels := maps.Clone(sent.Labels)
 	maps.DeleteFunc(labels, func(name, _ string) bool {
-		return slices.Contains([]string{"alertname", "alert", "severity", "stack", "env"}, name)
+		return slices.Contains([]string{"alertname", "alert", "severity", "stack", "env", "chat_server"}, name)
 	})
 	return sent.Labels["alertname"] == n.alert && sent.Labels["severity"] == n.severity && slices.Contains(n.receivers(), sent.Receiver) &&
 		sent.Labels["stack"] == "chat" && maps.Equal(labels, n.labels)
@@ -173,8 +173,8 @@ type fault struct {
 	want, may []notice
 	// after has the notices of the repair.
 	after []notice
-	// pages and posts are how many messages of the fault come to each receiver, where that is not one page, and one post for
-	// each alert's name.
+	// pages and posts are how many messages of the fault come to each receiver, where that is not at least one for each server, and at
+	// most one for each of its alerts.
 	pages, posts int
 }
 
@@ -274,22 +274,20 @@ func (s *site) nothingElse(place int, f fault) {
 // how many there were.
 func (s *site) readMessages(place int, f fault) string {
 	s.t.Helper()
-	names := map[string]map[string]bool{"page": {}, "chat": {}}
-	least := 0
-	for i, n := range slices.Concat(f.want, f.after, f.may) {
-		for _, receiver := range n.receivers() {
-			names[receiver][n.alert] = true
-		}
-		if i == len(f.want)+len(f.after)-1 {
-			least = len(names["chat"])
+	about, _ := s.operators.since(place, s.env)
+	groups, alerts := map[string]map[string]bool{"page": {}, "chat": {}}, map[string]map[string]bool{"page": {}, "chat": {}}
+	for _, n := range about {
+		if n.Status == "firing" {
+			group := n.Labels["severity"] + " " + n.Labels["chat_server"]
+			groups[n.Receiver][group], alerts[n.Receiver][group+" "+n.Labels["alertname"]] = true, true
 		}
 	}
-	pages, posts := min(1, len(names["page"])), len(names["chat"])
-	if f.pages > 0 {
-		pages = f.pages
-	}
-	if f.posts > 0 {
-		least, posts = f.posts, f.posts
+	least := map[string]int{"page": len(groups["page"]), "chat": len(groups["chat"])}
+	most := map[string]int{"page": len(alerts["page"]), "chat": len(alerts["chat"])}
+	for receiver, n := range map[string]int{"page": f.pages, "chat": f.posts} {
+		if n > 0 {
+			least[receiver], most[receiver] = n, n
+		}
 	}
 	got := map[string]int{}
 	var sent []message
@@ -306,21 +304,18 @@ func (s *site) readMessages(place int, f fault) string {
 				got[m.receiver]++
 			}
 		}
-		for _, status := range []string{"firing", "resolved"} {
-			if got["call page "+status] != got["whole page "+status] || got["mail page "+status] != got["whole page "+status] ||
-				got["post chat "+status] != got["whole chat "+status] {
-				return false
-			}
-		}
-		return true
+		return got["call page firing"] == got["page"] && got["mail page firing"] == got["page"] && // pages report no ends
+			got["call page resolved"]+got["mail page resolved"] == 0 &&
+			got["post chat firing"] == got["whole chat firing"] && got["post chat resolved"] == got["whole chat resolved"]
 	}
 	if !s.eventually(complete) {
 		s.t.Errorf("%s: %s: messages did not come everywhere: %v", s.env, f.name, got)
 	}
-	if got["page"] != pages || got["chat"] < least || got["chat"] > posts || got["nothing new to page"] > 0 ||
-		got["nothing new to chat"] > 0 {
-		s.t.Errorf("%s: %s: messages %v, want %d of faults to page and %d to %d to chat, and each with something new:%s",
-			s.env, f.name, got, pages, least, posts, listMessages(sent))
+	for receiver := range least {
+		if n := got[receiver]; n < least[receiver] || n > most[receiver] || got["nothing new to "+receiver] > 0 {
+			s.t.Errorf("%s: %s: messages %v, want %d to %d of faults to %s, and each with something new:%s",
+				s.env, f.name, got, least[receiver], most[receiver], receiver, listMessages(sent))
+		}
 	}
 	s.readTexts(sent, f)
 	return fmt.Sprintf("(%d pages, %d posts; of the end %d, %d)",
@@ -336,24 +331,14 @@ func (s *site) readTexts(sent []message, f fault) {
 		}
 		way := map[string]string{"page": email, "chat": post}[m.receiver]
 		var subjects, texts []string
-		ended := 0
-		for _, a := range m.alerts {
-			if a.Status == "resolved" {
-				ended++
-			}
-		}
 		for _, a := range m.alerts {
 			summary := a.Annotations["summary"]
 			switch {
 			case m.status == "resolved":
-				subjects = append(subjects, "[RESOLVED] "+a.Labels["alertname"])
+				subjects = append(subjects, fmt.Sprintf("[RESOLVED] It was: %.150s", summary))
 				texts = append(texts, summary)
 			case a.Status == "firing":
-				began := strings.ToUpper(a.Labels["severity"])
-				if ended > 0 {
-					began = fmt.Sprintf("%d over, %d firing", ended, len(m.alerts)-ended)
-				}
-				subjects = append(subjects, "["+began+"] "+summary)
+				subjects = append(subjects, fmt.Sprintf("[%s] %.150s", strings.ToUpper(a.Labels["severity"]), summary))
 				texts = append(texts, summary, a.Annotations["description"], a.Annotations["runbook_url"])
 			}
 		}

@@ -115,7 +115,8 @@ func Judged(family string) bool {
 		"chatstack_container_recent_oom_kills",
 		"chatstack_container_recent_restarts",
 		"chatstack_target_down_seconds", "chatstack_target_excused", "chatstack_target_pages", "chatstack_problem_seconds",
-		"chatstack_problem_excused",
+		"chatstack_problem_excused", "chatstack_docker_targets_down",
+		"chatstack_container_last_known_timestamp_seconds",
 		"chatstack_tls_certificate_expiry_limit_seconds":
 		return true
 	}

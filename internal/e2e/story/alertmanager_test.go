@@ -2,8 +2,11 @@ package story
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,29 +38,56 @@ type router struct {
 	alerts *mem.Alerts
 	// ahead is how far Prometheus' clock is before this one's.
 	ahead time.Duration
+	texts *template.Template
 
 	mu       sync.Mutex
 	received []notification
+	// wrong are messages with the wrong words.
+	wrong []string
 }
 
 // notification is a message that a person gets.
 type notification struct {
 	at       time.Time
 	receiver string
-	// alerts are those that it tells of, such as "TargetDown warning web" and "ContainerDown warning db is over".
-	alerts []string
+	// alerts are those that it tells of, such as "TargetDown warning web" and "ContainerDown warning db is over". facts are these with when
+	// each began.
+	alerts, facts []string
+	// group is Alertmanager's key of the group, servers the values of chat_server of its alerts.
+	group   string
+	servers map[model.LabelValue]bool
+	// text is what a telephone shows, with the shipped texts.
+	text string
 }
 
 // receiver writes down what it is to tell.
 type receiver struct {
 	name   string
 	router *router
+	// reportsEnds is what the configuration has as send_resolved.
+	reportsEnds bool
 }
 
 // Notify implements notify.Notifier.
-func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error) {
-	n := notification{at: time.Now(), receiver: r.name}
+func (r receiver) Notify(ctx context.Context, alerts ...*alert.Alert) (bool, error) {
+	key, err := notify.ExtractGroupKey(ctx)
+	if err != nil {
+		return false, err
+	}
+	data := notify.GetTemplateData(ctx, r.router.texts, alerts, slog.New(slog.DiscardHandler))
+	text, err := r.router.texts.ExecuteTextString("{{ template \"chatstack.subject\" . }}\n{{ template \"chatstack.brief\" . }}", data)
+	if err != nil {
+		return false, err
+	}
+	n := notification{
+		at:       time.Now(),
+		receiver: r.name,
+		text:     text,
+		group:    string(key),
+		servers:  map[model.LabelValue]bool{},
+	}
 	for _, a := range alerts {
+		n.servers[a.Labels["chat_server"]] = true
 		line := a.Name()
 		for _, label := range []model.LabelName{"severity", "env", "target", "of", "container", "endpoint", "instance"} {
 			if v := a.Labels[label]; v != "" && v != "prod" {
@@ -67,17 +97,21 @@ func (r receiver) Notify(_ context.Context, alerts ...*alert.Alert) (bool, error
 		if a.Resolved() {
 			line += " is over"
 		}
-		n.alerts = append(n.alerts, line)
+		n.alerts, n.facts = append(n.alerts, line), append(n.facts, line+a.StartsAt.String())
 	}
 	slices.Sort(n.alerts)
 	r.router.mu.Lock()
 	defer r.router.mu.Unlock()
+	subject, _, _ := strings.Cut(text, "\n")
+	if wrong := wrongWords(subject, data); wrong != "" && r.name != "heartbeat" {
+		r.router.wrong = append(r.router.wrong, fmt.Sprintf("%s: %q, %s", r.name, subject, wrong))
+	}
 	r.router.received = append(r.router.received, n)
 	return false, nil
 }
 
 // SendResolved implements notify.ResolvedSender.
-func (receiver) SendResolved() bool { return true }
+func (r receiver) SendResolved() bool { return r.reportsEnds }
 
 // newRouter starts one with the routes of a configuration file.
 func newRouter(t *testing.T, file string) *router {
@@ -99,11 +133,12 @@ func newRouter(t *testing.T, file string) *router {
 		EventRecorder: record,
 	})
 	must(t, err)
-	tmpl, err := template.FromGlobs(nil)
+	tmpl, err := template.FromGlobs([]string{filepath.Join(filepath.Dir(file), "templates", "*.tmpl")})
 	must(t, err)
+	tmpl.ExternalURL, r.texts = &url.URL{}, tmpl
 	receivers := map[string][]notify.Integration{}
 	for _, given := range cfg.Receivers {
-		one := receiver{given.Name, r}
+		one := receiver{given.Name, r, reportsEnds(string(content), given.Name)}
 		receivers[given.Name] = []notify.Integration{notify.NewIntegration(one, one, "story", 0, given.Name)}
 	}
 	times := map[string][]timeinterval.TimeInterval{}
@@ -140,6 +175,13 @@ func routesOf(content string) string {
 	return head + "\nreceivers:\n" + strings.Join(names, "\n") + "\n"
 }
 
+// reportsEnds reports whether a receiver of a configuration sends messages about what is over. All its integrations agree.
+func reportsEnds(content, name string) bool {
+	_, rest, _ := strings.Cut(content, "\n  - name: "+name+"\n")
+	own, _, _ := strings.Cut(rest, "\n  - name: ")
+	return !strings.Contains(own, "send_resolved: false")
+}
+
 // send takes what Prometheus has to tell.
 func (r *router) send(ctx context.Context, _ string, alerts ...*rules.Alert) {
 	var list []*alert.Alert
@@ -173,4 +215,44 @@ func (r *router) notifications() []notification {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(r.received), func(n notification) bool { return n.receiver == "heartbeat" })
+}
+
+// repeats is the shortest repeat_interval of the routes.
+const repeats = 2 * time.Hour
+
+// checkGroups holds that every message is about one server, and that pages report no ends.
+func (r *router) checkGroups(t *testing.T) {
+	t.Helper()
+	for _, n := range r.notifications() {
+		if len(n.servers) != 1 {
+			t.Errorf("a message of %s is about several servers: %q", n.receiver, n.alerts)
+		}
+		if n.receiver == "page" && slices.ContainsFunc(n.alerts, func(a string) bool { return strings.HasSuffix(a, " is over") }) {
+			t.Errorf("a page reports what is over: %q", n.alerts)
+		}
+	}
+}
+
+// checkNews holds that every message says something that the last one of its group did not say.
+func (r *router) checkNews(t *testing.T) {
+	t.Helper()
+	last := map[string]notification{}
+	for _, n := range r.notifications() {
+		before := last[n.group]
+		last[n.group] = n
+		isNew := func(fact string) bool { return !slices.Contains(before.facts, fact) }
+		if !slices.ContainsFunc(n.facts, isNew) && n.at.Sub(before.at) < repeats {
+			t.Errorf("a message of %s has no news: %q, %s after %q", n.receiver, n.facts, n.at.Sub(before.at), before.facts)
+		}
+	}
+}
+
+// checkWords holds the words of every message.
+func (r *router) checkWords(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, wrong := range r.wrong {
+		t.Errorf("a message to %s", wrong)
+	}
 }

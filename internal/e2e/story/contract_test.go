@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-//go:generate go test . -run ^TestContract -update
+//go:generate go test . -run ^Test(Contract|Messages) -update
 var update = flag.Bool("update", false, "write the goldens of the contract anew instead of comparing with them")
 
 // golden compares what was seen with a file. cmd/chatstack_exporter/testdata/contract/README.md lists all of them.

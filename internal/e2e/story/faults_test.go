@@ -143,6 +143,12 @@ var containerFaults = []fault[box]{
 		func(_ *world, b box) { b.services[b.name].broken.Store(false) },
 	},
 	{
+		"refuses",
+		"accepts",
+		func(_ *world, b box) { b.services[b.name].refuses.Store(true) },
+		func(_ *world, b box) { b.services[b.name].refuses.Store(false) },
+	},
+	{
 		"is flaky",
 		"is steady",
 		func(_ *world, b box) {
@@ -150,6 +156,12 @@ var containerFaults = []fault[box]{
 			b.services[b.name].flaky.Store(&now)
 		},
 		func(_ *world, b box) { b.services[b.name].flaky.Store(nil) },
+	},
+	{
+		"is slow",
+		"is quick",
+		func(_ *world, b box) { b.services[b.name].takes.Store(int64(9 * time.Second)) },
+		func(_ *world, b box) { b.services[b.name].takes.Store(0) },
 	},
 	{
 		"is maintained",
@@ -247,6 +259,16 @@ var exporterFaults = []fault[*exporter]{
 		func(w *world, e *exporter) {
 			e.stop()
 			w.start(e)
+		},
+		nil,
+	},
+	{
+		"calls other another", // without a restart
+		"",
+		func(w *world, e *exporter) {
+			e.renamed = "another"
+			must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
+			must(w.T, e.app.Reload(w.Context()))
 		},
 		nil,
 	},
@@ -366,7 +388,7 @@ func (w *world) happen(what string) {
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":
 		known = act(w, engineFaults, verb, s)
-	case s.chat != nil && act(w, relayFaults, what, s):
+	case s.chat != nil && (act(w, relayFaults, what, s) || act(w, certificateFaults, what, s)):
 		known = true
 	case s.services[name] != nil:
 		known = act(w, containerFaults, verb, box{s, name})

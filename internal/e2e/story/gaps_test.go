@@ -65,7 +65,6 @@ var gapScenarios = []scenario{
 			5m15s page: ExporterDown critical staging
 			6m0s chat: ExporterDown critical staging
 			11m0s chat: ExporterDown critical staging is over
-			11m15s page: ExporterDown critical staging is over
 		`,
 	},
 	{

@@ -116,6 +116,38 @@ var incidentScenarios = []struct {
 		`,
 	},
 	{
+		name:      "a certificate expires that two servers serve, and a token is rejected",
+		exporters: bridged,
+		lasts:     40 * time.Minute,
+		script: `
+			1m certificate expires
+			1m api refuses
+			15m certificate is renewed
+			15m api accepts
+		`,
+		// The certificate's problem began when it reached the limit of the alert.
+		incidents: `-360h1m0s to 15m42s xMPP server login port: a certificate expires soon or has expired, closed, 840 s: ` +
+			`target irc_tls TLSCertificateExpiry critical; target irc_tls TargetDown pending; ` +
+			`target xmpp_c2s TLSCertificateExpiry critical; target xmpp_c2s TargetDown pending` + `
+			1m30s to 15m30s api is down, closed, 840 s: target api TargetDown critical
+		`,
+	},
+	{
+		name:      "the engine does not answer, and two services fail with it",
+		exporters: alone,
+		lasts:     40 * time.Minute,
+		script: `
+			1m engine hangs
+			1m api fails
+			1m web fails
+			15m engine answers
+			15m api answers
+			15m web answers
+		`,
+		incidents: `1m17s to 15m30s docker Engine is down, closed, 840 s: target api TargetDown critical; ` +
+			`target docker TargetDown critical; target web TargetDown critical`,
+	},
+	{
 		name:      "the bridge hangs",
 		exporters: bridged,
 		lasts:     40 * time.Minute,

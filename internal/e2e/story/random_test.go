@@ -42,6 +42,7 @@ func TestRandomScripts(t *testing.T) {
 					(&scenario{script: script}).perform(w)
 					w.until(w.began.Add(*lasting))
 					c.settled()
+					w.router.checkGroups(w.T)
 					if w.Failed() {
 						w.Logf("the script of seed %d:\n%s", seed, script)
 					}

@@ -167,7 +167,7 @@ var rootScenarios = []scenario{
 		notifications: `
 			4m30s chat: MostTargetsDown warning
 			7m45s page: MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
-			37m45s page: ContainerDown critical db; MostTargetsDown critical; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+			37m15s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -202,12 +202,105 @@ var rootScenarios = []scenario{
 		lasts:     14 * time.Minute,
 		script: `
 			1m engine stops
-			10m a shows: api TargetDown pending, dependency of docker; docker TargetDown critical; other TargetDown critical; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
+			6m a shows: MostTargetsDown warning; api TargetDown pending, dependency of docker; docker TargetDown warning; other TargetDown warning; web TargetDown pending, dependency of docker; xmpp1 TargetDown pending, dependency of docker; xmpp2 TargetDown pending, dependency of docker; xmpp3 TargetDown pending, dependency of docker; xmpp4 TargetDown pending, dependency of docker; xmpp5 TargetDown pending, dependency of docker
+			10m a shows: MostTargetsDown critical; api TargetDown critical, also docker; docker TargetDown critical; other TargetDown critical; web TargetDown critical, also docker; xmpp1 TargetDown critical, also docker; xmpp2 TargetDown critical, also docker; xmpp3 TargetDown critical, also docker; xmpp4 TargetDown critical, also docker; xmpp5 TargetDown critical, also docker
 			11m engine starts
 		`,
 		notifications: `
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m45s page: TargetDown critical docker; TargetDown critical other
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical docker; TargetDown critical other; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+		`,
+	},
+	{
+		name:  "the engine does not answer, and two services fail with it: one page once it excuses them no longer",
+		lasts: 20 * time.Minute,
+		script: `
+			1m engine hangs
+			1m api fails
+			1m20s web fails
+			6m a shows: api TargetDown pending, dependency of docker; docker TargetDown warning; web TargetDown pending, dependency of docker
+			7m a shows: api TargetDown critical, also docker; docker TargetDown critical; web TargetDown critical, also docker
+			12m engine answers
+			13m api answers
+			13m web answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning docker
+			7m45s page: TargetDown critical api; TargetDown critical docker; TargetDown critical web
+			10m30s chat: TargetDown warning api; TargetDown warning docker; TargetDown warning web
+			15m30s chat: TargetDown warning api; TargetDown warning docker is over; TargetDown warning web
+		`,
+	},
+	{
+		name:  "the engine does not answer, and a service fails minutes later: its own page",
+		lasts: 12 * time.Minute,
+		script: `
+			1m engine hangs
+			3m30s api fails
+			6m a shows: api TargetDown pending, also docker; docker TargetDown warning
+			7m a shows: api TargetDown warning, also docker; docker TargetDown critical
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning docker
+			7m45s page: TargetDown critical docker
+			8m0s chat: TargetDown warning api
+			10m15s page: TargetDown critical api
+		`,
+	},
+	{
+		name:      "the engine does not answer, and most services fail with it",
+		exporters: wide,
+		lasts:     12 * time.Minute,
+		script: `
+			1m engine hangs
+			1m xmpp fails
+			1m api fails
+			1m web fails
+		`,
+		notifications: `
+			4m0s chat: MostTargetsDown warning
+			7m15s page: MostTargetsDown critical; TargetDown critical api; TargetDown critical docker; TargetDown critical web; TargetDown critical xmpp1; TargetDown critical xmpp2; TargetDown critical xmpp3; TargetDown critical xmpp4; TargetDown critical xmpp5
+		`,
+	},
+	{
+		name:  "what lies between a target and its root restarts during the outage: the root alone is reported",
+		lasts: 24 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			1m5s web fails
+			10m api restarts
+			11m a shows: api TargetDown pending, dependency of api; db ContainerDown critical; web TargetDown pending, dependency of api
+			12m web restarts
+			14m a shows: api TargetDown pending, dependency of db; db ContainerDown critical; web TargetDown pending, dependency of web
+			15m api stops
+			16m api starts
+			17m a shows: api TargetDown pending, dependency of api; db ContainerDown critical; web TargetDown pending, dependency of api
+			18m db starts
+			18m api answers
+			18m web answers
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			24m0s chat: ContainerDown warning db is over
+		`,
+	},
+	{
+		name:  "a target has a fault of its own while its root is down",
+		lasts: 20 * time.Minute,
+		script: `
+			1m db stops
+			1m5s api fails
+			10m api refuses
+			12m a shows: api TargetDown pending, dependency of db; db ContainerDown critical
+			14m a shows: api TargetDown critical, also db; db ContainerDown critical
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			13m45s page: TargetDown critical api
+			14m30s chat: TargetDown warning api
 		`,
 	},
 	{

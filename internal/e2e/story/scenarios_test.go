@@ -18,8 +18,9 @@ type scenario struct {
 	// script has lines such as "1m db stops", and "2m a shows: db ContainerDown warning", which compares the problems on
 	// a page. Several are separated by "; ".
 	script string
-	// lasts is how long the scenario lasts.
+	// lasts is how long the scenario lasts. It begins at an hour; 0 is the morning.
 	lasts time.Duration
+	hour  int
 	// notifications has lines such as "5m40s page: ContainerDown critical db".
 	notifications string
 }
@@ -135,9 +136,11 @@ func TestScenarios(t *testing.T) {
 			if s.exporters == nil {
 				s.exporters = alone
 			}
-			play(t, s.exporters, s.needs, func(w *world) {
+			playFrom(t, cmp.Or(s.hour, morning), s.exporters, s.needs, func(w *world) {
 				s.perform(w)
 				w.until(w.began.Add(s.lasts))
+				w.router.checkGroups(w.T)
+				w.router.checkNews(w.T)
 				if got, want := w.notifications(), lines(s.notifications); !sameNotifications(got, want) {
 					w.Errorf("notifications (-want +got):\n-%s\n+%s", strings.Join(want, "\n-"), strings.Join(got, "\n+"))
 				}
@@ -160,11 +163,23 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			14m0s chat: ContainerDown warning other is over
-			15m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m30s chat: TargetDown warning other is over
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			14m0s chat: ContainerDown warning other is over; TargetDown warning other
+		`,
+	},
+	{
+		name:  "at night, the channel gets what pages, and its end",
+		lasts: 20 * time.Minute,
+		hour:  23,
+		script: `
+			1m other stops
+			11m other starts
+		`,
+		notifications: `
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			8m0s chat: ContainerDown critical other; TargetDown critical other
+			18m0s chat: ContainerDown critical other is over; TargetDown critical other is over
 		`,
 	},
 	{
@@ -180,7 +195,6 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
 			14m0s chat: ContainerDown warning web is over
-			15m15s page: ContainerDown critical web is over
 		`,
 	},
 	{
@@ -251,7 +265,6 @@ var scenarios = []scenario{
 			45m15s page: ContainerOftenUnhealthy critical db
 			46m0s chat: ContainerOftenUnhealthy critical db
 			1h8m0s chat: ContainerUnhealthy warning db is over
-			1h15m15s page: ContainerOftenUnhealthy critical db is over
 			1h16m0s chat: ContainerOftenUnhealthy critical db is over
 		`,
 	},
@@ -265,7 +278,6 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerUnhealthy warning db
 			6m15s page: ContainerUnhealthy critical db
-			16m15s page: ContainerUnhealthy critical db is over
 			18m0s chat: ContainerUnhealthy warning db is over
 		`,
 	},
@@ -293,7 +305,6 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			5m15s page: ContainerRestarts critical web
-			13m15s page: ContainerRestarts critical web is over
 		`,
 	},
 	{
@@ -336,7 +347,6 @@ var scenarios = []scenario{
 		notifications: `
 			7m15s page: ContainerMissing critical web
 			8m0s chat: ContainerMissing critical web
-			15m15s page: ContainerMissing critical web is over
 			18m0s chat: ContainerMissing critical web is over
 		`,
 	},
@@ -350,7 +360,7 @@ var scenarios = []scenario{
 		notifications: `
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
-			8m0s chat: ContainerMissing warning other
+			10m30s chat: ContainerMissing warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -370,7 +380,6 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
-			15m15s page: ContainerDown critical db is over
 		`,
 	},
 	{
@@ -387,8 +396,8 @@ var scenarios = []scenario{
 			4m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical db
 			14m0s chat: ContainerDown warning db is over
+			14m15s page: TargetDown critical api
 			15m0s chat: TargetDown warning api
-			15m15s page: ContainerDown critical db is over; TargetDown critical api
 		`,
 	},
 	{
@@ -403,7 +412,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning api
 			6m0s chat: ContainerDown warning db
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerDown critical db; TargetDown critical api
+			9m15s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -433,9 +442,7 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
 			11m0s chat: ContainerDown warning db
-			13m45s page: ContainerDown critical db; TargetDown critical api
-			17m45s page: ContainerDown critical db is over; TargetDown critical api
-			19m45s page: ContainerDown critical db is over; TargetDown critical api is over
+			14m15s page: ContainerDown critical db
 		`,
 	},
 	{
@@ -452,8 +459,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: TargetDown warning web
-			6m30s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
+			10m0s chat: ContainerRestarts warning web; TargetDown warning web
 		`,
 	},
 	{
@@ -474,7 +481,7 @@ var scenarios = []scenario{
 			3m30s chat: ContainerRestarts warning db
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerRestarts critical db; TargetDown critical api
+			8m45s page: ContainerRestarts critical db
 		`,
 	},
 	{
@@ -495,7 +502,7 @@ var scenarios = []scenario{
 			4m30s chat: ContainerRestarts warning db
 			6m0s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
-			9m45s page: ContainerRestarts critical db; TargetDown critical api
+			9m45s page: ContainerRestarts critical db
 		`,
 	},
 	{
@@ -508,8 +515,10 @@ var scenarios = []scenario{
 			8m a shows: api ContainerDown critical; api TargetDown pending, container of api; db ContainerDown critical
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning api; ContainerDown warning db
-			7m15s page: ContainerDown critical api; ContainerDown critical db
+			4m0s chat: ContainerDown warning api
+			4m0s chat: ContainerDown warning db
+			7m15s page: ContainerDown critical db
+			7m15s page: ContainerDown critical api
 		`,
 	},
 	{
@@ -525,7 +534,7 @@ var scenarios = []scenario{
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
 			7m15s page: TargetDown critical web
-			8m0s chat: TargetDown warning web
+			8m0s chat: ContainerRestarts warning web; TargetDown warning web
 		`,
 	},
 	{
@@ -585,8 +594,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -599,7 +608,6 @@ var scenarios = []scenario{
 		notifications: `
 			4m15s page: ExporterDown critical
 			5m0s chat: ExporterDown critical
-			8m15s page: ExporterDown critical is over
 			10m0s chat: ExporterDown critical is over
 		`,
 	},
@@ -619,8 +627,8 @@ var scenarios = []scenario{
 			18m0s chat: StateNotSaved warning a
 			23m0s chat: StateNotSaved warning a is over
 			33m0s chat: ContainerDown warning other
-			34m30s chat: TargetDown warning other
 			36m15s page: ContainerDown critical other; TargetDown critical other
+			38m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -634,8 +642,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -648,8 +656,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -662,10 +670,9 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
-			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m0s chat: ContainerDown warning other is over
+			10m0s chat: ContainerDown warning other; TargetDown warning other
+			15m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{
@@ -678,10 +685,9 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
-			14m15s page: ContainerDown critical other is over; TargetDown critical other is over
-			15m0s chat: ContainerDown warning other is over
+			10m0s chat: ContainerDown warning other; TargetDown warning other
+			15m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{
@@ -702,11 +708,12 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
-			4m0s chat: ContainerDown warning db; ContainerDown warning other
-			5m30s chat: TargetDown warning other
+			4m0s chat: ContainerDown warning other
+			5m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
-			13m0s chat: ContainerRestarts warning web is over
+			8m15s page: ContainerDown critical db
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -727,11 +734,12 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			3m0s chat: ContainerRestarts warning web
-			4m0s chat: ContainerDown warning db; ContainerDown warning other
-			5m30s chat: TargetDown warning other
+			4m0s chat: ContainerDown warning other
+			5m0s chat: ContainerDown warning db
 			7m15s page: ContainerDown critical other; TargetDown critical other
-			9m15s page: ContainerDown critical db; ContainerDown critical other; TargetDown critical other
-			13m0s chat: ContainerRestarts warning web is over
+			8m15s page: ContainerDown critical db
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			18m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -746,8 +754,98 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			9m15s page: ContainerDown critical other; TargetDown critical other
-			10m0s chat: TargetDown warning other
+		`,
+	},
+	{
+		name:  "the exporter is restarted without a state while alerts fire: nothing resolves until it has looked for 5 minutes",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			1m web stops
+			9m a restarts
+			20m other answers
+			20m web starts
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			5m30s chat: TargetDown warning other
+			7m15s page: ContainerDown critical web
+			7m45s page: TargetDown critical other
+			24m0s chat: ContainerDown warning web is over
+			25m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "a target has recovered while the exporter was restarted without a state",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			9m other answers
+			9m a restarts
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			20m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "the exporter is away for 10 minutes while alerts fire: nothing resolves",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a stops
+			19m a starts
+			30m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			12m15s page: ExporterDown critical
+			13m0s chat: ExporterDown critical
+			23m0s chat: ExporterDown critical is over
+			35m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:  "a target gets another name while it is down: the former one is over once, and the new one is as old",
+		lasts: 30 * time.Minute,
+		script: `
+			1m other fails
+			10m a calls other another
+			11m a shows: another TargetDown critical
+			20m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			11m15s page: TargetDown critical another
+			12m0s chat: TargetDown warning another
+			15m30s chat: TargetDown warning other is over
+			27m0s chat: TargetDown warning another is over
+		`,
+	},
+	{
+		name:  "the exporter restarts again and again",
+		lasts: 40 * time.Minute,
+		script: `
+			1m other fails
+			9m a restarts
+			11m a restarts
+			13m a restarts
+			15m a restarts
+			17m a restarts
+			18m other answers
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			16m15s page: ExporterRestarts critical a
+			17m0s chat: ExporterRestarts critical a
+			25m30s chat: TargetDown warning other is over
+			27m0s chat: ExporterRestarts critical a is over
 		`,
 	},
 	{
@@ -761,10 +859,12 @@ var scenarios = []scenario{
 			4m a shows: other ContainerDown warning; other TargetDown pending
 		`,
 		notifications: `
+			4m0s chat: ContainerRestarts warning web
 			4m0s chat: ContainerDown warning other
 			7m15s page: ContainerDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 			9m15s page: ContainerDown critical other; TargetDown critical other
-			10m0s chat: TargetDown warning other
+			14m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -773,39 +873,71 @@ var scenarios = []scenario{
 		script: `
 			1m other stops
 			2m engine hangs
-			10m a shows: docker TargetDown critical; other ContainerDown warning; other TargetDown critical
+			10m a shows: docker TargetDown critical; other ContainerDown critical; other TargetDown critical
 			12m engine answers
 			14m other starts
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
 			5m30s chat: TargetDown warning docker; TargetDown warning other
+			7m15s page: ContainerDown critical other
 			7m45s page: TargetDown critical other
 			9m45s page: TargetDown critical docker; TargetDown critical other
-			13m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
 			15m30s chat: TargetDown warning docker is over; TargetDown warning other
-			15m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
-			17m45s page: ContainerDown critical other is over; TargetDown critical docker is over; TargetDown critical other is over
 			19m0s chat: ContainerDown warning other is over
 		`,
 	},
 	{
-		name:  "the engine does not answer for 20 minutes, and a container is down",
-		lasts: 28 * time.Minute,
+		name:  "a container stops, then the engine does not answer for half an hour",
+		lasts: 44 * time.Minute,
 		script: `
-			1m other stops
-			2m engine hangs
-			19m a shows: docker TargetDown critical; other TargetDown critical
-			22m engine answers
+			1m web stops
+			1m30s engine hangs
+			30m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+			31m30s engine answers
+			35m web starts
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m45s page: TargetDown critical other
-			9m45s page: TargetDown critical docker; TargetDown critical other
-			23m45s page: ContainerDown critical other; TargetDown critical docker; TargetDown critical other
-			25m30s chat: TargetDown warning docker is over; TargetDown warning other
-			25m45s page: ContainerDown critical other; TargetDown critical docker is over; TargetDown critical other
+			4m0s chat: ContainerDown warning web
+			7m15s page: ContainerDown critical web
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
+			9m15s page: ContainerDown critical web; TargetDown critical docker
+			39m0s chat: ContainerDown warning web is over; TargetDown warning docker is over
+		`,
+	},
+	{
+		name:  "a container comes back while the engine does not answer: its target says so",
+		lasts: 20 * time.Minute,
+		script: `
+			1m web stops
+			1m30s engine hangs
+			9m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+			10m web starts
+			11m a shows: docker TargetDown critical
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			7m15s page: ContainerDown critical web
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
+			9m15s page: ContainerDown critical web; TargetDown critical docker
+			14m0s chat: ContainerDown warning web is over; TargetDown warning docker
+		`,
+	},
+	{
+		name:      "the exporter is killed while the engine does not answer",
+		exporters: keeping,
+		lasts:     20 * time.Minute,
+		script: `
+			1m web stops
+			1m30s engine hangs
+			4m a is killed
+			12m a shows: docker TargetDown critical; web ContainerDown critical; web TargetDown pending, container of web
+		`,
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			8m15s page: TargetDown critical docker
+			9m0s chat: ContainerDown warning web; TargetDown warning docker
+			10m15s page: ContainerDown critical web; TargetDown critical docker
 		`,
 	},
 	{
@@ -829,8 +961,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			5m0s chat: ContainerDown warning other
-			6m30s chat: TargetDown warning other
 			8m15s page: ContainerDown critical other; TargetDown critical other
+			10m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -843,8 +975,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -856,7 +988,9 @@ var scenarios = []scenario{
 			11m b reaches all
 		`,
 		notifications: `
-			5m0s chat: TargetDown warning api; TargetDown warning other; TargetDown warning web
+			5m0s chat: TargetDown warning web
+			5m30s chat: TargetDown warning other
+			5m30s chat: TargetDown warning api
 		`,
 	},
 	{
@@ -884,8 +1018,8 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning other
 			7m15s page: ContainerDown critical other; TargetDown critical other
+			9m0s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -913,11 +1047,13 @@ var scenarios = []scenario{
 			9m a shows: db ContainerDown critical
 		`,
 		notifications: `
-			4m0s chat: ContainerDown warning staging other
 			4m0s chat: ContainerDown warning db
-			5m30s chat: TargetDown warning staging api; TargetDown warning staging other
+			4m0s chat: ContainerDown warning staging other
+			5m30s chat: TargetDown warning staging api
 			7m15s page: ContainerDown critical db
-			7m15s page: ContainerDown critical staging other; TargetDown critical staging api; TargetDown critical staging other
+			7m15s page: ContainerDown critical staging other; TargetDown critical staging other
+			7m45s page: TargetDown critical staging api
+			9m0s chat: ContainerDown warning staging other; TargetDown warning staging other
 		`,
 	},
 	{
@@ -931,10 +1067,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m30s chat: ContainerDown warning other
-			6m0s chat: TargetDown warning other
 			6m0s chat: TargetDown warning staging other
 			7m45s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: TargetDown critical staging other
+			9m30s chat: ContainerDown warning other; TargetDown warning other
 		`,
 	},
 	{
@@ -947,10 +1083,10 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m15s page: ExporterDown critical
-			5m0s chat: ContainerDown warning staging other
 			5m0s chat: ExporterDown critical
-			6m30s chat: TargetDown warning staging other
+			5m0s chat: ContainerDown warning staging other
 			8m15s page: ContainerDown critical staging other; TargetDown critical staging other
+			10m0s chat: ContainerDown warning staging other; TargetDown warning staging other
 		`,
 	},
 	{
@@ -964,7 +1100,6 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning web
 			7m15s page: ContainerDown critical web
-			13m15s page: ContainerDown critical web is over
 			14m0s chat: ContainerDown warning web is over
 		`,
 	},
@@ -979,7 +1114,8 @@ var scenarios = []scenario{
 		notifications: `
 			4m0s chat: ContainerDown warning db
 			5m30s chat: TargetDown warning api
-			7m15s page: ContainerDown critical db; TargetDown critical api
+			7m15s page: ContainerDown critical db
+			7m45s page: TargetDown critical api
 		`,
 	},
 	{
@@ -994,7 +1130,7 @@ var scenarios = []scenario{
 		notifications: `
 			5m0s chat: TargetDown warning web
 			7m15s page: TargetDown critical web
-			11m0s chat: ContainerDown warning web
+			10m0s chat: ContainerDown warning web; TargetDown warning web
 		`,
 	},
 }

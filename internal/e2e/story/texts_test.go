@@ -32,8 +32,8 @@ func TestTextsAreOfTheEnvironment(t *testing.T) {
 				got[a.Labels.Get("env")] = a.Annotations.Get("summary")
 			}
 		}
-		for env, reason := range map[string]string{"": "refused", "staging": "http_status"} {
-			if want := "Target api is down (" + reason + ")."; got[env] != want {
+		for env, reason := range map[string]string{"": "it refuses connections", "staging": "it answers with an HTTP error"} {
+			if want := "HTTP service (api) down: " + reason + "."; got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)
 			}
 		}
@@ -65,12 +65,16 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 				got[a.Labels.Get("env")] = a.Annotations.Get("summary") + " " + a.Annotations.Get("description")
 			}
 		}
-		const advice = "Once it has expired, clients refuse to connect. If its file is new, reload the server; if not, renew it. "
+		const advice = "Once it has expired, clients refuse to connect. First look at its file: if that is new, reload the server; " +
+			"if not, renew the certificate. "
+		in := func(hours int) string {
+			return time.Unix(now, 0).UTC().Add(time.Duration(hours) * time.Hour).Format("2006-01-02 15:04 UTC, in ")
+		}
 		for env, want := range map[string]string{
-			"": "The certificate of xmpp expires in 1d 0h 0m 0s. Renew it now. Less than 1d 2h 40m are left. " + advice +
-				"Seen in: verified_chain.",
-			"staging": "The certificate of xmpp expires in 2d 2h 0m 0s. Renew it now. Less than 3 days are left. " + advice +
-				"Seen in: leaf, verified_chain.",
+			"": "Clients will soon refuse xmpp: its certificate expires on " + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " +
+				advice + "Seen in: verified_chain.",
+			"staging": "Clients will soon refuse xmpp: its certificate expires on " + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " +
+				advice + "Seen in: leaf, verified_chain.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)

@@ -28,10 +28,9 @@ var unstableScenarios = []scenario{
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
-			42m45s page: TargetUnstable critical other
-			2h44m45s page: TargetUnstable critical other
-			4h46m45s page: TargetUnstable critical other
-			6h18m45s page: TargetUnstable critical other is over
+			12m45s page: TargetUnstable critical other
+			2h14m45s page: TargetUnstable critical other
+			4h16m45s page: TargetUnstable critical other
 			6h21m30s chat: TargetUnstable warning other is over
 		`,
 	},
@@ -45,23 +44,8 @@ var unstableScenarios = []scenario{
 		script: repeated("other fails", "other answers", 90*time.Minute, 4*time.Minute, 3*time.Minute),
 		notifications: `
 			5m30s chat: TargetDown warning other
-			15m30s chat: TargetDown warning other is over
-			17m30s chat: TargetDown warning other
-			27m30s chat: TargetDown warning other is over
-			29m30s chat: TargetDown warning other
-			39m30s chat: TargetDown warning other is over
-			41m30s chat: TargetDown warning other
-			42m45s page: TargetUnstable critical other
-			51m30s chat: TargetDown warning other is over
-			53m30s chat: TargetDown warning other
-			1h3m30s chat: TargetDown warning other is over
-			1h5m30s chat: TargetDown warning other
-			1h15m30s chat: TargetDown warning other is over
-			1h17m30s chat: TargetDown warning other
-			1h27m30s chat: TargetDown warning other is over
-			1h29m30s chat: TargetDown warning other
-			1h39m30s chat: TargetDown warning other is over
-			1h50m45s page: TargetUnstable critical other is over
+			12m15s page: TargetUnstable critical other
+			1h50m30s chat: TargetDown warning other is over
 		`,
 	},
 	{
@@ -78,7 +62,6 @@ var unstableScenarios = []scenario{
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 			25m30s chat: TargetDown warning other is over
-			25m45s page: TargetDown critical other is over
 		`,
 	},
 	{
@@ -104,11 +87,11 @@ var unstableScenarios = []scenario{
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
-			33m30s chat: TargetDown warning other
-			35m45s page: TargetDown critical other
-			51m30s chat: TargetUnstable warning other is over
-			53m30s chat: TargetDown warning other is over
-			53m45s page: TargetDown critical other is over
+			12m45s page: TargetUnstable critical other
+			36m30s chat: TargetDown warning other; TargetUnstable warning other
+			36m45s page: TargetDown critical other; TargetUnstable critical other
+			51m30s chat: TargetDown warning other; TargetUnstable warning other is over
+			56m30s chat: TargetDown warning other is over; TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -121,15 +104,14 @@ var unstableScenarios = []scenario{
 			40m a is killed
 			43m a stops
 			46m a starts
-			60m other is steady
-			61m a restarts
+			58m other is steady
+			59m a restarts
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
-			42m45s page: TargetUnstable critical other
-			46m45s page: ExporterDown critical is over; TargetUnstable critical other
-			1h18m45s page: TargetUnstable critical other is over
-			1h26m30s chat: TargetUnstable warning other is over
+			12m45s page: TargetUnstable critical other
+			46m15s page: ExporterDown critical
+			1h21m30s chat: TargetUnstable warning other is over
 		`,
 	},
 	{
@@ -142,6 +124,7 @@ var unstableScenarios = []scenario{
 		`,
 		notifications: `
 			11m30s chat: TargetUnstable warning other
+			12m45s page: TargetUnstable critical other
 			1h6m30s chat: TargetUnstable warning other is over
 		`,
 	},
@@ -153,8 +136,71 @@ var unstableScenarios = []scenario{
 			65m a shows:
 		`,
 		notifications: `
-			11m0s chat: TargetUnstable warning api; TargetUnstable warning other; TargetUnstable warning web
-			1h21m0s chat: TargetUnstable warning api is over; TargetUnstable warning other is over; TargetUnstable warning web is over
+			11m0s chat: TargetUnstable warning web
+			11m30s chat: TargetUnstable warning api
+			11m30s chat: TargetUnstable warning other
+			1h21m0s chat: TargetUnstable warning web is over
+			1h21m30s chat: TargetUnstable warning api is over
+			1h21m30s chat: TargetUnstable warning other is over
+		`,
+	},
+	{
+		name:  "a target answers after 9 of 10 s for half an hour",
+		lasts: 50 * time.Minute,
+		script: `
+			1m other is slow
+			10m a shows: other TargetSlow pending
+			13m a shows: other TargetSlow warning
+			31m other is quick
+			32m a shows:
+		`,
+		notifications: `
+			13m30s chat: TargetSlow warning other
+			38m30s chat: TargetSlow warning other is over
+		`,
+	},
+	{
+		name:  "6 of every 12 minutes fail",
+		lasts: 150 * time.Minute,
+		script: repeated("other fails", "other answers", 2*time.Hour, 12*time.Minute, 6*time.Minute) + `
+			130m a shows: other TargetDown critical
+			2h13m a shows:
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
+			10m30s chat: TargetDown warning other is over
+			17m30s chat: TargetDown warning other
+			19m45s page: TargetDown critical other
+			22m30s chat: TargetDown warning other is over
+			28m45s page: TargetDown critical other
+			29m30s chat: TargetDown warning other
+			2h14m30s chat: TargetDown warning other is over
+		`,
+	},
+	{
+		name:   "half of every 3 minutes fails",
+		lasts:  2 * time.Hour,
+		script: repeated("other fails", "other answers", 100*time.Minute, 3*time.Minute, 90*time.Second),
+		notifications: `
+			15m30s chat: TargetUnstable warning other
+			1h0m45s page: TargetUnstable critical other
+		`,
+	},
+	{
+		name:   "a container stops for 6 of every 12 minutes",
+		lasts:  150 * time.Minute,
+		script: repeated("web stops", "web starts", 2*time.Hour, 12*time.Minute, 6*time.Minute),
+		notifications: `
+			4m0s chat: ContainerDown warning web
+			7m15s page: ContainerDown critical web
+			14m0s chat: ContainerDown warning web is over
+			16m0s chat: ContainerDown warning web
+			19m15s page: ContainerDown critical web
+			26m0s chat: ContainerDown warning web is over
+			27m15s page: ContainerDown critical web
+			28m0s chat: ContainerDown warning web
+			2h13m0s chat: ContainerDown warning web is over
 		`,
 	},
 	{

@@ -112,7 +112,18 @@ var valueScenarios = []scenario{
 			0s prometheus remembers failed logins
 			1m a sees 120 failed logins
 		`,
-		notifications: `4m30s chat: XMPPAuthFailuresSustained warning`,
+		notifications: `7m0s chat: XMPPAuthFailuresSustained warning`,
+	},
+	{
+		name:  "a flood of logins is one message",
+		lasts: 100 * time.Minute,
+		script: `
+			1m a sees a flood of logins
+		`,
+		notifications: `
+			8m30s chat: XMPPAuthFailureRate warning
+			23m30s chat: XMPPAuthFailureRate warning is over
+		`,
 	},
 	{
 		name: "somebody forgot a password", lasts: 10 * time.Minute,
@@ -152,6 +163,12 @@ var valueFaults = []fault[*exporter]{
 		nil,
 	},
 	{
+		"sees a flood of logins",
+		"",
+		func(_ *world, e *exporter) { e.sees = loginsFor(12*time.Minute, 600) },
+		nil,
+	},
+	{
 		"sees 10 failed logins",
 		"",
 		func(_ *world, e *exporter) { e.sees = failedLogins(10) },
@@ -174,8 +191,10 @@ func volume(used, hourly float64) func() string {
 }
 
 // failedLogins are so many within the next two minutes.
-func failedLogins(number float64) func() string {
-	const burst = 2 * time.Minute
+func failedLogins(number float64) func() string { return loginsFor(2*time.Minute, number) }
+
+// loginsFor are so many failed logins within that time.
+func loginsFor(burst time.Duration, number float64) func() string {
 	began := time.Now()
 	return func() string {
 		return fmt.Sprintf("xmpp_c2s_auth_failure_total{host=\"chat.test\"} %g\n", number*min(1, float64(time.Since(began))/float64(burst)))

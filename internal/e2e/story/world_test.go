@@ -4,6 +4,7 @@ package story
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -78,6 +80,10 @@ type site struct {
 type service struct {
 	url           string
 	broken, ended atomic.Bool
+	// refuses says that it answers everything with 401.
+	refuses atomic.Bool
+	// takes is how long an answer takes, in nanoseconds.
+	takes atomic.Int64
 	// flaky is since when it fails for three quarters of each period; nil if it does not.
 	flaky atomic.Pointer[time.Time]
 }
@@ -98,7 +104,10 @@ type exporter struct {
 	address   string
 	stateFile string
 	app       *app.App // nil while it does not run
-	stop      func()
+	started   time.Time
+	// configFile is its configuration, in which the target other has another name if renamed is not "".
+	configFile, renamed string
+	stop                func()
 	// unreachable says that scrapes of it fail, offline that it reaches no service.
 	unreachable bool
 	// every is how many intervals there are between two scrapes, if that is set.
@@ -166,12 +175,21 @@ var bridgeContainers = []simstack.ContainerSpec{{Name: "bridge", Restart: "alway
 // served are the targets whose container is configured.
 var served = []string{"api", "web"}
 
+// morning is the hour at which most stories begin.
+const morning = 10
+
 // play runs a story in virtual time, which begins at ten in the morning. Containers need others than usual where needs
 // says so.
 func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
 	t.Helper()
+	playFrom(t, morning, exporters, needs, story)
+}
+
+// playFrom runs a story that begins at another hour.
+func playFrom(t *testing.T, hour int, exporters []exporterSpec, needs map[string]string, story func(w *world)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(10 * time.Hour)
+		time.Sleep(time.Duration(hour) * time.Hour)
 		w := &world{
 			T:       t,
 			network: new(simstack.Network),
@@ -201,6 +219,7 @@ func play(t *testing.T, exporters []exporterSpec, needs map[string]string, story
 		})
 		w.pass(settling)
 		story(w)
+		w.router.checkWords(t)
 	})
 }
 
@@ -249,7 +268,11 @@ func (w *world) serve() *service {
 	must(w.T, err)
 	s := &service{url: "http://" + l.Addr().String() + "/"}
 	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
-		if s.fails() {
+		time.Sleep(time.Duration(s.takes.Load()))
+		switch {
+		case s.refuses.Load() && !s.ended.Load():
+			out.WriteHeader(http.StatusUnauthorized)
+		case s.fails():
 			out.WriteHeader(http.StatusInternalServerError)
 		}
 	})}
@@ -265,7 +288,7 @@ func (w *world) serve() *service {
 // configuration is that of an exporter, which watches the API, the web client and something elsewhere.
 func (e *exporter) configuration() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "state_file: %q\ntargets:\n", e.stateFile)
+	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\ntargets:\n", e.stateFile)
 	if e.containers {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
 	}
@@ -282,7 +305,7 @@ func (e *exporter) configuration() string {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n",
 				name, e.site.services[name].url, name != e.quiet, container, host)
 		}
-		fmt.Fprintf(&b, "  - {kind: http, name: other, url: %q, page: %t}\n", e.site.services["other"].url, e.quiet != "other")
+		fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t}\n", cmp.Or(e.renamed, "other"), e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
 			fmt.Fprintf(&b, "  - {kind: http, name: xmpp%d, url: %q, container: xmpp}\n", n, e.site.services["xmpp"].url)
 		}
@@ -296,14 +319,15 @@ func (e *exporter) configuration() string {
 // start starts an exporter.
 func (w *world) start(e *exporter) {
 	w.Helper()
-	none, file := "", filepath.Join(w.TempDir(), "exporter.yaml")
-	must(w.T, os.WriteFile(file, []byte(e.configuration()), 0o600))
+	none := ""
+	e.configFile = filepath.Join(w.TempDir(), "exporter.yaml")
+	must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
 	address := []string{"127.0.0.1:0"}
 	if e.address != "" {
 		address[0] = e.address
 	}
 	a, err := app.New(app.Options{
-		ConfigFile: file,
+		ConfigFile: e.configFile,
 		Lookup:     func(string) (string, bool) { return "", false },
 		Web:        &toolkit.FlagConfig{WebListenAddresses: &address, WebConfigFile: &none},
 		Log:        slog.New(slog.DiscardHandler),
@@ -319,7 +343,7 @@ func (w *world) start(e *exporter) {
 		}))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	e.app, e.address = a, a.Addresses()[0].String()
+	e.app, e.address, e.started = a, a.Addresses()[0].String(), time.Now()
 	e.stop = func() {
 		cancel()
 		must(w.T, <-ended)
@@ -356,11 +380,14 @@ func (w *world) page(e *exporter) []byte {
 	defer response.Body.Close() //nolint:errcheck // it is read to its end
 	body, err := io.ReadAll(response.Body)
 	must(w.T, err)
+	body = processStart.ReplaceAll(body, fmt.Appendf(nil, "process_start_time_seconds %d", e.started.Unix())) // it is that of the test
 	if e.sees != nil {
 		body = fmt.Appendf(bytes.TrimSuffix(body, []byte("# EOF\n")), "%s# EOF\n", e.sees())
 	}
 	return body
 }
+
+var processStart = regexp.MustCompile(`(?m)^process_start_time_seconds .*$`)
 
 // pass lets time pass.
 func (w *world) pass(d time.Duration) { w.Helper(); w.until(time.Now().Add(d)) }
