@@ -118,7 +118,10 @@ func TestIncidentsOutliveKills(t *testing.T) {
 		}
 		if random.IntN(2) == 0 {
 			down.Store(false)
-			e.wait(t, "the outage is over", func(page) bool { return e.incidentsOf(t)[0].State == incident.Watching })
+			e.wait(t, "the outage is over, or up between outages", func(p page) bool {
+				flaps := p.Samples("chatstack_target_recent_outages", "target", "web")
+				return p.AllUp() && (len(flaps) > 0 || e.incidentsOf(t)[0].State == incident.Watching)
+			})
 		}
 		for range random.IntN(5) { // a kill at some moment of the polls
 			e.scrape(t)
