@@ -87,7 +87,8 @@ func TestRealRoutesGoWhereTheSeveritySays(t *testing.T) {
 	receivers := map[string]string{"critical": "page", "warning": "chat", "none": "heartbeat"}
 	drills := map[string]string{"critical": "page", "warning": "chat", "none": "drill"}
 	toldAtOnce := []string{
-		"BridgeNotRelaying", "ContainerMissing", "ExporterDown", "IRCServicesUnlinked", "PollStalled", "XMPPComponentDisconnected",
+		"BridgeNotRelaying", "ContainerMissing", "ContainerOftenUnhealthy", "ExporterDown", "IRCServicesUnlinked", "PollStalled",
+		"XMPPComponentDisconnected",
 	}
 	config := filepath.Join(alertmanagerDir, "alertmanager.yml")
 	for name, tool := range amtools {
