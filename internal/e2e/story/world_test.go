@@ -305,7 +305,8 @@ func (e *exporter) configuration() string {
 			fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t, container: %s%s}\n",
 				name, e.site.services[name].url, name != e.quiet, container, host)
 		}
-		fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t}\n", cmp.Or(e.renamed, "other"), e.site.services["other"].url, e.quiet != "other")
+		fmt.Fprintf(&b, "  - {kind: http, name: %s, url: %q, page: %t}\n",
+			cmp.Or(e.renamed, "other"), e.site.services["other"].url, e.quiet != "other")
 		for n := 1; e.wide && n <= 5; n++ {
 			fmt.Fprintf(&b, "  - {kind: http, name: xmpp%d, url: %q, container: xmpp}\n", n, e.site.services["xmpp"].url)
 		}
