@@ -145,7 +145,7 @@ var containerDown = row{
 // notRunning is true of a workload of which some instances run, too.
 const notRunning = " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}"
 
-var containerDownText = lostWithIt + containerFlaps(flapText, "{{ if $labels.container }}It should run, and has been down{{ else }}An "+
+var containerDownText = lostWithIt + containerFlaps(flapText, "{{ if $labels.container }}It has been down{{ else }}An "+
 	"instance should run, and has been down at least{{ end }}"+sinceThen+" No container that it depends on is down.") + readLog
 
 func containerFlaps(text, otherwise string) string {

@@ -17,8 +17,8 @@ var bridgeNotRelaying = row{
 	state:     "does not relay",
 	page:      Words{"messages do not arrive from %s", "Read the bridge's log, then restart it."},
 	panels:    []string{"irc/Messages cross"},
-	warning:   message{insteadOfCritical, aTarget + " does not relay from " + direction + ".", notRelayingText + brokenBy() + openPage},
-	critical:  message{"", aTarget + " no longer relays from " + direction + ".", notRelayingText + brokenBy() + openPage},
+	warning:   message{insteadOfCritical, aTarget + " does not relay from " + direction + ".", notRelayingText + brokenBy()},
+	critical:  message{"", aTarget + " no longer relays from " + direction + ".", notRelayingText + brokenBy()},
 }
 
 // bridgeCauses say what the check has seen of the bridge, and what to do. The status page has the names.
@@ -36,12 +36,12 @@ var bridgeCauses = [][2]string{
 // brokenBy is what the check has seen of the bridge.
 func brokenBy() string {
 	var text strings.Builder
-	text.WriteString("{{ range query (printf `count by (cause) (chatstack_relay_broken_cause{target=%q,from=%q," + sameEnvironment +
-		"})` " + ofDirection + ") | sortByLabel \"cause\" }}")
+	text.WriteString("{{ with query (printf `count by (cause) (chatstack_relay_broken_cause{cause!=\"unknown\",target=%q,from=%q," + sameEnvironment +
+		"})` " + ofDirection + ") | sortByLabel \"cause\" }}{{ range . }}")
 	for _, c := range bridgeCauses {
 		text.WriteString("{{ if eq .Labels.cause \"" + c[0] + "\" }} " + c[1] + "{{ end }}")
 	}
-	text.WriteString("{{ end }}")
+	text.WriteString("{{ end }}{{ else }}" + openPage + "{{ end }}")
 	return text.String()
 }
 
@@ -49,13 +49,13 @@ func brokenBy() string {
 const direction = "{{ $labels.of | reReplaceAll `irc` `IRC` | reReplaceAll `xmpp` `XMPP` }}"
 
 const (
-	notRelayingText = "People on the two networks do not see each other's messages. None of the check's messages has arrived for 90 seconds, " +
-		"or half of the last hour's have not; they stop at: " + brokenAt + "."
+	notRelayingText = "People do not see what is written on the other network. The check's messages get lost " + brokenAt + "."
 	// ofDirection are the arguments that select series of the alert's direction.
 	ofDirection = "$labels.target (reReplaceAll ` to .*` `` $labels.of) " + sameEnvironmentArgs
-	// brokenAt is where messages of the alert's direction stop: irc, xmpp or bridge.
+	// brokenAt is where messages of the alert's direction stop.
 	brokenAt = "{{ range $i, $r := query (printf `count by (at) (chatstack_relay_broken_at{target=%q,from=%q," + sameEnvironment +
-		"})` " + ofDirection + ") | sortByLabel \"at\" }}{{ if $i }}, {{ end }}{{ $r.Labels.at }}{{ else }}unknown{{ end }}"
+		"})` " + ofDirection + ") | sortByLabel \"at\" }}{{ if $i }} and {{ end }}{{ with $r.Labels.at }}{{ if eq . `bridge` }}in the bridge{{ else }}" +
+		"on {{ . | toUpper }}{{ end }}{{ end }}{{ else }}on the way{{ end }}"
 )
 
 var bridgeSlow = row{

@@ -52,11 +52,12 @@ func ask(expression string, own ...string) string {
 var (
 	// aContainer is a container, or a workload that has several.
 	aContainer = "{{ if $labels.container }}Container {{ $labels.container }}{{ else }}Workload {{ $labels.workload }}" +
-		wasNamed(`kind="workload",name=%q,docker_host=%q`, "$labels.workload $labels.docker_host") + "{{ end }} on {{ $labels.docker_host }}"
+		wasNamed(`kind="workload",name=%q,docker_host=%q`, "$labels.workload $labels.docker_host") + "{{ end }}" +
+		"{{ if ne $labels.docker_host `local` }} on {{ $labels.docker_host }}{{ end }}"
 	aTarget = named("target", "Target ") + wasNamed(`kind="target",name=%q`, "$labels.target")
 	// openPage is the first step. The exporter says where its page is, if it knows.
-	openPage = " First open {{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}{{ end }}" +
-		"/debug/targets/{{ $labels.target }} on the status page."
+	openPage = " First open {{ with " + statusPage + " }}{{ . | first | label \"external_url\" }}/debug/targets/{{ $labels.target }}" +
+		"{{ else }}/debug/targets/{{ $labels.target }} on the status page{{ end }}."
 	statusPage = ask(`chatstack_exporter_info{external_url!="",ENV}`, "") + " | sortByLabel \"external_url\""
 	// checkTarget is the first step for a target that is down: the log of its container, if that is known.
 	checkTarget = "{{ with " + ask(`chatstack_target_info{target=%q,container!="",ENV}`, "$labels.target") +
@@ -67,9 +68,10 @@ var (
 	lostByUsers = "{{ with " + ask(`chatstack_target_words{target=%q,loss!="",ENV}`, "$labels.target") +
 		" }}{{ . | first | label \"loss\" }}{{ else }}Whoever uses it gets errors or waits.{{ end }}"
 	lostWithIt = "{{ if $labels.container }}{{ range " + askContainer("count by (loss) ("+strings.Replace(serves, "{", `{loss!="",`, 1)+")") +
-		" | sortByLabel \"loss\" }}{{ .Labels.loss }} {{ else }}What it serves is down. {{ end }}{{ with " +
-		askContainer("count by (target, title) ("+serves+")") + " | sortByLabel \"target\" }}The container serves " +
-		"{{ range $i, $t := . }}{{ if $i }}, {{ end }}{{ $t.Labels.title }} ({{ $t.Labels.target }}){{ end }}. {{ end }}{{ end }}"
+		" | sortByLabel \"loss\" }}{{ .Labels.loss }} {{ end }}{{ with " +
+		askContainer("count by (target, title) ("+serves+")") + " | sortByLabel \"target\" }}It serves: " +
+		"{{ range $i, $t := . }}{{ if $i }}, {{ end }}{{ $t.Labels.title }} ({{ $t.Labels.target }}){{ end }}. " +
+		"{{ else }}What it serves is down. {{ end }}{{ end }}"
 )
 
 // askContainer is ask for an expression with serves.

@@ -81,7 +81,7 @@ func halfReaches(otherwise string) string {
 }
 
 var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " " +
-	targetFlaps(flapText, "Every check has failed"+sinceThen+" No other known problem explains it.") + nextTry + checkTarget
+	targetFlaps(flapText, "Every check has failed"+sinceThen+"") + nextTry + checkTarget
 
 // unexplained are the recorded downtimes of targets that the alert of a severity compares.
 var unexplained = map[string]string{Warning: targetWarning, Critical: targetCritical}
@@ -272,8 +272,8 @@ var mostTargetsDown = row{
 const (
 	mostText = "Over <over> % of the targets are down, and no single container explains it. Most of the chat stack does not " +
 		"answer, at least not to the exporter. First check the host, its network, and the exporter's own network."
-	cutOffText = "No other exporter has this problem, so users notice nothing. Until it is fixed, nobody notices if the other exporter " +
-		"fails too. First check the network of that exporter's machine."
+	cutOffText = "Another exporter reaches the stack, so users notice nothing. Until this is fixed, only that one watches. " +
+		"First check the network of that exporter's machine."
 )
 
 // mostDown is how many targets of the alert's environment are down, such as "11 of 13 targets down".
@@ -281,7 +281,7 @@ var mostDown = "{{ range " + ask("count(max by (target) (chatstack_probe_success
 	"{{ range " + ask("count(max by (target) (chatstack_probe_success{ENV}))", "") + " }}{{ .Value }}{{ else }}the{{ end }} targets down"
 
 // cutOff says how much each exporter reaches.
-var cutOff = "{{ range $off }}Exporter {{ .Labels.instance }} has lost its network: it reaches " + reached + "; {{ end }}" +
+var cutOff = "{{ range $off }}Exporter {{ .Labels.instance }} has lost most of its network: it reaches " + reached + "; {{ end }}" +
 	"{{ range $i, $one := $on }}{{ if $i }}, {{ end }}{{ with $one }}exporter {{ .Labels.instance }} reaches " + reached + "{{ end }}{{ end }}."
 
 // reached is how many targets the exporter of a sample reaches, such as "2 of 13 targets".

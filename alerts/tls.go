@@ -58,7 +58,7 @@ var tlsCertificateExpiry = row{
 // The summaries have no advice: a message also says them of the alert when the certificate is renewed.
 var (
 	expirySummary = "The certificate of " + named("endpoint", "") + expires
-	expiryAlarm   = "Clients {{ if gt $value 0.0 }}will soon {{ end }}refuse " + named("endpoint", "") + ": its certificate" + expires
+	expiryAlarm   = "Clients {{ if gt $value 0.0 }}will soon {{ end }}refuse to connect to " + named("endpoint", "") + ": its certificate" + expires
 )
 
 const expires = " {{ if gt $value 0.0 }}expires on " + certificateEnds + ", in {{ humanizeDuration $value }}{{ else }}expired on " +
@@ -66,18 +66,19 @@ const expires = " {{ if gt $value 0.0 }}expires on " + certificateEnds + ", in {
 
 const certificateEnds = "{{ range query (printf `time() + %f` $value) }}{{ (toTime .Value).Format `2006-01-02 15:04` }} UTC{{ end }}"
 
-// endSources are the sources of the certificate that expires first, such as "file, leaf".
+// endSources say where the certificate that expires first was found.
 var endSources = "{{ $ends := printf `min by (source) (chatstack_tls_certificate_not_after_timestamp_seconds{endpoint=%q," +
 	sameEnvironment + "})` $labels.endpoint " + sameEnvironmentArgs +
 	" }}{{ range $i, $c := query (printf `%s == scalar(min(%s))` $ends $ends) | sortByLabel \"source\" }}{{ if $i }}, " +
-	"{{ end }}{{ $c.Labels.source }}{{ else }}unknown{{ end }}"
+	"{{ end }}{{ with $c.Labels.source }}{{ if eq . \"file\" }}the one in the file{{ else if eq . \"verified_chain\" }}one of its authorities'" +
+	"{{ else }}the one that the server sends{{ end }}{{ end }}{{ else }}unknown{{ end }}"
 
 // expiryText names the limit of the endpoint's certificate, such as "2d". An older exporter does not export it.
 func expiryText(severity string) string {
 	limit := ask(`max(chatstack_tls_certificate_expiry_limit_seconds{severity="`+severity+`",endpoint=%q,ENV})`, "$labels.endpoint")
 	return "{{ if gt $value 0.0 }}Less than {{ range " + limit + " }}{{ humanizeDuration .Value | reReplaceAll `( 0[hms])+$` `` }}{{ else }}<under>" +
 		"{{ end }} are left. Once it has expired, clients refuse to connect.{{ else }}Clients have refused to connect since then.{{ end }} " +
-		"First look at its file: if that is new, reload the server; if not, renew the certificate." + alsoServed + " Seen in: " + endSources + "."
+		"First look at the certificate's file: if it has been renewed, reload the server; if not, renew it." + alsoServed + " The certificate is " + endSources + "."
 }
 
 // alsoServed are the other endpoints with the same certificate, whose alerts are held back.

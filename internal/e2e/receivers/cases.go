@@ -46,7 +46,7 @@ func alert(of, name, summary, description string) Alert {
 
 const (
 	downSummary = "XMPP server login port (xmpp_c2s) down for over 5 minutes: it does not answer."
-	downText    = "Every check has failed since 2026-11-28 02:05 UTC, for 5m 30s. No other known problem explains it. Nobody can log in " +
+	downText    = "Every check has failed since 2026-11-28 02:05 UTC, for 5m 30s. Nobody can log in " +
 		"to the XMPP server. First read the log of its container: docker logs --tail 100 prosody-1."
 	// evil is what no service may read as its own mark-up.
 	evil = "\"quoted\" 'single' <b>bold <!channel> <script>x</script> & &amp; *star* _under_ ~tilde~ `code` ```block``` ||spoiler|| " +

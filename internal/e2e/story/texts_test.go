@@ -65,16 +65,16 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 				got[a.Labels.Get("env")] = a.Annotations.Get("summary") + " " + a.Annotations.Get("description")
 			}
 		}
-		const advice = "Once it has expired, clients refuse to connect. First look at its file: if that is new, reload the server; " +
-			"if not, renew the certificate. "
+		const advice = "Once it has expired, clients refuse to connect. First look at the certificate's file: if it has been " +
+			"renewed, reload the server; if not, renew it. The certificate is "
 		in := func(hours int) string {
 			return time.Unix(now, 0).UTC().Add(time.Duration(hours) * time.Hour).Format("2006-01-02 15:04 UTC, in ")
 		}
 		for env, want := range map[string]string{
-			"": "Clients will soon refuse xmpp: its certificate expires on " + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " +
-				advice + "Seen in: verified_chain.",
-			"staging": "Clients will soon refuse xmpp: its certificate expires on " + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " +
-				advice + "Seen in: leaf, verified_chain.",
+			"": "Clients will soon refuse to connect to xmpp: its certificate expires on " + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " +
+				advice + "one of its authorities'.",
+			"staging": "Clients will soon refuse to connect to xmpp: its certificate expires on " + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " +
+				advice + "the one that the server sends, one of its authorities'.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)
