@@ -179,14 +179,14 @@ func TestRealTemplatesReadWell(t *testing.T) {
 				"subject",
 				"text",
 				two,
-				[]string{"[WARNING] Container irc does not run. And 1 more. Over: 1."},
+				[]string{"[WARNING] Container irc does not run. Also firing: 1. Over: 1."},
 				true,
 			},
 			{
 				"subject",
 				"text",
 				newest,
-				[]string{"[CRITICAL] Container xmpp does not run. And 1 more."},
+				[]string{"[CRITICAL] Container xmpp does not run. Also firing: 1."},
 				true,
 			},
 			{
@@ -415,7 +415,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	}
 	m := next(t, "the mail", o.mails)
 	subject, err := new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject"))
-	if err != nil || subject != "[CRITICAL] ContainerDown is so. And 1 more." {
+	if err != nil || subject != "[CRITICAL] ContainerDown is so. Also firing: 1." {
 		t.Errorf("subject = %q, %v", subject, err)
 	}
 	parts := partsOf(t, m)
@@ -436,7 +436,7 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]bool{
 		"warning [WARNING] ContainerUnhealthy is so.":        true,
-		"warning [WARNING] ContainerDown is so. And 1 more.": true, // of both engines
+		"warning [WARNING] ContainerDown is so. Also firing: 1.": true, // of both engines
 		"warning [WARNING] ExporterDown is so.":              true,
 	}, told); diff != "" {
 		t.Errorf("the channel was told (-want +got):\n%s", diff)

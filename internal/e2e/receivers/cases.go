@@ -96,7 +96,7 @@ func Cases() []Case {
 		{
 			Name:   "most",
 			Alerts: []Alert{down("most"), most},
-			Title:  "[CRITICAL] 11 of 13 targets down for over 5 minutes." + place + " And 1 more.",
+			Title:  "[CRITICAL] 11 of 13 targets down for over 5 minutes." + place + " Also firing: 1.",
 			Says:   []string{"Most of the chat stack does not answer", StatusPage + "/runbooks/MostTargetsDown"},
 		},
 		{
@@ -109,7 +109,7 @@ func Cases() []Case {
 			Name:   "many",
 			Alerts: many,
 			Title:  "[CRITICAL] Target ",
-			Says:   []string{StatusPage + "/", " And 299 more."},
+			Says:   []string{StatusPage + "/", " Also firing: 299."},
 		},
 	}
 }
