@@ -77,6 +77,13 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 		j.restarts[c.Subject()] = known
 	}
 	restarted := known.Known && c.Restarts > known.Count
+	// An event tells of a start before a description says that the container runs. Whether it ended a told outage is known a reading later.
+	read, awaits := j.engines[c.Host].read, c.Down() && c.State != Restarting && j.downtime(c.Subject()).fires()
+	if restarted && awaits && (known.awaited.IsZero() || known.awaited.Equal(read)) {
+		known.awaited, restarted = read, false
+	} else {
+		known.awaited = time.Time{}
+	}
 	known.restarted = 0
 	if restarted {
 		known.restarted = c.Restarts - known.Count
@@ -105,7 +112,10 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	// The alerts on restarts and on stopped containers cover a kill that ended the container.
 	known.Killed = slices.DeleteFunc(known.Killed, func(one eventCount) bool { return known.ended.Sub(one.At).Abs() <= survivalTime })
 	j.changed = j.changed || !known.Known || known.Count != c.Restarts || known.Kills != c.Kills
-	known.Count, known.Kills, known.Known, known.last = c.Restarts, c.Kills, true, c
+	if known.awaited.IsZero() {
+		known.Count = c.Restarts
+	}
+	known.Kills, known.Known, known.last = c.Kills, true, c
 	return excused
 }
 

@@ -208,6 +208,8 @@ type restarts struct {
 	// ended is when the container was last seen stopped or restarted, restarted how often it has restarted since the reading before.
 	ended     time.Time
 	restarted uint64
+	// awaited is the reading of the engine that knew of a start and not that the container runs; zero otherwise.
+	awaited time.Time
 	// gone is when the container vanished, zero while it exists; last is its last known state.
 	gone time.Time
 	last *Container

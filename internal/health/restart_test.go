@@ -342,6 +342,43 @@ func TestStartThatEndsAToldAlertIsNoRestart(t *testing.T) {
 	}
 }
 
+// TestStartThatIsKnownBeforeItsContainerRunsIsNoRestart has an engine report a start before it describes the container that runs.
+func TestStartThatIsKnownBeforeItsContainerRunsIsNoRestart(t *testing.T) {
+	for _, tt := range []struct {
+		name, state string
+		want        uint64
+	}{
+		{"it runs", Running, 0},
+		{"it has ended again", "exited", 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := stack(t)
+			web := w.container("web")
+			web.State, web.DependsOn = "exited", nil
+			w.look()
+			w.pass(3 * time.Minute)
+			web.Restarts = 1
+			recent := func(what string, want uint64) {
+				t.Helper()
+				if got := w.last.Verdicts[ContainerSubject("local", "web")].RecentRestarts; got != want {
+					t.Errorf("%s: %d recent restarts, want %d", what, got, want)
+				}
+			}
+			w.look()
+			recent("the start is known", 0)
+			w.Engines[0].Read = false
+			w.pass(30 * time.Second)
+			recent("the engine was not read again", 0)
+			w.Engines[0].Read, web.State = true, tt.state
+			w.look()
+			recent("the container is described", tt.want)
+			web.Restarts++
+			w.pass(time.Minute)
+			recent("it was restarted", tt.want+1)
+		})
+	}
+}
+
 // TestRestartsBeginWithTheFirstThatCounts has a container started again, which ends the alert that it is down, and restarted later.
 func TestRestartsBeginWithTheFirstThatCounts(t *testing.T) {
 	w := newWorld(t)

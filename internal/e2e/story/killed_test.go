@@ -64,7 +64,7 @@ func watchesItsEnd(e *exporter) bool {
 }
 
 // killingScript has one random fault after the other, in which b is killed some times. Whoever reads all 30 s sees each of them, and the
-// time between two; none lasts about 5 minutes, after which only one of the two might call it critical. Restarts are left out: whether they
+// time between two; none lasts about 2 or 5 minutes, after which only one of the two might warn or page. Restarts are left out: whether they
 // are excused depends on when they are read.
 func killingScript(seed uint64) (script string, kills int) {
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it is to be repeated
@@ -81,7 +81,7 @@ func killingScript(seed uint64) (script string, kills int) {
 		if f.ends == "" || f.begins == "is flaky" || c.Name == "db" && strings.Contains(f.begins, "target") {
 			continue
 		}
-		lasts := within(2*time.Minute, 4*time.Minute)
+		lasts := within(3*time.Minute, 4*time.Minute)
 		if random.IntN(2) == 0 {
 			lasts = within(7*time.Minute, 15*time.Minute)
 		}
