@@ -354,7 +354,7 @@ func TestStartThatIsKnownBeforeItsContainerRunsIsNoRestart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := stack(t)
 			web := w.container("web")
-			web.State, web.DependsOn = "exited", nil
+			web.State, web.DependsOn, w.target("web").Up = "exited", nil, false
 			w.look()
 			w.pass(3 * time.Minute)
 			web.Restarts = 1
