@@ -37,8 +37,7 @@ type Record struct {
 	AutoRemove bool `json:"auto_remove,omitempty"`
 	// OneShot is true once a short run has ended by itself with 0, and the engine did not start it again.
 	OneShot bool `json:"one_shot,omitempty"`
-	// RanAs is the id under which it was running, and Counted its counters, when its workload was last settled.
-	RanAs   string `json:"ran_as,omitempty"`
+	// Counted are the counters that its workload has added to its own.
 	Counted Counts `json:"counted,omitzero"`
 }
 
