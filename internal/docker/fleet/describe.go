@@ -34,7 +34,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		return
 	}
 	if !s.chosen {
-		f.MarkGone(s.id, now)
+		f.stopWatching(s.id, now)
 		return
 	}
 	f.leavePodsApart(&s)
@@ -273,6 +273,14 @@ func (f *Fleet) releaseName(id, from string, now time.Time) {
 		c.markGone(now)
 		c.setExpected(f.rules.expects(from))
 	}
+}
+
+// stopWatching forgets a container that is not chosen. A known one has got another name.
+func (f *Fleet) stopWatching(id string, now time.Time) {
+	if name, known := f.names[id]; known {
+		f.releaseName(id, name, now)
+	}
+	f.dropID(id)
 }
 
 // MarkGone records that a container no longer exists.

@@ -66,7 +66,7 @@ func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	f.tell(events.ActionPause, "late", "late")
 	f.tell(events.ActionCreate, "newer", "newer")
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" })
-	f.fleet.removeMissing(&Listing{All: all, Mark: mark}, f.now)
+	f.fleet.removeMissing(&Listing{All: all, Chosen: all, Mark: mark}, f.now)
 	for id, there := range map[string]bool{"here": true, "late": true, "new": true, "newer": true, "gone": false} {
 		remembered, pending := f.fleet.lastEventMark[id] > 0, f.fleet.pending[id] != nil
 		if remembered != there || pending != strings.HasPrefix(id, "new") {
