@@ -88,9 +88,14 @@ func (f *Fleet) Expect(now time.Time) {
 		c.setExpected(true)
 	}
 	for _, key := range f.rules.ExpectedServices {
-		if f.listed && f.workloads[key] == nil && !f.hasInstance(key) {
-			f.workloads[key] = &workload{Shared: true, Gone: now}
+		if !f.listed || f.hasInstance(key) {
+			continue
 		}
+		if f.workloads[key] == nil {
+			f.workloads[key] = &workload{Gone: now}
+		}
+		w := f.workloads[key] // an alert about it has no container, and goes on until it has one
+		w.Shared = w.Shared || !w.Gone.IsZero() && now.Sub(w.Gone) >= f.rules.MissingAfter
 	}
 }
 

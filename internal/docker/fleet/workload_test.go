@@ -231,6 +231,8 @@ var workloadStories = []story{
 		pass 1m; read    | workload/chat/web judged=missing
 		run 1 chat-web-1 service=web; read | workload/chat/web judged=well wanted=1/1
 		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | workload/chat/web judged=missing`},
+	{"a service that starts before it is missed is judged as its only container", `
+		set expected_services=chat/web; read; pass 30s; read; run 1 chat-web-1 service=web; read | chat-web-1 judged=well, workload/chat/web wanted=1/1`},
 	{"a service that the configuration expects is judged as its only container, and never forgotten", `
 		set expected_services=chat/web; run 1 chat-web-1 service=web; read all | chat-web-1 judged=well, workload/chat/web wanted=1/1
 		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | chat-web-1 judged=missing
