@@ -56,7 +56,7 @@ type instance struct {
 type exit struct {
 	// At is when, by the engine's clock, and Code its exit code; zero and unknownExitCode if unknown.
 	At   time.Time `json:"at,omitzero"`
-	Code int       `json:"code"`
+	Code int       `json:"code,omitempty"`
 	// Asked is true if a kill, stop or remove event asked for it.
 	Asked bool `json:"asked,omitempty"`
 }
