@@ -216,7 +216,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	c.OnlyListed = false
 	switch {
 	case c.ID != "": // another container had the name
-		f.recordEnd(s.Name, c, now)
+		f.recordEnd(s.Name, c, s.Created, now)
 		c.replaceContainer(c.restartedBy(s.Created, &s.Labels))
 		switch {
 		case n != nil:
@@ -260,7 +260,7 @@ func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now t
 	for name, c := range f.members {
 		swapped := name == before || former != nil && former.ID == s.id && name == former.RenamedFrom // each has the other's name
 		if c.RenamedFrom == s.Name && c.ID != s.id && !swapped && now.Sub(c.RenamedAt) < maxReplaceDelay {
-			f.recordEnd(name, c, now)
+			f.recordEnd(name, c, time.Time{}, now)
 			c.markSetAside(f.rules.expects(name))
 		}
 	}

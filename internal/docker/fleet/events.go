@@ -191,7 +191,7 @@ func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 	case c == nil || c.present || c.ID == "" || !n.creationSeen:
 		return
 	default:
-		f.recordEnd(name, c, now)
+		f.recordEnd(name, c, n.created, now)
 		c.replaceContainer(c.restartedBy(n.created, &n.labels))
 	}
 	c.addEvents(n)
@@ -200,9 +200,7 @@ func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 	c.markGone(now)
 	c.markRemoved(false)
 	if ran && f.listed {
-		w := f.workloadOf(name, c)
-		w.start(instance{ID: id, Name: name}, n.created, &n.labels)
-		w.end(namedMember{name, c}, now)
+		f.workloadOf(name, c).run(namedMember{name, c}, n.created, now)
 	}
 	if c.AutoRemove {
 		c.setExpected(f.supervised(name, c))

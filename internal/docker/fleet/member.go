@@ -37,8 +37,9 @@ type Record struct {
 	AutoRemove bool `json:"auto_remove,omitempty"`
 	// OneShot is true once a short run has ended by itself with 0, and the engine did not start it again.
 	OneShot bool `json:"one_shot,omitempty"`
-	// Counted are the counters that its workload has added to its own.
-	Counted Counts `json:"counted,omitzero"`
+	// Recorded is the id of the container that its workload has recorded, Counted the counters that it has added to its own.
+	Recorded string `json:"recorded,omitempty"`
+	Counted  Counts `json:"counted,omitzero"`
 }
 
 // Memory is the state of a fleet that survives restarts of the exporter.

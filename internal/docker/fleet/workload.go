@@ -45,7 +45,8 @@ type instance struct {
 	// Ended is when it had ended, or when somebody asked for an end that it had come to by itself; zero while it runs.
 	Ended time.Time `json:"ended,omitzero"`
 	exit
-	// Unwanted is true once its end has lowered Wanted.
+	// Removed is true if somebody removed it, which may be all that Podman tells. Unwanted is true once its end has lowered Wanted.
+	Removed    bool   `json:"removed,omitempty"`
 	Unwanted   bool   `json:"unwanted,omitempty"`
 	Image      string `json:"image,omitempty"`
 	ConfigHash string `json:"config_hash,omitempty"`
@@ -57,12 +58,15 @@ type exit struct {
 	// At is when, by the engine's clock, and Code its exit code; zero and unknownExitCode if unknown.
 	At   time.Time `json:"at,omitzero"`
 	Code int       `json:"code,omitempty"`
-	// Asked is true if a kill, stop or remove event asked for it.
+	// Asked is true if a kill or stop event asked for it.
 	Asked bool `json:"asked,omitempty"`
 }
 
 // byItself reports whether the run failed, and nobody had asked for its end.
 func (e *exit) byItself() bool { return !e.Asked && e.Code > 0 }
+
+// followedBy reports whether something starts a new container where nobody has asked for the end.
+func (e *exit) followedBy(created time.Time) bool { return !e.Asked && followsSoon(e.At, created) }
 
 // maxRestartGap is how soon after a failed run a new container must follow to count as its restart.
 const maxRestartGap = time.Minute
@@ -176,7 +180,7 @@ func (f *Fleet) leastOf(key string, list []namedMember) (least int) {
 // count adds what the counters of the instances have counted since the last time. The workload counts its new containers itself.
 func (w *workload) count(list []namedMember) {
 	for _, m := range list {
-		is, was := Counts{Restarts: m.Restarts() - m.Successions, OOMs: m.ooms()}, m.Counted
+		is, was := Counts{Restarts: m.Restarts() - min(m.Successions, m.Restarts()), OOMs: m.ooms()}, m.Counted
 		w.Restarts += is.Restarts - min(is.Restarts, was.Restarts)
 		w.OOMs += is.OOMs - min(is.OOMs, was.OOMs)
 		m.Counted = is
@@ -217,35 +221,54 @@ func (w *workload) recordEnds(list []namedMember, now time.Time) {
 // had ended by itself counts only while that is missed.
 func (w *workload) end(m namedMember, now time.Time) {
 	e := w.instance(m.ID)
-	switch {
-	case e == nil:
+	if e == nil {
 		return
-	case e.Ended.IsZero():
-		e.Ended, e.Image, e.ConfigHash, e.AutoRemove = now, m.Image, m.ConfigHash, m.AutoRemove
-		// Podman may tell of a stop before the container has ended, and so before its exit code is known.
-		e.Asked = m.endRequested() || m.LastExit.At.IsZero() && !m.AskedAt.IsZero()
-	case !e.Asked && m.endRequested() && (now.Sub(e.Ended) <= maxReplaceDelay || w.Runs < w.wants()):
-		e.Ended, e.Asked = now, true
+	}
+	running := e.Ended.IsZero()
+	if running {
+		e.Image, e.ConfigHash, e.AutoRemove = m.Image, m.ConfigHash, m.AutoRemove
+	}
+	// Podman may tell of a stop before the container has ended, and so before its exit code is known.
+	asked := m.LastExit.Asked || m.LastExit.At.IsZero() && !m.AskedAt.IsZero()
+	removed := m.Removed && !m.AutoRemove
+	missed := now.Sub(e.Ended) <= maxReplaceDelay || w.Runs < w.wants()
+	if running || (asked || removed) && !e.requested() && missed {
+		e.Ended, e.Asked, e.Removed = now, asked, removed
 	}
 	if e.At.IsZero() {
 		e.At, e.Code = m.LastExit.At, m.LastExit.Code
 	}
 }
 
-// endRequested reports whether somebody has asked for the end of the last run, or has removed the container, which may be all that
-// Podman tells.
-func (c *Member) endRequested() bool { return c.LastExit.Asked || c.Removed && !c.AutoRemove }
+// requested reports whether somebody wanted the end of the run.
+func (e *instance) requested() bool { return e.Asked || e.Removed }
 
-// recordEnd records that a member's container is no instance of its workload any more: another one takes its name.
-func (f *Fleet) recordEnd(name string, c *Member, now time.Time) {
-	key := c.workloadOf(name)
-	present := f.names[c.ID]
+// recordEnd records that a member's container is no instance of its workload any more: another one takes its name, and was created then.
+func (f *Fleet) recordEnd(name string, c *Member, created, now time.Time) {
+	key, present := c.workloadOf(name), f.names[c.ID]
 	if o := f.members[present]; o != nil && present != name && o.ID == c.ID && o.workloadOf(present) == key {
 		return // it goes on under another name
 	}
-	if w := f.workloads[key]; w != nil {
-		w.end(namedMember{name, c}, now)
+	w, m := f.workloads[key], namedMember{name, c}
+	if w == nil {
+		return
 	}
+	w.Followed = w.Followed || c.AutoRemove && c.LastExit.followedBy(created)
+	if w.end(m, now); f.listed && c.ranUnseen() {
+		w.run(m, c.Status.Created, now)
+	}
+}
+
+// ranUnseen reports whether a new container has run and ended before its workload was settled.
+func (c *Member) ranUnseen() bool {
+	return c.Recorded != c.ID && c.CountsFirstStart && c.Starts.Total > 0 && !c.LastExit.At.IsZero()
+}
+
+// run records a whole run.
+func (w *workload) run(m namedMember, created, now time.Time) {
+	m.Recorded = m.ID
+	w.start(instance{ID: m.ID, Name: m.name}, created, &m.Labels)
+	w.end(m, now)
 }
 
 // recordStarts records that instances run: again, for the first time, or in place of another one.
@@ -254,16 +277,21 @@ func (w *workload) recordStarts(list []namedMember, now time.Time) {
 		w.recordFirst(list, now)
 	}
 	for _, m := range list {
-		switch e := w.instance(m.ID); {
-		case !m.alive():
-		case e != nil:
-			e.Ended, e.exit, e.Unwanted = time.Time{}, exit{}, false
-		default:
+		e := w.instance(m.ID)
+		switch {
+		case m.alive() && e == nil:
 			s := instance{ID: m.ID, Name: m.name}
 			if !m.lasts(now) {
 				s.Added = now
 			}
 			w.start(s, m.Status.Created, &m.Labels)
+		case m.alive():
+			e.Ended, e.exit, e.Removed, e.Unwanted = time.Time{}, exit{}, false, false
+		case e == nil && m.ranUnseen():
+			w.run(m, m.Status.Created, now)
+		}
+		if e != nil || m.alive() {
+			m.Recorded = m.ID
 		}
 	}
 }
@@ -277,6 +305,9 @@ func (w *workload) recordFirst(list []namedMember, now time.Time) {
 		}
 		if ended {
 			w.end(m, now)
+		}
+		if !m.present { // it ran before an earlier version stopped
+			m.Recorded = m.ID
 		}
 	}
 }
@@ -294,8 +325,8 @@ func (w *workload) start(s instance, created time.Time, l *Labels) {
 	if i >= 0 {
 		e := w.Instances[i]
 		w.Instances = slices.Delete(w.Instances, i, i+1)
-		w.Followed = w.Followed || e.AutoRemove && !e.Asked && followsSoon(e.At, created)
-		if s.Added = (time.Time{}); e.restarts(created, l) {
+		w.Followed = w.Followed || e.AutoRemove && e.followedBy(created)
+		if s.Added = (time.Time{}); e.restarts(created, l) && (e.Name == s.Name || !e.Removed) {
 			w.Restarts++
 		} else {
 			w.Recreations++
@@ -309,7 +340,7 @@ func (w *workload) added(e *instance) (list []*instance) {
 	for i := range w.Instances {
 		s := &w.Instances[i]
 		before := e.Ended.Sub(s.Added)
-		if s.Ended.IsZero() && before >= 0 && before <= maxReplaceDelay && !e.Unwanted && !e.byItself() {
+		if s.Ended.IsZero() && before >= 0 && before <= maxReplaceDelay && !e.Unwanted && (e.Removed || !e.byItself()) {
 			list = append(list, s)
 		}
 	}
@@ -332,7 +363,7 @@ func (w *workload) settleEnds(list []namedMember, now time.Time) {
 			w.Recreations++
 			added[0].Added, settled[e.ID] = time.Time{}, true
 			continue
-		case old && e.Asked && !e.Unwanted:
+		case old && e.requested() && !e.Unwanted:
 			w.Wanted, e.Unwanted = max(w.Wanted-1, 1), true
 		}
 		settled[e.ID] = old && !slices.ContainsFunc(list, func(m namedMember) bool { return m.name == e.Name })
@@ -418,7 +449,7 @@ func (w *workload) wants() int {
 	n, replaced := w.Wanted, 0
 	for i := range w.Instances {
 		switch e := &w.Instances[i]; {
-		case e.Ended.IsZero() || !e.Asked || e.Unwanted:
+		case e.Ended.IsZero() || !e.requested() || e.Unwanted:
 		case len(w.added(e)) > replaced:
 			replaced++
 		default:

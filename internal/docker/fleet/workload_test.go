@@ -168,6 +168,16 @@ var workloadStories = []story{
 		run 1 web plain autoremove policy=no; read all; vanish 1 1
 		late; make 2 web plain autoremove policy=no; start 2; vanish 2 1
 		make 3 web plain autoremove policy=no; start 3; read | web restarts=2 recreations=0 judged=well`},
+	{"one that ends before it was seen to run counts", `
+		run 1 web service=web autoremove policy=no; read all; vanish 1 1
+		make 2 web service=web autoremove policy=no; late; start 2; vanish 2 1
+		{make 3 web service=web autoremove policy=no; start 3; read | workload/chat/web restarts=2 recreations=0 wanted=1/1
+		OR read | workload/chat/web restarts=1 recreations=0 wanted=0/1
+		OR make 4 web service=web autoremove policy=no; start 4; vanish 4 1; make 3 web service=web autoremove policy=no; start 3
+		read | workload/chat/web restarts=3 recreations=0 wanted=1/1}`},
+	{"one that its supervisor removes after it failed, and runs again, has restarted", `
+		run 1 web service=web policy=no; read all; die 1 1; read; pass 5s; remove 1; read; run 2 web service=web policy=no
+		read | web restarts=1 recreations=0, workload/chat/web restarts=1 recreations=0`},
 	{"one that was never described counts for its workload", `
 		run 9 other; read all; late; make 1 web-1 unit=web.service autoremove policy=no; start 1; vanish 1 1
 		make 2 web-2 unit=web.service autoremove policy=no; start 2; read
@@ -288,6 +298,7 @@ var randomChanges = struct{ restarts, recreations []string }{
 		"stop OLD; read; WAIT; read; start OLD",
 		"crash OLD",
 		"die OLD 137; read; WAIT; start OLD",
+		"die OLD 137; event OLD destroy; pass 5s; run NEW NAME service=web",
 	},
 	recreations: []string{
 		"remove OLD; run NEW NAME service=web",
@@ -297,7 +308,7 @@ var randomChanges = struct{ restarts, recreations []string }{
 		"run NEW NEXT service=web; read; WAIT; stop OLD; read; remove OLD",
 		"run NEW NEXT service=web; WAIT; remove OLD",
 		"stop OLD; read; WAIT; run NEW NEXT service=web; remove OLD",
-		"die OLD 137; read; WAIT; remove OLD; WAIT; run NEW NEXT service=web image=other",
+		"die OLD 137; read; WAIT; remove OLD; pass 2m; run NEW NEXT service=web",
 	},
 }
 
@@ -323,11 +334,13 @@ func TestRandomChangesCountOnce(t *testing.T) {
 			} else {
 				change = one(randomChanges.recreations)
 				recreations++
+			}
+			if strings.Contains(change, "NEW") {
 				next++
 				ids[i] = next
-				if strings.Contains(change, "NEXT") {
-					newName = fmt.Sprintf("chat-web-%d", next)
-				}
+			}
+			if strings.Contains(change, "NEXT") {
+				newName = fmt.Sprintf("chat-web-%d", next)
 			}
 			script += strings.NewReplacer("OLD", fmt.Sprint(was), "NEW", fmt.Sprint(ids[i]), "NAME", names[i], "NEXT", newName,
 				"WAIT", "pass "+one([]string{"1s", "50s", "2m", "9m"})).Replace(change)
@@ -362,7 +375,7 @@ func TestStateOfEarlierVersionsGoesOn(t *testing.T) {
 			`{"host":"","containers":{
 			"chat-web-1":{"id":"1","starts":{"starts":5,"started":"2026-01-02T03:00:00Z","policy":4},"born":true,"recreations":7,
 				"ooms":{"count":2,"settled":"0001-01-01T00:00:00Z"},"restarts_before":2,"counted":{"restarts":6,"recreations":7,"ooms":2},
-				"expected":true,"project":"chat","service":"web","image":"image","workload":"chat/web"},
+				"last_exit":{"at":"2026-01-02T03:02:00Z","code":1},"expected":true,"project":"chat","service":"web","image":"image","workload":"chat/web"},
 			"chat-web-2":{"id":"2","starts":{"starts":1,"started":"2026-01-02T03:00:00Z","policy":0},"born":true,
 				"ooms":{"count":0,"settled":"0001-01-01T00:00:00Z"},
 				"expected":true,"project":"chat","service":"web","image":"image","workload":"chat/web","ran_as":"2"}},
