@@ -139,7 +139,7 @@ func (f *Fleet) expects(name string, c *Member) bool {
 // named reports whether the configuration names the member, or what it is an instance of.
 func (f *Fleet) named(name string, c *Member) bool {
 	key := c.workloadOf(name)
-	if w := f.workloads[key]; w != nil && slices.ContainsFunc(slices.Concat(w.Named, w.Was), f.rules.mentions) {
+	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Named, f.rules.mentions) {
 		return true // it names an earlier instance
 	}
 	return f.rules.mentions(name) || slices.Contains(f.rules.ExpectedServices, key) || slices.Contains(f.rules.ServedServices, key)

@@ -36,7 +36,9 @@ func (w *workload) restored(r *Rules, now time.Time) {
 			e.Ended = now
 		}
 	}
-	w.Named = slices.DeleteFunc(w.Named, func(name string) bool { return !r.mentions(name) })
+	w.Named = slices.DeleteFunc(slices.Concat(w.Was, w.Named), func(name string) bool { return !r.mentions(name) })
+	slices.Sort(w.Named)
+	w.Named = slices.Compact(w.Named)
 }
 
 // Restore applies a saved state. Its containers count as gone until a list or a description shows them.

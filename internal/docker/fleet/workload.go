@@ -427,7 +427,7 @@ func (w *workload) rememberNames(list []namedMember, r *Rules) {
 
 // had reports whether the workload has had an instance of a name that the configuration mentions.
 func (w *workload) had(name string) bool {
-	return w != nil && (slices.Contains(w.Named, name) || slices.Contains(w.Was, name))
+	return w != nil && slices.Contains(w.Named, name)
 }
 
 // had reports whether any workload has had an instance of a name that the configuration mentions.
