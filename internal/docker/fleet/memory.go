@@ -31,9 +31,9 @@ func (w *workload) clone() workload {
 
 // restored prepares a saved workload.
 func (w *workload) restored(r *Rules, now time.Time) {
-	for i := range w.Instances { // the whole machine may have been off, and be about to start them again
-		if e := &w.Instances[i]; !e.Ended.IsZero() {
-			e.Ended = now
+	for i := range w.Instances {
+		if e := &w.Instances[i]; !e.Ended.IsZero() && len(w.added(e)) == 0 {
+			e.Ended = now // the whole machine may have been off, and be about to start it again
 		}
 	}
 	w.Named = slices.DeleteFunc(slices.Concat(w.Was, w.Named), func(name string) bool { return !r.mentions(name) })

@@ -51,6 +51,10 @@ var workloadStories = []story{
 		read                       | workload/chat/web judged=well wanted=2/2
 		pass 1m; die 2 137; read   | workload/chat/web judged=short wanted=1/2
 		pass 20m; read             | workload/chat/web judged=short wanted=1/2 recreations=1`},
+	{"a rollout counts, and the new instance is wanted, also if the exporter restarts before the old one is removed", `
+		run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h; read; run 3 chat-web-3 service=web; pass 1m; stop 1
+		read; pass 5m; save; pass 5m; recall; read all; remove 1; read | workload/chat/web judged=well wanted=2/2 recreations=1
+		pass 1m; die 3 137; pass 20m; read                             | workload/chat/web judged=short wanted=1/2`},
 	{"instances that are recreated soon after they were added count once each", `
 		read all; run 1 chat-web-1 service=web; read; run 2 chat-web-2 service=web; read; pass 3m
 		make 3 0123456789ab_chat-web-1 service=web; stop 1; event 1 destroy; rename 3 chat-web-1; start 3
