@@ -31,7 +31,7 @@ type inspection struct {
 	// single is true if the error may be about this container alone, hung if the engine has not answered in time, and abandoned if the
 	// asker did not wait.
 	single, hung, abandoned bool
-	status       int // of HTTP
+	status                  int // of HTTP
 	// mark is the fleet's when the engine was asked.
 	mark uint64
 }

@@ -31,14 +31,19 @@ type slowEngine struct {
 	locks     map[string]chan struct{} // by id, closed when the engine lets go
 	told      chan events.Message
 	hangUp    chan struct{} // ends a stream of events
-	brokenOff atomic.Int64 // inspections
+	brokenOff atomic.Int64  // inspections
 }
 
 // inBubble runs a test of an engine with running containers, which is polled once and followed.
 func inBubble(t *testing.T, names []string, test func(e *slowEngine), change ...func(*Docker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e := &slowEngine{engine: newEngine(), locks: map[string]chan struct{}{}, told: make(chan events.Message, 100), hangUp: make(chan struct{})}
+		e := &slowEngine{
+			engine: newEngine(),
+			locks:  map[string]chan struct{}{},
+			told:   make(chan events.Message, 100),
+			hangUp: make(chan struct{}),
+		}
 		for _, name := range names {
 			c := plainContainer(name, nil)
 			c.State.StartedAt = "1999-12-31T00:00:00Z" // before the bubble's time

@@ -133,7 +133,8 @@ func TestMemoryIsASnapshot(t *testing.T) {
 		}
 		return string(content)
 	}
-	f := play(t, `set role=chat-web-3:web_irc; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web; read all; pass 1h; die 1 137; read`)
+	f := play(t, `set role=chat-web-3:web_irc; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web
+		read all; pass 1h; die 1 137; read`)
 	m := f.fleet.Memory()
 	before := encode(m)
 	f.play("pass 1m; start 1; read; remove 2; run 3 chat-web-3 service=web; read")
@@ -148,22 +149,26 @@ func TestMemoryIsASnapshot(t *testing.T) {
 }
 
 func TestNotesSayWhatIsMissing(t *testing.T) {
-	const instance = "run 1 chat-web-1 service=web; read all; pass 1h; "
+	const (
+		first   = "run 1 chat-web-1 service=web; read all; pass 1h; "
+		second  = "run 2 chat-web-2 service=web; read; "
+		replace = first + second + "remove 1; read; pass 24h; read; read"
+	)
 	for name, tt := range map[string]struct {
 		script string
 		want   []string
 	}{
-		"a rollout":           {instance + "run 2 chat-web-2 service=web; read; stop 1; remove 1; read; pass 5m; read", nil},
-		"a stopped instance":  {instance + "run 2 chat-web-2 service=web; read; kill 1 9; die 1 137; read; pass 5m; read", nil},
-		"expected by name":    {"set expected=chat-web-1; " + instance + "run 2 chat-web-2 service=web; remove 1; read; pass 24h; read; read", nil},
-		"role by name":        {"set role=chat-web-1:irc; " + instance + "run 2 chat-web-2 service=web; remove 1; read; pass 24h; read; read", nil},
-		"a swarm's old task":  {"run 1 app.1.x swarm=app policy=no; read all; pass 1h; die 1 137; run 2 app.1.y swarm=app policy=no; read", nil},
-		"one of two":          {instance + "run 2 chat-web-2 service=web; pass 1h; read; die 1 137; read", []string{"chat-web-1 is exited, exit code 137"}},
-		"one of two, removed": {"set expected=chat-web-1 expected=chat-web-2; " + instance + "run 2 chat-web-2 service=web; read; remove 1; pass 5m; read", []string{"chat-web-1 is missing"}},
-		"a container alone":   {instance + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"}},
-		"never seen": {"set expected=irc role=irc:irc; read", []string{
-			"expected lists irc, but no such container exists",
-		}},
+		"a rollout":          {first + second + "stop 1; remove 1; read; pass 5m; read", nil},
+		"a stopped instance": {first + second + "kill 1 9; die 1 137; read; pass 5m; read", nil},
+		"expected by name":   {"set expected=chat-web-1; " + replace, nil},
+		"role by name":       {"set role=chat-web-1:irc; " + replace, nil},
+		"a swarm's old task": {"run 1 app.1.x swarm=app policy=no; read all; pass 1h; die 1 1; run 2 app.1.y swarm=app policy=no; read", nil},
+		"one of two":         {first + second + "pass 1h; read; die 1 137; read", []string{"chat-web-1 is exited, exit code 137"}},
+		"one of two, removed": {
+			"set expected=chat-web-1 expected=chat-web-2; " + first + second + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"},
+		},
+		"a container alone": {first + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"}},
+		"never seen":        {"set expected=irc role=irc:irc; read", []string{"expected lists irc, but no such container exists"}},
 		"a role for nobody": {"set role=irc:irc; read", []string{"roles lists irc, but no such container exists"}},
 	} {
 		f := play(t, tt.script)

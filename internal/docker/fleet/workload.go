@@ -314,17 +314,20 @@ func (w *workload) recordFirst(list []namedMember, now time.Time) {
 
 // start records that a new container runs. It replaces the ended one of the same name, else the one that ended last.
 func (w *workload) start(s instance, created time.Time, l *Labels) {
-	i := -1
-	for n := range w.Instances {
-		e := &w.Instances[n]
+	var last *instance
+	for i := range w.Instances {
+		e := &w.Instances[i]
 		own := e.Name == s.Name
-		if !e.Ended.IsZero() && (own || !e.Unwanted) && (i < 0 || w.Instances[i].Name != s.Name && (own || e.Ended.After(w.Instances[i].Ended))) {
-			i = n
+		if e.Ended.IsZero() || e.Unwanted && !own {
+			continue
+		}
+		if last == nil || own || last.Name != s.Name && e.Ended.After(last.Ended) {
+			last = e
 		}
 	}
-	if i >= 0 {
-		e := w.Instances[i]
-		w.Instances = slices.Delete(w.Instances, i, i+1)
+	if last != nil {
+		e := *last
+		w.Instances = slices.DeleteFunc(w.Instances, func(i instance) bool { return i.ID == e.ID })
 		w.Followed = w.Followed || e.AutoRemove && e.followedBy(created)
 		if s.Added = (time.Time{}); e.restarts(created, l) && (e.Name == s.Name || !e.Removed) {
 			w.Restarts++

@@ -246,7 +246,8 @@ var workloadStories = []story{
 		run 1 chat-web-1 service=web; read | workload/chat/web judged=well wanted=1/1
 		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | workload/chat/web judged=missing`},
 	{"a service that starts before it is missed is judged as its only container", `
-		set expected_services=chat/web; read; pass 30s; read; run 1 chat-web-1 service=web; read | chat-web-1 judged=well, workload/chat/web wanted=1/1`},
+		set expected_services=chat/web; read; pass 30s; read
+		run 1 chat-web-1 service=web; read | chat-web-1 judged=well, workload/chat/web wanted=1/1`},
 	{"a service that the configuration expects is judged as its only container, and never forgotten", `
 		set expected_services=chat/web; run 1 chat-web-1 service=web; read all | chat-web-1 judged=well, workload/chat/web wanted=1/1
 		kill 1 15; die 1 1; event 1 destroy; pass 2m; read | chat-web-1 judged=missing
@@ -330,14 +331,11 @@ func TestRandomChangesCountOnce(t *testing.T) {
 		}
 		script += "read all; pass 1h; read\n"
 		for range 30 {
-			i, change := r.IntN(len(ids)), ""
-			was, newName := ids[i], names[i]
-			if r.IntN(2) == 0 {
-				change = one(randomChanges.restarts)
-				restarts++
-			} else {
+			i := r.IntN(len(ids))
+			was, newName, change := ids[i], names[i], one(randomChanges.restarts)
+			if restarts++; r.IntN(2) == 0 {
 				change = one(randomChanges.recreations)
-				recreations++
+				restarts, recreations = restarts-1, recreations+1
 			}
 			if strings.Contains(change, "NEW") {
 				next++
@@ -379,7 +377,8 @@ func TestStateOfEarlierVersionsGoesOn(t *testing.T) {
 			`{"host":"","containers":{
 			"chat-web-1":{"id":"1","starts":{"starts":5,"started":"2026-01-02T03:00:00Z","policy":4},"born":true,"recreations":7,
 				"ooms":{"count":2,"settled":"0001-01-01T00:00:00Z"},"restarts_before":2,"counted":{"restarts":6,"recreations":7,"ooms":2},
-				"last_exit":{"at":"2026-01-02T03:02:00Z","code":1},"expected":true,"project":"chat","service":"web","image":"image","workload":"chat/web"},
+				"last_exit":{"at":"2026-01-02T03:02:00Z","code":1},"expected":true,
+				"project":"chat","service":"web","image":"image","workload":"chat/web"},
 			"chat-web-2":{"id":"2","starts":{"starts":1,"started":"2026-01-02T03:00:00Z","policy":0},"born":true,
 				"ooms":{"count":0,"settled":"0001-01-01T00:00:00Z"},
 				"expected":true,"project":"chat","service":"web","image":"image","workload":"chat/web","ran_as":"2"}},
