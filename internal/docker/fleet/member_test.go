@@ -162,7 +162,7 @@ func TestNotesSayWhatIsMissing(t *testing.T) {
 		"a stopped instance": {first + second + "kill 1 9; die 1 137; read; pass 5m; read", nil},
 		"expected by name":   {"set expected=chat-web-1; " + replace, nil},
 		"role by name":       {"set role=chat-web-1:irc; " + replace, nil},
-		"a swarm's old task": {"run 1 app.1.x swarm=app policy=no; read all; pass 1h; die 1 1; run 2 app.1.y swarm=app policy=no; read", nil},
+		"a swarm's old task": {"run 1 app.1.x swarm=app policy=no; read all; die 1 1; run 2 app.1.y swarm=app policy=no; read", nil},
 		"one of two":         {first + second + "pass 1h; read; die 1 137; read", []string{"chat-web-1 is exited, exit code 137"}},
 		"one of two, removed": {
 			"set expected=chat-web-1 expected=chat-web-2; " + first + second + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"},
