@@ -28,9 +28,10 @@ const (
 type inspection struct {
 	done chan struct{}
 	err  error
-	// single is true if the error may be about this container alone, hung if the engine has not answered in time.
-	single, hung bool
-	status       int // of HTTP
+	// single is true if the error may be about this container alone, hung if the engine has not answered in time, and abandoned if the
+	// asker did not wait.
+	single, hung, abandoned bool
+	status                  int // of HTTP
 	// mark is the fleet's when the engine was asked.
 	mark uint64
 }
@@ -92,7 +93,7 @@ func (c *docker) runInspection(ctx context.Context, s *api.Session, id string, o
 	defer c.recoverInspecting(&one.err)
 	release, err := c.takeSlot(ctx)
 	if err != nil {
-		one.err, one.single = err, true
+		one.err, one.single, one.abandoned = err, true, errors.Is(err, context.Canceled)
 		c.locked(func() { c.endInspection(id, one) })
 		return
 	}
@@ -134,6 +135,7 @@ func (c *docker) ask(ctx context.Context, s *api.Session, id string, one *inspec
 	if err != nil {
 		cut := ctx.Err() != nil
 		one.err, one.status = err, reply.Status
+		one.abandoned = errors.Is(ctx.Err(), context.Canceled)
 		one.hung = errors.Is(ctx.Err(), context.DeadlineExceeded) && !changed && now.Sub(asked) >= slotTime
 		one.single = one.single || cut || reply.Status >= http.StatusInternalServerError || failure.ReasonOf(err) == failure.TooLarge
 		if !cut {
@@ -172,10 +174,9 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, wante
 	for i := range wanted {
 		all[i] = c.inspect(budget, &wg, s, wanted[i].ID, fail)
 	}
-	for _, one := range all {
-		select {
-		case <-one.done:
-		case <-budget.Done(): // Follow's own inspection goes on
+	for i := range all {
+		for waitFor(budget, all[i]) && all[i].abandoned && budget.Err() == nil { // Follow's stream has ended, and its inspections with it
+			all[i] = c.inspect(budget, &wg, s, wanted[i].ID, fail)
 		}
 	}
 	wg.Wait()
@@ -200,6 +201,16 @@ func (c *docker) inspectAll(ctx context.Context, s *api.Session, b *Batch, wante
 		}
 	}
 	return undescribed, nil
+}
+
+// waitFor waits for the end of an inspection, and reports whether it has ended. Follow's own inspection goes on after ctx is done.
+func waitFor(ctx context.Context, one *inspection) bool {
+	select {
+	case <-one.done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // failed is a container in a list that the engine has not described.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
@@ -145,7 +146,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 		if !strings.Contains(r.URL.Path, "/containers/id-") {
 			return false
 		}
-		c := plainContainer("a", nil)
+		c := plainContainer(strings.TrimPrefix(containerOf(r), "id-"), nil)
 		c.Config.Env = slices.Repeat([]string{strings.Repeat("x", 1<<10)}, 900)
 		engineAnswers(w, c)
 		return true
@@ -169,5 +170,7 @@ func TestDescriptionsTakeLittleMemory(t *testing.T) {
 	if took := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) >> 20; took > 20 {
 		t.Errorf("%d descriptions take %d MiB", n, took)
 	}
-	runtime.KeepAlive(w)
+	if here := w.docker.fleet.Notes(time.Now()).Present; here != n {
+		t.Errorf("%d containers are known, want %d", here, n)
+	}
 }

@@ -30,14 +30,20 @@ type slowEngine struct {
 
 	locks     map[string]chan struct{} // by id, closed when the engine lets go
 	told      chan events.Message
-	brokenOff atomic.Int64 // inspections
+	hangUp    chan struct{} // ends a stream of events
+	brokenOff atomic.Int64  // inspections
 }
 
 // inBubble runs a test of an engine with running containers, which is polled once and followed.
 func inBubble(t *testing.T, names []string, test func(e *slowEngine), change ...func(*Docker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e := &slowEngine{engine: newEngine(), locks: map[string]chan struct{}{}, told: make(chan events.Message, 100)}
+		e := &slowEngine{
+			engine: newEngine(),
+			locks:  map[string]chan struct{}{},
+			told:   make(chan events.Message, 100),
+			hangUp: make(chan struct{}),
+		}
 		for _, name := range names {
 			c := plainContainer(name, nil)
 			c.State.StartedAt = "1999-12-31T00:00:00Z" // before the bubble's time
@@ -77,6 +83,8 @@ func (e *slowEngine) wait(w http.ResponseWriter, r *http.Request) (answered bool
 			case m := <-e.told:
 				json.NewEncoder(w).Encode(m) //nolint:errcheck // the client's loss
 				flush()                      //nolint:errcheck // the client's loss
+			case <-e.hangUp:
+				return true
 			case <-r.Context().Done():
 				return true
 			}
@@ -264,6 +272,26 @@ func TestStartsThatOutlastAPollFailNoTarget(t *testing.T) {
 		starting.Wait()
 		e.agrees("after the start", "a", 1)
 		e.agrees("after the start", "b", 1)
+	})
+}
+
+// TestEndOfTheStreamFailsNoPoll has a poll wait for inspections of all containers, which end with the stream that asked for them.
+func TestEndOfTheStreamFailsNoPoll(t *testing.T) {
+	inBubble(t, []string{"a", "b", "c"}, func(e *slowEngine) {
+		release := e.lock("a", "b", "c")
+		for _, name := range []string{"a", "b", "c"} {
+			e.tell(events.ActionUpdate, "id-"+name, name)
+		}
+		var polling sync.WaitGroup
+		polling.Go(e.wantWell)
+		time.Sleep(time.Second)
+		e.hangUp <- struct{}{}
+		time.Sleep(2 * time.Second)
+		release()
+		polling.Wait()
+		for _, name := range []string{"a", "b", "c"} {
+			e.agrees("after the poll", name, 0)
+		}
 	})
 }
 

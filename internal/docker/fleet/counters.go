@@ -10,6 +10,8 @@ type counters struct {
 	RestartsBefore uint64 `json:"restarts_before,omitempty"`
 	OOMsBefore     uint64 `json:"ooms_before,omitempty"`
 	Recreations    uint64 `json:"recreations,omitempty"`
+	// Successions counts the restarts that were new containers.
+	Successions uint64 `json:"successions,omitempty"`
 	// Runs counts the starts that began another run of a container that had done its work: these are no restarts.
 	Runs uint64 `json:"runs,omitempty"`
 }
@@ -19,6 +21,13 @@ type Counts struct {
 	Restarts    uint64 `json:"restarts,omitempty"`
 	Recreations uint64 `json:"recreations,omitempty"`
 	OOMs        uint64 `json:"ooms,omitempty"`
+}
+
+// add adds the counters of a member.
+func (c *Counts) add(n Counts) {
+	c.Restarts += n.Restarts
+	c.Recreations += n.Recreations
+	c.OOMs += n.OOMs
 }
 
 // Restarts returns how often the containers of this name were restarted.
@@ -40,10 +49,12 @@ func (t *counters) replaceContainer(restart bool) {
 		RestartsBefore:   t.Restarts(),
 		OOMsBefore:       t.ooms(),
 		Recreations:      t.Recreations,
+		Successions:      t.Successions,
 		CountsFirstStart: true,
 	}
 	if restart {
 		t.RestartsBefore++
+		t.Successions++
 	} else {
 		t.Recreations++
 	}

@@ -34,7 +34,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 		return
 	}
 	if !s.chosen {
-		f.MarkGone(s.id, now)
+		f.stopWatching(s.id, now)
 		return
 	}
 	f.begin(now)
@@ -67,7 +67,7 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	if c.Starts.Total > starts {
 		c.countRun(runsAgain)
 	}
-	if s.State == container.StateRunning || s.State == container.StatePaused {
+	if s.alive() {
 		c.markStarted(s.Started)
 		c.LastExit = exit{}
 	}
@@ -78,15 +78,16 @@ func (f *Fleet) Describe(s Status, mark uint64, made, now time.Time) {
 	c.Status, c.Stale, c.Labels, c.DependsOn, c.HostNames = s, s.fromList, s.Labels, s.dependsOn, s.hostNames
 	c.AutoRemove = s.autoRemove
 	endSeen := c.knowsEnd(&s)
-	c.noteExit(&s)
+	if !s.fromList { // a list says neither when a run began nor when it ended
+		c.noteExit(&s)
+	}
 	c.setExpected(f.shouldRun(c, &old, endSeen) || f.expects(s.Name, c))
 }
 
 // roleOf returns the role that the configuration gives to an instance of the workload by name, or "".
 func (f *Fleet) roleOf(workload string) string {
 	for _, name := range slices.Sorted(maps.Keys(f.rules.Roles)) {
-		m, w := f.members[name], f.workloads[workload]
-		if m != nil && m.workloadOf(name) == workload || w != nil && slices.Contains(w.Was, name) {
+		if m := f.members[name]; m != nil && m.workloadOf(name) == workload || f.workloads[workload].had(name) {
 			return f.rules.Roles[name]
 		}
 	}
@@ -255,7 +256,7 @@ func (f *Fleet) bindMember(s *Status, now time.Time) *Member {
 	c.OnlyListed = false
 	switch {
 	case c.ID != "": // another container had the name
-		f.noteFollowed(c, s.Created)
+		f.recordEnd(s.Name, c, s.Created, now)
 		c.replaceContainer(c.restartedBy(s.Created, &s.Labels))
 		switch {
 		case n != nil:
@@ -299,6 +300,7 @@ func (f *Fleet) setAsideReplaced(s *Status, former *Member, before string, now t
 	for name, c := range f.members {
 		swapped := name == before || former != nil && former.ID == s.id && name == former.RenamedFrom // each has the other's name
 		if c.RenamedFrom == s.Name && c.ID != s.id && !swapped && now.Sub(c.RenamedAt) < maxReplaceDelay {
+			f.recordEnd(name, c, time.Time{}, now)
 			c.markSetAside(f.rules.expects(name))
 		}
 	}
@@ -311,6 +313,14 @@ func (f *Fleet) releaseName(id, from string, now time.Time) {
 		c.markGone(now)
 		c.setExpected(f.rules.expects(from))
 	}
+}
+
+// stopWatching forgets a container that is not chosen. A known one has got another name.
+func (f *Fleet) stopWatching(id string, now time.Time) {
+	if name, known := f.names[id]; known {
+		f.releaseName(id, name, now)
+	}
+	f.dropID(id)
 }
 
 // MarkGone records that a container no longer exists.

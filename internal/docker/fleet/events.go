@@ -44,7 +44,6 @@ func (f *Fleet) ApplyEvent(e *events.Message, now time.Time) (inspect bool) {
 	switch e.Action {
 	case events.ActionDestroy, podmanRemove:
 		if c := f.lastMember(id, name); c != nil {
-			f.endRemoved(id, name, c, now)
 			c.markRemoved(f.beingReplaced(c))
 		} else if n := f.pending[id]; n != nil {
 			f.absorb(id, name, n, now)
@@ -183,30 +182,26 @@ func labelsOfEvent(e *events.Message) Labels {
 
 // absorb counts a container that was removed before its first description as one of its name, or as an instance of its workload.
 func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
+	ran := !n.exit.At.IsZero()
 	c := f.members[name]
-	if c == nil && n.labels.Workload != name && !n.exit.At.IsZero() {
-		c = &Member{Record: Record{
-			ID:         id,
-			Labels:     n.labels,
-			LastExit:   n.exit,
-			AutoRemove: true, // else it would still exist
-			RanAs:      id,
-		}}
-		c.addEvents(n)
-		c.markGone(now)
+	switch {
+	case c == nil && n.labels.Workload != name && ran:
+		c = &Member{Record: Record{Labels: n.labels, AutoRemove: true}} // else it would still exist
 		f.members[name] = c
+	case c == nil || c.present || c.ID == "" || !n.creationSeen:
 		return
+	default:
+		f.recordEnd(name, c, n.created, now)
+		c.replaceContainer(c.restartedBy(n.created, &n.labels))
 	}
-	if c == nil || c.present || c.ID == "" || !n.creationSeen {
-		return
-	}
-	f.noteFollowed(c, n.created)
-	c.replaceContainer(c.restartedBy(n.created, &n.labels))
 	c.addEvents(n)
 	c.ID, c.Status, c.LastExit = id, Status{}, n.exit
 	c.resetHistory()
 	c.markGone(now)
 	c.markRemoved(false)
+	if ran && f.listed {
+		f.workloadOf(name, c).run(namedMember{name, c}, n.created, now)
+	}
 	if c.AutoRemove {
 		c.setExpected(f.supervised(name, c))
 	}
@@ -214,7 +209,7 @@ func (f *Fleet) absorb(id, name string, n *pendingContainer, now time.Time) {
 
 // restartedBy reports whether a new container of the member's name restarts the last one: else it is a deploy.
 func (c *Member) restartedBy(created time.Time, l *Labels) bool {
-	e := runEnd{exit: c.LastExit, Image: c.Image, ConfigHash: c.ConfigHash}
+	e := instance{exit: c.LastExit, Image: c.Image, ConfigHash: c.ConfigHash}
 	return e.restarts(created, l)
 }
 

@@ -88,9 +88,14 @@ func (f *Fleet) Expect(now time.Time) {
 		c.setExpected(true)
 	}
 	for _, key := range f.rules.ExpectedServices {
-		if f.listed && f.workloads[key] == nil && !f.hasInstance(key) {
-			f.workloads[key] = &workload{Shared: true, Gone: now}
+		if !f.listed || f.hasInstance(key) {
+			continue
 		}
+		if f.workloads[key] == nil {
+			f.workloads[key] = &workload{Gone: now}
+		}
+		w := f.workloads[key] // an alert about it has no container, and goes on until it has one
+		w.Shared = w.Shared || !w.Gone.IsZero() && now.Sub(w.Gone) >= f.rules.MissingAfter
 	}
 }
 
@@ -117,26 +122,6 @@ func (f *Fleet) labelsOf(name string) Labels {
 	return l
 }
 
-// endRemoved records that somebody has removed an instance that was missed: it is not wanted any more, unless another one starts.
-func (f *Fleet) endRemoved(id, name string, c *Member, now time.Time) {
-	w := f.workloads[c.workloadOf(name)]
-	if w != nil && c.Expected && c.RanAs == "" && !c.AutoRemove && w.Runs < w.wants() {
-		w.Ends = append(w.Ends, runEnd{
-			ID:   id,
-			Name: name,
-			Seen: now,
-			exit: exit{Asked: true},
-		})
-	}
-}
-
-// noteFollowed records that a container that removed itself was followed by another one: something starts it again.
-func (f *Fleet) noteFollowed(c *Member, created time.Time) {
-	if w := f.workloads[c.Workload]; w != nil && c.AutoRemove && !c.LastExit.Asked && followsSoon(c.LastExit.At, created) {
-		w.Followed = true
-	}
-}
-
 // supervised reports whether a container that removes itself is an outage when it is gone: something has to start it again, and it has
 // neither done its work nor was ended by somebody.
 func (f *Fleet) supervised(name string, c *Member) bool {
@@ -154,7 +139,7 @@ func (f *Fleet) expects(name string, c *Member) bool {
 // named reports whether the configuration names the member, or what it is an instance of.
 func (f *Fleet) named(name string, c *Member) bool {
 	key := c.workloadOf(name)
-	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Was, f.rules.mentions) {
+	if w := f.workloads[key]; w != nil && slices.ContainsFunc(w.Named, f.rules.mentions) {
 		return true // it names an earlier instance
 	}
 	return f.rules.mentions(name) || slices.Contains(f.rules.ExpectedServices, key) || slices.Contains(f.rules.ServedServices, key)
@@ -184,7 +169,7 @@ func (f *Fleet) Tidy(now time.Time) {
 			continue
 		}
 		age, forgotten := now.Sub(c.GoneSince), f.rules.ForgetAfter
-		unexpected := age >= max(f.rules.MissingAfter, maxRestartGap) && (!c.Expected || f.replaced(name, c, age))
+		unexpected := age >= max(f.rules.MissingAfter, maxRestartGap) && (!c.Expected || age >= maxReplaceDelay && f.replaced(name, c))
 		if unexpected || forgotten > 0 && age >= forgotten && !f.expects(name, c) {
 			delete(f.members, name)
 		}
@@ -194,10 +179,10 @@ func (f *Fleet) Tidy(now time.Time) {
 	maps.DeleteFunc(f.overdueEvents, func(_ string, since time.Time) bool { return now.Sub(since) > time.Hour })
 }
 
-// replaced reports whether other instances do what a member did that has been gone for that long.
-func (f *Fleet) replaced(name string, c *Member, gone time.Duration) bool {
+// replaced reports whether other instances do what a member did that does not run.
+func (f *Fleet) replaced(name string, c *Member) bool {
 	w := f.workloads[c.workloadOf(name)]
-	return w != nil && w.Shared && w.Runs >= w.wants() && gone >= maxReplaceDelay
+	return w != nil && w.Shared && w.Runs >= w.wants() && !c.running()
 }
 
 // Forget forgets a member that no longer exists, or a workload without any instance. An error wraps ErrUnknown or ErrNeeded.
@@ -277,9 +262,9 @@ func (f *Fleet) shownCounts(key string, present Counts) Counts {
 	return f.savedCounts[key]
 }
 
-// missing reports whether the container is expected and has been gone for longer than a deploy takes.
-func (f *Fleet) missing(c *Member, now time.Time) bool {
-	return !c.present && c.Expected && now.Sub(c.GoneSince) >= f.rules.MissingAfter
+// missing reports whether the container is expected and has been gone for longer than a deploy takes, and none has replaced it.
+func (f *Fleet) missing(name string, c *Member, now time.Time) bool {
+	return !c.present && c.Expected && now.Sub(c.GoneSince) >= f.rules.MissingAfter && !f.replaced(name, c)
 }
 
 // Why a container cannot be forgotten.

@@ -40,7 +40,7 @@ func (h *Hangs) ApplyEvent(e *events.Message, now time.Time) {
 	id := e.Actor.ID
 	delete(h.pauses, id)
 	switch e.Action {
-	case events.ActionCreate, events.ActionDie, events.ActionStop:
+	case events.ActionCreate, events.ActionDie, podmanDied, events.ActionStop:
 		h.starting[id] = now
 	case events.ActionStart, events.ActionRestart:
 		delete(h.starting, id)

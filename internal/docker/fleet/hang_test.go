@@ -49,7 +49,7 @@ func TestEventOrAnotherStateEndsAPause(t *testing.T) {
 
 func TestContainerIsStartingUntilItsStartHasAnEvent(t *testing.T) {
 	later := portOpened.Add(time.Minute)
-	for _, begins := range []events.Action{events.ActionCreate, events.ActionDie, events.ActionStop} {
+	for _, begins := range []events.Action{events.ActionCreate, events.ActionDie, podmanDied, events.ActionStop} {
 		h := NewHangs()
 		h.ApplyEvent(&events.Message{Action: begins, Actor: events.Actor{ID: "a"}}, portOpened)
 		h.Forget(nil, later) // a list may be older than the event

@@ -93,14 +93,21 @@ func (c *Member) stateDiffers(l *container.Summary) bool {
 // instances of a workload are known.
 func (f *Fleet) CompleteList() { f.listed = true }
 
-// removeMissing marks the containers that are not in the list as gone.
+// removeMissing marks the containers that are not in the list as gone, and stops watching those that are not chosen any more.
 func (f *Fleet) removeMissing(l *Listing, now time.Time) {
-	exist := make(map[string]bool, len(l.All))
+	exist, chosen := make(map[string]bool, len(l.All)), make(map[string]bool, len(l.Chosen))
 	for i := range l.All {
 		exist[l.All[i].ID] = true
 	}
+	for i := range l.Chosen {
+		chosen[l.Chosen[i].ID] = true
+	}
 	for id := range f.names {
-		if !exist[id] && !f.ChangedSince(l.Mark, id) {
+		switch {
+		case chosen[id] || f.ChangedSince(l.Mark, id):
+		case exist[id]:
+			f.stopWatching(id, now)
+		default:
 			f.recordOverdueEvent(id, l.eventsShouldMatch(), now)
 			f.MarkGone(id, now)
 		}

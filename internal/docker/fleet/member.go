@@ -39,9 +39,9 @@ type Record struct {
 	AutoRemove bool `json:"auto_remove,omitempty"`
 	// OneShot is true once a short run has ended by itself with 0, and the engine did not start it again.
 	OneShot bool `json:"one_shot,omitempty"`
-	// RanAs is the id under which it was running, and Counted its counters, when its workload was last settled.
-	RanAs   string `json:"ran_as,omitempty"`
-	Counted Counts `json:"counted,omitzero"`
+	// Recorded is the id of the container that its workload has recorded, Counted the counters that it has added to its own.
+	Recorded string `json:"recorded,omitempty"`
+	Counted  Counts `json:"counted,omitzero"`
 }
 
 // Memory is the state of a fleet that survives restarts of the exporter.

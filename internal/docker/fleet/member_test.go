@@ -66,7 +66,7 @@ func TestListRemovesOnlyMissingContainers(t *testing.T) {
 	f.tell(events.ActionPause, "late", "late")
 	f.tell(events.ActionCreate, "newer", "newer")
 	all = slices.DeleteFunc(all, func(l container.Summary) bool { return l.ID == "late" })
-	f.fleet.removeMissing(&Listing{All: all, Mark: mark}, f.now)
+	f.fleet.removeMissing(&Listing{All: all, Chosen: all, Mark: mark}, f.now)
 	for id, there := range map[string]bool{"here": true, "late": true, "new": true, "newer": true, "gone": false} {
 		remembered, pending := f.fleet.lastEventMark[id] > 0, f.fleet.pending[id] != nil
 		if remembered != there || pending != strings.HasPrefix(id, "new") {
@@ -121,5 +121,59 @@ func TestStateOfEarlierVersionsIsRead(t *testing.T) {
 	}
 	if got, err := json.Marshal(m); err != nil || string(got) != kept {
 		t.Errorf("kept again: got %s, %v\nwant %s", got, err, kept)
+	}
+}
+
+// TestMemoryIsASnapshot changes a fleet whose memory is saved meanwhile.
+func TestMemoryIsASnapshot(t *testing.T) {
+	encode := func(m Memory) string {
+		content, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	f := play(t, `set role=chat-web-3:web_irc; run 1 chat-web-1 service=web; run 2 chat-web-2 service=web
+		read all; pass 1h; die 1 137; read`)
+	m := f.fleet.Memory()
+	before := encode(m)
+	f.play("pass 1m; start 1; read; remove 2; run 3 chat-web-3 service=web; read")
+	if after := encode(m); before != after {
+		t.Errorf("before %s\nafter %s", before, after)
+	}
+	f.fleet.Restore(m, f.now)
+	f.play("remove 1; read")
+	if after := encode(m); before != after {
+		t.Errorf("before %s\nafter it was restored %s", before, after)
+	}
+}
+
+func TestNotesSayWhatIsMissing(t *testing.T) {
+	const (
+		first   = "run 1 chat-web-1 service=web; read all; pass 1h; "
+		second  = "run 2 chat-web-2 service=web; read; "
+		replace = first + second + "remove 1; read; pass 24h; read; read"
+	)
+	for name, tt := range map[string]struct {
+		script string
+		want   []string
+	}{
+		"a rollout":          {first + second + "stop 1; remove 1; read; pass 5m; read", nil},
+		"a stopped instance": {first + second + "kill 1 9; die 1 137; read; pass 5m; read", nil},
+		"expected by name":   {"set expected=chat-web-1; " + replace, nil},
+		"role by name":       {"set role=chat-web-1:irc; " + replace, nil},
+		"a swarm's old task": {"run 1 app.1.x swarm=app policy=no; read all; die 1 1; run 2 app.1.y swarm=app policy=no; read", nil},
+		"one of two":         {first + second + "pass 1h; read; die 1 137; read", []string{"chat-web-1 is exited, exit code 137"}},
+		"one of two, removed": {
+			"set expected=chat-web-1 expected=chat-web-2; " + first + second + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"},
+		},
+		"a container alone": {first + "remove 1; pass 5m; read", []string{"chat-web-1 is missing"}},
+		"never seen":        {"set expected=irc role=irc:irc; read", []string{"expected lists irc, but no such container exists"}},
+		"a role for nobody": {"set role=irc:irc; read", []string{"roles lists irc, but no such container exists"}},
+	} {
+		f := play(t, tt.script)
+		if got := f.fleet.Notes(f.now).Lines; !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
 	}
 }

@@ -17,9 +17,28 @@ func (f *Fleet) Memory() Memory {
 	}
 	m.Workloads = make(map[string]workload, len(f.workloads))
 	for key, w := range f.workloads {
-		m.Workloads[key] = *w
+		m.Workloads[key] = w.clone()
 	}
 	return m
+}
+
+// clone returns a copy that shares nothing with the workload.
+func (w *workload) clone() workload {
+	c := *w
+	c.Was, c.Named, c.Instances = slices.Clone(w.Was), slices.Clone(w.Named), slices.Clone(w.Instances)
+	return c
+}
+
+// restored prepares a saved workload.
+func (w *workload) restored(r *Rules, now time.Time) {
+	for i := range w.Instances {
+		if e := &w.Instances[i]; !e.Ended.IsZero() && len(w.added(e)) == 0 {
+			e.Ended = now // the whole machine may have been off, and be about to start it again
+		}
+	}
+	w.Named = slices.DeleteFunc(slices.Concat(w.Was, w.Named), func(name string) bool { return !r.mentions(name) })
+	slices.Sort(w.Named)
+	w.Named = slices.Compact(w.Named)
 }
 
 // Restore applies a saved state. Its containers count as gone until a list or a description shows them.
@@ -32,11 +51,10 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 		f.unverified = &m
 		return
 	}
-	for key, w := range m.Workloads {
+	for key, saved := range m.Workloads {
 		if len(key) <= 2*MaxLabel {
-			for i := range w.Ends { // the whole machine may have been off, and be about to start them again
-				w.Ends[i].Seen = now
-			}
+			w := saved.clone()
+			w.restored(f.rules, now)
 			f.workloads[key] = &w
 		}
 	}
@@ -44,6 +62,10 @@ func (f *Fleet) Restore(m Memory, now time.Time) {
 		c := &Member{Record: kept, restored: true}
 		c.Workload = c.workloadOf(name)
 		c.Starts = c.Starts.restored()
+		if m.Workloads == nil { // each container was judged alone, and had the only counters
+			c.Counted = c.counts()
+			f.workloadOf(name, c).add(c.Counted)
+		}
 		if c.GoneSince.IsZero() {
 			c.markGone(now)
 		}

@@ -43,7 +43,7 @@ func (f *Fleet) Report(now time.Time) []Report {
 		switch {
 		case c.present:
 			r.Status, r.ID = &c.Status, c.ID
-		case f.missing(c, now):
+		case f.missing(name, c, now):
 			r.Status = &Status{
 				Name:   name,
 				Labels: c.Labels,
@@ -153,7 +153,7 @@ func (f *Fleet) dependencies(name string, c *Member, services map[composeUnit][]
 func (f *Fleet) Subjects() []usage.Subject {
 	var subjects []usage.Subject
 	for _, c := range f.members {
-		if c.present && (c.Status.State == container.StateRunning || c.Status.State == container.StatePaused) {
+		if c.alive() {
 			subjects = append(subjects, usage.Subject{
 				ID:      c.ID,
 				PID:     c.Status.PID,
@@ -183,10 +183,10 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 		switch {
 		case m.present:
 			n.Present++
-			if problem := m.Status.problem(); problem != "" {
+			if problem := m.Status.problem(); problem != "" && !f.replaced(name, m) {
 				note(problem)
 			}
-		case f.missing(m, now):
+		case f.missing(name, m, now):
 			note(name + " is missing")
 		}
 	}
@@ -197,12 +197,12 @@ func (f *Fleet) Notes(now time.Time) (n Notes) {
 		}
 	}
 	for _, name := range f.rules.Expected {
-		if m := f.members[name]; m == nil || !m.present && !f.missing(m, now) {
+		if m := f.members[name]; m == nil || !m.present && !f.missing(name, m, now) && !f.replaced(name, m) {
 			note(fmt.Sprintf("expected lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.rules.Roles)) {
-		if f.members[name] == nil {
+		if f.members[name] == nil && !f.had(name) {
 			note(fmt.Sprintf("roles lists %s, but no such container exists", failure.OneLine(name)))
 		}
 	}

@@ -70,15 +70,5 @@ func (f *Fleet) watches(l *container.Summary) bool {
 // knows reports whether the fleet has seen a container.
 func (f *Fleet) knows(id string) bool {
 	_, named := f.names[id]
-	if named || f.pending[id] != nil || f.lastEventMark[id] > 0 {
-		return true
-	}
-	if f.unverified != nil {
-		for _, r := range f.unverified.Containers {
-			if r.ID == id {
-				return true
-			}
-		}
-	}
-	return false
+	return named || f.pending[id] != nil || f.lastEventMark[id] > 0
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -20,5 +21,12 @@ func TestConditionsAreBounded(t *testing.T) {
 	conditions, needed := f.fleet.startConditions(c, services), f.fleet.dependencies("app", c, services)
 	if len(conditions) != maxDependencies || len(needed) != maxDependencies {
 		t.Errorf("%d conditions and %d dependencies, want %d", len(conditions), len(needed), maxDependencies)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f.fleet.Report(f.now)
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 16 {
+		t.Errorf("a report of %d containers takes %d MiB", len(f.fleet.members), took)
 	}
 }

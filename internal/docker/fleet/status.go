@@ -119,6 +119,11 @@ func (s *Status) durations(gone, now time.Time, ahead time.Duration) (down, unhe
 	return max(down, 0), max(unhealthy, 0)
 }
 
+// alive reports whether the container's run goes on: it may be paused.
+func (s *Status) alive() bool {
+	return s.State == container.StateRunning || s.State == container.StatePaused
+}
+
 // beingRemoved reports whether the container is being removed, or its removal has failed: its state hides the earlier one.
 func (s *Status) beingRemoved() bool {
 	return s.State == container.StateRemoving || s.State == container.StateDead
