@@ -879,12 +879,12 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m15s page: ContainerDown critical other
-			7m45s page: TargetDown critical other
-			9m45s page: TargetDown critical docker; TargetDown critical other
-			15m30s chat: TargetDown warning docker is over; TargetDown warning other
-			19m0s chat: ContainerDown warning other is over
+			6m0s chat: TargetDown warning docker
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			8m45s page: TargetDown critical docker
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			16m0s chat: TargetDown warning docker is over
+			19m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{
