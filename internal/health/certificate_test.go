@@ -169,6 +169,23 @@ func TestOneCertificateStaysOneCauseAfterARestart(t *testing.T) {
 	}
 }
 
+// TestServicesThatAreBackHaveTimeToLink has the IRC server miss its services for an hour, and still when they are up again.
+func TestServicesThatAreBackHaveTimeToLink(t *testing.T) {
+	w := newWorld(t)
+	w.target("services").be("irc_services")
+	w.target("irc").be("irc_rpc")
+	w.look()
+	w.target("services").Up = false
+	w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
+	w.pass(time.Hour)
+	w.target("services").Up = true
+	w.look()
+	w.pass(5 * time.Minute)
+	w.want("irc IRCServicesUnlinked pending 5m0s")
+	w.pass(time.Second)
+	w.want("irc IRCServicesUnlinked critical 5m1s")
+}
+
 // TestTLSFailureForAnotherReasonIsTold has the certificate expire soon, but not yet, and the handshake fail.
 func TestTLSFailureForAnotherReasonIsTold(t *testing.T) {
 	w := certified(t, day, false, "a")
