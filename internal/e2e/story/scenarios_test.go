@@ -2,6 +2,7 @@ package story
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,22 @@ func lines(text string) []string {
 		}
 	}
 	return list
+}
+
+// event is a line of a script.
+type event struct {
+	at   time.Duration
+	what string
+}
+
+// scriptOf is a script of events in any order.
+func scriptOf(events []event) string {
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%s %s\n", e.at, e.what)
+	}
+	return b.String()
 }
 
 // perform plays the script of a scenario.
