@@ -10,6 +10,12 @@ import (
 
 // The alerts on containers.
 
+// containerWithCause is withCause for alerts on containers.
+var containerWithCause = together{
+	critical: withMost,
+	all:      withEngine + "last_over_time(chatstack_docker_targets_down{docker_host=%[6]q,<env>}[<range>])",
+}
+
 var containerUnhealthy = row{
 	name: health.AlertContainerUnhealthy,
 	AlertKind: kind("container_unhealthy", config.Keys("warning", "for", "keep_firing_for", "critical", "after", "keep_firing_for"),
@@ -17,7 +23,7 @@ var containerUnhealthy = row{
 			c.AtLeast("critical.after", c.Critical.For, c.Alerts.Interval, "one alerts.interval")
 		}),
 	server:   ofContainer,
-	together: withCause,
+	together: containerWithCause,
 	judged:   &health.Rule{Unsettles: true},
 	evidence: containerState("container_unhealthy_seconds", "container_unhealthy_seconds"),
 	page:     Words{"its health check fails", ""},
@@ -125,7 +131,7 @@ var containerDown = row{
 	name:      health.AlertContainerDown,
 	AlertKind: holds("container_down", lasting(minute, 2*minute), lasting(5*minute, 2*minute), config.NotShorter),
 	server:    ofContainer,
-	together:  withCause,
+	together:  containerWithCause,
 	judged:    &health.Rule{},
 	evidence:  containerState("container_down_seconds", "container_down_seconds"),
 	page:      Words{"is not running", "Find out why it exited, then start it."},
@@ -157,7 +163,7 @@ var containerMissing = row{
 	name:      health.AlertContainerMissing,
 	AlertKind: flat("container_missing", 5*minute, 0),
 	server:    ofContainer,
-	together:  withCause,
+	together:  containerWithCause,
 	judged:    &health.Rule{Pages: true},
 	evidence:  containerState("container_removed_seconds", "container_missing_seconds"),
 	page:      Words{"does not exist", "Create it again."},

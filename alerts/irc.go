@@ -80,7 +80,7 @@ func splitTrials(a *config.Alerts, t *alert) []trial {
 var ircServicesUnlinked = row{
 	name:      health.AlertServicesUnlinked,
 	AlertKind: flat("irc_services_unlinked", 5*minute, 2*minute),
-	judged:    &health.Rule{Pages: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}},
+	judged:    &health.Rule{Pages: true, BeginsAnew: true, Excuses: []health.Excuser{health.ByServer, health.ByServices}},
 	together:  withCause,
 	evidence:  problem,
 	page: Words{

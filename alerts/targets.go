@@ -297,13 +297,20 @@ func halfIsCutOff(text, otherwise string) string {
 	return "{{ $off := " + of("> 0") + " }}{{ $on := " + of("== 0") + " }}{{ if and $off $on }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
 
-// withCause is for alerts whose value is how long the problem has lasted. They belong to MostTargetsDown if both began within ten rounds,
-// 5 minutes as in incidents, and to the outage of an engine if within two. MostTargetsDown inhibits their warnings.
+// withCause is for alerts on targets whose value is how long the problem has lasted. They belong to MostTargetsDown if both began within
+// ten rounds, 5 minutes as in incidents, and to their container's engine if within two. MostTargetsDown inhibits their warnings.
 var withCause = together{
-	critical: "label_replace(" + criticalAll + `{alert="` + mostTargetsDown.name + `",<env>} > %[4]f - <apart> < %[4]f + <apart> > 0` +
-		inWholeStack,
-	all: anyServer + ` and on (target) (<down>{kind="docker",<env>} > %[4]f - <near> < %[4]f + <near> > 0)`,
+	critical: withMost,
+	all: withEngine + "(last_over_time(chatstack_docker_targets_down{<env>}[<range>]) and on (docker_host) " +
+		`last_over_time(chatstack_target_info{target=%[5]q,docker_host!="",<env>}[<range>]))`,
 }
+
+const (
+	withMost = "label_replace(" + criticalAll + `{alert="` + health.AlertMostTargetsDown +
+		`",<env>} > %[4]f - <apart> < %[4]f + <apart> > 0` + inWholeStack
+	// withEngine is followed by a query for engines.
+	withEngine = anyServer + ` and on (target) (<down>{kind="docker",<env>} > %[4]f - <near> < %[4]f + <near> > 0) and on (target) `
+)
 
 var plantStoreOrphans = row{
 	name:      health.AlertOrphans,

@@ -140,6 +140,52 @@ func TestExpiredCertificateExplainsItsOutages(t *testing.T) {
 		"a TargetDown pending 3h2m1s certificate(a)", "b TargetDown critical 3h2m1s")
 }
 
+// TestOneCertificateStaysOneCauseAfterARestart reads first the one or the other of two targets that serve an expired certificate.
+func TestOneCertificateStaysOneCauseAfterARestart(t *testing.T) {
+	for _, first := range []string{"a", "b"} {
+		w := certified(t, time.Hour, false, "a", "b")
+		w.now = w.now.Add(time.Hour)
+		w.refuse("a", "b")
+		w.pass(time.Hour)
+		facts := slices.Clone(w.Targets)
+		for i := range w.Targets {
+			if target := &w.Targets[i]; target.Name != first {
+				target.Read, target.Up, target.Conditions, target.OwnFault = false, false, nil, false
+			}
+		}
+		w.restart(true)
+		w.pass(time.Minute)
+		for _, p := range w.last.Problems {
+			wakes := p.Name == "a" && p.Alert == AlertCertificateExpiry
+			if got := p.Severity == Critical; got != wakes || wakes == p.Excuse.Holds() {
+				t.Errorf("only %s has been read: %s of %s is %s, %v", first, p.Alert, p.Name, p.Severity, p.Excuse)
+			}
+		}
+		copy(w.Targets, facts)
+		w.target("a").Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{w.lives(90*day, 90*day)}}}
+		w.target("a").Up, w.target("a").OwnFault = true, false
+		w.pass(time.Minute)
+		w.want("b TLSCertificateExpiry critical 73h2m0s", "b TargetDown pending 1h2m0s certificate(b)")
+	}
+}
+
+// TestServicesThatAreBackHaveTimeToLink has the IRC server miss its services for an hour, and still when they are up again.
+func TestServicesThatAreBackHaveTimeToLink(t *testing.T) {
+	w := newWorld(t)
+	w.target("services").be("irc_services")
+	w.target("irc").be("irc_rpc")
+	w.look()
+	w.target("services").Up = false
+	w.target("irc").Conditions = []Condition{{Alert: AlertServicesUnlinked, Holds: true}}
+	w.pass(time.Hour)
+	w.target("services").Up = true
+	w.look()
+	w.pass(5 * time.Minute)
+	w.want("irc IRCServicesUnlinked pending 5m0s")
+	w.pass(time.Second)
+	w.want("irc IRCServicesUnlinked critical 5m1s")
+}
+
 // TestTLSFailureForAnotherReasonIsTold has the certificate expire soon, but not yet, and the handshake fail.
 func TestTLSFailureForAnotherReasonIsTold(t *testing.T) {
 	w := certified(t, day, false, "a")

@@ -103,6 +103,7 @@ type shared struct {
 // shareCertificates makes one problem of each certificate that expires: that of the first target that serves it explains those of the
 // others, and outages because it has expired. A target under maintenance is not the first.
 func (s *scene) shareCertificates(problems []*candidate) {
+	keepShared(problems)
 	first, expired := map[shared]*candidate{}, map[Subject]*candidate{}
 	for _, p := range problems {
 		if p.certificate == (shared{}).fingerprint {
@@ -129,6 +130,25 @@ func (s *scene) shareCertificates(problems []*candidate) {
 		}
 		if leader := first[shared{own.certificate, Critical}]; leader != nil {
 			p.cause = ofCertificate(leader)
+		} else if own.cause.Reason == ReasonCertificate {
+			p.cause = own.cause
+		}
+	}
+}
+
+// keepShared keeps one problem of a certificate that the former process knew as one, until both targets have been read.
+func keepShared(problems []*candidate) {
+	var unread [sha256.Size]byte
+	for _, p := range problems {
+		if p.Alert != AlertCertificateExpiry || p.cause.Holds() || p.record.Excuse.Reason != ReasonCertificate {
+			continue
+		}
+		i := slices.IndexFunc(problems, func(leader *candidate) bool {
+			return leader.Subject == p.record.Excuse.Root && leader.Alert == p.Alert && leader.key.Severity == p.key.Severity &&
+				(leader.certificate == unread || p.certificate == unread)
+		})
+		if i >= 0 {
+			p.cause = ofCertificate(problems[i])
 		}
 	}
 }

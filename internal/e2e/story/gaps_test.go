@@ -2,8 +2,20 @@ package story
 
 import "time"
 
-// gapFaults happen to what Prometheus knows of an exporter.
+// gapFaults happen to what Prometheus knows of an exporter, and to the network of its host.
 var gapFaults = []fault[*exporter]{
+	{
+		"loses its network", // with the sessions of its check
+		"has its network again",
+		func(w *world, e *exporter) {
+			e.offline.Store(true)
+			for _, service := range []string{"irc_tls", "xmpp_c2s"} {
+				must(w.T, e.site.chat.Switch(service, "stopped", true))
+				must(w.T, e.site.chat.Switch(service, "stopped", false))
+			}
+		},
+		func(_ *world, e *exporter) { e.offline.Store(false) },
+	},
 	{
 		"is not found",
 		"is found",

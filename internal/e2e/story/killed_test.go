@@ -1,7 +1,6 @@
 package story
 
 import (
-	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -71,10 +70,6 @@ func killingScript(seed uint64) (script string, kills int) {
 	within := func(least, most time.Duration) time.Duration {
 		return (least + time.Duration(random.Int64N(int64(most-least)))).Truncate(time.Second)
 	}
-	type event struct {
-		at   time.Duration
-		what string
-	}
 	var events []event
 	for at := within(0, 10*time.Minute); at < *lasting; {
 		c, f := containers[random.IntN(len(containers))], containerFaults[random.IntN(len(containerFaults))]
@@ -93,12 +88,7 @@ func killingScript(seed uint64) (script string, kills int) {
 		events = append(events, event{at, "b is killed"})
 		kills++
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	var lines strings.Builder
-	for _, e := range events {
-		fmt.Fprintf(&lines, "%s %s\n", e.at, e.what)
-	}
-	return lines.String(), kills
+	return scriptOf(events), kills
 }
 
 // sameIncidents wants both exporters to know of the same incidents.

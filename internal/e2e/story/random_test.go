@@ -1,7 +1,6 @@
 package story
 
 import (
-	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -58,10 +57,6 @@ const pauseBetween = 100 * time.Second
 // randomScript is a script of that length, in which each thing that begins ends after a while.
 func randomScript(seed uint64, lasts time.Duration, exporters []exporterSpec) string {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it is to be repeated
-	type event struct {
-		at   time.Duration
-		what string
-	}
 	var events []event
 	busy := map[string]time.Duration{} // until when a fault of a subject lasts
 	upTo := func(d time.Duration) time.Duration {
@@ -86,12 +81,7 @@ func randomScript(seed uint64, lasts time.Duration, exporters []exporterSpec) st
 			events = append(events, event{end, subject + " " + ends})
 		}
 	}
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
-	var b strings.Builder
-	for _, e := range events {
-		fmt.Fprintf(&b, "%s %s\n", e.at, e.what)
-	}
-	return b.String()
+	return scriptOf(events)
 }
 
 // randomFault chooses a fault and its subject. alone says that no other fault of the subject may last meanwhile.

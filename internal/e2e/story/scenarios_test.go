@@ -2,6 +2,7 @@ package story
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -81,6 +82,22 @@ func lines(text string) []string {
 		}
 	}
 	return list
+}
+
+// event is a line of a script.
+type event struct {
+	at   time.Duration
+	what string
+}
+
+// scriptOf is a script of events in any order.
+func scriptOf(events []event) string {
+	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "%s %s\n", e.at, e.what)
+	}
+	return b.String()
 }
 
 // perform plays the script of a scenario.
@@ -879,12 +896,12 @@ var scenarios = []scenario{
 		`,
 		notifications: `
 			4m0s chat: ContainerDown warning other
-			5m30s chat: TargetDown warning docker; TargetDown warning other
-			7m15s page: ContainerDown critical other
-			7m45s page: TargetDown critical other
-			9m45s page: TargetDown critical docker; TargetDown critical other
-			15m30s chat: TargetDown warning docker is over; TargetDown warning other
-			19m0s chat: ContainerDown warning other is over
+			6m0s chat: TargetDown warning docker
+			7m15s page: ContainerDown critical other; TargetDown critical other
+			8m45s page: TargetDown critical docker
+			9m0s chat: ContainerDown warning other; TargetDown warning other
+			16m0s chat: TargetDown warning docker is over
+			19m0s chat: ContainerDown warning other is over; TargetDown warning other is over
 		`,
 	},
 	{

@@ -142,6 +142,8 @@ type exporterSpec struct {
 	wide bool
 	// relay says that there are an IRC server, an XMPP server and the container of a bridge between them, which is checked.
 	relay bool
+	// services says that there are the IRC server's RPC, the IRC services, and a target that the container docs serves.
+	services bool
 }
 
 // containers are those of a site: the API needs the database, and the web client needs the API.
@@ -312,6 +314,9 @@ func (e *exporter) configuration() string {
 		}
 		if e.relay {
 			b.WriteString(e.site.bridgeTargets())
+		}
+		if e.services {
+			b.WriteString(e.site.servicesTargets())
 		}
 	}
 	return b.String()
