@@ -47,7 +47,7 @@ var incidents = []incident{
 		name:   "everything is stopped",
 		cause:  func(s *messageSite) { s.switchAll("stopped", true) },
 		repair: func(s *messageSite) { s.switchAll("stopped", false) },
-		firing: messageCount{1, 1, 2}, // the second is of the containers that were started again
+		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
 	},
 	{
