@@ -435,9 +435,9 @@ func TestRealAlertmanagerTellsTheRightPeople(t *testing.T) {
 		told[said.Attachments[0].Color+" "+said.Attachments[0].Title] = strings.Contains(said.Attachments[0].Text, "|what to do>")
 	}
 	if diff := cmp.Diff(map[string]bool{
-		"warning [WARNING] ContainerUnhealthy is so.":        true,
+		"warning [WARNING] ContainerUnhealthy is so.":            true,
 		"warning [WARNING] ContainerDown is so. Also firing: 1.": true, // of both engines
-		"warning [WARNING] ExporterDown is so.":              true,
+		"warning [WARNING] ExporterDown is so.":                  true,
 	}, told); diff != "" {
 		t.Errorf("the channel was told (-want +got):\n%s", diff)
 	}
