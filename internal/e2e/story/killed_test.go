@@ -63,8 +63,8 @@ func watchesItsEnd(e *exporter) bool {
 }
 
 // killingScript has one random fault after the other, in which b is killed some times. Whoever reads all 30 s sees each of them, and the
-// time between two; none lasts about 2 or 5 minutes, after which only one of the two might warn or page. Restarts are left out: whether they
-// are excused depends on when they are read.
+// time between two; none lasts about 2 or 5 minutes, after which only one of the two might warn or page. Restarts are left out: whether
+// they are excused depends on when they are read.
 func killingScript(seed uint64) (script string, kills int) {
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // it is to be repeated
 	within := func(least, most time.Duration) time.Duration {
