@@ -238,6 +238,7 @@ func TestPairsOfFaults(t *testing.T) {
 }
 
 func (r *row) play(t *testing.T) {
+	t.Helper()
 	var events []event
 	for _, f := range r.faults {
 		events = append(events, f.events()...)

@@ -65,16 +65,15 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 				got[a.Labels.Get("env")] = a.Annotations.Get("summary") + " " + a.Annotations.Get("description")
 			}
 		}
+		const alarm = "Clients will soon refuse to connect to xmpp: its certificate expires on "
 		const advice = "Once it has expired, clients refuse to connect. First look at the certificate's file: if it has been " +
 			"renewed, reload the server; if not, renew it. The certificate is "
 		in := func(hours int) string {
 			return time.Unix(now, 0).UTC().Add(time.Duration(hours) * time.Hour).Format("2006-01-02 15:04 UTC, in ")
 		}
 		for env, want := range map[string]string{
-			"": "Clients will soon refuse to connect to xmpp: its certificate expires on " + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " +
-				advice + "one of its authorities'.",
-			"staging": "Clients will soon refuse to connect to xmpp: its certificate expires on " + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " +
-				advice + "the one that the server sends, one of its authorities'.",
+			"":        alarm + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " + advice + "one of its authorities'.",
+			"staging": alarm + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " + advice + "the one that the server sends, one of its authorities'.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)
