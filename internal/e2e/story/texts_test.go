@@ -73,7 +73,8 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 		}
 		for env, want := range map[string]string{
 			"":        alarm + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " + advice + "one of its authorities'.",
-			"staging": alarm + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " + advice + "the one that the server sends, one of its authorities'.",
+			"staging": alarm + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " + advice +
+				"the one that the server sends, one of its authorities'.",
 		} {
 			if got[env] != want {
 				t.Errorf("in the environment %q: %q, want %q", env, got[env], want)
