@@ -72,7 +72,7 @@ func TestCertificateAlertTellsItsSource(t *testing.T) {
 			return time.Unix(now, 0).UTC().Add(time.Duration(hours) * time.Hour).Format("2006-01-02 15:04 UTC, in ")
 		}
 		for env, want := range map[string]string{
-			"":        alarm + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " + advice + "one of its authorities'.",
+			"": alarm + in(24) + "1d 0h 0m 0s. Less than 1d 2h 40m are left. " + advice + "one of its authorities'.",
 			"staging": alarm + in(50) + "2d 2h 0m 0s. Less than 3 days are left. " + advice +
 				"the one that the server sends, one of its authorities'.",
 		} {
