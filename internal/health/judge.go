@@ -32,9 +32,11 @@ type Judge struct {
 
 // engine is the last successful reading of an engine.
 type engine struct {
-	// read is the time of the last reading, previousRead of the one before; zero if there was none.
-	read, previousRead time.Time
-	containers         []Container
+	// read is when its state was last known, previousRead the time before; zero if there was none. Asked is when the engine itself was last
+	// read, previousAsked the time before: in between, its events are known, and what it said last.
+	read, previousRead   time.Time
+	asked, previousAsked time.Time
+	containers           []Container
 	// own says that containers is a copy of what was read, which may be changed.
 	own bool
 }
@@ -125,8 +127,11 @@ func (j *Judge) readEngines(f *Facts) {
 		}
 		if given.Read {
 			e.previousRead, e.read, e.containers, e.own = e.read, f.Now, given.Containers, false
+			if asked := cmp.Or(f.askedAt(given.Host), f.Now); !asked.Equal(e.asked) {
+				e.previousAsked, e.asked = e.asked, asked
+			}
 			if j.unread[given.Host] { // its state since the former process is unknown
-				e.previousRead = j.saved
+				e.previousRead, e.previousAsked = j.saved, j.saved
 				delete(j.unread, given.Host)
 			}
 		}
@@ -135,6 +140,16 @@ func (j *Judge) readEngines(f *Facts) {
 	j.reviveAnswering(f)
 	maps.DeleteFunc(j.engines, func(host string, _ *engine) bool { return !configured[host] })
 	maps.DeleteFunc(j.unread, func(host string, _ bool) bool { return !configured[host] })
+}
+
+// askedAt returns when an engine was read itself, zero if that is unknown.
+func (f *Facts) askedAt(host string) time.Time {
+	for i := range f.Targets {
+		if f.Targets[i].Engine == host {
+			return f.Targets[i].ReadAt
+		}
+	}
+	return time.Time{}
 }
 
 // reviveAnswering has containers run that were down when their engine was last read, if their own targets have answered since.

@@ -426,7 +426,7 @@ func TestContainerThatIsNotRestartedAgainIsDown(t *testing.T) {
 		w.container("web").DownFor += time.Minute
 		w.pass(time.Minute)
 	}
-	w.want("web ContainerDown critical 7m0s", "web ContainerRestarts warning 9m0s")
+	w.want("web ContainerDown critical 7m10s", "web ContainerRestarts warning 9m0s")
 }
 
 func TestRestartOfTheExporter(t *testing.T) {
@@ -498,9 +498,19 @@ func TestExcusedRestartsDoNotCount(t *testing.T) {
 	}
 }
 
+// TestContainerIsDownSinceItsEndWhateverWasJudgedMeanwhile has targets judged between two readings of the engine, whose events are lost.
+func TestContainerIsDownSinceItsEndWhateverWasJudgedMeanwhile(t *testing.T) {
+	w := stack(t)
+	w.target("docker").Engine, w.target("docker").ReadAt = "local", w.now
+	w.pass(25 * time.Second)
+	w.container("db").State, w.container("db").DownFor, w.target("docker").ReadAt = "exited", 20*time.Second, w.now
+	w.look()
+	w.want("db ContainerDown pending 20s")
+}
+
 func TestClocksApart(t *testing.T) {
 	w := stack(t)
 	w.container("db").State, w.container("db").DownFor = "exited", time.Hour // by an engine whose clock is behind
 	w.pass(30 * time.Second)
-	w.want("db ContainerDown pending 30s") // since it was seen well the last time
+	w.want("db ContainerDown pending 40s") // since the reading before
 }

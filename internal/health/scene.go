@@ -136,7 +136,7 @@ func (j *Judge) track(s Subject, unavailable, down bool, began, now time.Time) {
 // before that reading, since the engine's clock may differ. For a missing container, DownFor comes from the exporter itself.
 func (j *Judge) stopped(c *Container, now time.Time) time.Time {
 	at := now.Add(-max(c.DownFor, 0))
-	if before := j.engines[c.Host].previousRead; c.State != Missing && at.Before(before) {
+	if before := j.engines[c.Host].previousAsked; c.State != Missing && at.Before(before) {
 		return before
 	}
 	return at
