@@ -126,7 +126,7 @@ func TestNoAlertDisappears(t *testing.T) {
 		"ContainerMissing":          {"critical", "warning"},
 		"ContainerOftenUnhealthy":   {"critical"},
 		"OneShotFailed":             {"warning"},
-		"ExporterRestarts":          {"critical"},
+		"ExporterRestarts":          {"critical", "warning"},
 		"ExporterDown":              {"critical", "warning"},
 		"PollStalled":               {"critical"},
 		"UpstreamSeriesDropped":     {"warning"},
@@ -350,8 +350,8 @@ func TestExpressionsAreReadable(t *testing.T) {
 			t.Errorf("%s compares %q, want one number", &r, series)
 		}
 	}
-	if mean := all / len(rules); mean > 126 || recorded > 28 {
-		t.Errorf("the expressions have %d characters on average and %d are recorded, want at most 126 and 28", mean, recorded)
+	if mean := all / len(rules); mean > 126 || recorded > 29 {
+		t.Errorf("the expressions have %d characters on average and %d are recorded, want at most 126 and 29", mean, recorded)
 	}
 }
 
@@ -391,8 +391,8 @@ func TestOperatorsThresholdsAreInTheRules(t *testing.T) {
 func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
-		case "ExporterDown warning", "ExporterRestarts critical", "PollStalled critical", "ConfigReloadFailed warning",
-			"StateNotSaved warning",
+		case "ExporterDown warning", "ExporterRestarts critical", "ExporterRestarts warning", "PollStalled critical",
+			"ConfigReloadFailed warning", "StateNotSaved warning",
 			"HonorLabelsOff warning", "ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue

@@ -107,7 +107,7 @@ var containerRestarts = row{
 			"Each restart disconnects its users." + readLog,
 	},
 	critical: message{
-		"<more> or more within <window>", aContainer + " is crash-looping: {{ $value }} restarts in <window>" + lastKnown,
+		"<more> or more within <window>", aContainer + " is crash-looping" + unlessHeld("", ": {{ $value }} restarts in <window>") + lastKnown,
 		"More than <over> restarts within <window> are critical; deploys do not count. Its service is as good as down." + readLog,
 	},
 }

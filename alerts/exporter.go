@@ -127,26 +127,40 @@ func exporterTrials(a *config.Alerts, t *alert) []trial {
 var exporterRestarts = row{
 	name: "ExporterRestarts",
 	AlertKind: kind("exporter_restarts", config.Keys("window", "over", "keep_firing_for"),
-		config.AlertSettings{Level: over(3, 0, 0), Window: 15 * minute}, config.ScrapesFit,
+		config.AlertSettings{Level: over(3, 0, 15*minute), Window: 15 * minute}, config.ScrapesFit,
 		func(c *config.AlertCheck) { c.Number("over", c.Over, config.MaxCount) }),
 	server:    theExporter,
 	elsewhere: true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
-			return fmt.Sprintf("changes(process_start_time_seconds{job=%q,target=\"\"}[%s]) > %d", a.Job, seconds(t.settings.Window), t.Over)
+			return fmt.Sprintf("changes(process_start_time_seconds{job=%q,target=\"\"}[%s]) > %d", a.Job, seconds(restartWindow(t)), t.Over)
 		},
 		trials: restartTrials,
 	},
-	critical: message{
-		"<more> or more restarts within <window>", exporterName + " keeps restarting: {{ $value }} restarts in <window>.",
-		"Until it runs for 5 minutes, no alert about what it watches ends, and new problems may not be seen. " +
-			"First read its log: the last lines of the run before say why it ended.",
+	warning: message{
+		"<more> or more restarts within <windows>", exporterName + " restarts often: {{ $value }} restarts in <windows>.", restartsText,
 	},
+	critical: message{
+		"<more> or more restarts within <window>", exporterName + " keeps restarting: {{ $value }} restarts in <window>.", restartsText,
+	},
+}
+
+const restartsText = "New problems may not be seen, and what has ended may be told late. " +
+	"First read its log: the last lines of the run before say why it ended."
+
+// restartWindows is how much longer restarts count for the warning: one every five minutes is too seldom to page.
+const restartWindows = 4
+
+func restartWindow(t *alert) config.Duration {
+	if t.severity == Warning {
+		return restartWindows * t.settings.Window
+	}
+	return t.settings.Window
 }
 
 // restartTrials start an exporter again every other round.
 func restartTrials(a *config.Alerts, t *alert) []trial {
-	window, most := t.settings.Window, int(t.Over)
+	window, most := restartWindow(t), int(t.Over)
 	_, keep := t.rounds()
 	starts := func(n int) (steps []step) {
 		steps = []step{{value: 1000}}

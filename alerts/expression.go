@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 )
@@ -72,6 +73,7 @@ const (
 	targetWarning   = "chatstack:target_unexplained_seconds:any"
 	targetCritical  = "chatstack:target_unexplained_seconds:all"
 	heldAlerts      = "chatstack:held"
+	unknown         = "chatstack:unknown"
 	downContainers  = "chatstack:container_down"
 	targetElsewhere = "chatstack:target_container_down_seconds"
 	warningsAny     = "chatstack:warning_seconds:any"
@@ -83,7 +85,9 @@ const (
 	volumeUsed      = "chatstack:volume_used_ratio"
 	certificateEnd  = "chatstack:certificate_end"
 	exporterUp      = "chatstack:exporter_up"
-	relayLeft       = "chatstack:relay_left_unchecked"
+
+	exporterStarting = "chatstack:exporter_starting"
+	relayLeft        = "chatstack:relay_left_unchecked"
 )
 
 // ofContainers is the name of the recorded series of a gauge of containers, without those that are excused: what one exporter sees for a
@@ -155,12 +159,25 @@ func recorded(a *config.Alerts) []rule {
 		}
 	}
 	// Alerts that were firing go on while nobody knows. It has the value 0, which no alert has that is seen.
-	return append(rules, rule{
-		Record: heldAlerts,
-		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)",
-			list([]string{"alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment),
-			latest(a, "chatstack_exporter_starting"), exporterUp),
-	})
+	return append(rules,
+		rule{Record: exporterStarting, Expr: acrossExporters("max", latest(a, "chatstack_exporter_starting"), nil)},
+		rule{Record: unknown, Expr: unknownExpr(a)},
+		rule{
+			Record: heldAlerts,
+			Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) %s", list([]string{"alertstate", "chat_server", "stack"}),
+				`ALERTS{alertstate="firing",stack="chat"}`, list(environment), unknown),
+		})
+}
+
+// StartingTime is how long an exporter that remembers nothing counts as starting: five minutes, after a first probe of every target.
+const StartingTime = 5*time.Minute + 30*time.Second
+
+// unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would hold
+// alerts for ever, so that a third start in 15 minutes does not count. One that is not discovered is missed while ExporterDown remembers it.
+func unknownExpr(a *config.Alerts) string {
+	twoStarts := (2*StartingTime + time.Minute) / a.Interval.Std()
+	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[15m]) > %d or present_over_time(%s[%s]) unless on (%s) %[3]s > 0",
+		exporterStarting, twoStarts, exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment))
 }
 
 // exceeds is true if a recorded series was above the limit throughout hold. It omits series that are new or gone.

@@ -223,7 +223,8 @@ func (t *alert) fill(a *config.Alerts, text string) string {
 	return strings.NewReplacer(
 		"<for>", inWords(t.For), "<after>", after(t.For), "<held>", forOver(t.For), "<under>", inWords(t.Under),
 		"<over>", fmt.Sprint(t.Over), "<more>", fmt.Sprint(t.Over+1), "<size>", size(t.Over),
-		"<window>", inWords(s.Window), "<within>", inWords(s.Within), "<remember>", inWords(s.Remember), "<apart>", inWords(s.Apart),
+		"<window>", inWords(s.Window), "<windows>", inWords(restartWindows*s.Window),
+		"<within>", inWords(s.Within), "<remember>", inWords(s.Remember), "<apart>", inWords(s.Apart),
 		"<typical>", fmt.Sprint(s.Typical), "<nobody>", nobody(s.Bots), "<roles>", strings.Join(s.Roles, ", "),
 		"<interval>", inWords(a.Interval), "<lookback>", inWords(a.Lookback),
 		"<scrapes>", fmt.Sprint(fewestScrapes), "<lookbacks>", inWords(fewestScrapes*a.Lookback),

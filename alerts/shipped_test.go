@@ -80,6 +80,27 @@ func TestChannelIsToldOfCriticalAlertsWithoutAWarning(t *testing.T) {
 	}
 }
 
+// TestWhatIsAheadHasAPageOfItsOwn holds that no page of an outage contains a critical alert on what users will lose.
+func TestWhatIsAheadHasAPageOfItsOwn(t *testing.T) {
+	// Nothing is down either while these last.
+	want := []string{"ContainerMemory", "XMPPAuthFailureRate"}
+	for _, r := range rulesFor(t, alerts.Defaults()) {
+		if r.Labels["severity"] == alerts.Critical && alerts.Ahead(r.Alert) {
+			want = append(want, r.Alert)
+		}
+	}
+	slices.Sort(want)
+	if route := `        - matchers: ['alertname=~"` + strings.Join(want, "|") + `"']`; !strings.Contains(
+		shipped(t, "../deploy/alertmanager/alertmanager.yml"), route) {
+		t.Errorf("alertmanager.yml has no route with %s", route)
+	}
+	for _, name := range want {
+		if !strings.Contains(shipped(t, "../deploy/alertmanager/README.md"), "`"+name+"`") {
+			t.Errorf("the README does not tell that %s has a page of its own", name)
+		}
+	}
+}
+
 // TestInhibitionsAreOfTheseRules holds that no alert of other rules silences ours, or is silenced.
 func TestInhibitionsAreOfTheseRules(t *testing.T) {
 	for _, file := range []string{"../deploy/alertmanager/alertmanager.yml", "../deploy/alertmanager/first.yml"} {

@@ -32,13 +32,14 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + targetFlaps(flapSummary, " down: "+reasons+unanswered) + ".", targetDownText},
-	critical: message{"", aTarget + targetFlaps(flapSummary, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
+	warning:  message{"", aTarget + targetFlaps(flapSummary+downAgain, " down: "+reasons+unanswered) + ".", targetDownText},
+	critical: message{"", aTarget + targetFlaps(flapSummary+downAgain, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
 }
 
 // flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.
+// Once it is down for good, the outages before are forgotten after an hour.
 func flaps(selector, own, text, otherwise string) string {
-	return "{{ range " + ask("max("+selector+")", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+	return "{{ range " + ask("max("+selector+") > 2", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
 
 func targetFlaps(text, otherwise string) string {
@@ -50,9 +51,18 @@ const (
 	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
 )
 
-// reasons are queried when the text is rendered: as a label, a change of the reason would start another alert.
-var reasons = "{{ range $i, $r := " + ask("count by (reason) (chatstack_probe_failing{target=%q,ENV})", "$labels.target") +
-	" | sortByLabel \"reason\" }}{{ if $i }}, {{ end }}{{ with $r.Labels.reason }}" + reasonInWords() + "{{ end }}{{ else }}reason unknown{{ end }}"
+// downAgain is said while it is down.
+var downAgain = failing(", and is down now: ", "")
+
+var reasons = failing("", "reason unknown")
+
+// failing are the reasons for which the target fails now, after some words, or what is said without one. They are queried when the text is
+// rendered: as a label, a change of the reason would start another alert.
+func failing(before, otherwise string) string {
+	return "{{ range $i, $r := " + ask("count by (reason) (chatstack_probe_failing{target=%q,ENV})", "$labels.target") +
+		" | sortByLabel \"reason\" }}{{ if $i }}, {{ else }}" + before + "{{ end }}{{ with $r.Labels.reason }}" + reasonInWords() +
+		"{{ end }}{{ else }}" + otherwise + "{{ end }}"
+}
 
 // reasonInWords is a reason in words; a newer exporter may have others.
 func reasonInWords() string {

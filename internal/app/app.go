@@ -190,7 +190,7 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.drill.log, a.drill.changed = a.log, func() { a.current.Load().poller.Refresh() }
-	a.own.registry.MustRegister(a.maintenance, &a.drill)
+	a.own.registry.MustRegister(a.maintenance, &a.drill, startingMetric(notice == "" && a.past.isRecent()))
 	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.past, a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err

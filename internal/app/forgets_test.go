@@ -1,6 +1,7 @@
 package app
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -8,6 +9,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // TestItSaysWhatARestartForgets: in the log at its start and on the page, unless it has a state file.
@@ -31,20 +35,43 @@ func TestItSaysWhatARestartForgets(t *testing.T) {
 	}
 }
 
-// TestExporterStartsForFiveMinutes and a first round of probes.
-func TestExporterStartsForFiveMinutes(t *testing.T) {
+// TestExporterStartsUntilItKnows: five minutes after a first round of probes, or only that round if it remembers what was before.
+func TestExporterStartsUntilItKnows(t *testing.T) {
+	for remembers, lasts := range map[bool]time.Duration{false: 5*time.Minute + 30*time.Second, true: 30 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			registry := prometheus.NewPedanticRegistry()
+			registry.MustRegister(startingMetric(remembers))
+			for _, c := range []struct {
+				pass time.Duration
+				want float64
+			}{{0, 1}, {lasts - time.Second, 1}, {time.Second, 0}, {time.Hour, 0}} {
+				time.Sleep(c.pass)
+				families, err := registry.Gather()
+				must(t, err)
+				if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != c.want {
+					t.Errorf("remembers %t: %s later it is %g, want %g", remembers, c.pass, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestOnlyARecentRecordIsRemembered.
+func TestOnlyARecentRecordIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(startingMetric(time.Now()))
+		p := newPast(slog.New(slog.DiscardHandler))
+		if p.isRecent() {
+			t.Error("an exporter without a record remembers")
+		}
+		r := emptyRound(health.Milli(time.Now().UnixMilli()))
+		p.apply(&r)
 		for _, c := range []struct {
 			pass time.Duration
-			want float64
-		}{{0, 1}, {5*time.Minute + 29*time.Second, 1}, {time.Second, 0}, {time.Hour, 0}} {
+			want bool
+		}{{0, true}, {alerts.StartingTime - time.Second, true}, {time.Second, false}} {
 			time.Sleep(c.pass)
-			families, err := registry.Gather()
-			must(t, err)
-			if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != c.want {
-				t.Errorf("%s later it is %g, want %g", c.pass, got, c.want)
+			if got := p.isRecent(); got != c.want {
+				t.Errorf("%s later it remembers: %t, want %t", c.pass, got, c.want)
 			}
 		}
 	})

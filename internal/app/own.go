@@ -65,22 +65,26 @@ func newOwnMetrics() *ownMetrics {
 			Name: "chatstack_label_check", ConstLabels: alerts.LabelCheck(),
 			Help: "Always 1; Prometheus changes its labels unless the scrape configuration has honor_labels: true.",
 		}, func() float64 { return 1 }),
-		startingMetric(time.Now()),
 	)
 	m.reloaded(nil)
 	return m
 }
 
-// startingTime is how long an exporter counts as starting: five minutes, after a first probe of every target.
-const startingTime = 5*time.Minute + 30*time.Second
+// firstProbes is how long an exporter counts as starting that remembers what was before: until the first probe of most targets.
+const firstProbes = 30 * time.Second
 
 // startingMetric says whether the exporter has just started.
-func startingMetric(started time.Time) prometheus.Collector {
+func startingMetric(remembers bool) prometheus.Collector {
+	started, lasts := time.Now(), alerts.StartingTime
+	if remembers {
+		lasts = firstProbes
+	}
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "chatstack_exporter_starting",
-		Help: "1 for five and a half minutes after the exporter's start. Until then, no alert about what it watches ends; else 0.",
+		Help: "1 for 30 seconds after a start with a state file that is not older than 5.5 minutes, else for 5.5 minutes. " +
+			"Until then, no alert about what it watches ends; else 0.",
 	}, func() float64 {
-		if time.Since(started) < startingTime {
+		if time.Since(started) < lasts {
 			return 1
 		}
 		return 0

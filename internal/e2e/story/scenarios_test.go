@@ -860,9 +860,109 @@ var scenarios = []scenario{
 			5m30s chat: TargetDown warning other
 			7m45s page: TargetDown critical other
 			16m15s page: ExporterRestarts critical a
-			17m0s chat: ExporterRestarts critical a
+			17m0s chat: ExporterRestarts warning a
 			25m30s chat: TargetDown warning other is over
-			27m0s chat: ExporterRestarts critical a is over
+		`,
+	},
+	{
+		name:      "an exporter that keeps its state is killed every 5 minutes: the second outage is told, too",
+		exporters: keeping,
+		lasts:     54 * time.Minute,
+		script: `
+			1m api fails
+			9m api answers
+			9m a is killed
+			14m a is killed
+			19m a is killed
+			24m a is killed
+			29m a is killed
+			34m a is killed
+			39m a is killed
+			44m api fails
+			44m a is killed
+			49m a is killed
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning api
+			7m45s page: TargetDown critical api
+			15m30s chat: TargetDown warning api is over
+			26m0s chat: ExporterRestarts warning a
+			48m0s chat: TargetDown warning api
+			50m15s page: TargetDown critical api
+		`,
+	},
+	{
+		name:      "a pair, one of which is killed every 5 minutes: the second outage is told, too",
+		exporters: pair,
+		lasts:     54 * time.Minute,
+		script: `
+			1m api fails
+			9m api answers
+			9m b is killed
+			14m b is killed
+			19m b is killed
+			24m b is killed
+			29m b is killed
+			34m b is killed
+			39m b is killed
+			44m api fails
+			44m b is killed
+			49m b is killed
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning api
+			7m45s page: TargetDown critical api
+			25m30s chat: TargetDown warning api is over
+			26m0s chat: ExporterRestarts warning b
+			48m30s chat: TargetDown warning api
+			50m45s page: TargetDown critical api
+		`,
+	},
+	{
+		name:      "an exporter is killed every 4 minutes: that is one page",
+		exporters: keeping,
+		lasts:     70 * time.Minute,
+		script: `
+			1m a is killed
+			5m a is killed
+			9m a is killed
+			13m a is killed
+			17m a is killed
+			21m a is killed
+			25m a is killed
+			29m a is killed
+			33m a is killed
+			37m a is killed
+			41m a is killed
+			45m a is killed
+			49m a is killed
+			53m a is killed
+		`,
+		notifications: `
+			14m15s page: ExporterRestarts critical a
+			15m0s chat: ExporterRestarts warning a
+		`,
+	},
+	{
+		name:      "a server has two outages, and all along a certificate that expires soon",
+		exporters: alone,
+		lasts:     80 * time.Minute,
+		script: `
+			1m a sees a certificate of 2 days
+			20m web stops
+			32m web starts
+			60m web stops
+			72m web starts
+		`,
+		notifications: `
+			2m15s page: TLSCertificateExpiry critical web web
+			3m0s chat: TLSCertificateExpiry warning web web
+			23m0s chat: ContainerDown warning web; TLSCertificateExpiry warning web web
+			26m15s page: ContainerDown critical web
+			38m0s chat: ContainerDown warning web is over; TLSCertificateExpiry warning web web
+			1h3m0s chat: ContainerDown warning web; TLSCertificateExpiry warning web web
+			1h6m15s page: ContainerDown critical web
+			1h18m0s chat: ContainerDown warning web is over; TLSCertificateExpiry warning web web
 		`,
 	},
 	{

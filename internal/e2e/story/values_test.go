@@ -174,6 +174,12 @@ var valueFaults = []fault[*exporter]{
 		func(_ *world, e *exporter) { e.sees = failedLogins(10) },
 		nil,
 	},
+	{
+		"sees a certificate of 2 days",
+		"",
+		func(_ *world, e *exporter) { e.sees = expired(time.Now().Add(48 * time.Hour)) },
+		nil,
+	},
 }
 
 func people(number int) func() string {
