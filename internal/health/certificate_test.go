@@ -137,7 +137,29 @@ func TestExpiredCertificateExplainsItsOutages(t *testing.T) {
 		"a TargetDown pending 3h2m0s certificate(a)", "b TargetDown pending 3h2m0s certificate(a)")
 	w.pass(time.Second)
 	w.want("a TLSCertificateExpiry critical 75h2m1s", "b TLSCertificateExpiry pending 339h2m1s certificate(a) unknown",
-		"a TargetDown pending 3h2m1s certificate(a)", "b TargetDown critical 3h2m1s")
+		"a TargetDown pending 3h2m1s certificate(a)", "b TargetDown warning 2m1s")
+	w.pass(3 * time.Minute)
+	w.want("a TLSCertificateExpiry critical 75h5m1s", "b TLSCertificateExpiry pending 339h5m1s certificate(a) unknown",
+		"a TargetDown pending 3h5m1s certificate(a)", "b TargetDown critical 5m1s")
+}
+
+// TestOutageAfterARepairedCertificateIsAnother: a server that starts with the new certificate has as long for that as any other.
+func TestOutageAfterARepairedCertificateIsAnother(t *testing.T) {
+	w := certified(t, time.Hour, false, "a")
+	w.now = w.now.Add(time.Hour)
+	w.refuse("a")
+	w.pass(3 * time.Hour)
+	a := w.target("a")
+	a.Reason, a.OwnFault = "http_status", false
+	a.Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{w.lives(90*day, 90*day)}}}
+	w.look()
+	if v := w.last.Verdicts[TargetSubject("a")]; v.Down != minDuration {
+		t.Errorf("the page says that it has been down for %s, want no time", v.Down)
+	}
+	w.pass(5 * time.Minute)
+	w.want("a TargetDown warning 5m0s")
+	w.pass(time.Second)
+	w.want("a TargetDown critical 5m1s")
 }
 
 // TestOneCertificateStaysOneCauseAfterARestart reads first the one or the other of two targets that serve an expired certificate.

@@ -125,7 +125,7 @@ func (s *scene) shareCertificates(problems []*candidate) {
 	}
 	for _, p := range problems {
 		own := expired[p.Subject]
-		if own == nil || p.verdict == nil || p.cause.Holds() || !s.isRefused(p, own.refused) {
+		if p.verdict == nil || p.cause.Holds() || !s.isRefused(p, own) {
 			continue
 		}
 		if leader := first[shared{own.certificate, Critical}]; leader != nil {
@@ -163,19 +163,28 @@ func ofCertificate(leader *candidate) cause {
 	return cause{Excuse: Excuse{ReasonCertificate, leader.Name, leader.Subject}, since: leader.Since}
 }
 
-// isRefused reports whether an outage is one because of an expired certificate. Another reason must last for as long as a warning waits.
-func (s *scene) isRefused(p *candidate, now bool) bool {
+// isRefused reports whether an outage is one because of the target's expired certificate, if any. Another reason must last for as long as
+// a warning waits, unless the certificate is renewed. Then it is another outage, since it began.
+func (s *scene) isRefused(p, own *candidate) bool {
 	r := p.record
 	switch {
-	case now:
+	case own != nil && own.refused:
 		r.Otherwise = time.Time{}
 		return true
 	case r.Excuse.Reason != ReasonCertificate:
 		return false
+	case p.frozen:
+		return own != nil
 	case r.Otherwise.IsZero():
 		r.Otherwise = s.now
 	}
-	return s.now.Sub(r.Otherwise) <= s.judge.targetWarned()
+	if own != nil && s.now.Sub(r.Otherwise) <= s.judge.targetWarned() {
+		return true
+	}
+	r.Since, r.AtLeast = r.Otherwise, false
+	p.Since, p.AtLeast, p.Lasted = r.Since, false, max(s.now.Sub(r.Since), minDuration)
+	p.verdict.set(p, s.judge)
+	return false
 }
 
 // sharedCertificates returns the alerts on certificates that are held back in every severity because those of other targets fire.
