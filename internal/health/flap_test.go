@@ -87,6 +87,56 @@ func TestFlappingWarningBecomesCriticalByALongOutage(t *testing.T) {
 	w.want("x TargetDown critical 42m10s")
 }
 
+// TestMaintenanceOfAFlappingTargetPagesNobody stops it for that work, and it is still down afterwards.
+func TestMaintenanceOfAFlappingTargetPagesNobody(t *testing.T) {
+	w := flapping(t)
+	w.outages(1, 3*time.Minute, 2*time.Minute)
+	w.Maintenance = []Subject{TargetSubject("x")}
+	w.look()
+	w.target("x").Up = false
+	w.pass(10 * time.Minute)
+	w.want("x TargetDown warning 33m0s")
+	if v := w.last.Verdicts[TargetSubject("x")]; v.Down != 5*time.Minute {
+		t.Errorf("the rules would compare %s, want the limit of 5m", v.Down)
+	}
+	w.Maintenance = nil
+	w.look()
+	w.want("x TargetDown critical 33m0s")
+}
+
+// TestContainerThatStopsIsThePageOfAFlappingTarget: what explains the present outage counts.
+func TestContainerThatStopsIsThePageOfAFlappingTarget(t *testing.T) {
+	w := stack(t)
+	for range 3 {
+		w.target("web").Up = false
+		w.pass(3 * time.Minute)
+		w.target("web").Up = true
+		w.pass(3 * time.Minute)
+	}
+	w.container("web").State, w.target("web").Up = "exited", false
+	w.pass(7 * time.Minute)
+	w.want("web TargetDown warning 25m0s also(web)", "web ContainerDown critical 7m0s")
+}
+
+// TestOutageThatLastsIsNoneOfMany: an hour after the last of the others, it is said to be down, not to have been down once.
+func TestOutageThatLastsIsNoneOfMany(t *testing.T) {
+	w := newWorld(t)
+	w.target("x")
+	w.pass(time.Minute)
+	w.outages(3, 6*time.Minute, 6*time.Minute)
+	w.target("x").Up = false
+	for _, step := range []struct {
+		pass time.Duration
+		want int
+	}{{6 * time.Minute, 4}, {36 * time.Minute, 3}, {10 * time.Second, 0}, {3 * time.Hour, 0}} {
+		w.pass(step.pass)
+		v := w.last.Verdicts[TargetSubject("x")]
+		if p := w.last.Problems[0]; p.Outages != step.want || v.Outages != step.want || p.Severity != Critical {
+			t.Errorf("at %s: %+v, want %d outages", w.now, p, step.want)
+		}
+	}
+}
+
 func TestTargetThatOnlyWarnsFlapsAsAWarning(t *testing.T) {
 	w := newWorld(t)
 	w.target("x").WarnOnly = true
