@@ -251,6 +251,38 @@ func TestContainerFlapsAsATargetDoes(t *testing.T) {
 	w.want()
 }
 
+// TestContainerFlapsOnWhileItIsRestartedOrRecreated: these are other alerts' outages, and no end of the memory of this one's.
+func TestContainerFlapsOnWhileItIsRestartedOrRecreated(t *testing.T) {
+	for _, state := range []string{Restarting, Missing} {
+		for _, calm := range []time.Duration{0, 2 * time.Minute} {
+			w := newWorld(t)
+			w.container("db")
+			w.pass(time.Minute)
+			for range 3 {
+				w.container("db").State = "exited"
+				w.pass(6 * time.Minute)
+				if calm > 0 {
+					w.container("db").State = Running
+					w.pass(calm)
+				}
+				w.container("db").State = state
+				w.container("db").Restarts++
+				w.pass(30 * time.Second)
+				w.container("db").State = Running
+				w.pass(time.Minute)
+			}
+			p, _ := w.problem("db", AlertContainerDown)
+			if p.Severity != Critical || p.Outages != 3 || !p.UpAgain {
+				t.Errorf("%s after %s of calm: %s, %d outages, up again %t", state, calm, p.Severity, p.Outages, p.UpAgain)
+			}
+			w.pass(15 * time.Minute)
+			if p, ok := w.problem("db", AlertContainerDown); ok {
+				t.Errorf("%s after %s of calm: %+v after 16 minutes", state, calm, p)
+			}
+		}
+	}
+}
+
 // TestContainerThatIsStoppedOnPurposeFlapsNoMore.
 func TestContainerThatIsStoppedOnPurposeFlapsNoMore(t *testing.T) {
 	w := newWorld(t)

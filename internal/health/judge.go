@@ -296,11 +296,11 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 		}
 		v.set(p, s.judge)
 	}
+	loops := c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay
 	switch {
 	case c.State == Missing:
 		begin(AlertContainerMissing, s.judge.stopped(c, s.now), c.DownFor == 0)
-	case c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay:
-		// ContainerRestarts covers a crash loop.
+	case loops: // ContainerRestarts covers a crash loop.
 	case s.oneShotFailed(c):
 		begin(AlertOneShotFailed, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.Down():
@@ -308,7 +308,8 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	case c.State == Running && c.Health == Unhealthy:
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
-	if !c.Down() && (c.State == Running || c.State == Restarting) {
+	covered := loops || c.State == Missing && !c.GoneOnPurpose() // another alert says that it does not run
+	if covered || !c.Down() && (c.State == Running || c.State == Restarting) {
 		if p := s.goUp(found, problemKey{Subject: subject, Alert: AlertContainerDown}, v.Unknown); p != nil {
 			v.set(p, s.judge)
 		}
