@@ -24,10 +24,11 @@ type Judge struct {
 	changed  bool
 	lastSave time.Time
 	clock    Clock
-	// saved is when the former process last saved its memory, resumed when this process loaded it. unread are the engines in that
+	// started is when this process began to judge. saved is when the former process last saved its memory, resumed when this process
+	// loaded it. unread are the engines in that
 	// memory that have not been read since.
-	saved, resumed time.Time
-	unread         map[string]bool
+	started, saved, resumed time.Time
+	unread                  map[string]bool
 }
 
 // engine is the last successful reading of an engine.
@@ -66,6 +67,9 @@ const unreadGrace = 15 * time.Minute
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
 func (j *Judge) Judge(f *Facts) *Judgement {
 	tick := j.clock.Tick(f.Now)
+	if tick.Start {
+		j.started = f.Now
+	}
 	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
 	joined := j.renameTargets(f)
 	j.readEngines(f)
@@ -78,7 +82,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.judgeSlow())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
-	s.shareCertificates(found.problems)
+	s.shareCertificates(&found)
 
 	s.decide(found.problems)
 	found.add(s.judgeOftenUnhealthy(found.verdicts))

@@ -1,9 +1,6 @@
 package health
 
-import (
-	"crypto/sha256"
-	"time"
-)
+import "time"
 
 // candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
@@ -18,9 +15,8 @@ type candidate struct {
 	spared   bool          // it flaps, and something explains the present outage: it gets no worse
 	calm     time.Duration // for how long no outage has had an alert, if it flaps and its subject is up
 	ahead    thresholds
-	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
-	certificate [sha256.Size]byte
-	refused     bool
+	// refused says that the expiry of the certificate fails the readings, waits that another target may be the first that serves it.
+	refused, waits bool
 }
 
 // minDuration is the least duration of a problem, since 0 means that there is none.
@@ -151,7 +147,7 @@ func (s *scene) decide(problems []*candidate) {
 func (s *scene) decideOn(p *candidate) {
 	j := s.judge
 	switch {
-	case p.frozen:
+	case p.frozen, p.waits:
 	case p.cause.Holds() && p.record.Alerted == Pending && s.mayHoldBack(&p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
 		p.ahead.critical = j.containerDue()
