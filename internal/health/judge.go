@@ -503,20 +503,24 @@ func (s *scene) endUnread(found *findings, key problemKey) {
 	delete(s.judge.problems, key)
 }
 
-// keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it.
+// keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it. Maintenance is known.
 func (s *scene) keepProblem(found *findings, key problemKey, known *record) {
 	v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true})
 	v.lose(true, s.judge.saved)
 	found.verdicts[key.Subject] = v
 	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
 	found.recheck = append(found.recheck, left)
-	goesOn := IsOutage(key.Alert) && !known.Excuse.Holds() && !known.up() && left < 0
+	excused := known.Excuse.Holds() && (known.Excuse.Reason != ReasonMaintenance || s.underMaintenance(known.Excuse.Root))
+	goesOn := IsOutage(key.Alert) && !excused && !known.up() && left < 0
 	if goesOn {
 		s.judge.goDown(key, known.Since, s.now)
 	}
 	p := found.begin(s, key, known.Since, known.AtLeast)
 	p.Unknown = true
 	p.warnOnly = known.Partly || known.Elsewhere && IsOutage(key.Alert)
+	if s.underMaintenance(key.Subject) {
+		p.cause = cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: key.Subject}}
+	}
 	if !goesOn {
 		p.freeze(s.judge)
 	}
