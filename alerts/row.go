@@ -267,7 +267,11 @@ func Kinds() (kinds []config.AlertKind) {
 
 // Rules returns what the exporter's judge needs of the settings.
 func Rules(a *config.Alerts) health.Rules {
-	all := health.Rules{Lookback: a.Lookback.Std(), Alerts: map[string]*health.Rule{}}
+	all := health.Rules{
+		Lookback:     a.Lookback.Std(),
+		SlowLookback: a.SlowLookback.Std(),
+		Alerts:       map[string]*health.Rule{},
+	}
 	for _, r := range rows {
 		if r.judged == nil {
 			continue

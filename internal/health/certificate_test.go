@@ -137,7 +137,29 @@ func TestExpiredCertificateExplainsItsOutages(t *testing.T) {
 		"a TargetDown pending 3h2m0s certificate(a)", "b TargetDown pending 3h2m0s certificate(a)")
 	w.pass(time.Second)
 	w.want("a TLSCertificateExpiry critical 75h2m1s", "b TLSCertificateExpiry pending 339h2m1s certificate(a) unknown",
-		"a TargetDown pending 3h2m1s certificate(a)", "b TargetDown critical 3h2m1s")
+		"a TargetDown pending 3h2m1s certificate(a)", "b TargetDown warning 2m1s")
+	w.pass(3 * time.Minute)
+	w.want("a TLSCertificateExpiry critical 75h5m1s", "b TLSCertificateExpiry pending 339h5m1s certificate(a) unknown",
+		"a TargetDown pending 3h5m1s certificate(a)", "b TargetDown critical 5m1s")
+}
+
+// TestOutageAfterARepairedCertificateIsAnother: a server that starts with the new certificate has as long for that as any other.
+func TestOutageAfterARepairedCertificateIsAnother(t *testing.T) {
+	w := certified(t, time.Hour, false, "a")
+	w.now = w.now.Add(time.Hour)
+	w.refuse("a")
+	w.pass(3 * time.Hour)
+	a := w.target("a")
+	a.Reason, a.OwnFault = "http_status", false
+	a.Conditions = []Condition{{Alert: AlertCertificateExpiry, Certificates: []Validity{w.lives(90*day, 90*day)}}}
+	w.look()
+	if v := w.last.Verdicts[TargetSubject("a")]; v.Down != minDuration {
+		t.Errorf("the page says that it has been down for %s, want no time", v.Down)
+	}
+	w.pass(5 * time.Minute)
+	w.want("a TargetDown warning 5m0s")
+	w.pass(time.Second)
+	w.want("a TargetDown critical 5m1s")
 }
 
 // TestOneCertificateStaysOneCauseAfterARestart reads first the one or the other of two targets that serve an expired certificate.
@@ -268,5 +290,54 @@ func TestCertificateIsApartFromItsServer(t *testing.T) {
 		if p.Cause.Name != want {
 			t.Errorf("the cause of %s of %s is %s, want %s", p.Alert, p.Name, p.Cause.Name, want)
 		}
+	}
+}
+
+// TestMaintenanceMovesNoAlertOnACertificate puts the target under maintenance whose alert fires: its warning first, which becomes critical.
+func TestMaintenanceMovesNoAlertOnACertificate(t *testing.T) {
+	w := certified(t, 4*day, false, "a", "b")
+	w.Maintenance = []Subject{TargetSubject("a")}
+	w.pass(time.Minute)
+	w.want("a TLSCertificateExpiry warning 240h1m0s", "b TLSCertificateExpiry pending 240h1m0s certificate(a)")
+	w.now = w.now.Add(day + time.Hour)
+	w.look()
+	w.want("a TLSCertificateExpiry critical 1h1m0s", "b TLSCertificateExpiry pending 265h1m0s certificate(a)")
+}
+
+// TestCertificateIsHeldBackForAsLongAsTheRulesKnowIt has its target fail for other reasons, so that no reading sees it.
+func TestCertificateIsHeldBackForAsLongAsTheRulesKnowIt(t *testing.T) {
+	for _, failing := range []string{"a", "b"} {
+		w := certified(t, day, false, "a", "b")
+		one := w.target(failing)
+		one.Up, one.Reason, one.Conditions = false, "refused", nil
+		w.pass(time.Hour)
+		if p, _ := w.problem("b", AlertCertificateExpiry); len(w.last.HeldBack) != 1 || w.last.HeldBack[0].Name != "b" || p.Severity != Pending {
+			t.Errorf("%s fails for an hour: held back is %v, that of b %s", failing, w.last.HeldBack, p.Severity)
+		}
+	}
+}
+
+// TestExporterThatHasJustStartedWaitsForTheFirstOfACertificate, as the other of its pair has chosen it, but not for ever.
+func TestExporterThatHasJustStartedWaitsForTheFirstOfACertificate(t *testing.T) {
+	for _, unread := range []time.Duration{20 * time.Second, 5 * time.Minute} {
+		w := certified(t, day, false, "a", "b")
+		w.restart(false)
+		w.look()
+		w.restart(false)
+		a := *w.target("a")
+		w.target("a").Read, w.target("a").Up, w.target("a").Conditions = false, false, nil
+		w.pass(unread)
+		w.want("b TLSCertificateExpiry pending " + (312*time.Hour + unread).String())
+		if len(w.last.HeldBack) != 1 || w.last.HeldBack[0].Name != "b" {
+			t.Errorf("held back is %v, want that of b", w.last.HeldBack)
+		}
+		if unread == 5*time.Minute {
+			w.pass(time.Second)
+			w.want("b TLSCertificateExpiry critical 48h5m1s")
+			continue
+		}
+		*w.target("a") = a
+		w.look()
+		w.want("a TLSCertificateExpiry critical 48h0m20s", "b TLSCertificateExpiry pending 312h0m20s certificate(a)")
 	}
 }

@@ -87,8 +87,10 @@ func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
 	}
 }
 
-// knownConditions returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace.
-func (t *target) knownConditions(now time.Time) []seenCondition {
+// knownConditions returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace, and
+// certificates for as long as the rules do.
+func (s *scene) knownConditions(t *target) []seenCondition {
+	now := s.now
 	var list []seenCondition
 	if t.Read {
 		for _, c := range t.Conditions {
@@ -99,7 +101,11 @@ func (t *target) knownConditions(now time.Time) []seenCondition {
 	for _, old := range t.memory.conditions {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
 		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
-		if old.first, old.unknown = false, true; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= unreadGrace {
+		grace := unreadGrace
+		if s.judge.rule(old.Alert).expires() {
+			grace = s.judge.rules.SlowLookback
+		}
+		if old.first, old.unknown = false, true; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= grace {
 			list = append(list, old)
 		}
 	}
@@ -110,7 +116,7 @@ func (t *target) knownConditions(now time.Time) []seenCondition {
 // judgeConditions finds which conditions of targets hold.
 func (s *scene) judgeConditions() (found findings) {
 	for _, t := range s.targets {
-		for _, c := range t.knownConditions(s.now) {
+		for _, c := range s.knownConditions(t) {
 			if s.judge.rule(c.Alert).Measured {
 				s.judgeValue(&found, t, &c)
 			} else {

@@ -3,6 +3,7 @@ package health
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
 )
@@ -22,6 +23,14 @@ func (t *Target) valueAlerts() []string {
 type Validity struct {
 	Begins, Ends time.Time
 	Fingerprint  [sha256.Size]byte
+}
+
+// id identifies the certificate, "" if its fingerprint is unknown.
+func (v Validity) id() string {
+	if v.Fingerprint == (Validity{}).Fingerprint {
+		return ""
+	}
+	return hex.EncodeToString(v.Fingerprint[:])
 }
 
 // ExpiryLimits are how little time a certificate may have left.
@@ -96,61 +105,59 @@ func (s *scene) expiresUnrenewed(t *target, c *seenCondition) bool {
 
 // shared is a certificate that several targets may serve, and how soon it expires.
 type shared struct {
-	fingerprint [sha256.Size]byte
+	certificate string
 	severity    Severity
 }
 
 // shareCertificates makes one problem of each certificate that expires: that of the first target that serves it explains those of the
-// others, and outages because it has expired. A target under maintenance is not the first.
-func (s *scene) shareCertificates(problems []*candidate) {
-	keepShared(problems)
+// others, and outages because it has expired. A target under maintenance is not the first, unless its alert fires already.
+func (s *scene) shareCertificates(found *findings) {
 	first, expired := map[shared]*candidate{}, map[Subject]*candidate{}
-	for _, p := range problems {
-		if p.certificate == (shared{}).fingerprint {
+	for _, p := range found.problems {
+		if p.record.Certificate == "" {
 			continue
+		}
+		if s.judge.certificateTold(p.Subject) {
+			p.cause = cause{}
 		}
 		if p.key.Severity == Critical {
 			expired[p.Subject] = p
 		}
-		key := shared{p.certificate, p.key.Severity}
+		key := shared{p.record.Certificate, p.key.Severity}
 		if known := first[key]; !p.cause.Holds() && (known == nil || p.compareTold(known) < 0) {
 			first[key] = p
 		}
 	}
-	for _, p := range problems {
-		leader := first[shared{p.certificate, p.key.Severity}]
-		if leader != nil && leader != p && !p.cause.Holds() {
+	left := s.awaitReadings()
+	for _, p := range found.problems {
+		leader := first[shared{p.record.Certificate, p.key.Severity}]
+		switch {
+		case leader == nil || p.cause.Holds() || p.record.fires():
+		case leader != p:
 			p.cause = ofCertificate(leader)
+		case left >= 0:
+			p.waits = true
+			found.recheck = append(found.recheck, left)
 		}
 	}
-	for _, p := range problems {
+	for _, p := range found.problems {
 		own := expired[p.Subject]
-		if own == nil || p.verdict == nil || p.cause.Holds() || !s.isRefused(p, own.refused) {
+		if p.verdict == nil || p.cause.Holds() || !s.isRefused(p, own) {
 			continue
 		}
-		if leader := first[shared{own.certificate, Critical}]; leader != nil {
+		if leader := first[shared{own.record.Certificate, Critical}]; leader != nil {
 			p.cause = ofCertificate(leader)
-		} else if own.cause.Reason == ReasonCertificate {
-			p.cause = own.cause
 		}
 	}
 }
 
-// keepShared keeps one problem of a certificate that the former process knew as one, until both targets have been read.
-func keepShared(problems []*candidate) {
-	var unread [sha256.Size]byte
-	for _, p := range problems {
-		if p.Alert != AlertCertificateExpiry || p.cause.Holds() || p.record.Excuse.Reason != ReasonCertificate {
-			continue
-		}
-		i := slices.IndexFunc(problems, func(leader *candidate) bool {
-			return leader.Subject == p.record.Excuse.Root && leader.Alert == p.Alert && leader.key.Severity == p.key.Severity &&
-				(leader.certificate == unread || p.certificate == unread)
-		})
-		if i >= 0 {
-			p.cause = ofCertificate(problems[i])
-		}
+// awaitReadings returns how long after a start the first of the targets that serve a certificate is still unknown, since some have not been
+// read: an exporter that has just started must choose the same as the other of its pair. It is negative once that is known.
+func (s *scene) awaitReadings() time.Duration {
+	if !slices.ContainsFunc(s.targets, func(t *target) bool { return !t.Read && t.memory.lastUp.IsZero() }) {
+		return -1
 	}
+	return s.judge.containerDue() - s.now.Sub(s.judge.started)
 }
 
 // compareTold orders problems of one certificate: first what was told, then the oldest, then by name, so that a pair agrees.
@@ -163,26 +170,35 @@ func ofCertificate(leader *candidate) cause {
 	return cause{Excuse: Excuse{ReasonCertificate, leader.Name, leader.Subject}, since: leader.Since}
 }
 
-// isRefused reports whether an outage is one because of an expired certificate. Another reason must last for as long as a warning waits.
-func (s *scene) isRefused(p *candidate, now bool) bool {
+// isRefused reports whether an outage is one because of the target's expired certificate, if any. Another reason must last for as long as
+// a warning waits, unless the certificate is renewed. Then it is another outage, since it began.
+func (s *scene) isRefused(p, own *candidate) bool {
 	r := p.record
 	switch {
-	case now:
+	case own != nil && own.refused:
 		r.Otherwise = time.Time{}
 		return true
 	case r.Excuse.Reason != ReasonCertificate:
 		return false
+	case p.frozen:
+		return own != nil
 	case r.Otherwise.IsZero():
 		r.Otherwise = s.now
 	}
-	return s.now.Sub(r.Otherwise) <= s.judge.targetWarned()
+	if own != nil && s.now.Sub(r.Otherwise) <= s.judge.targetWarned() {
+		return true
+	}
+	r.Since, r.AtLeast = r.Otherwise, false
+	p.Since, p.AtLeast, p.Lasted = r.Since, false, max(s.now.Sub(r.Since), minDuration)
+	p.verdict.set(p, s.judge)
+	return false
 }
 
 // sharedCertificates returns the alerts on certificates that are held back in every severity because those of other targets fire.
 func (s *scene) sharedCertificates(problems []*candidate) (list []HeldBack) {
 	told := map[Subject]bool{}
 	for _, p := range problems {
-		if p.Alert == AlertCertificateExpiry && p.Excuse.Reason != ReasonCertificate {
+		if p.Alert == AlertCertificateExpiry && p.Excuse.Reason != ReasonCertificate && !p.waits {
 			told[p.Subject] = true
 		}
 	}

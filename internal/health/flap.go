@@ -121,14 +121,16 @@ func (s *scene) beginFlapping(p *candidate) {
 	p.verdict.set(p, s.judge)
 }
 
-// countOutages counts those of the last hour, if the problem flaps.
+// countOutages counts those of the last hour, if the problem flaps. There is no number once the present one has outlasted those before it.
 func (p *candidate) countOutages(s *scene) {
 	if !p.record.Flaps {
 		return
 	}
 	p.Outages, p.UpAgain = len(s.judge.outagesOf(p.Subject, s.now)), p.record.up()
 	if p.record.Calm.IsZero() {
-		p.Outages++
+		if p.Outages++; p.Outages < flapOutages {
+			p.Outages = 0
+		}
 	}
 	if p.UpAgain {
 		p.calm = max(s.now.Sub(p.record.Calm), minDuration)

@@ -87,6 +87,56 @@ func TestFlappingWarningBecomesCriticalByALongOutage(t *testing.T) {
 	w.want("x TargetDown critical 42m10s")
 }
 
+// TestMaintenanceOfAFlappingTargetPagesNobody stops it for that work, and it is still down afterwards.
+func TestMaintenanceOfAFlappingTargetPagesNobody(t *testing.T) {
+	w := flapping(t)
+	w.outages(1, 3*time.Minute, 2*time.Minute)
+	w.Maintenance = []Subject{TargetSubject("x")}
+	w.look()
+	w.target("x").Up = false
+	w.pass(10 * time.Minute)
+	w.want("x TargetDown warning 33m0s")
+	if v := w.last.Verdicts[TargetSubject("x")]; v.Down != 5*time.Minute {
+		t.Errorf("the rules would compare %s, want the limit of 5m", v.Down)
+	}
+	w.Maintenance = nil
+	w.look()
+	w.want("x TargetDown critical 33m0s")
+}
+
+// TestContainerThatStopsIsThePageOfAFlappingTarget: what explains the present outage counts.
+func TestContainerThatStopsIsThePageOfAFlappingTarget(t *testing.T) {
+	w := stack(t)
+	for range 3 {
+		w.target("web").Up = false
+		w.pass(3 * time.Minute)
+		w.target("web").Up = true
+		w.pass(3 * time.Minute)
+	}
+	w.container("web").State, w.target("web").Up = "exited", false
+	w.pass(7 * time.Minute)
+	w.want("web TargetDown warning 25m0s also(web)", "web ContainerDown critical 7m0s")
+}
+
+// TestOutageThatLastsIsNoneOfMany: an hour after the last of the others, it is said to be down, not to have been down once.
+func TestOutageThatLastsIsNoneOfMany(t *testing.T) {
+	w := newWorld(t)
+	w.target("x")
+	w.pass(time.Minute)
+	w.outages(3, 6*time.Minute, 6*time.Minute)
+	w.target("x").Up = false
+	for _, step := range []struct {
+		pass time.Duration
+		want int
+	}{{6 * time.Minute, 4}, {36 * time.Minute, 3}, {10 * time.Second, 0}, {3 * time.Hour, 0}} {
+		w.pass(step.pass)
+		v := w.last.Verdicts[TargetSubject("x")]
+		if p := w.last.Problems[0]; p.Outages != step.want || v.Outages != step.want || p.Severity != Critical {
+			t.Errorf("at %s: %+v, want %d outages", w.now, p, step.want)
+		}
+	}
+}
+
 func TestTargetThatOnlyWarnsFlapsAsAWarning(t *testing.T) {
 	w := newWorld(t)
 	w.target("x").WarnOnly = true
@@ -199,6 +249,38 @@ func TestContainerFlapsAsATargetDoes(t *testing.T) {
 	w.Engines[0].Read = true
 	w.pass(time.Minute)
 	w.want()
+}
+
+// TestContainerFlapsOnWhileItIsRestartedOrRecreated: these are other alerts' outages, and no end of the memory of this one's.
+func TestContainerFlapsOnWhileItIsRestartedOrRecreated(t *testing.T) {
+	for _, state := range []string{Restarting, Missing} {
+		for _, calm := range []time.Duration{0, 2 * time.Minute} {
+			w := newWorld(t)
+			w.container("db")
+			w.pass(time.Minute)
+			for range 3 {
+				w.container("db").State = "exited"
+				w.pass(6 * time.Minute)
+				if calm > 0 {
+					w.container("db").State = Running
+					w.pass(calm)
+				}
+				w.container("db").State = state
+				w.container("db").Restarts++
+				w.pass(30 * time.Second)
+				w.container("db").State = Running
+				w.pass(time.Minute)
+			}
+			p, _ := w.problem("db", AlertContainerDown)
+			if p.Severity != Critical || p.Outages != 3 || !p.UpAgain {
+				t.Errorf("%s after %s of calm: %s, %d outages, up again %t", state, calm, p.Severity, p.Outages, p.UpAgain)
+			}
+			w.pass(15 * time.Minute)
+			if p, ok := w.problem("db", AlertContainerDown); ok {
+				t.Errorf("%s after %s of calm: %+v after 16 minutes", state, calm, p)
+			}
+		}
+	}
 }
 
 // TestContainerThatIsStoppedOnPurposeFlapsNoMore.

@@ -24,10 +24,11 @@ type Judge struct {
 	changed  bool
 	lastSave time.Time
 	clock    Clock
-	// saved is when the former process last saved its memory, resumed when this process loaded it. unread are the engines in that
+	// started is when this process began to judge. saved is when the former process last saved its memory, resumed when this process
+	// loaded it. unread are the engines in that
 	// memory that have not been read since.
-	saved, resumed time.Time
-	unread         map[string]bool
+	started, saved, resumed time.Time
+	unread                  map[string]bool
 }
 
 // engine is the last successful reading of an engine.
@@ -66,6 +67,9 @@ const unreadGrace = 15 * time.Minute
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
 func (j *Judge) Judge(f *Facts) *Judgement {
 	tick := j.clock.Tick(f.Now)
+	if tick.Start {
+		j.started = f.Now
+	}
 	j.changed = j.changed || tick.Step != 0 // all saved times are by the wall clock
 	joined := j.renameTargets(f)
 	j.readEngines(f)
@@ -78,7 +82,7 @@ func (j *Judge) Judge(f *Facts) *Judgement {
 	found.add(s.judgeSlow())
 	found.add(s.judgeGaps())
 	found.add(s.keepUnread())
-	s.shareCertificates(found.problems)
+	s.shareCertificates(&found)
 
 	s.decide(found.problems)
 	found.add(s.judgeOftenUnhealthy(found.verdicts))
@@ -296,11 +300,11 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 		}
 		v.set(p, s.judge)
 	}
+	loops := c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay
 	switch {
 	case c.State == Missing:
 		begin(AlertContainerMissing, s.judge.stopped(c, s.now), c.DownFor == 0)
-	case c.State == Restarting && v.RecentRestarts > 0 && !excused && c.DownFor <= maxRestartDelay:
-		// ContainerRestarts covers a crash loop.
+	case loops: // ContainerRestarts covers a crash loop.
 	case s.oneShotFailed(c):
 		begin(AlertOneShotFailed, s.judge.stopped(c, s.now), c.DownFor == 0)
 	case c.Down():
@@ -308,7 +312,8 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	case c.State == Running && c.Health == Unhealthy:
 		begin(AlertContainerUnhealthy, s.now.Add(-c.UnhealthyFor), c.UnhealthyFor == 0)
 	}
-	if !c.Down() && (c.State == Running || c.State == Restarting) {
+	covered := loops || c.State == Missing && !c.GoneOnPurpose() // another alert says that it does not run
+	if covered || !c.Down() && (c.State == Running || c.State == Restarting) {
 		if p := s.goUp(found, problemKey{Subject: subject, Alert: AlertContainerDown}, v.Unknown); p != nil {
 			v.set(p, s.judge)
 		}
@@ -498,20 +503,24 @@ func (s *scene) endUnread(found *findings, key problemKey) {
 	delete(s.judge.problems, key)
 }
 
-// keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it.
+// keepProblem keeps one of them. An outage goes on, unless something that is not known any more excuses it. Maintenance is known.
 func (s *scene) keepProblem(found *findings, key problemKey, known *record) {
 	v := cmp.Or(found.verdicts[key.Subject], &Verdict{Known: true})
 	v.lose(true, s.judge.saved)
 	found.verdicts[key.Subject] = v
 	left := s.judge.containerDue() - s.now.Sub(s.judge.resumed) // until then, the first reading may still be on its way
 	found.recheck = append(found.recheck, left)
-	goesOn := IsOutage(key.Alert) && !known.Excuse.Holds() && !known.up() && left < 0
+	excused := known.Excuse.Holds() && (known.Excuse.Reason != ReasonMaintenance || s.underMaintenance(known.Excuse.Root))
+	goesOn := IsOutage(key.Alert) && !excused && !known.up() && left < 0
 	if goesOn {
 		s.judge.goDown(key, known.Since, s.now)
 	}
 	p := found.begin(s, key, known.Since, known.AtLeast)
 	p.Unknown = true
 	p.warnOnly = known.Partly || known.Elsewhere && IsOutage(key.Alert)
+	if s.underMaintenance(key.Subject) {
+		p.cause = cause{Excuse: Excuse{Reason: ReasonMaintenance, Root: key.Subject}}
+	}
 	if !goesOn {
 		p.freeze(s.judge)
 	}

@@ -127,6 +127,8 @@ type record struct {
 	// Fault is since when the target itself is at fault, whatever else is wrong, and FaultReason why; zero if it is not.
 	Fault       time.Time `json:"fault,omitzero"`
 	FaultReason string    `json:"fault_reason,omitempty"`
+	// Certificate is the fingerprint of the one that expires, "" for other problems and if it is unknown.
+	Certificate string `json:"certificate,omitempty"`
 	// Otherwise is since when a target fails for another reason than its expired certificate; zero if it does not.
 	Otherwise time.Time `json:"otherwise,omitzero"`
 	// Loss is that of the engine that no longer excuses a target's outage, which began with it.

@@ -1,9 +1,6 @@
 package health
 
-import (
-	"crypto/sha256"
-	"time"
-)
+import "time"
 
 // candidate is a problem whose severity or excuse is not decided yet.
 type candidate struct {
@@ -15,11 +12,11 @@ type candidate struct {
 	verdict  *Verdict      // nil if it is not about availability
 	frozen   bool          // its severity and excuse stay unchanged
 	warnOnly bool          // it is a warning at most
+	spared   bool          // it flaps, and something explains the present outage: it gets no worse
 	calm     time.Duration // for how long no outage has had an alert, if it flaps and its subject is up
 	ahead    thresholds
-	// certificate is the fingerprint of the one that expires, zero for other problems. refused says that its expiry fails the readings.
-	certificate [sha256.Size]byte
-	refused     bool
+	// refused says that the expiry of the certificate fails the readings, waits that another target may be the first that serves it.
+	refused, waits bool
 }
 
 // minDuration is the least duration of a problem, since 0 means that there is none.
@@ -52,9 +49,10 @@ func (f *findings) begin(s *scene, key problemKey, since time.Time, atLeast bool
 	return p
 }
 
-// explain finds the cause of the problem by the time that it began. A cause that began too late for that is only named, in Also.
+// explain finds the cause of the problem by the time that it began, or its present outage. A cause that began too late for that is only
+// named, in Also.
 func (p *candidate) explain(now time.Time, causeOf func(since time.Time) cause) {
-	c := causeOf(p.Since)
+	c := causeOf(laterOf(p.Since, p.record.Again))
 	if p.cause = c; !c.Excuse.Holds() {
 		c = causeOf(now)
 	}
@@ -94,7 +92,7 @@ func (j *Judge) limits(p *candidate) thresholds {
 		switch {
 		case r.Alerted == Critical:
 			t.critical = 0
-		case !r.Calm.IsZero():
+		case p.spared, !r.Calm.IsZero():
 			t.critical = never
 		}
 	}
@@ -149,11 +147,15 @@ func (s *scene) decide(problems []*candidate) {
 func (s *scene) decideOn(p *candidate) {
 	j := s.judge
 	switch {
-	case p.frozen:
+	case p.frozen, p.waits:
 	case p.cause.Holds() && p.record.Alerted == Pending && s.mayHoldBack(&p.cause, p.Lasted):
 		p.Excuse = p.cause.Excuse
 		p.ahead.critical = j.containerDue()
 	default:
+		if p.record.Flaps && p.cause.Holds() && s.mayHoldBack(&p.cause, s.now.Sub(p.record.realSince())) {
+			p.spared = true
+			p.verdict.set(p, j)
+		}
 		p.ahead = j.limits(p)
 		p.Severity = p.ahead.severity(p.Lasted)
 		p.record.Alerted = max(p.record.Alerted, p.Severity)

@@ -7,8 +7,8 @@ import (
 
 // Rules are what the judge knows of the settings. Whoever makes the judge has read them.
 type Rules struct {
-	// Lookback is how long what has ended still counts.
-	Lookback time.Duration
+	// Lookback is how long what has ended still counts, SlowLookback how long a certificate does that no reading has seen since.
+	Lookback, SlowLookback time.Duration
 	// Alerts has what is known of each alert, by its name.
 	Alerts map[string]*Rule
 }

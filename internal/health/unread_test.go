@@ -280,3 +280,31 @@ func TestFlappingContainerIsUpAgainIfItsTargetAnswers(t *testing.T) {
 		w.want()
 	}
 }
+
+// TestMaintenanceCountsAfterARestartToo restarts the exporter while the engine of a container that is down hangs. Maintenance of it that is
+// over holds nothing back, and maintenance that has begun does.
+func TestMaintenanceCountsAfterARestartToo(t *testing.T) {
+	db := []Subject{ContainerSubject("", "db")}
+	for _, c := range []struct {
+		before, after []Subject
+		want          string
+	}{
+		{db, nil, "db ContainerDown critical 22m0s unknown"},
+		{db, db, "db ContainerDown pending 22m0s maintenance() unknown"},
+		{nil, db, "db ContainerDown pending 22m0s maintenance() unknown"},
+	} {
+		w := newWorld(t)
+		w.container("db")
+		w.target("docker").Engine = "local"
+		w.pass(time.Minute)
+		w.Maintenance = c.before
+		w.container("db").State = "exited"
+		w.pass(time.Minute)
+		w.loseEngine(true)
+		w.restart(true)
+		w.pass(time.Minute)
+		w.Maintenance = c.after
+		w.pass(20 * time.Minute)
+		w.want("docker TargetDown critical 21m0s", c.want)
+	}
+}

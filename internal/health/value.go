@@ -122,7 +122,10 @@ func (s *scene) judgeValue(found *findings, t *target, c *seenCondition) {
 			}
 		}
 		if p := found.conclude(s, t, &check); p != nil && rule.expires() {
-			p.certificate, p.refused = firstToExpire(c.Certificates).Fingerprint, c.Refused && !c.unknown
+			if !c.saved {
+				p.record.Certificate = firstToExpire(c.Certificates).id()
+			}
+			p.refused = c.Refused && !c.unknown
 		}
 	}
 	exceed(Warning, warning)
