@@ -4,7 +4,7 @@
 // A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
 // returns what it finds, or completes what it was given.
 //
-//   - renameTargets moves what is remembered of targets to those of the same place.
+//   - renameTargets moves what is remembered of targets to those that have another name now.
 //   - readEngines remembers the containers of every engine that was read.
 //   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
@@ -97,7 +97,8 @@ type Target struct {
 	ValueAlerts []string
 	// HostName is the host name in its URL or address in canonical spelling, "" if the exporter does not resolve one.
 	HostName string
-	// Place identifies what the target is about: one of the same place is the same target, whatever its name. It is "" if unknown.
+	// Place identifies what the target is about, its kind included: one of the same place may be the same target with another name, see
+	// Renames. It is "" if unknown.
 	Place string
 	// Container is the name of the container that serves the target, or Service the workload that does. ContainerHost is the docker_host of
 	// its engine. Each is "" unless configured.

@@ -98,6 +98,34 @@ func TestRenamedTargetKeepsWhatIsRemembered(t *testing.T) {
 	w.want("y TargetDown warning 21m0s")
 }
 
+// TestRenamedEngineStaysTheCauseOfItsTargets renames an engine while its loss excuses a target, and after that.
+func TestRenamedEngineStaysTheCauseOfItsTargets(t *testing.T) {
+	for _, lost := range []time.Duration{3 * time.Minute, 6 * time.Minute} {
+		w := engineWorld(t, func(w *world) { w.target("docker").Place = "socket" })
+		w.loseEngine(true)
+		w.lose("irc")
+		w.pass(lost)
+		w.wantCauses(map[string]string{"docker": "docker", "irc": "docker"})
+		w.renamed("docker", "engine")
+		w.target("engine").Read, w.target("irc").Read = false, false // neither has been probed yet
+		w.look()
+		w.wantCauses(map[string]string{"engine": "engine", "irc": "engine"})
+	}
+}
+
+// TestRenamedTargetStillHasItsCertificate: until it is read under its new name, the other endpoint of the certificate stays held back.
+func TestRenamedTargetStillHasItsCertificate(t *testing.T) {
+	w := certified(t, day, false, "a", "b")
+	w.target("a").Place = "here"
+	w.look()
+	w.restart(true)
+	w.renamed("a", "z")
+	z := w.target("z")
+	z.Read, z.Up, z.Conditions = false, false, nil
+	w.pass(10 * time.Second)
+	w.want("z TLSCertificateExpiry critical 48h0m10s unknown", "b TLSCertificateExpiry pending 312h0m10s certificate(z)")
+}
+
 // TestWorkloadThatContinuesAContainerSaysItsName.
 func TestWorkloadThatContinuesAContainerSaysItsName(t *testing.T) {
 	w := newWorld(t)

@@ -44,6 +44,9 @@ func (c *Container) newlyShared(known *restarts) (names []string) {
 // move moves what is remembered of a subject to another one that continues it. What that has already stays.
 func (j *Judge) move(from, to Subject) {
 	j.changed = true
+	for _, known := range j.problems {
+		known.rename(from, to)
+	}
 	for key, known := range maps.Clone(j.problems) {
 		if key.Subject == from {
 			moved := key
@@ -65,6 +68,19 @@ func (j *Judge) move(from, to Subject) {
 	}
 	if past := j.past[from]; past != nil {
 		moveKey(j.past, from, to, past)
+	}
+}
+
+// rename replaces a subject that explains the problem, or did, by the one that continues it.
+func (r *record) rename(from, to Subject) {
+	if r.Excuse.Root == from {
+		r.Excuse.Root = to
+		if r.Excuse.Cause == from.Name {
+			r.Excuse.Cause = to.Name
+		}
+	}
+	if TargetSubject(r.Loss.Engine) == from {
+		r.Loss.Engine = to.Name
 	}
 }
 

@@ -196,7 +196,7 @@ func TestLastingClashIsToldOnEveryPage(t *testing.T) {
 func TestClashOfAnOlderReadingIsNoNews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := &upstream{kind: model.MetricTypeGauge, names: []string{"shared"}}
-		tg := (*Poller)(nil).successor(upstreamTarget(t, "a", u), nil, slog.New(slog.DiscardHandler))
+		tg := newTarget(upstreamTarget(t, "a", u), nil, slog.New(slog.DiscardHandler))
 		lost := []exposition.Clash{{Source: 1, Family: "shared", Series: 2}}
 		tg.read(t.Context(), unscheduled)
 		seen, _ := tg.view()

@@ -2,11 +2,11 @@
 package poll
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -67,7 +67,7 @@ type Judge interface {
 
 // New makes a poller that does not probe yet; its snapshot already serves a page. Every page includes the families of own. Names of
 // targets must be unique. After a reload, previous is the poller that has ended: a target with Same keeps running, and any
-// other target of the same name and kind, or of a former name and the same place, keeps its counters.
+// other target keeps its counters; see continuedBy.
 func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logger, previous *Poller) (*Poller, error) {
 	p := &Poller{
 		log:           log,
@@ -85,15 +85,12 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	now := time.Now()
 	p.heartbeat.Store(&now)
 	var addresses []string
-	named := func(name string) bool {
-		return slices.ContainsFunc(targets, func(t Target) bool { return t.Name == name })
-	}
-	for _, given := range targets {
-		t := previous.successor(given, named, log)
+	for i, old := range previous.continuedBy(targets) {
+		t := newTarget(targets[i], old, log)
 		t.connections = p.connections
 		p.targets = append(p.targets, t)
-		if given.Pace.Address != "" {
-			addresses = append(addresses, given.Pace.Address)
+		if address := targets[i].Pace.Address; address != "" {
+			addresses = append(addresses, address)
 		}
 	}
 	p.connections.Configure(addresses)
@@ -104,9 +101,37 @@ func New(targets []Target, own prometheus.Gatherer, judge Judge, log *slog.Logge
 	return p, nil
 }
 
-// successor makes the target of a new poller from what the previous one, which may be nil, knows of it, perhaps by a name that no target
-// has any more.
-func (p *Poller) successor(given Target, named func(string) bool, log *slog.Logger) *target {
+// continuedBy returns the target of this poller, which may be nil, that each given one continues: that of its kind and name, or of its
+// former name; nil for a new one.
+func (p *Poller) continuedBy(given []Target) []*target {
+	olds := make([]*target, len(given))
+	if p == nil {
+		return olds
+	}
+	known, before, now := map[string]*target{}, map[string]string{}, map[string]string{}
+	for _, old := range p.targets {
+		known[old.Name], before[old.Name] = old, old.Place
+	}
+	for i := range given {
+		now[given[i].Name] = given[i].Place
+	}
+	renamed := health.Renames(before, now)
+	for i := range given {
+		old := known[cmp.Or(renamed[given[i].Name], given[i].Name)]
+		if old != nil && old.Kind.Name == given[i].Kind.Name {
+			olds[i] = old
+		}
+	}
+	return olds
+}
+
+// newTarget makes the target of a poller from the old one that it continues, which may be nil.
+func newTarget(given Target, old *target, log *slog.Logger) *target {
+	if old != nil && given.Same && old.Name == given.Name {
+		r, ok := old.Collector.(collectors.Reloader)
+		old.readAtStart = ok && r.Reloaded()
+		return old
+	}
 	t := &target{
 		Target: given,
 		log:    log,
@@ -119,34 +144,28 @@ func (p *Poller) successor(given Target, named func(string) bool, log *slog.Logg
 		},
 	}
 	t.forgetContainers()
-	if p != nil {
-		for _, old := range p.targets {
-			renamed := given.Place != "" && old.Place == given.Place && !named(old.Name)
-			switch {
-			case old.Kind.Name != given.Kind.Name || old.Name != given.Name && !renamed:
-			case given.Same && old.Name == given.Name:
-				r, ok := old.Collector.(collectors.Reloader)
-				old.readAtStart = ok && r.Reloaded()
-				return old
-			default:
-				s, _ := old.view()
-				if least := t.leastInterval(); least > 0 {
-					t.notBefore = old.notBefore
-					if !s.LastAttempt.IsZero() {
-						t.notBefore = s.LastAttempt.Add(least)
-					}
-				}
-				t.status.Counters, t.former = s.Counters, old
-				old.mu.Lock()
-				t.waits = old.waits
-				old.mu.Unlock()
-				if old.HostName != given.HostName || old.Pace.Address != given.Pace.Address {
-					t.slow = pacing.Slowdown{} // another server limits nothing yet
-				}
-			}
-		}
+	if old != nil {
+		t.continueOld(old)
 	}
 	return t
+}
+
+// continueOld keeps the counters of the old target, and for how long it must not be probed.
+func (t *target) continueOld(old *target) {
+	s, _ := old.view()
+	if least := t.leastInterval(); least > 0 {
+		t.notBefore = old.notBefore
+		if !s.LastAttempt.IsZero() {
+			t.notBefore = s.LastAttempt.Add(least)
+		}
+	}
+	t.status.Counters, t.former = s.Counters, old
+	old.mu.Lock()
+	t.waits = old.waits
+	old.mu.Unlock()
+	if old.HostName != t.HostName || old.Pace.Address != t.Pace.Address {
+		t.slow = pacing.Slowdown{} // another server limits nothing yet
+	}
 }
 
 // History returns the last readings of a target, or false for a name that no target has.
@@ -193,7 +212,7 @@ func (p *Poller) ForgetMissing(host, module string) error {
 // Once makes one reading of a target outside of any schedule and keeps no history. The facts are for the judgement: the target,
 // and its engine if it has one.
 func Once(ctx context.Context, given Target, log *slog.Logger) (Status, Reading, health.Facts) {
-	t := (*Poller)(nil).successor(given, nil, log)
+	t := newTarget(given, nil, log)
 	t.once = true
 	t.read(ctx, unscheduled)
 	s, _, known := t.viewAll()

@@ -188,26 +188,43 @@ func TestReasonThatAKindShouldNotHaveIsCounted(t *testing.T) {
 	})
 }
 
-// TestRenamedTargetKeepsItsCounters: it is at the same place, and no target has the former name.
-func TestRenamedTargetKeepsItsCounters(t *testing.T) {
+// TestTargetsKeepTheirOwnCounters: each name has so many attempts before and after a reload. What has a new name continues a target of the
+// same place, unless two could be meant: the judge finds the same, and would take foreign failures for its own.
+func TestTargetsKeepTheirOwnCounters(t *testing.T) {
 	t.Parallel()
-	log := slog.New(slog.DiscardHandler)
-	at := func(name, place string) Target {
-		given := halfMinutely(t, name, reader(func(context.Context, *collectors.Batch) error { return nil }))
-		given.Place = place
-		return given
-	}
-	old := (*Poller)(nil).successor(at("old", "here"), nil, log)
-	old.status.Attempts = 7
-	before := &Poller{targets: []*target{old}}
-	for _, c := range []struct {
-		given Target
-		named bool
-		want  uint64
-	}{{at("new", "here"), false, 7}, {at("new", "here"), true, 0}, {at("new", "there"), false, 0}, {at("old", "there"), true, 7}} {
-		tg := before.successor(c.given, func(string) bool { return c.named }, log)
-		if s, _ := tg.view(); s.Attempts != c.want || s.Target != c.given.Name {
-			t.Errorf("%s at %s has %d attempts, want %d", s.Target, c.given.Place, s.Attempts, c.want)
+	type attempts map[string]uint64 // by name and place
+	for name, c := range map[string]struct{ before, after attempts }{
+		"renamed":                       {attempts{"old here": 7}, attempts{"new here": 7}},
+		"moved":                         {attempts{"old here": 7}, attempts{"old there": 7}},
+		"replaced":                      {attempts{"old here": 7}, attempts{"new there": 0}},
+		"copied":                        {attempts{"old here": 7}, attempts{"old here": 7, "new here": 0}},
+		"split":                         {attempts{"irc here": 7}, attempts{"irc4 here": 0, "irc6 here": 0}},
+		"merged":                        {attempts{"irc4 here": 7, "irc6 here": 9}, attempts{"irc here": 0}},
+		"one of two removed":            {attempts{"irc4 here": 7, "irc6 here": 9}, attempts{"irc4 here": 7}},
+		"one moved where another was":   {attempts{"a here": 7, "b there": 9}, attempts{"a there": 7}},
+		"two exchanged their places":    {attempts{"a here": 7, "b there": 9}, attempts{"a there": 7, "b here": 9}},
+		"one of them renamed, one kept": {attempts{"a here": 7, "b here": 9}, attempts{"a here": 7, "c here": 0}},
+	} {
+		before, after := &Poller{}, []Target(nil)
+		at := func(known string) Target {
+			given := halfMinutely(t, "", reader(func(context.Context, *collectors.Batch) error { return nil }))
+			given.Name, given.Place, _ = strings.Cut(known, " ")
+			return given
+		}
+		log := slog.New(slog.DiscardHandler)
+		for known, n := range c.before {
+			old := newTarget(at(known), nil, log)
+			old.status.Attempts = n
+			before.targets = append(before.targets, old)
+		}
+		for known := range c.after {
+			after = append(after, at(known))
+		}
+		for i, old := range before.continuedBy(after) {
+			s, _ := newTarget(after[i], old, log).view()
+			if want := c.after[after[i].Name+" "+after[i].Place]; s.Attempts != want || s.Target != after[i].Name {
+				t.Errorf("%s: %s has %d attempts, want %d", name, s.Target, s.Attempts, want)
+			}
 		}
 	}
 }
@@ -217,11 +234,11 @@ func TestAbandonedProbeIsNotStartedAgainAfterAReload(t *testing.T) {
 	t.Parallel()
 	given := halfMinutely(t, "stuck", reader(func(context.Context, *collectors.Batch) error { return nil }))
 	log := slog.New(slog.DiscardHandler)
-	first := (*Poller)(nil).successor(given, nil, log)
+	first := newTarget(given, nil, log)
 	first.begin(scheduled)
 	first.abandon(make(chan outcome), time.Second)
-	second := (&Poller{targets: []*target{first}}).successor(given, nil, log)
-	third := (&Poller{targets: []*target{second}}).successor(given, nil, log)
+	second := newTarget(given, first, log)
+	third := newTarget(given, second, log)
 	if s, _ := third.view(); third.begin(scheduled) || !s.Abandoned {
 		t.Errorf("the probe starts again, or is not shown: abandoned %t", s.Abandoned)
 	}
@@ -708,7 +725,7 @@ func TestTargetWithATimeOfDayIsProbedOnceADay(t *testing.T) {
 func TestStepOfTheWallClockMakesNobodyLate(t *testing.T) {
 	line, err := cron.ParseStandard("*/5 * * * *")
 	must(t, err)
-	tg := (*Poller)(nil).successor(Target{
+	tg := newTarget(Target{
 		Name:      "a",
 		Schedule:  line,
 		Timeout:   time.Second,
@@ -752,8 +769,7 @@ func TestRepeatedSecretIsMasked(t *testing.T) {
 
 // TestSecretAtTheCutIsMasked has a server whose text is so long that a secret lies across its end.
 func TestSecretAtTheCutIsMasked(t *testing.T) {
-	tg := (*Poller)(nil).
-		successor(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, nil, slog.New(slog.DiscardHandler))
+	tg := newTarget(Target{Name: "a", Redact: strings.NewReplacer("sesame-token", "<secret>").Replace}, nil, slog.New(slog.DiscardHandler))
 	for at := maxText - 15; at <= maxText+1; at++ {
 		if got := tg.clean(strings.Repeat("x", at) + "sesame-token"); strings.Contains(got, "ses") {
 			t.Fatalf("a secret after %d characters: %q", at, got[max(0, len(got)-30):])

@@ -30,7 +30,7 @@ type Target struct {
 	Kind config.Row
 	// HostName is the host name in its URL or address, "" if the exporter does not resolve one.
 	HostName string
-	// Place identifies what it is about, whatever its name; "" if unknown.
+	// Place identifies what it is about, its kind included, whatever its name; "" if unknown.
 	Place string
 	// Container is the configured name of the container that serves it, or Service the workload. ContainerHost is the docker_host of its
 	// engine.
