@@ -350,8 +350,8 @@ func TestExpressionsAreReadable(t *testing.T) {
 			t.Errorf("%s compares %q, want one number", &r, series)
 		}
 	}
-	if mean := all / len(rules); mean > 126 || recorded > 29 {
-		t.Errorf("the expressions have %d characters on average and %d are recorded, want at most 126 and 29", mean, recorded)
+	if mean := all / len(rules); mean > 126 || recorded > 30 {
+		t.Errorf("the expressions have %d characters on average and %d are recorded, want at most 126 and 30", mean, recorded)
 	}
 }
 
@@ -396,7 +396,8 @@ func TestNoRuleNamesAScrape(t *testing.T) {
 			"HonorLabelsOff warning", "ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue
-		case "chatstack:xmpp_auth_failures_per_minute", "chatstack:held": // the alerts aggregate it; alerts have no such labels
+		case "chatstack:xmpp_auth_failures_per_minute", "chatstack:held",
+			"chatstack:certificate_held": // the alerts aggregate it; alerts have no such labels
 			continue
 		}
 		expr, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)

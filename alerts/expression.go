@@ -42,6 +42,14 @@ func latest(a *config.Alerts, selector string) string {
 	return fmt.Sprintf("last_over_time(%s[%s])", selector, seconds(a.Lookback))
 }
 
+// certificateSeen are the ends of certificates.
+const certificateSeen = "chatstack_tls_certificate_not_after_timestamp_seconds"
+
+// seenAt is when a series about certificates was last scraped.
+func seenAt(a *config.Alerts, series string) string {
+	return fmt.Sprintf("max_over_time(timestamp(%s)[%s:%s])", series, seconds(a.SlowLookback), seconds(a.Interval))
+}
+
 // unlessExcused selects the latest values without excused subjects.
 func unlessExcused(a *config.Alerts, subject, selector string) string {
 	unless := "unless"
@@ -83,6 +91,7 @@ const (
 	memory          = "chatstack:container_memory_bytes"
 	xmppMemory      = "chatstack:xmpp_container_memory_bytes"
 	volumeUsed      = "chatstack:volume_used_ratio"
+	certificateHeld = "chatstack:certificate_held"
 	certificateEnd  = "chatstack:certificate_end"
 	exporterUp      = "chatstack:exporter_up"
 
@@ -134,11 +143,16 @@ func recorded(a *config.Alerts) []rule {
 			Record: volumeUsed,
 			Expr:   acrossExporters("max", latest(a, "chatstack_volume_used_ratio")+" unless "+latest(a, "chatstack_volume_excused"), nil),
 		},
+		// What holds back the alert on a certificate must not be forgotten before the certificate, which may be seen no more.
+		{
+			Record: certificateHeld,
+			Expr: fmt.Sprintf("%s - ignoring (source) group_left %s < %s", seenAt(a, certificateSeen),
+				seenAt(a, "chatstack_tls_certificate_excused"), number(a.Lookback.Std().Seconds())),
+		},
 		{
 			Record: certificateEnd,
-			Expr: acrossExporters("min",
-				fmt.Sprintf("last_over_time(chatstack_tls_certificate_not_after_timestamp_seconds[%s]) unless ignoring (source) %s",
-					seconds(a.SlowLookback), latest(a, "chatstack_tls_certificate_excused")), []string{"source"}, "endpoint"),
+			Expr: acrossExporters("min", fmt.Sprintf("last_over_time(%s[%s]) unless %s", certificateSeen, seconds(a.SlowLookback), certificateHeld),
+				[]string{"source"}, "endpoint"),
 		},
 		// Bridges that an exporter leaves to the first of a pair, which does not check them.
 		{Record: relayLeft, Expr: acrossExporters("group", latest(a, `chatstack_target_left_to_first{kind="relay"}`), nil) +

@@ -101,13 +101,27 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 	s.good, s.bad, s.lookback = 1e10, under*0.995, a.SlowLookback
 	s.heldBackBy(a, "tls_certificate_excused", lost).labels = map[string]string{"endpoint": "x"}
 	chain := map[string]string{"endpoint": "x", "source": "verified_chain"}
-	return append(append(s.trials(), expiryLimitTrials(a, t, s, under)...),
+	trials := append(s.trials(), expiryLimitTrials(a, t, s, under)...)
+	return append(append(trials, heldCertificateTrials(a, s)...),
 		try("the limit is reached", s.series(0, steady(s.pace.time(rise)+under)...), check{rise, false}, check{rise + 1, true}),
 		try("the limit is passed", s.series(0, steady(s.pace.time(rise)+under*0.995)...), check{rise, true}),
 		try("it has expired", s.series(0, steady(-1)...), check{rise, true}),
 		try("one certificate of the chain expires", append(s.series(0, steady(s.good)...), from(0, s.name, chain, steady(s.bad)...)),
 			check{rise, true}),
 		try("the whole chain expires", append(s.series(0, steady(s.bad)...), from(0, s.name, chain, steady(s.bad)...)), check{rise, true}))
+}
+
+// heldCertificateTrials have a certificate that no reading sees any more, while something held it back, or long after that.
+func heldCertificateTrials(a *config.Alerts, s *subject) []trial {
+	released := rise + s.pace.beyond(a.Lookback) + 1
+	lostAt := func(at int) []input {
+		return append(s.series(0, step{value: s.bad}, step{from: at, value: lost}),
+			from(0, "chatstack_tls_certificate_excused", map[string]string{"endpoint": "x"}, step{value: 1}, step{from: rise, value: lost}))
+	}
+	return []trial{
+		try("it is held back when it is lost", lostAt(rise), check{rise, false}, check{released, false}),
+		try("it was held back before it is lost", lostAt(released), check{rise, false}, check{released, true}),
+	}
 }
 
 // expiryLimitTrials have exporters that know the limit of the endpoint's certificate, which counts instead of the rule's.
