@@ -53,6 +53,8 @@ var servicesFaults = []fault[*site]{{
 type halfOfPair struct {
 	name, begins, ends string
 	period, part       time.Duration
+	// remembered is how much longer its alert looks back than the others.
+	remembered time.Duration
 	// told matches the alerts of which one has to be told.
 	told *regexp.Regexp
 	// explains are the other faults that nobody can see while this one lasts.
@@ -128,6 +130,8 @@ var halves = []halfOfPair{
 		begins: "a is killed",
 		period: 3 * time.Minute,
 		told:   regexp.MustCompile(`^ExporterRestarts `),
+
+		remembered: time.Hour,
 	},
 }
 
@@ -243,10 +247,13 @@ func (r *row) play(t *testing.T) {
 	for _, f := range r.faults {
 		events = append(events, f.events()...)
 	}
-	script := scriptOf(events)
+	script, lasts := scriptOf(events), pairLasts
+	for _, f := range r.faults {
+		lasts = max(lasts, pairLasts+f.remembered)
+	}
 	play(t, everything, nil, func(w *world) {
 		(&scenario{script: script}).perform(w)
-		w.until(w.began.Add(pairLasts))
+		w.until(w.began.Add(lasts))
 		w.router.checkGroups(w.T)
 		w.router.checkNews(w.T)
 		before := r.String()
