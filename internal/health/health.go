@@ -4,7 +4,7 @@
 // A judgement is made in passes, in the order of Judge. Each has the facts, what the judge remembers, and what its signature names; it
 // returns what it finds, or completes what it was given.
 //
-//   - renameTargets moves what is remembered of targets to those of the same place.
+//   - renameTargets moves the memory of a target to its new name, if kind and place are the same.
 //   - readEngines remembers the containers of every engine that was read.
 //   - joinWorkloads moves what is remembered of containers to the shared workloads that continue them.
 //   - look makes the scene: containers, targets with the containers that serve them, maintenance. No later pass changes it. It remembers
