@@ -99,8 +99,8 @@ const (
 	relayLeft        = "chatstack:relay_left_unchecked"
 )
 
-// ofContainers is the name of the recorded series of a gauge of containers, without those that are excused: what one exporter sees for a
-// warning, what all see for a critical alert.
+// ofContainers is the name of the recorded series of a gauge of containers, without excused ones. For a warning, it has what any exporter
+// sees; for a critical alert, what all of them see.
 func ofContainers(gauge, severity string) string {
 	return "chatstack:" + gauge + map[string]string{Warning: ":any", Critical: ":all"}[severity]
 }

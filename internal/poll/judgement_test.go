@@ -350,7 +350,7 @@ func TestMaintenanceIsExportedInTheSeriesOfEveryRow(t *testing.T) {
 	}
 }
 
-// TestSeriesOfWhatFlaps: that it is up again is a series of its own, and its workload is not down meanwhile.
+// TestSeriesOfWhatFlaps holds that a target that is up between outages has a series of its own, and that its workload is not down then.
 func TestSeriesOfWhatFlaps(t *testing.T) {
 	flaps := health.Verdict{
 		Known:    true,

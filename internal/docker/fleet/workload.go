@@ -217,7 +217,7 @@ func (w *workload) recordEnds(list []namedMember, now time.Time) {
 	})
 }
 
-// end records that a member's container does not run any more, or what became known of its end later. A request for the end of one that
+// end records that a member's container has ended, or what became known of that later. A request for the end of one that
 // had ended by itself counts only while that is missed.
 func (w *workload) end(m namedMember, now time.Time) {
 	e := w.instance(m.ID)
@@ -243,7 +243,7 @@ func (w *workload) end(m namedMember, now time.Time) {
 // requested reports whether somebody wanted the end of the run.
 func (e *instance) requested() bool { return e.Asked || e.Removed }
 
-// recordEnd records that a member's container is no instance of its workload any more: another one takes its name, and was created then.
+// recordEnd records that a member's container has left its workload: another one, which was created at that time, takes its name.
 func (f *Fleet) recordEnd(name string, c *Member, created, now time.Time) {
 	key, present := c.workloadOf(name), f.names[c.ID]
 	if o := f.members[present]; o != nil && present != name && o.ID == c.ID && o.workloadOf(present) == key {

@@ -165,7 +165,7 @@ func (p played) events() (list []event) {
 	return list
 }
 
-// row is a line of testdata/pairs.golden: faults, and what is told of them.
+// row is a line of testdata/pairs.golden: faults, and how many messages report them.
 type row struct {
 	faults              []played
 	pages, chat, alerts int
@@ -287,7 +287,7 @@ func (r *row) count(w *world) {
 
 const isOver = " is over"
 
-// checkTold holds that each fault is told that the other one does not explain.
+// checkTold holds that each fault is reported, unless the other one explains it.
 func (r *row) checkTold(w *world) {
 	for i, f := range r.faults {
 		if slices.Contains(r.faults[len(r.faults)-1-i].explains, f.name) {
