@@ -151,7 +151,8 @@ func recorded(a *config.Alerts) []rule {
 		},
 		{
 			Record: certificateEnd,
-			Expr: acrossExporters("min", fmt.Sprintf("last_over_time(%s[%s]) unless %s", certificateSeen, seconds(a.SlowLookback), certificateHeld),
+			Expr: acrossExporters("min",
+				fmt.Sprintf("last_over_time(%s[%s]) unless %s", certificateSeen, seconds(a.SlowLookback), certificateHeld),
 				[]string{"source"}, "endpoint"),
 		},
 		// Bridges that an exporter leaves to the first of a pair, which does not check them.
@@ -186,8 +187,8 @@ func recorded(a *config.Alerts) []rule {
 // StartingTime is how long an exporter that remembers nothing counts as starting: five minutes, after a first probe of every target.
 const StartingTime = 5*time.Minute + 30*time.Second
 
-// unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would hold
-// alerts for ever, so that a third start in 15 minutes does not count. One that is not discovered is missed while ExporterDown remembers it.
+// unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would
+// hold alerts for ever, so a third start in 15 minutes does not count. One that is not discovered counts while ExporterDown remembers it.
 func unknownExpr(a *config.Alerts) string {
 	twoStarts := (2*StartingTime + time.Minute) / a.Interval.Std()
 	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[15m]) > %d or present_over_time(%s[%s]) unless on (%s) %[3]s > 0",

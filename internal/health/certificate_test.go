@@ -311,7 +311,8 @@ func TestCertificateIsHeldBackForAsLongAsTheRulesKnowIt(t *testing.T) {
 		one := w.target(failing)
 		one.Up, one.Reason, one.Conditions = false, "refused", nil
 		w.pass(time.Hour)
-		if p, _ := w.problem("b", AlertCertificateExpiry); len(w.last.HeldBack) != 1 || w.last.HeldBack[0].Name != "b" || p.Severity != Pending {
+		p, _ := w.problem("b", AlertCertificateExpiry)
+		if len(w.last.HeldBack) != 1 || w.last.HeldBack[0].Name != "b" || p.Severity != Pending {
 			t.Errorf("%s fails for an hour: held back is %v, that of b %s", failing, w.last.HeldBack, p.Severity)
 		}
 	}

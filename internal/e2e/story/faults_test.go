@@ -160,7 +160,7 @@ var containerFaults = []fault[box]{
 	{
 		"is slow",
 		"is quick",
-		func(_ *world, b box) { b.services[b.name].takes.Store(int64(9 * time.Second)) },
+		func(_ *world, b box) { b.services[b.name].takes.Store(int64(slowest)) },
 		func(_ *world, b box) { b.services[b.name].takes.Store(0) },
 	},
 	{
@@ -265,16 +265,6 @@ var exporterFaults = []fault[*exporter]{
 		nil,
 	},
 	{
-		"calls other another", // without a restart
-		"",
-		func(w *world, e *exporter) {
-			e.renamed = "another"
-			must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
-			must(w.T, e.app.Reload(w.Context()))
-		},
-		nil,
-	},
-	{
 		"is killed",
 		"",
 		func(w *world, e *exporter) {
@@ -307,6 +297,16 @@ var exporterFaults = []fault[*exporter]{
 		"can be scraped",
 		func(_ *world, e *exporter) { e.unreachable = true },
 		func(_ *world, e *exporter) { e.unreachable = false },
+	},
+	{
+		"calls other another", // without a restart
+		"",
+		func(w *world, e *exporter) {
+			e.renamed = "another"
+			must(w.T, os.WriteFile(e.configFile, []byte(e.configuration()), 0o600))
+			must(w.T, e.app.Reload(w.Context()))
+		},
+		nil,
 	},
 }
 

@@ -320,7 +320,7 @@ func (c *chronicler) compareOne(e *exporter, s *watched) {
 			c.complain(e, "%v belongs to %d incidents", id, len(home))
 		case must && len(home) == 0:
 			c.complain(e, "%v belongs to no incident", id)
-		case len(home) == 0 || counted(p.Alert):
+		case len(home) == 0 || counted(p.Alert) || p.Outages > 0: // the incident of what flaps may have begun with any of its outages
 		case !problems[id].Cleared.IsZero() && !s.seen[id].maintained:
 			c.complain(e, "%v lasts, but its incident says that it ended", id)
 		case problems[id].Cleared.IsZero() && p.Severity < health.Critical && lastsUnread(p.Alert) && !s.since(id, problems[id].Since):

@@ -107,7 +107,7 @@ func randomFault(random *rand.Rand, exporters []exporterSpec) (subject, begins, 
 		f := engineFaults[random.IntN(len(engineFaults))]
 		return "engine", f.begins, f.ends, true
 	case n < 9:
-		f := exporterFaults[random.IntN(len(exporterFaults))]
+		f := exporterFaults[random.IntN(len(exporterFaults)-1)] // all but another name, which other faults of the target do not know
 		e := exporters[random.IntN(len(exporters))]
 		if f.begins == "loses its state" && !e.saves {
 			f = exporterFaults[0]
@@ -296,6 +296,22 @@ func (o *observer) compare() {
 	}
 }
 
+// nobodyKnows reports whether an exporter has just started or none answers, so that nothing that fires ends. Prometheus may have stopped
+// meanwhile: what it recorded before counts for five minutes.
+func (o *observer) nobodyKnows() bool {
+	answers, starting := false, alerts.StartingTime+lookback
+	if time.Since(o.prometheus.started) < lookbackDelta {
+		starting += lookbackDelta
+	}
+	for _, e := range o.exporters {
+		if time.Since(e.started) < starting {
+			return true
+		}
+		answers = answers || len(e.scraped) > 0 && time.Since(e.scraped[len(e.scraped)-1].at) <= interval
+	}
+	return !answers
+}
+
 func (o *observer) compareOne(k, alert, kind, name string, severity health.Severity, fires bool) {
 	now := time.Now()
 	var opinions []opinion
@@ -310,6 +326,9 @@ func (o *observer) compareOne(k, alert, kind, name string, severity health.Sever
 		if x.lasts != nil {
 			lasts += x.lasts(o, alert, severity.String())
 		}
+	}
+	if !o.seen[k].IsZero() && fires && o.nobodyKnows() {
+		o.seen[k] = now
 	}
 	if calls && (severity == health.Warning || alert == health.AlertContainerRestarts || !slices.Contains(opinions, well)) {
 		o.seen[k] = now

@@ -730,7 +730,7 @@ var scenarios = []scenario{
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: ContainerDown critical db
 			9m0s chat: ContainerDown warning other; TargetDown warning other
-			18m0s chat: ContainerRestarts warning web is over
+			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{
@@ -756,7 +756,7 @@ var scenarios = []scenario{
 			7m15s page: ContainerDown critical other; TargetDown critical other
 			8m15s page: ContainerDown critical db
 			9m0s chat: ContainerDown warning other; TargetDown warning other
-			18m0s chat: ContainerRestarts warning web is over
+			13m0s chat: ContainerRestarts warning web is over
 		`,
 	},
 	{

@@ -199,6 +199,7 @@ func playFrom(t *testing.T, hour int, exporters []exporterSpec, needs map[string
 			began:   time.Now().Add(settling),
 			tick:    time.Now().Add(interval - evaluation),
 		}
+		t.Cleanup(func() { time.Sleep(slowest) }) // what answers slowly does so until the end
 		w.router = newRouter(t, "../../../deploy/alertmanager/alertmanager.yml")
 		w.prometheus = newServer(t, w.router.send)
 		for _, spec := range exporters {
@@ -230,6 +231,8 @@ const (
 	settling = time.Minute
 	// evaluation is how long after a scrape the rules are evaluated.
 	evaluation = 10 * time.Second
+	// slowest is how long a slow service takes: less than the deadline of a probe.
+	slowest = 9 * time.Second
 )
 
 // build makes a site.
