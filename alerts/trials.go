@@ -298,7 +298,7 @@ func (s *subject) trials() []trial {
 		when(s.born, try("it is bad from the beginning", s.series(0, steady(s.bad)...), check{hold - 1, false}, check{hold, true})))
 	if s.held != nil {
 		begin := end + max(0, keep-1)
-		again := begin + min(4, p.ceil(config.Duration(StartingTime)))
+		again := begin + 2
 		for i, held := range s.held(begin, again) {
 			list = append(list, try([]string{"an exporter has just started", "no exporter answers"}[i],
 				append(s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), held...),

@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
@@ -35,12 +34,12 @@ func TestItSaysWhatARestartForgets(t *testing.T) {
 	}
 }
 
-// TestExporterStartsUntilItKnows: five minutes after a first round of probes, or only that round if it remembers what was before.
-func TestExporterStartsUntilItKnows(t *testing.T) {
-	for remembers, lasts := range map[bool]time.Duration{false: 5*time.Minute + 30*time.Second, true: 30 * time.Second} {
+// TestExporterStartsForAWhile.
+func TestExporterStartsForAWhile(t *testing.T) {
+	for _, lasts := range []time.Duration{5*time.Minute + 30*time.Second, 30 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			registry := prometheus.NewPedanticRegistry()
-			registry.MustRegister(startingMetric(remembers))
+			registry.MustRegister(startingMetric(lasts))
 			for _, c := range []struct {
 				pass time.Duration
 				want float64
@@ -49,7 +48,7 @@ func TestExporterStartsUntilItKnows(t *testing.T) {
 				families, err := registry.Gather()
 				must(t, err)
 				if got := families[0].GetMetric()[0].GetGauge().GetValue(); got != c.want {
-					t.Errorf("remembers %t: %s later it is %g, want %g", remembers, c.pass, got, c.want)
+					t.Errorf("%s of %s later it is %g, want %g", c.pass, lasts, got, c.want)
 				}
 			}
 		})
@@ -60,7 +59,8 @@ func TestExporterStartsUntilItKnows(t *testing.T) {
 func TestOnlyARecentRecordIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPast(slog.New(slog.DiscardHandler))
-		if p.isRecent() {
+		const within = 5 * time.Minute
+		if p.isRecent(within) {
 			t.Error("an exporter without a record remembers")
 		}
 		r := emptyRound(health.Milli(time.Now().UnixMilli()))
@@ -68,9 +68,9 @@ func TestOnlyARecentRecordIsRemembered(t *testing.T) {
 		for _, c := range []struct {
 			pass time.Duration
 			want bool
-		}{{0, true}, {alerts.StartingTime - time.Second, true}, {time.Second, false}} {
+		}{{0, true}, {within - time.Second, true}, {time.Second, false}} {
 			time.Sleep(c.pass)
-			if got := p.isRecent(); got != c.want {
+			if got := p.isRecent(within); got != c.want {
 				t.Errorf("%s later it remembers: %t, want %t", c.pass, got, c.want)
 			}
 		}

@@ -70,19 +70,13 @@ func newOwnMetrics() *ownMetrics {
 	return m
 }
 
-// firstProbes is how long an exporter counts as starting that remembers what was before: until the first probe of most targets.
-const firstProbes = 30 * time.Second
-
-// startingMetric says whether the exporter has just started.
-func startingMetric(remembers bool) prometheus.Collector {
-	started, lasts := time.Now(), alerts.StartingTime
-	if remembers {
-		lasts = firstProbes
-	}
+// startingMetric says whether the exporter has started so shortly before now that it does not know enough yet.
+func startingMetric(lasts time.Duration) prometheus.Collector {
+	started := time.Now()
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "chatstack_exporter_starting",
-		Help: "1 for 30 seconds after a start with a state file that is not older than 5.5 minutes, else for 5.5 minutes. " +
-			"Until then, no alert about what it watches ends; else 0.",
+		Help: "1 after a start until the exporter has seen for itself how its targets are, else 0. Until then, no alert about them ends. " +
+			"That takes poll.interval with a recent state file, else 5.5 minutes: target_down.critical.for and alerts.interval.",
 	}, func() float64 {
 		if time.Since(started) < lasts {
 			return 1

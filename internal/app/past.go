@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -119,11 +118,11 @@ func (p *past) begin(f *state.File) {
 	p.listed.Store(&all)
 }
 
-// isRecent reports whether the record ends so shortly before now that nothing of it is out of date.
-func (p *past) isRecent() bool {
+// isRecent reports whether the record ends no longer ago than that.
+func (p *past) isRecent(within time.Duration) bool {
 	p.Lock()
 	defer p.Unlock()
-	return p.last > 0 && time.Since(p.last.Time()) < alerts.StartingTime
+	return p.last > 0 && time.Since(p.last.Time()) < within
 }
 
 // flush writes what was added, and then shows the log as it was before: nobody sees what a restart would forget. It returns why writing

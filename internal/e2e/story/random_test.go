@@ -299,7 +299,8 @@ func (o *observer) compare() {
 // nobodyKnows reports whether an exporter has just started or none answers, so that nothing that fires ends. Prometheus may have stopped
 // meanwhile: what it recorded before counts for five minutes.
 func (o *observer) nobodyKnows() bool {
-	answers, starting := false, alerts.StartingTime+lookback
+	settings := alerts.Defaults()
+	answers, starting := false, alerts.StartingTime(&settings)+lookback
 	if time.Since(o.prometheus.started) < lookbackDelta {
 		starting += lookbackDelta
 	}
