@@ -193,11 +193,13 @@ func timeToSee(a *config.Alerts) time.Duration {
 }
 
 // unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would
-// hold alerts for ever, so a third start in three times that time does not count. One that is not discovered counts while ExporterDown remembers it.
+// hold alerts for ever, so a third start in three times that time does not count. One that Prometheus no longer discovers counts while
+// ExporterDown remembers it.
 func unknownExpr(a *config.Alerts) string {
 	twoStarts := 2*StartingTime(a)/a.Interval.Std() + 2
 	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) %[4]s > 0",
-		exporterStarting, seconds(config.Duration(3*timeToSee(a))), twoStarts, exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment))
+		exporterStarting, seconds(config.Duration(3*timeToSee(a))), twoStarts,
+		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment))
 }
 
 // exceeds is true if a recorded series was above the limit throughout hold. It omits series that are new or gone.
