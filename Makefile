@@ -38,7 +38,7 @@ else
 	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
 endif
 	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
-	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m
+	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m -story.routings 1000
 	@# Parsers of feeds and calendars.
 	cd internal/e2e/feeds && $(GO) vet . && $(TEST) .
 
