@@ -21,6 +21,9 @@ var foreign = []string{"container", "endpoint"}
 // buildLabels are the labels of chatstack_exporter_build_info.
 var buildLabels = []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"}
 
+// ExporterLabels returns the labels of the exporter's series that its alerts do not have. They keep those that an operator adds.
+func ExporterLabels() []string { return slices.Concat(scrapeLabels, buildLabels, []string{"endpoint"}) }
+
 // agreed is the operator by which exporters agree on an alert: for a warning, one that sees a problem is enough.
 var agreed = map[string]string{Warning: "max", Critical: "min"}
 

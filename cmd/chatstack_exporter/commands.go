@@ -91,7 +91,7 @@ var commands = []struct {
 	{
 		drill,
 		"Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. " +
-			"Exit 1 if nobody is notified.",
+			"Exit 1 if something is wrong, 3 if it is unknown whether somebody is woken.",
 		[]string{configFile, listenAddress},
 		false,
 	},
@@ -138,6 +138,7 @@ type commandLine struct {
 	recording, manifest, testing bool
 	initial                      app.InitOptions
 	drill                        app.DrillOptions
+	alertmanagers                []string
 	remote                       app.Remote
 	incident, as                 string
 	gone, dockerHost             string
@@ -171,7 +172,7 @@ func newCommandLine() *commandLine {
 // addOwn adds the flags that only this command has.
 func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	output := func() {
-		cmd.Flag("output", "Output format: table or json.").Default("table").EnumVar(&c.output, "table", "json")
+		cmd.Flag("output", "Output format: table or json.").Short('o').Default("table").EnumVar(&c.output, "table", "json")
 	}
 	switch name {
 	case check:
@@ -190,7 +191,8 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
-		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
+		cmd.Flag("alertmanager", "URL of Alertmanager. Repeat it for each Alertmanager of a cluster.").Required().
+			StringsVar(&c.alertmanagers)
 		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
 			StringVar(&c.drill.Exporter)
 		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").
@@ -198,6 +200,8 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&c.drill.Yes)
 		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
 		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
+		cmd.Flag("every-alert", "As --dry-run; also print where each alert goes now and at 3 am, and whether that wakes somebody.").
+			BoolVar(&c.drill.EveryAlert)
 		output()
 	case ack:
 		cmd.Arg("ID", "The incident's ID, the last part of its address.").PlaceHolder("ID").Required().StringVar(&c.incident)

@@ -2,10 +2,12 @@ package alertpath
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 )
 
 const (
@@ -138,7 +141,9 @@ func (c *Client) series(ctx context.Context, query string) (labels []map[string]
 // Path are the three servers along the path of an alert.
 type Path struct {
 	Exporter, Prometheus, Alertmanager *Client
-	Expected                           Expected
+	// Others are the other Alertmanagers of its cluster, any of which may send a message.
+	Others   []*Client
+	Expected Expected
 }
 
 // Ask asks all three servers. What fails is in the facts.
@@ -148,6 +153,12 @@ func (p *Path) Ask(ctx context.Context) *Facts {
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)
 	f.Alertmanager.Err = p.askAlertmanager(ctx, f)
+	p.Others = slices.DeleteFunc(p.Others, func(c *Client) bool {
+		_, err := c.counters(ctx)
+		f.Silent = cmp.Or(f.Silent, err)
+		return err != nil
+	})
+	f.Asked = 1 + len(p.Others)
 	return f
 }
 
@@ -233,6 +244,11 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if f.LabelChecks, err = c.series(ctx, "chatstack_label_check"); err != nil {
 		return err
 	}
+	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q})", strings.Join(p.Expected.ExporterLabels, ", "),
+		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info"))
+	if err != nil {
+		return err
+	}
 	if f.Exporter.Err != nil {
 		infos, err := c.series(ctx, "chatstack_rules_info")
 		if err != nil {
@@ -251,6 +267,33 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	f.SendErrors = map[string]float64{}
 	for _, s := range page["prometheus_notifications_errors_total"] {
 		f.SendErrors[s.labels["alertmanager"]] = s.value
+	}
+	return p.askLost(ctx, f)
+}
+
+// askLost finds the Alertmanagers to which Prometheus fails to send now: by its own series, or if it does not scrape itself, those to which
+// it has failed and that do not answer here either.
+func (p *Path) askLost(ctx context.Context, f *Facts) error {
+	const counter = "prometheus_notifications_errors_total{alertmanager=%q}"
+	for _, address := range slices.Sorted(maps.Keys(f.SendErrors)) {
+		if f.SendErrors[address] == 0 {
+			continue
+		}
+		known, err := p.Prometheus.series(ctx, fmt.Sprintf(counter, address))
+		if err != nil {
+			return err
+		}
+		failing, err := p.Prometheus.series(ctx, fmt.Sprintf("increase("+counter+"[5m]) > 0", address))
+		if err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			other := p.Alertmanager.HTTP
+			_, err = other.Do(ctx, &exchange.Record{}, http.MethodGet, address, http.Header{}, http.NoBody)
+		}
+		if len(failing) > 0 || err != nil {
+			f.Lost = append(f.Lost, exchange.PrintableURL(address))
+		}
 	}
 	return nil
 }
@@ -278,11 +321,12 @@ func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
 		return err
 	}
 	f.Alertmanager.Version, f.Alertmanager.Started, f.Peers = status.Version.Version, status.Uptime, len(status.Cluster.Peers)
-	f.routing, f.routingErr = parseRouting(status.Config.Original)
+	// Alertmanager shows times with the offset of its machine.
+	f.routing, f.routingErr = routing.Parse(status.Config.Original, status.Uptime.Location())
 	if f.routingErr != nil {
 		f.routing = nil
 	}
-	if err := c.get(ctx, "/api/v2/alerts", url.Values{"filter": {`stack="chat"`}}, &f.Alerts); err != nil {
+	if err := c.get(ctx, "/api/v2/alerts", nil, &f.Alerts); err != nil {
 		return err
 	}
 	return c.get(ctx, "/api/v2/silences", nil, &f.Silences)
@@ -317,7 +361,7 @@ func (c *Client) page(ctx context.Context) (map[string][]sample, error) {
 		}
 		labels := map[string]string{}
 		for _, pair := range labelPair.FindAllStringSubmatch(found[2], -1) {
-			labels[pair[1]] = unquoted(`"` + pair[2] + `"`)
+			labels[pair[1]] = routing.Unescaped(pair[2])
 		}
 		page[found[1]] = append(page[found[1]], sample{labels, value})
 	}
@@ -347,9 +391,22 @@ func (c *Client) counters(ctx context.Context) (Counters, error) {
 	return counters, nil
 }
 
+// counters are those of all Alertmanagers, added up.
+func (p *Path) counters(ctx context.Context) (Counters, error) {
+	sum, err := p.Alertmanager.counters(ctx)
+	for _, other := range p.Others {
+		more, otherErr := other.counters(ctx)
+		for key, count := range more {
+			sum[key] = sum[key].minus(Count{}.minus(count))
+		}
+		err = errors.Join(err, otherErr)
+	}
+	return sum, err
+}
+
 // Raise raises the alert of a drill, and returns how to follow it. Follow ends it.
 func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers []string) (*Plan, error) {
-	before, err := p.Alertmanager.counters(ctx)
+	before, err := p.counters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -450,7 +507,7 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 	o := &Observation{}
 	defer func() { o.At = time.Now() }()
 	// The counters come first, so that those of a moment without the alert have nothing of its message.
-	counters, countErr := p.Alertmanager.counters(ctx)
+	counters, countErr := p.counters(ctx)
 	series, err := p.Prometheus.series(ctx, fmt.Sprintf("chatstack_drill{id=%q}", plan.ID))
 	o.Sampled = len(series) > 0
 	var alerts struct {

@@ -11,11 +11,10 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
-
-// ordinaryAlert is one of our alerts that is a warning first, and critical later.
-const ordinaryAlert = "TargetDown"
 
 // Expected is what the exporter's configuration says about the path.
 type Expected struct {
@@ -29,6 +28,8 @@ type Expected struct {
 	LabelCheck map[string]string
 	// Drill is the name of the alert that a drill raises.
 	Drill string
+	// ExporterLabels are labels of the exporter's series that its alerts do not have.
+	ExporterLabels []string
 }
 
 // Facts are what the three servers say before a drill.
@@ -45,20 +46,28 @@ type Facts struct {
 	Targets []Target
 	// Builds are the labels of the series chatstack_exporter_build_info, LabelChecks those of chatstack_label_check.
 	Builds, LabelChecks []map[string]string
-	Groups              []Group
+	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
+	Subjects []map[string]string
+	Groups   []Group
 	// Known are the addresses of the Alertmanagers that Prometheus sends to.
 	Known []string
-	// SendErrors are how many times Prometheus failed to send alerts to each since it started.
+	// SendErrors are how many times Prometheus failed to send alerts to each since it started, Lost those to which it fails now.
 	SendErrors map[string]float64
+	Lost       []string
+
+	// unserved are the paths of Prometheus' API that the server lacks, as others do that have rules: Mimir, Thanos, vmalert.
+	unserved map[string]error
 
 	// routing is nil if routingErr says why it cannot be read.
-	routing    *routing
+	routing    *routing.Routing
 	routingErr error
-	// Peers are how many Alertmanagers form its cluster, itself included. One of them sends a message.
-	Peers int
-	// Alerts are the alerts of our rules in Alertmanager.
+	// Peers are how many Alertmanagers form its cluster, itself included. One of them sends a message. Asked are how many of them show
+	// their counters, and Silent is why another one does not.
+	Peers, Asked int
+	Silent       error
+	// Alerts are all alerts in Alertmanager. Those of others may inhibit ours.
 	Alerts   []Received
-	Silences []Silence
+	Silences []routing.Silence
 }
 
 // Server is one of the three servers.
@@ -80,13 +89,19 @@ type Setup struct {
 		ExternalLabels     map[string]string `yaml:"external_labels"`
 	} `yaml:"global"`
 	Alerting struct {
-		Relabel []any `yaml:"alert_relabel_configs"`
+		Relabel []routing.Relabeling `yaml:"alert_relabel_configs"`
+		Servers []alertmanagers      `yaml:"alertmanagers"`
 	} `yaml:"alerting"`
 	RuleFiles []string `yaml:"rule_files"`
 	Scrapes   []struct {
 		Job         string `yaml:"job_name"`
 		HonorLabels bool   `yaml:"honor_labels"`
 	} `yaml:"scrape_configs"`
+}
+
+// alertmanagers are a group of Alertmanagers in Prometheus' configuration.
+type alertmanagers struct {
+	Relabel []routing.Relabeling `yaml:"alert_relabel_configs"`
 }
 
 // Target is a target of Prometheus.
@@ -157,7 +172,6 @@ type Received struct {
 		State       string   `json:"state"`
 		SilencedBy  []string `json:"silencedBy"`
 		InhibitedBy []string `json:"inhibitedBy"`
-		MutedBy     []string `json:"mutedBy"`
 	} `json:"status"`
 }
 
@@ -170,47 +184,14 @@ func (r *Received) receivers() []string {
 	return slices.Compact(names)
 }
 
-// Silence is a silence in Alertmanager.
-type Silence struct {
-	ID        string    `json:"id"`
-	EndsAt    time.Time `json:"endsAt"`
-	CreatedBy string    `json:"createdBy"`
-	Comment   string    `json:"comment"`
-	Status    struct {
-		State string `json:"state"`
-	} `json:"status"`
-	Matchers []struct {
-		Name    string `json:"name"`
-		Value   string `json:"value"`
-		IsRegex bool   `json:"isRegex"`
-		// IsEqual is missing in old versions, where it is always true.
-		IsEqual *bool `json:"isEqual"`
-	} `json:"matchers"`
-}
-
-func (s *Silence) String() string {
-	return fmt.Sprintf("silence %s by %s until %s (%s)", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment)
-}
-
-// silences reports whether the silence is in force and covers an alert.
-func (s *Silence) silences(labels map[string]string) bool {
-	if s.Status.State != "active" {
-		return false
-	}
-	for _, given := range s.Matchers {
-		m, err := newMatcher(given.Name, given.Value, given.IsRegex, given.IsEqual == nil || *given.IsEqual)
-		if err != nil || !m.matches(labels) {
-			return false
-		}
-	}
-	return true
-}
-
 // Chain judges each step that needs no drill. Steps that cannot be judged, because one before them is wrong, are left out.
 func Chain(f *Facts) []Step {
 	steps := []Step{
 		f.server(StepExporter, &f.Exporter), f.server(StepPrometheus, &f.Prometheus),
 		f.server(StepAlertmanager, &f.Alertmanager), f.clocks(),
+	}
+	if f.Alertmanager.Err == nil && f.Silent != nil {
+		steps[2] = unknown(StepAlertmanager, failure.HintOf(f.Silent), "%s; another one does not: %v", steps[2].Text, f.Silent)
 	}
 	if f.Prometheus.Err != nil {
 		return steps
@@ -221,7 +202,7 @@ func Chain(f *Facts) []Step {
 		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus",
 			"Prometheus knows no Alertmanager"))
 	}
-	if f.Alertmanager.Err != nil || f.rule("Watchdog") == nil {
+	if f.Alertmanager.Err != nil || f.alwaysFiring() == nil {
 		return append(steps, works(StepSending, "Prometheus sends to %s", strings.Join(f.Known, ", ")))
 	}
 	return append(steps, f.sending(), f.watchdog())
@@ -452,10 +433,14 @@ func (f *Facts) evaluation(groups []Group) Step {
 	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", wording.AsPrometheus(interval))
 }
 
+// alwaysFiring is the rule of the alert that always fires.
+func (f *Facts) alwaysFiring() *Rule { return f.rule("Watchdog") }
+
 // received is the alert Watchdog of our rules in Alertmanager, as this Prometheus sends it.
 func (f *Facts) received() *Received {
 	for i := range f.Alerts {
-		if labels := f.Alerts[i].Labels; labels["alertname"] == "Watchdog" && f.sentByThisPrometheus(labels) {
+		labels := f.Alerts[i].Labels
+		if labels["alertname"] == "Watchdog" && labels["stack"] == "chat" && f.sentByThisPrometheus(labels) {
 			return &f.Alerts[i]
 		}
 	}
@@ -466,7 +451,7 @@ func (f *Facts) received() *Received {
 // such as that of a replica.
 func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 	ofRule := map[string]string{}
-	if rule := f.rule("Watchdog"); rule != nil {
+	if rule := f.alwaysFiring(); rule != nil {
 		ofRule = rule.Labels
 	}
 	for name, want := range f.Setup.Global.ExternalLabels {
@@ -481,8 +466,12 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
 	to := strings.Join(f.Known, ", ")
-	rule := f.rule("Watchdog")
-	if arrived := f.received(); arrived != nil {
+	rule := f.alwaysFiring()
+	if arrived := f.received(); arrived != nil && len(f.Known) > 1 && len(f.Lost) > 0 {
+		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml",
+			"of %d Alertmanagers, Prometheus cannot send to %s; if the others fail, nobody is woken",
+			len(f.Known), strings.Join(f.Lost, ", "))
+	} else if arrived != nil {
 		return works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
 	}
 	if len(rule.Alerts) == 0 {
@@ -514,16 +503,17 @@ func (f *Facts) watchdog() Step {
 	if arrived == nil {
 		return unknown(StepWatchdog, "first repair the sending", "Watchdog does not arrive at Alertmanager")
 	}
-	if why := f.suppressedBy(arrived); why != "" {
+	if why := suppressedBy(arrived, f.Silences, f.Alerts); why != "" {
 		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
 	}
 	if f.routing == nil {
 		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
 	}
 	var served, ordinary []string
-	others := append(f.receiversOf("warning"), f.receiversOf("critical")...)
+	alerts := f.ourAlerts()
+	others := append(f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)...)
 	for _, name := range arrived.receivers() {
-		switch uses := f.routing.uses(name); {
+		switch uses := f.routing.Uses(name); {
 		case uses != "" && slices.Contains(others, name):
 			ordinary = append(ordinary, name)
 		case uses != "":
@@ -539,45 +529,30 @@ func (f *Facts) watchdog() Step {
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
 	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
-	if when := timed(f.routing.routesOf(arrived.Labels)); when != "" {
-		step = step.note("its route %s", when)
+	for _, route := range f.routing.RoutesOf(arrived.Labels) {
+		if len(route.MuteTimes)+len(route.ActiveTimes) > 0 {
+			step = step.note("its route to %q has time intervals", route.Receiver)
+		}
 	}
 	return step
 }
 
-// receiversOf are the receivers of our ordinary alerts of a severity.
-func (f *Facts) receiversOf(severity string) []string {
-	labels := f.drillLabels(severity)
-	delete(labels, "drill")
-	labels["alertname"] = ordinaryAlert
-	return receiversOf(f.routing.routesOf(labels))
-}
-
-// suppressedBy says what silences, inhibits or mutes an alert; "" if nothing does.
-func (f *Facts) suppressedBy(r *Received) string {
-	return suppressedBy(r, f.Silences, f.Alerts)
-}
-
-func suppressedBy(r *Received, silences []Silence, alerts []Received) string {
-	var why []string
-	for _, id := range r.Status.SilencedBy {
-		text := "silence " + id
-		if i := slices.IndexFunc(silences, func(s Silence) bool { return s.ID == id }); i >= 0 {
-			text = silences[i].String()
+// suppressedBy says what silences or inhibits an alert; "" if nothing does.
+func suppressedBy(r *Received, silences []routing.Silence, alerts []Received) string {
+	for i := range silences {
+		if slices.Contains(r.Status.SilencedBy, silences[i].ID) {
+			return "silenced: " + silences[i].String()
 		}
-		why = append(why, "silenced: "+text)
 	}
-	for _, id := range r.Status.InhibitedBy {
-		text := "an alert with the fingerprint " + id
-		if i := slices.IndexFunc(alerts, func(a Received) bool { return a.Fingerprint == id }); i >= 0 {
-			text = describe(alerts[i].Labels)
+	for i := range alerts {
+		if slices.Contains(r.Status.InhibitedBy, alerts[i].Fingerprint) {
+			return "inhibited by " + describe(alerts[i].Labels)
 		}
-		why = append(why, "inhibited by "+text)
 	}
-	if len(r.Status.MutedBy) > 0 {
-		why = append(why, "muted by the time interval "+strings.Join(r.Status.MutedBy, ", "))
+	if r.Status.State == "suppressed" {
+		return r.Status.State
 	}
-	return strings.Join(why, "; ")
+	return ""
 }
 
 // describe names an alert by its labels, its name first.
@@ -591,16 +566,6 @@ func describe(labels map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// AnyWrong reports whether a step is wrong.
-func AnyWrong(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.State == Wrong })
-}
-
-// Notified reports whether somebody was notified by a drill.
-func Notified(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.Name == StepNotification && s.State == Works })
-}
-
 // NotRaised is the step of a drill that would show nothing more than what is wrong already.
 func NotRaised(blocked []string) Step {
 	return unknown(StepRaise, "first repair: "+strings.Join(blocked, ", "), "no test alert was raised")
@@ -608,98 +573,18 @@ func NotRaised(blocked []string) Step {
 
 // Unconfirmed is the step of a drill that is not raised, since it would notify receivers of worse alerts, which nobody has confirmed. It is
 // nil if the drill would not.
-func (f *Facts) Unconfirmed(severity string) *Step {
-	if f.routing == nil {
-		step := wrong(StepRaise, "add --yes to confirm that real telephones may ring",
-			"no test alert was raised: Alertmanager's configuration cannot be read: %v", f.routingErr)
-		return &step
-	}
-	rung := f.rung(severity)
-	if len(rung) == 0 {
-		return nil
-	}
+func (j *Judgement) Unconfirmed() *Step {
 	step := wrong(StepRaise,
 		"add a route for drills: deploy/alertmanager/README.md, Drill; or add --yes to confirm that their telephones may ring",
-		"no test alert was raised: it would notify %s, as real problems do", quoted(rung))
-	return &step
-}
-
-// rung are the receivers of a drill that notify somebody, and also of alerts that are worse than its severity.
-func (f *Facts) rung(severity string) []string {
-	worse := f.receiversOf("critical")
-	if severity == "none" {
-		worse = append(worse, f.receiversOf("warning")...)
+		"no test alert was raised: it would notify %s, as real problems do", quoted(j.Rung))
+	switch {
+	case j.facts.routing == nil:
+		step.Error = fmt.Sprintf("no test alert was raised: Alertmanager's configuration cannot be read: %v", j.facts.routingErr)
+	case len(j.Rung) == 0:
+		return nil
 	}
-	return slices.DeleteFunc(receiversOf(f.routing.routesOf(f.drillLabels(severity))), func(name string) bool {
-		return f.routing.uses(name) == "" || !slices.Contains(worse, name)
-	})
+	return &step
 }
 
 // RaiseFailed is the step of a drill that the exporter refused.
 func RaiseFailed(err error) Step { return refused(StepRaise, err) }
-
-// Predict says without a drill where its alert would go, and which silence would hold it back.
-func (f *Facts) Predict(severity string, wanted []string) []Step {
-	if f.Alertmanager.Err != nil {
-		return nil
-	}
-	if f.routing == nil {
-		step := unknown(StepRoute, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
-		if len(wanted) > 0 {
-			step.State, step.Hint = Wrong, "leave out --dry-run, or --receiver: without the routes nothing shows that the alert gets there"
-		}
-		return []Step{step}
-	}
-	labels := f.drillLabels(severity)
-	routes := f.routing.routesOf(labels)
-	steps := []Step{f.routing.judge(receiversOf(routes), wanted, labels)}
-	if when := timed(routes); when != "" {
-		steps[0] = steps[0].note("its route %s", when)
-	}
-	if rung := f.rung(severity); len(rung) > 0 && severity != "critical" {
-		steps[0] = steps[0].note("%s is notified of real problems too, so that the drill requires --yes", quoted(rung))
-	}
-	for i := range f.Silences {
-		if s := &f.Silences[i]; s.silences(labels) {
-			return append(steps, wrong(StepSuppression, "end the silence, if it is not meant", "a drill would be silenced: %s", s))
-		}
-	}
-	return append(steps, works(StepSuppression, "no silence covers a drill"))
-}
-
-// drillLabels are the labels of a drill's alert, as far as they are known before it.
-func (f *Facts) drillLabels(severity string) map[string]string {
-	labels := map[string]string{"alertname": f.Drill, "stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
-	for name, value := range f.Setup.Global.ExternalLabels {
-		if labels[name] == "" {
-			labels[name] = value
-		}
-	}
-	return labels
-}
-
-// judge says whether the receivers of an alert include those that are wanted, and notify anybody.
-func (r *routing) judge(receivers, wanted []string, labels map[string]string) Step {
-	missing := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(receivers, name) })
-	if len(missing) > 0 {
-		return wrong(StepRoute, fmt.Sprintf("compare with `amtool config routes test %s`", matchersOf(labels)),
-			"the alert goes to %s, and not to %s", quoted(receivers), quoted(missing))
-	}
-	var served, nowhere []string
-	for _, name := range receivers {
-		if uses := r.uses(name); uses != "" {
-			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
-		} else {
-			nowhere = append(nowhere, name)
-		}
-	}
-	if len(served) == 0 || slices.ContainsFunc(nowhere, func(name string) bool { return slices.Contains(wanted, name) }) {
-		return wrong(StepRoute, "give that receiver an integration, or add a route to another one: deploy/alertmanager/README.md, Drill",
-			"the alert goes nowhere: the receiver %s notifies nobody", quoted(nowhere))
-	}
-	step := works(StepRoute, "to %s", strings.Join(served, ", "))
-	if len(nowhere) > 0 {
-		step = step.note("the receiver %s notifies nobody", quoted(nowhere))
-	}
-	return step
-}

@@ -6,7 +6,10 @@ import (
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -35,20 +38,23 @@ func soundFacts(t *testing.T) *Facts {
 		}},
 		Builds:      []map[string]string{{"job": "chatstack_exporter"}},
 		LabelChecks: []map[string]string{{"target": "ours"}},
+		Subjects:    []map[string]string{{"env": "prod"}, {"env": "prod", "target": "web", "kind": "http", "chat_server": "web"}},
 		Known:       []string{"http://a/api/v2/alerts"},
 		routing:     shippedRouting(t, "alertmanager.yml"),
 		Alerts:      []Received{receivedBy(map[string]string{"alertname": "Watchdog", "stack": "chat", "severity": "none"}, "heartbeat")},
 	}
-	rule := func(name, query string) Rule {
+	rule := func(name, query, severity string) Rule {
 		return Rule{
-			Name:   name,
-			Type:   "alerting",
-			Query:  query,
-			Labels: map[string]string{"stack": "chat"},
+			Name:  name,
+			Type:  "alerting",
+			Query: query,
+			Labels: map[string]string{
+				"stack": "chat", "severity": severity, "chat_server": "{{ with query (printf `x` $labels.target) }}{{ end }}",
+			},
 			Health: "ok",
 		}
 	}
-	watchdog := rule("Watchdog", "vector(1)")
+	watchdog := rule("Watchdog", "vector(1)", "none")
 	watchdog.Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
 	f.Groups = []Group{{
 		Name:           "chatstack",
@@ -56,8 +62,9 @@ func soundFacts(t *testing.T) *Facts {
 		Interval:       30,
 		LastEvaluation: noon.Add(-20 * time.Second),
 		Rules: []Rule{
-			rule("ChatstackDrill", "chatstack_drill == 1"),
-			rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`), watchdog,
+			rule("ChatstackDrill", "chatstack_drill == 1", ""),
+			rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`, "warning"), watchdog,
+			rule("TargetDown", "down > 120", "warning"), rule("TargetDown", "down > 300", "critical"),
 		},
 	}}
 	return f
@@ -130,6 +137,14 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			Wrong,
 			"refused",
 			"",
+		},
+		{
+			"another Alertmanager of the cluster refuses",
+			func(f *Facts) { f.Silent = failure.Errorf(failure.Refused, "connection refused").WithHint("start it") },
+			StepAlertmanager,
+			Unknown,
+			"http://a answers, version ; another one does not: connection refused",
+			"start it",
 		},
 		{
 			"exporter's clock",
@@ -330,6 +345,26 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"alerting",
 		},
 		{
+			"one of two Alertmanagers is dead",
+			func(f *Facts) {
+				f.Known, f.Lost = append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
+			},
+			StepSending,
+			Unknown,
+			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; if the others fail, nobody is woken",
+			"start it",
+		},
+		{
+			"the other Alertmanager is dead, and nothing arrives",
+			func(f *Facts) {
+				f.Alerts, f.Known, f.Lost = nil, append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
+			},
+			StepSending,
+			Wrong,
+			"without an error",
+			"http://a, as Prometheus reaches it",
+		},
+		{
 			"nothing arrives",
 			func(f *Facts) { f.Alerts = nil },
 			StepSending,
@@ -373,7 +408,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"Watchdog silenced",
 			func(f *Facts) {
 				f.Alerts[0].Status.SilencedBy = []string{"s1"}
-				f.Silences = []Silence{{
+				f.Silences = []routing.Silence{{
 					ID:        "s1",
 					CreatedBy: "anna",
 					Comment:   "why",
@@ -398,7 +433,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"Watchdog goes nowhere",
-			func(f *Facts) { f.routing.integrations["heartbeat"] = nil },
+			func(f *Facts) { f.routing.Integrations["heartbeat"] = nil },
 			StepWatchdog,
 			Wrong,
 			`goes to "heartbeat", which notifies nobody`,
@@ -446,16 +481,20 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 
 // TestWatchdogOfAnotherPrometheusDoesNotCount has two environments at one Alertmanager.
 func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
+	var drop routing.Relabeling
+	if err := yaml.Unmarshal([]byte("{action: labeldrop, regex: replica}"), &drop); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		env     string
-		relabel []any
+		relabel []routing.Relabeling
 		want    State
 	}{
 		"this environment":                      {"prod", nil, Works},
 		"another environment":                   {"staging", nil, Wrong},
 		"no environment":                        {"", nil, Wrong},
-		"no environment, perhaps by relabeling": {"", []any{"labeldrop"}, Works},
-		"another one, with relabeling":          {"staging", []any{"labeldrop"}, Wrong},
+		"no environment, perhaps by relabeling": {"", []routing.Relabeling{drop}, Works},
+		"another one, with relabeling":          {"staging", []routing.Relabeling{drop}, Wrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := soundFacts(t)
@@ -473,59 +512,6 @@ func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
-	}
-}
-
-// TestDrillThatWouldRingIsConfirmed has sites whose Alertmanager has no route for drills.
-func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change         func(r *routing)
-		severity, want string
-	}{
-		"as shipped":                 {func(*routing) {}, "none", ""},
-		"a warning":                  {func(*routing) {}, "warning", `"chat"`}, // at night it gets what pages
-		"critical":                   {func(*routing) {}, "critical", `"page"`},
-		"to the heartbeat":           {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
-		"to the channel":             {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
-		"everything to one receiver": {func(r *routing) { r.root.Routes = nil }, "warning", `"chat"`},
-		"everything to nobody":       {func(r *routing) { r.root.Routes, r.integrations = nil, nil }, "none", ""},
-		"to drill, and to all's pager": {
-			func(r *routing) { r.root.Routes[0].Continue = true; r.root.Routes[1].Receiver = "page" },
-			"none",
-			`"page"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := soundFacts(t)
-			tt.change(f.routing)
-			got := ""
-			if step := f.Unconfirmed(tt.severity); step != nil {
-				got = step.Error
-			}
-			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("got %q", got)
-			}
-			noted := strings.Contains(strings.Join(f.Predict(tt.severity, nil)[0].Notes, " "), "requires --yes")
-			if noted != (tt.want != "" && tt.severity != "critical") {
-				t.Errorf("noted by --dry-run: %t", noted)
-			}
-		})
-	}
-	f := soundFacts(t)
-	f.routing, f.routingErr = nil, errors.New("no YAML")
-	if step := f.Unconfirmed("none"); step == nil || !strings.Contains(step.Error, "no YAML") {
-		t.Errorf("without routes: %+v", step)
-	}
-}
-
-func TestDryRunDoesNotPromiseAReceiverWithoutRoutes(t *testing.T) {
-	f := soundFacts(t)
-	f.routing, f.routingErr = nil, errors.New("no YAML")
-	if steps := f.Predict("none", nil); AnyWrong(steps) {
-		t.Errorf("without a receiver: %+v", steps)
-	}
-	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong || !strings.Contains(got.Error, "no YAML") {
-		t.Errorf("got %+v", got)
 	}
 }
 
@@ -557,40 +543,5 @@ func TestDrillIsNotRaisedWhereItShowsNothing(t *testing.T) {
 	f.Groups, f.Targets = nil, nil
 	if blocked := strings.Join(Blocked(Chain(f)), " "); blocked != "scrape rules" {
 		t.Errorf("%q blocks, want scrape and rules", blocked)
-	}
-}
-
-func TestDryRunPredictsRouteAndSilences(t *testing.T) {
-	f := soundFacts(t)
-	steps := f.Predict("none", []string{"drill"})
-	if AnyWrong(steps) || find(steps, StepRoute).Text != "to drill (email)" {
-		t.Errorf("got %+v", steps)
-	}
-	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong ||
-		got.Error != `the alert goes to "drill", and not to "page"` {
-		t.Errorf("got %+v", got)
-	}
-	// The channel gets warnings by day, and what pages at night.
-	if got := find(f.Predict("warning", nil), StepRoute); len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "waking_hours") ||
-		!strings.Contains(got.Notes[1], "requires --yes") {
-		t.Errorf("got %+v", got)
-	}
-	for state, want := range map[string]State{"active": Wrong, "expired": Works} {
-		var s Silence
-		s.ID, s.Status.State = "s1", state
-		s.Matchers = append(s.Matchers, struct {
-			Name    string `json:"name"`
-			Value   string `json:"value"`
-			IsRegex bool   `json:"isRegex"`
-			IsEqual *bool  `json:"isEqual"`
-		}{Name: "alertname", Value: "Chat.*", IsRegex: true})
-		f.Silences = []Silence{s}
-		if got := find(f.Predict("none", nil), StepSuppression); got.State != want {
-			t.Errorf("%s silence: %+v", state, got)
-		}
-	}
-	f.Setup.Global.ExternalLabels = map[string]string{"env": "prod", "severity": "lost"}
-	if labels := f.drillLabels("none"); labels["env"] != "prod" || labels["severity"] != "none" {
-		t.Errorf("labels %v", labels)
 	}
 }
