@@ -47,8 +47,11 @@ func Write(w io.Writer, a config.Alerts) error {
 		file{[]group{alertGroup(&a)}})
 }
 
+// groupName is the name of the group of the alert rules.
+const groupName = "chatstack"
+
 func alertGroup(a *config.Alerts) group {
-	return group{"chatstack", seconds(a.Interval), rulesWith(a, Checksum(*a))}
+	return group{groupName, seconds(a.Interval), rulesWith(a, Checksum(*a))}
 }
 
 // rulesWith returns all rules; one of them compares the checksum.

@@ -136,6 +136,7 @@ type commandLine struct {
 	output                       string
 	write, withoutSecrets        bool
 	recording, manifest, testing bool
+	vmalert                      bool
 	initial                      app.InitOptions
 	drill                        app.DrillOptions
 	remote                       app.Remote
@@ -188,6 +189,7 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("recording", "Print the dashboards' recording rules instead.").BoolVar(&c.recording)
 		cmd.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").BoolVar(&c.manifest)
 		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
+		cmd.Flag("vmalert", "With --tests: print them for vmalert-tool of VictoriaMetrics.").BoolVar(&c.vmalert)
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
 		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
@@ -262,6 +264,8 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 		return "", errors.New(notStandardInput)
 	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):
 		return "", errors.New("--recording, --kubernetes and --tests exclude each other; give one of them")
+	case c.vmalert && !c.testing:
+		return "", errors.New("--vmalert is for --tests; give both")
 	}
 	c.configFile = cmp.Or(string(c.argument), c.configFile)
 	return command, nil
