@@ -193,6 +193,8 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
 		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
+		cmd.Flag("ruler", "URL of the server that evaluates the rules, if that is not Prometheus, such as Thanos Ruler or vmalert.").
+			StringVar(&c.drill.Ruler)
 		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
 			StringVar(&c.drill.Exporter)
 		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").

@@ -28,7 +28,7 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 		"check-config": "without-secrets" + reads + polls + " web.config.file",
 		"init":         "project domain" + reads + polls,
 		"rules":        "recording kubernetes tests vmalert" + reads,
-		"drill":        "prometheus alertmanager exporter severity yes receiver dry-run output" + reads + " web.listen-address",
+		"drill":        "prometheus alertmanager ruler exporter severity yes receiver dry-run output" + reads + " web.listen-address",
 		"ack":          "as url user password-file web.listen-address",
 		"forget":       "docker-host url user password-file web.listen-address",
 		"healthcheck":  "web.listen-address",

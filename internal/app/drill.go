@@ -24,6 +24,8 @@ import (
 type DrillOptions struct {
 	// Prometheus, Alertmanager and Exporter are URLs. Without Exporter, it is the one of this host with the same --web.listen-address.
 	Prometheus, Alertmanager, Exporter string
+	// Ruler is the URL of the server that evaluates the rules, if that is not Prometheus.
+	Ruler string
 	// Severity is that of the alert. Yes confirms that it may ring telephones.
 	Severity string
 	Yes      bool
@@ -105,7 +107,11 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		Clocks:     cfg.Alerts.Of("clock_skew").Apart.Std(),
 		LabelCheck: alerts.LabelCheck(),
 		Drill:      alerts.DrillAlert,
+		Checksum:   alerts.Checksum(cfg.Alerts),
 	}}
+	if err := json.Unmarshal(alerts.Loaded(cfg.Alerts), &path.Expected.Rules); err != nil {
+		return nil, err
+	}
 	var faults []error
 	for _, server := range []struct {
 		name, url string
@@ -114,7 +120,12 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		{"exporter", d.Exporter, &path.Exporter},
 		{"prometheus", d.Prometheus, &path.Prometheus},
 		{"alertmanager", d.Alertmanager, &path.Alertmanager},
+		{"ruler", d.Ruler, &path.Ruler},
 	} {
+		if server.url == "" && server.name == "ruler" {
+			path.Ruler = path.Prometheus
+			continue
+		}
 		var credentials exchange.Credentials
 		settings, prefix := config.HTTP{URL: server.url}, "DRILL_"+strings.ToUpper(server.name)
 		faults = append(faults,

@@ -107,7 +107,7 @@ func (s *drillSite) with(before, after string) *drillSite {
 // start starts the three servers, and waits until Watchdog has arrived or, if it cannot, fires.
 func (s *drillSite) start() {
 	s.Helper()
-	o := options(nil, &logBuffer{}).with("poll: {}\n")
+	o := options(nil, &logBuffer{}).with(everySecond)
 	o.EnableLifecycle = true
 	s.exporter = startApp(s.T, o, &logBuffer{})
 	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
@@ -132,7 +132,7 @@ func (s *drillSite) settled(url, text string) {
 func (s *drillSite) drill() (steps map[string]alertpath.Step, ok bool) {
 	s.Helper()
 	var all []alertpath.Step
-	o := options(nil, io.Discard).with("poll: {}\n")
+	o := options(nil, io.Discard).with(everySecond)
 	ok, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
 	must(s.T, err)
 	var table bytes.Buffer
@@ -183,7 +183,7 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 		t.Error("the drill failed")
 	}
 	for _, name := range []string{
-		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation",
+		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "metric", "recording_rules", "rules", "rules_version", "evaluation",
 		"sending", "watchdog",
 		"raise", "sample", "alert", "delivery", "route", "suppression", "notification", "resolution",
 	} {
@@ -191,8 +191,8 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 			t.Errorf("%s: %+v", name, steps[name])
 		}
 	}
-	if len(steps) != 19 {
-		t.Errorf("%d steps, want 19", len(steps))
+	if len(steps) != 21 {
+		t.Errorf("%d steps, want 21", len(steps))
 	}
 	says(t, "notification", steps["notification"].Text, `sent to "drill" by email`)
 	if strings.HasPrefix(steps["notification"].Text, "probably") {
@@ -214,8 +214,8 @@ type drillFault struct {
 	cause func(s *drillSite)
 	// after is done when the servers run.
 	after func(s *drillSite)
-	// step is wrong, and its error and its hint have these words.
-	step, err, hint string
+	// step is wrong, and its error and its hint have these words. So is the step also.
+	step, err, hint, also string
 	// stops reports whether no test alert is raised.
 	stops bool
 	// short faults are tried at each push.
@@ -284,9 +284,57 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
+		name: "three rules deleted",
+		step: "rules_version",
+		err:  "TargetDown warning is missing; TargetDown critical is missing",
+		hint: "chatstack_exporter rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - alert: (TargetDown|ContainerMissing)\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "a threshold edited",
+		step:  "rules_version",
+		err:   "TargetDown critical has expr: `86400 or ignoring` instead of `300 or ignoring`",
+		hint:  "chatstack_exporter rules",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("target_unexplained_seconds:all > 300", "target_unexplained_seconds:all > 86400")
+		},
+	},
+	{
+		name: "recording rules absent",
+		step: "rules_version",
+		err:  "chatstack:target_down_seconds:any is missing",
+		hint: "chatstack_exporter rules",
+		also: "recording_rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - record: .*\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "metrics dropped",
+		step:  "metric",
+		err:   "the exporter has: chatstack_exporter_starting, chatstack_rules_info",
+		hint:  "metric_relabel_configs",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("    honor_labels: true\n", "    honor_labels: true\n    metric_relabel_configs: [{source_labels: [__name__], "+
+				"regex: chatstack_exporter_starting|chatstack_rules_info, action: drop}]\n")
+		},
+	},
+	{
+		name:  "a group with another interval",
+		step:  "rules_version",
+		err:   "the group chatstack is evaluated every 3s instead of 1s",
+		hint:  "chatstack_exporter rules",
+		cause: func(s *drillSite) { s.with("    interval: 1s\n", "    interval: 3s\n") },
+	},
+	{
 		name:  "rules from before drills",
 		step:  "rules",
 		err:   "ChatstackDrill is missing",
+		also:  "rules_version",
 		hint:  "chatstack_exporter rules",
 		stops: true,
 		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
@@ -295,6 +343,7 @@ var drillFaults = []drillFault{
 		name:  "rule error",
 		step:  "evaluation",
 		err:   "the rule ClockSkew fails: ",
+		also:  "rules_version",
 		hint:  "as `chatstack_exporter rules` prints them",
 		stops: true,
 		cause: func(s *drillSite) {
@@ -443,10 +492,14 @@ var drillFaults = []drillFault{
 
 func rulesOf(t *testing.T, a config.Alerts) string {
 	t.Helper()
+	a.Interval = config.Duration(time.Second)
 	var rules bytes.Buffer
 	must(t, alerts.Write(&rules, a))
-	return strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+	return rules.String()
 }
+
+// everySecond is the configuration whose rules are evaluated that often.
+const everySecond = "poll: {}\nalerts: {interval: 1s}\n"
 
 // ahead is the address of a proxy that gives a server another clock.
 func (s *drillSite) ahead(of string, by time.Duration) string {
@@ -486,7 +539,7 @@ func TestRealDrillNamesEachFault(t *testing.T) {
 				t.Error("the drill calls the chain good")
 			}
 			for name, step := range steps {
-				if (step.State == alertpath.Wrong) != (name == f.step) {
+				if (step.State == alertpath.Wrong) != (name == f.step || name == f.also) {
 					t.Errorf("%s is %s: %s", name, step.State, step.Error)
 				}
 			}
