@@ -115,7 +115,7 @@ func recorded(a *config.Alerts) []rule {
 		// The container that serves a target, also on an engine that another exporter watches.
 		{
 			Record: targetElsewhere,
-			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
+			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left () %s", latest(a, "chatstack_target_info"),
 				list(scrapeLabels, "endpoint", "kind", "target"), downContainers), []string{"docker_host"}),
 		},
 		{Record: warningsAny, Expr: problems(Warning)},
@@ -161,7 +161,7 @@ func recorded(a *config.Alerts) []rule {
 	return append(rules, rule{
 		Record: heldAlerts,
 		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)",
-			list([]string{"alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
+			list([]string{"alertgroup", "alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
 	})
 }
 

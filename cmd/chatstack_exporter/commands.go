@@ -136,6 +136,7 @@ type commandLine struct {
 	output                       string
 	write, withoutSecrets        bool
 	recording, manifest, testing bool
+	vmalert                      bool
 	initial                      app.InitOptions
 	drill                        app.DrillOptions
 	alertmanagers                []string
@@ -189,10 +190,13 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("recording", "Print the dashboards' recording rules instead.").BoolVar(&c.recording)
 		cmd.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").BoolVar(&c.manifest)
 		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
+		cmd.Flag("vmalert", "With --tests: print them for vmalert-tool of VictoriaMetrics.").BoolVar(&c.vmalert)
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
 		cmd.Flag("alertmanager", "URL of Alertmanager. Repeat it for each Alertmanager of a cluster.").Required().
 			StringsVar(&c.alertmanagers)
+		cmd.Flag("ruler", "URL of the server that evaluates the rules, if that is not Prometheus, such as Thanos Ruler or vmalert.").
+			StringVar(&c.drill.Ruler)
 		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
 			StringVar(&c.drill.Exporter)
 		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").
@@ -266,6 +270,8 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 		return "", errors.New(notStandardInput)
 	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):
 		return "", errors.New("--recording, --kubernetes and --tests exclude each other; give one of them")
+	case c.vmalert && !c.testing:
+		return "", errors.New("--vmalert is for --tests; give both")
 	}
 	c.configFile = cmp.Or(string(c.argument), c.configFile)
 	return command, nil

@@ -101,7 +101,7 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 		case c.manifest:
 			return app.WriteRuleManifest(os.Stdout, options)
 		case c.testing:
-			return app.WriteRuleTests(os.Stdout, options)
+			return app.WriteRuleTests(os.Stdout, options, c.vmalert)
 		}
 		return app.WriteRules(os.Stdout, options, c.recording)
 	case drill:

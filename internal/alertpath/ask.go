@@ -138,9 +138,9 @@ func (c *Client) series(ctx context.Context, query string) (labels []map[string]
 	return labels, err
 }
 
-// Path are the three servers along the path of an alert.
+// Path are the servers along the path of an alert. Ruler evaluates the rules; it is Prometheus, unless that only has the series.
 type Path struct {
-	Exporter, Prometheus, Alertmanager *Client
+	Exporter, Prometheus, Ruler, Alertmanager *Client
 	// Others are the other Alertmanagers of its cluster, any of which may send a message.
 	Others   []*Client
 	Expected Expected
@@ -148,7 +148,7 @@ type Path struct {
 
 // Ask asks all three servers. What fails is in the facts.
 func (p *Path) Ask(ctx context.Context) *Facts {
-	f := &Facts{Expected: p.Expected, Now: time.Now()}
+	f := &Facts{Expected: p.Expected, Now: time.Now(), unserved: map[string]error{}}
 	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)
@@ -159,6 +159,9 @@ func (p *Path) Ask(ctx context.Context) *Facts {
 		return err != nil
 	})
 	f.Asked = 1 + len(p.Others)
+	if f.missingErr = cmp.Or(f.Exporter.Err, f.Prometheus.Err); f.missingErr == nil {
+		f.missingErr = p.askSeries(ctx, f)
+	}
 	return f
 }
 
@@ -193,7 +196,7 @@ func (s *Server) see(ahead time.Duration, answer *exchange.Answer) {
 
 func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	c := p.Prometheus
-	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v1/status/buildinfo", nil)
+	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v1/query?query=1", nil)
 	if err != nil {
 		return err
 	}
@@ -217,19 +220,28 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 		} `json:"activeAlertmanagers"`
 	}
 	for _, ask := range []struct {
-		path string
-		into any
+		server *Client
+		path   string
+		into   any
 	}{
-		{"status/buildinfo", &build},
-		{"status/runtimeinfo", &runtime},
-		{"status/config", &config},
-		{"targets?state=active", &targets},
-		{"rules", &groups},
-		{"alertmanagers", &known},
+		{c, "status/buildinfo", &build},
+		{c, "status/runtimeinfo", &runtime},
+		{c, "status/config", &config},
+		{c, "targets?state=active", &targets},
+		{p.Ruler, "rules", &groups},
+		{p.Ruler, "alertmanagers", &known},
 	} {
-		if err := c.data(ctx, ask.path, nil, ask.into); err != nil {
+		err := ask.server.data(ctx, ask.path, nil, ask.into)
+		if err == nil {
+			continue
+		}
+		// Mimir, Thanos and VictoriaMetrics answer like this if they lack a path. All that evaluate rules list them.
+		if lacks := []failure.Reason{failure.NotFound, failure.HTTPStatus, failure.Malformed}; ask.path == "rules" ||
+			!slices.Contains(lacks, failure.ReasonOf(err)) {
 			return err
 		}
+		path, _, _ := strings.Cut(ask.path, "?")
+		f.unserved[path] = err
 	}
 	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = build.Version, runtime.Start, targets.Active, groups.Groups
 	for _, a := range known.Active {
@@ -237,6 +249,10 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	}
 	if err := yaml.Unmarshal([]byte(config.YAML), &f.Setup); err != nil {
 		return fmt.Errorf("read the configuration of Prometheus: %w", err)
+	}
+	if p.Ruler != c { // what it adds to alerts, and where it sends them, is not in this configuration
+		f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel, f.Setup.RuleFiles = nil, nil, nil
+		f.unserved["status/config"] = errors.New("the server of --ruler does not show it")
 	}
 	if f.Builds, err = c.series(ctx, "chatstack_exporter_build_info"); err != nil {
 		return err
@@ -249,18 +265,7 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if err != nil {
 		return err
 	}
-	if f.Exporter.Err != nil {
-		infos, err := c.series(ctx, "chatstack_rules_info")
-		if err != nil {
-			return err
-		}
-		for _, labels := range infos {
-			f.Checksums = append(f.Checksums, labels["checksum"])
-		}
-		slices.Sort(f.Checksums)
-		f.Checksums = slices.Compact(f.Checksums)
-	}
-	page, err := c.page(ctx)
+	page, err := p.Ruler.page(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // a proxy may hide the page; only a hint comes from it
 	}
@@ -296,6 +301,72 @@ func (p *Path) askLost(ctx context.Context, f *Facts) error {
 		}
 	}
 	return nil
+}
+
+// askSeries asks for the series that Prometheus lacks. It asks twice, a scrape and an evaluation apart: some may have begun just now.
+func (p *Path) askSeries(ctx context.Context, f *Facts) error {
+	if f.scrape().State == Wrong {
+		return errors.New("first repair the scrape")
+	}
+	first, err := p.missing(ctx, f)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	round := seconds(f.Rules.Interval)
+	for _, t := range f.ours() {
+		round = max(round, t.interval())
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(round + slack):
+	}
+	f.missing, err = p.missing(ctx, f)
+	f.missing = slices.DeleteFunc(f.missing, func(name string) bool { return !slices.Contains(first, name) })
+	return err
+}
+
+var (
+	seriesOnPage = regexp.MustCompile(`(?m)^([a-zA-Z_:][\w:]*)[{ ]`)
+	metricName   = regexp.MustCompile(`[a-zA-Z_:][\w:]*`)
+)
+
+// missing are metrics that rules read of which Prometheus has fewer series than the exporter's page, and recording rules that have a
+// result and no series.
+func (p *Path) missing(ctx context.Context, f *Facts) (names []string, err error) {
+	answer, _, err := p.Exporter.do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	read, onPage := map[string]bool{}, map[string]float64{}
+	for _, r := range f.Rules.Rules {
+		for _, word := range metricName.FindAllString(fmt.Sprint(r.Query, r.Labels, r.Annotations), -1) {
+			read[word] = true // what is no metric is on no page
+		}
+		if r.Type == "recording" {
+			lacking, err := p.Prometheus.series(ctx, fmt.Sprintf("absent(%s) and on () count(%s)", r.Name, r.Query))
+			if err != nil {
+				return nil, err
+			}
+			if len(lacking) > 0 {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	for _, found := range seriesOnPage.FindAllSubmatch(answer.Body, -1) {
+		if name := string(found[1]); read[name] {
+			onPage[name]++
+		}
+	}
+	counts, err := p.Prometheus.series(ctx, fmt.Sprintf( // a label is the number of series of the exporter that has most
+		`count_values by (__name__) ("n", max by (__name__) (count by (__name__, instance) ({__name__=~%q,job=%q})))`,
+		strings.Join(slices.Sorted(maps.Keys(onPage)), "|"), f.Job))
+	for _, labels := range counts {
+		n, _ := strconv.ParseFloat(labels["n"], 64) //nolint:errcheck // it is a number
+		onPage[labels["__name__"]] -= n
+	}
+	maps.DeleteFunc(onPage, func(_ string, lacking float64) bool { return lacking <= 0 })
+	return append(names, slices.Sorted(maps.Keys(onPage))...), err
 }
 
 func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
@@ -513,7 +584,7 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 	var alerts struct {
 		Alerts []Alert `json:"alerts"`
 	}
-	err = errors.Join(err, p.Prometheus.data(ctx, "alerts", nil, &alerts))
+	err = errors.Join(err, p.Ruler.data(ctx, "alerts", nil, &alerts))
 	for i := range alerts.Alerts {
 		if a := &alerts.Alerts[i]; a.Labels["alertname"] == plan.Facts.Drill && a.Labels["id"] == plan.ID {
 			o.Alert = a

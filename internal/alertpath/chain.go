@@ -1,6 +1,7 @@
 package alertpath
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -30,6 +31,9 @@ type Expected struct {
 	Drill string
 	// ExporterLabels are labels of the exporter's series that its alerts do not have.
 	ExporterLabels []string
+	// Rules are those that the command rules prints, as Prometheus shows them, and Checksum is theirs.
+	Rules    Group
+	Checksum string
 }
 
 // Facts are what the three servers say before a drill.
@@ -39,7 +43,7 @@ type Facts struct {
 	Now                                time.Time
 	Exporter, Prometheus, Alertmanager Server
 
-	// Checksums are those of the rules that the exporter expects: by its own page, or by Prometheus' series if the page cannot be read.
+	// Checksums are those of the rules that the exporter expects, by its own page.
 	Checksums []string
 	// Setup is Prometheus' configuration.
 	Setup   Setup
@@ -49,14 +53,17 @@ type Facts struct {
 	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
 	Subjects []map[string]string
 	Groups   []Group
+	// missing are series that Prometheus lacks: metrics that rules read and the exporter has, and what should be recorded now. missingErr
+	// is why that cannot be asked.
+	missing    []string
+	missingErr error
+	// unserved are the paths of Prometheus' API that the server lacks, as others do that have rules: Mimir, Thanos, vmalert.
+	unserved map[string]error
 	// Known are the addresses of the Alertmanagers that Prometheus sends to.
 	Known []string
 	// SendErrors are how many times Prometheus failed to send alerts to each since it started, Lost those to which it fails now.
 	SendErrors map[string]float64
 	Lost       []string
-
-	// unserved are the paths of Prometheus' API that the server lacks, as others do that have rules: Mimir, Thanos, vmalert.
-	unserved map[string]error
 
 	// routing is nil if routingErr says why it cannot be read.
 	routing    *routing.Routing
@@ -143,14 +150,18 @@ type Group struct {
 
 // Rule is a rule in Prometheus.
 type Rule struct {
-	Name      string            `json:"name"`
-	Type      string            `json:"type"`
-	Query     string            `json:"query"`
-	Duration  float64           `json:"duration"`
-	Labels    map[string]string `json:"labels"`
-	Health    string            `json:"health"`
-	LastError string            `json:"lastError"`
-	Alerts    []Alert           `json:"alerts"`
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`
+	Query    string  `json:"query"`
+	Duration float64 `json:"duration"`
+	// Keep is nil for a server that does not show keep_firing_for; vmalert has it in KeepOfVMAlert.
+	Keep          *float64          `json:"keepFiringFor"`
+	KeepOfVMAlert *float64          `json:"keep_firing_for"`
+	Labels        map[string]string `json:"labels"`
+	Annotations   map[string]string `json:"annotations"`
+	Health        string            `json:"health"`
+	LastError     string            `json:"lastError"`
+	Alerts        []Alert           `json:"alerts"`
 }
 
 // Alert is an alert in Prometheus.
@@ -197,8 +208,8 @@ func Chain(f *Facts) []Step {
 		return steps
 	}
 	steps = append(steps, f.scrape(), f.labels())
-	steps = append(steps, f.rules()...)
-	if len(f.Known) == 0 {
+	steps = append(append(steps, f.series()...), f.rules()...)
+	if len(f.Known) == 0 && f.unserved["alertmanagers"] == nil {
 		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus",
 			"Prometheus knows no Alertmanager"))
 	}
@@ -223,7 +234,7 @@ func (f *Facts) server(name string, s *Server) Step {
 	if s.Err != nil {
 		return refused(name, s.Err)
 	}
-	return works(name, "%s answers, version %s", s.URL, s.Version).since(s.Started)
+	return works(name, "%s answers, version %s", s.URL, cmp.Or(s.Version, "unknown")).since(s.Started)
 }
 
 // clocks compares the clocks of the servers that answer.
@@ -262,6 +273,11 @@ func (f *Facts) ours() []Target {
 
 func (f *Facts) scrape() Step {
 	targets := f.ours()
+	hasOurs := slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job })
+	if hasOurs && f.unserved["targets"] != nil {
+		return unknown(StepScrape, "", "%s has the exporter's series, but does not say how often it gets them: %v", f.Prometheus.URL,
+			f.unserved["targets"])
+	}
 	if len(targets) == 0 {
 		jobs := map[string]bool{}
 		for _, labels := range f.Builds {
@@ -296,7 +312,7 @@ func (f *Facts) scrape() Step {
 	case len(up) == 0:
 		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job",
 			"Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
-	case !slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job }):
+	case !hasOurs:
 		return wrong(StepScrape, "correct the address in the job", "what Prometheus scrapes at %s is not a chatstack_exporter",
 			strings.Join(up, ", "))
 	case interval > f.Lookback:
@@ -330,107 +346,11 @@ func (f *Facts) labels() Step {
 	if len(f.LabelChecks) == 0 {
 		return unknown(StepLabels, "first repair the scrape", "Prometheus has no chatstack_label_check")
 	}
-	return works(StepLabels, "Prometheus keeps the exporter's labels")
-}
-
-// rule finds one of our alerts by its name.
-func (f *Facts) rule(name string) *Rule {
-	for _, g := range f.ourGroups() {
-		for i := range g.Rules {
-			if r := &g.Rules[i]; r.Name == name && isOurs(r) {
-				return r
-			}
-		}
+	step := works(StepLabels, "Prometheus keeps the exporter's labels")
+	if err := f.unserved["status/config"]; err != nil && len(f.Setup.Scrapes) == 0 {
+		step = step.note("nothing shows whether the job has honor_labels: true: %v", err)
 	}
-	return nil
-}
-
-func isOurs(r *Rule) bool { return r.Type == "alerting" && r.Labels["stack"] == "chat" }
-
-// ourGroups are the groups with our alerts.
-func (f *Facts) ourGroups() (ours []Group) {
-	for _, g := range f.Groups {
-		if slices.ContainsFunc(g.Rules, func(r Rule) bool { return isOurs(&r) }) {
-			ours = append(ours, g)
-		}
-	}
-	return ours
-}
-
-// expectedChecksum finds the checksum in the rule that compares it with the exporter's.
-var expectedChecksum = regexp.MustCompile(`chatstack_rules_info\{checksum!="([0-9a-f]+)"`)
-
-// rules judges whether the rules are loaded, match the exporter, and are evaluated.
-func (f *Facts) rules() []Step {
-	groups := f.ourGroups()
-	if len(groups) == 0 {
-		step := wrong(StepRules, "add alerts/chatstack.rules.yml to rule_files in prometheus.yml, and reload Prometheus",
-			"Prometheus has not loaded the alert rules")
-		if len(f.Setup.RuleFiles) > 0 {
-			step = step.note("its rule_files: %s", strings.Join(f.Setup.RuleFiles, ", "))
-		}
-		return []Step{step}
-	}
-	alerts, loaded, files := 0, map[string]bool{}, map[string]bool{}
-	for _, g := range groups {
-		files[g.File] = true
-		for i := range g.Rules {
-			if isOurs(&g.Rules[i]) {
-				alerts++
-			}
-			if found := expectedChecksum.FindStringSubmatch(g.Rules[i].Query); found != nil {
-				loaded[found[1]] = true
-			}
-		}
-	}
-	const deploy = "deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`, and reload Prometheus"
-	list := strings.Join(slices.Sorted(maps.Keys(files)), ", ")
-	var steps []Step
-	if f.rule(f.Drill) == nil {
-		steps = append(steps, wrong(StepRules, deploy, "the alert rules in %s are older than drills: %s is missing", list, f.Drill))
-	} else {
-		steps = append(steps, works(StepRules, "Prometheus has loaded %d alert rules from %s", alerts, list))
-	}
-	have := slices.Sorted(maps.Keys(loaded))
-	switch {
-	case len(have) > 1:
-		steps = append(steps, wrong(StepVersion, "remove the older file from rule_files", "two versions of the rules are loaded: %s",
-			strings.Join(have, ", ")))
-	case len(have) == 0 || len(f.Checksums) == 0:
-		steps = append(steps, unknown(StepVersion, "", "the checksums of the rules and of the exporter cannot be compared"))
-	case len(f.Checksums) == 1 && f.Checksums[0] == have[0]:
-		steps = append(steps, works(StepVersion, "the rules match the exporter's configuration (%s)", have[0]))
-	default:
-		steps = append(steps, wrong(StepVersion, deploy, "the rules (%s) do not match the exporter's configuration (%s)",
-			have[0], strings.Join(f.Checksums, ", ")))
-	}
-	return append(steps, f.evaluation(groups))
-}
-
-func (f *Facts) evaluation(groups []Group) Step {
-	oldest, interval := time.Time{}, time.Duration(0)
-	for _, g := range groups {
-		for _, r := range g.Rules {
-			if r.Health == "err" {
-				return wrong(StepEvaluation,
-					"load the rules as `chatstack_exporter rules` prints them; if the series clash, remove one of the two scrapes",
-					"the rule %s fails: %s", r.Name, r.LastError)
-			}
-		}
-		if g.LastEvaluation.IsZero() || g.LastEvaluation.Year() < 2000 {
-			return unknown(StepEvaluation, "wait for the first evaluation, and try again",
-				"the group %s has not been evaluated yet", g.Name)
-		}
-		if oldest.IsZero() || g.LastEvaluation.Before(oldest) {
-			oldest = g.LastEvaluation
-		}
-		interval = max(interval, seconds(g.Interval))
-	}
-	if ago := f.Now.Add(f.Prometheus.Ahead).Sub(oldest); ago > 3*interval+5*time.Second {
-		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space",
-			"the rules were last evaluated %s ago; they should be every %s", wording.AsPrometheus(ago), wording.AsPrometheus(interval))
-	}
-	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", wording.AsPrometheus(interval))
+	return step
 }
 
 // alwaysFiring is the rule of the alert that always fires.
@@ -465,7 +385,7 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
-	to := strings.Join(f.Known, ", ")
+	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
 	rule := f.alwaysFiring()
 	if arrived := f.received(); arrived != nil && len(f.Known) > 1 && len(f.Lost) > 0 {
 		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml",

@@ -2,6 +2,8 @@ package alertpath
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,12 +26,14 @@ func soundFacts(t *testing.T) *Facts {
 			Clocks:     time.Minute,
 			LabelCheck: map[string]string{"target": "ours"},
 			Drill:      "ChatstackDrill",
+			Checksum:   "abcd",
 		},
 		Now:          noon,
 		Exporter:     Server{URL: "http://e", Version: "1", ClockKnown: true},
 		Prometheus:   Server{URL: "http://p", ClockKnown: true, Ahead: time.Second},
 		Alertmanager: Server{URL: "http://a", ClockKnown: true},
 		Checksums:    []string{"abcd"},
+		unserved:     map[string]error{},
 		Targets: []Target{{
 			Labels:    map[string]string{"job": "chatstack_exporter"},
 			ScrapeURL: "http://e/metrics",
@@ -43,31 +47,52 @@ func soundFacts(t *testing.T) *Facts {
 		routing:     shippedRouting(t, "alertmanager.yml"),
 		Alerts:      []Received{receivedBy(map[string]string{"alertname": "Watchdog", "stack": "chat", "severity": "none"}, "heartbeat")},
 	}
-	rule := func(name, query, severity string) Rule {
+	rule := func(kind, name, query string, labels map[string]string) Rule {
+		keep := 300.0
 		return Rule{
-			Name:  name,
-			Type:  "alerting",
-			Query: query,
-			Labels: map[string]string{
-				"stack": "chat", "severity": severity, "chat_server": "{{ with query (printf `x` $labels.target) }}{{ end }}",
-			},
-			Health: "ok",
+			Name:     name,
+			Type:     kind,
+			Query:    query,
+			Duration: 120,
+			Keep:     &keep,
+			Labels:   labels,
+			Health:   "ok",
 		}
 	}
-	watchdog := rule("Watchdog", "vector(1)", "none")
-	watchdog.Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
+	ours := func(severity string) map[string]string {
+		labels := map[string]string{"stack": "chat", "severity": severity}
+		maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+		return labels
+	}
+	f.Rules = Group{Interval: 30, Rules: []Rule{
+		rule("alerting", "ChatstackDrill", "chatstack_drill == 1", ours("")),
+		rule("alerting", "TargetDown", `max without (job) (chatstack:down{kind="a b"}) > 2000000000`, ours("critical")),
+		rule("alerting", "Watchdog", "vector(1)", ours("none")),
+		rule("recording", "chatstack:down", "max(chatstack_target_down_seconds)", nil),
+	}}
+	f.Rules.Rules[0].Duration = 0
 	f.Groups = []Group{{
 		Name:           "chatstack",
 		File:           "chatstack.rules.yml",
 		Interval:       30,
 		LastEvaluation: noon.Add(-20 * time.Second),
-		Rules: []Rule{
-			rule("ChatstackDrill", "chatstack_drill == 1", ""),
-			rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`, "warning"), watchdog,
-			rule("TargetDown", "down > 120", "warning"), rule("TargetDown", "down > 300", "critical"),
-		},
+		Rules:          slices.Clone(f.Rules.Rules),
 	}}
+	f.loaded("Watchdog").Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
 	return f
+}
+
+// loaded is a rule as Prometheus has it, with labels of its own.
+func (f *Facts) loaded(name string) *Rule {
+	rules := f.Groups[0].Rules
+	r := &rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })]
+	r.Labels = maps.Clone(r.Labels)
+	return r
+}
+
+// without removes a loaded rule.
+func (f *Facts) without(name string) {
+	f.Groups[0].Rules = slices.DeleteFunc(f.Groups[0].Rules, func(r Rule) bool { return r.Name == name })
 }
 
 func receivedBy(labels map[string]string, receivers ...string) Received {
@@ -92,8 +117,8 @@ func find(steps []Step, name string) (found Step) {
 
 func TestSoundChainWorks(t *testing.T) {
 	steps := Chain(soundFacts(t))
-	if len(steps) != 11 {
-		t.Errorf("%d steps, want 11", len(steps))
+	if len(steps) != 13 {
+		t.Errorf("%d steps, want 13", len(steps))
 	}
 	for _, s := range steps {
 		if s.State != Works || s.Text == "" || s.Hint != "" {
@@ -143,7 +168,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			func(f *Facts) { f.Silent = failure.Errorf(failure.Refused, "connection refused").WithHint("start it") },
 			StepAlertmanager,
 			Unknown,
-			"http://a answers, version ; another one does not: connection refused",
+			"http://a answers, version unknown; another one does not: connection refused",
 			"start it",
 		},
 		{
@@ -246,7 +271,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"rules of others",
 			func(f *Facts) {
 				for i := range f.Groups[0].Rules {
-					f.Groups[0].Rules[i].Labels = nil
+					f.Groups[0].Rules[i].Labels, f.Groups[0].Rules[i].Name = nil, "Another"
 				}
 			},
 			StepRules,
@@ -256,51 +281,214 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"no drill",
-			func(f *Facts) { f.Groups[0].Rules = f.Groups[0].Rules[1:] },
+			func(f *Facts) { f.without("ChatstackDrill") },
 			StepRules,
 			Wrong,
 			"ChatstackDrill is missing",
 			"deploy",
 		},
 		{
-			"other version",
+			"an exporter with other settings",
 			func(f *Facts) { f.Checksums = []string{"1234"} },
 			StepVersion,
-			Wrong,
-			"(abcd) do not match the exporter's configuration (1234)",
-			"deploy",
+			Unknown,
+			"other alert settings (1234) than this command reads (abcd)",
+			"--config.file",
 		},
 		{
-			"two exporters differ",
+			"one of two exporters has these settings",
 			func(f *Facts) { f.Checksums = []string{"1234", "abcd"} },
 			StepVersion,
+			Works,
+			"all 4 rules are as",
+			"",
+		},
+		{
+			"a rule deleted",
+			func(f *Facts) { f.without("TargetDown") },
+			StepVersion,
 			Wrong,
-			"(1234, abcd)",
+			"configuration: TargetDown critical is missing",
 			"deploy",
 		},
 		{
-			"two versions",
+			"a recording rule deleted",
+			func(f *Facts) { f.without("chatstack:down") },
+			StepVersion,
+			Wrong,
+			"chatstack:down is missing",
+			"deploy",
+		},
+		{
+			"a threshold edited",
 			func(f *Facts) {
-				f.Groups = append(f.Groups, f.Groups[0])
-				f.Groups[1].Rules = []Rule{{
-					Name:   "RulesOutOfDate",
-					Type:   "alerting",
-					Labels: map[string]string{"stack": "chat"},
-					Query:  `chatstack_rules_info{checksum!="1234"}`,
-				}}
+				r := f.loaded("TargetDown")
+				r.Query = strings.Replace(r.Query, "2000000000", "9000000000", 1)
 			},
 			StepVersion,
 			Wrong,
-			"1234, abcd",
-			"older file",
+			"TargetDown critical has expr: `9000000000` instead of `2000000000`",
+			"deploy",
 		},
 		{
-			"no checksum",
-			func(f *Facts) { f.Checksums = nil },
+			"a comparison edited",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.Replace(r.Query, ">", "<", 1) },
 			StepVersion,
-			Unknown,
-			"cannot be compared",
+			Wrong,
+			"expr: `< 2000000000` instead of `> 2000000000`",
+			"deploy",
+		},
+		{
+			"a word in a label edited",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.Replace(r.Query, "a b", "a  b", 1) },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"the end of an expression cut off",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.TrimSuffix(r.Query, " > 2000000000") },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"an expression printed by Prometheus 2",
+			func(f *Facts) {
+				r := f.loaded("TargetDown")
+				r.Query = `max without(job)(chatstack:down{kind="a b"}) > 2e+09`
+			},
+			StepVersion,
+			Works,
+			"all 4 rules",
 			"",
+		},
+		{
+			"for edited",
+			func(f *Facts) { f.loaded("TargetDown").Duration = 3600 },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has for: `1h0m` instead of `2m`",
+			"deploy",
+		},
+		{
+			"keep_firing_for edited",
+			func(f *Facts) { keep := 0.0; f.loaded("TargetDown").Keep = &keep },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has keep_firing_for: `0s` instead of `5m`",
+			"deploy",
+		},
+		{
+			"keep_firing_for edited in vmalert",
+			func(f *Facts) { keep := 0.0; r := f.loaded("TargetDown"); r.Keep, r.KeepOfVMAlert = nil, &keep },
+			StepVersion,
+			Wrong,
+			"keep_firing_for: `0s` instead of `5m`",
+			"deploy",
+		},
+		{
+			"a server that does not show keep_firing_for",
+			func(f *Facts) { f.loaded("TargetDown").Keep = nil },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a severity edited",
+			func(f *Facts) { f.loaded("TargetDown").Labels["severity"] = "info" },
+			StepVersion,
+			Wrong,
+			"TargetDown critical is missing",
+			"deploy",
+		},
+		{
+			"a label edited",
+			func(f *Facts) { f.loaded("TargetDown").Labels["stack"] = "other" },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has the label stack: `other` instead of `chat`",
+			"deploy",
+		},
+		{
+			"a label more",
+			func(f *Facts) { f.loaded("TargetDown").Labels["team"] = "chat" },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a group with an interval of an hour",
+			func(f *Facts) { f.Groups[0].Interval = 3600 },
+			StepVersion,
+			Wrong,
+			"configuration: the group chatstack is evaluated every 1h0m instead of 30s",
+			"deploy",
+		},
+		{
+			"an older file beside it",
+			func(f *Facts) {
+				old := f.Groups[0]
+				old.Rules = slices.Clone(old.Rules)
+				old.Rules[1].Query = "vector(0)"
+				f.Groups = append(f.Groups, old)
+			},
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"many differences",
+			func(f *Facts) { f.Groups[0].Interval, f.Groups[0].Rules = 60, f.Groups[0].Rules[:1] },
+			StepVersion,
+			Wrong,
+			"every 1m instead of 30s; TargetDown critical is missing; Watchdog none is missing; and 1 more",
+			"deploy",
+		},
+		{
+			"recording rules in another Prometheus",
+			func(f *Facts) { f.missing = []string{"chatstack:down"} },
+			StepRecording,
+			Wrong,
+			"lacks the series that the rules should have recorded: chatstack:down",
+			"where the alert rules are",
+		},
+		{
+			"metrics dropped",
+			func(f *Facts) { f.missing = []string{"chatstack_a", "chatstack_b", "chatstack:down"} },
+			StepMetric,
+			Wrong,
+			"lacks the series that the rules read and the exporter has: chatstack_a, chatstack_b",
+			"metric_relabel_configs",
+		},
+		{
+			"the exporter is down, and its metrics are not known",
+			func(f *Facts) { f.missingErr = errors.New("refused") },
+			StepMetric,
+			Unknown,
+			"has: refused",
+			"",
+		},
+		{
+			"a ruler that lists no targets",
+			func(f *Facts) { f.Targets, f.unserved["targets"] = nil, errors.New("status 404") },
+			StepScrape,
+			Unknown,
+			"does not say how often it gets them: status 404",
+			"",
+		},
+		{
+			"a ruler without the exporter's series",
+			func(f *Facts) { f.Targets, f.Builds, f.unserved["targets"] = nil, nil, errors.New("status 404") },
+			StepScrape,
+			Wrong,
+			"no target",
+			"scrape.yml",
 		},
 		{
 			"rule error",
@@ -382,7 +570,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"nothing arrives yet",
-			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) },
+			func(f *Facts) { f.Alerts, f.loaded("Watchdog").Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) },
 			StepSending,
 			Unknown,
 			"not arrived",
@@ -390,7 +578,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"Watchdog does not fire yet",
-			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts = nil, nil },
+			func(f *Facts) { f.Alerts, f.loaded("Watchdog").Alerts = nil, nil },
 			StepSending,
 			Unknown,
 			"does not fire",
@@ -500,7 +688,7 @@ func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
 			f := soundFacts(t)
 			f.SendErrors = map[string]float64{"x": 3}
 			f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel = map[string]string{"env": "prod", "severity": "overridden"}, tt.relabel
-			f.Groups[0].Rules[2].Labels = map[string]string{"stack": "chat", "severity": "none"}
+			f.loaded("Watchdog").Labels = map[string]string{"stack": "chat", "severity": "none"}
 			if tt.env != "" {
 				f.Alerts[0].Labels["env"] = tt.env
 			}
@@ -536,7 +724,7 @@ func TestSecretsInTheAddressOfATargetAreNotShown(t *testing.T) {
 
 func TestDrillIsNotRaisedWhereItShowsNothing(t *testing.T) {
 	f := soundFacts(t)
-	f.Checksums, f.LabelChecks[0] = []string{"1"}, nil
+	f.Groups[0].Interval, f.LabelChecks[0], f.missing = 60, nil, []string{"chatstack:down"}
 	if blocked := Blocked(Chain(f)); len(blocked) > 0 {
 		t.Errorf("%v blocks, which only makes alerts wrong", blocked)
 	}

@@ -383,7 +383,7 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 		for i := range g.Rules {
 			r := &g.Rules[i]
 			severity := r.Labels["severity"]
-			if !isOurs(r) || severity != warning && severity != critical {
+			if !f.isOurs(r) || severity != warning && severity != critical {
 				continue
 			}
 			warns := slices.ContainsFunc(g.Rules, func(o Rule) bool { return o.Name == r.Name && o.Labels["severity"] == warning })

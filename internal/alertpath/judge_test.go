@@ -41,6 +41,25 @@ func parsedRouting(t *testing.T, text string, replaced ...string) *routing.Routi
 	return r
 }
 
+// judgedFacts have warnings and a critical alert about targets.
+func judgedFacts(t *testing.T) *Facts {
+	t.Helper()
+	f := soundFacts(t)
+	f.Groups[0].Rules = nil
+	for _, r := range []struct{ name, severity string }{
+		{"ChatstackDrill", ""}, {"RulesOutOfDate", warning}, {"Watchdog", "none"}, {"TargetDown", warning}, {"TargetDown", critical},
+	} {
+		f.Groups[0].Rules = append(f.Groups[0].Rules, Rule{
+			Name: r.name,
+			Type: "alerting",
+			Labels: map[string]string{
+				"stack": "chat", "severity": r.severity, "chat_server": "{{ with query (printf `x` $labels.target) }}{{ end }}",
+			},
+		})
+	}
+	return f
+}
+
 // kubePrometheus is the tree of the chart kube-prometheus-stack, with a route for us at its place.
 const kubePrometheus = `
 route:
@@ -267,7 +286,7 @@ inhibit_rules:`),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := soundFacts(t)
+			f := judgedFacts(t)
 			f.routing = nil
 			tt.cause(t, f)
 			j := f.Judge("none", []string{"drill"})
@@ -298,7 +317,7 @@ func TestCorrectChainsAreGreen(t *testing.T) {
 			"    - {receiver: drill, matchers: ['stack=\"chat\"'], continue: true, group_wait: 12h, group_interval: 12h}\n"+routeToPage),
 		"only mail": parsedRouting(t, "{route: {receiver: a}, receivers: [{name: a, email_configs: [{to: b}]}]}"),
 	} {
-		f := soundFacts(t)
+		f := judgedFacts(t)
 		f.routing = r
 		for _, severity := range []string{"none", "critical"} {
 			j := f.Judge(severity, nil)
@@ -330,7 +349,7 @@ func TestShippedAlertsWakeSomebody(t *testing.T) {
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		t.Fatal(err)
 	}
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	f.Subjects = append(f.Subjects, map[string]string{"env": "prod", "container": "db", "docker_host": "local", "chat_server": "db"})
 	f.Groups[0].Rules = nil
 	want := map[string]int{TellsNextDay: 0, WakesSomebody: 0}
@@ -414,7 +433,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			Assumed,
 		},
 	} {
-		got := soundFacts(t).Judge(tt.severity, nil).Receiver(tt.sent, tt.wanted)
+		got := judgedFacts(t).Judge(tt.severity, nil).Receiver(tt.sent, tt.wanted)
 		if got.State != tt.want || got.By != tt.by ||
 			got.State == Unknown && !strings.Contains(got.Error, "nothing shows that a message to ") {
 			t.Errorf("%s: %+v", name, got)
@@ -424,7 +443,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 
 // TestRulersShowLess has a server with rules that does not show its configuration: Watchdog has the external labels.
 func TestRulersShowLess(t *testing.T) {
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	f.routing = parsedRouting(t, kubePrometheus, `['stack="chat"']}`, `['stack="chat"', 'tenant="a"']}`)
 	f.Alerts[0].Labels["tenant"] = "a"
 	f.unserved = map[string]error{"status/config": errors.New("status 404")}
@@ -447,7 +466,7 @@ func TestSeveralGroupsOfAlertmanagersAreUnknown(t *testing.T) {
 	for text, want := range map[string]State{
 		"[{}, {}]": Works, "[{}, {alert_relabel_configs: [{source_labels: [severity], regex: critical, action: drop}]}]": Unknown,
 	} {
-		f := soundFacts(t)
+		f := judgedFacts(t)
 		if err := yaml.Unmarshal([]byte(text), &f.Setup.Alerting.Servers); err != nil {
 			t.Fatal(err)
 		}
@@ -459,7 +478,7 @@ func TestSeveralGroupsOfAlertmanagersAreUnknown(t *testing.T) {
 
 // TestInhibitionNeedsASource has rules that an alert without labels would match.
 func TestInhibitionNeedsASource(t *testing.T) {
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	inhibiting(`{source_matchers: ['stack!="chat"'], target_matchers: ['stack="chat"'], equal: [host]}`)(t, f)
 	if steps := f.Judge("none", nil).Steps; Verdict(steps) != Works {
 		t.Errorf("got %+v", steps)
@@ -473,7 +492,7 @@ func TestInhibitionNeedsASource(t *testing.T) {
 }
 
 func TestEveryAlertIsTold(t *testing.T) {
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	lines := func() string {
 		var b strings.Builder
 		for _, told := range f.Judge("none", nil).Told {
@@ -577,7 +596,7 @@ func TestDrillThatArrivesNowhereIsNotRaised(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := soundFacts(t)
+			f := judgedFacts(t)
 			tt.change(f)
 			j := f.Judge("none", tt.wanted)
 			if strings.Join(j.Stops, " ") != tt.step || tt.step == "" && Verdict(j.Steps) != Works {
@@ -614,7 +633,7 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := soundFacts(t)
+			f := judgedFacts(t)
 			f.routing = shippedRouting(t, "alertmanager.yml", tt.replaced...)
 			got := ""
 			if step := f.Judge(tt.severity, nil).Unconfirmed(); step != nil {
@@ -625,7 +644,7 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 			}
 		})
 	}
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	f.routing, f.routingErr = nil, errors.New("no YAML")
 	if step := f.Judge("none", nil).Unconfirmed(); step == nil || !strings.Contains(step.Error, "no YAML") {
 		t.Errorf("without routes: %+v", step)
@@ -634,7 +653,7 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 
 // TestSubjectsHaveTheLabelsOfTheirServers has a pair of environments, and rules about targets, containers and the exporter.
 func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
-	f := soundFacts(t)
+	f := judgedFacts(t)
 	f.Subjects = []map[string]string{
 		{"env": "a"}, {"env": "a", "target": "web", "kind": "http", "chat_server": "web"},
 		{"env": "a", "container": "db", "docker_host": "local", "workload": "", "chat_server": "xmpp"},

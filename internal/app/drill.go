@@ -27,6 +27,8 @@ type DrillOptions struct {
 	Prometheus, Alertmanager, Exporter string
 	// Others are the URLs of the other Alertmanagers of its cluster.
 	Others []string
+	// Ruler is the URL of the server that evaluates the rules, if that is not Prometheus.
+	Ruler string
 	// Severity is that of the alert. Yes confirms that it may ring telephones.
 	Severity string
 	Yes      bool
@@ -124,7 +126,11 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		LabelCheck:     alerts.LabelCheck(),
 		Drill:          alerts.DrillAlert,
 		ExporterLabels: alerts.ExporterLabels(),
+		Checksum:       alerts.Checksum(cfg.Alerts),
 	}}
+	if err := json.Unmarshal(alerts.Loaded(cfg.Alerts), &path.Expected.Rules); err != nil {
+		return nil, err
+	}
 	type server struct {
 		name, url string
 		client    **alertpath.Client
@@ -133,6 +139,9 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		{"exporter", d.Exporter, &path.Exporter},
 		{"prometheus", d.Prometheus, &path.Prometheus},
 		{"alertmanager", d.Alertmanager, &path.Alertmanager},
+	}
+	if d.Ruler != "" {
+		servers = append(servers, server{"ruler", d.Ruler, &path.Ruler})
 	}
 	path.Others = make([]*alertpath.Client, len(d.Others))
 	for i, url := range d.Others {
@@ -157,6 +166,7 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, UsageError{err}
 	}
+	path.Ruler = cmp.Or(path.Ruler, path.Prometheus)
 	return path, nil
 }
 

@@ -108,7 +108,7 @@ func (s *drillSite) with(before, after string) *drillSite {
 // start starts the three servers, and waits until Watchdog has arrived or, if it cannot, fires.
 func (s *drillSite) start() {
 	s.Helper()
-	o := options(nil, &logBuffer{}).with("poll: {}\n")
+	o := options(nil, &logBuffer{}).with(everySecond)
 	o.EnableLifecycle = true
 	s.exporter = startApp(s.T, o, &logBuffer{})
 	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
@@ -133,7 +133,7 @@ func (s *drillSite) settled(url, text string) {
 func (s *drillSite) drill() (steps map[string]alertpath.Step, verdict alertpath.State) {
 	s.Helper()
 	var all []alertpath.Step
-	o := options(nil, io.Discard).with("poll: {}\n")
+	o := options(nil, io.Discard).with(everySecond)
 	verdict, told, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
 	must(s.T, err)
 	var table bytes.Buffer
@@ -187,16 +187,16 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 		t.Errorf("the drill is %s", verdict)
 	}
 	for _, name := range []string{
-		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation",
-		"sending", "watchdog", "route", "inhibition", "silence", "time_interval",
+		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "metric", "recording_rules", "rules",
+		"rules_version", "evaluation", "sending", "watchdog", "route", "inhibition", "silence", "time_interval",
 		"raise", "sample", "alert", "delivery", "receiver", "resolution",
 	} {
 		if steps[name].State != alertpath.Works {
 			t.Errorf("%s: %+v", name, steps[name])
 		}
 	}
-	if len(steps) != 21 {
-		t.Errorf("%d steps, want 21", len(steps))
+	if len(steps) != 23 {
+		t.Errorf("%d steps, want 23", len(steps))
 	}
 	says(t, "receiver", steps["receiver"].Text, `sent to "drill" by email`)
 	if strings.HasPrefix(steps["receiver"].Text, "probably") {
@@ -218,8 +218,8 @@ type drillFault struct {
 	cause func(s *drillSite)
 	// after is done when the servers run.
 	after func(s *drillSite)
-	// step is wrong, and its error and its hint have these words.
-	step, err, hint string
+	// step is wrong, and its error and its hint have these words. So is the step also.
+	step, err, hint, also string
 	// stops reports whether no test alert is raised.
 	stops bool
 	// short faults are tried at each push.
@@ -288,9 +288,57 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
+		name: "three rules deleted",
+		step: "rules_version",
+		err:  "TargetDown warning is missing; TargetDown critical is missing",
+		hint: "chatstack_exporter rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - alert: (TargetDown|ContainerMissing)\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "a threshold edited",
+		step:  "rules_version",
+		err:   "TargetDown critical has expr: `86400 or ignoring` instead of `300 or ignoring`",
+		hint:  "chatstack_exporter rules",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("target_unexplained_seconds:all > 300", "target_unexplained_seconds:all > 86400")
+		},
+	},
+	{
+		name: "recording rules absent",
+		step: "rules_version",
+		err:  "chatstack:target_down_seconds:any is missing",
+		hint: "chatstack_exporter rules",
+		also: "recording_rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - record: .*\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "metrics dropped",
+		step:  "metric",
+		err:   "the exporter has: chatstack_exporter_starting, chatstack_rules_info",
+		hint:  "metric_relabel_configs",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("    honor_labels: true\n", "    honor_labels: true\n    metric_relabel_configs: [{source_labels: [__name__], "+
+				"regex: chatstack_exporter_starting|chatstack_rules_info, action: drop}]\n")
+		},
+	},
+	{
+		name:  "a group with another interval",
+		step:  "rules_version",
+		err:   "the group chatstack is evaluated every 3s instead of 1s",
+		hint:  "chatstack_exporter rules",
+		cause: func(s *drillSite) { s.with("    interval: 1s\n", "    interval: 3s\n") },
+	},
+	{
 		name:  "rules from before drills",
 		step:  "rules",
 		err:   "ChatstackDrill is missing",
+		also:  "rules_version",
 		hint:  "chatstack_exporter rules",
 		stops: true,
 		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
@@ -299,6 +347,7 @@ var drillFaults = []drillFault{
 		name:  "rule error",
 		step:  "evaluation",
 		err:   "the rule ClockSkew fails: ",
+		also:  "rules_version",
 		hint:  "as `chatstack_exporter rules` prints them",
 		stops: true,
 		cause: func(s *drillSite) {
@@ -525,10 +574,14 @@ var drillFaults = []drillFault{
 
 func rulesOf(t *testing.T, a config.Alerts) string {
 	t.Helper()
+	a.Interval = config.Duration(time.Second)
 	var rules bytes.Buffer
 	must(t, alerts.Write(&rules, a))
-	return strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+	return rules.String()
 }
+
+// everySecond is the configuration whose rules are evaluated that often.
+const everySecond = "poll: {}\nalerts: {interval: 1s}\n"
 
 // ahead is the address of a proxy that gives a server another clock.
 func (s *drillSite) ahead(of string, by time.Duration) string {
@@ -568,7 +621,7 @@ func TestRealDrillNamesEachFault(t *testing.T) {
 				t.Errorf("the drill calls the chain %s", verdict)
 			}
 			for name, step := range steps {
-				if (step.State == alertpath.Wrong) != (name == f.step) {
+				if (step.State == alertpath.Wrong) != (name == f.step || name == f.also) {
 					t.Errorf("%s is %s: %s", name, step.State, step.Error)
 				}
 			}
