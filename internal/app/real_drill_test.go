@@ -272,6 +272,7 @@ var drillFaults = []drillFault{
 		name:  "rules missing",
 		step:  "rules",
 		err:   "has not loaded the alert rules",
+		also:  "recording_rules",
 		hint:  "rule_files",
 		stops: true,
 		cause: func(s *drillSite) { s.with("[chatstack.rules.yml]", "[]") },
@@ -290,7 +291,7 @@ var drillFaults = []drillFault{
 	{
 		name: "three rules deleted",
 		step: "rules_version",
-		err:  "TargetDown warning is missing; TargetDown critical is missing",
+		err:  "ContainerMissing critical is missing; TargetDown warning is missing; and 1 more",
 		hint: "chatstack_exporter rules",
 		cause: func(s *drillSite) {
 			s.rules = regexp.MustCompile(`(?m)^      - alert: (TargetDown|ContainerMissing)\n(        .*\n)+`).ReplaceAllString(s.rules, "")
