@@ -201,53 +201,36 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 		return err
 	}
 	f.Prometheus.see(ahead, answer)
-	var build, runtime struct {
-		Version string    `json:"version"`
-		Start   time.Time `json:"startTime"`
-	}
-	var config struct {
-		YAML string `json:"yaml"`
-	}
-	var targets struct {
-		Active []Target `json:"activeTargets"`
-	}
-	var groups struct {
-		Groups []Group `json:"groups"`
-	}
-	var known struct {
-		Active []struct {
+	var said struct { // each answer has other keys
+		Version       string    `json:"version"`
+		Start         time.Time `json:"startTime"`
+		YAML          string    `json:"yaml"`
+		Targets       []Target  `json:"activeTargets"`
+		Groups        []Group   `json:"groups"`
+		Alertmanagers []struct {
 			URL string `json:"url"`
 		} `json:"activeAlertmanagers"`
 	}
-	for _, ask := range []struct {
-		server *Client
-		path   string
-		into   any
-	}{
-		{c, "status/buildinfo", &build},
-		{c, "status/runtimeinfo", &runtime},
-		{c, "status/config", &config},
-		{c, "targets?state=active", &targets},
-		{p.Ruler, "rules", &groups},
-		{p.Ruler, "alertmanagers", &known},
-	} {
-		err := ask.server.data(ctx, ask.path, nil, ask.into)
-		if err == nil {
-			continue
+	for _, path := range []string{"status/buildinfo", "status/runtimeinfo", "status/config", "targets?state=active", "rules", "alertmanagers"} {
+		server := c
+		if path == "rules" || path == "alertmanagers" {
+			server = p.Ruler
 		}
+		err := server.data(ctx, path, nil, &said)
 		// Mimir, Thanos and VictoriaMetrics answer like this if they lack a path. All that evaluate rules list them.
-		if lacks := []failure.Reason{failure.NotFound, failure.HTTPStatus, failure.Malformed}; ask.path == "rules" ||
-			!slices.Contains(lacks, failure.ReasonOf(err)) {
+		lacks := []failure.Reason{failure.NotFound, failure.HTTPStatus, failure.Malformed}
+		if err != nil && (path == "rules" || !slices.Contains(lacks, failure.ReasonOf(err))) {
 			return err
 		}
-		path, _, _ := strings.Cut(ask.path, "?")
-		f.unserved[path] = err
+		if name, _, _ := strings.Cut(path, "?"); err != nil {
+			f.unserved[name] = err
+		}
 	}
-	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = build.Version, runtime.Start, targets.Active, groups.Groups
-	for _, a := range known.Active {
+	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = said.Version, said.Start, said.Targets, said.Groups
+	for _, a := range said.Alertmanagers {
 		f.Known = append(f.Known, exchange.PrintableURL(a.URL))
 	}
-	if err := yaml.Unmarshal([]byte(config.YAML), &f.Setup); err != nil {
+	if err := yaml.Unmarshal([]byte(said.YAML), &f.Setup); err != nil {
 		return fmt.Errorf("read the configuration of Prometheus: %w", err)
 	}
 	if p.Ruler != c { // what it adds to alerts, and where it sends them, is not in this configuration
@@ -312,7 +295,7 @@ func (p *Path) askSeries(ctx context.Context, f *Facts) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	round := seconds(f.Rules.Interval)
+	round := seconds(f.Rules.Interval) + f.delay()
 	for _, t := range f.ours() {
 		round = max(round, t.interval())
 	}

@@ -117,8 +117,9 @@ type Target struct {
 	ScrapeURL string            `json:"scrapeUrl"`
 	Health    string            `json:"health"`
 	LastError string            `json:"lastError"`
-	// Interval is missing in versions before 2.29.
-	Interval string `json:"scrapeInterval"`
+	// Interval is missing in versions before 2.29, and in VictoriaMetrics, which has it among the labels before relabeling.
+	Interval   string            `json:"scrapeInterval"`
+	Discovered map[string]string `json:"discoveredLabels"`
 }
 
 // address is the address without what may be secret in it.
@@ -132,7 +133,7 @@ func withPrintableURLs(message string) string {
 }
 
 func (t *Target) interval() time.Duration {
-	every, err := model.ParseDuration(t.Interval)
+	every, err := model.ParseDuration(cmp.Or(t.Interval, t.Discovered["__scrape_interval__"]))
 	if err != nil {
 		return time.Minute // Prometheus' default
 	}

@@ -244,6 +244,16 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"scrape_interval: 30s",
 		},
 		{
+			"a scrape interval that VictoriaMetrics shows",
+			func(f *Facts) {
+				f.Targets[0].Interval, f.Targets[0].Discovered = "", map[string]string{"__scrape_interval__": "20s"}
+			},
+			StepScrape,
+			Works,
+			"every 20s",
+			"",
+		},
+		{
 			"label overwritten",
 			func(f *Facts) { f.LabelChecks[0] = map[string]string{"target": "x"} },
 			StepLabels,
@@ -700,6 +710,18 @@ func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 		})
+	}
+}
+
+// TestDrillWaitsForVMAlert holds that its rules may see a drill half a minute late.
+func TestDrillWaitsForVMAlert(t *testing.T) {
+	f := soundFacts(t)
+	f.Groups[0].Interval = 120
+	before := f.Lasts("none")
+	keep := 0.0
+	f.loaded("ChatstackDrill").KeepOfVMAlert = &keep
+	if got := f.Lasts("none"); got != before+30*time.Second {
+		t.Errorf("a drill lasts %s, and with vmalert %s", before, got)
 	}
 }
 

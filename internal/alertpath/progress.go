@@ -201,7 +201,9 @@ func (p *Progress) scrape() time.Duration {
 	return interval
 }
 
-func (p *Progress) evaluation() time.Duration { return p.plan.Facts.evaluationInterval() }
+func (p *Progress) evaluation() time.Duration {
+	return p.plan.Facts.evaluationInterval() + p.plan.Facts.delay()
+}
 
 func (f *Facts) evaluationInterval() time.Duration {
 	for _, g := range f.ourGroups() {

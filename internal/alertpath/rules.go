@@ -155,6 +155,14 @@ func (r *Rule) says() map[string][]string {
 	return all
 }
 
+// delay is how far in the past vmalert evaluates rules by default, so that all samples have arrived.
+func (f *Facts) delay() time.Duration {
+	if r := f.rule(f.Drill); r != nil && r.KeepOfVMAlert != nil {
+		return 30 * time.Second
+	}
+	return 0
+}
+
 // firstOf lists the first three of some texts, and how many there are more.
 func firstOf(texts []string, between string) string {
 	const most = 3
