@@ -382,7 +382,8 @@ func loadedTrials(a *config.Alerts, t *alert) []trial {
 		try("rules of two Prometheus are missing", append(group("rules", groupName, steady(0)...), another), check{fires, true}),
 		try("more rules", group("rules", groupName, steady(rules+1)...), check{fires, false}),
 		try("rules of another group", group("rules", "my"+groupName, steady(rules-1)...), check{fires, false}),
-		try("evaluated too seldom for a while", group("interval_seconds", groupName, awhile(interval, interval+1)...), between(fires, end+keep)...),
+		try("evaluated too seldom for a while", group("interval_seconds", groupName, awhile(interval, interval+1)...),
+			between(fires, end+keep)...),
 		try("evaluated too often", group("interval_seconds", groupName, steady(interval-0.5)...), check{fires, true}),
 		try("another group is evaluated too seldom", group("interval_seconds", "my"+groupName, steady(interval+1)...), check{fires, false}),
 	}

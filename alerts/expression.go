@@ -161,7 +161,8 @@ func recorded(a *config.Alerts) []rule {
 	return append(rules, rule{
 		Record: heldAlerts,
 		Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) (%s == 1 or %s == 0)",
-			list([]string{"alertgroup", "alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`, list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
+			list([]string{"alertgroup", "alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`,
+			list(environment), latest(a, "chatstack_exporter_starting"), exporterUp),
 	})
 }
 

@@ -16,7 +16,7 @@ type trial struct {
 	name   string
 	series []input
 	checks []check
-	// alone trials test absent series, so they share no test case with others. held trials are about an alert that goes on while nobody knows.
+	// alone trials test absent series, so they share no test case with others. held ones have an alert that goes on while nobody knows.
 	alone, held bool
 	// times is how often the alert fires: once, or for each of the two exporters.
 	times float64

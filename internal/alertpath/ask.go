@@ -211,9 +211,10 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 			URL string `json:"url"`
 		} `json:"activeAlertmanagers"`
 	}
-	for _, path := range []string{"status/buildinfo", "status/runtimeinfo", "status/config", "targets?state=active", "rules", "alertmanagers"} {
+	const general, rules = "status/buildinfo status/runtimeinfo status/config targets?state=active ", "rules alertmanagers"
+	for path := range strings.FieldsSeq(general + rules) {
 		server := c
-		if path == "rules" || path == "alertmanagers" {
+		if strings.Contains(rules, path) {
 			server = p.Ruler
 		}
 		err := server.data(ctx, path, nil, &said)
