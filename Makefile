@@ -15,7 +15,7 @@ LDFLAGS  = -s -w \
 # The race detector needs cgo and a C compiler.
 RACE := $(shell [ "$$($(GO) env CGO_ENABLED 2>/dev/null)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null 2>&1 && echo -race)
 
-.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak kills integration workloads chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
+.PHONY: help binary build run test test-race cross generate dashboards-schema test-rules test-rules-vmalert lint-rules mutate-rules mutate-health test-kubernetes lint fuzz soak kills integration workloads chaos drill messages relay noban story bench microbench capacity pictures install uninstall release vuln image test-deploy
 
 help: ## Print this list.
 	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } /^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,7 +38,7 @@ else
 	$(TEST) -run '$(LONG)' ./collectors ./internal/app ./internal/poll
 endif
 	@# A module of its own, since Prometheus and Alertmanager bring half a thousand others.
-	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m
+	cd internal/e2e/story && $(GO) vet . && $(TEST) . -story.seeds 0 -story.longest 12m -story.routings 1000
 	@# Parsers of feeds and calendars.
 	cd internal/e2e/feeds && $(GO) vet . && $(TEST) .
 
@@ -104,6 +104,14 @@ test-rules: $(call to_build,$(PROMTOOL)) ## Run the tests that `rules --tests` p
 		"$$dir/exporter" rules --tests --config.file="$$settings" >"$$dir/chatstack_test.yml" || exit 1; \
 		for tool in $(PROMTOOL); do echo "$$settings, $$tool" && $$tool test rules "$$dir/chatstack_test.yml" || exit 1; done; \
 	done && for tool in $(PROMTOOL); do $$tool test rules alerts/testdata/*_test.yml || exit 1; done
+
+test-rules-vmalert: bin/vmalert-tool ## Run the tests that `rules --tests --vmalert` prints, with VictoriaMetrics' vmalert-tool.
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(GO) build -o "$$dir/exporter" ./cmd/chatstack_exporter && \
+	for settings in $(RULES); do \
+		"$$dir/exporter" rules --config.file="$$settings" >"$$dir/chatstack.rules.yml" && \
+		"$$dir/exporter" rules --tests --vmalert --config.file="$$settings" >"$$dir/chatstack_test.yml" && \
+		TMPDIR="$$dir" bin/vmalert-tool unittest --files="$$dir/chatstack_test.yml" || exit 1; \
+	done
 
 lint-rules: bin/pint ## Run pint over the alert rules.
 	bin/pint --offline --no-color lint --min-severity info --fail-on info alerts/chatstack.rules.yml alerts/chatstack.recording.yml
@@ -313,6 +321,9 @@ bin/pint: .ci/tools/pint/go.mod
 
 bin/promtool: .ci/tools/promtool/go.mod
 	cd .ci/tools/promtool && $(GO) build -tags remove_all_sd -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/prometheus/prometheus/cmd/promtool
+
+bin/vmalert-tool: .ci/tools/vmalert-tool/go.mod
+	cd .ci/tools/vmalert-tool && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ github.com/VictoriaMetrics/VictoriaMetrics/app/vmalert-tool
 
 bin/telegraf bin/cadvisor: bin/%: .ci/tools/%/go.mod .ci/tools/%/main.go
 	cd .ci/tools/$* && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$@ .

@@ -2,11 +2,13 @@
 package alerts
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"maps"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"gopkg.in/yaml.v3"
@@ -47,8 +49,46 @@ func Write(w io.Writer, a config.Alerts) error {
 		file{[]group{alertGroup(&a)}})
 }
 
+// groupName is the name of the group of the alert rules.
+const groupName = "chatstack"
+
 func alertGroup(a *config.Alerts) group {
-	return group{"chatstack", seconds(a.Interval), rulesWith(a, Checksum(*a))}
+	return group{groupName, seconds(a.Interval), rulesWith(a, Checksum(*a))}
+}
+
+// Loaded is the group of rules for the settings as Prometheus shows it among those that it has loaded, at /api/v1/rules: an object of JSON.
+func Loaded(a config.Alerts) []byte {
+	type loaded struct {
+		Name        string            `json:"name"`
+		Type        string            `json:"type"`
+		Query       string            `json:"query"`
+		Duration    float64           `json:"duration"`
+		Keep        float64           `json:"keepFiringFor"`
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	}
+	printed := alertGroup(&a)
+	shown := struct {
+		Name     string   `json:"name"`
+		Interval float64  `json:"interval"`
+		Rules    []loaded `json:"rules"`
+	}{Name: printed.Name, Interval: a.Interval.Std().Seconds()}
+	for _, r := range printed.Rules {
+		shown.Rules = append(shown.Rules, loaded{
+			Name:        r.Record + r.Alert,
+			Type:        map[bool]string{true: "recording", false: "alerting"}[r.Alert == ""],
+			Query:       r.Expr,
+			Duration:    time.Duration(r.For).Seconds(),
+			Keep:        time.Duration(r.KeepFiringFor).Seconds(),
+			Labels:      r.Labels,
+			Annotations: r.Annotations,
+		})
+	}
+	text, err := json.Marshal(shown)
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	return text
 }
 
 // rulesWith returns all rules; one of them compares the checksum.

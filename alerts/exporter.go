@@ -351,7 +351,8 @@ var monitoringGap = row{
 	},
 }
 
-// rulesOutOfDate compares the checksum in the exporter's metrics with the one in the deployed rules.
+// rulesOutOfDate compares the checksum in the exporter's metrics with the one in the deployed rules. If Prometheus scrapes itself, it also
+// compares how many rules of the group are loaded, and how often they are evaluated.
 var rulesOutOfDate = row{
 	name:      "RulesOutOfDate",
 	AlertKind: flat("rules_out_of_date", 15*minute, 0),
@@ -359,16 +360,47 @@ var rulesOutOfDate = row{
 	timed:     true,
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
-			return acrossExporters("group", latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", t.checksum)),
-				[]string{"checksum"}) + " == 1"
+			return acrossExporters("group", fmt.Sprintf("%s or %s < %d or %s != %s",
+				latest(a, fmt.Sprintf("chatstack_rules_info{checksum!=%q}", t.checksum)), ofRuleGroup("rules"), t.rules,
+				ofRuleGroup("interval_seconds"), number(a.Interval.Std().Seconds())), []string{"checksum", "rule_group"}) + " == 1"
 		},
-		trials: checksumTrials,
+		trials: func(a *config.Alerts, t *alert) []trial { return append(checksumTrials(a, t), loadedTrials(a, t)...) },
 	},
 	panels: []string{"exporter/Rules out of date", "exporter/Rules"},
 	warning: message{
 		"", "The alert rules do not match the exporter's configuration.",
 		"Alerts fire at other thresholds, or are missing. Deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`.",
 	},
+}
+
+// ofRuleGroup is what Prometheus says of the group of the alert rules, if it scrapes itself.
+func ofRuleGroup(what string) string {
+	return fmt.Sprintf(`prometheus_rule_group_%s{rule_group=~".+;%s"}`, what, groupName)
+}
+
+// loadedTrials have rules missing, or evaluated at another interval.
+func loadedTrials(a *config.Alerts, t *alert) []trial {
+	hold, keep := t.rounds()
+	fires := rise + hold
+	end := fires + 2
+	group := func(what, name string, steps ...step) []input {
+		return []input{from(0, "prometheus_rule_group_"+what, map[string]string{"rule_group": "/etc/rules.yml;" + name}, steps...)}
+	}
+	another := from(1, "prometheus_rule_group_rules", map[string]string{"rule_group": "/srv/rules.yml;" + groupName}, steady(0)...)
+	rules, interval := float64(t.rules), a.Interval.Std().Seconds()
+	awhile := func(good, bad float64) []step {
+		return []step{{value: good}, {from: rise, value: bad}, {from: end, value: good}}
+	}
+	return []trial{
+		try("a rule is missing for a while", group("rules", groupName, awhile(rules, rules-1)...), between(fires, end+keep)...),
+		try("rules of two Prometheus are missing", append(group("rules", groupName, steady(0)...), another), check{fires, true}),
+		try("more rules", group("rules", groupName, steady(rules+1)...), check{fires, false}),
+		try("rules of another group", group("rules", "my"+groupName, steady(rules-1)...), check{fires, false}),
+		try("evaluated too seldom for a while", group("interval_seconds", groupName, awhile(interval, interval+1)...),
+			between(fires, end+keep)...),
+		try("evaluated too often", group("interval_seconds", groupName, steady(interval-0.5)...), check{fires, true}),
+		try("another group is evaluated too seldom", group("interval_seconds", "my"+groupName, steady(interval+1)...), check{fires, false}),
+	}
 }
 
 // checksumTrials have other rules deployed for a while.

@@ -22,6 +22,9 @@ var foreign = []string{"container", "endpoint"}
 // buildLabels are the labels of chatstack_exporter_build_info.
 var buildLabels = []string{"branch", "goarch", "goos", "goversion", "revision", "tags", "version"}
 
+// ExporterLabels returns the labels of the exporter's series that its alerts do not have. They keep those that an operator adds.
+func ExporterLabels() []string { return slices.Concat(scrapeLabels, buildLabels, []string{"endpoint"}) }
+
 // agreed is the operator by which exporters agree on an alert: for a warning, one that sees a problem is enough.
 var agreed = map[string]string{Warning: "max", Critical: "min"}
 
@@ -125,7 +128,7 @@ func recorded(a *config.Alerts) []rule {
 		// The container that serves a target, also on an engine that another exporter watches.
 		{
 			Record: targetElsewhere,
-			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left %s", latest(a, "chatstack_target_info"),
+			Expr: acrossExporters("max", fmt.Sprintf("%s * ignoring (%s) group_left () %s", latest(a, "chatstack_target_info"),
 				list(scrapeLabels, "endpoint", "kind", "target"), downContainers), []string{"docker_host"}),
 		},
 		{Record: warningsAny, Expr: problems(Warning)},
@@ -179,7 +182,7 @@ func recorded(a *config.Alerts) []rule {
 		rule{Record: unknown, Expr: unknownExpr(a)},
 		rule{
 			Record: heldAlerts,
-			Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) %s", list([]string{"alertstate", "chat_server", "stack"}),
+			Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) %s", list([]string{"alertgroup", "alertstate", "chat_server", "stack"}),
 				`ALERTS{alertstate="firing",stack="chat"}`, list(environment), unknown),
 		})
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +49,9 @@ type (
 		Name        string        `yaml:"name"`
 		Interval    string        `yaml:"interval"`
 		InputSeries []trialSeries `yaml:"input_series"`
-		Checks      []trialCheck  `yaml:"promql_expr_test"`
+		Checks      []trialCheck  `yaml:"promql_expr_test,omitempty"`
+		// Queries are the checks under the name that vmalert-tool has for them.
+		Queries []trialCheck `yaml:"metricsql_expr_test,omitempty"`
 	}
 	trialSeries struct {
 		Series string `yaml:"series"`
@@ -105,14 +109,81 @@ func (t *alert) testCases(interval config.Duration, trials []trial) []trialCase 
 	return cases
 }
 
-// WriteTests writes promtool unit tests for the rules of the settings, on both sides of every threshold. They expect the rules in
-// rulesFile.
-func WriteTests(w io.Writer, a config.Alerts, rulesFile string) error {
+var (
+	recordedName = regexp.MustCompile(`chatstack:[\w:]+`)
+	scrapedName  = regexp.MustCompile(`\b(up\{|chatstack_)`)
+	// otherInVMAlert are functions that mean something else in MetricsQL, or whose result depends on the date: vmalert-tool begins in 2000.
+	otherInVMAlert = regexp.MustCompile(`\b(changes|delta|deriv|predict_linear|rate|time|timestamp)\(`)
+)
+
+// forVMAlert are the trials that have the same outcome with vmalert. There, a rule sees what another one has recorded only at the next
+// evaluation. So alerts may be late, and those that are held may end before.
+func (t *alert) forVMAlert(a *config.Alerts, trials []trial) (same []trial) {
+	expressions := map[string]string{}
+	for _, r := range recorded(a) {
+		expressions[r.Record] = r.Expr
+	}
+	expr, late := t.expr(a, t), 0
+	for ; recordedName.MatchString(expr); late++ {
+		expr = recordedName.ReplaceAllStringFunc(expr, func(name string) string { return expressions[name] })
+	}
+	if otherInVMAlert.MatchString(expr) || late > 0 && scrapedName.MatchString(t.expr(a, t)) { // of two series, one is late
+		return nil
+	}
+	_, keep := t.rounds()
+	for _, one := range trials {
+		if one.checks = settled(one.checks, late, keep); !one.held {
+			same = append(same, one)
+		}
+	}
+	return same
+}
+
+// settled moves checks to where they hold although the alert begins and ends up to some rounds late. It drops those that never do.
+func settled(checks []check, late, keep int) (moved []check) {
+	checks = slices.SortedStableFunc(slices.Values(checks), func(x, y check) int { return x.round - y.round })
+	for from, to := 0, 0; from < len(checks); from = to {
+		for to < len(checks) && checks[to].fires == checks[from].fires {
+			to++
+		}
+		first, last := checks[from], checks[to-1]
+		if from > 0 || first.fires {
+			first.round += late
+		} else if late > 0 {
+			first.round = max(first.round, late+keep+1) // what holds the alert back may have been recorded after what raised it
+		}
+		if to == len(checks) {
+			last.round = max(first.round, last.round)
+		}
+		switch {
+		case first.round < last.round:
+			moved = append(moved, first, last)
+		case first.round == last.round:
+			moved = append(moved, first)
+		}
+	}
+	return moved
+}
+
+// WriteTests writes unit tests for the rules of the settings, on both sides of every threshold: for promtool, or for VictoriaMetrics'
+// vmalert-tool. They expect the rules in rulesFile.
+func WriteTests(w io.Writer, a config.Alerts, rulesFile string, vmalert bool) error {
 	f := trialFile{RuleFiles: []string{rulesFile}, EvaluationInterval: a.Interval.Std().String()}
 	for _, t := range table(&a, Checksum(a)) {
-		f.Tests = append(f.Tests, t.testCases(a.Interval, t.trials(&a, &t))...)
+		trials := t.trials(&a, &t)
+		if vmalert {
+			trials = t.forVMAlert(&a, trials)
+		}
+		f.Tests = append(f.Tests, t.testCases(a.Interval, trials)...)
 	}
-	return write(w, "Unit tests of the alert rules of chatstack_exporter, for promtool test rules. Generated:\n"+
-		"#   chatstack_exporter rules --tests --config.file=exporter.yaml >chatstack_test.yml\n"+
+	tool, flag := "promtool test rules", ""
+	if vmalert {
+		tool, flag = "vmalert-tool unittest", "--vmalert "
+		for i := range f.Tests {
+			f.Tests[i].Queries, f.Tests[i].Checks = f.Tests[i].Checks, nil
+		}
+	}
+	return write(w, "Unit tests of the alert rules of chatstack_exporter, for "+tool+". Generated:\n"+
+		"#   chatstack_exporter rules --tests "+flag+"--config.file=exporter.yaml >chatstack_test.yml\n"+
 		"# The rules must lie beside it as "+rulesFile+".", f)
 }

@@ -173,8 +173,9 @@ type alert struct {
 	// hold is the rule's for. keep is keep_firing_for.
 	hold, keep config.Duration
 	pace
-	// checksum is that of the rules, for the alert that compares it.
+	// checksum is that of the rules, and rules is how many there are, for the alert that compares them.
 	checksum string
+	rules    int
 }
 
 // alerts returns the alerts of the row.
@@ -213,6 +214,9 @@ func table(a *config.Alerts, checksum string) (list []alert) {
 		if r.isOn(a) {
 			list = append(list, r.alerts(a, checksum)...)
 		}
+	}
+	for i := range list {
+		list[i].rules = len(recorded(a)) + len(list)
 	}
 	return list
 }

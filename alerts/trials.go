@@ -16,8 +16,8 @@ type trial struct {
 	name   string
 	series []input
 	checks []check
-	// alone trials test absent series, so they share no test case with others.
-	alone bool
+	// alone trials test absent series, so they share no test case with others. held ones have an alert that goes on while nobody knows.
+	alone, held bool
 	// times is how often the alert fires: once, or for each of the two exporters.
 	times float64
 }
@@ -300,9 +300,11 @@ func (s *subject) trials() []trial {
 		begin := end + max(0, keep-1)
 		again := begin + 2
 		for i, held := range s.held(begin, again) {
-			list = append(list, try([]string{"an exporter has just started", "no exporter answers"}[i],
+			one := try([]string{"an exporter has just started", "no exporter answers"}[i],
 				append(s.series(0, step{value: s.good}, step{from: rise, value: s.bad}, step{from: end, value: s.good}), held...),
-				check{end - 1, true}, check{again - 1, true}, check{again + keep - 1, true}, check{again + keep, false}))
+				check{end - 1, true}, check{again - 1, true}, check{again + keep - 1, true}, check{again + keep, false})
+			one.held = true
+			list = append(list, one)
 		}
 	}
 	for i, g := range s.gates {

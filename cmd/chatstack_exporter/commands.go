@@ -91,7 +91,7 @@ var commands = []struct {
 	{
 		drill,
 		"Follow a test alert over Prometheus and Alertmanager to its receivers; print what is wrong and what to do. " +
-			"Exit 1 if nobody is notified.",
+			"Exit 1 if something is wrong, 3 if it is unknown whether somebody is woken.",
 		[]string{configFile, listenAddress},
 		false,
 	},
@@ -136,8 +136,10 @@ type commandLine struct {
 	output                       string
 	write, withoutSecrets        bool
 	recording, manifest, testing bool
+	vmalert                      bool
 	initial                      app.InitOptions
 	drill                        app.DrillOptions
+	alertmanagers                []string
 	remote                       app.Remote
 	incident, as                 string
 	gone, dockerHost             string
@@ -171,7 +173,7 @@ func newCommandLine() *commandLine {
 // addOwn adds the flags that only this command has.
 func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 	output := func() {
-		cmd.Flag("output", "Output format: table or json.").Default("table").EnumVar(&c.output, "table", "json")
+		cmd.Flag("output", "Output format: table or json.").Short('o').Default("table").EnumVar(&c.output, "table", "json")
 	}
 	switch name {
 	case check:
@@ -188,9 +190,13 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("recording", "Print the dashboards' recording rules instead.").BoolVar(&c.recording)
 		cmd.Flag("kubernetes", "Print alert and recording rules as a PrometheusRule for the Prometheus Operator.").BoolVar(&c.manifest)
 		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
+		cmd.Flag("vmalert", "With --tests: print them for vmalert-tool of VictoriaMetrics.").BoolVar(&c.vmalert)
 	case drill:
 		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
-		cmd.Flag("alertmanager", "URL of Alertmanager.").Required().StringVar(&c.drill.Alertmanager)
+		cmd.Flag("alertmanager", "URL of Alertmanager. Repeat it for each Alertmanager of a cluster.").Required().
+			StringsVar(&c.alertmanagers)
+		cmd.Flag("ruler", "URL of the server that evaluates the rules, if that is not Prometheus, such as Thanos Ruler or vmalert.").
+			StringVar(&c.drill.Ruler)
 		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
 			StringVar(&c.drill.Exporter)
 		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").
@@ -198,6 +204,8 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&c.drill.Yes)
 		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
 		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
+		cmd.Flag("every-alert", "As --dry-run; also print where each alert goes now and at 3 am, and whether that wakes somebody.").
+			BoolVar(&c.drill.EveryAlert)
 		output()
 	case ack:
 		cmd.Arg("ID", "The incident's ID, the last part of its address.").PlaceHolder("ID").Required().StringVar(&c.incident)
@@ -262,6 +270,8 @@ func (c *commandLine) parse(args []string) (command string, err error) {
 		return "", errors.New(notStandardInput)
 	case (c.recording && c.manifest) || (c.recording && c.testing) || (c.manifest && c.testing):
 		return "", errors.New("--recording, --kubernetes and --tests exclude each other; give one of them")
+	case c.vmalert && !c.testing:
+		return "", errors.New("--vmalert is for --tests; give both")
 	}
 	c.configFile = cmp.Or(string(c.argument), c.configFile)
 	return command, nil

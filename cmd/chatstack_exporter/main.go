@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 	_ "time/tzdata" // the image has no zone files
@@ -34,8 +35,9 @@ func main() {
 
 // The exit codes besides 0.
 const (
-	notWell  = 1
-	wrongUse = 2
+	notWell   = 1
+	wrongUse  = 2
+	notProven = 3
 )
 
 func run(args []string, hangups <-chan os.Signal) int {
@@ -58,7 +60,11 @@ func run(args []string, hangups <-chan os.Signal) int {
 	if command != serve {
 		signal.Reset(syscall.SIGHUP) // no other command reloads: it ends with its terminal
 	}
-	err = line.execute(ctx, command, hangups)
+	return exitCode(line.execute(ctx, command, hangups))
+}
+
+// exitCode is that of a command, whose error it prints.
+func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
@@ -66,6 +72,9 @@ func run(args []string, hangups <-chan os.Signal) int {
 		return notWell // the table shows it
 	}
 	fmt.Fprintf(os.Stderr, "chatstack_exporter: %v\n", err)
+	if errors.Is(err, errNotProven) {
+		return notProven
+	}
 	if _, ok := errors.AsType[app.UsageError](err); ok {
 		return wrongUse
 	}
@@ -92,10 +101,11 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 		case c.manifest:
 			return app.WriteRuleManifest(os.Stdout, options)
 		case c.testing:
-			return app.WriteRuleTests(os.Stdout, options)
+			return app.WriteRuleTests(os.Stdout, options, c.vmalert)
 		}
 		return app.WriteRules(os.Stdout, options, c.recording)
 	case drill:
+		c.drill.Alertmanager, c.drill.Others = c.alertmanagers[0], c.alertmanagers[1:]
 		return runDrill(ctx, options, c.drill, c.output)
 	case ack:
 		return runAck(ctx, options, c)
@@ -164,8 +174,11 @@ func runCheck(ctx context.Context, options app.Options, output string) error {
 // clearLine clears the terminal's current line.
 const clearLine = "\r\x1b[K"
 
-// errNobodyNotified means that a drill got stuck.
-var errNobodyNotified = errors.New("nobody is notified")
+// errNobodyNotified means that something is wrong on the way of the alerts, errNotProven that nothing is, but something is unknown.
+var (
+	errNobodyNotified = errors.New("nobody is notified")
+	errNotProven      = errors.New("it is unknown whether somebody is woken")
+)
 
 func runDrill(ctx context.Context, options app.Options, flags app.DrillOptions, output string) error {
 	var steps []alertpath.Step
@@ -176,14 +189,30 @@ func runDrill(ctx context.Context, options app.Options, flags app.DrillOptions, 
 			writeErr = errors.Join(writeErr, app.WriteDrillSteps(os.Stdout, known, isTerminal(os.Stdout) && os.Getenv("NO_COLOR") == ""))
 		}
 	}
-	ok, err := app.Drill(ctx, options, flags, report, func(text string) { fmt.Fprintln(os.Stderr, text) })
-	if output == "json" && len(steps) > 0 {
-		writeErr = app.WriteDrillJSON(os.Stdout, steps)
+	verdict, told, err := app.Drill(ctx, options, flags, report, func(text string) { fmt.Fprintln(os.Stderr, text) })
+	switch {
+	case output == "json" && len(steps) > 0:
+		writeErr = app.WriteDrillJSON(os.Stdout, steps, told)
+	case flags.EveryAlert && err == nil:
+		writeErr = errors.Join(writeErr, app.WriteTold(os.Stdout, told))
 	}
-	if err = errors.Join(err, writeErr); err == nil && !ok {
-		err = errNobodyNotified
+	if err = errors.Join(err, writeErr); err != nil {
+		return err
 	}
-	return err
+	return drillError(verdict, steps)
+}
+
+// drillError is nil only if every step works. What is unknown is no success.
+func drillError(verdict alertpath.State, steps []alertpath.Step) error {
+	switch verdict {
+	case alertpath.Works:
+		return nil
+	case alertpath.Unknown:
+		i := slices.IndexFunc(steps, func(s alertpath.Step) bool { return s.State == alertpath.Unknown })
+		return fmt.Errorf("%w: %s: %s", errNotProven, steps[i].Name, steps[i].Error)
+	case alertpath.Wrong:
+	}
+	return errNobodyNotified
 }
 
 // runInit succeeds if the file is written, whatever the check of it says.

@@ -20,10 +20,21 @@ const (
 	Unknown State = "unknown"
 )
 
+// Basis is what a verdict was judged by.
+type Basis string
+
+// The bases of verdicts: what the servers show, what follows from the configuration that a server shows, and what nothing shows.
+const (
+	Asked    Basis = "asked"
+	Computed Basis = "computed"
+	Assumed  Basis = "assumed"
+)
+
 // Step is one link of the path with its verdict.
 type Step struct {
 	Name  string `json:"name"`
 	State State  `json:"state"`
+	By    Basis  `json:"judged_by"`
 	// Since is when what works began, if that is known.
 	Since *time.Time `json:"since,omitempty"`
 	// Duration is the seconds that the step of a drill took.
@@ -43,35 +54,49 @@ const (
 	StepPrometheus   = "prometheus"
 	StepScrape       = "scrape"
 	StepLabels       = "labels"
+	StepMetric       = "metric"
 	StepRules        = "rules"
 	StepVersion      = "rules_version"
 	StepEvaluation   = "evaluation"
+	StepRecording    = "recording_rules"
 	StepSending      = "sending"
 	StepAlertmanager = "alertmanager"
 	StepWatchdog     = "watchdog"
 	StepClocks       = "clocks"
 )
 
-// The names of the steps of a drill, in order. With --dry-run, route and suppression are predicted.
+// The names of the steps in Alertmanager, which are computed for every alert.
 const (
-	StepRaise        = "raise"
-	StepSample       = "sample"
-	StepAlert        = "alert"
-	StepDelivery     = "delivery"
 	StepRoute        = "route"
-	StepSuppression  = "suppression"
-	StepNotification = "notification"
-	StepResolution   = "resolution"
+	StepInhibition   = "inhibition"
+	StepSilence      = "silence"
+	StepTimeInterval = "time_interval"
+)
+
+// The names of the steps of a drill, in order. The receiver has a verdict without a drill, too.
+const (
+	StepRaise      = "raise"
+	StepSample     = "sample"
+	StepAlert      = "alert"
+	StepDelivery   = "delivery"
+	StepReceiver   = "receiver"
+	StepResolution = "resolution"
 )
 
 func works(name, format string, args ...any) Step {
-	return Step{Name: name, State: Works, Text: fmt.Sprintf(format, args...)}
+	return Step{
+		Name:  name,
+		State: Works,
+		By:    Asked,
+		Text:  fmt.Sprintf(format, args...),
+	}
 }
 
 func wrong(name, hint, format string, args ...any) Step {
 	return Step{
 		Name:  name,
 		State: Wrong,
+		By:    Asked,
 		Hint:  hint,
 		Error: fmt.Sprintf(format, args...),
 	}
@@ -81,6 +106,7 @@ func unknown(name, hint, format string, args ...any) Step {
 	return Step{
 		Name:  name,
 		State: Unknown,
+		By:    Asked,
 		Hint:  hint,
 		Error: fmt.Sprintf(format, args...),
 	}
@@ -93,6 +119,11 @@ func refused(name string, err error) Step {
 	return step
 }
 
+func (s Step) by(b Basis) Step {
+	s.By = b
+	return s
+}
+
 func (s Step) since(t time.Time) Step {
 	if !t.IsZero() {
 		s.Since = &t
@@ -101,7 +132,7 @@ func (s Step) since(t time.Time) Step {
 }
 
 func (s Step) took(d time.Duration) Step {
-	seconds := d.Round(100 * time.Millisecond).Seconds()
+	seconds := max(d, 0).Round(100 * time.Millisecond).Seconds()
 	s.Duration = &seconds
 	return s
 }
@@ -118,4 +149,15 @@ func quoted(names []string) string {
 		marked[i] = fmt.Sprintf("%q", name)
 	}
 	return strings.Join(marked, ", ")
+}
+
+// Verdict is the worst state of steps. Unknown is no success.
+func Verdict(steps []Step) State {
+	verdict := Works
+	for i := range steps {
+		if state := steps[i].State; state == Wrong || verdict == Works {
+			verdict = state
+		}
+	}
+	return verdict
 }

@@ -2,10 +2,12 @@ package alertpath
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 )
 
 const (
@@ -135,19 +138,30 @@ func (c *Client) series(ctx context.Context, query string) (labels []map[string]
 	return labels, err
 }
 
-// Path are the three servers along the path of an alert.
+// Path are the servers along the path of an alert. Ruler evaluates the rules; it is Prometheus, unless that only has the series.
 type Path struct {
-	Exporter, Prometheus, Alertmanager *Client
-	Expected                           Expected
+	Exporter, Prometheus, Ruler, Alertmanager *Client
+	// Others are the other Alertmanagers of its cluster, any of which may send a message.
+	Others   []*Client
+	Expected Expected
 }
 
 // Ask asks all three servers. What fails is in the facts.
 func (p *Path) Ask(ctx context.Context) *Facts {
-	f := &Facts{Expected: p.Expected, Now: time.Now()}
+	f := &Facts{Expected: p.Expected, Now: time.Now(), unserved: map[string]error{}}
 	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)
 	f.Alertmanager.Err = p.askAlertmanager(ctx, f)
+	p.Others = slices.DeleteFunc(p.Others, func(c *Client) bool {
+		_, err := c.counters(ctx)
+		f.Silent = cmp.Or(f.Silent, err)
+		return err != nil
+	})
+	f.Asked = 1 + len(p.Others)
+	if f.missingErr = cmp.Or(f.Exporter.Err, f.Prometheus.Err); f.missingErr == nil {
+		f.missingErr = p.askSeries(ctx, f)
+	}
 	return f
 }
 
@@ -182,50 +196,47 @@ func (s *Server) see(ahead time.Duration, answer *exchange.Answer) {
 
 func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	c := p.Prometheus
-	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v1/status/buildinfo", nil)
+	answer, ahead, err := c.do(ctx, http.MethodGet, "/api/v1/query?query=1", nil)
 	if err != nil {
 		return err
 	}
 	f.Prometheus.see(ahead, answer)
-	var build, runtime struct {
-		Version string    `json:"version"`
-		Start   time.Time `json:"startTime"`
-	}
-	var config struct {
-		YAML string `json:"yaml"`
-	}
-	var targets struct {
-		Active []Target `json:"activeTargets"`
-	}
-	var groups struct {
-		Groups []Group `json:"groups"`
-	}
-	var known struct {
-		Active []struct {
+	var said struct { // each answer has other keys
+		Version       string    `json:"version"`
+		Start         time.Time `json:"startTime"`
+		YAML          string    `json:"yaml"`
+		Targets       []Target  `json:"activeTargets"`
+		Groups        []Group   `json:"groups"`
+		Alertmanagers []struct {
 			URL string `json:"url"`
 		} `json:"activeAlertmanagers"`
 	}
-	for _, ask := range []struct {
-		path string
-		into any
-	}{
-		{"status/buildinfo", &build},
-		{"status/runtimeinfo", &runtime},
-		{"status/config", &config},
-		{"targets?state=active", &targets},
-		{"rules", &groups},
-		{"alertmanagers", &known},
-	} {
-		if err := c.data(ctx, ask.path, nil, ask.into); err != nil {
+	const general, rules = "status/buildinfo status/runtimeinfo status/config targets?state=active ", "rules alertmanagers"
+	for path := range strings.FieldsSeq(general + rules) {
+		server := c
+		if strings.Contains(rules, path) {
+			server = p.Ruler
+		}
+		err := server.data(ctx, path, nil, &said)
+		// Mimir, Thanos and VictoriaMetrics answer like this if they lack a path. All that evaluate rules list them.
+		lacks := []failure.Reason{failure.NotFound, failure.HTTPStatus, failure.Malformed}
+		if err != nil && (path == "rules" || !slices.Contains(lacks, failure.ReasonOf(err))) {
 			return err
 		}
+		if name, _, _ := strings.Cut(path, "?"); err != nil {
+			f.unserved[name] = err
+		}
 	}
-	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = build.Version, runtime.Start, targets.Active, groups.Groups
-	for _, a := range known.Active {
+	f.Prometheus.Version, f.Prometheus.Started, f.Targets, f.Groups = said.Version, said.Start, said.Targets, said.Groups
+	for _, a := range said.Alertmanagers {
 		f.Known = append(f.Known, exchange.PrintableURL(a.URL))
 	}
-	if err := yaml.Unmarshal([]byte(config.YAML), &f.Setup); err != nil {
+	if err := yaml.Unmarshal([]byte(said.YAML), &f.Setup); err != nil {
 		return fmt.Errorf("read the configuration of Prometheus: %w", err)
+	}
+	if p.Ruler != c { // what it adds to alerts, and where it sends them, is not in this configuration
+		f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel, f.Setup.RuleFiles = nil, nil, nil
+		f.unserved["status/config"] = errors.New("the server of --ruler does not show it")
 	}
 	if f.Builds, err = c.series(ctx, "chatstack_exporter_build_info"); err != nil {
 		return err
@@ -233,18 +244,12 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if f.LabelChecks, err = c.series(ctx, "chatstack_label_check"); err != nil {
 		return err
 	}
-	if f.Exporter.Err != nil {
-		infos, err := c.series(ctx, "chatstack_rules_info")
-		if err != nil {
-			return err
-		}
-		for _, labels := range infos {
-			f.Checksums = append(f.Checksums, labels["checksum"])
-		}
-		slices.Sort(f.Checksums)
-		f.Checksums = slices.Compact(f.Checksums)
+	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q})", strings.Join(p.Expected.ExporterLabels, ", "),
+		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info"))
+	if err != nil {
+		return err
 	}
-	page, err := c.page(ctx)
+	page, err := p.Ruler.page(ctx)
 	if err != nil {
 		return nil //nolint:nilerr // a proxy may hide the page; only a hint comes from it
 	}
@@ -252,7 +257,100 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	for _, s := range page["prometheus_notifications_errors_total"] {
 		f.SendErrors[s.labels["alertmanager"]] = s.value
 	}
+	return p.askLost(ctx, f)
+}
+
+// askLost finds the Alertmanagers to which Prometheus fails to send now: by its own series, or if it does not scrape itself, those to which
+// it has failed and that do not answer here either.
+func (p *Path) askLost(ctx context.Context, f *Facts) error {
+	const counter = "prometheus_notifications_errors_total{alertmanager=%q}"
+	for _, address := range slices.Sorted(maps.Keys(f.SendErrors)) {
+		if f.SendErrors[address] == 0 {
+			continue
+		}
+		known, err := p.Prometheus.series(ctx, fmt.Sprintf(counter, address))
+		if err != nil {
+			return err
+		}
+		failing, err := p.Prometheus.series(ctx, fmt.Sprintf("increase("+counter+"[5m]) > 0", address))
+		if err != nil {
+			return err
+		}
+		if len(known) == 0 {
+			other := p.Alertmanager.HTTP
+			_, err = other.Do(ctx, &exchange.Record{}, http.MethodGet, address, http.Header{}, http.NoBody)
+		}
+		if len(failing) > 0 || err != nil {
+			f.Lost = append(f.Lost, exchange.PrintableURL(address))
+		}
+	}
 	return nil
+}
+
+// askSeries asks for the series that Prometheus lacks. It asks twice, a scrape and an evaluation apart: some may have begun just now.
+func (p *Path) askSeries(ctx context.Context, f *Facts) error {
+	if f.scrape().State == Wrong {
+		return errors.New("first repair the scrape")
+	}
+	first, err := p.missing(ctx, f)
+	if err != nil || len(first) == 0 {
+		return err
+	}
+	round := seconds(f.Rules.Interval) + f.delay()
+	for _, t := range f.ours() {
+		round = max(round, t.interval())
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(round + slack):
+	}
+	f.missing, err = p.missing(ctx, f)
+	f.missing = slices.DeleteFunc(f.missing, func(name string) bool { return !slices.Contains(first, name) })
+	return err
+}
+
+var (
+	seriesOnPage = regexp.MustCompile(`(?m)^([a-zA-Z_:][\w:]*)[{ ]`)
+	metricName   = regexp.MustCompile(`[a-zA-Z_:][\w:]*`)
+)
+
+// missing are metrics that rules read of which Prometheus has fewer series than the exporter's page, and recording rules that have a
+// result and no series.
+func (p *Path) missing(ctx context.Context, f *Facts) (names []string, err error) {
+	answer, _, err := p.Exporter.do(ctx, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	read, onPage := map[string]bool{}, map[string]float64{}
+	for _, r := range f.Rules.Rules {
+		for _, word := range metricName.FindAllString(fmt.Sprint(r.Query, r.Labels, r.Annotations), -1) {
+			read[word] = true // what is no metric is on no page
+		}
+		if r.Type == "recording" {
+			lacking, err := p.Prometheus.series(ctx, fmt.Sprintf("absent(%s) and on () count(%s)", r.Name, r.Query))
+			if err != nil {
+				return nil, err
+			}
+			if len(lacking) > 0 {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	for _, found := range seriesOnPage.FindAllSubmatch(answer.Body, -1) {
+		if name := string(found[1]); read[name] {
+			onPage[name]++
+		}
+	}
+	counts, err := p.Prometheus.series(ctx, fmt.Sprintf( // a label is the number of series of the exporter that has most
+		`count_values by (__name__) ("n", max by (__name__) (count by (__name__, instance) ({__name__=~%q,job=%q})))`,
+		strings.Join(slices.Sorted(maps.Keys(onPage)), "|"), f.Job))
+	for _, labels := range counts {
+		n, _ := strconv.ParseFloat(labels["n"], 64) //nolint:errcheck // it is a number
+		onPage[labels["__name__"]] -= n
+	}
+	maps.DeleteFunc(onPage, func(_ string, lacking float64) bool { return lacking <= 0 })
+	return append(names, slices.Sorted(maps.Keys(onPage))...), err
 }
 
 func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
@@ -278,11 +376,12 @@ func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
 		return err
 	}
 	f.Alertmanager.Version, f.Alertmanager.Started, f.Peers = status.Version.Version, status.Uptime, len(status.Cluster.Peers)
-	f.routing, f.routingErr = parseRouting(status.Config.Original)
+	// Alertmanager shows times with the offset of its machine.
+	f.routing, f.routingErr = routing.Parse(status.Config.Original, status.Uptime.Location())
 	if f.routingErr != nil {
 		f.routing = nil
 	}
-	if err := c.get(ctx, "/api/v2/alerts", url.Values{"filter": {`stack="chat"`}}, &f.Alerts); err != nil {
+	if err := c.get(ctx, "/api/v2/alerts", nil, &f.Alerts); err != nil {
 		return err
 	}
 	return c.get(ctx, "/api/v2/silences", nil, &f.Silences)
@@ -317,7 +416,7 @@ func (c *Client) page(ctx context.Context) (map[string][]sample, error) {
 		}
 		labels := map[string]string{}
 		for _, pair := range labelPair.FindAllStringSubmatch(found[2], -1) {
-			labels[pair[1]] = unquoted(`"` + pair[2] + `"`)
+			labels[pair[1]] = routing.Unescaped(pair[2])
 		}
 		page[found[1]] = append(page[found[1]], sample{labels, value})
 	}
@@ -347,9 +446,22 @@ func (c *Client) counters(ctx context.Context) (Counters, error) {
 	return counters, nil
 }
 
+// counters are those of all Alertmanagers, added up.
+func (p *Path) counters(ctx context.Context) (Counters, error) {
+	sum, err := p.Alertmanager.counters(ctx)
+	for _, other := range p.Others {
+		more, otherErr := other.counters(ctx)
+		for key, count := range more {
+			sum[key] = sum[key].minus(Count{}.minus(count))
+		}
+		err = errors.Join(err, otherErr)
+	}
+	return sum, err
+}
+
 // Raise raises the alert of a drill, and returns how to follow it. Follow ends it.
 func (p *Path) Raise(ctx context.Context, f *Facts, severity string, receivers []string) (*Plan, error) {
-	before, err := p.Alertmanager.counters(ctx)
+	before, err := p.counters(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -450,13 +562,13 @@ func (p *Path) observe(ctx context.Context, plan *Plan) *Observation {
 	o := &Observation{}
 	defer func() { o.At = time.Now() }()
 	// The counters come first, so that those of a moment without the alert have nothing of its message.
-	counters, countErr := p.Alertmanager.counters(ctx)
+	counters, countErr := p.counters(ctx)
 	series, err := p.Prometheus.series(ctx, fmt.Sprintf("chatstack_drill{id=%q}", plan.ID))
 	o.Sampled = len(series) > 0
 	var alerts struct {
 		Alerts []Alert `json:"alerts"`
 	}
-	err = errors.Join(err, p.Prometheus.data(ctx, "alerts", nil, &alerts))
+	err = errors.Join(err, p.Ruler.data(ctx, "alerts", nil, &alerts))
 	for i := range alerts.Alerts {
 		if a := &alerts.Alerts[i]; a.Labels["alertname"] == plan.Facts.Drill && a.Labels["id"] == plan.ID {
 			o.Alert = a

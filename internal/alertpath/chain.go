@@ -1,6 +1,7 @@
 package alertpath
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -11,11 +12,10 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
-
-// ordinaryAlert is one of our alerts that is a warning first, and critical later.
-const ordinaryAlert = "TargetDown"
 
 // Expected is what the exporter's configuration says about the path.
 type Expected struct {
@@ -29,6 +29,11 @@ type Expected struct {
 	LabelCheck map[string]string
 	// Drill is the name of the alert that a drill raises.
 	Drill string
+	// ExporterLabels are labels of the exporter's series that its alerts do not have.
+	ExporterLabels []string
+	// Rules are those that the command rules prints, as Prometheus shows them, and Checksum is theirs.
+	Rules    Group
+	Checksum string
 }
 
 // Facts are what the three servers say before a drill.
@@ -38,27 +43,38 @@ type Facts struct {
 	Now                                time.Time
 	Exporter, Prometheus, Alertmanager Server
 
-	// Checksums are those of the rules that the exporter expects: by its own page, or by Prometheus' series if the page cannot be read.
+	// Checksums are those of the rules that the exporter expects, by its own page.
 	Checksums []string
 	// Setup is Prometheus' configuration.
 	Setup   Setup
 	Targets []Target
 	// Builds are the labels of the series chatstack_exporter_build_info, LabelChecks those of chatstack_label_check.
 	Builds, LabelChecks []map[string]string
-	Groups              []Group
+	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
+	Subjects []map[string]string
+	Groups   []Group
+	// missing are series that Prometheus lacks: metrics that rules read and the exporter has, and what should be recorded now. missingErr
+	// is why that cannot be asked.
+	missing    []string
+	missingErr error
+	// unserved are the paths of Prometheus' API that the server lacks, as others do that have rules: Mimir, Thanos, vmalert.
+	unserved map[string]error
 	// Known are the addresses of the Alertmanagers that Prometheus sends to.
 	Known []string
-	// SendErrors are how many times Prometheus failed to send alerts to each since it started.
+	// SendErrors are how many times Prometheus failed to send alerts to each since it started, Lost those to which it fails now.
 	SendErrors map[string]float64
+	Lost       []string
 
 	// routing is nil if routingErr says why it cannot be read.
-	routing    *routing
+	routing    *routing.Routing
 	routingErr error
-	// Peers are how many Alertmanagers form its cluster, itself included. One of them sends a message.
-	Peers int
-	// Alerts are the alerts of our rules in Alertmanager.
+	// Peers are how many Alertmanagers form its cluster, itself included. One of them sends a message. Asked are how many of them show
+	// their counters, and Silent is why another one does not.
+	Peers, Asked int
+	Silent       error
+	// Alerts are all alerts in Alertmanager. Those of others may inhibit ours.
 	Alerts   []Received
-	Silences []Silence
+	Silences []routing.Silence
 }
 
 // Server is one of the three servers.
@@ -80,7 +96,8 @@ type Setup struct {
 		ExternalLabels     map[string]string `yaml:"external_labels"`
 	} `yaml:"global"`
 	Alerting struct {
-		Relabel []any `yaml:"alert_relabel_configs"`
+		Relabel []routing.Relabeling `yaml:"alert_relabel_configs"`
+		Servers []alertmanagers      `yaml:"alertmanagers"`
 	} `yaml:"alerting"`
 	RuleFiles []string `yaml:"rule_files"`
 	Scrapes   []struct {
@@ -89,14 +106,20 @@ type Setup struct {
 	} `yaml:"scrape_configs"`
 }
 
+// alertmanagers are a group of Alertmanagers in Prometheus' configuration.
+type alertmanagers struct {
+	Relabel []routing.Relabeling `yaml:"alert_relabel_configs"`
+}
+
 // Target is a target of Prometheus.
 type Target struct {
 	Labels    map[string]string `json:"labels"`
 	ScrapeURL string            `json:"scrapeUrl"`
 	Health    string            `json:"health"`
 	LastError string            `json:"lastError"`
-	// Interval is missing in versions before 2.29.
-	Interval string `json:"scrapeInterval"`
+	// Interval is missing in versions before 2.29, and in VictoriaMetrics, which has it among the labels before relabeling.
+	Interval   string            `json:"scrapeInterval"`
+	Discovered map[string]string `json:"discoveredLabels"`
 }
 
 // address is the address without what may be secret in it.
@@ -110,7 +133,7 @@ func withPrintableURLs(message string) string {
 }
 
 func (t *Target) interval() time.Duration {
-	every, err := model.ParseDuration(t.Interval)
+	every, err := model.ParseDuration(cmp.Or(t.Interval, t.Discovered["__scrape_interval__"]))
 	if err != nil {
 		return time.Minute // Prometheus' default
 	}
@@ -128,14 +151,18 @@ type Group struct {
 
 // Rule is a rule in Prometheus.
 type Rule struct {
-	Name      string            `json:"name"`
-	Type      string            `json:"type"`
-	Query     string            `json:"query"`
-	Duration  float64           `json:"duration"`
-	Labels    map[string]string `json:"labels"`
-	Health    string            `json:"health"`
-	LastError string            `json:"lastError"`
-	Alerts    []Alert           `json:"alerts"`
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`
+	Query    string  `json:"query"`
+	Duration float64 `json:"duration"`
+	// Keep is nil for a server that does not show keep_firing_for; vmalert has it in KeepOfVMAlert.
+	Keep          *float64          `json:"keepFiringFor"`
+	KeepOfVMAlert *float64          `json:"keep_firing_for"`
+	Labels        map[string]string `json:"labels"`
+	Annotations   map[string]string `json:"annotations"`
+	Health        string            `json:"health"`
+	LastError     string            `json:"lastError"`
+	Alerts        []Alert           `json:"alerts"`
 }
 
 // Alert is an alert in Prometheus.
@@ -157,7 +184,6 @@ type Received struct {
 		State       string   `json:"state"`
 		SilencedBy  []string `json:"silencedBy"`
 		InhibitedBy []string `json:"inhibitedBy"`
-		MutedBy     []string `json:"mutedBy"`
 	} `json:"status"`
 }
 
@@ -170,58 +196,25 @@ func (r *Received) receivers() []string {
 	return slices.Compact(names)
 }
 
-// Silence is a silence in Alertmanager.
-type Silence struct {
-	ID        string    `json:"id"`
-	EndsAt    time.Time `json:"endsAt"`
-	CreatedBy string    `json:"createdBy"`
-	Comment   string    `json:"comment"`
-	Status    struct {
-		State string `json:"state"`
-	} `json:"status"`
-	Matchers []struct {
-		Name    string `json:"name"`
-		Value   string `json:"value"`
-		IsRegex bool   `json:"isRegex"`
-		// IsEqual is missing in old versions, where it is always true.
-		IsEqual *bool `json:"isEqual"`
-	} `json:"matchers"`
-}
-
-func (s *Silence) String() string {
-	return fmt.Sprintf("silence %s by %s until %s (%s)", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment)
-}
-
-// silences reports whether the silence is in force and covers an alert.
-func (s *Silence) silences(labels map[string]string) bool {
-	if s.Status.State != "active" {
-		return false
-	}
-	for _, given := range s.Matchers {
-		m, err := newMatcher(given.Name, given.Value, given.IsRegex, given.IsEqual == nil || *given.IsEqual)
-		if err != nil || !m.matches(labels) {
-			return false
-		}
-	}
-	return true
-}
-
 // Chain judges each step that needs no drill. Steps that cannot be judged, because one before them is wrong, are left out.
 func Chain(f *Facts) []Step {
 	steps := []Step{
 		f.server(StepExporter, &f.Exporter), f.server(StepPrometheus, &f.Prometheus),
 		f.server(StepAlertmanager, &f.Alertmanager), f.clocks(),
 	}
+	if f.Alertmanager.Err == nil && f.Silent != nil {
+		steps[2] = unknown(StepAlertmanager, failure.HintOf(f.Silent), "%s; another one does not: %v", steps[2].Text, f.Silent)
+	}
 	if f.Prometheus.Err != nil {
 		return steps
 	}
 	steps = append(steps, f.scrape(), f.labels())
-	steps = append(steps, f.rules()...)
-	if len(f.Known) == 0 {
+	steps = append(append(steps, f.series()...), f.rules()...)
+	if len(f.Known) == 0 && f.unserved["alertmanagers"] == nil {
 		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus",
 			"Prometheus knows no Alertmanager"))
 	}
-	if f.Alertmanager.Err != nil || f.rule("Watchdog") == nil {
+	if f.Alertmanager.Err != nil || f.alwaysFiring() == nil {
 		return append(steps, works(StepSending, "Prometheus sends to %s", strings.Join(f.Known, ", ")))
 	}
 	return append(steps, f.sending(), f.watchdog())
@@ -242,7 +235,7 @@ func (f *Facts) server(name string, s *Server) Step {
 	if s.Err != nil {
 		return refused(name, s.Err)
 	}
-	return works(name, "%s answers, version %s", s.URL, s.Version).since(s.Started)
+	return works(name, "%s answers, version %s", s.URL, cmp.Or(s.Version, "unknown")).since(s.Started)
 }
 
 // clocks compares the clocks of the servers that answer.
@@ -281,6 +274,11 @@ func (f *Facts) ours() []Target {
 
 func (f *Facts) scrape() Step {
 	targets := f.ours()
+	hasOurs := slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job })
+	if hasOurs && f.unserved["targets"] != nil {
+		return unknown(StepScrape, "", "%s has the exporter's series, but does not say how often it gets them: %v", f.Prometheus.URL,
+			f.unserved["targets"])
+	}
 	if len(targets) == 0 {
 		jobs := map[string]bool{}
 		for _, labels := range f.Builds {
@@ -315,7 +313,7 @@ func (f *Facts) scrape() Step {
 	case len(up) == 0:
 		return wrong(StepScrape, "open that address from Prometheus' machine; check its network, and the credentials in the job",
 			"Prometheus cannot scrape the exporter: %s", strings.Join(down, "; "))
-	case !slices.ContainsFunc(f.Builds, func(l map[string]string) bool { return l["job"] == f.Job }):
+	case !hasOurs:
 		return wrong(StepScrape, "correct the address in the job", "what Prometheus scrapes at %s is not a chatstack_exporter",
 			strings.Join(up, ", "))
 	case interval > f.Lookback:
@@ -349,113 +347,21 @@ func (f *Facts) labels() Step {
 	if len(f.LabelChecks) == 0 {
 		return unknown(StepLabels, "first repair the scrape", "Prometheus has no chatstack_label_check")
 	}
-	return works(StepLabels, "Prometheus keeps the exporter's labels")
+	step := works(StepLabels, "Prometheus keeps the exporter's labels")
+	if err := f.unserved["status/config"]; err != nil && len(f.Setup.Scrapes) == 0 {
+		step = step.note("nothing shows whether the job has honor_labels: true: %v", err)
+	}
+	return step
 }
 
-// rule finds one of our alerts by its name.
-func (f *Facts) rule(name string) *Rule {
-	for _, g := range f.ourGroups() {
-		for i := range g.Rules {
-			if r := &g.Rules[i]; r.Name == name && isOurs(r) {
-				return r
-			}
-		}
-	}
-	return nil
-}
-
-func isOurs(r *Rule) bool { return r.Type == "alerting" && r.Labels["stack"] == "chat" }
-
-// ourGroups are the groups with our alerts.
-func (f *Facts) ourGroups() (ours []Group) {
-	for _, g := range f.Groups {
-		if slices.ContainsFunc(g.Rules, func(r Rule) bool { return isOurs(&r) }) {
-			ours = append(ours, g)
-		}
-	}
-	return ours
-}
-
-// expectedChecksum finds the checksum in the rule that compares it with the exporter's.
-var expectedChecksum = regexp.MustCompile(`chatstack_rules_info\{checksum!="([0-9a-f]+)"`)
-
-// rules judges whether the rules are loaded, match the exporter, and are evaluated.
-func (f *Facts) rules() []Step {
-	groups := f.ourGroups()
-	if len(groups) == 0 {
-		step := wrong(StepRules, "add alerts/chatstack.rules.yml to rule_files in prometheus.yml, and reload Prometheus",
-			"Prometheus has not loaded the alert rules")
-		if len(f.Setup.RuleFiles) > 0 {
-			step = step.note("its rule_files: %s", strings.Join(f.Setup.RuleFiles, ", "))
-		}
-		return []Step{step}
-	}
-	alerts, loaded, files := 0, map[string]bool{}, map[string]bool{}
-	for _, g := range groups {
-		files[g.File] = true
-		for i := range g.Rules {
-			if isOurs(&g.Rules[i]) {
-				alerts++
-			}
-			if found := expectedChecksum.FindStringSubmatch(g.Rules[i].Query); found != nil {
-				loaded[found[1]] = true
-			}
-		}
-	}
-	const deploy = "deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`, and reload Prometheus"
-	list := strings.Join(slices.Sorted(maps.Keys(files)), ", ")
-	var steps []Step
-	if f.rule(f.Drill) == nil {
-		steps = append(steps, wrong(StepRules, deploy, "the alert rules in %s are older than drills: %s is missing", list, f.Drill))
-	} else {
-		steps = append(steps, works(StepRules, "Prometheus has loaded %d alert rules from %s", alerts, list))
-	}
-	have := slices.Sorted(maps.Keys(loaded))
-	switch {
-	case len(have) > 1:
-		steps = append(steps, wrong(StepVersion, "remove the older file from rule_files", "two versions of the rules are loaded: %s",
-			strings.Join(have, ", ")))
-	case len(have) == 0 || len(f.Checksums) == 0:
-		steps = append(steps, unknown(StepVersion, "", "the checksums of the rules and of the exporter cannot be compared"))
-	case len(f.Checksums) == 1 && f.Checksums[0] == have[0]:
-		steps = append(steps, works(StepVersion, "the rules match the exporter's configuration (%s)", have[0]))
-	default:
-		steps = append(steps, wrong(StepVersion, deploy, "the rules (%s) do not match the exporter's configuration (%s)",
-			have[0], strings.Join(f.Checksums, ", ")))
-	}
-	return append(steps, f.evaluation(groups))
-}
-
-func (f *Facts) evaluation(groups []Group) Step {
-	oldest, interval := time.Time{}, time.Duration(0)
-	for _, g := range groups {
-		for _, r := range g.Rules {
-			if r.Health == "err" {
-				return wrong(StepEvaluation,
-					"load the rules as `chatstack_exporter rules` prints them; if the series clash, remove one of the two scrapes",
-					"the rule %s fails: %s", r.Name, r.LastError)
-			}
-		}
-		if g.LastEvaluation.IsZero() || g.LastEvaluation.Year() < 2000 {
-			return unknown(StepEvaluation, "wait for the first evaluation, and try again",
-				"the group %s has not been evaluated yet", g.Name)
-		}
-		if oldest.IsZero() || g.LastEvaluation.Before(oldest) {
-			oldest = g.LastEvaluation
-		}
-		interval = max(interval, seconds(g.Interval))
-	}
-	if ago := f.Now.Add(f.Prometheus.Ahead).Sub(oldest); ago > 3*interval+5*time.Second {
-		return wrong(StepEvaluation, "read Prometheus' log; it may be out of memory or of disk space",
-			"the rules were last evaluated %s ago; they should be every %s", wording.AsPrometheus(ago), wording.AsPrometheus(interval))
-	}
-	return works(StepEvaluation, "Prometheus evaluates them every %s without an error", wording.AsPrometheus(interval))
-}
+// alwaysFiring is the rule of the alert that always fires.
+func (f *Facts) alwaysFiring() *Rule { return f.rule("Watchdog") }
 
 // received is the alert Watchdog of our rules in Alertmanager, as this Prometheus sends it.
 func (f *Facts) received() *Received {
 	for i := range f.Alerts {
-		if labels := f.Alerts[i].Labels; labels["alertname"] == "Watchdog" && f.sentByThisPrometheus(labels) {
+		labels := f.Alerts[i].Labels
+		if labels["alertname"] == "Watchdog" && labels["stack"] == "chat" && f.sentByThisPrometheus(labels) {
 			return &f.Alerts[i]
 		}
 	}
@@ -466,7 +372,7 @@ func (f *Facts) received() *Received {
 // such as that of a replica.
 func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 	ofRule := map[string]string{}
-	if rule := f.rule("Watchdog"); rule != nil {
+	if rule := f.alwaysFiring(); rule != nil {
 		ofRule = rule.Labels
 	}
 	for name, want := range f.Setup.Global.ExternalLabels {
@@ -480,9 +386,13 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
-	to := strings.Join(f.Known, ", ")
-	rule := f.rule("Watchdog")
-	if arrived := f.received(); arrived != nil {
+	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
+	rule := f.alwaysFiring()
+	if arrived := f.received(); arrived != nil && len(f.Known) > 1 && len(f.Lost) > 0 {
+		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml",
+			"of %d Alertmanagers, Prometheus cannot send to %s; if the others fail, nobody is woken",
+			len(f.Known), strings.Join(f.Lost, ", "))
+	} else if arrived != nil {
 		return works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
 	}
 	if len(rule.Alerts) == 0 {
@@ -514,16 +424,17 @@ func (f *Facts) watchdog() Step {
 	if arrived == nil {
 		return unknown(StepWatchdog, "first repair the sending", "Watchdog does not arrive at Alertmanager")
 	}
-	if why := f.suppressedBy(arrived); why != "" {
+	if why := suppressedBy(arrived, f.Silences, f.Alerts); why != "" {
 		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
 	}
 	if f.routing == nil {
 		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
 	}
 	var served, ordinary []string
-	others := append(f.receiversOf("warning"), f.receiversOf("critical")...)
+	alerts := f.ourAlerts()
+	others := append(f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)...)
 	for _, name := range arrived.receivers() {
-		switch uses := f.routing.uses(name); {
+		switch uses := f.routing.Uses(name); {
 		case uses != "" && slices.Contains(others, name):
 			ordinary = append(ordinary, name)
 		case uses != "":
@@ -539,45 +450,30 @@ func (f *Facts) watchdog() Step {
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
 	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
-	if when := timed(f.routing.routesOf(arrived.Labels)); when != "" {
-		step = step.note("its route %s", when)
+	for _, route := range f.routing.RoutesOf(arrived.Labels) {
+		if len(route.MuteTimes)+len(route.ActiveTimes) > 0 {
+			step = step.note("its route to %q has time intervals", route.Receiver)
+		}
 	}
 	return step
 }
 
-// receiversOf are the receivers of our ordinary alerts of a severity.
-func (f *Facts) receiversOf(severity string) []string {
-	labels := f.drillLabels(severity)
-	delete(labels, "drill")
-	labels["alertname"] = ordinaryAlert
-	return receiversOf(f.routing.routesOf(labels))
-}
-
-// suppressedBy says what silences, inhibits or mutes an alert; "" if nothing does.
-func (f *Facts) suppressedBy(r *Received) string {
-	return suppressedBy(r, f.Silences, f.Alerts)
-}
-
-func suppressedBy(r *Received, silences []Silence, alerts []Received) string {
-	var why []string
-	for _, id := range r.Status.SilencedBy {
-		text := "silence " + id
-		if i := slices.IndexFunc(silences, func(s Silence) bool { return s.ID == id }); i >= 0 {
-			text = silences[i].String()
+// suppressedBy says what silences or inhibits an alert; "" if nothing does.
+func suppressedBy(r *Received, silences []routing.Silence, alerts []Received) string {
+	for i := range silences {
+		if slices.Contains(r.Status.SilencedBy, silences[i].ID) {
+			return "silenced: " + silences[i].String()
 		}
-		why = append(why, "silenced: "+text)
 	}
-	for _, id := range r.Status.InhibitedBy {
-		text := "an alert with the fingerprint " + id
-		if i := slices.IndexFunc(alerts, func(a Received) bool { return a.Fingerprint == id }); i >= 0 {
-			text = describe(alerts[i].Labels)
+	for i := range alerts {
+		if slices.Contains(r.Status.InhibitedBy, alerts[i].Fingerprint) {
+			return "inhibited by " + describe(alerts[i].Labels)
 		}
-		why = append(why, "inhibited by "+text)
 	}
-	if len(r.Status.MutedBy) > 0 {
-		why = append(why, "muted by the time interval "+strings.Join(r.Status.MutedBy, ", "))
+	if r.Status.State == "suppressed" {
+		return r.Status.State
 	}
-	return strings.Join(why, "; ")
+	return ""
 }
 
 // describe names an alert by its labels, its name first.
@@ -591,16 +487,6 @@ func describe(labels map[string]string) string {
 	return strings.Join(words, " ")
 }
 
-// AnyWrong reports whether a step is wrong.
-func AnyWrong(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.State == Wrong })
-}
-
-// Notified reports whether somebody was notified by a drill.
-func Notified(steps []Step) bool {
-	return slices.ContainsFunc(steps, func(s Step) bool { return s.Name == StepNotification && s.State == Works })
-}
-
 // NotRaised is the step of a drill that would show nothing more than what is wrong already.
 func NotRaised(blocked []string) Step {
 	return unknown(StepRaise, "first repair: "+strings.Join(blocked, ", "), "no test alert was raised")
@@ -608,98 +494,18 @@ func NotRaised(blocked []string) Step {
 
 // Unconfirmed is the step of a drill that is not raised, since it would notify receivers of worse alerts, which nobody has confirmed. It is
 // nil if the drill would not.
-func (f *Facts) Unconfirmed(severity string) *Step {
-	if f.routing == nil {
-		step := wrong(StepRaise, "add --yes to confirm that real telephones may ring",
-			"no test alert was raised: Alertmanager's configuration cannot be read: %v", f.routingErr)
-		return &step
-	}
-	rung := f.rung(severity)
-	if len(rung) == 0 {
-		return nil
-	}
+func (j *Judgement) Unconfirmed() *Step {
 	step := wrong(StepRaise,
 		"add a route for drills: deploy/alertmanager/README.md, Drill; or add --yes to confirm that their telephones may ring",
-		"no test alert was raised: it would notify %s, as real problems do", quoted(rung))
-	return &step
-}
-
-// rung are the receivers of a drill that notify somebody, and also of alerts that are worse than its severity.
-func (f *Facts) rung(severity string) []string {
-	worse := f.receiversOf("critical")
-	if severity == "none" {
-		worse = append(worse, f.receiversOf("warning")...)
+		"no test alert was raised: it would notify %s, as real problems do", quoted(j.Rung))
+	switch {
+	case j.facts.routing == nil:
+		step.Error = fmt.Sprintf("no test alert was raised: Alertmanager's configuration cannot be read: %v", j.facts.routingErr)
+	case len(j.Rung) == 0:
+		return nil
 	}
-	return slices.DeleteFunc(receiversOf(f.routing.routesOf(f.drillLabels(severity))), func(name string) bool {
-		return f.routing.uses(name) == "" || !slices.Contains(worse, name)
-	})
+	return &step
 }
 
 // RaiseFailed is the step of a drill that the exporter refused.
 func RaiseFailed(err error) Step { return refused(StepRaise, err) }
-
-// Predict says without a drill where its alert would go, and which silence would hold it back.
-func (f *Facts) Predict(severity string, wanted []string) []Step {
-	if f.Alertmanager.Err != nil {
-		return nil
-	}
-	if f.routing == nil {
-		step := unknown(StepRoute, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
-		if len(wanted) > 0 {
-			step.State, step.Hint = Wrong, "leave out --dry-run, or --receiver: without the routes nothing shows that the alert gets there"
-		}
-		return []Step{step}
-	}
-	labels := f.drillLabels(severity)
-	routes := f.routing.routesOf(labels)
-	steps := []Step{f.routing.judge(receiversOf(routes), wanted, labels)}
-	if when := timed(routes); when != "" {
-		steps[0] = steps[0].note("its route %s", when)
-	}
-	if rung := f.rung(severity); len(rung) > 0 && severity != "critical" {
-		steps[0] = steps[0].note("%s is notified of real problems too, so that the drill requires --yes", quoted(rung))
-	}
-	for i := range f.Silences {
-		if s := &f.Silences[i]; s.silences(labels) {
-			return append(steps, wrong(StepSuppression, "end the silence, if it is not meant", "a drill would be silenced: %s", s))
-		}
-	}
-	return append(steps, works(StepSuppression, "no silence covers a drill"))
-}
-
-// drillLabels are the labels of a drill's alert, as far as they are known before it.
-func (f *Facts) drillLabels(severity string) map[string]string {
-	labels := map[string]string{"alertname": f.Drill, "stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
-	for name, value := range f.Setup.Global.ExternalLabels {
-		if labels[name] == "" {
-			labels[name] = value
-		}
-	}
-	return labels
-}
-
-// judge says whether the receivers of an alert include those that are wanted, and notify anybody.
-func (r *routing) judge(receivers, wanted []string, labels map[string]string) Step {
-	missing := slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { return slices.Contains(receivers, name) })
-	if len(missing) > 0 {
-		return wrong(StepRoute, fmt.Sprintf("compare with `amtool config routes test %s`", matchersOf(labels)),
-			"the alert goes to %s, and not to %s", quoted(receivers), quoted(missing))
-	}
-	var served, nowhere []string
-	for _, name := range receivers {
-		if uses := r.uses(name); uses != "" {
-			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
-		} else {
-			nowhere = append(nowhere, name)
-		}
-	}
-	if len(served) == 0 || slices.ContainsFunc(nowhere, func(name string) bool { return slices.Contains(wanted, name) }) {
-		return wrong(StepRoute, "give that receiver an integration, or add a route to another one: deploy/alertmanager/README.md, Drill",
-			"the alert goes nowhere: the receiver %s notifies nobody", quoted(nowhere))
-	}
-	step := works(StepRoute, "to %s", strings.Join(served, ", "))
-	if len(nowhere) > 0 {
-		step = step.note("the receiver %s notifies nobody", quoted(nowhere))
-	}
-	return step
-}

@@ -2,11 +2,16 @@ package alertpath
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -21,12 +26,14 @@ func soundFacts(t *testing.T) *Facts {
 			Clocks:     time.Minute,
 			LabelCheck: map[string]string{"target": "ours"},
 			Drill:      "ChatstackDrill",
+			Checksum:   "abcd",
 		},
 		Now:          noon,
 		Exporter:     Server{URL: "http://e", Version: "1", ClockKnown: true},
 		Prometheus:   Server{URL: "http://p", ClockKnown: true, Ahead: time.Second},
 		Alertmanager: Server{URL: "http://a", ClockKnown: true},
 		Checksums:    []string{"abcd"},
+		unserved:     map[string]error{},
 		Targets: []Target{{
 			Labels:    map[string]string{"job": "chatstack_exporter"},
 			ScrapeURL: "http://e/metrics",
@@ -35,32 +42,57 @@ func soundFacts(t *testing.T) *Facts {
 		}},
 		Builds:      []map[string]string{{"job": "chatstack_exporter"}},
 		LabelChecks: []map[string]string{{"target": "ours"}},
+		Subjects:    []map[string]string{{"env": "prod"}, {"env": "prod", "target": "web", "kind": "http", "chat_server": "web"}},
 		Known:       []string{"http://a/api/v2/alerts"},
 		routing:     shippedRouting(t, "alertmanager.yml"),
 		Alerts:      []Received{receivedBy(map[string]string{"alertname": "Watchdog", "stack": "chat", "severity": "none"}, "heartbeat")},
 	}
-	rule := func(name, query string) Rule {
+	rule := func(kind, name, query string, labels map[string]string) Rule {
+		keep := 300.0
 		return Rule{
-			Name:   name,
-			Type:   "alerting",
-			Query:  query,
-			Labels: map[string]string{"stack": "chat"},
-			Health: "ok",
+			Name:     name,
+			Type:     kind,
+			Query:    query,
+			Duration: 120,
+			Keep:     &keep,
+			Labels:   labels,
+			Health:   "ok",
 		}
 	}
-	watchdog := rule("Watchdog", "vector(1)")
-	watchdog.Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
+	ours := func(severity string) map[string]string {
+		labels := map[string]string{"stack": "chat", "severity": severity}
+		maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+		return labels
+	}
+	f.Rules = Group{Interval: 30, Rules: []Rule{
+		rule("alerting", "ChatstackDrill", "chatstack_drill == 1", ours("")),
+		rule("alerting", "TargetDown", `max without (job) (chatstack:down{kind="a b"}) > 2000000000`, ours("critical")),
+		rule("alerting", "Watchdog", "vector(1)", ours("none")),
+		rule("recording", "chatstack:down", "max(chatstack_target_down_seconds)", nil),
+	}}
+	f.Rules.Rules[0].Duration = 0
 	f.Groups = []Group{{
 		Name:           "chatstack",
 		File:           "chatstack.rules.yml",
 		Interval:       30,
 		LastEvaluation: noon.Add(-20 * time.Second),
-		Rules: []Rule{
-			rule("ChatstackDrill", "chatstack_drill == 1"),
-			rule("RulesOutOfDate", `max (chatstack_rules_info{checksum!="abcd"}) == 1`), watchdog,
-		},
+		Rules:          slices.Clone(f.Rules.Rules),
 	}}
+	f.loaded("Watchdog").Alerts = []Alert{{State: "firing", ActiveAt: noon.Add(-time.Hour)}}
 	return f
+}
+
+// loaded is a rule as Prometheus has it, with labels of its own.
+func (f *Facts) loaded(name string) *Rule {
+	rules := f.Groups[0].Rules
+	r := &rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Name == name })]
+	r.Labels = maps.Clone(r.Labels)
+	return r
+}
+
+// without removes a loaded rule.
+func (f *Facts) without(name string) {
+	f.Groups[0].Rules = slices.DeleteFunc(f.Groups[0].Rules, func(r Rule) bool { return r.Name == name })
 }
 
 func receivedBy(labels map[string]string, receivers ...string) Received {
@@ -85,8 +117,8 @@ func find(steps []Step, name string) (found Step) {
 
 func TestSoundChainWorks(t *testing.T) {
 	steps := Chain(soundFacts(t))
-	if len(steps) != 11 {
-		t.Errorf("%d steps, want 11", len(steps))
+	if len(steps) != 13 {
+		t.Errorf("%d steps, want 13", len(steps))
 	}
 	for _, s := range steps {
 		if s.State != Works || s.Text == "" || s.Hint != "" {
@@ -130,6 +162,14 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			Wrong,
 			"refused",
 			"",
+		},
+		{
+			"another Alertmanager of the cluster refuses",
+			func(f *Facts) { f.Silent = failure.Errorf(failure.Refused, "connection refused").WithHint("start it") },
+			StepAlertmanager,
+			Unknown,
+			"http://a answers, version unknown; another one does not: connection refused",
+			"start it",
 		},
 		{
 			"exporter's clock",
@@ -204,6 +244,16 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"scrape_interval: 30s",
 		},
 		{
+			"a scrape interval that VictoriaMetrics shows",
+			func(f *Facts) {
+				f.Targets[0].Interval, f.Targets[0].Discovered = "", map[string]string{"__scrape_interval__": "20s"}
+			},
+			StepScrape,
+			Works,
+			"every 20s",
+			"",
+		},
+		{
 			"label overwritten",
 			func(f *Facts) { f.LabelChecks[0] = map[string]string{"target": "x"} },
 			StepLabels,
@@ -231,7 +281,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"rules of others",
 			func(f *Facts) {
 				for i := range f.Groups[0].Rules {
-					f.Groups[0].Rules[i].Labels = nil
+					f.Groups[0].Rules[i].Labels, f.Groups[0].Rules[i].Name = nil, "Another"
 				}
 			},
 			StepRules,
@@ -241,51 +291,214 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"no drill",
-			func(f *Facts) { f.Groups[0].Rules = f.Groups[0].Rules[1:] },
+			func(f *Facts) { f.without("ChatstackDrill") },
 			StepRules,
 			Wrong,
 			"ChatstackDrill is missing",
 			"deploy",
 		},
 		{
-			"other version",
+			"an exporter with other settings",
 			func(f *Facts) { f.Checksums = []string{"1234"} },
 			StepVersion,
-			Wrong,
-			"(abcd) do not match the exporter's configuration (1234)",
-			"deploy",
+			Unknown,
+			"other alert settings (1234) than this command reads (abcd)",
+			"--config.file",
 		},
 		{
-			"two exporters differ",
+			"one of two exporters has these settings",
 			func(f *Facts) { f.Checksums = []string{"1234", "abcd"} },
 			StepVersion,
+			Works,
+			"all 4 rules are as",
+			"",
+		},
+		{
+			"a rule deleted",
+			func(f *Facts) { f.without("TargetDown") },
+			StepVersion,
 			Wrong,
-			"(1234, abcd)",
+			"configuration: TargetDown critical is missing",
 			"deploy",
 		},
 		{
-			"two versions",
+			"a recording rule deleted",
+			func(f *Facts) { f.without("chatstack:down") },
+			StepVersion,
+			Wrong,
+			"chatstack:down is missing",
+			"deploy",
+		},
+		{
+			"a threshold edited",
 			func(f *Facts) {
-				f.Groups = append(f.Groups, f.Groups[0])
-				f.Groups[1].Rules = []Rule{{
-					Name:   "RulesOutOfDate",
-					Type:   "alerting",
-					Labels: map[string]string{"stack": "chat"},
-					Query:  `chatstack_rules_info{checksum!="1234"}`,
-				}}
+				r := f.loaded("TargetDown")
+				r.Query = strings.Replace(r.Query, "2000000000", "9000000000", 1)
 			},
 			StepVersion,
 			Wrong,
-			"1234, abcd",
-			"older file",
+			"TargetDown critical has expr: `9000000000` instead of `2000000000`",
+			"deploy",
 		},
 		{
-			"no checksum",
-			func(f *Facts) { f.Checksums = nil },
+			"a comparison edited",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.Replace(r.Query, ">", "<", 1) },
 			StepVersion,
-			Unknown,
-			"cannot be compared",
+			Wrong,
+			"expr: `< 2000000000` instead of `> 2000000000`",
+			"deploy",
+		},
+		{
+			"a word in a label edited",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.Replace(r.Query, "a b", "a  b", 1) },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"the end of an expression cut off",
+			func(f *Facts) { r := f.loaded("TargetDown"); r.Query = strings.TrimSuffix(r.Query, " > 2000000000") },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"an expression printed by Prometheus 2",
+			func(f *Facts) {
+				r := f.loaded("TargetDown")
+				r.Query = `max without(job)(chatstack:down{kind="a b"}) > 2e+09`
+			},
+			StepVersion,
+			Works,
+			"all 4 rules",
 			"",
+		},
+		{
+			"for edited",
+			func(f *Facts) { f.loaded("TargetDown").Duration = 3600 },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has for: `1h0m` instead of `2m`",
+			"deploy",
+		},
+		{
+			"keep_firing_for edited",
+			func(f *Facts) { keep := 0.0; f.loaded("TargetDown").Keep = &keep },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has keep_firing_for: `0s` instead of `5m`",
+			"deploy",
+		},
+		{
+			"keep_firing_for edited in vmalert",
+			func(f *Facts) { keep := 0.0; r := f.loaded("TargetDown"); r.Keep, r.KeepOfVMAlert = nil, &keep },
+			StepVersion,
+			Wrong,
+			"keep_firing_for: `0s` instead of `5m`",
+			"deploy",
+		},
+		{
+			"a server that does not show keep_firing_for",
+			func(f *Facts) { f.loaded("TargetDown").Keep = nil },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a severity edited",
+			func(f *Facts) { f.loaded("TargetDown").Labels["severity"] = "info" },
+			StepVersion,
+			Wrong,
+			"TargetDown critical is missing",
+			"deploy",
+		},
+		{
+			"a label edited",
+			func(f *Facts) { f.loaded("TargetDown").Labels["stack"] = "other" },
+			StepVersion,
+			Wrong,
+			"TargetDown critical has the label stack: `other` instead of `chat`",
+			"deploy",
+		},
+		{
+			"a label more",
+			func(f *Facts) { f.loaded("TargetDown").Labels["team"] = "chat" },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a group with an interval of an hour",
+			func(f *Facts) { f.Groups[0].Interval = 3600 },
+			StepVersion,
+			Wrong,
+			"configuration: the group chatstack is evaluated every 1h0m instead of 30s",
+			"deploy",
+		},
+		{
+			"an older file beside it",
+			func(f *Facts) {
+				old := f.Groups[0]
+				old.Rules = slices.Clone(old.Rules)
+				old.Rules[1].Query = "vector(0)"
+				f.Groups = append(f.Groups, old)
+			},
+			StepVersion,
+			Wrong,
+			"TargetDown critical has expr:",
+			"deploy",
+		},
+		{
+			"many differences",
+			func(f *Facts) { f.Groups[0].Interval, f.Groups[0].Rules = 60, f.Groups[0].Rules[:1] },
+			StepVersion,
+			Wrong,
+			"every 1m instead of 30s; TargetDown critical is missing; Watchdog none is missing; and 1 more",
+			"deploy",
+		},
+		{
+			"recording rules in another Prometheus",
+			func(f *Facts) { f.missing = []string{"chatstack:down"} },
+			StepRecording,
+			Wrong,
+			"lacks the series that the rules should have recorded: chatstack:down",
+			"where the alert rules are",
+		},
+		{
+			"metrics dropped",
+			func(f *Facts) { f.missing = []string{"chatstack_a", "chatstack_b", "chatstack:down"} },
+			StepMetric,
+			Wrong,
+			"lacks the series that the rules read and the exporter has: chatstack_a, chatstack_b",
+			"metric_relabel_configs",
+		},
+		{
+			"the exporter is down, and its metrics are not known",
+			func(f *Facts) { f.missingErr = errors.New("refused") },
+			StepMetric,
+			Unknown,
+			"has: refused",
+			"",
+		},
+		{
+			"a ruler that lists no targets",
+			func(f *Facts) { f.Targets, f.unserved["targets"] = nil, errors.New("status 404") },
+			StepScrape,
+			Unknown,
+			"does not say how often it gets them: status 404",
+			"",
+		},
+		{
+			"a ruler without the exporter's series",
+			func(f *Facts) { f.Targets, f.Builds, f.unserved["targets"] = nil, nil, errors.New("status 404") },
+			StepScrape,
+			Wrong,
+			"no target",
+			"scrape.yml",
 		},
 		{
 			"rule error",
@@ -330,6 +543,26 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"alerting",
 		},
 		{
+			"one of two Alertmanagers is dead",
+			func(f *Facts) {
+				f.Known, f.Lost = append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
+			},
+			StepSending,
+			Unknown,
+			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; if the others fail, nobody is woken",
+			"start it",
+		},
+		{
+			"the other Alertmanager is dead, and nothing arrives",
+			func(f *Facts) {
+				f.Alerts, f.Known, f.Lost = nil, append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
+			},
+			StepSending,
+			Wrong,
+			"without an error",
+			"http://a, as Prometheus reaches it",
+		},
+		{
 			"nothing arrives",
 			func(f *Facts) { f.Alerts = nil },
 			StepSending,
@@ -347,7 +580,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"nothing arrives yet",
-			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) },
+			func(f *Facts) { f.Alerts, f.loaded("Watchdog").Alerts[0].ActiveAt = nil, noon.Add(-30*time.Second) },
 			StepSending,
 			Unknown,
 			"not arrived",
@@ -355,7 +588,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"Watchdog does not fire yet",
-			func(f *Facts) { f.Alerts, f.Groups[0].Rules[2].Alerts = nil, nil },
+			func(f *Facts) { f.Alerts, f.loaded("Watchdog").Alerts = nil, nil },
 			StepSending,
 			Unknown,
 			"does not fire",
@@ -373,7 +606,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"Watchdog silenced",
 			func(f *Facts) {
 				f.Alerts[0].Status.SilencedBy = []string{"s1"}
-				f.Silences = []Silence{{
+				f.Silences = []routing.Silence{{
 					ID:        "s1",
 					CreatedBy: "anna",
 					Comment:   "why",
@@ -398,7 +631,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		},
 		{
 			"Watchdog goes nowhere",
-			func(f *Facts) { f.routing.integrations["heartbeat"] = nil },
+			func(f *Facts) { f.routing.Integrations["heartbeat"] = nil },
 			StepWatchdog,
 			Wrong,
 			`goes to "heartbeat", which notifies nobody`,
@@ -446,22 +679,26 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 
 // TestWatchdogOfAnotherPrometheusDoesNotCount has two environments at one Alertmanager.
 func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
+	var drop routing.Relabeling
+	if err := yaml.Unmarshal([]byte("{action: labeldrop, regex: replica}"), &drop); err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		env     string
-		relabel []any
+		relabel []routing.Relabeling
 		want    State
 	}{
 		"this environment":                      {"prod", nil, Works},
 		"another environment":                   {"staging", nil, Wrong},
 		"no environment":                        {"", nil, Wrong},
-		"no environment, perhaps by relabeling": {"", []any{"labeldrop"}, Works},
-		"another one, with relabeling":          {"staging", []any{"labeldrop"}, Wrong},
+		"no environment, perhaps by relabeling": {"", []routing.Relabeling{drop}, Works},
+		"another one, with relabeling":          {"staging", []routing.Relabeling{drop}, Wrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := soundFacts(t)
 			f.SendErrors = map[string]float64{"x": 3}
 			f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel = map[string]string{"env": "prod", "severity": "overridden"}, tt.relabel
-			f.Groups[0].Rules[2].Labels = map[string]string{"stack": "chat", "severity": "none"}
+			f.loaded("Watchdog").Labels = map[string]string{"stack": "chat", "severity": "none"}
 			if tt.env != "" {
 				f.Alerts[0].Labels["env"] = tt.env
 			}
@@ -476,56 +713,15 @@ func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestDrillThatWouldRingIsConfirmed has sites whose Alertmanager has no route for drills.
-func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
-	for name, tt := range map[string]struct {
-		change         func(r *routing)
-		severity, want string
-	}{
-		"as shipped":                 {func(*routing) {}, "none", ""},
-		"a warning":                  {func(*routing) {}, "warning", `"chat"`}, // at night it gets what pages
-		"critical":                   {func(*routing) {}, "critical", `"page"`},
-		"to the heartbeat":           {func(r *routing) { r.root.Routes = r.root.Routes[1:] }, "none", ""},
-		"to the channel":             {func(r *routing) { r.root.Routes = r.root.Routes[2:] }, "none", `"chat"`},
-		"everything to one receiver": {func(r *routing) { r.root.Routes = nil }, "warning", `"chat"`},
-		"everything to nobody":       {func(r *routing) { r.root.Routes, r.integrations = nil, nil }, "none", ""},
-		"to drill, and to all's pager": {
-			func(r *routing) { r.root.Routes[0].Continue = true; r.root.Routes[1].Receiver = "page" },
-			"none",
-			`"page"`,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := soundFacts(t)
-			tt.change(f.routing)
-			got := ""
-			if step := f.Unconfirmed(tt.severity); step != nil {
-				got = step.Error
-			}
-			if (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) {
-				t.Errorf("got %q", got)
-			}
-			noted := strings.Contains(strings.Join(f.Predict(tt.severity, nil)[0].Notes, " "), "requires --yes")
-			if noted != (tt.want != "" && tt.severity != "critical") {
-				t.Errorf("noted by --dry-run: %t", noted)
-			}
-		})
-	}
+// TestDrillWaitsForVMAlert holds that its rules may see a drill half a minute late.
+func TestDrillWaitsForVMAlert(t *testing.T) {
 	f := soundFacts(t)
-	f.routing, f.routingErr = nil, errors.New("no YAML")
-	if step := f.Unconfirmed("none"); step == nil || !strings.Contains(step.Error, "no YAML") {
-		t.Errorf("without routes: %+v", step)
-	}
-}
-
-func TestDryRunDoesNotPromiseAReceiverWithoutRoutes(t *testing.T) {
-	f := soundFacts(t)
-	f.routing, f.routingErr = nil, errors.New("no YAML")
-	if steps := f.Predict("none", nil); AnyWrong(steps) {
-		t.Errorf("without a receiver: %+v", steps)
-	}
-	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong || !strings.Contains(got.Error, "no YAML") {
-		t.Errorf("got %+v", got)
+	f.Groups[0].Interval = 120
+	before := f.Lasts("none")
+	keep := 0.0
+	f.loaded("ChatstackDrill").KeepOfVMAlert = &keep
+	if got := f.Lasts("none"); got != before+30*time.Second {
+		t.Errorf("a drill lasts %s, and with vmalert %s", before, got)
 	}
 }
 
@@ -550,47 +746,12 @@ func TestSecretsInTheAddressOfATargetAreNotShown(t *testing.T) {
 
 func TestDrillIsNotRaisedWhereItShowsNothing(t *testing.T) {
 	f := soundFacts(t)
-	f.Checksums, f.LabelChecks[0] = []string{"1"}, nil
+	f.Groups[0].Interval, f.LabelChecks[0], f.missing = 60, nil, []string{"chatstack:down"}
 	if blocked := Blocked(Chain(f)); len(blocked) > 0 {
 		t.Errorf("%v blocks, which only makes alerts wrong", blocked)
 	}
 	f.Groups, f.Targets = nil, nil
 	if blocked := strings.Join(Blocked(Chain(f)), " "); blocked != "scrape rules" {
 		t.Errorf("%q blocks, want scrape and rules", blocked)
-	}
-}
-
-func TestDryRunPredictsRouteAndSilences(t *testing.T) {
-	f := soundFacts(t)
-	steps := f.Predict("none", []string{"drill"})
-	if AnyWrong(steps) || find(steps, StepRoute).Text != "to drill (email)" {
-		t.Errorf("got %+v", steps)
-	}
-	if got := find(f.Predict("none", []string{"page"}), StepRoute); got.State != Wrong ||
-		got.Error != `the alert goes to "drill", and not to "page"` {
-		t.Errorf("got %+v", got)
-	}
-	// The channel gets warnings by day, and what pages at night.
-	if got := find(f.Predict("warning", nil), StepRoute); len(got.Notes) != 2 || !strings.Contains(got.Notes[0], "waking_hours") ||
-		!strings.Contains(got.Notes[1], "requires --yes") {
-		t.Errorf("got %+v", got)
-	}
-	for state, want := range map[string]State{"active": Wrong, "expired": Works} {
-		var s Silence
-		s.ID, s.Status.State = "s1", state
-		s.Matchers = append(s.Matchers, struct {
-			Name    string `json:"name"`
-			Value   string `json:"value"`
-			IsRegex bool   `json:"isRegex"`
-			IsEqual *bool  `json:"isEqual"`
-		}{Name: "alertname", Value: "Chat.*", IsRegex: true})
-		f.Silences = []Silence{s}
-		if got := find(f.Predict("none", nil), StepSuppression); got.State != want {
-			t.Errorf("%s silence: %+v", state, got)
-		}
-	}
-	f.Setup.Global.ExternalLabels = map[string]string{"env": "prod", "severity": "lost"}
-	if labels := f.drillLabels("none"); labels["env"] != "prod" || labels["severity"] != "none" {
-		t.Errorf("labels %v", labels)
 	}
 }

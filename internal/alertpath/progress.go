@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
@@ -53,7 +54,7 @@ type Observation struct {
 	Alert *Alert
 	// Alerts are all alerts in Alertmanager.
 	Alerts   []Received
-	Silences []Silence
+	Silences []routing.Silence
 	// Groups are Alertmanager's groups with the drill's alert.
 	Groups   []AlertGroup
 	Counters Counters
@@ -89,8 +90,6 @@ type Progress struct {
 	arrived *Received
 	// joined reports whether its group had alerts before it.
 	joined bool
-	// muted are the time intervals that mute the alert, by receiver.
-	muted map[string][]string
 	// beforeSending are Alertmanager's counters shortly before it can send the alert there.
 	beforeSending Counters
 	// busy are the receivers that have had other alerts since the drill began.
@@ -126,11 +125,12 @@ func (p *Progress) See(o *Observation) (done bool) {
 			*when = o.At
 		}
 	}
-	mark(&p.sampled, o.Sampled || o.Alert != nil)
-	mark(&p.pending, o.Alert != nil)
-	mark(&p.fired, o.Alert != nil && o.Alert.State == "firing")
+	// What is seen at a later step has passed those before it, though they were asked a moment earlier.
 	received := o.received(p.plan.ID)
 	mark(&p.delivered, received != nil)
+	mark(&p.fired, received != nil || o.Alert != nil && o.Alert.State == "firing")
+	mark(&p.pending, received != nil || o.Alert != nil)
+	mark(&p.sampled, received != nil || o.Alert != nil || o.Sampled)
 	if received != nil {
 		p.arrived = received
 	}
@@ -161,24 +161,13 @@ func (p *Progress) See(o *Observation) (done bool) {
 	return p.settled(o.At)
 }
 
-// seeGroups looks at the groups of the drill's alert. Only they show time intervals that mute it, from version 0.28 on.
+// seeGroups looks whether a group of the drill's alert had others before it.
 func (p *Progress) seeGroups(groups []AlertGroup, received *Received) {
-	muted, free := map[string][]string{}, map[string]bool{}
 	for _, group := range groups {
-		name := group.Receiver.Name
 		for _, a := range group.Alerts {
-			switch {
-			case a.Labels["id"] != p.plan.ID:
-				p.joined = p.joined || a.StartsAt.Before(received.StartsAt)
-			case len(a.Status.MutedBy) > 0:
-				muted[name] = append(muted[name], a.Status.MutedBy...)
-			default:
-				free[name] = true
-			}
+			p.joined = p.joined || a.Labels["id"] != p.plan.ID && a.StartsAt.Before(received.StartsAt)
 		}
 	}
-	maps.DeleteFunc(muted, func(name string, _ []string) bool { return free[name] })
-	p.muted = muted
 }
 
 // Ended says when the drill was ended. What follows is its resolution.
@@ -193,10 +182,7 @@ func (p *Progress) settled(now time.Time) bool {
 		return now.After(p.sampled.Add(2*p.evaluation() + p.hold() + slack))
 	case p.delivered.IsZero():
 		return now.After(p.fired.Add(slack))
-	case p.route().State == Wrong && len(p.served()) == 0, p.suppressed() != "":
-		return true
-	}
-	if p.plan.Facts.routing == nil {
+	case p.plan.Facts.routing == nil, p.heldBack() != "":
 		return true
 	}
 	step, known := p.judgeNotification(now)
@@ -215,7 +201,9 @@ func (p *Progress) scrape() time.Duration {
 	return interval
 }
 
-func (p *Progress) evaluation() time.Duration { return p.plan.Facts.evaluationInterval() }
+func (p *Progress) evaluation() time.Duration {
+	return p.plan.Facts.evaluationInterval() + p.plan.Facts.delay()
+}
 
 func (f *Facts) evaluationInterval() time.Duration {
 	for _, g := range f.ourGroups() {
@@ -238,55 +226,27 @@ func (f *Facts) Lasts(severity string) time.Duration {
 	p := Progress{plan: &Plan{Facts: f}}
 	needed := p.scrape() + p.evaluation() + p.hold() + 2*slack
 	if f.routing != nil {
-		first, _ := waits(f.routing.routesOf(f.drillLabels(severity)))
+		first, _ := routing.Waits(f.routing.RoutesOf(f.drillLabels(severity)))
 		needed += first
 	}
 	return min(max(needed, 2*time.Minute), 10*time.Minute)
 }
 
-// suppressed says what holds the alert back in Alertmanager, "" if nothing is known to. Time intervals do only if they mute a receiver that
-// must be notified, or all.
-func (p *Progress) suppressed() string {
-	alert := *p.arrived
-	held := func(name string) bool { return len(p.muted[name]) > 0 }
-	if p.plan.Facts.routing != nil && len(p.unmuted()) == 0 || slices.ContainsFunc(p.plan.Receivers, held) {
-		for _, names := range p.muted {
-			alert.Status.MutedBy = append(alert.Status.MutedBy, names...)
-		}
-		slices.Sort(alert.Status.MutedBy)
-		alert.Status.MutedBy = slices.Compact(alert.Status.MutedBy)
+// heldBack says why Alertmanager sends nothing, although its configuration did not say so before the drill; "" if it sends.
+func (p *Progress) heldBack() string {
+	names := p.arrived.receivers()
+	lacks := func(name string) bool { return !slices.Contains(names, name) }
+	if len(p.served()) == 0 || slices.ContainsFunc(p.plan.Receivers, lacks) {
+		return fmt.Sprintf("sent to %s by another configuration than before", quoted(names))
 	}
-	return suppressedBy(&alert, p.last.Silences, p.last.Alerts)
+	return suppressedBy(p.arrived, p.last.Silences, p.last.Alerts)
 }
 
-// served are the alert's receivers that notify somebody.
+// served are the alert's receivers that notify somebody, and that no time interval mutes.
 func (p *Progress) served() []string {
-	return slices.DeleteFunc(p.arrived.receivers(), func(name string) bool { return p.plan.Facts.routing.uses(name) == "" })
-}
-
-// unmuted are those that no time interval mutes.
-func (p *Progress) unmuted() []string {
-	return slices.DeleteFunc(p.served(), func(name string) bool { return len(p.muted[name]) > 0 })
-}
-
-// route judges where Alertmanager sends the alert.
-func (p *Progress) route() Step {
-	routing, names := p.plan.Facts.routing, p.arrived.receivers()
-	if routing == nil {
-		return unknown(StepRoute, "", "to %s; Alertmanager's configuration cannot be read: %v", quoted(names), p.plan.Facts.routingErr)
-	}
-	return routing.judge(names, p.plan.Receivers, p.arrived.Labels)
-}
-
-// matchersOf are the labels that routes usually match, for amtool.
-func matchersOf(labels map[string]string) string {
-	var words []string
-	for _, name := range []string{"alertname", "drill", "env", "cluster", "severity", "stack"} {
-		if labels[name] != "" {
-			words = append(words, name+"="+labels[name])
-		}
-	}
-	return strings.Join(words, " ")
+	facts := p.plan.Facts
+	muted := facts.routing.FateOf(p.arrived.Labels, &routing.Moment{At: p.delivered.Add(facts.Alertmanager.Ahead)}).Muted
+	return slices.DeleteFunc(facts.routing.Served(p.arrived.receivers()), func(name string) bool { return muted[name] != "" })
 }
 
 // channel is an integration that must send, with the number of notifications that make it complete.
@@ -305,10 +265,9 @@ func (c *channel) accepted() float64 { return c.Attempts - c.Failed }
 
 // channels are those of the alert's receivers, with what they may have sent for it.
 func (p *Progress) channels() []channel {
-	routing := p.plan.Facts.routing
 	byKey := map[Channel]*channel{}
-	for _, name := range p.unmuted() {
-		for integration, n := range routing.integrations[name] {
+	for _, name := range p.served() {
+		for integration, n := range p.plan.Facts.routing.Integrations[name] {
 			key := Channel{name, integration}
 			if _, named := p.last.Counters[key]; !named {
 				key.Receiver = ""
@@ -326,7 +285,7 @@ func (p *Progress) channels() []channel {
 		c.Count = p.last.Counters[key].minus(p.beforeSending[key])
 		c.sure = c.Notifications <= c.want && p.beforeSending[key] == p.plan.Before[key]
 		for name := range p.busy {
-			if _, uses := routing.integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
+			if _, uses := p.plan.Facts.routing.Integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
 				c.sure = false
 			}
 		}
@@ -344,7 +303,7 @@ func (p *Progress) earliest(receiver string) time.Time {
 		return p.delivered
 	}
 	wait := time.Duration(math.MaxInt64)
-	for _, r := range p.plan.Facts.routing.routesOf(p.arrived.Labels) {
+	for _, r := range p.plan.Facts.routing.RoutesOf(p.arrived.Labels) {
 		if r.Receiver == receiver {
 			wait = min(wait, time.Duration(*r.GroupWait))
 		}
@@ -382,14 +341,14 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 		}
 		probably = "probably "
 	}
-	to := quoted(p.unmuted())
+	to := quoted(p.served())
 	const log = "read Alertmanager's log, which says why (\"Notify for alerts failed\")"
 	if len(failing) > 0 {
-		return wrong(StepNotification, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s",
+		return wrong(StepReceiver, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s",
 			to, probably, strings.Join(failing, ", ")), true
 	}
 	if len(unclear)+len(waiting)+len(silent) == 0 {
-		step := works(StepNotification, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
+		step := works(StepReceiver, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
 		if !sure {
 			step = step.note("Alertmanager's counters do not tell this message from others; see whether it has arrived")
 		}
@@ -397,32 +356,32 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	}
 	switch {
 	case p.joined && now.After(p.plan.Until):
-		return unknown(StepNotification, "add id to group_by of that route, or wait that long between two drills",
+		return unknown(StepReceiver, "add id to group_by of that route, or wait that long between two drills",
 			"the alert joined a group that has sent a message, and sends the next one within %s", wording.AsPrometheus(p.wait())), true
 	case now.Before(p.delivered.Add(p.wait() + slack)):
 		return Step{}, false
 	}
 	if len(waiting) > 0 {
-		return wrong(StepNotification, log+"; then check the address and the network of that receiver",
+		return wrong(StepReceiver, log+"; then check the address and the network of that receiver",
 			"the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
 	}
 	if len(unclear) > 0 {
-		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill later",
+		return unknown(StepReceiver, "see whether the message has arrived; or repeat the drill later",
 			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s",
 			strings.Join(unclear, ", "), to), true
 	}
 	const silence = "Alertmanager has sent nothing to %s by %s within %s"
 	after := wording.AsPrometheus(now.Sub(p.delivered))
-	if n := p.plan.Facts.Peers; n > 1 {
-		return unknown(StepNotification, "see whether the message has arrived; or repeat the drill with --alertmanager=URL of another one",
+	if n := p.plan.Facts.Peers; n > p.plan.Facts.Asked {
+		return unknown(StepReceiver, "see whether the message has arrived; or repeat the drill with --alertmanager=URL for each of them",
 			silence+"; another one of its cluster of %d may have", to, strings.Join(silent, ", "), after, n), true
 	}
-	return wrong(StepNotification, log, silence, to, strings.Join(silent, ", "), after), true
+	return wrong(StepReceiver, log, silence, to, strings.Join(silent, ", "), after), true
 }
 
 // wait is how long Alertmanager collects alerts before it sends this one.
 func (p *Progress) wait() time.Duration {
-	first, next := waits(p.plan.Facts.routing.routesOf(p.arrived.Labels))
+	first, next := routing.Waits(p.plan.Facts.routing.RoutesOf(p.arrived.Labels))
 	if p.joined {
 		return max(first, next)
 	}
@@ -459,34 +418,19 @@ func (p *Progress) Steps() []Step {
 		}
 		return p.finish(append(steps, step.note("Prometheus sends to %s", strings.Join(facts.Known, ", "))))
 	}
-	steps = append(steps, works(StepDelivery, "Alertmanager has received it").took(p.delivered.Sub(p.fired)), p.route())
-	if facts.routing == nil || len(p.served()) == 0 {
-		return p.finish(steps)
+	delivery := works(StepDelivery, "Alertmanager has received it, for %s", quoted(p.arrived.receivers()))
+	steps = append(steps, delivery.took(p.delivered.Sub(p.fired)))
+	switch {
+	case facts.routing == nil:
+	case p.heldBack() != "":
+		steps = append(steps, wrong(StepReceiver, "end what holds it back, if it is not meant; nobody is notified meanwhile",
+			"the alert is %s", p.heldBack()))
+	case p.verdict.State == "":
+		steps = append(steps, unknown(StepReceiver, "read Alertmanager's log", "the drill ended before a message was sent"))
+	default:
+		steps = append(steps, p.verdict.took(p.notified.Sub(p.delivered)))
 	}
-	if why := p.suppressed(); why != "" {
-		return p.finish(append(steps,
-			wrong(StepSuppression, "end what holds it back, if it is not meant; nobody is notified meanwhile", "the alert is %s", why)))
-	}
-	return p.finish(append(steps, p.suppression()...))
-}
-
-// suppression are the steps of an alert that Alertmanager calls active. Old versions do not say that time intervals mute it, so that
-// silence is taken for that where the route has some.
-func (p *Progress) suppression() []Step {
-	when := timed(p.plan.Facts.routing.routesOf(p.arrived.Labels))
-	sent := slices.ContainsFunc(p.channels(), func(c channel) bool { return c.Notifications > 0 })
-	if when != "" && !sent && p.verdict.State == Wrong {
-		return []Step{wrong(StepSuppression, "try again at another hour, or change the intervals of that route",
-			"the alert is probably muted by time: its route %s", when)}
-	}
-	passed := works(StepSuppression, "nothing silences, inhibits or mutes it")
-	for _, name := range slices.Sorted(maps.Keys(p.muted)) {
-		passed = passed.note("the time interval %s mutes it for the receiver %q", strings.Join(p.muted[name], ", "), name)
-	}
-	if p.verdict.State == "" {
-		return []Step{passed, unknown(StepNotification, "read Alertmanager's log", "the drill ended before a message was sent")}
-	}
-	return []Step{passed, p.verdict.took(p.notified.Sub(p.delivered))}
+	return p.finish(steps)
 }
 
 // stuck is a step that did not happen.

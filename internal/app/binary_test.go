@@ -254,6 +254,7 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 			stderr: []string{"FILE and --config.file"},
 			code:   2,
 		},
+		"tests for no rules": {args: []string{"rules", "--vmalert"}, stderr: []string{"--vmalert is for --tests"}, code: 2},
 		"two kinds of rules": {args: []string{"rules", "--kubernetes", "--tests"}, stderr: []string{"exclude each other"}, code: 2},
 		"drill unconfirmed": {
 			args:   []string{"drill", "--severity=critical", "--prometheus=http://127.0.0.1:1", "--alertmanager=http://127.0.0.1:1"},

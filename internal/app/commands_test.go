@@ -27,12 +27,13 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 		"check":        "output write" + reads + polls,
 		"check-config": "without-secrets" + reads + polls + " web.config.file",
 		"init":         "project domain" + reads + polls,
-		"rules":        "recording kubernetes tests" + reads,
-		"drill":        "prometheus alertmanager exporter severity yes receiver dry-run output" + reads + " web.listen-address",
-		"ack":          "as url user password-file web.listen-address",
-		"forget":       "docker-host url user password-file web.listen-address",
-		"healthcheck":  "web.listen-address",
-		"version":      "",
+		"rules":        "recording kubernetes tests vmalert" + reads,
+		"drill": "prometheus alertmanager ruler exporter severity yes receiver dry-run every-alert output" + reads +
+			" web.listen-address",
+		"ack":         "as url user password-file web.listen-address",
+		"forget":      "docker-host url user password-file web.listen-address",
+		"healthcheck": "web.listen-address",
+		"version":     "",
 	} {
 		args := append(strings.Fields(command), "--help")
 		p := startProgram(t, binary, t.TempDir(), nil, args...)
@@ -40,7 +41,8 @@ func TestHelpShowsTheCommandsOwnFlagsFirstAndNoneThatItIgnores(t *testing.T) {
 			t.Errorf("%v: exit code %d: %s", args, code, &p.Stderr)
 		}
 		var got []string
-		for _, flag := range regexp.MustCompile(`(?m)^ +(?:-h, )?--(?:\[no-\])?([a-z.-]+)`).FindAllStringSubmatch(p.Stdout.String(), -1) {
+		flags := regexp.MustCompile(`(?m)^ +(?:-[a-z], )?--(?:\[no-\])?([a-z.-]+)`)
+		for _, flag := range flags.FindAllStringSubmatch(p.Stdout.String(), -1) {
 			got = append(got, flag[1])
 		}
 		if want := append(strings.Fields(want), "help", "version"); !slices.Equal(got, want) {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,13 +25,17 @@ import (
 type DrillOptions struct {
 	// Prometheus, Alertmanager and Exporter are URLs. Without Exporter, it is the one of this host with the same --web.listen-address.
 	Prometheus, Alertmanager, Exporter string
+	// Others are the URLs of the other Alertmanagers of its cluster.
+	Others []string
+	// Ruler is the URL of the server that evaluates the rules, if that is not Prometheus.
+	Ruler string
 	// Severity is that of the alert. Yes confirms that it may ring telephones.
 	Severity string
 	Yes      bool
 	// Receivers must be notified.
 	Receivers []string
-	// DryRun follows the path without raising an alert.
-	DryRun bool
+	// DryRun follows the path without raising an alert. EveryAlert also says where each alert goes.
+	DryRun, EveryAlert bool
 }
 
 // UsageError is the error of a command that was given flags that it cannot use.
@@ -44,45 +49,60 @@ type drillReport struct {
 	Schema  status.Schema `json:"schema"`
 	Time    time.Time     `json:"time"`
 	Version string        `json:"version"`
+	// Verdict is the worst state of the steps.
+	Verdict alertpath.State `json:"verdict"`
 	// Steps are the links of the path, in order.
 	Steps []alertpath.Step `json:"steps"`
+	// Alerts say where each alert goes, with --every-alert.
+	Alerts []alertpath.Told `json:"alerts,omitempty"`
 }
 
-// Drill follows the path of an alert from the exporter to the receivers, raises a test alert unless that is pointless, and sees where it
-// gets to. It calls report whenever steps are known, and announce before it waits.
-func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpath.Step), announce func(string)) (ok bool, err error) {
-	if d.Severity == alerts.Critical && !d.Yes && !d.DryRun {
-		return false, UsageError{errors.New("--severity=critical rings real telephones: add --yes to confirm that")}
+// Drill follows the path of every alert from the exporter to the receivers, raises a test alert unless that is pointless, and sees where it
+// gets to. It calls report whenever steps are known, and announce before it waits. The verdict is the worst of the steps'. It returns where
+// each alert goes, if the options ask for that.
+func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpath.Step), announce func(string)) (
+	verdict alertpath.State, told []alertpath.Told, err error,
+) {
+	if d.Severity == alerts.Critical && !d.Yes && !d.DryRun && !d.EveryAlert {
+		return "", nil, UsageError{errors.New("--severity=critical rings real telephones: add --yes to confirm that")}
 	}
 	path, err := newPath(o, &d)
 	if err != nil {
-		return false, err
+		return "", nil, err
 	}
 	facts := path.Ask(ctx)
-	steps := alertpath.Chain(facts)
-	switch blocked := alertpath.Blocked(steps); {
-	case d.DryRun:
-		steps = append(steps, facts.Predict(d.Severity, d.Receivers)...)
-		report(steps)
-		return !alertpath.AnyWrong(steps), ctx.Err()
-	case len(blocked) > 0:
-		report(append(steps, alertpath.NotRaised(blocked)))
-		return false, ctx.Err()
-	}
-	if unconfirmed := facts.Unconfirmed(d.Severity); unconfirmed != nil && !d.Yes {
-		report(append(steps, *unconfirmed))
-		return false, ctx.Err()
+	judgement := facts.Judge(d.Severity, d.Receivers)
+	steps := slices.Concat(alertpath.Chain(facts), judgement.Steps)
+	end := func(last ...alertpath.Step) (alertpath.State, []alertpath.Told, error) {
+		report(last)
+		return alertpath.Verdict(append(steps, last...)), nil, ctx.Err()
 	}
 	report(steps)
+	if d.DryRun || d.EveryAlert {
+		verdict, _, err := end(judgement.Receiver(nil, d.Receivers))
+		if !d.EveryAlert {
+			return verdict, nil, err
+		}
+		return verdict, judgement.Told, err
+	}
+	if blocked := append(alertpath.Blocked(steps), judgement.Stops...); len(blocked) > 0 {
+		return end(alertpath.NotRaised(blocked))
+	}
+	if unconfirmed := judgement.Unconfirmed(); unconfirmed != nil && !d.Yes {
+		return end(*unconfirmed)
+	}
 	announce(fmt.Sprintf("raising the alert %s; this takes up to %s", alerts.DrillAlert, facts.Lasts(d.Severity).Round(time.Second)))
 	plan, err := path.Raise(ctx, facts, d.Severity, d.Receivers)
 	if err != nil {
-		report([]alertpath.Step{alertpath.RaiseFailed(err)})
-		return false, ctx.Err()
+		return end(alertpath.RaiseFailed(err))
 	}
 	drilled := path.Follow(ctx, plan)
-	report(drilled)
-	return !alertpath.AnyWrong(steps) && !alertpath.AnyWrong(drilled) && alertpath.Notified(drilled), ctx.Err()
+	for i := range drilled {
+		if drilled[i].Name == alertpath.StepReceiver {
+			drilled[i] = judgement.Receiver(&drilled[i], d.Receivers)
+		}
+	}
+	return end(drilled...)
 }
 
 // newPath reads the configuration, without its secrets, and the credentials of the three servers.
@@ -100,21 +120,35 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		d.Exporter = "http://" + address
 	}
 	path := &alertpath.Path{Expected: alertpath.Expected{
-		Job:        cfg.Alerts.Job,
-		Lookback:   cfg.Alerts.Lookback.Std(),
-		Clocks:     cfg.Alerts.Of("clock_skew").Apart.Std(),
-		LabelCheck: alerts.LabelCheck(),
-		Drill:      alerts.DrillAlert,
+		Job:            cfg.Alerts.Job,
+		Lookback:       cfg.Alerts.Lookback.Std(),
+		Clocks:         cfg.Alerts.Of("clock_skew").Apart.Std(),
+		LabelCheck:     alerts.LabelCheck(),
+		Drill:          alerts.DrillAlert,
+		ExporterLabels: alerts.ExporterLabels(),
+		Checksum:       alerts.Checksum(cfg.Alerts),
 	}}
-	var faults []error
-	for _, server := range []struct {
+	if err := json.Unmarshal(alerts.Loaded(cfg.Alerts), &path.Expected.Rules); err != nil {
+		return nil, err
+	}
+	type server struct {
 		name, url string
 		client    **alertpath.Client
-	}{
+	}
+	servers := []server{
 		{"exporter", d.Exporter, &path.Exporter},
 		{"prometheus", d.Prometheus, &path.Prometheus},
 		{"alertmanager", d.Alertmanager, &path.Alertmanager},
-	} {
+	}
+	if d.Ruler != "" {
+		servers = append(servers, server{"ruler", d.Ruler, &path.Ruler})
+	}
+	path.Others = make([]*alertpath.Client, len(d.Others))
+	for i, url := range d.Others {
+		servers = append(servers, server{"alertmanager", url, &path.Others[i]})
+	}
+	var faults []error
+	for _, server := range servers {
 		var credentials exchange.Credentials
 		settings, prefix := config.HTTP{URL: server.url}, "DRILL_"+strings.ToUpper(server.name)
 		faults = append(faults,
@@ -132,18 +166,41 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, UsageError{err}
 	}
+	path.Ruler = cmp.Or(path.Ruler, path.Prometheus)
 	return path, nil
 }
 
-// WriteDrillJSON writes steps for programs.
-func WriteDrillJSON(w io.Writer, steps []alertpath.Step) error {
+// WriteDrillJSON writes steps, and where each alert goes, for programs.
+func WriteDrillJSON(w io.Writer, steps []alertpath.Step, told []alertpath.Told) error {
 	steps = slices.Clone(steps)
 	for i := range steps {
 		steps[i].Notes = append([]string{}, steps[i].Notes...) // an empty list is not null
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	return e.Encode(drillReport{Time: time.Now(), Version: version.Version, Steps: steps})
+	return e.Encode(drillReport{
+		Time:    time.Now(),
+		Version: version.Version,
+		Verdict: alertpath.Verdict(steps),
+		Steps:   steps,
+		Alerts:  told,
+	})
+}
+
+// WriteTold writes where each alert goes, for people: one line an alert and severity.
+func WriteTold(w io.Writer, told []alertpath.Told) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-27s %-8s  %-22s  NOW; AT 3 AM\n", "ALERT", "SEVERITY", "A PROBLEM AT 3 AM")
+	to := func(receivers []string) string { return cmp.Or(strings.Join(receivers, ", "), "-") }
+	for _, t := range told {
+		fmt.Fprintf(&b, "%-27s %-8s  %-22s  %s; %s", t.Alert, t.Severity, t.Told, to(t.Now), to(t.Night))
+		if t.Of != "" {
+			fmt.Fprintf(&b, " (%s; others differ)", t.Of)
+		}
+		b.WriteString("\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // WriteDrillSteps writes steps for people.
@@ -158,7 +215,7 @@ func WriteDrillSteps(w io.Writer, steps []alertpath.Step, colours bool) error {
 		alertpath.Works: paint("32", "works  "), alertpath.Wrong: paint("31", "WRONG  "), alertpath.Unknown: paint("33", "unknown"),
 	}
 	var b strings.Builder
-	indent := strings.Repeat(" ", 15)
+	indent := strings.Repeat(" ", 17)
 	for i := range steps {
 		s, took := &steps[i], ""
 		if s.Duration != nil {
@@ -168,7 +225,7 @@ func WriteDrillSteps(w io.Writer, steps []alertpath.Step, colours bool) error {
 		if s.Since != nil && s.Duration == nil {
 			text += ", since " + s.Since.UTC().Format("2006-01-02 15:04:05 UTC")
 		}
-		fmt.Fprintf(&b, "%-13s  %s  %6s  %s\n", s.Name, verdicts[s.State], took, failure.Printable(text, maxCell))
+		fmt.Fprintf(&b, "%-15s  %s  %-8s  %6s  %s\n", s.Name, verdicts[s.State], s.By, took, failure.Printable(text, maxCell))
 		if s.Hint != "" {
 			fmt.Fprintf(&b, "%s%s %s\n", indent, paint("1", "what to do:"), failure.Printable(s.Hint, maxCell))
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,7 +135,16 @@ type chain struct {
 	changes  atomic.Int32 // requests that would change something in one of the two
 	password string       // that both require
 	stuck    bool         // Alertmanager sends nothing
+	failures string       // Prometheus' counters of failures to send
+	own      string       // what Prometheus knows of these failures by scraping itself
 	sent     atomic.Int32
+	// edit changes the group of the loaded rules. unrecorded are recording rules without a series, dropped metrics that Prometheus lacks.
+	edit                func(group map[string]any)
+	unrecorded, dropped []string
+	// repaired is when Prometheus has them, unless it is zero.
+	repaired time.Time
+	// lacks are paths that the server of the rules does not have.
+	lacks []string
 }
 
 func newChain(t *testing.T) *chain {
@@ -155,6 +165,10 @@ func (c *chain) answer(t *testing.T, body func(t *testing.T, r *http.Request) st
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
+		if slices.Contains(c.lacks, r.URL.Path) {
+			http.NotFound(w, r)
+			return
+		}
 		io.WriteString(w, body(t, r)) //nolint:errcheck // the client is gone
 	}
 }
@@ -173,22 +187,24 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 	id, data := c.drillID(t), "{}"
 	labels := fmt.Sprintf(`{"alertname": "ChatstackDrill", "stack": "chat", "drill": "true", "severity": "none", "id": %q}`, id)
 	switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/"); path {
+	case "/metrics":
+		return c.failures
 	case "status/config":
 		data = `{"yaml": "scrape_configs: [{job_name: chatstack_exporter, honor_labels: true}]"}`
 	case "targets":
 		data = `{"activeTargets": [{"labels": {"job": "chatstack_exporter"}, "scrapeUrl": "http://e", "health": "up", "scrapeInterval": ` +
 			`"30s"}]}`
 	case "rules":
-		rule := `{"name": %q, "type": "alerting", "query": %q, "labels": {"stack": "chat"}, "health": "ok"}`
-		data = fmt.Sprintf(`{"groups": [{"name": "chatstack", "file": "f", "interval": 30, "lastEvaluation": %q, "rules": [`+rule+","+
-			rule+","+rule+`]}]}`,
-			time.Now().Format(time.RFC3339),
-			"ChatstackDrill", "chatstack_drill == 1", "Watchdog", "vector(1)",
-			"RulesOutOfDate", `chatstack_rules_info{checksum!="`+alerts.Checksum(alerts.Defaults())+`"}`)
+		data = c.rules(t)
 	case "alertmanagers":
-		data = `{"activeAlertmanagers": [{"url": "http://a"}]}`
+		data = `{"activeAlertmanagers": [{"url": "http://a"}` +
+			strings.Repeat(`, {"url": "http://b"}`, strings.Count(c.failures, "http://b")) + `]}`
 	case "query":
 		switch query := r.URL.Query().Get("query"); {
+		case strings.Contains(query, "prometheus_notifications_errors_total"):
+			if strings.Contains(c.own, query[:4]) {
+				data = `{"result": [{"metric": {}}]}`
+			}
 		case query == "chatstack_exporter_build_info":
 			data = `{"result": [{"metric": {"job": "chatstack_exporter"}}]}`
 		case query == "chatstack_label_check":
@@ -196,6 +212,13 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 			data = `{"result": [{"metric": ` + string(own) + `}]}`
 		case id != "" && query == fmt.Sprintf("chatstack_drill{id=%q}", id):
 			data = `{"result": [{"metric": {}}]}`
+		case strings.HasPrefix(query, "absent("):
+			name, _, _ := strings.Cut(strings.TrimPrefix(query, "absent("), ")")
+			if c.lacksSeries() && slices.Contains(c.unrecorded, name) {
+				data = vector(map[string]string{})
+			}
+		case strings.HasPrefix(query, "count_values "):
+			data = c.counts(t)
 		}
 	case "alerts":
 		if id != "" {
@@ -203,6 +226,61 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 		}
 	}
 	return `{"status": "success", "data": ` + data + `}`
+}
+
+// rules are those of the exporter's configuration, in the shape in which Prometheus shows them.
+func (c *chain) rules(t *testing.T) string {
+	t.Helper()
+	group := map[string]any{}
+	must(t, json.Unmarshal(alerts.Loaded(alerts.Defaults()), &group))
+	group["file"], group["lastEvaluation"], group["limit"] = "f", time.Now().Format(time.RFC3339), 0
+	for _, r := range rulesIn(group) {
+		r["health"], r["evaluationTime"], r["lastEvaluation"] = "ok", 0.0003, group["lastEvaluation"]
+		if r["type"] == "recording" {
+			delete(r, "duration")
+			delete(r, "keepFiringFor")
+			delete(r, "annotations")
+		} else {
+			r["alerts"], r["state"] = []any{}, "inactive"
+		}
+	}
+	if c.edit != nil {
+		c.edit(group)
+	}
+	text, err := json.Marshal(map[string]any{"groups": []any{group}})
+	must(t, err)
+	return string(text)
+}
+
+func rulesIn(group map[string]any) (all []map[string]any) {
+	for _, r := range group["rules"].([]any) { //nolint:forcetypeassert // it is a group of rules
+		all = append(all, r.(map[string]any)) //nolint:forcetypeassert // it is a rule
+	}
+	return all
+}
+
+// counts are how many series of each metric on the exporter's page Prometheus has.
+func (c *chain) counts(t *testing.T) string {
+	t.Helper()
+	var all []map[string]string
+	for name, family := range c.exporter.scrape(t) {
+		if !c.lacksSeries() || !slices.Contains(c.dropped, name) {
+			all = append(all, map[string]string{"__name__": name, "n": fmt.Sprint(len(family.GetMetric()))})
+		}
+	}
+	return vector(all...)
+}
+
+func (c *chain) lacksSeries() bool { return c.repaired.IsZero() || time.Now().Before(c.repaired) }
+
+// vector is the answer to an instant query.
+func vector(series ...map[string]string) string {
+	result := []any{}
+	for _, labels := range series {
+		result = append(result, map[string]any{"metric": labels, "value": []any{1777636800.123, "1"}})
+	}
+	text, _ := json.Marshal(map[string]any{"resultType": "vector", "result": result}) //nolint:errchkjson // strings
+	return string(text)
 }
 
 func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
@@ -230,12 +308,12 @@ func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	return "[]"
 }
 
-// drill runs the command, and returns its steps and whether it succeeded.
-func (c *chain) drill(ctx context.Context, t *testing.T) (steps []alertpath.Step, ok bool, err error) {
+// drill runs the command, and returns its steps and their verdict.
+func (c *chain) drill(ctx context.Context, t *testing.T) (steps []alertpath.Step, verdict alertpath.State, err error) {
 	t.Helper()
 	o := options(c.env, io.Discard).with("poll: {}\n")
-	ok, err = Drill(ctx, o, c.flags, func(known []alertpath.Step) { steps = append(steps, known...) }, func(string) {})
-	return steps, ok, err
+	verdict, _, err = Drill(ctx, o, c.flags, func(known []alertpath.Step) { steps = append(steps, known...) }, func(string) {})
+	return steps, verdict, err
 }
 
 // step is a step by its name, which is empty if there is none.
@@ -252,9 +330,10 @@ func TestDrillOnlyReadsPrometheusAndAlertmanager(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		c := newChain(t)
 		c.flags.Alertmanager += "/#/alerts" // as browsers show it
-		steps, ok, err := c.drill(contextOf(t), t)
-		if must(t, err); !ok || len(steps) != 19 {
-			t.Errorf("ok: %t, %d steps: %+v", ok, len(steps), steps)
+		c.flags.Receivers = []string{"drill"}
+		steps, verdict, err := c.drill(contextOf(t), t)
+		if must(t, err); verdict != alertpath.Works || len(steps) != 23 {
+			t.Errorf("%s, %d steps: %+v", verdict, len(steps), steps)
 		}
 		if n := c.changes.Load(); n > 0 {
 			t.Errorf("%d requests change something", n)
@@ -264,7 +343,7 @@ func TestDrillOnlyReadsPrometheusAndAlertmanager(t *testing.T) {
 		}
 		says(t, "the exporter's log", c.exporter.log.String(), "drill has begun", "drill has ended")
 		var body bytes.Buffer
-		must(t, WriteDrillJSON(&body, steps))
+		must(t, WriteDrillJSON(&body, steps, nil))
 		describe(t, c.exporter).hold(t, "/components/schemas/DrillReport", body.Bytes())
 	})
 }
@@ -273,9 +352,13 @@ func TestDryRunRaisesNothing(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		c := newChain(t)
 		c.flags.DryRun, c.flags.Severity = true, "critical" // without --yes
-		steps, ok, err := c.drill(contextOf(t), t)
-		if must(t, err); !ok || stepOf(steps, "raise").Name != "" || stepOf(steps, "route").State != alertpath.Works {
-			t.Errorf("ok: %t: %+v", ok, steps)
+		steps, verdict, err := c.drill(contextOf(t), t)
+		if must(t, err); verdict != alertpath.Unknown || stepOf(steps, "raise").Name != "" ||
+			stepOf(steps, "route").State != alertpath.Works {
+			t.Errorf("%s: %+v", verdict, steps)
+		}
+		if got := stepOf(steps, "receiver"); got.State != alertpath.Unknown || got.By != alertpath.Assumed {
+			t.Errorf("got %+v", got)
 		}
 		if log := c.exporter.log.String(); strings.Contains(log, "drill has begun") {
 			t.Error("a drill was raised")
@@ -298,11 +381,11 @@ func TestInterruptedDrillEndsTheAlert(t *testing.T) {
 					}
 				})
 				time.AfterFunc(10*time.Second, interrupt)
-				steps, ok, err := c.drill(ctx, t)
-				if err == nil || ok {
+				steps, verdict, err := c.drill(ctx, t)
+				if err == nil {
 					t.Error("no error although it was interrupted")
 				}
-				if alertpath.AnyWrong(steps) {
+				if verdict != alertpath.Unknown {
 					t.Errorf("an interruption is no fault: %+v", steps)
 				}
 				says(t, "the exporter's log", c.exporter.log.String(), "drill has begun", "drill has ended")
@@ -338,13 +421,14 @@ func TestDrillBehindALoadBalancerEnds(t *testing.T) {
 				}
 			})
 			begun := time.Now()
-			steps, ok, err := c.drill(contextOf(t), t)
+			c.flags.Receivers = []string{"drill"}
+			steps, verdict, err := c.drill(contextOf(t), t)
 			must(t, err)
 			if took := time.Since(begun); took > want+30*time.Second || took < want-time.Minute {
 				t.Errorf("took %s, want about %s", took, want)
 			}
 			got := stepOf(steps, "resolution")
-			if noted := strings.Contains(strings.Join(got.Notes, " "), "the address of one exporter"); !ok ||
+			if noted := strings.Contains(strings.Join(got.Notes, " "), "the address of one exporter"); verdict != alertpath.Works ||
 				got.State != alertpath.Works || noted != (misses > 0) {
 				t.Errorf("got %+v", got)
 			}
@@ -367,9 +451,9 @@ func TestDrillSaysHowToEnableIt(t *testing.T) {
 		c := newChain(t)
 		c.exporter, _ = startWithFile(t, nil, "poll: {}\n", nil)
 		c.flags.Exporter = c.exporter.url
-		steps, ok, err := c.drill(contextOf(t), t)
+		steps, verdict, err := c.drill(contextOf(t), t)
 		must(t, err)
-		if got := stepOf(steps, "raise"); ok || got.State != alertpath.Wrong || got.Reason != "forbidden" ||
+		if got := stepOf(steps, "raise"); verdict != alertpath.Wrong || got.State != alertpath.Wrong || got.Reason != "forbidden" ||
 			!strings.Contains(got.Hint, "--web.enable-lifecycle") {
 			t.Errorf("got %+v", got)
 		}
@@ -394,8 +478,9 @@ func TestDrillReadsItsCredentials(t *testing.T) {
 			"DRILL_ALERTMANAGER_USER":        "me",
 			"DRILL_ALERTMANAGER_PASSWORD":    "the-secret",
 		}
-		steps, ok, err := c.drill(contextOf(t), t)
-		if must(t, err); !ok {
+		c.flags.Receivers = []string{"drill"}
+		steps, verdict, err := c.drill(contextOf(t), t)
+		if must(t, err); verdict != alertpath.Works {
 			t.Errorf("with a password: %+v", steps)
 		}
 		for _, tt := range []struct {
@@ -432,30 +517,181 @@ func TestDrillTableIsForPeople(t *testing.T) {
 		{
 			Name:  "rules",
 			State: alertpath.Works,
+			By:    alertpath.Asked,
 			Text:  "loaded",
 			Since: &since,
 		},
 		{
 			Name:     "sample",
 			State:    alertpath.Works,
+			By:       alertpath.Asked,
 			Text:     "scraped",
 			Duration: &seconds,
 		},
 		{
 			Name:  "route",
 			State: alertpath.Wrong,
+			By:    alertpath.Computed,
 			Error: "nowhere\x1b[0m",
 			Hint:  "add a route",
 			Notes: []string{"a note"},
 		},
 	}, false))
-	want := `rules          works            loaded, since 2026-05-01 12:00:00 UTC
-sample         works      1.2s  scraped
-route          WRONG            nowhere [0m
-               what to do: add a route
-               note: a note
+	want := `rules            works    asked             loaded, since 2026-05-01 12:00:00 UTC
+sample           works    asked       1.2s  scraped
+route            WRONG    computed          nowhere [0m
+                 what to do: add a route
+                 note: a note
 `
 	if got := b.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestDrillSaysThatOneOfTwoAlertmanagersIsDead has Prometheus' counters, and what it scrapes from itself: the counter, and that it grows.
+func TestDrillSaysThatOneOfTwoAlertmanagersIsDead(t *testing.T) {
+	const counter = "prometheus_notifications_errors_total{alertmanager=\"%s\"} %d\n"
+	for name, tt := range map[string]struct {
+		url      string
+		failures int
+		own      string
+		want     alertpath.State
+	}{
+		"no failure": {
+			"http://b",
+			0,
+			"",
+			alertpath.Works,
+		},
+		"it does not answer here either": {
+			"http://b",
+			3,
+			"",
+			alertpath.Unknown,
+		},
+		"it fails now": {
+			"http://b",
+			3,
+			"prom incr",
+			alertpath.Unknown,
+		},
+		"it failed once": {
+			"http://b",
+			3,
+			"prom",
+			alertpath.Works,
+		},
+		"it failed once, and it answers here": {
+			"",
+			3,
+			"",
+			alertpath.Works,
+		},
+		"its password is not that of the other": {
+			"secret",
+			3,
+			"",
+			alertpath.Works,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulatedTime(t, func(t *testing.T) {
+				c := newChain(t)
+				c.flags.DryRun = true
+				switch tt.url {
+				case "":
+					tt.url = c.flags.Alertmanager
+				case "secret":
+					tt.url = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+				}
+				c.failures, c.own = fmt.Sprintf("# http://b\n"+counter, tt.url, tt.failures), tt.own
+				steps, _, err := c.drill(contextOf(t), t)
+				must(t, err)
+				if got := stepOf(steps, "sending"); got.State != tt.want ||
+					tt.want == alertpath.Unknown && !strings.Contains(got.Error, "cannot send to http://b") {
+					t.Errorf("got %+v", got)
+				}
+			})
+		})
+	}
+}
+
+func TestEveryAlertIsALine(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.flags.EveryAlert, c.flags.Severity = true, "critical" // without --yes
+		var steps []alertpath.Step
+		verdict, told, err := Drill(contextOf(t), options(c.env, io.Discard).with("poll: {}\n"), c.flags,
+			func(known []alertpath.Step) { steps = append(steps, known...) }, func(string) { t.Error("a drill was raised") })
+		if must(t, err); verdict != alertpath.Unknown {
+			t.Errorf("%s: %+v", verdict, steps)
+		}
+		if len(told) < 60 {
+			t.Errorf("%d alerts, want all: %+v", len(told), told)
+		}
+		told = slices.DeleteFunc(told, func(t alertpath.Told) bool { return t.Alert != "ExporterDown" || t.Severity != "critical" })
+		told = append(told, alertpath.Told{
+			Alert:    "TargetDown",
+			Severity: "critical",
+			Now:      []string{"chat", "page"},
+			Told:     "is told in the morning",
+			Of:       "target=web",
+		})
+		var table, body bytes.Buffer
+		must(t, WriteTold(&table, told))
+		want := `ALERT                       SEVERITY  A PROBLEM AT 3 AM       NOW; AT 3 AM
+ExporterDown                critical  wakes somebody          page; page
+TargetDown                  critical  is told in the morning  chat, page; - (target=web; others differ)
+`
+		if got := table.String(); got != want {
+			t.Errorf("got\n%s\nwant\n%s", got, want)
+		}
+		must(t, WriteDrillJSON(&body, steps, told[:1]))
+		describe(t, c.exporter).hold(t, "/components/schemas/DrillReport", body.Bytes())
+	})
+}
+
+// TestDrillCountsTheMessagesOfACluster has another Alertmanager send the message, and one that does not answer.
+func TestDrillCountsTheMessagesOfACluster(t *testing.T) {
+	for name, tt := range map[string]struct {
+		named bool
+		dead  bool
+		want  alertpath.State
+	}{
+		"it is not named":                 {false, false, alertpath.Wrong},
+		"it is named":                     {true, false, alertpath.Works},
+		"it is named, and another is not": {true, true, alertpath.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inSimulatedTime(t, func(t *testing.T) {
+				c := newChain(t)
+				c.stuck, c.flags.Receivers = true, []string{"drill"}
+				other := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					if sent := 0; r.URL.Path == "/metrics" {
+						if c.drillID(t) != "" {
+							sent = 1
+						}
+						fmt.Fprintf(w, "alertmanager_notifications_total{integration=\"email\"} %[1]d\n"+
+							"alertmanager_notification_requests_total{integration=\"email\"} %[1]d\n", sent)
+					}
+				})
+				if tt.named {
+					c.flags.Others = []string{other}
+				}
+				if tt.dead {
+					c.flags.Others = append(c.flags.Others, "http://dead")
+				}
+				steps, verdict, err := c.drill(contextOf(t), t)
+				if must(t, err); verdict != tt.want {
+					t.Errorf("%s: %+v", verdict, steps)
+				}
+				if got := stepOf(steps, "receiver"); (got.State == alertpath.Works) != tt.named {
+					t.Errorf("got %+v", got)
+				}
+				if got := stepOf(steps, "alertmanager"); (got.State == alertpath.Unknown) != tt.dead {
+					t.Errorf("got %+v", got)
+				}
+			})
+		})
 	}
 }

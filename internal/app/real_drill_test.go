@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -107,7 +108,7 @@ func (s *drillSite) with(before, after string) *drillSite {
 // start starts the three servers, and waits until Watchdog has arrived or, if it cannot, fires.
 func (s *drillSite) start() {
 	s.Helper()
-	o := options(nil, &logBuffer{}).with("poll: {}\n")
+	o := options(nil, &logBuffer{}).with(everySecond)
 	o.EnableLifecycle = true
 	s.exporter = startApp(s.T, o, &logBuffer{})
 	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
@@ -129,14 +130,17 @@ func (s *drillSite) settled(url, text string) {
 }
 
 // drill runs the command, and returns its steps by their names.
-func (s *drillSite) drill() (steps map[string]alertpath.Step, ok bool) {
+func (s *drillSite) drill() (steps map[string]alertpath.Step, verdict alertpath.State) {
 	s.Helper()
 	var all []alertpath.Step
-	o := options(nil, io.Discard).with("poll: {}\n")
-	ok, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
+	o := options(nil, io.Discard).with(everySecond)
+	verdict, told, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
 	must(s.T, err)
 	var table bytes.Buffer
 	must(s.T, WriteDrillSteps(&table, all, false))
+	if s.flags.EveryAlert {
+		must(s.T, WriteTold(&table, told))
+	}
 	s.Log("\n" + table.String())
 	steps = map[string]alertpath.Step{}
 	for _, step := range all {
@@ -145,7 +149,7 @@ func (s *drillSite) drill() (steps map[string]alertpath.Step, ok bool) {
 		}
 		steps[step.Name] = step
 	}
-	return steps, ok
+	return steps, verdict
 }
 
 // messages is how many have come to a receiver.
@@ -178,24 +182,24 @@ func TestRealDrillFindsThatAChainWorks(t *testing.T) {
 	s.flags.Receivers = []string{"drill"}
 	s.start()
 	s.wait()
-	steps, ok := s.drill()
-	if !ok {
-		t.Error("the drill failed")
+	steps, verdict := s.drill()
+	if verdict != alertpath.Works {
+		t.Errorf("the drill is %s", verdict)
 	}
 	for _, name := range []string{
-		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "rules", "rules_version", "evaluation",
-		"sending", "watchdog",
-		"raise", "sample", "alert", "delivery", "route", "suppression", "notification", "resolution",
+		"exporter", "prometheus", "alertmanager", "clocks", "scrape", "labels", "metric", "recording_rules", "rules",
+		"rules_version", "evaluation", "sending", "watchdog", "route", "inhibition", "silence", "time_interval",
+		"raise", "sample", "alert", "delivery", "receiver", "resolution",
 	} {
 		if steps[name].State != alertpath.Works {
 			t.Errorf("%s: %+v", name, steps[name])
 		}
 	}
-	if len(steps) != 19 {
-		t.Errorf("%d steps, want 19", len(steps))
+	if len(steps) != 23 {
+		t.Errorf("%d steps, want 23", len(steps))
 	}
-	says(t, "notification", steps["notification"].Text, `sent to "drill" by email`)
-	if strings.HasPrefix(steps["notification"].Text, "probably") {
+	says(t, "receiver", steps["receiver"].Text, `sent to "drill" by email`)
+	if strings.HasPrefix(steps["receiver"].Text, "probably") {
 		t.Error("nobody else is notified by mail, so that the message was the drill's")
 	}
 	if s.messages("mail") == 0 {
@@ -214,8 +218,8 @@ type drillFault struct {
 	cause func(s *drillSite)
 	// after is done when the servers run.
 	after func(s *drillSite)
-	// step is wrong, and its error and its hint have these words.
-	step, err, hint string
+	// step is wrong, and its error and its hint have these words. So is the step also.
+	step, err, hint, also string
 	// stops reports whether no test alert is raised.
 	stops bool
 	// short faults are tried at each push.
@@ -268,6 +272,7 @@ var drillFaults = []drillFault{
 		name:  "rules missing",
 		step:  "rules",
 		err:   "has not loaded the alert rules",
+		also:  "recording_rules",
 		hint:  "rule_files",
 		stops: true,
 		cause: func(s *drillSite) { s.with("[chatstack.rules.yml]", "[]") },
@@ -284,9 +289,57 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
+		name: "three rules deleted",
+		step: "rules_version",
+		err:  "ContainerMissing critical is missing; TargetDown warning is missing; and 1 more",
+		hint: "chatstack_exporter rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - alert: (TargetDown|ContainerMissing)\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "a threshold edited",
+		step:  "rules_version",
+		err:   "TargetDown critical has expr: `86400 or ignoring` instead of `300 or ignoring`",
+		hint:  "chatstack_exporter rules",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("target_unexplained_seconds:all > 300", "target_unexplained_seconds:all > 86400")
+		},
+	},
+	{
+		name: "recording rules absent",
+		step: "rules_version",
+		err:  "chatstack:target_down_seconds:any is missing",
+		hint: "chatstack_exporter rules",
+		also: "recording_rules",
+		cause: func(s *drillSite) {
+			s.rules = regexp.MustCompile(`(?m)^      - record: .*\n(        .*\n)+`).ReplaceAllString(s.rules, "")
+		},
+	},
+	{
+		name:  "metrics dropped",
+		step:  "metric",
+		err:   "the exporter has: chatstack_exporter_starting, chatstack_rules_info",
+		hint:  "metric_relabel_configs",
+		short: true,
+		cause: func(s *drillSite) {
+			s.with("    honor_labels: true\n", "    honor_labels: true\n    metric_relabel_configs: [{source_labels: [__name__], "+
+				"regex: chatstack_exporter_starting|chatstack_rules_info, action: drop}]\n")
+		},
+	},
+	{
+		name:  "a group with another interval",
+		step:  "rules_version",
+		err:   "the group chatstack is evaluated every 3s instead of 1s",
+		hint:  "chatstack_exporter rules",
+		cause: func(s *drillSite) { s.with("    interval: 1s\n", "    interval: 3s\n") },
+	},
+	{
 		name:  "rules from before drills",
 		step:  "rules",
 		err:   "ChatstackDrill is missing",
+		also:  "rules_version",
 		hint:  "chatstack_exporter rules",
 		stops: true,
 		cause: func(s *drillSite) { s.with("alert: ChatstackDrill", "alert: Another") },
@@ -295,6 +348,7 @@ var drillFaults = []drillFault{
 		name:  "rule error",
 		step:  "evaluation",
 		err:   "the rule ClockSkew fails: ",
+		also:  "rules_version",
 		hint:  "as `chatstack_exporter rules` prints them",
 		stops: true,
 		cause: func(s *drillSite) {
@@ -336,16 +390,18 @@ var drillFaults = []drillFault{
 	{
 		name:  "route to nowhere",
 		step:  "route",
-		err:   `the receiver "drill" notifies nobody`,
+		err:   `the test alert: to "drill", which notifies nobody`,
 		hint:  "give that receiver an integration",
+		stops: true,
 		short: true,
 		cause: func(s *drillSite) { s.with("    email_configs: [{to: drill@example.org}]\n", "") },
 	},
 	{
 		name:  "another route",
 		step:  "route",
-		err:   `goes to "heartbeat", and not to "drill"`,
+		err:   `the test alert: to "heartbeat", and not to "drill"`,
 		hint:  "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
+		stops: true,
 		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
 	},
 	{
@@ -361,10 +417,11 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
-		name: "silence",
-		step: "suppression",
-		err:  "by anna until",
-		hint: "end what holds it back",
+		name:  "silence",
+		step:  "silence",
+		err:   "by anna until",
+		hint:  "end the silence",
+		stops: true,
 		after: func(s *drillSite) {
 			now := time.Now().UTC()
 			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "drill", "value": "true", "isRegex": `+
@@ -373,34 +430,109 @@ var drillFaults = []drillFault{
 		},
 	},
 	{
-		name: "inhibition",
-		step: "suppression",
-		err:  `inhibited by Watchdog`,
-		hint: "end what holds it back",
+		name:  "inhibition",
+		step:  "inhibition",
+		err:   `inhibited by Watchdog`,
+		hint:  "inhibit_rules",
+		stops: true,
 		cause: func(s *drillSite) {
 			s.with("receivers:\n",
 				"inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: ['drill=\"true\"']}]\nreceivers:\n")
 		},
 	},
 	{
-		name: "muted by time",
-		step: "suppression",
-		err:  "never",
+		name:  "muted by time",
+		step:  "time_interval",
+		err:   "never",
+		stops: true,
 		cause: func(s *drillSite) {
 			s.with(`{receiver: drill, `, `{receiver: drill, active_time_intervals: [never], `).
 				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
 		},
 	},
 	{
+		name: "critical alerts go to null, as in kube-prometheus",
+		step: "route",
+		err:  `to "null", which notifies nobody`,
+		hint: "add a route",
+		cause: func(s *drillSite) {
+			s.with("  receiver: page\n", "  receiver: \"null\"\n").with("receivers:\n", "receivers:\n  - name: \"null\"\n")
+		},
+	},
+	{
+		name:  "an earlier route to null",
+		step:  "route",
+		err:   `critical TargetDown: to "null", which notifies nobody`,
+		hint:  "add a route",
+		short: true,
+		cause: func(s *drillSite) {
+			const route = "    - {receiver: \"null\", matchers: ['alertname = TargetDown', 'chat_server =~ \"web|stack\"']}\n"
+			s.with("  routes:\n", "  routes:\n"+route).
+				with("receivers:\n", "receivers:\n  - name: \"null\"\n")
+		},
+	},
+	{
+		name: "silence of 1000 h",
+		step: "silence",
+		err:  "by bob until",
+		hint: "end the silence",
+		after: func(s *drillSite) {
+			now := time.Now().UTC()
+			s.am.Ask(http.MethodPost, "/api/v2/silences", fmt.Sprintf(`{"matchers": [{"name": "severity", "value": "crit.*", "isRegex": `+
+				`true}], "startsAt": %q, "endsAt": %q, "createdBy": "bob", "comment": "move"}`,
+				now.Format(time.RFC3339), now.Add(1000*time.Hour).Format(time.RFC3339)))
+		},
+	},
+	{
+		name: "alert_relabel_configs drop critical",
+		step: "route",
+		err:  "alert_relabel_configs drop it",
+		hint: "alert_relabel_configs",
+		cause: func(s *drillSite) {
+			s.with("alerting: {", "alerting: {alert_relabel_configs: [{source_labels: [severity], regex: critical, action: drop}], ")
+		},
+	},
+	{
+		name: "Watchdog inhibits critical alerts",
+		step: "inhibition",
+		err:  "inhibited by Watchdog",
+		hint: "inhibit_rules",
+		cause: func(s *drillSite) {
+			s.with("receivers:\n", "inhibit_rules: [{source_matchers: ['alertname=\"Watchdog\"'], target_matchers: "+
+				"['severity=\"critical\"'], equal: [env]}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "the route to the pager is always muted",
+		step: "time_interval",
+		err:  `the route to "page" sends only during never`,
+		hint: "intervals",
+		cause: func(s *drillSite) {
+			const route = "    - {receiver: page, matchers: ['severity=\"critical\"'], active_time_intervals: [never]}\n"
+			s.with("  routes:\n", "  routes:\n"+route).
+				with("receivers:\n", "time_intervals: [{name: never, time_intervals: [{years: ['2000']}]}]\nreceivers:\n")
+		},
+	},
+	{
+		name: "dead pager",
+		step: "receiver",
+		err:  `the message to "page" probably fails: webhook`,
+		hint: "Notify for alerts failed",
+		cause: func(s *drillSite) {
+			s.with("'HOOK/page'", "'http://127.0.0.1:1/dead'")
+			s.flags.Severity, s.flags.Yes = "critical", true
+		},
+	},
+	{
 		name:  "dead mail server",
-		step:  "notification",
+		step:  "receiver",
 		err:   `the message to "drill" fails: email`,
 		hint:  "Notify for alerts failed",
 		cause: func(s *drillSite) { s.mailAddress = "127.0.0.1:1" },
 	},
 	{
 		name:  "webhook answers 500",
-		step:  "notification",
+		step:  "receiver",
 		err:   `the message to "drill" fails: webhook`,
 		hint:  "Notify for alerts failed",
 		short: true,
@@ -413,7 +545,7 @@ var drillFaults = []drillFault{
 	},
 	{
 		name: "dead webhook beside the one of Watchdog",
-		step: "notification",
+		step: "receiver",
 		err:  `the message to "drill" probably fails: webhook`,
 		hint: "Notify for alerts failed",
 		cause: func(s *drillSite) {
@@ -423,7 +555,7 @@ var drillFaults = []drillFault{
 	},
 	{
 		name: "webhook hangs",
-		step: "notification",
+		step: "receiver",
 		err:  "webhook does not answer",
 		hint: "Notify for alerts failed",
 		cause: func(s *drillSite) {
@@ -443,10 +575,14 @@ var drillFaults = []drillFault{
 
 func rulesOf(t *testing.T, a config.Alerts) string {
 	t.Helper()
+	a.Interval = config.Duration(time.Second)
 	var rules bytes.Buffer
 	must(t, alerts.Write(&rules, a))
-	return strings.Replace(rules.String(), "interval: 30s", "interval: 1s", 1)
+	return rules.String()
 }
+
+// everySecond is the configuration whose rules are evaluated that often.
+const everySecond = "poll: {}\nalerts: {interval: 1s}\n"
 
 // ahead is the address of a proxy that gives a server another clock.
 func (s *drillSite) ahead(of string, by time.Duration) string {
@@ -481,12 +617,12 @@ func TestRealDrillNamesEachFault(t *testing.T) {
 			if f.after != nil {
 				f.after(s)
 			}
-			steps, ok := s.drill()
-			if ok {
-				t.Error("the drill calls the chain good")
+			steps, verdict := s.drill()
+			if verdict != alertpath.Wrong {
+				t.Errorf("the drill calls the chain %s", verdict)
 			}
 			for name, step := range steps {
-				if (step.State == alertpath.Wrong) != (name == f.step) {
+				if (step.State == alertpath.Wrong) != (name == f.step || name == f.also) {
 					t.Errorf("%s is %s: %s", name, step.State, step.Error)
 				}
 			}
@@ -498,6 +634,57 @@ func TestRealDrillNamesEachFault(t *testing.T) {
 			s.leftNothing()
 		})
 	}
+}
+
+// TestRealDryRunNeverPromisesAReceiver has a pager that is dead, and one that works: only a message shows the difference.
+func TestRealDryRunNeverPromisesAReceiver(t *testing.T) {
+	t.Parallel()
+	s := newDrillSite(t).with("'HOOK/page'", "'http://127.0.0.1:1/dead'")
+	s.flags.DryRun = true
+	s.start()
+	s.wait()
+	steps, verdict := s.drill()
+	if got := steps["receiver"]; verdict != alertpath.Unknown || got.State != alertpath.Unknown || got.By != alertpath.Assumed {
+		t.Errorf("%s: %+v", verdict, got)
+	}
+	says(t, "receiver", steps["receiver"].Error, "nothing shows that a message to page (webhook) arrives")
+}
+
+// TestRealShippedConfigurationsAreGreen has every step work but the receivers, which nobody has tried.
+func TestRealShippedConfigurationsAreGreen(t *testing.T) {
+	for _, name := range []string{"alertmanager.yml", "first.yml"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newDrillSite(t)
+			s.alertmanager = strings.NewReplacer("mail.example.org:587", "MAIL", "https://heartbeat.example.org", "HOOK").
+				Replace(string(contentOf(t, filepath.Join(alertmanagerDir, name))))
+			s.flags.EveryAlert = true
+			s.start()
+			s.wait()
+			steps, _ := s.drill()
+			for _, step := range steps {
+				// The minimal configuration sends Watchdog to nobody.
+				if (step.State != alertpath.Works) != (step.Name == "receiver" || step.Name == "watchdog" && name == "first.yml") {
+					t.Errorf("%+v", step)
+				}
+			}
+		})
+	}
+}
+
+// TestRealDrillFindsADeadAlertmanagerOfTwo has a Prometheus that does not scrape itself.
+func TestRealDrillFindsADeadAlertmanagerOfTwo(t *testing.T) {
+	t.Parallel()
+	s := newDrillSite(t).with("[ALERTMANAGER]", "[ALERTMANAGER, '127.0.0.1:1']")
+	s.flags.DryRun = true
+	s.start()
+	s.wait()
+	s.settled(s.server.URL()+"/metrics", `prometheus_notifications_errors_total\{alertmanager="http://127.0.0.1:1/api/v2/alerts"\} [1-9]`)
+	steps, verdict := s.drill()
+	if got := steps["sending"]; verdict != alertpath.Unknown || got.State != alertpath.Unknown {
+		t.Errorf("%s: %+v", verdict, got)
+	}
+	says(t, "sending", steps["sending"].Error, "of 2 Alertmanagers, Prometheus cannot send to http://127.0.0.1:1/api/v2/alerts")
 }
 
 // wait waits until the servers show all that the steps before the fault need.

@@ -20,14 +20,15 @@ func WriteRules(w io.Writer, o Options, recording bool) error {
 	return alerts.Write(w, cfg.Alerts)
 }
 
-// WriteRuleTests writes unit tests of the alert rules for the thresholds in the configuration, for promtool. It reads no secrets.
-func WriteRuleTests(w io.Writer, o Options) error {
+// WriteRuleTests writes unit tests of the alert rules for the thresholds in the configuration, for promtool or vmalert-tool. It reads no
+// secrets.
+func WriteRuleTests(w io.Writer, o Options, vmalert bool) error {
 	o.WithoutSecrets = true
 	cfg, err := LoadConfig(o)
 	if err != nil {
 		return err
 	}
-	return alerts.WriteTests(w, cfg.Alerts, "chatstack.rules.yml")
+	return alerts.WriteTests(w, cfg.Alerts, "chatstack.rules.yml", vmalert)
 }
 
 // WriteRuleManifest writes both as one resource of the Prometheus Operator. It reads no secrets.

@@ -98,6 +98,8 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 		delete(named, "chatstack_exporter_time_seconds")             // has a label if it is on a page that the exporter reads
 		delete(named, "up")                                          // is Prometheus' own
 		delete(named, "ALERTS")                                      // is Prometheus' own
+		delete(named, "prometheus_rule_group_rules")                 // is Prometheus' own
+		delete(named, "prometheus_rule_group_interval_seconds")      // is Prometheus' own
 		delete(named, "process_start_time_seconds")                  // has a job, and may have a target, by how it is scraped
 		delete(named, "chatstack_container_calm_seconds")            // is there only while a container is up that flaps
 		delete(named, "chatstack_target_calm_seconds")               // is there only while a target is up that flaps
