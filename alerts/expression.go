@@ -189,11 +189,7 @@ func recorded(a *config.Alerts) []rule {
 
 // StartingTime is how long an exporter that remembers nothing counts as starting: until it has seen for itself for as long as a target is
 // down before that is critical. With the shipped settings, that is five and a half minutes.
-func StartingTime(a *config.Alerts) time.Duration { return timeToSee(a) + a.Interval.Std() }
-
-func timeToSee(a *config.Alerts) time.Duration {
-	return max(a.Of("target_down").Critical.For, a.Lookback).Std()
-}
+func StartingTime(a *config.Alerts) time.Duration { return criticalAfter(a) + a.Interval.Std() }
 
 // unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would
 // hold alerts for ever, so a third start in three times that time does not count. One that Prometheus no longer discovers counts while
@@ -201,7 +197,7 @@ func timeToSee(a *config.Alerts) time.Duration {
 func unknownExpr(a *config.Alerts) string {
 	twoStarts := 2*StartingTime(a)/a.Interval.Std() + 2
 	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) %[4]s > 0",
-		exporterStarting, seconds(config.Duration(3*timeToSee(a))), twoStarts,
+		exporterStarting, seconds(config.Duration(3*criticalAfter(a))), twoStarts,
 		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment))
 }
 

@@ -3,6 +3,7 @@ package alerts
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -34,6 +35,11 @@ var targetDown = row{
 	panels:   []string{"overview/Targets down"},
 	warning:  message{"", aTarget + targetFlaps(flapSummary+downAgain, " down: "+reasons+unanswered) + ".", targetDownText},
 	critical: message{"", aTarget + targetFlaps(flapSummary+downAgain, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
+}
+
+// criticalAfter is how long a target is down before that is critical, but at least as long as a reading counts.
+func criticalAfter(a *config.Alerts) time.Duration {
+	return max(a.Of("target_down").Critical.For, a.Lookback).Std()
 }
 
 // flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.

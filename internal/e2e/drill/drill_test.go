@@ -142,7 +142,9 @@ scrape_configs:
     relabel_configs:
       - {target_label: job, replacement: chatstack_exporter}
       - {target_label: host, replacement: node-7}
-`, r.alertmanager.Addr, r.operators.url), map[string][]byte{"chatstack.rules.yml": []byte(rules)})
+`, r.alertmanager.Addr, r.operators.url), map[string][]byte{"chatstack.rules.yml": []byte(rules)},
+		// Else Alertmanager hears for longer than it waits of what has ended, and tells that again with the next alert of its group.
+		"--rules.alert.resend-delay=4s")
 
 	slots := make(chan struct{}, sitesAtOnce)
 	t.Run("sites", func(t *testing.T) {

@@ -172,15 +172,14 @@ func (r *rig) drillCertificates(t *testing.T) {
 		want:   []notice{critical},
 		may:    []notice{warning},
 	})
-	// A proxy that no client can use is down, too. That is told as well, since the other alert began days before.
+	// A proxy that no client can use is down, too. Its certificate explains that.
 	s.try(fault{
 		name:   "certificate has ended",
 		cause:  load(authority, -day),
 		repair: good,
 		shown:  left(0),
-		want:   []notice{critical, {"TargetDown", "critical", ofDown("xmpp_proxy")}},
-		may:    []notice{warning, {"TargetDown", "warning", ofDown("xmpp_proxy")}},
-		pages:  2, // the certificate's end is known from the first reading
+		want:   []notice{critical},
+		may:    []notice{warning},
 	})
 	s.try(fault{
 		name:   "certificate of another authority",
