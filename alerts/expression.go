@@ -149,7 +149,7 @@ func recorded(a *config.Alerts) []rule {
 		// What holds back the alert on a certificate must not be forgotten before the certificate, which may be seen no more.
 		{
 			Record: certificateHeld,
-			Expr: fmt.Sprintf("%s - ignoring (source) group_left %s < %s", seenAt(a, certificateSeen),
+			Expr: fmt.Sprintf("%s - ignoring (source) group_left () %s < %s", seenAt(a, certificateSeen),
 				seenAt(a, "chatstack_tls_certificate_excused"), number(a.Lookback.Std().Seconds())),
 		},
 		{

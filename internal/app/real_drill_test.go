@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -29,6 +30,12 @@ type drillSite struct {
 	*testing.T
 	prometheus, rules, alertmanager string
 	flags                           DrillOptions
+	// environ has the credentials of the servers, which are behind a proxy at this path if it is not "".
+	environ map[string]string
+	behind  string
+	// files are Alertmanager's, peers the flags of its cluster.
+	files map[string][]byte
+	peers []string
 
 	exporter    *exporter
 	server, am  *realstack.Program
@@ -111,14 +118,42 @@ func (s *drillSite) start() {
 	o := options(nil, &logBuffer{}).with(everySecond)
 	o.EnableLifecycle = true
 	s.exporter = startApp(s.T, o, &logBuffer{})
-	s.am = realstack.StartAlertmanager(s.T, strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(s.alertmanager), nil)
+	s.am = realstack.StartAlertmanager(s.T, s.filled(s.alertmanager), s.files, s.peers...)
+	s.flags.Alertmanager, s.flags.Exporter = s.reached(s.am), s.exporter.url
+	where, err := url.Parse(s.flags.Alertmanager)
+	must(s.T, err)
 	s.server = realstack.StartPrometheus(s.T,
-		strings.NewReplacer("ALERTMANAGER", s.am.Addr, "EXPORTER", strings.TrimPrefix(s.exporter.url, "http://")).Replace(s.prometheus),
+		strings.NewReplacer("ALERTMANAGER", where.Host, "EXPORTER", strings.TrimPrefix(s.exporter.url, "http://")).Replace(s.prometheus),
 		map[string][]byte{"chatstack.rules.yml": []byte(s.rules)}, "--rules.alert.resend-delay=1s")
-	s.flags.Prometheus, s.flags.Alertmanager, s.flags.Exporter = s.server.URL(), s.am.URL(), s.exporter.url
+	s.flags.Prometheus = s.reached(s.server)
 	if s.flags.Severity == "" {
 		s.flags.Severity = "none"
 	}
+}
+
+// filled names the receivers in a configuration of Alertmanager.
+func (s *drillSite) filled(config string) string {
+	return strings.NewReplacer("HOOK", s.hook, "MAIL", s.mailAddress).Replace(config)
+}
+
+// reached is the URL by which a server is reached.
+func (s *drillSite) reached(server *realstack.Program) string {
+	s.Helper()
+	if s.behind == "" {
+		return server.URL()
+	}
+	target, err := url.Parse(server.URL())
+	must(s.T, err)
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	front := httptest.NewServer(http.StripPrefix(s.behind, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != "anna" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	})))
+	s.Cleanup(front.Close)
+	return front.URL + s.behind
 }
 
 // settled waits for an answer of an API that matches a regular expression.
@@ -133,7 +168,7 @@ func (s *drillSite) settled(url, text string) {
 func (s *drillSite) drill() (steps map[string]alertpath.Step, verdict alertpath.State) {
 	s.Helper()
 	var all []alertpath.Step
-	o := options(nil, io.Discard).with(everySecond)
+	o := options(s.environ, io.Discard).with(everySecond)
 	verdict, told, err := Drill(s.Context(), o, s.flags, func(known []alertpath.Step) { all = append(all, known...) }, func(string) {})
 	must(s.T, err)
 	var table bytes.Buffer
@@ -667,6 +702,78 @@ func TestRealShippedConfigurationsAreGreen(t *testing.T) {
 				if (step.State != alertpath.Works) != (step.Name == "receiver" || step.Name == "watchdog" && name == "first.yml") {
 					t.Errorf("%+v", step)
 				}
+			}
+		})
+	}
+}
+
+// correctChains wake somebody, so that nothing of them is wrong or unknown.
+var correctChains = map[string]func(s *drillSite){
+	"what is shipped": func(s *drillSite) {
+		s.alertmanager = realstack.FitAlertmanager(s.T, string(contentOf(s.T, filepath.Join(alertmanagerDir, "alertmanager.yml"))), s.hook,
+			s.mailAddress, [2]string{`group_wait: \S+`, "group_wait: 1s"})
+		s.files = map[string][]byte{
+			"templates/chatstack.tmpl": contentOf(s.T, filepath.Join(alertmanagerDir, "templates", "chatstack.tmpl")),
+			"secrets/chat_webhook_url": []byte(s.hook + "/chat"),
+			"secrets/oncall_token":     []byte("a"),
+			"secrets/heartbeat_token":  []byte("b"),
+		}
+	},
+	"kube-prometheus with a route for the chat stack": func(s *drillSite) {
+		s.alertmanager = `
+inhibit_rules:
+  - {source_matchers: [severity = critical], target_matchers: [severity =~ warning|info], equal: [namespace, alertname]}
+  - {source_matchers: [severity = warning], target_matchers: [severity = info], equal: [namespace, alertname]}
+  - {source_matchers: [alertname = InfoInhibitor], target_matchers: [severity = info], equal: [namespace]}
+route:
+  receiver: "null"
+  group_by: [namespace]
+  group_wait: 1s
+  routes:
+    - {receiver: watchdog, matchers: [alertname = Watchdog]}
+    - {receiver: chat, matchers: [stack = chat]}
+receivers:
+  - name: "null"
+  - {name: watchdog, webhook_configs: [{url: 'HOOK/heartbeat'}]}
+  - {name: chat, webhook_configs: [{url: 'HOOK/page'}]}
+`
+	},
+	"Alertmanager with a peer": func(s *drillSite) {
+		first, second := realstack.FreeAddress(s.T), realstack.FreeAddress(s.T)
+		s.peers = []string{"--cluster.listen-address=" + first, "--cluster.peer=" + second, "--cluster.settle-timeout=1s"}
+		peer := realstack.StartAlertmanager(s.T, s.filled(s.alertmanager), nil,
+			"--cluster.listen-address="+second, "--cluster.peer="+first, "--cluster.settle-timeout=1s")
+		s.with("[ALERTMANAGER]", "[ALERTMANAGER, '"+peer.Addr+"']")
+		s.flags.Others = []string{peer.URL()}
+	},
+	"behind a password and a path": func(s *drillSite) {
+		s.with("{static_configs: [{targets: [ALERTMANAGER]}]}",
+			"{path_prefix: /behind, basic_auth: {username: anna, password: secret}, static_configs: [{targets: [ALERTMANAGER]}]}")
+		file := filepath.Join(s.TempDir(), "password")
+		must(s.T, os.WriteFile(file, []byte("secret\n"), 0o600))
+		s.environ = map[string]string{}
+		for _, server := range []string{"PROMETHEUS", "ALERTMANAGER"} {
+			s.environ["DRILL_"+server+"_USER"], s.environ["DRILL_"+server+"_PASSWORD_FILE"] = "anna", file
+		}
+		s.behind = "/behind"
+	},
+}
+
+// TestRealCorrectChainsAreGreen has a critical test alert reach the receivers of critical alerts.
+func TestRealCorrectChainsAreGreen(t *testing.T) {
+	for name, change := range correctChains {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newDrillSite(t)
+			s.flags.Severity, s.flags.Yes = "critical", true
+			change(s)
+			s.start()
+			s.wait()
+			if steps, verdict := s.drill(); verdict != alertpath.Works {
+				t.Errorf("the drill is %s: %+v", verdict, steps)
+			}
+			if s.messages("page") == 0 && s.messages("mail") == 0 {
+				t.Error("no page has come")
 			}
 		})
 	}

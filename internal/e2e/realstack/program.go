@@ -33,6 +33,12 @@ func StartProgram(tb testing.TB, name, path string, environ []string, argv func(
 	return p
 }
 
+// FreeAddress is an address of loopback where nothing listens.
+func FreeAddress(tb testing.TB) string {
+	tb.Helper()
+	return address(freePort(tb))
+}
+
 func newProgram(tb testing.TB, name string, drop bool) *Program {
 	tb.Helper()
 	return &Program{newProcess(tb, name, drop), address(freePort(tb))}
@@ -122,13 +128,18 @@ func StartPrometheus(tb testing.TB, config string, files map[string][]byte, flag
 	return p
 }
 
-// StartAlertmanager is StartPrometheus for an Alertmanager without peers.
-func StartAlertmanager(tb testing.TB, config string, files map[string][]byte) *Program {
+// StartAlertmanager is StartPrometheus for an Alertmanager. It has no peers, unless the flags name some.
+func StartAlertmanager(tb testing.TB, config string, files map[string][]byte, flags ...string) *Program {
 	tb.Helper()
 	program := binary(tb, "prometheus-alertmanager", "prometheus-alertmanager")
 	a := newConfigured(tb, "alertmanager", config, files)
-	a.serve("/-/ready", program, "--config.file="+a.path("alertmanager.yml"), "--storage.path="+a.path("data"),
-		"--web.listen-address="+a.Addr, "--web.external-url="+a.URL(), "--cluster.listen-address=", "--log.level=debug")
+	if len(flags) == 0 {
+		flags = []string{"--cluster.listen-address="}
+	}
+	a.serve("/-/ready", append([]string{
+		program, "--config.file=" + a.path("alertmanager.yml"), "--storage.path=" + a.path("data"),
+		"--web.listen-address=" + a.Addr, "--web.external-url=" + a.URL(), "--log.level=debug",
+	}, flags...)...)
 	return a
 }
 
