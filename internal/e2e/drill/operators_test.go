@@ -87,7 +87,7 @@ func startOperators(t *testing.T) *operators {
 		dishonored: map[string]bool{},
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /{way}/{receiver}", func(_ http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("POST /{way}/{receiver}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return // it is sent again
@@ -95,6 +95,7 @@ func startOperators(t *testing.T) *operators {
 		if err := o.record(message{way: r.PathValue("way"), receiver: r.PathValue("receiver")}, body); err != nil {
 			t.Errorf("read message to %s: %v", r.URL, err)
 		}
+		io.WriteString(w, "ok") //nolint:errcheck // as a chat server, whose answer a newer Alertmanager reads
 	})
 	mux.HandleFunc("GET /targets", func(w http.ResponseWriter, _ *http.Request) { o.serveTargets(w, false) })
 	mux.HandleFunc("GET /dishonored", func(w http.ResponseWriter, _ *http.Request) { o.serveTargets(w, true) })
