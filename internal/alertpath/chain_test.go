@@ -420,12 +420,46 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			func(f *Facts) { f.loaded("TargetDown").Labels["stack"] = "other" },
 			StepVersion,
 			Wrong,
-			"TargetDown critical has the label stack: `other` instead of `chat`",
+			"TargetDown critical is missing",
 			"deploy",
 		},
 		{
 			"a label more",
 			func(f *Facts) { f.loaded("TargetDown").Labels["team"] = "chat" },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a recording rule with a label more",
+			func(f *Facts) { f.loaded("chatstack:down").Labels = map[string]string{"team": "x"} },
+			StepVersion,
+			Wrong,
+			`chatstack:down has another label: team="x"`,
+			"deploy",
+		},
+		{
+			"a recording rule with a label that all series have",
+			func(f *Facts) {
+				f.loaded("chatstack:down").Labels = map[string]string{"env": "prod"}
+				f.Builds[0]["env"] = "prod"
+			},
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"kube-prometheus has rules with names of ours",
+			func(f *Facts) {
+				general := Group{Name: "general.rules", Interval: 60, LastEvaluation: noon, Rules: slices.Clone(f.Groups[0].Rules[1:3])}
+				for i := range general.Rules {
+					r := &general.Rules[i]
+					r.Query, r.Labels = "up == 0", map[string]string{"severity": r.Labels["severity"]}
+				}
+				f.Groups = slices.Insert(f.Groups, 0, general)
+			},
 			StepVersion,
 			Works,
 			"all 4 rules",
