@@ -387,20 +387,22 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
 	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
-	rule := f.alwaysFiring()
-	if arrived := f.received(); arrived != nil && len(f.Known) > 1 && len(f.Lost) > 0 {
-		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml",
-			"of %d Alertmanagers, Prometheus cannot send to %s; if the others fail, nobody is woken",
-			len(f.Known), strings.Join(f.Lost, ", "))
+	rule, errors := f.alwaysFiring(), 0.0
+	for _, n := range f.SendErrors {
+		errors += n
+	}
+	if arrived := f.received(); arrived != nil && len(f.Lost) > 0 {
+		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml; if it has just started, wait 5 min",
+			"of %d Alertmanagers, Prometheus cannot send to %s; Watchdog has arrived before", len(f.Known), strings.Join(f.Lost, ", "))
 	} else if arrived != nil {
-		return works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
+		step := works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
+		if errors > 0 {
+			step = step.note("since Prometheus started, it failed %.0f times to send", errors)
+		}
+		return step
 	}
 	if len(rule.Alerts) == 0 {
 		return unknown(StepSending, "wait for the first evaluation, and try again", "Watchdog does not fire yet")
-	}
-	errors := 0.0
-	for _, n := range f.SendErrors {
-		errors += n
 	}
 	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
 	hint := "name the address of " + f.Alertmanager.URL +

@@ -583,7 +583,15 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			},
 			StepSending,
 			Unknown,
-			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; if the others fail, nobody is woken",
+			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; Watchdog has arrived before",
+			"start it",
+		},
+		{
+			"the only Alertmanager is dead since Watchdog has arrived",
+			func(f *Facts) { f.Lost = f.Known },
+			StepSending,
+			Unknown,
+			"of 1 Alertmanagers, Prometheus cannot send to http://a/api/v2/alerts; Watchdog has arrived before",
 			"start it",
 		},
 		{

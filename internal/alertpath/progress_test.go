@@ -2,11 +2,16 @@ package alertpath
 
 import (
 	"errors"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 )
 
@@ -515,5 +520,27 @@ func TestStepsNeverTakeLessThanNothing(t *testing.T) {
 	}
 	if step := works(StepAlert, "x").took(-time.Second); *step.Duration != 0 {
 		t.Errorf("a clock that was set back: %g s", *step.Duration)
+	}
+}
+
+// TestCountersNeedAllOfACluster has each of two Alertmanagers stop to show them in turn: a sum of fewer is lower than before.
+func TestCountersNeedAllOfACluster(t *testing.T) {
+	client := func(status int) *Client {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			io.WriteString(w, "alertmanager_notifications_total{integration=\"email\"} 1\n") //nolint:errcheck // the client is gone
+		}))
+		t.Cleanup(server.Close)
+		return NewClient("alertmanager", exchange.HTTP{Settings: config.HTTP{URL: server.URL}}, exchange.Credentials{})
+	}
+	sound, broken := client(http.StatusOK), client(http.StatusServiceUnavailable)
+	for _, p := range []Path{{Alertmanager: broken, Others: []*Client{sound}}, {Alertmanager: sound, Others: []*Client{broken}}} {
+		if sum, err := p.counters(t.Context()); err == nil {
+			t.Errorf("no error, but %v", sum)
+		}
+	}
+	p := Path{Alertmanager: sound, Others: []*Client{sound}}
+	if sum, err := p.counters(t.Context()); err != nil || sum[Channel{"", "email"}].Notifications != 2 {
+		t.Errorf("%v, %v; want two messages", sum, err)
 	}
 }
