@@ -229,7 +229,7 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 		return fmt.Errorf("read the configuration of Prometheus: %w", err)
 	}
 	if p.Ruler != c { // what it adds to alerts, and where it sends them, is not in this configuration
-		f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel, f.Setup.RuleFiles = nil, nil, nil
+		f.Setup.Global.ExternalLabels, f.Setup.Alerting, f.Setup.RuleFiles = nil, Setup{}.Alerting, nil
 		f.unserved["status/config"] = errors.New("the server of --ruler does not show it")
 	}
 	if f.Builds, err = c.series(ctx, "chatstack_exporter_build_info"); err != nil {

@@ -368,20 +368,22 @@ func (f *Facts) received() *Received {
 	return nil
 }
 
-// sentByThisPrometheus compares the external labels, by which several Prometheus at one Alertmanager differ. Relabeling may drop some,
-// such as that of a replica.
+// sentByThisPrometheus compares the labels of a Watchdog with those that this Prometheus sends to one of its groups of Alertmanagers.
+// Several Prometheus at one Alertmanager differ by their external labels.
 func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
-	ofRule := map[string]string{}
-	if rule := f.alwaysFiring(); rule != nil {
-		ofRule = rule.Labels
+	rule := f.alwaysFiring()
+	if f.unserved["status/config"] != nil || rule == nil {
+		return true // nothing shows what it sends
 	}
-	for name, want := range f.Setup.Global.ExternalLabels {
-		got, has := labels[name]
-		if _, overridden := ofRule[name]; !overridden && got != want && (has || len(f.Setup.Alerting.Relabel) == 0) {
-			return false
-		}
+	sent := f.asSent(rule.Labels, map[string]string{"alertname": rule.Name})
+	ways := []map[string]string{sent}
+	for _, servers := range f.Setup.Alerting.Servers {
+		ways = append(ways, routing.Relabel(sent, servers.Relabel))
 	}
-	return true
+	return slices.ContainsFunc(ways, func(way map[string]string) bool {
+		lacks := func(name string) bool { return labels[name] != way[name] }
+		return way != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(way)), lacks)
+	})
 }
 
 // sending judges by Watchdog, which always fires, whether alerts arrive.

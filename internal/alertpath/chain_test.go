@@ -721,25 +721,29 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 
 // TestWatchdogOfAnotherPrometheusDoesNotCount has two environments at one Alertmanager.
 func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
-	var drop routing.Relabeling
-	if err := yaml.Unmarshal([]byte("{action: labeldrop, regex: replica}"), &drop); err != nil {
-		t.Fatal(err)
-	}
+	const upper = "alert_relabel_configs: [{action: uppercase, source_labels: [env], target_label: env}]"
 	for name, tt := range map[string]struct {
-		env     string
-		relabel []routing.Relabeling
-		want    State
+		env, setup string
+		want       State
 	}{
-		"this environment":                      {"prod", nil, Works},
-		"another environment":                   {"staging", nil, Wrong},
-		"no environment":                        {"", nil, Wrong},
-		"no environment, perhaps by relabeling": {"", []routing.Relabeling{drop}, Works},
-		"another one, with relabeling":          {"staging", []routing.Relabeling{drop}, Wrong},
+		"this environment":                      {"prod", "", Works},
+		"another environment":                   {"staging", "", Wrong},
+		"no environment":                        {"", "", Wrong},
+		"no environment, which is relabelled":   {"", "alert_relabel_configs: [{action: labeldrop, regex: env}]", Works},
+		"no environment, with other relabeling": {"", "alert_relabel_configs: [{action: labeldrop, regex: replica}]", Wrong},
+		"in upper case by relabeling":           {"PROD", upper, Works},
+		"not in upper case":                     {"prod", upper, Wrong},
+		"for one of two groups":                 {"PROD", "alertmanagers: [{}, {" + upper + "}]", Works},
+		"for the other one":                     {"prod", "alertmanagers: [{}, {" + upper + "}]", Works},
+		"dropped":                               {"prod", "alert_relabel_configs: [{action: drop}]", Wrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := soundFacts(t)
 			f.SendErrors = map[string]float64{"x": 3}
-			f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel = map[string]string{"env": "prod", "severity": "overridden"}, tt.relabel
+			f.Setup.Global.ExternalLabels = map[string]string{"env": "prod", "severity": "overridden"}
+			if err := yaml.Unmarshal([]byte(tt.setup), &f.Setup.Alerting); err != nil {
+				t.Fatal(err)
+			}
 			f.loaded("Watchdog").Labels = map[string]string{"stack": "chat", "severity": "none"}
 			if tt.env != "" {
 				f.Alerts[0].Labels["env"] = tt.env

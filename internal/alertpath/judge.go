@@ -451,11 +451,11 @@ func (f *Facts) asSent(sets ...map[string]string) map[string]string {
 
 // externalLabels are what Prometheus adds to all alerts. If it does not show its configuration, the alert that always fires has them.
 func (f *Facts) externalLabels() map[string]string {
-	arrived, rule := f.received(), f.alwaysFiring()
-	if f.unserved["status/config"] == nil || arrived == nil || rule == nil {
+	rule := f.alwaysFiring()
+	if f.unserved["status/config"] == nil || rule == nil || f.received() == nil {
 		return f.Setup.Global.ExternalLabels
 	}
-	labels := maps.Clone(arrived.Labels)
+	labels := maps.Clone(f.received().Labels)
 	maps.DeleteFunc(labels, func(name, _ string) bool { return name == "alertname" || rule.Labels[name] != "" })
 	return labels
 }

@@ -287,8 +287,8 @@ func vector(series ...map[string]string) string {
 
 func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	t.Helper()
-	alert := `{"labels": {"alertname": %q, "stack": "chat", "drill": %q, "id": %q}, "startsAt": "2026-05-01T12:00:00Z", "receivers": ` +
-		`[{"name": %q}], "status": {"state": "active"}}`
+	alert := `{"labels": {"alertname": %q, "stack": "chat", "severity": "none", "drill": %q, "id": %q}, "receivers": ` +
+		`[{"name": %q}], "startsAt": "2026-05-01T12:00:00Z", "status": {"state": "active"}}`
 	all := fmt.Sprintf(alert, "Watchdog", "", "", "heartbeat")
 	if id := c.drillID(t); id != "" {
 		all += "," + fmt.Sprintf(alert, "ChatstackDrill", "true", id, "drill")
