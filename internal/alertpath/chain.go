@@ -174,16 +174,13 @@ type Alert struct {
 
 // Received is an alert in Alertmanager.
 type Received struct {
-	Labels      map[string]string `json:"labels"`
-	Fingerprint string            `json:"fingerprint"`
-	StartsAt    time.Time         `json:"startsAt"`
-	Receivers   []struct {
+	Labels    map[string]string `json:"labels"`
+	StartsAt  time.Time         `json:"startsAt"`
+	Receivers []struct {
 		Name string `json:"name"`
 	} `json:"receivers"`
 	Status struct {
-		State       string   `json:"state"`
-		SilencedBy  []string `json:"silencedBy"`
-		InhibitedBy []string `json:"inhibitedBy"`
+		State string `json:"state"`
 	} `json:"status"`
 }
 
@@ -428,21 +425,22 @@ func (f *Facts) watchdog() Step {
 	if arrived == nil {
 		return unknown(StepWatchdog, "first repair the sending", "Watchdog does not arrive at Alertmanager")
 	}
-	if why := suppressedBy(arrived, f.Silences, f.Alerts); why != "" {
-		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
-	}
 	if f.routing == nil {
 		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
 	}
-	var served, ordinary []string
+	moment := routing.Moment{At: f.Now.Add(f.Alertmanager.Ahead), Firing: labelsOf(f.Alerts), Silences: f.Silences}
+	if why := heldBack(arrived, f.routing, &moment); why != "" {
+		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
+	}
+	var served, uses, ordinary []string
 	alerts := f.ourAlerts()
 	others := append(f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)...)
 	for _, name := range arrived.receivers() {
-		switch uses := f.routing.Uses(name); {
-		case uses != "" && slices.Contains(others, name):
+		switch by := f.routing.Uses(name); {
+		case by != "" && slices.Contains(others, name):
 			ordinary = append(ordinary, name)
-		case uses != "":
-			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
+		case by != "":
+			served, uses = append(served, name), append(uses, fmt.Sprintf("%s (%s)", name, by))
 		}
 	}
 	const hint = "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch"
@@ -453,28 +451,33 @@ func (f *Facts) watchdog() Step {
 	case len(served) == 0:
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
-	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
-	for _, route := range f.routing.RoutesOf(arrived.Labels) {
-		if len(route.MuteTimes)+len(route.ActiveTimes) > 0 {
-			step = step.note("its route to %q has time intervals", route.Receiver)
+	for hour := range 7 * 24 {
+		at := moment.At.Add(time.Duration(hour) * time.Hour)
+		fate := f.routing.FateOf(arrived.Labels, &routing.Moment{At: at})
+		if !slices.ContainsFunc(served, func(name string) bool { return fate.Muted[name] == "" }) {
+			return wrong(StepWatchdog, "remove the intervals of that route: Watchdog must always reach the outside service",
+				"at %s, the route to %q %s", at.Format("Mon 15:04 -0700"), served[0], fate.Muted[served[0]]).by(Computed)
 		}
 	}
-	return step
+	return works(StepWatchdog, "Watchdog goes to %s", strings.Join(uses, ", ")).since(arrived.StartsAt)
 }
 
-// suppressedBy says what silences or inhibits an alert; "" if nothing does.
-func suppressedBy(r *Received, silences []routing.Silence, alerts []Received) string {
-	for i := range silences {
-		if slices.Contains(r.Status.SilencedBy, silences[i].ID) {
-			return "silenced: " + silences[i].String()
-		}
-	}
+func labelsOf(alerts []Received) (all []map[string]string) {
 	for i := range alerts {
-		if slices.Contains(r.Status.InhibitedBy, alerts[i].Fingerprint) {
-			return "inhibited by " + describe(alerts[i].Labels)
-		}
+		all = append(all, alerts[i].Labels)
 	}
-	if r.Status.State == "suppressed" {
+	return all
+}
+
+// heldBack says what silences or inhibits an alert; "" if nothing does.
+func heldBack(r *Received, by *routing.Routing, m *routing.Moment) string {
+	fate := by.FateOf(r.Labels, m)
+	switch {
+	case fate.Silence != nil:
+		return "silenced: " + fate.Silence.String()
+	case fate.Inhibitor != nil:
+		return "inhibited by " + describe(fate.Inhibitor)
+	case r.Status.State == "suppressed":
 		return r.Status.State
 	}
 	return ""

@@ -96,7 +96,7 @@ func (f *Facts) without(name string) {
 }
 
 func receivedBy(labels map[string]string, receivers ...string) Received {
-	r := Received{Labels: labels, Fingerprint: "f-" + labels["alertname"], StartsAt: noon}
+	r := Received{Labels: labels, StartsAt: noon}
 	for _, name := range receivers {
 		r.Receivers = append(r.Receivers, struct {
 			Name string `json:"name"`
@@ -647,29 +647,43 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		{
 			"Watchdog silenced",
 			func(f *Facts) {
-				f.Alerts[0].Status.SilencedBy = []string{"s1"}
-				f.Silences = []routing.Silence{{
-					ID:        "s1",
-					CreatedBy: "anna",
-					Comment:   "why",
-					EndsAt:    noon,
-				}}
+				f.Silences = []routing.Silence{silence(t, noon.Add(-time.Hour), noon.Add(time.Hour), "alertname", "Watch.*")}
 			},
 			StepWatchdog,
 			Wrong,
-			"silence s1 by anna until 2026-05-01 12:00 UTC (why)",
+			"silence s1 by anna until 2026-05-01 13:00 UTC (move)",
 			"end it",
 		},
 		{
 			"Watchdog inhibited",
 			func(f *Facts) {
-				f.Alerts[0].Status.InhibitedBy = []string{"f-X"}
+				f.routing = shippedRouting(t, "alertmanager.yml", "inhibit_rules:\n",
+					"inhibit_rules:\n  - {source_matchers: [alertname=X], target_matchers: [alertname=Watchdog]}\n")
 				f.Alerts = append(f.Alerts, receivedBy(map[string]string{"alertname": "X", "a": "b"}))
 			},
 			StepWatchdog,
 			Wrong,
 			`inhibited by X a="b"`,
 			"end it",
+		},
+		{
+			"Alertmanager holds back Watchdog for another reason",
+			func(f *Facts) { f.Alerts[0].Status.State = "suppressed" },
+			StepWatchdog,
+			Wrong,
+			"Watchdog is suppressed",
+			"end it",
+		},
+		{
+			"Watchdog is muted at night",
+			func(f *Facts) {
+				f.routing = shippedRouting(t, "alertmanager.yml", "- receiver: heartbeat\n",
+					"- receiver: heartbeat\n      active_time_intervals: [waking_hours]\n")
+			},
+			StepWatchdog,
+			Wrong,
+			`at Fri 23:00 +0000, the route to "heartbeat" sends only during waking_hours`,
+			"intervals",
 		},
 		{
 			"Watchdog goes nowhere",

@@ -239,13 +239,19 @@ func (p *Progress) heldBack() string {
 	if len(p.served()) == 0 || slices.ContainsFunc(p.plan.Receivers, lacks) {
 		return fmt.Sprintf("sent to %s by another configuration than before", quoted(names))
 	}
-	return suppressedBy(p.arrived, p.last.Silences, p.last.Alerts)
+	return heldBack(p.arrived, p.plan.Facts.routing, p.moment())
+}
+
+// moment is when Alertmanager was asked last, with what may hold back the alert.
+func (p *Progress) moment() *routing.Moment {
+	at := p.last.At.Add(p.plan.Facts.Alertmanager.Ahead)
+	return &routing.Moment{At: at, Firing: labelsOf(p.last.Alerts), Silences: p.last.Silences}
 }
 
 // served are the alert's receivers that notify somebody, and that no time interval mutes.
 func (p *Progress) served() []string {
 	facts := p.plan.Facts
-	muted := facts.routing.FateOf(p.arrived.Labels, &routing.Moment{At: p.delivered.Add(facts.Alertmanager.Ahead)}).Muted
+	muted := facts.routing.FateOf(p.arrived.Labels, p.moment()).Muted
 	return slices.DeleteFunc(facts.routing.Served(p.arrived.receivers()), func(name string) bool { return muted[name] != "" })
 }
 

@@ -356,13 +356,13 @@ func TestDrillNamesWhereItGotStuck(t *testing.T) {
 		}, StepReceiver, []string{`sent to "drill" by another configuration`}},
 		"silenced": {func(r *rehearsal) {
 			r.arrive("drill")
-			r.seen.Alerts[1].Status.SilencedBy = []string{"s1"}
-			r.seen.Silences = []routing.Silence{{ID: "s1", CreatedBy: "anna"}}
+			r.seen.Silences = []routing.Silence{silence(t, r.now, r.now.Add(time.Hour), "drill", "true")}
 			r.pass(1)
 		}, StepReceiver, []string{"silence s1 by anna"}},
 		"inhibited": {func(r *rehearsal) {
+			r.plan.Facts.routing = shippedRouting(t, "alertmanager.yml", "inhibit_rules:\n",
+				"inhibit_rules:\n  - {source_matchers: [alertname=Watchdog], target_matchers: [drill=true]}\n")
 			r.arrive("drill")
-			r.seen.Alerts[1].Status.InhibitedBy = []string{"f-Watchdog"}
 			r.pass(1)
 		}, StepReceiver, []string{"inhibited by Watchdog"}},
 		"suppressed by what is unknown": {func(r *rehearsal) {
