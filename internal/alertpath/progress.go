@@ -291,9 +291,7 @@ func (p *Progress) channels() []channel {
 		c.Count = p.last.Counters[key].minus(p.beforeSending[key])
 		c.sure = c.Notifications <= c.want && p.beforeSending[key] == p.plan.Before[key]
 		for name := range p.busy {
-			if _, uses := p.plan.Facts.routing.Integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
-				c.sure = false
-			}
+			c.sure = c.sure && !p.uses(name, key)
 		}
 		channels = append(channels, *c)
 	}
@@ -301,6 +299,11 @@ func (p *Progress) channels() []channel {
 		return strings.Compare(a.Integration+" "+a.Receiver, b.Integration+" "+b.Receiver)
 	})
 	return channels
+}
+
+// uses reports whether messages to a receiver are counted there.
+func (p *Progress) uses(receiver string, c Channel) bool {
+	return p.plan.Facts.routing.Integrations[receiver][c.Integration] > 0 && (c.Receiver == "" || c.Receiver == receiver)
 }
 
 // earliest is when Alertmanager may send the alert to a receiver, less a margin. Its wait begins when the alert does.
@@ -324,8 +327,9 @@ func (p *Progress) earliest(receiver string) time.Time {
 // judgeNotification compares Alertmanager's counters with those before the drill.
 func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	var sent, failing, unclear, waiting, silent []string
-	sure := true
+	sure, untold := true, p.served()
 	for _, c := range p.channels() {
+		untold = slices.DeleteFunc(untold, func(name string) bool { return c.sure && p.uses(name, c.Channel) })
 		sure = sure && c.sure
 		switch {
 		case c.accepted() >= c.want && (c.sure || c.Failed == 0 && c.accepted() >= c.Notifications):
@@ -353,10 +357,17 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 		return wrong(StepReceiver, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s",
 			to, probably, strings.Join(failing, ", ")), true
 	}
-	if len(unclear)+len(waiting)+len(silent) == 0 {
-		step := works(StepReceiver, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
+	switch {
+	case len(unclear)+len(waiting)+len(silent) > 0:
+	case len(untold) > 0:
+		return unknown(StepReceiver, "see whether the message has arrived; start Alertmanager with --enable-feature=receiver-name-in-metrics, "+
+			"or repeat the drill when those receivers have no other alerts",
+			"messages by %s were accepted; Alertmanager's counters do not show whether one was to %s", strings.Join(sent, ", "),
+			quoted(untold)), true
+	default:
+		step := works(StepReceiver, "sent to %s by %s, and accepted", to, strings.Join(sent, ", "))
 		if !sure {
-			step = step.note("Alertmanager's counters do not tell this message from others; see whether it has arrived")
+			step = step.note("others are notified by some of these, too, and Alertmanager's counters do not tell the messages apart")
 		}
 		return step, true
 	}
