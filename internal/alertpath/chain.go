@@ -101,8 +101,9 @@ type Setup struct {
 	} `yaml:"alerting"`
 	RuleFiles []string `yaml:"rule_files"`
 	Scrapes   []struct {
-		Job         string `yaml:"job_name"`
-		HonorLabels bool   `yaml:"honor_labels"`
+		Job         string               `yaml:"job_name"`
+		HonorLabels bool                 `yaml:"honor_labels"`
+		Relabel     []routing.Relabeling `yaml:"metric_relabel_configs"`
 	} `yaml:"scrape_configs"`
 }
 

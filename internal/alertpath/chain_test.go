@@ -95,6 +95,15 @@ func (f *Facts) without(name string) {
 	f.Groups[0].Rules = slices.DeleteFunc(f.Groups[0].Rules, func(r Rule) bool { return r.Name == name })
 }
 
+// relabelMetrics gives the exporter's job metric_relabel_configs.
+func (f *Facts) relabelMetrics(t *testing.T, entries string) {
+	t.Helper()
+	config := "scrape_configs: [{job_name: chatstack_exporter, honor_labels: true, metric_relabel_configs: [" + entries + "]}]"
+	if err := yaml.Unmarshal([]byte(config), &f.Setup); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func receivedBy(labels map[string]string, receivers ...string) Received {
 	r := Received{Labels: labels, StartsAt: noon}
 	for _, name := range receivers {
@@ -509,6 +518,27 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			Wrong,
 			"lacks the series that the rules read and the exporter has: chatstack_a, chatstack_b",
 			"metric_relabel_configs",
+		},
+		{
+			"metrics dropped that exist only while something is down",
+			func(f *Facts) {
+				f.relabelMetrics(t, "{source_labels: [__name__], regex: 'go_.*|chatstack_target_down.*', action: drop}")
+			},
+			StepMetric,
+			Wrong,
+			"drops metrics that the rules read: chatstack_target_down_seconds",
+			"metric_relabel_configs",
+		},
+		{
+			"only ours kept, and only of some targets",
+			func(f *Facts) {
+				f.relabelMetrics(t, "{source_labels: [__name__], regex: 'chatstack_.+', action: keep}, "+
+					"{source_labels: [target], regex: web, action: keep}")
+			},
+			StepMetric,
+			Works,
+			"has all series",
+			"",
 		},
 		{
 			"the exporter is down, and its metrics are not known",

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
@@ -239,5 +240,27 @@ func (f *Facts) series() (steps []Step) {
 		}
 		steps = append(steps, step)
 	}
+	if dropped := f.dropped(); steps[0].State != Wrong && len(dropped) > 0 {
+		steps[0] = wrong(StepMetric, "change metric_relabel_configs of that job", "the job %s drops metrics that the rules read: %s", f.Job,
+			firstOf(dropped, ", ")).by(Computed)
+	}
 	return steps
+}
+
+// dropped are the metrics that the job drops or renames by their names. Some are on a page only while something is down.
+func (f *Facts) dropped() (names []string) {
+	for _, scrape := range f.Setup.Scrapes {
+		byName := slices.DeleteFunc(slices.Clone(scrape.Relabel), func(r routing.Relabeling) bool {
+			return !slices.Equal(r.Sources, []string{"__name__"})
+		})
+		for _, r := range f.Rules.Rules {
+			for _, name := range token.FindAllString(r.Query, -1) {
+				if scrape.Job == f.Job && strings.HasPrefix(name, "chatstack_") && !slices.Contains(names, name) &&
+					routing.Relabel(map[string]string{"__name__": name}, byName)["__name__"] != name {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // drillingExporter accepts drills.
