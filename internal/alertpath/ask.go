@@ -289,10 +289,7 @@ func (p *Path) askSeries(ctx context.Context, f *Facts) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	round := seconds(f.Rules.Interval) + f.delay()
-	for _, t := range f.ours() {
-		round = max(round, t.interval())
-	}
+	round := max(f.scrapeInterval(), seconds(f.Rules.Interval)+f.delay())
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

@@ -1,6 +1,7 @@
 package alertpath
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -131,9 +132,6 @@ func (p *Progress) See(o *Observation) (done bool) {
 	mark(&p.fired, received != nil || o.Alert != nil && o.Alert.State == "firing")
 	mark(&p.pending, received != nil || o.Alert != nil)
 	mark(&p.sampled, received != nil || o.Alert != nil || o.Sampled)
-	if received != nil {
-		p.arrived = received
-	}
 	for i := range o.Alerts {
 		if a := &o.Alerts[i]; a.Labels["id"] != p.plan.ID {
 			for _, name := range a.receivers() {
@@ -142,7 +140,8 @@ func (p *Progress) See(o *Observation) (done bool) {
 		}
 	}
 	if received != nil {
-		p.seeGroups(o.Groups, received)
+		p.arrived = received
+		p.seeGroups(o.Groups)
 	}
 	switch {
 	case p.delivered.IsZero():
@@ -162,10 +161,10 @@ func (p *Progress) See(o *Observation) (done bool) {
 }
 
 // seeGroups looks whether a group of the drill's alert had others before it.
-func (p *Progress) seeGroups(groups []AlertGroup, received *Received) {
+func (p *Progress) seeGroups(groups []AlertGroup) {
 	for _, group := range groups {
 		for _, a := range group.Alerts {
-			p.joined = p.joined || a.Labels["id"] != p.plan.ID && a.StartsAt.Before(received.StartsAt)
+			p.joined = p.joined || a.Labels["id"] != p.plan.ID && a.StartsAt.Before(p.arrived.StartsAt)
 		}
 	}
 }
@@ -193,9 +192,11 @@ func (p *Progress) settled(now time.Time) bool {
 }
 
 // scrape, evaluation and hold are how long Prometheus takes for each step.
-func (p *Progress) scrape() time.Duration {
+func (p *Progress) scrape() time.Duration { return p.plan.Facts.scrapeInterval() }
+
+func (f *Facts) scrapeInterval() time.Duration {
 	interval := time.Second
-	for _, t := range p.plan.Facts.ours() {
+	for _, t := range f.ours() {
 		interval = max(interval, t.interval())
 	}
 	return interval
@@ -358,12 +359,12 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 			to, probably, strings.Join(failing, ", ")), true
 	}
 	switch {
-	case len(unclear)+len(waiting)+len(silent) > 0:
-	case len(untold) > 0:
+	case len(waiting)+len(silent) > 0:
+	case len(untold)+len(unclear) > 0:
 		return unknown(StepReceiver, "see whether the message has arrived; start Alertmanager with --enable-feature=receiver-name-in-metrics, "+
 			"or repeat the drill when those receivers have no other alerts",
-			"messages by %s were accepted; Alertmanager's counters do not show whether one was to %s", strings.Join(sent, ", "),
-			quoted(untold)), true
+			"Alertmanager has sent messages by %s; its counters do not show whether one of them was to %s",
+			strings.Join(append(unclear, sent...), ", "), cmp.Or(quoted(untold), to)), true
 	default:
 		step := works(StepReceiver, "sent to %s by %s, and accepted", to, strings.Join(sent, ", "))
 		if !sure {
@@ -381,11 +382,6 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	if len(waiting) > 0 {
 		return wrong(StepReceiver, log+"; then check the address and the network of that receiver",
 			"the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
-	}
-	if len(unclear) > 0 {
-		return unknown(StepReceiver, "see whether the message has arrived; or repeat the drill later",
-			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s",
-			strings.Join(unclear, ", "), to), true
 	}
 	const silence = "Alertmanager has sent nothing to %s by %s within %s"
 	after := wording.AsPrometheus(now.Sub(p.delivered))

@@ -788,7 +788,7 @@ func TestRealMessageAmongOthersIsUnknown(t *testing.T) {
 	if got := steps["receiver"]; verdict != alertpath.Unknown || got.State != alertpath.Unknown {
 		t.Errorf("%s: %+v", verdict, got)
 	}
-	says(t, "receiver", steps["receiver"].Error, `Alertmanager's counters do not show whether one was to "page"`)
+	says(t, "receiver", steps["receiver"].Error, `its counters do not show whether one of them was to "page"`)
 }
 
 // TestRealDrillFindsADeadAlertmanagerOfTwo has a Prometheus that does not scrape itself.
