@@ -469,8 +469,8 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 	return all
 }
 
-// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. Only series with
-// the first one count.
+// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of such
+// subjects have the first one.
 var subjectLabels = [][]string{{"kind", "target"}, {"docker_host", "container", "workload"}, {"volume", "volume"}, {"target", "endpoint"}}
 
 // isOfSubject reports whether a label says what an alert is about. Others are those that an operator adds to all series.
@@ -495,7 +495,7 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(f.Subjects), func(labels map[string]string) bool {
-		return subject[0] != "" && labels[subject[0]] == "" || !isOfExporter(labels, own)
+		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own)
 	})
 	if len(known) == 0 || strings.Contains(r.Query, "absent(") {
 		known = append(known, nil)
@@ -539,10 +539,10 @@ func (f *Facts) ownLabels() []map[string]string {
 }
 
 // isOfExporter reports whether a series may be of one of some exporters. Those of another environment have routes of their own.
-func isOfExporter(series map[string]string, exporters []map[string]string) bool {
+func (f *Facts) isOfExporter(series map[string]string, exporters []map[string]string) bool {
 	return slices.ContainsFunc(exporters, func(own map[string]string) bool {
 		for name, value := range series {
-			if own[name] != "" && own[name] != value && !isOfSubject(name) {
+			if (own[name] != "" || len(f.Own) > 0) && own[name] != value && !isOfSubject(name) {
 				return false
 			}
 		}
