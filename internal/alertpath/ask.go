@@ -148,7 +148,7 @@ type Path struct {
 
 // Ask asks all three servers. What fails is in the facts.
 func (p *Path) Ask(ctx context.Context) *Facts {
-	f := &Facts{Expected: p.Expected, Now: time.Now(), unserved: map[string]error{}}
+	f := &Facts{Expected: p.Expected, Now: time.Now(), begun: "NaN", unserved: map[string]error{}}
 	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)
@@ -163,6 +163,7 @@ func (c *Client) server() Server { return Server{URL: exchange.PrintableURL(c.Se
 
 var (
 	rulesInfo = regexp.MustCompile(`(?m)^chatstack_rules_info\{checksum="([0-9a-f]+)"\}`)
+	startTime = regexp.MustCompile(`(?m)^process_start_time_seconds (\S+)`)
 	buildInfo = regexp.MustCompile(`(?m)^chatstack_exporter_build_info\{.*?\bversion="([^"]*)"`)
 )
 
@@ -178,6 +179,9 @@ func (p *Path) askExporter(ctx context.Context, f *Facts) error {
 			WithHint("give --exporter the address of the exporter")
 	}
 	f.Exporter.Version = string(build[1])
+	if begun := startTime.FindSubmatch(answer.Body); begun != nil {
+		f.begun = string(begun[1])
+	}
 	for _, found := range rulesInfo.FindAllSubmatch(answer.Body, -1) {
 		f.Checksums = append(f.Checksums, string(found[1]))
 	}
@@ -238,8 +242,13 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if f.LabelChecks, err = c.series(ctx, "chatstack_label_check"); err != nil {
 		return err
 	}
-	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q})", strings.Join(p.Expected.ExporterLabels, ", "),
-		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info"))
+	f.Own, err = c.series(ctx, fmt.Sprintf(`group without () (process_start_time_seconds{job=%q,target=""} == %s)`, f.Job, f.begun))
+	if err != nil {
+		return err
+	}
+	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q} or ignoring (chat_server) chatstack_target_down_seconds)",
+		strings.Join(p.Expected.ExporterLabels, ", "),
+		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info|chatstack_volume_used_ratio"))
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,10 @@ type Facts struct {
 	Builds, LabelChecks []map[string]string
 	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
 	Subjects []map[string]string
-	Groups   []Group
+	// Own are the labels of the scrapes of the exporter that was asked, which is found by begun, the start time on its page.
+	Own    []map[string]string
+	begun  string
+	Groups []Group
 	// missing are series that Prometheus lacks: metrics that rules read and the exporter has, and what should be recorded now. missingErr
 	// is why that cannot be asked.
 	missing    []string

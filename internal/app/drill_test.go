@@ -666,13 +666,12 @@ func TestEveryAlertIsALine(t *testing.T) {
 			Severity: "critical",
 			Now:      []string{"chat", "page"},
 			Told:     "is told in the morning",
-			Of:       "target=web",
 		})
 		var table, body bytes.Buffer
 		must(t, WriteTold(&table, told))
 		want := `ALERT                       SEVERITY  A PROBLEM AT 3 AM       NOW; AT 3 AM
 ExporterDown                critical  wakes somebody          page; page
-TargetDown                  critical  is told in the morning  chat, page; - (target=web; others differ)
+TargetDown                  critical  is told in the morning  chat, page; -
 `
 		if got := table.String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -432,7 +432,7 @@ var drillFaults = []drillFault{
 		name:  "another route",
 		step:  "route",
 		err:   `the test alert: to "heartbeat", and not to "drill"`,
-		hint:  "amtool config routes test alertname=ChatstackDrill drill=true env=test severity=none stack=chat",
+		hint:  `amtool config routes test alertname=ChatstackDrill drill="true" env="test" job="`,
 		stops: true,
 		cause: func(s *drillSite) { s.with(`'drill="true"'`, `'drill="yes"'`); s.flags.Receivers = []string{"drill"} },
 	},
