@@ -455,8 +455,7 @@ func (f *Facts) watchdog() Step {
 	case len(served) == 0:
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
-	for hour := range 7 * 24 {
-		at := moment.At.Add(time.Duration(hour) * time.Hour)
+	for _, at := range append(f.routing.Boundaries(moment.At), moment.At) {
 		fate := f.routing.FateOf(arrived.Labels, &routing.Moment{At: at})
 		if !slices.ContainsFunc(served, func(name string) bool { return fate.Muted[name] == "" }) {
 			return wrong(StepWatchdog, "remove the intervals of that route: Watchdog must always reach the outside service",

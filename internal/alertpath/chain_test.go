@@ -712,7 +712,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			},
 			StepWatchdog,
 			Wrong,
-			`at Fri 23:00 +0000, the route to "heartbeat" sends only during waking_hours`,
+			`at Fri 22:30 +0000, the route to "heartbeat" sends only during waking_hours`,
 			"intervals",
 		},
 		{
