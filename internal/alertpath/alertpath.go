@@ -103,13 +103,9 @@ func wrong(name, hint, format string, args ...any) Step {
 }
 
 func unknown(name, hint, format string, args ...any) Step {
-	return Step{
-		Name:  name,
-		State: Unknown,
-		By:    Asked,
-		Hint:  hint,
-		Error: fmt.Sprintf(format, args...),
-	}
+	step := wrong(name, hint, format, args...)
+	step.State = Unknown
+	return step
 }
 
 // refused is a step whose request failed.

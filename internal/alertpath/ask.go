@@ -148,17 +148,11 @@ type Path struct {
 
 // Ask asks all three servers. What fails is in the facts.
 func (p *Path) Ask(ctx context.Context) *Facts {
-	f := &Facts{Expected: p.Expected, Now: time.Now(), unserved: map[string]error{}}
+	f := &Facts{Expected: p.Expected, Now: time.Now(), begun: "NaN", unserved: map[string]error{}}
 	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)
-	f.Alertmanager.Err = p.askAlertmanager(ctx, f)
-	p.Others = slices.DeleteFunc(p.Others, func(c *Client) bool {
-		_, err := c.counters(ctx)
-		f.Silent = cmp.Or(f.Silent, err)
-		return err != nil
-	})
-	f.Asked = 1 + len(p.Others)
+	p.askAlertmanagers(ctx, f)
 	if f.missingErr = cmp.Or(f.Exporter.Err, f.Prometheus.Err); f.missingErr == nil {
 		f.missingErr = p.askSeries(ctx, f)
 	}
@@ -169,6 +163,7 @@ func (c *Client) server() Server { return Server{URL: exchange.PrintableURL(c.Se
 
 var (
 	rulesInfo = regexp.MustCompile(`(?m)^chatstack_rules_info\{checksum="([0-9a-f]+)"\}`)
+	startTime = regexp.MustCompile(`(?m)^process_start_time_seconds (\S+)`)
 	buildInfo = regexp.MustCompile(`(?m)^chatstack_exporter_build_info\{.*?\bversion="([^"]*)"`)
 )
 
@@ -184,6 +179,9 @@ func (p *Path) askExporter(ctx context.Context, f *Facts) error {
 			WithHint("give --exporter the address of the exporter")
 	}
 	f.Exporter.Version = string(build[1])
+	if begun := startTime.FindSubmatch(answer.Body); begun != nil {
+		f.begun = string(begun[1])
+	}
 	for _, found := range rulesInfo.FindAllSubmatch(answer.Body, -1) {
 		f.Checksums = append(f.Checksums, string(found[1]))
 	}
@@ -235,7 +233,7 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 		return fmt.Errorf("read the configuration of Prometheus: %w", err)
 	}
 	if p.Ruler != c { // what it adds to alerts, and where it sends them, is not in this configuration
-		f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel, f.Setup.RuleFiles = nil, nil, nil
+		f.Setup.Global.ExternalLabels, f.Setup.Alerting, f.Setup.RuleFiles = nil, Setup{}.Alerting, nil
 		f.unserved["status/config"] = errors.New("the server of --ruler does not show it")
 	}
 	if f.Builds, err = c.series(ctx, "chatstack_exporter_build_info"); err != nil {
@@ -244,8 +242,13 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if f.LabelChecks, err = c.series(ctx, "chatstack_label_check"); err != nil {
 		return err
 	}
-	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q})", strings.Join(p.Expected.ExporterLabels, ", "),
-		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info"))
+	f.Own, err = c.series(ctx, fmt.Sprintf(`group without () (process_start_time_seconds{job=%q,target=""} == %s)`, f.Job, f.begun))
+	if err != nil {
+		return err
+	}
+	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q} or ignoring (chat_server) chatstack_target_down_seconds)",
+		strings.Join(p.Expected.ExporterLabels, ", "),
+		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info|chatstack_volume_used_ratio"))
 	if err != nil {
 		return err
 	}
@@ -261,26 +264,25 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 }
 
 // askLost finds the Alertmanagers to which Prometheus fails to send now: by its own series, or if it does not scrape itself, those to which
-// it has failed and that do not answer here either.
+// it has failed and that do not answer here either. A name may be known in its network only.
 func (p *Path) askLost(ctx context.Context, f *Facts) error {
-	const counter = "prometheus_notifications_errors_total{alertmanager=%q}"
+	const query = `count_values by (alertmanager) ("fails", increase(prometheus_notifications_errors_total[5m]) > bool 0)`
+	series, err := p.Prometheus.series(ctx, query)
+	if err != nil {
+		return err
+	}
+	fails := map[string]string{}
+	for _, labels := range series {
+		fails[labels["alertmanager"]] = max(fails[labels["alertmanager"]], labels["fails"])
+	}
 	for _, address := range slices.Sorted(maps.Keys(f.SendErrors)) {
-		if f.SendErrors[address] == 0 {
-			continue
-		}
-		known, err := p.Prometheus.series(ctx, fmt.Sprintf(counter, address))
-		if err != nil {
-			return err
-		}
-		failing, err := p.Prometheus.series(ctx, fmt.Sprintf("increase("+counter+"[5m]) > 0", address))
-		if err != nil {
-			return err
-		}
-		if len(known) == 0 {
+		lost := fails[address] == "1"
+		if fails[address] == "" && f.SendErrors[address] > 0 {
 			other := p.Alertmanager.HTTP
-			_, err = other.Do(ctx, &exchange.Record{}, http.MethodGet, address, http.Header{}, http.NoBody)
+			_, err := other.Do(ctx, &exchange.Record{}, http.MethodGet, address, http.Header{}, http.NoBody)
+			lost = err != nil && failure.ReasonOf(err) != failure.DNS
 		}
-		if len(failing) > 0 || err != nil {
+		if lost && slices.Contains(f.Known, exchange.PrintableURL(address)) { // one that was removed keeps its counter
 			f.Lost = append(f.Lost, exchange.PrintableURL(address))
 		}
 	}
@@ -296,10 +298,7 @@ func (p *Path) askSeries(ctx context.Context, f *Facts) error {
 	if err != nil || len(first) == 0 {
 		return err
 	}
-	round := seconds(f.Rules.Interval) + f.delay()
-	for _, t := range f.ours() {
-		round = max(round, t.interval())
-	}
+	round := max(f.scrapeInterval(), seconds(f.Rules.Interval)+f.delay())
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -351,6 +350,26 @@ func (p *Path) missing(ctx context.Context, f *Facts) (names []string, err error
 	}
 	maps.DeleteFunc(onPage, func(_ string, lacking float64) bool { return lacking <= 0 })
 	return append(names, slices.Sorted(maps.Keys(onPage))...), err
+}
+
+// askAlertmanagers asks the first one that answers, and keeps those of the others that show their counters.
+func (p *Path) askAlertmanagers(ctx context.Context, f *Facts) {
+	all := append([]*Client{p.Alertmanager}, p.Others...)
+	for _, c := range all {
+		p.Alertmanager, f.Alertmanager = c, c.server()
+		if f.Alertmanager.Err = p.askAlertmanager(ctx, f); f.Alertmanager.Err == nil {
+			break
+		}
+	}
+	p.Others = slices.DeleteFunc(all, func(c *Client) bool {
+		if c == p.Alertmanager {
+			return true
+		}
+		_, err := c.counters(ctx)
+		f.Silent = cmp.Or(f.Silent, err)
+		return err != nil
+	})
+	f.Asked = 1 + len(p.Others)
 }
 
 func (p *Path) askAlertmanager(ctx context.Context, f *Facts) error {
@@ -448,15 +467,17 @@ func (c *Client) counters(ctx context.Context) (Counters, error) {
 
 // counters are those of all Alertmanagers, added up.
 func (p *Path) counters(ctx context.Context) (Counters, error) {
-	sum, err := p.Alertmanager.counters(ctx)
-	for _, other := range p.Others {
-		more, otherErr := other.counters(ctx)
+	sum := Counters{}
+	for _, c := range append(slices.Clone(p.Others), p.Alertmanager) {
+		more, err := c.counters(ctx)
+		if err != nil {
+			return nil, err // a sum without one of them is lower than before
+		}
 		for key, count := range more {
 			sum[key] = sum[key].minus(Count{}.minus(count))
 		}
-		err = errors.Join(err, otherErr)
 	}
-	return sum, err
+	return sum, nil
 }
 
 // Raise raises the alert of a drill, and returns how to follow it. Follow ends it.

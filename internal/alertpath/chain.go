@@ -52,7 +52,10 @@ type Facts struct {
 	Builds, LabelChecks []map[string]string
 	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
 	Subjects []map[string]string
-	Groups   []Group
+	// Own are the labels of the scrapes of the exporter that was asked, which is found by begun, the start time on its page.
+	Own    []map[string]string
+	begun  string
+	Groups []Group
 	// missing are series that Prometheus lacks: metrics that rules read and the exporter has, and what should be recorded now. missingErr
 	// is why that cannot be asked.
 	missing    []string
@@ -101,8 +104,9 @@ type Setup struct {
 	} `yaml:"alerting"`
 	RuleFiles []string `yaml:"rule_files"`
 	Scrapes   []struct {
-		Job         string `yaml:"job_name"`
-		HonorLabels bool   `yaml:"honor_labels"`
+		Job         string               `yaml:"job_name"`
+		HonorLabels bool                 `yaml:"honor_labels"`
+		Relabel     []routing.Relabeling `yaml:"metric_relabel_configs"`
 	} `yaml:"scrape_configs"`
 }
 
@@ -174,16 +178,13 @@ type Alert struct {
 
 // Received is an alert in Alertmanager.
 type Received struct {
-	Labels      map[string]string `json:"labels"`
-	Fingerprint string            `json:"fingerprint"`
-	StartsAt    time.Time         `json:"startsAt"`
-	Receivers   []struct {
+	Labels    map[string]string `json:"labels"`
+	StartsAt  time.Time         `json:"startsAt"`
+	Receivers []struct {
 		Name string `json:"name"`
 	} `json:"receivers"`
 	Status struct {
-		State       string   `json:"state"`
-		SilencedBy  []string `json:"silencedBy"`
-		InhibitedBy []string `json:"inhibitedBy"`
+		State string `json:"state"`
 	} `json:"status"`
 }
 
@@ -368,39 +369,43 @@ func (f *Facts) received() *Received {
 	return nil
 }
 
-// sentByThisPrometheus compares the external labels, by which several Prometheus at one Alertmanager differ. Relabeling may drop some,
-// such as that of a replica.
+// sentByThisPrometheus compares the labels of a Watchdog with those that this Prometheus sends to one of its groups of Alertmanagers.
+// Several Prometheus at one Alertmanager differ by their external labels.
 func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
-	ofRule := map[string]string{}
-	if rule := f.alwaysFiring(); rule != nil {
-		ofRule = rule.Labels
+	rule := f.alwaysFiring()
+	if f.unserved["status/config"] != nil || rule == nil {
+		return true // nothing shows what it sends
 	}
-	for name, want := range f.Setup.Global.ExternalLabels {
-		got, has := labels[name]
-		if _, overridden := ofRule[name]; !overridden && got != want && (has || len(f.Setup.Alerting.Relabel) == 0) {
-			return false
-		}
+	sent := f.asSent(rule.Labels, map[string]string{"alertname": rule.Name})
+	ways := []map[string]string{sent}
+	for _, servers := range f.Setup.Alerting.Servers {
+		ways = append(ways, routing.Relabel(sent, servers.Relabel))
 	}
-	return true
+	return slices.ContainsFunc(ways, func(way map[string]string) bool {
+		lacks := func(name string) bool { return labels[name] != way[name] }
+		return way != nil && !slices.ContainsFunc(slices.Collect(maps.Keys(way)), lacks)
+	})
 }
 
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
 	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
-	rule := f.alwaysFiring()
-	if arrived := f.received(); arrived != nil && len(f.Known) > 1 && len(f.Lost) > 0 {
-		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml",
-			"of %d Alertmanagers, Prometheus cannot send to %s; if the others fail, nobody is woken",
-			len(f.Known), strings.Join(f.Lost, ", "))
+	rule, errors := f.alwaysFiring(), 0.0
+	for _, n := range f.SendErrors {
+		errors += n
+	}
+	if arrived := f.received(); arrived != nil && len(f.Lost) > 0 {
+		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml; if it has just started, wait 5 min",
+			"of %d Alertmanagers, Prometheus cannot send to %s; Watchdog has arrived before", len(f.Known), strings.Join(f.Lost, ", "))
 	} else if arrived != nil {
-		return works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
+		step := works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)
+		if errors > 0 {
+			step = step.note("since Prometheus started, it failed %.0f times to send", errors)
+		}
+		return step
 	}
 	if len(rule.Alerts) == 0 {
 		return unknown(StepSending, "wait for the first evaluation, and try again", "Watchdog does not fire yet")
-	}
-	errors := 0.0
-	for _, n := range f.SendErrors {
-		errors += n
 	}
 	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
 	hint := "name the address of " + f.Alertmanager.URL +
@@ -424,21 +429,22 @@ func (f *Facts) watchdog() Step {
 	if arrived == nil {
 		return unknown(StepWatchdog, "first repair the sending", "Watchdog does not arrive at Alertmanager")
 	}
-	if why := suppressedBy(arrived, f.Silences, f.Alerts); why != "" {
-		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
-	}
 	if f.routing == nil {
 		return unknown(StepWatchdog, "", "Alertmanager's configuration cannot be read: %v", f.routingErr)
 	}
-	var served, ordinary []string
+	moment := routing.Moment{At: f.Now.Add(f.Alertmanager.Ahead), Firing: labelsOf(f.Alerts), Silences: f.Silences}
+	if why := heldBack(arrived, f.routing, &moment); why != "" {
+		return wrong(StepWatchdog, "end it: Watchdog must always reach the outside service", "Watchdog is %s", why)
+	}
+	var served, uses, ordinary []string
 	alerts := f.ourAlerts()
 	others := append(f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)...)
 	for _, name := range arrived.receivers() {
-		switch uses := f.routing.Uses(name); {
-		case uses != "" && slices.Contains(others, name):
+		switch by := f.routing.Uses(name); {
+		case by != "" && slices.Contains(others, name):
 			ordinary = append(ordinary, name)
-		case uses != "":
-			served = append(served, fmt.Sprintf("%s (%s)", name, uses))
+		case by != "":
+			served, uses = append(served, name), append(uses, fmt.Sprintf("%s (%s)", name, by))
 		}
 	}
 	const hint = "send it to an outside service that calls you when it stops: deploy/alertmanager/README.md, The dead man's switch"
@@ -449,28 +455,32 @@ func (f *Facts) watchdog() Step {
 	case len(served) == 0:
 		return wrong(StepWatchdog, hint, "nobody notices when alerting stops: Watchdog goes to %s, as other alerts do", quoted(ordinary))
 	}
-	step := works(StepWatchdog, "Watchdog goes to %s", strings.Join(served, ", ")).since(arrived.StartsAt)
-	for _, route := range f.routing.RoutesOf(arrived.Labels) {
-		if len(route.MuteTimes)+len(route.ActiveTimes) > 0 {
-			step = step.note("its route to %q has time intervals", route.Receiver)
+	for _, at := range append(f.routing.Boundaries(moment.At), moment.At) {
+		fate := f.routing.FateOf(arrived.Labels, &routing.Moment{At: at})
+		if !slices.ContainsFunc(served, func(name string) bool { return fate.Muted[name] == "" }) {
+			return wrong(StepWatchdog, "remove the intervals of that route: Watchdog must always reach the outside service",
+				"at %s, the route to %q %s", at.Format("Mon 15:04 -0700"), served[0], fate.Muted[served[0]]).by(Computed)
 		}
 	}
-	return step
+	return works(StepWatchdog, "Watchdog goes to %s", strings.Join(uses, ", ")).since(arrived.StartsAt)
 }
 
-// suppressedBy says what silences or inhibits an alert; "" if nothing does.
-func suppressedBy(r *Received, silences []routing.Silence, alerts []Received) string {
-	for i := range silences {
-		if slices.Contains(r.Status.SilencedBy, silences[i].ID) {
-			return "silenced: " + silences[i].String()
-		}
-	}
+func labelsOf(alerts []Received) (all []map[string]string) {
 	for i := range alerts {
-		if slices.Contains(r.Status.InhibitedBy, alerts[i].Fingerprint) {
-			return "inhibited by " + describe(alerts[i].Labels)
-		}
+		all = append(all, alerts[i].Labels)
 	}
-	if r.Status.State == "suppressed" {
+	return all
+}
+
+// heldBack says what silences or inhibits an alert; "" if nothing does.
+func heldBack(r *Received, by *routing.Routing, m *routing.Moment) string {
+	fate := by.FateOf(r.Labels, m)
+	switch {
+	case fate.Silence != nil:
+		return "silenced: " + fate.Silence.String()
+	case fate.Inhibitor != nil:
+		return "inhibited by " + describe(fate.Inhibitor)
+	case r.Status.State == "suppressed":
 		return r.Status.State
 	}
 	return ""

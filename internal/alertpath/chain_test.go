@@ -95,8 +95,17 @@ func (f *Facts) without(name string) {
 	f.Groups[0].Rules = slices.DeleteFunc(f.Groups[0].Rules, func(r Rule) bool { return r.Name == name })
 }
 
+// relabelMetrics gives the exporter's job metric_relabel_configs.
+func (f *Facts) relabelMetrics(t *testing.T, entries string) {
+	t.Helper()
+	config := "scrape_configs: [{job_name: chatstack_exporter, honor_labels: true, metric_relabel_configs: [" + entries + "]}]"
+	if err := yaml.Unmarshal([]byte(config), &f.Setup); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func receivedBy(labels map[string]string, receivers ...string) Received {
-	r := Received{Labels: labels, Fingerprint: "f-" + labels["alertname"], StartsAt: noon}
+	r := Received{Labels: labels, StartsAt: noon}
 	for _, name := range receivers {
 		r.Receivers = append(r.Receivers, struct {
 			Name string `json:"name"`
@@ -420,12 +429,46 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			func(f *Facts) { f.loaded("TargetDown").Labels["stack"] = "other" },
 			StepVersion,
 			Wrong,
-			"TargetDown critical has the label stack: `other` instead of `chat`",
+			"TargetDown critical is missing",
 			"deploy",
 		},
 		{
 			"a label more",
 			func(f *Facts) { f.loaded("TargetDown").Labels["team"] = "chat" },
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"a recording rule with a label more",
+			func(f *Facts) { f.loaded("chatstack:down").Labels = map[string]string{"team": "x"} },
+			StepVersion,
+			Wrong,
+			`chatstack:down has another label: team="x"`,
+			"deploy",
+		},
+		{
+			"a recording rule with a label that all series have",
+			func(f *Facts) {
+				f.loaded("chatstack:down").Labels = map[string]string{"env": "prod"}
+				f.Builds[0]["env"] = "prod"
+			},
+			StepVersion,
+			Works,
+			"all 4 rules",
+			"",
+		},
+		{
+			"kube-prometheus has rules with names of ours",
+			func(f *Facts) {
+				general := Group{Name: "general.rules", Interval: 60, LastEvaluation: noon, Rules: slices.Clone(f.Groups[0].Rules[1:3])}
+				for i := range general.Rules {
+					r := &general.Rules[i]
+					r.Query, r.Labels = "up == 0", map[string]string{"severity": r.Labels["severity"]}
+				}
+				f.Groups = slices.Insert(f.Groups, 0, general)
+			},
 			StepVersion,
 			Works,
 			"all 4 rules",
@@ -475,6 +518,27 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			Wrong,
 			"lacks the series that the rules read and the exporter has: chatstack_a, chatstack_b",
 			"metric_relabel_configs",
+		},
+		{
+			"metrics dropped that exist only while something is down",
+			func(f *Facts) {
+				f.relabelMetrics(t, "{source_labels: [__name__], regex: 'go_.*|chatstack_target_down.*', action: drop}")
+			},
+			StepMetric,
+			Wrong,
+			"drops metrics that the rules read: chatstack_target_down_seconds",
+			"metric_relabel_configs",
+		},
+		{
+			"only ours kept, and only of some targets",
+			func(f *Facts) {
+				f.relabelMetrics(t, "{source_labels: [__name__], regex: 'chatstack_.+', action: keep}, "+
+					"{source_labels: [target], regex: web, action: keep}")
+			},
+			StepMetric,
+			Works,
+			"has all series",
+			"",
 		},
 		{
 			"the exporter is down, and its metrics are not known",
@@ -549,7 +613,15 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			},
 			StepSending,
 			Unknown,
-			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; if the others fail, nobody is woken",
+			"of 2 Alertmanagers, Prometheus cannot send to http://b/api/v2/alerts; Watchdog has arrived before",
+			"start it",
+		},
+		{
+			"the only Alertmanager is dead since Watchdog has arrived",
+			func(f *Facts) { f.Lost = f.Known },
+			StepSending,
+			Unknown,
+			"of 1 Alertmanagers, Prometheus cannot send to http://a/api/v2/alerts; Watchdog has arrived before",
 			"start it",
 		},
 		{
@@ -605,29 +677,43 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		{
 			"Watchdog silenced",
 			func(f *Facts) {
-				f.Alerts[0].Status.SilencedBy = []string{"s1"}
-				f.Silences = []routing.Silence{{
-					ID:        "s1",
-					CreatedBy: "anna",
-					Comment:   "why",
-					EndsAt:    noon,
-				}}
+				f.Silences = []routing.Silence{silence(t, noon.Add(-time.Hour), noon.Add(time.Hour), "alertname", "Watch.*")}
 			},
 			StepWatchdog,
 			Wrong,
-			"silence s1 by anna until 2026-05-01 12:00 UTC (why)",
+			"silence s1 by anna until 2026-05-01 13:00 UTC (move)",
 			"end it",
 		},
 		{
 			"Watchdog inhibited",
 			func(f *Facts) {
-				f.Alerts[0].Status.InhibitedBy = []string{"f-X"}
+				f.routing = shippedRouting(t, "alertmanager.yml", "inhibit_rules:\n",
+					"inhibit_rules:\n  - {source_matchers: [alertname=X], target_matchers: [alertname=Watchdog]}\n")
 				f.Alerts = append(f.Alerts, receivedBy(map[string]string{"alertname": "X", "a": "b"}))
 			},
 			StepWatchdog,
 			Wrong,
 			`inhibited by X a="b"`,
 			"end it",
+		},
+		{
+			"Alertmanager holds back Watchdog for another reason",
+			func(f *Facts) { f.Alerts[0].Status.State = "suppressed" },
+			StepWatchdog,
+			Wrong,
+			"Watchdog is suppressed",
+			"end it",
+		},
+		{
+			"Watchdog is muted at night",
+			func(f *Facts) {
+				f.routing = shippedRouting(t, "alertmanager.yml", "- receiver: heartbeat\n",
+					"- receiver: heartbeat\n      active_time_intervals: [waking_hours]\n")
+			},
+			StepWatchdog,
+			Wrong,
+			`at Fri 22:30 +0000, the route to "heartbeat" sends only during waking_hours`,
+			"intervals",
 		},
 		{
 			"Watchdog goes nowhere",
@@ -679,25 +765,29 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 
 // TestWatchdogOfAnotherPrometheusDoesNotCount has two environments at one Alertmanager.
 func TestWatchdogOfAnotherPrometheusDoesNotCount(t *testing.T) {
-	var drop routing.Relabeling
-	if err := yaml.Unmarshal([]byte("{action: labeldrop, regex: replica}"), &drop); err != nil {
-		t.Fatal(err)
-	}
+	const upper = "alert_relabel_configs: [{action: uppercase, source_labels: [env], target_label: env}]"
 	for name, tt := range map[string]struct {
-		env     string
-		relabel []routing.Relabeling
-		want    State
+		env, setup string
+		want       State
 	}{
-		"this environment":                      {"prod", nil, Works},
-		"another environment":                   {"staging", nil, Wrong},
-		"no environment":                        {"", nil, Wrong},
-		"no environment, perhaps by relabeling": {"", []routing.Relabeling{drop}, Works},
-		"another one, with relabeling":          {"staging", []routing.Relabeling{drop}, Wrong},
+		"this environment":                      {"prod", "", Works},
+		"another environment":                   {"staging", "", Wrong},
+		"no environment":                        {"", "", Wrong},
+		"no environment, which is relabelled":   {"", "alert_relabel_configs: [{action: labeldrop, regex: env}]", Works},
+		"no environment, with other relabeling": {"", "alert_relabel_configs: [{action: labeldrop, regex: replica}]", Wrong},
+		"in upper case by relabeling":           {"PROD", upper, Works},
+		"not in upper case":                     {"prod", upper, Wrong},
+		"for one of two groups":                 {"PROD", "alertmanagers: [{}, {" + upper + "}]", Works},
+		"for the other one":                     {"prod", "alertmanagers: [{}, {" + upper + "}]", Works},
+		"dropped":                               {"prod", "alert_relabel_configs: [{action: drop}]", Wrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := soundFacts(t)
 			f.SendErrors = map[string]float64{"x": 3}
-			f.Setup.Global.ExternalLabels, f.Setup.Alerting.Relabel = map[string]string{"env": "prod", "severity": "overridden"}, tt.relabel
+			f.Setup.Global.ExternalLabels = map[string]string{"env": "prod", "severity": "overridden"}
+			if err := yaml.Unmarshal([]byte(tt.setup), &f.Setup.Alerting); err != nil {
+				t.Fatal(err)
+			}
 			f.loaded("Watchdog").Labels = map[string]string{"stack": "chat", "severity": "none"}
 			if tt.env != "" {
 				f.Alerts[0].Labels["env"] = tt.env

@@ -35,10 +35,6 @@ type Told struct {
 	Now   []string `json:"now"`
 	Night []string `json:"night"`
 	Told  string   `json:"told"`
-	// Of are the labels of the server or target with this result, if others have a better one.
-	Of string `json:"of,omitempty"`
-
-	differ bool
 }
 
 // Judgement is what becomes of our alerts in Alertmanager, by its configuration.
@@ -51,18 +47,21 @@ type Judgement struct {
 
 	facts      *Facts
 	now, night routing.Moment
-	// week are these two moments, and every hour of a week.
+	// week are these two moments, and those within a week at which a time interval begins or ends.
 	week []time.Time
-	// wakers are the receivers that wake somebody, tried those that the alert of a drill notifies.
-	wakers, tried []string
-	complaints    map[string][]complaint
+	// mayWake are the receivers of critical alerts that may wake somebody, wakers those of them that likely do. Unless each of them surely
+	// does, an alert must reach all wakers.
+	mayWake, wakers []string
+	eachDoes        bool
+	// tried are those that the alert of a drill notifies.
+	tried      []string
+	complaints []complaint
 }
 
-// complaint is one reason why alerts reach nobody. Minor ones are about warnings, which may be dropped on purpose.
+// complaint is a verdict on a step that some alerts have in common. One that works is only a note.
 type complaint struct {
-	text, hint string
-	minor      bool
-	of         []string
+	Step
+	of []string
 }
 
 // ourAlert is one of our alerts, as Prometheus sends it; without labels if relabeling drops it.
@@ -76,18 +75,19 @@ type ourAlert struct {
 // drilled is the name of the alert of a drill in complaints.
 const drilled = "the test alert"
 
-// quiet are integrations that wake nobody if critical alerts also have another one.
-const quiet = " discord email jira mattermost msteams msteamsv2 rocketchat slack webex wechat "
-
-// longestWait is how late the first message of an outage may be, longestNext that of an alert which joins others.
+// The integrations that surely wake somebody, and those that wake nobody if critical alerts also have another one.
 const (
-	longestWait = 15 * time.Minute
-	longestNext = time.Hour
+	paging = " incidentio opsgenie pagerduty pushover victorops "
+	chat   = " discord jira mattermost msteams msteamsv2 rocketchat slack telegram webex wechat "
+	quiet  = chat + " email "
 )
+
+// longestWait is how late the first message of an outage may be, and that on an alert which joins others.
+const longestWait = 15 * time.Minute
 
 // Judge follows every alert of ours through Alertmanager's configuration, and that of a drill, which wanted receivers must get.
 func (f *Facts) Judge(severity string, wanted []string) *Judgement {
-	j := &Judgement{facts: f, complaints: map[string][]complaint{}}
+	j := &Judgement{facts: f}
 	alerts := f.ourAlerts()
 	switch {
 	case f.Alertmanager.Err != nil || f.Prometheus.Err != nil:
@@ -101,208 +101,278 @@ func (f *Facts) Judge(severity string, wanted []string) *Judgement {
 			j.Steps = append(j.Steps, unknown(name, "", "%s", why).by(Computed))
 		}
 		for _, a := range alerts {
-			told := toldOf(&a)
-			told.Told = TellsUnknown
-			j.add(told)
+			j.add(&a, []string{}, []string{}, TellsUnknown)
 		}
 		return j
 	}
-	j.now = routing.Moment{At: f.Now.Add(f.Alertmanager.Ahead), Firing: f.routing.Sources(f.firing()), Silences: f.Silences}
+	j.now = routing.Moment{At: f.Now.Add(f.Alertmanager.Ahead), Firing: f.firing(), Silences: f.Silences}
 	j.night = j.now
 	j.night.At = time.Date(f.Now.Year(), f.Now.Month(), f.Now.Day(), 3, 0, 0, 0, f.Now.Location())
 	if j.night.At.Before(f.Now) {
 		j.night.At = j.night.At.AddDate(0, 0, 1)
 	}
-	j.week = []time.Time{j.now.At, j.night.At}
-	for hour := range 7 * 24 {
-		j.week = append(j.week, j.now.At.Add(time.Duration(hour)*time.Hour))
-	}
-	all := f.receiversOf(alerts, critical)
-	loud := func(integration string) bool { return !strings.Contains(quiet, " "+integration+" ") }
-	for _, name := range all {
-		if slices.ContainsFunc(slices.Collect(maps.Keys(f.routing.Integrations[name])), loud) {
-			j.wakers = append(j.wakers, name)
-		}
-	}
-	onlyQuiet := len(j.wakers) == 0
-	if onlyQuiet {
-		j.wakers = all
-	}
+	j.week = append([]time.Time{j.now.At, j.night.At}, f.routing.Boundaries(j.now.At)...)
+	warned, worse := f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)
+	j.chooseWakers(warned, worse)
 	for i := range alerts {
-		j.add(j.judge(&alerts[i], j.wakers, j.week))
+		j.judge(&alerts[i])
 	}
-	for i := range j.Told {
-		if !j.Told[i].differ {
-			j.Told[i].Of = ""
-		}
+	if !slices.ContainsFunc(alerts, func(a ourAlert) bool { return a.severity == critical }) {
+		j.complain(&ourAlert{name: "the loaded rules"}, wrong(StepRoute, "load what `chatstack_exporter rules` prints",
+			"none of them is critical, so nobody is woken"))
 	}
 	if severity == "none" {
-		all = append(f.receiversOf(alerts, warning), all...)
+		worse = append(warned, worse...)
 	}
-	j.judgeDrill(severity, wanted, all)
+	j.judgeDrill(severity, wanted, worse)
 	j.row(StepRoute, "critical alerts go to %s; the test alert to %s", j.described(j.wakers), j.described(j.tried))
-	err := f.unserved["status/config"]
-	servers := f.Setup.Alerting.Servers
-	if len(servers) > 1 && slices.ContainsFunc(servers, func(s alertmanagers) bool { return len(s.Relabel) > 0 }) {
-		err = errors.New("several groups of Alertmanagers have some of their own")
-	}
-	if err != nil && j.Steps[0].State == Works {
-		j.Steps[0] = unknown(StepRoute, "compare alert_relabel_configs yourself", "%s, unless alert_relabel_configs change the labels: %v",
-			j.Steps[0].Text, err).by(Computed)
-	}
-	if onlyQuiet && j.Steps[0].State == Works {
+	j.doubtRelabeling()
+	if j.Steps[0].State == Works && len(f.with(j.wakers, quiet, false)) == 0 {
 		j.Steps[0] = j.Steps[0].note("that chat or mail wakes somebody is only assumed")
 	}
 	j.row(StepInhibition, "nothing inhibits them")
-	j.row(StepSilence, "no silence covers them")
-	j.row(StepTimeInterval, "they are sent now, at %s, and at each hour of a week", j.night.At.Format("15:04 -0700"))
+	j.row(StepSilence, "no silence covers them until %s", j.night.At.Format("Mon 15:04 -0700"))
+	j.row(StepTimeInterval, "they are sent now, at %s, and at each time of a week", j.night.At.Format("15:04 -0700"))
 	return j
 }
 
-func toldOf(a *ourAlert) Told {
-	return Told{
-		Alert:    a.name,
-		Severity: a.severity,
-		Now:      []string{},
-		Night:    []string{},
-		Told:     TellsNobody,
-		Of:       asMatchers(a.labels, "chat_server", "target", "container", "workload"),
+// doubtRelabeling makes unknown what alert_relabel_configs could change that nothing shows.
+func (j *Judgement) doubtRelabeling() {
+	err, servers := j.facts.unserved["status/config"], j.facts.Setup.Alerting.Servers
+	if len(servers) > 1 && slices.ContainsFunc(servers, func(s alertmanagers) bool { return len(s.Relabel) > 0 }) {
+		err = errors.New("several groups of Alertmanagers have some of their own")
+	}
+	if err == nil {
+		return
+	}
+	if j.Steps[0].State == Works {
+		j.Steps[0] = unknown(StepRoute, "compare alert_relabel_configs yourself", "%s, unless alert_relabel_configs change the labels: %v",
+			j.Steps[0].Text, err).by(Computed)
+	}
+	for i := range j.Told {
+		if j.Told[i].Told != TellsNobody {
+			j.Told[i].Told = TellsUnknown
+		}
 	}
 }
 
-// judge finds what is wrong with the way of an alert to one of some receivers, at each of some times; the first two are now and at night.
-func (j *Judgement) judge(a *ourAlert, goals []string, times []time.Time) Told {
-	r, told := j.facts.routing, toldOf(a)
-	routes := r.RoutesOf(a.labels)
-	names := routing.ReceiversOf(routes)
-	isGoal := func(name string) bool { return slices.Contains(goals, name) }
-	complain := func(step, hint, format string, args ...any) { j.complain(a, step, hint, fmt.Sprintf(format, args...)) }
-	matchers := asMatchers(a.labels, "alertname", "chat_server", "drill", "env", "severity", "stack")
-	test := "compare with `amtool config routes test " + matchers + "`"
+// chooseWakers finds the receivers of critical alerts that wake somebody: those with a paging service. Without any, nothing shows which of
+// the others are only logs. Those that also get warnings likely are, beside others that are as loud.
+func (j *Judgement) chooseWakers(warned, all []string) {
+	f := j.facts
+	j.mayWake = f.with(all, paging, true)
+	if j.eachDoes = len(j.mayWake) > 0; !j.eachDoes {
+		j.mayWake = f.with(all, chat, false)
+	}
+	if len(j.mayWake) == 0 {
+		j.mayWake = all
+	}
+	j.wakers = j.mayWake
+	only := slices.DeleteFunc(slices.Clone(j.mayWake), func(name string) bool { return slices.Contains(warned, name) })
+	if !j.eachDoes && len(only) > 0 && (len(f.with(only, quiet, false)) > 0) == (len(f.with(j.mayWake, quiet, false)) > 0) {
+		j.wakers = only
+	}
+}
+
+// with are the receivers that have one of some integrations, or if has is false, another one.
+func (f *Facts) with(receivers []string, integrations string, has bool) []string {
+	return slices.DeleteFunc(slices.Clone(receivers), func(name string) bool {
+		fits := func(one string) bool { return strings.Contains(integrations, " "+one+" ") == has }
+		return !slices.ContainsFunc(slices.Collect(maps.Keys(f.routing.Integrations[name])), fits)
+	})
+}
+
+// judge finds what is wrong with the way of an alert, and what a problem at night leads to.
+func (j *Judgement) judge(a *ourAlert) {
+	if a.severity == critical {
+		j.complain(a, j.reach(a, j.week))
+	} else {
+		j.complain(a, j.way(a, nil, nil))
+	}
+	now, night := j.fateOf(a, &j.now), j.fateOf(a, &j.night)
+	j.judgeHeld(a, &now, j.night.At)
+	atNow, atNight, told := j.notified(&now), j.notified(&night), TellsNobody
+	held := a.labels == nil || night.Silence != nil || night.Inhibitor != nil
+	reached := j.reach(a, []time.Time{j.night.At}).State
+	sends := func(route *routing.Route) bool {
+		return j.facts.routing.Uses(route.Receiver) != "" &&
+			slices.ContainsFunc(j.week, func(t time.Time) bool { return j.facts.routing.Mutes(route, t) == "" })
+	}
 	switch {
 	case a.labels == nil:
-		complain(StepRoute, "change alert_relabel_configs in prometheus.yml", "alert_relabel_configs drop it")
-		return told
-	case len(r.Served(names)) == 0:
-		complain(StepRoute, "give that receiver an integration, or add a route to another one; "+test,
-			"to %s, which notifies nobody", quoted(names))
-		return told
-	case a.severity == warning:
-	case !slices.ContainsFunc(names, isGoal):
-		complain(StepRoute, test, "to %s, and not to %s", quoted(names), quoted(goals))
-	default:
-		j.judgeTimes(a, slices.DeleteFunc(slices.Clone(routes), func(r *routing.Route) bool { return !isGoal(r.Receiver) }), times)
+	case !held && reached == Works:
+		told = WakesSomebody
+	case !held && reached == Unknown:
+		told = TellsUnknown
+	case len(atNow)+len(atNight) > 0 || !held && slices.ContainsFunc(j.facts.routing.RoutesOf(a.labels), sends):
+		told = TellsNextDay
 	}
-	held := false
-	for i := range min(2, len(times)) {
-		m := []routing.Moment{j.now, j.night}[i]
-		if a.before != nil {
-			m.Firing = append([]map[string]string{a.before}, m.Firing...)
-		}
-		fate := r.FateOf(a.labels, &m)
-		if fate.Silence != nil {
-			complain(StepSilence, "end the silence, if it is not meant", "%s", fate.Silence)
-		}
-		if fate.Inhibitor != nil {
-			complain(StepInhibition, "change that rule under inhibit_rules", "inhibited by %s", describe(fate.Inhibitor))
-		}
-		told.Now, told.Night = told.Night, r.Served(fate.Receivers) // the first round is now
-		if held = fate.Silence != nil || fate.Inhibitor != nil; held {
-			told.Night = []string{}
-		}
-	}
-	sends := func(route *routing.Route) bool {
-		return r.Uses(route.Receiver) != "" && slices.ContainsFunc(times, func(t time.Time) bool { return r.Mutes(route, t) == "" })
-	}
-	switch {
-	case slices.ContainsFunc(told.Night, isGoal):
-		told.Told = WakesSomebody
-	case len(told.Now)+len(told.Night) > 0 || !held && slices.ContainsFunc(routes, sends):
-		told.Told = TellsNextDay
-	}
-	return told
+	j.add(a, atNow, atNight, told)
 }
 
-// judgeTimes finds what is wrong with the waits of routes, and when all of them are muted.
-func (j *Judgement) judgeTimes(a *ourAlert, routes []*routing.Route, times []time.Time) {
-	fastest := slices.MinFunc(routes, func(a, b *routing.Route) int {
-		return cmp.Compare(*a.GroupWait+*a.GroupInterval, *b.GroupWait+*b.GroupInterval)
+// reach is the verdict on the way of an alert to those who wake somebody, at each of some times.
+func (j *Judgement) reach(a *ourAlert, times []time.Time) Step {
+	step := j.way(a, j.mayWake, times)
+	if step.State == Wrong || j.eachDoes {
+		return step
+	}
+	for _, name := range j.wakers {
+		if one := j.way(a, []string{name}, times); one.State == Wrong {
+			return unknown(one.Name, "send it to whoever wakes somebody; if each of them does, there is nothing to do",
+				"%s; nothing shows which of %s wakes somebody", one.Error, quoted(j.mayWake))
+		}
+	}
+	return step
+}
+
+// way is the verdict on the way of an alert to one of some receivers, at each of some times. Without receivers, each will do.
+func (j *Judgement) way(a *ourAlert, goals []string, times []time.Time) Step {
+	r, routes := j.facts.routing, j.facts.routing.RoutesOf(a.labels)
+	names := routing.ReceiversOf(routes)
+	test := "compare with `amtool config routes test alertname=" + describe(a.labels) + "`"
+	if a.labels == nil {
+		return wrong(StepRoute, "change alert_relabel_configs in prometheus.yml", "alert_relabel_configs drop it")
+	}
+	if goals != nil {
+		routes = slices.DeleteFunc(routes, func(r *routing.Route) bool { return !slices.Contains(goals, r.Receiver) })
+	}
+	if len(routes) == 0 && len(r.Served(names)) > 0 {
+		return wrong(StepRoute, test, "to %s, and not to %s", quoted(names), quoted(goals))
+	}
+	if len(routes) > 0 {
+		names = routing.ReceiversOf(routes)
+	}
+	if len(r.Served(names)) == 0 {
+		return wrong(StepRoute, "give that receiver an integration, or add a route to another one; "+test,
+			"to %s, which notifies nobody", quoted(names))
+	}
+	prompt := slices.DeleteFunc(slices.Clone(routes), func(r *routing.Route) bool {
+		first, next := routing.Waits([]*routing.Route{r})
+		return max(first, next) > longestWait
 	})
-	first, next := routing.Waits([]*routing.Route{fastest})
-	if first > longestWait && a.name != drilled {
-		j.complain(a, StepRoute, "shorten group_wait of that route", "its route waits "+wording.AsPrometheus(first))
+	switch {
+	case len(times) == 0 || a.name == drilled: // only the worst alerts must be prompt
+	case len(prompt) == 0:
+		first, next := routing.Waits(routes[:1])
+		return wrong(StepRoute, "shorten group_wait and group_interval of that route",
+			"its route waits %s, and %s after another alert of its group", wording.AsPrometheus(first), wording.AsPrometheus(next))
+	default:
+		routes = prompt
 	}
-	if next > longestNext && a.name != drilled {
-		j.complain(a, StepRoute, "shorten group_interval of that route",
-			"after another alert of its group, it waits "+wording.AsPrometheus(next))
+	for _, t := range times {
+		if !slices.ContainsFunc(routes, func(route *routing.Route) bool { return r.Mutes(route, t) == "" }) {
+			return wrong(StepTimeInterval, "change the intervals of that route, or add another one that sends then",
+				"at %s, the route to %q %s", t.Format("Mon 15:04 -0700"), routes[0].Receiver, r.Mutes(routes[0], t))
+		}
 	}
-	sendsAt := func(t time.Time) bool {
-		return slices.ContainsFunc(routes, func(r *routing.Route) bool { return j.facts.routing.Mutes(r, t) == "" })
+	return works(StepRoute, "")
+}
+
+// fateOf is what becomes of an alert at a moment, while its warning fires.
+func (j *Judgement) fateOf(a *ourAlert, m *routing.Moment) routing.Fate {
+	with := *m
+	if a.before != nil {
+		with.Firing = append([]map[string]string{a.before}, m.Firing...)
 	}
-	if i := slices.IndexFunc(times, func(t time.Time) bool { return !sendsAt(t) }); i >= 0 {
-		j.complain(a, StepTimeInterval, "change the intervals of that route, or add another one that sends then",
-			fmt.Sprintf("at %s, the route to %q %s", times[i].Format("Mon 15:04 -0700"), routes[0].Receiver,
-				j.facts.routing.Mutes(routes[0], times[i])))
+	return j.facts.routing.FateOf(a.labels, &with)
+}
+
+// notified are the receivers that are sent a message.
+func (j *Judgement) notified(fate *routing.Fate) []string {
+	if fate.Silence != nil || fate.Inhibitor != nil {
+		return []string{}
+	}
+	return append([]string{}, j.facts.routing.Served(fate.Receivers)...)
+}
+
+// judgeHeld finds what holds back an alert until a time. A silence that begins later is a note: it may be planned.
+func (j *Judgement) judgeHeld(a *ourAlert, fate *routing.Fate, until time.Time) {
+	for i := range j.facts.Silences {
+		s, begins := &j.facts.Silences[i], j.now.At
+		if s.StartsAt.After(begins) {
+			begins = s.StartsAt
+		}
+		switch {
+		case a.labels == nil || !s.Covers(a.labels, begins):
+		case !begins.After(until):
+			j.complain(a, wrong(StepSilence, "end the silence, if it is not meant", "%s", s))
+		case a.severity == critical:
+			j.complain(a, works(StepSilence, "from %s, %s", begins.UTC().Format("2006-01-02 15:04 UTC"), s))
+		}
+	}
+	if a.labels != nil && fate.Inhibitor != nil {
+		j.complain(a, wrong(StepInhibition, "change that rule under inhibit_rules", "inhibited by %s", describe(fate.Inhibitor)))
 	}
 }
 
 // judgeDrill finds where the alert of a drill ends, and what receivers of worse alerts it would notify. All wanted receivers must get it.
 func (j *Judgement) judgeDrill(severity string, wanted, worse []string) {
 	r, a := j.facts.routing, &ourAlert{name: drilled, labels: j.facts.drillLabels(severity)}
-	names := r.Served(routing.ReceiversOf(r.RoutesOf(a.labels)))
-	j.tried = r.Served(r.FateOf(a.labels, &j.now).Receivers)
+	names, fate := r.Served(routing.ReceiversOf(r.RoutesOf(a.labels))), j.fateOf(a, &j.now)
+	j.tried = r.Served(fate.Receivers)
 	j.Rung = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !slices.Contains(worse, name) })
 	if len(wanted) == 0 {
-		j.judge(a, names, j.week[:1])
+		j.complain(a, j.way(a, names, j.week[:1]))
 	}
 	for _, name := range wanted {
-		j.judge(a, []string{name}, j.week[:1])
-		if r.Uses(name) == "" {
-			j.complain(a, StepRoute, "give that receiver an integration", fmt.Sprintf("to %q, which notifies nobody", name))
-		}
+		j.complain(a, j.way(a, []string{name}, j.week[:1]))
 	}
-	for _, step := range []string{StepRoute, StepInhibition, StepSilence, StepTimeInterval} {
-		if slices.ContainsFunc(j.complaints[step], func(c complaint) bool { return slices.Contains(c.of, drilled) }) {
-			j.Stops = append(j.Stops, step)
+	j.judgeHeld(a, &fate, j.now.At)
+	for i := range j.complaints {
+		if c := &j.complaints[i]; slices.Contains(c.of, drilled) && !slices.Contains(j.Stops, c.Name) {
+			j.Stops = append(j.Stops, c.Name)
 		}
 	}
 }
 
-// add adds what an alert leads to. The worst of its servers and targets counts, and is named if others differ.
-func (j *Judgement) add(t Told) {
+// add adds what an alert leads to. The worst of its servers and targets counts.
+func (j *Judgement) add(a *ourAlert, now, night []string, told string) {
+	t := Told{
+		Alert:    a.name,
+		Severity: a.severity,
+		Now:      now,
+		Night:    night,
+		Told:     told,
+	}
+	worst := []string{TellsNobody, TellsUnknown, TellsNextDay, WakesSomebody}
 	i := slices.IndexFunc(j.Told, func(o Told) bool { return o.Alert == t.Alert && o.Severity == t.Severity })
-	worst := []string{TellsUnknown, TellsNobody, TellsNextDay, WakesSomebody}
 	if i < 0 {
 		j.Told = append(j.Told, t)
-		return
+	} else if slices.Index(worst, told) < slices.Index(worst, j.Told[i].Told) {
+		j.Told[i] = t
 	}
-	old := &j.Told[i]
-	differ := old.differ || old.Told != t.Told
-	if slices.Index(worst, t.Told) < slices.Index(worst, old.Told) {
-		*old = t
-	}
-	old.differ = differ
 }
 
-// complain adds to what is wrong with a step.
-func (j *Judgement) complain(a *ourAlert, step, hint, text string) {
-	of, minor := strings.TrimSpace(a.severity+" "+a.name), a.severity == warning
-	i := slices.IndexFunc(j.complaints[step], func(c complaint) bool { return c.text == text && c.minor == minor })
-	if i < 0 {
-		i = len(j.complaints[step])
-		j.complaints[step] = append(j.complaints[step], complaint{text: text, hint: hint, minor: minor})
+// complain adds to what is wrong with a step. Warnings may be dropped on purpose.
+func (j *Judgement) complain(a *ourAlert, s Step) {
+	text, of := s.Text+s.Error, strings.TrimSpace(a.severity+" "+a.name)
+	if text == "" {
+		return
 	}
-	if c := &j.complaints[step][i]; !slices.Contains(c.of, of) {
+	if a.severity == warning {
+		s = works(s.Name, "%s", text)
+	}
+	i := slices.IndexFunc(j.complaints, func(c complaint) bool {
+		return c.Name == s.Name && c.State == s.State && c.Text+c.Error == text
+	})
+	if i < 0 {
+		i = len(j.complaints)
+		j.complaints = append(j.complaints, complaint{Step: s})
+	}
+	if c := &j.complaints[i]; !slices.Contains(c.of, of) {
 		c.of = append(c.of, of)
 	}
 }
 
-// row adds the verdict on a step: the first complaint, with the others as notes.
+// row adds the verdict on a step: the worst complaint, with the others as notes.
 func (j *Judgement) row(name, format string, args ...any) {
-	step, all := works(name, format, args...), j.complaints[name]
-	if i := slices.IndexFunc(all, func(c complaint) bool { return !c.minor }); i >= 0 {
-		step = wrong(name, all[i].hint, "%s", &all[i])
-		all = slices.Delete(all, i, i+1)
+	all := slices.DeleteFunc(slices.Clone(j.complaints), func(c complaint) bool { return c.Name != name })
+	rank := []State{Wrong, Unknown, Works}
+	slices.SortStableFunc(all, func(a, b complaint) int { return slices.Index(rank, a.State) - slices.Index(rank, b.State) })
+	step := works(name, format, args...)
+	if len(all) > 0 && all[0].State != Works {
+		step, step.Error = all[0].Step, all[0].String()
+		all = all[1:]
 	}
 	for i := range all {
 		step = step.note("%s", &all[i])
@@ -316,7 +386,7 @@ func (c *complaint) String() string {
 	if more := len(c.of) - 3; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return names + ": " + c.text
+	return names + ": " + c.Text + c.Error
 }
 
 // Receiver is the verdict on the receivers. A drill has notified some of them; of the others, nothing shows that a message arrives. Without
@@ -399,34 +469,85 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 	return all
 }
 
-// subjects are the labels that the alerts of a rule have beside its own. The template of its label chat_server shows what they are about.
+// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of such
+// subjects have the first one.
+var subjectLabels = [][]string{{"kind", "target"}, {"docker_host", "container", "workload"}, {"volume", "volume"}, {"target", "endpoint"}}
+
+// isOfSubject reports whether a label says what an alert is about. Others are those that an operator adds to all series.
+func isOfSubject(name string) bool {
+	return name == "chat_server" || slices.ContainsFunc(subjectLabels, func(names []string) bool { return slices.Contains(names, name) })
+}
+
+// subjects are the labels that the alerts of a rule have beside its own.
 func (f *Facts) subjects(r *Rule) (all []map[string]string) {
-	server, seen, subject := r.Labels["chat_server"], map[string]bool{}, []string(nil)
-	for _, names := range [][]string{{"kind", "target"}, {"docker_host", "container", "workload"}} {
+	server, own, subject := r.Labels["chat_server"], f.ownLabels(), []string{""}
+	if server == "exporter" && !strings.Contains(r.Query, "without (") && !strings.Contains(r.Query, "chatstack:") {
+		for _, labels := range own { // nothing drops the labels of its scrape
+			with := map[string]string{"alertname": r.Name}
+			maps.Copy(with, labels)
+			all = append(all, with)
+		}
+		return all
+	}
+	for _, names := range subjectLabels {
 		if strings.Contains(server, "$labels."+names[1]) {
 			subject = names
 		}
 	}
-	for _, known := range append(slices.Clone(f.Subjects), nil) {
+	known := slices.DeleteFunc(slices.Clone(f.Subjects), func(labels map[string]string) bool {
+		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own)
+	})
+	if len(known) == 0 || strings.Contains(r.Query, "absent(") {
+		known = append(known, nil)
+	}
+	seen := map[string]bool{}
+	for _, series := range known {
 		labels := map[string]string{"alertname": r.Name}
-		for name, value := range known {
-			if slices.Contains(subject, name) ||
-				!slices.Contains([]string{"kind", "target", "docker_host", "container", "workload", "chat_server"}, name) {
+		for name, value := range series {
+			if !isOfSubject(name) || slices.Contains(subject, name) {
 				labels[name] = value
 			}
 		}
-		fits := known != nil && (subject == nil || known[subject[0]] != "") || known == nil && len(all) == 0
-		for _, chat := range []string{known["chat_server"], "stack"} {
+		if slices.Contains(subject, "endpoint") {
+			labels["endpoint"] = series["target"]
+		}
+		for _, chat := range []string{series["chat_server"], "stack"} {
 			if isTemplate(server) {
 				labels["chat_server"] = cmp.Or(chat, "stack")
 			}
-			if key := describe(labels); fits && !seen[key] {
+			if key := describe(labels); !seen[key] {
 				seen[key] = true
 				all = append(all, maps.Clone(labels))
 			}
 		}
 	}
 	return all
+}
+
+// ownLabels are the labels of the scrapes of the exporter that was asked, or if Prometheus has not scraped it since its start, of all.
+func (f *Facts) ownLabels() []map[string]string {
+	all := f.Own
+	if len(all) == 0 {
+		for _, t := range f.ours() {
+			all = append(all, t.Labels)
+		}
+	}
+	if len(all) == 0 {
+		all = []map[string]string{nil}
+	}
+	return all
+}
+
+// isOfExporter reports whether a series may be of one of some exporters. Those of another environment have routes of their own.
+func (f *Facts) isOfExporter(series map[string]string, exporters []map[string]string) bool {
+	return slices.ContainsFunc(exporters, func(own map[string]string) bool {
+		for name, value := range series {
+			if (own[name] != "" || len(f.Own) > 0) && own[name] != value && !isOfSubject(name) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func isTemplate(value string) bool { return strings.Contains(value, "{{") }
@@ -451,11 +572,11 @@ func (f *Facts) asSent(sets ...map[string]string) map[string]string {
 
 // externalLabels are what Prometheus adds to all alerts. If it does not show its configuration, the alert that always fires has them.
 func (f *Facts) externalLabels() map[string]string {
-	arrived, rule := f.received(), f.alwaysFiring()
-	if f.unserved["status/config"] == nil || arrived == nil || rule == nil {
+	rule := f.alwaysFiring()
+	if f.unserved["status/config"] == nil || rule == nil || f.received() == nil {
 		return f.Setup.Global.ExternalLabels
 	}
-	labels := maps.Clone(arrived.Labels)
+	labels := maps.Clone(f.received().Labels)
 	maps.DeleteFunc(labels, func(name, _ string) bool { return name == "alertname" || rule.Labels[name] != "" })
 	return labels
 }
@@ -464,15 +585,4 @@ func (f *Facts) externalLabels() map[string]string {
 func (f *Facts) drillLabels(severity string) map[string]string {
 	own := map[string]string{"stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
 	return f.asSent(own, f.subjects(&Rule{Name: f.Drill})[0])
-}
-
-// asMatchers are some of the labels, as amtool wants them.
-func asMatchers(labels map[string]string, names ...string) string {
-	var words []string
-	for _, name := range names {
-		if labels[name] != "" {
-			words = append(words, name+"="+labels[name])
-		}
-	}
-	return strings.Join(words, " ")
 }

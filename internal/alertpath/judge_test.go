@@ -114,6 +114,28 @@ func inhibiting(rule string) func(*testing.T, *Facts) {
 	return inTree("inhibit_rules:", "inhibit_rules:\n  - "+rule)
 }
 
+// alerting has another critical alert, with the labels of its rule and its series.
+func (f *Facts) alerting(name, query string, labels map[string]string) {
+	r := Rule{Name: name, Type: "alerting", Query: query, Labels: map[string]string{"stack": "chat", "severity": critical}}
+	maps.Copy(r.Labels, labels)
+	f.Groups[0].Rules = append(f.Groups[0].Rules, r)
+}
+
+// logging has a webhook that gets all alerts before the pager.
+func logging(replaced ...string) func(*testing.T, *Facts) {
+	return inTree(append([]string{
+		"  routes:\n", "  routes:\n    - {receiver: logger, continue: true}\n",
+		"receivers:\n", "receivers:\n  - {name: logger, webhook_configs: [{url: x}]}\n",
+	}, replaced...)...)
+}
+
+// mutedAtNight are texts to replace, so that the pager is.
+var mutedAtNight = []string{
+	`['stack="chat"']}`, `['stack="chat"'], mute_time_intervals: [night]}`,
+	"\ninhibit_rules:",
+	"\ntime_intervals: [{name: night, time_intervals: [{times: [{start_time: '00:00', end_time: '07:00'}]}]}]\ninhibit_rules:",
+}
+
 // relabelled has alert_relabel_configs in Prometheus.
 func relabelled(entry string) func(*testing.T, *Facts) {
 	return func(t *testing.T, f *Facts) {
@@ -161,6 +183,36 @@ func TestChainsThatWakeNobodyAreWrong(t *testing.T) {
 			},
 			StepSilence,
 			"critical TargetDown: silence s1",
+		},
+		"a log of all alerts beside a pager that is muted at night": {
+			logging(mutedAtNight...),
+			StepTimeInterval,
+			`critical TargetDown: at Sat 03:00 +0000, the route to "page" sends nothing during night`,
+		},
+		"a log of all alerts beside a lost route": {
+			func(t *testing.T, f *Facts) {
+				t.Helper()
+				f.alerting("PollStalled", "", nil)
+				logging(routeToPage, "    - {receiver: 'null', matchers: ['alertname=\"TargetDown\"']}\n"+routeToPage)(t, f)
+			},
+			StepRoute,
+			`critical TargetDown: to "logger", "null", and not to "page"`,
+		},
+		"a route to a group of Telegram before the pager": {
+			func(t *testing.T, f *Facts) {
+				t.Helper()
+				before(`{receiver: telegram, matchers: ['chat_server="web"', 'severity="critical"']}`)(t, f)
+				f.routing.Integrations["telegram"] = map[string]int{"telegram": 1}
+			},
+			StepRoute,
+			`critical TargetDown: to "telegram", and not to "page"`,
+		},
+		"a slow route to the pager beside one that is muted at night": {
+			logging(append([]string{
+				"- {receiver: logger, continue: true}", "- {receiver: page, group_wait: 12h, continue: true}",
+			}, mutedAtNight...)...),
+			StepTimeInterval,
+			`critical TargetDown: at Sat 03:00 +0000, the route to "page" sends nothing during night`,
 		},
 		"a silence of one server": {
 			func(t *testing.T, f *Facts) {
@@ -253,14 +305,14 @@ inhibit_rules:`),
 		"a group that waits for hours": {
 			inTree(`group_interval: 5m`, `group_interval: 8h`),
 			StepRoute,
-			"critical TargetDown: after another alert of its group, it waits 8h",
+			"critical TargetDown: its route waits 30s, and 8h0m after another alert of its group",
 		},
 		"a slow route to the pager beside a fast one by mail": {
 			func(t *testing.T, f *Facts) {
 				t.Helper()
 				before(`{receiver: drill, matchers: ['severity="critical"'], continue: true, group_wait: 2h}`)(t, f)
 				f.routing.Integrations["page"] = map[string]int{"email": 1}
-				f.routing.Integrations["drill"] = map[string]int{"webhook": 1}
+				f.routing.Integrations["drill"] = map[string]int{"opsgenie": 1}
 			},
 			StepRoute,
 			"critical TargetDown: its route waits 2h",
@@ -302,10 +354,161 @@ inhibit_rules:`),
 				t.Errorf("the alert of a drill ends at %v, so that it would have shown this", j.Stops)
 			}
 			i := slices.IndexFunc(j.Told, func(told Told) bool { return told.Severity == critical })
-			if j.Told[i].Told == WakesSomebody && !strings.Contains(tt.says, "waits") && !strings.Contains(tt.says, "sundays") {
+			if j.Told[i].Told == WakesSomebody && !strings.Contains(tt.says, "sundays") {
 				t.Errorf("%+v", j.Told[i])
 			}
 		})
+	}
+}
+
+// TestAlertsAreJudgedWithAllTheirLabels silences and loses them by a label that only one of them has.
+func TestAlertsAreJudgedWithAllTheirLabels(t *testing.T) {
+	for name, tt := range map[string]struct{ server, target, label, value string }{
+		"DataVolumeUsage":      {"{{ with query `x` $labels.volume }}{{ end }}", "", "volume", "data"},
+		"TLSCertificateExpiry": {"{{ with query `x` $labels.endpoint }}{{ end }}", "{{ $labels.endpoint }}", "target", "web"},
+		"PollStalled":          {"exporter", "", "job", "chatstack_exporter"},
+		"ExporterRestarts":     {"exporter", "", "instance", "e:9655"},
+	} {
+		f := judgedFacts(t)
+		f.Groups[0].Rules = f.Groups[0].Rules[:3]
+		f.Own = []map[string]string{{"env": "prod", "job": "chatstack_exporter", "instance": "e:9655"}}
+		f.Subjects = append(f.Subjects, map[string]string{"env": "prod", "volume": "data"})
+		f.alerting(name, "", map[string]string{"chat_server": tt.server, "target": tt.target})
+		f.alerting("MostTargetsDown", "", map[string]string{"chat_server": "stack"})
+		f.routing = parsedRouting(t, kubePrometheus)
+		f.Silences = []routing.Silence{silence(t, noon, noon.Add(time.Hour), tt.label, tt.value)}
+		if got := find(f.Judge("none", nil).Steps, StepSilence).Error; !strings.HasPrefix(got, "critical "+name) {
+			t.Errorf("%s: a silence of %s: %q", name, tt.label, got)
+		}
+		before(fmt.Sprintf("{receiver: 'null', matchers: ['%s=%q']}", tt.label, tt.value))(t, f)
+		if got := find(f.Judge("none", nil).Steps, StepRoute).Error; !strings.HasPrefix(got, "critical "+name) {
+			t.Errorf("%s: a route by %s: %q", name, tt.label, got)
+		}
+	}
+}
+
+// TestExporterDownMayHaveNoLabels since absent() has none of those that an operator adds.
+func TestExporterDownMayHaveNoLabels(t *testing.T) {
+	for query, want := range map[string]State{"chatstack:exporter_up == 0": Works, "x or absent(chatstack:exporter_up)": Wrong} {
+		f := judgedFacts(t)
+		f.Groups[0].Rules[1].Labels["severity"] = "none"
+		f.alerting("ExporterDown", query, map[string]string{"chat_server": "exporter"})
+		inTree(`['stack="chat"']}`, `['stack="chat"', 'env="prod"']}`)(t, f)
+		if got := find(f.Judge("none", nil).Steps, StepRoute); got.State != want {
+			t.Errorf("%s: %+v", query, got)
+		}
+	}
+}
+
+// TestOtherEnvironmentsMayGoElsewhere has an exporter of production, which the drill asks, and one of staging.
+func TestOtherEnvironmentsMayGoElsewhere(t *testing.T) {
+	for env, want := range map[string]State{"prod": Works, "staging": Wrong, "": Works} {
+		f := judgedFacts(t)
+		f.Own = []map[string]string{{"env": env, "job": "chatstack_exporter", "container": "exporter"}}
+		f.Subjects = append(f.Subjects, map[string]string{"env": "staging", "target": "web", "kind": "http", "chat_server": "web"})
+		before(`{receiver: "null", matchers: ['env="staging"']}`)(t, f)
+		if got := find(f.Judge("none", nil).Steps, StepRoute); got.State != want {
+			t.Errorf("%s: %+v", env, got)
+		}
+	}
+}
+
+// TestWhichReceiverWakesSomebodyIsUnknown has webhooks and mail: each may be a log.
+func TestWhichReceiverWakesSomebodyIsUnknown(t *testing.T) {
+	muted := append([]string{"pagerduty_configs: [{routing_key: x}]", "webhook_configs: [{url: x}]"}, mutedAtNight...)
+	parts := "    - {receiver: drill, matchers: ['chat_server=\"web\"', 'severity=\"critical\"']}\n" + routeToPage
+	for name, tt := range map[string]struct {
+		cause func(*testing.T, *Facts)
+		want  State
+		says  string
+	}{
+		"two webhooks get all alerts": {
+			logging(muted[:2]...),
+			Works,
+			"",
+		},
+		"two webhooks, one of them muted at night": {
+			logging(muted...),
+			Unknown,
+			`the route to "page" sends nothing during night; nothing shows which of "logger", "page" wakes somebody`,
+		},
+		"two webhooks for two servers": {
+			inTree("pagerduty_configs: [{routing_key: x}]", "webhook_configs: [{url: x}]", routeToPage, parts, "email_configs: [{to: a}]",
+				"webhook_configs: [{url: x}]"),
+			Unknown,
+			`to "page", and not to "drill"; nothing shows which of "drill", "page" wakes somebody`,
+		},
+		"two services for two servers": {
+			inTree(routeToPage, parts, "email_configs: [{to: a}]", "opsgenie_configs: [{api_key: x}]"),
+			Works,
+			"",
+		},
+		"the channel by a webhook, which gets some critical alerts": {
+			func(t *testing.T, f *Facts) {
+				t.Helper()
+				f.routing = shippedRouting(t, "alertmanager.yml")
+				f.routing.Integrations["chat"] = map[string]int{"webhook": 1}
+			},
+			Works,
+			"",
+		},
+		"the pager and the channel in chats": {
+			func(t *testing.T, f *Facts) {
+				t.Helper()
+				f.routing = shippedRouting(t, "alertmanager.yml")
+				f.routing.Integrations["page"] = map[string]int{"telegram": 1}
+			},
+			Works,
+			"",
+		},
+	} {
+		f := judgedFacts(t)
+		tt.cause(t, f)
+		j := f.Judge("none", nil)
+		errs := j.Steps[0].Error + j.Steps[3].Error
+		if Verdict(j.Steps) != tt.want || !strings.Contains(errs, tt.says) {
+			t.Errorf("%s: %+v", name, j.Steps)
+		}
+		for _, told := range j.Told {
+			if want := map[State]string{Works: WakesSomebody, Unknown: TellsUnknown}[tt.want]; told.Severity == critical && told.Told != want {
+				t.Errorf("%s: %+v", name, told)
+			}
+		}
+	}
+}
+
+func TestWithoutACriticalAlertNobodyIsWoken(t *testing.T) {
+	f := judgedFacts(t)
+	f.Groups[0].Rules = f.Groups[0].Rules[:4]
+	if got := find(f.Judge("none", nil).Steps, StepRoute); got.State != Wrong ||
+		got.Error != "the loaded rules: none of them is critical, so nobody is woken" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestVerdictDoesNotDependOnTheMinute has an interval between two full hours.
+func TestVerdictDoesNotDependOnTheMinute(t *testing.T) {
+	for _, minute := range []time.Duration{0, 40} {
+		f := judgedFacts(t)
+		f.Now = noon.Add(minute * time.Minute)
+		inTree(append(slices.Clone(mutedAtNight[:3]), strings.NewReplacer("00:00", "03:05", "07:00", "03:10").Replace(mutedAtNight[3]))...)(t, f)
+		if got := find(f.Judge("none", nil).Steps, StepTimeInterval); !strings.Contains(got.Error, "at Sat 03:05 +0000") {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestSilenceOfLaterIsNoted since maintenance may be planned. One of the next night is wrong, though nobody is silenced now or at 3 am.
+func TestSilenceOfLaterIsNoted(t *testing.T) {
+	for begins, want := range map[time.Duration]State{1: Wrong, 14: Wrong, 48: Works} {
+		f := judgedFacts(t)
+		from := noon.Add(begins * time.Hour)
+		f.Silences = []routing.Silence{silence(t, from, from.Add(time.Hour), "severity", "critical")}
+		got := find(f.Judge("none", nil).Steps, StepSilence)
+		if got.State != want || want == Works && (len(got.Notes) != 1 ||
+			!strings.HasPrefix(got.Notes[0], "critical TargetDown: from 2026-05-03 12:00 UTC, silence s1")) {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -455,6 +658,10 @@ func TestRulersShowLess(t *testing.T) {
 	if got := find(steps, StepSilence); got.State != Works {
 		t.Errorf("got %+v", got)
 	}
+	if got := f.Judge("none", nil).Told; !slices.ContainsFunc(got, func(told Told) bool { return told.Told == TellsUnknown }) ||
+		slices.ContainsFunc(got, func(told Told) bool { return told.Told == WakesSomebody }) {
+		t.Errorf("told %+v", got)
+	}
 	f.Alerts[0].Labels["tenant"] = "b"
 	if got := find(f.Judge("none", nil).Steps, StepRoute); got.State != Wrong || !strings.Contains(got.Error, "null") {
 		t.Errorf("got %+v", got)
@@ -496,16 +703,16 @@ func TestEveryAlertIsTold(t *testing.T) {
 	lines := func() string {
 		var b strings.Builder
 		for _, told := range f.Judge("none", nil).Told {
-			fmt.Fprintf(&b, "%s %s: %v; %v: %s %s\n", told.Alert, told.Severity, told.Now, told.Night, told.Told, told.Of)
+			fmt.Fprintf(&b, "%s %s: %v; %v: %s\n", told.Alert, told.Severity, told.Now, told.Night, told.Told)
 		}
 		return b.String()
 	}
 	for _, tt := range []struct{ replaced, by, want string }{
-		{"x", "x", "RulesOutOfDate warning: [chat]; []: is told in the morning \n" +
-			"TargetDown warning: [chat]; []: is told in the morning \nTargetDown critical: [page]; [page chat]: wakes somebody \n"},
+		{"x", "x", "RulesOutOfDate warning: [chat]; []: is told in the morning\n" +
+			"TargetDown warning: [chat]; []: is told in the morning\nTargetDown critical: [page]; [page chat]: wakes somebody\n"},
 		{`'stack="chat"', 'severity="warning"']`, `'stack="chat"', 'severity="warning"', 'chat_server!="web"']`,
-			"RulesOutOfDate warning: [chat]; [chat]: is told in the morning \n" +
-				"TargetDown warning: [chat]; [chat]: is told in the morning \nTargetDown critical: [page]; [page chat]: wakes somebody \n"},
+			"RulesOutOfDate warning: [chat]; [chat]: is told in the morning\n" +
+				"TargetDown warning: [chat]; [chat]: is told in the morning\nTargetDown critical: [page]; [page chat]: wakes somebody\n"},
 	} {
 		if f.routing = shippedRouting(t, "alertmanager.yml", tt.replaced, tt.by); lines() != tt.want {
 			t.Errorf("%s: got\n%swant\n%s", tt.by, lines(), tt.want)
@@ -514,8 +721,11 @@ func TestEveryAlertIsTold(t *testing.T) {
 	f.routing = shippedRouting(t, "alertmanager.yml", "- receiver: page\n      matchers: ['stack=\"chat\"', 'severity=\"critical\"']",
 		"- receiver: nobody\n      matchers: ['chat_server=\"web\"', 'severity=\"critical\"']\n"+
 			"    - receiver: page\n      matchers: ['severity=\"critical\"']")
-	if got := lines(); !strings.Contains(got, "TargetDown critical: []; []: nobody chat_server=web target=web\n") {
+	if got := lines(); !strings.Contains(got, "TargetDown critical: []; []: nobody\n") {
 		t.Errorf("got\n%s", got)
+	}
+	if text, err := json.Marshal(f.Judge("none", nil).Told); err != nil || strings.Contains(string(text), "null") {
+		t.Errorf("a list is null: %s, %v", text, err)
 	}
 	f.routing, f.routingErr = nil, errors.New("no YAML")
 	if got := lines(); strings.Count(got, ": unknown") != 3 {
@@ -654,12 +864,14 @@ func TestDrillThatWouldRingIsConfirmed(t *testing.T) {
 // TestSubjectsHaveTheLabelsOfTheirServers has a pair of environments, and rules about targets, containers and the exporter.
 func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 	f := judgedFacts(t)
+	f.Own = []map[string]string{{"env": "a", "job": "chatstack_exporter", "instance": "e:9655"}}
 	f.Subjects = []map[string]string{
 		{"env": "a"}, {"env": "a", "target": "web", "kind": "http", "chat_server": "web"},
 		{"env": "a", "container": "db", "docker_host": "local", "workload": "", "chat_server": "xmpp"},
 	}
 	for template, want := range map[string][]string{
-		"exporter": {`X env="a"`},
+		"exporter": {`X env="a" instance="e:9655" job="chatstack_exporter"`},
+		"stack":    {`X env="a"`},
 		"{{ printf $labels.target }}": {
 			`X chat_server="web" env="a" kind="http" target="web"`,
 			`X chat_server="stack" env="a" kind="http" target="web"`,

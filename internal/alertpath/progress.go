@@ -1,6 +1,7 @@
 package alertpath
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -131,9 +132,6 @@ func (p *Progress) See(o *Observation) (done bool) {
 	mark(&p.fired, received != nil || o.Alert != nil && o.Alert.State == "firing")
 	mark(&p.pending, received != nil || o.Alert != nil)
 	mark(&p.sampled, received != nil || o.Alert != nil || o.Sampled)
-	if received != nil {
-		p.arrived = received
-	}
 	for i := range o.Alerts {
 		if a := &o.Alerts[i]; a.Labels["id"] != p.plan.ID {
 			for _, name := range a.receivers() {
@@ -142,7 +140,8 @@ func (p *Progress) See(o *Observation) (done bool) {
 		}
 	}
 	if received != nil {
-		p.seeGroups(o.Groups, received)
+		p.arrived = received
+		p.seeGroups(o.Groups)
 	}
 	switch {
 	case p.delivered.IsZero():
@@ -162,10 +161,10 @@ func (p *Progress) See(o *Observation) (done bool) {
 }
 
 // seeGroups looks whether a group of the drill's alert had others before it.
-func (p *Progress) seeGroups(groups []AlertGroup, received *Received) {
+func (p *Progress) seeGroups(groups []AlertGroup) {
 	for _, group := range groups {
 		for _, a := range group.Alerts {
-			p.joined = p.joined || a.Labels["id"] != p.plan.ID && a.StartsAt.Before(received.StartsAt)
+			p.joined = p.joined || a.Labels["id"] != p.plan.ID && a.StartsAt.Before(p.arrived.StartsAt)
 		}
 	}
 }
@@ -193,9 +192,11 @@ func (p *Progress) settled(now time.Time) bool {
 }
 
 // scrape, evaluation and hold are how long Prometheus takes for each step.
-func (p *Progress) scrape() time.Duration {
+func (p *Progress) scrape() time.Duration { return p.plan.Facts.scrapeInterval() }
+
+func (f *Facts) scrapeInterval() time.Duration {
 	interval := time.Second
-	for _, t := range p.plan.Facts.ours() {
+	for _, t := range f.ours() {
 		interval = max(interval, t.interval())
 	}
 	return interval
@@ -239,13 +240,19 @@ func (p *Progress) heldBack() string {
 	if len(p.served()) == 0 || slices.ContainsFunc(p.plan.Receivers, lacks) {
 		return fmt.Sprintf("sent to %s by another configuration than before", quoted(names))
 	}
-	return suppressedBy(p.arrived, p.last.Silences, p.last.Alerts)
+	return heldBack(p.arrived, p.plan.Facts.routing, p.moment())
+}
+
+// moment is when Alertmanager was asked last, with what may hold back the alert.
+func (p *Progress) moment() *routing.Moment {
+	at := p.last.At.Add(p.plan.Facts.Alertmanager.Ahead)
+	return &routing.Moment{At: at, Firing: labelsOf(p.last.Alerts), Silences: p.last.Silences}
 }
 
 // served are the alert's receivers that notify somebody, and that no time interval mutes.
 func (p *Progress) served() []string {
 	facts := p.plan.Facts
-	muted := facts.routing.FateOf(p.arrived.Labels, &routing.Moment{At: p.delivered.Add(facts.Alertmanager.Ahead)}).Muted
+	muted := facts.routing.FateOf(p.arrived.Labels, p.moment()).Muted
 	return slices.DeleteFunc(facts.routing.Served(p.arrived.receivers()), func(name string) bool { return muted[name] != "" })
 }
 
@@ -285,9 +292,7 @@ func (p *Progress) channels() []channel {
 		c.Count = p.last.Counters[key].minus(p.beforeSending[key])
 		c.sure = c.Notifications <= c.want && p.beforeSending[key] == p.plan.Before[key]
 		for name := range p.busy {
-			if _, uses := p.plan.Facts.routing.Integrations[name][key.Integration]; uses && (key.Receiver == "" || key.Receiver == name) {
-				c.sure = false
-			}
+			c.sure = c.sure && !p.uses(name, key)
 		}
 		channels = append(channels, *c)
 	}
@@ -295,6 +300,11 @@ func (p *Progress) channels() []channel {
 		return strings.Compare(a.Integration+" "+a.Receiver, b.Integration+" "+b.Receiver)
 	})
 	return channels
+}
+
+// uses reports whether messages to a receiver are counted there.
+func (p *Progress) uses(receiver string, c Channel) bool {
+	return p.plan.Facts.routing.Integrations[receiver][c.Integration] > 0 && (c.Receiver == "" || c.Receiver == receiver)
 }
 
 // earliest is when Alertmanager may send the alert to a receiver, less a margin. Its wait begins when the alert does.
@@ -318,8 +328,9 @@ func (p *Progress) earliest(receiver string) time.Time {
 // judgeNotification compares Alertmanager's counters with those before the drill.
 func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	var sent, failing, unclear, waiting, silent []string
-	sure := true
+	sure, untold := true, p.served()
 	for _, c := range p.channels() {
+		untold = slices.DeleteFunc(untold, func(name string) bool { return c.sure && p.uses(name, c.Channel) })
 		sure = sure && c.sure
 		switch {
 		case c.accepted() >= c.want && (c.sure || c.Failed == 0 && c.accepted() >= c.Notifications):
@@ -347,10 +358,17 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 		return wrong(StepReceiver, log+"; then check the address and the credentials of that receiver", "the message to %s %sfails: %s",
 			to, probably, strings.Join(failing, ", ")), true
 	}
-	if len(unclear)+len(waiting)+len(silent) == 0 {
-		step := works(StepReceiver, "%ssent to %s by %s, and accepted", probably, to, strings.Join(sent, ", "))
+	switch {
+	case len(waiting)+len(silent) > 0:
+	case len(untold)+len(unclear) > 0:
+		return unknown(StepReceiver, "see whether the message has arrived; start Alertmanager with --enable-feature=receiver-name-in-metrics, "+
+			"or repeat the drill when those receivers have no other alerts",
+			"Alertmanager has sent messages by %s; its counters do not show whether one of them was to %s",
+			strings.Join(append(unclear, sent...), ", "), cmp.Or(quoted(untold), to)), true
+	default:
+		step := works(StepReceiver, "sent to %s by %s, and accepted", to, strings.Join(sent, ", "))
 		if !sure {
-			step = step.note("Alertmanager's counters do not tell this message from others; see whether it has arrived")
+			step = step.note("others are notified by some of these, too, and Alertmanager's counters do not tell the messages apart")
 		}
 		return step, true
 	}
@@ -364,11 +382,6 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	if len(waiting) > 0 {
 		return wrong(StepReceiver, log+"; then check the address and the network of that receiver",
 			"the message to %s does not get through: %s does not answer", to, strings.Join(waiting, ", ")), true
-	}
-	if len(unclear) > 0 {
-		return unknown(StepReceiver, "see whether the message has arrived; or repeat the drill later",
-			"Alertmanager began more messages by %s than were accepted; its counters do not tell which one was to %s",
-			strings.Join(unclear, ", "), to), true
 	}
 	const silence = "Alertmanager has sent nothing to %s by %s within %s"
 	after := wording.AsPrometheus(now.Sub(p.delivered))

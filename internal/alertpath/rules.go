@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/routing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
@@ -30,9 +31,9 @@ func (f *Facts) rule(name string) *Rule {
 	return nil
 }
 
-// isOurs reports whether a rule is one of our alerts, of any version, or a recording rule that they need.
+// isOurs reports whether a rule is one of ours, of any version. Others have alerts named Watchdog and TargetDown, too.
 func (f *Facts) isOurs(r *Rule) bool {
-	return r.Type == "alerting" && r.Labels["stack"] == "chat" || slices.ContainsFunc(f.Rules.Rules, r.is)
+	return r.Type == "alerting" && r.Labels["stack"] == "chat" || r.Type == "recording" && strings.HasPrefix(r.Name, "chatstack:")
 }
 
 // ourGroups are the groups with our rules.
@@ -88,13 +89,13 @@ func (f *Facts) version(groups []Group) Step {
 	return works(StepVersion, "all %d rules are as `chatstack_exporter rules` prints them", len(f.Rules.Rules))
 }
 
-// differences are what of the loaded rules is not as the command rules prints it. They may have more labels.
+// differences are what of the loaded rules is not as the command rules prints it. Alerts may have more labels.
 func (f *Facts) differences(groups []Group) (all []string) {
 	loaded := map[string]bool{}
 	for _, g := range groups {
 		for _, got := range g.Rules {
 			i := slices.IndexFunc(f.Rules.Rules, got.is)
-			if i < 0 {
+			if i < 0 || !f.isOurs(&got) {
 				continue
 			}
 			want := &f.Rules.Rules[i]
@@ -104,11 +105,28 @@ func (f *Facts) differences(groups []Group) (all []string) {
 				all = append(all, every)
 			}
 			all = append(all, want.differences(&got)...)
+			if got.Type == "recording" {
+				all = append(all, f.addedLabels(&got)...)
+			}
 		}
 	}
 	for _, want := range f.Rules.Rules {
 		if !loaded[want.String()] {
 			all = append(all, want.String()+" is missing")
+		}
+	}
+	return all
+}
+
+// addedLabels are labels of a recording rule with which its series cannot be joined with the exporter's. Thanos Ruler and vmalert add
+// labels of their own to all rules.
+func (f *Facts) addedLabels(r *Rule) (all []string) {
+	always := f.alwaysFiring()
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		value := r.Labels[name]
+		byServer := f.unserved["status/config"] != nil && always != nil && always.Labels[name] == value
+		if !byServer && slices.ContainsFunc(f.Builds, func(build map[string]string) bool { return build[name] != value }) {
+			all = append(all, fmt.Sprintf("%s has another label: %s=%q", r, name, value))
 		}
 	}
 	return all
@@ -222,5 +240,27 @@ func (f *Facts) series() (steps []Step) {
 		}
 		steps = append(steps, step)
 	}
+	if dropped := f.dropped(); steps[0].State != Wrong && len(dropped) > 0 {
+		steps[0] = wrong(StepMetric, "change metric_relabel_configs of that job", "the job %s drops metrics that the rules read: %s", f.Job,
+			firstOf(dropped, ", ")).by(Computed)
+	}
 	return steps
+}
+
+// dropped are the metrics that the job drops or renames by their names. Some are on a page only while something is down.
+func (f *Facts) dropped() (names []string) {
+	for _, scrape := range f.Setup.Scrapes {
+		byName := slices.DeleteFunc(slices.Clone(scrape.Relabel), func(r routing.Relabeling) bool {
+			return !slices.Equal(r.Sources, []string{"__name__"})
+		})
+		for _, r := range f.Rules.Rules {
+			for _, name := range token.FindAllString(r.Query, -1) {
+				if scrape.Job == f.Job && strings.HasPrefix(name, "chatstack_") && !slices.Contains(names, name) &&
+					routing.Relabel(map[string]string{"__name__": name}, byName)["__name__"] != name {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
 }

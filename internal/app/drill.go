@@ -193,11 +193,7 @@ func WriteTold(w io.Writer, told []alertpath.Told) error {
 	fmt.Fprintf(&b, "%-27s %-8s  %-22s  NOW; AT 3 AM\n", "ALERT", "SEVERITY", "A PROBLEM AT 3 AM")
 	to := func(receivers []string) string { return cmp.Or(strings.Join(receivers, ", "), "-") }
 	for _, t := range told {
-		fmt.Fprintf(&b, "%-27s %-8s  %-22s  %s; %s", t.Alert, t.Severity, t.Told, to(t.Now), to(t.Night))
-		if t.Of != "" {
-			fmt.Fprintf(&b, " (%s; others differ)", t.Of)
-		}
-		b.WriteString("\n")
+		fmt.Fprintf(&b, "%-27s %-8s  %-22s  %s; %s\n", t.Alert, t.Severity, t.Told, to(t.Now), to(t.Night))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 )
 
 // drillingExporter accepts drills.
@@ -135,6 +137,7 @@ type chain struct {
 	changes  atomic.Int32 // requests that would change something in one of the two
 	password string       // that both require
 	stuck    bool         // Alertmanager sends nothing
+	others   string       // the Alertmanagers that Prometheus has beside the first one
 	failures string       // Prometheus' counters of failures to send
 	own      string       // what Prometheus knows of these failures by scraping itself
 	sent     atomic.Int32
@@ -197,13 +200,12 @@ func (c *chain) prometheus(t *testing.T, r *http.Request) string {
 	case "rules":
 		data = c.rules(t)
 	case "alertmanagers":
-		data = `{"activeAlertmanagers": [{"url": "http://a"}` +
-			strings.Repeat(`, {"url": "http://b"}`, strings.Count(c.failures, "http://b")) + `]}`
+		data = `{"activeAlertmanagers": [{"url": "http://a"}` + c.others + `]}`
 	case "query":
 		switch query := r.URL.Query().Get("query"); {
 		case strings.Contains(query, "prometheus_notifications_errors_total"):
-			if strings.Contains(c.own, query[:4]) {
-				data = `{"result": [{"metric": {}}]}`
+			if c.own != "" {
+				data = vector(map[string]string{"alertmanager": "http://b", "fails": c.own})
 			}
 		case query == "chatstack_exporter_build_info":
 			data = `{"result": [{"metric": {"job": "chatstack_exporter"}}]}`
@@ -285,8 +287,8 @@ func vector(series ...map[string]string) string {
 
 func (c *chain) alertmanager(t *testing.T, r *http.Request) string {
 	t.Helper()
-	alert := `{"labels": {"alertname": %q, "stack": "chat", "drill": %q, "id": %q}, "startsAt": "2026-05-01T12:00:00Z", "receivers": ` +
-		`[{"name": %q}], "status": {"state": "active"}}`
+	alert := `{"labels": {"alertname": %q, "stack": "chat", "severity": "none", "drill": %q, "id": %q}, "receivers": ` +
+		`[{"name": %q}], "startsAt": "2026-05-01T12:00:00Z", "status": {"state": "active"}}`
 	all := fmt.Sprintf(alert, "Watchdog", "", "", "heartbeat")
 	if id := c.drillID(t); id != "" {
 		all += "," + fmt.Sprintf(alert, "ChatstackDrill", "true", id, "drill")
@@ -548,7 +550,7 @@ route            WRONG    computed          nowhere [0m
 	}
 }
 
-// TestDrillSaysThatOneOfTwoAlertmanagersIsDead has Prometheus' counters, and what it scrapes from itself: the counter, and that it grows.
+// TestDrillSaysThatOneOfTwoAlertmanagersIsDead has Prometheus' counters, and by what it scrapes from itself, whether they grow.
 func TestDrillSaysThatOneOfTwoAlertmanagersIsDead(t *testing.T) {
 	const counter = "prometheus_notifications_errors_total{alertmanager=\"%s\"} %d\n"
 	for name, tt := range map[string]struct {
@@ -572,17 +574,23 @@ func TestDrillSaysThatOneOfTwoAlertmanagersIsDead(t *testing.T) {
 		"it fails now": {
 			"http://b",
 			3,
-			"prom incr",
+			"1",
 			alertpath.Unknown,
 		},
 		"it failed once": {
 			"http://b",
 			3,
-			"prom",
+			"0",
 			alertpath.Works,
 		},
 		"it failed once, and it answers here": {
 			"",
+			3,
+			"",
+			alertpath.Works,
+		},
+		"it failed once, and its name is not known here": {
+			"http://elsewhere",
 			3,
 			"",
 			alertpath.Works,
@@ -604,8 +612,15 @@ func TestDrillSaysThatOneOfTwoAlertmanagersIsDead(t *testing.T) {
 				case "secret":
 					tt.url = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
 				}
-				c.failures, c.own = fmt.Sprintf("# http://b\n"+counter, tt.url, tt.failures), tt.own
-				steps, _, err := c.drill(contextOf(t), t)
+				c.failures, c.own = fmt.Sprintf(counter+counter, tt.url, tt.failures, "http://removed", 1), tt.own
+				c.others = fmt.Sprintf(`, {"url": %q}`, tt.url)
+				ctx := exchange.WithDialer(contextOf(t), func(ctx context.Context, network, address string) (net.Conn, error) {
+					if strings.HasPrefix(address, "elsewhere") {
+						return nil, &net.DNSError{Name: address, IsNotFound: true}
+					}
+					return networkOf(t).Dial(ctx, network, address)
+				})
+				steps, _, err := c.drill(ctx, t)
 				must(t, err)
 				if got := stepOf(steps, "sending"); got.State != tt.want ||
 					tt.want == alertpath.Unknown && !strings.Contains(got.Error, "cannot send to http://b") {
@@ -614,6 +629,22 @@ func TestDrillSaysThatOneOfTwoAlertmanagersIsDead(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDrillAsksTheAlertmanagerThatAnswers has a dead one given first.
+func TestDrillAsksTheAlertmanagerThatAnswers(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.flags.Alertmanager, c.flags.Others, c.flags.Receivers = "http://dead", []string{c.flags.Alertmanager}, []string{"drill"}
+		steps, verdict, err := c.drill(contextOf(t), t)
+		must(t, err)
+		if got := stepOf(steps, "alertmanager"); got.State != alertpath.Unknown || !strings.Contains(got.Error, "http://dead") {
+			t.Errorf("got %+v", got)
+		}
+		if got := stepOf(steps, "receiver"); verdict != alertpath.Unknown || got.State != alertpath.Works {
+			t.Errorf("%s: %+v", verdict, steps)
+		}
+	})
 }
 
 func TestEveryAlertIsALine(t *testing.T) {
@@ -635,13 +666,12 @@ func TestEveryAlertIsALine(t *testing.T) {
 			Severity: "critical",
 			Now:      []string{"chat", "page"},
 			Told:     "is told in the morning",
-			Of:       "target=web",
 		})
 		var table, body bytes.Buffer
 		must(t, WriteTold(&table, told))
 		want := `ALERT                       SEVERITY  A PROBLEM AT 3 AM       NOW; AT 3 AM
 ExporterDown                critical  wakes somebody          page; page
-TargetDown                  critical  is told in the morning  chat, page; - (target=web; others differ)
+TargetDown                  critical  is told in the morning  chat, page; -
 `
 		if got := table.String(); got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)

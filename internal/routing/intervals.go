@@ -87,6 +87,25 @@ func number(text string) (int, error) {
 	return n*60 + m, err
 }
 
+// Boundaries are the times within a week at which a time interval may begin or end, in order.
+func (r *Routing) Boundaries(from time.Time) (all []time.Time) {
+	for _, intervals := range r.intervals {
+		for i := range intervals {
+			year, month, day := from.In(intervals[i].zone).Date()
+			for _, s := range append([]span{{0, minutesOfDay - 1}}, intervals[i].minutes...) {
+				for n := range 8 {
+					all = append(all, time.Date(year, month, day+n, 0, s.first, 0, 0, intervals[i].zone).In(from.Location()),
+						time.Date(year, month, day+n, 0, s.last+1, 0, 0, intervals[i].zone).In(from.Location()))
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return slices.DeleteFunc(slices.Compact(all), func(t time.Time) bool { return t.Before(from) || t.After(from.AddDate(0, 0, 7)) })
+}
+
+const minutesOfDay = 24 * 60
+
 func (i *interval) contains(t time.Time) bool {
 	t = t.In(i.zone)
 	begin := time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, i.zone)

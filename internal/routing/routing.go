@@ -4,6 +4,7 @@ package routing
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -182,6 +183,9 @@ func (r *Route) prepare(parent *Route) (err error) {
 		return err
 	}
 	for _, below := range r.Routes {
+		if below == nil {
+			return errors.New("a route is empty")
+		}
 		if err := below.prepare(r); err != nil {
 			return err
 		}
@@ -277,7 +281,7 @@ func (r *Routing) FateOf(labels map[string]string, m *Moment) Fate {
 		delete(fate.Muted, name)
 	}
 	for i := range m.Silences {
-		if m.Silences[i].covers(labels, m.At) {
+		if m.Silences[i].Covers(labels, m.At) {
 			fate.Silence = &m.Silences[i]
 		}
 	}
@@ -297,16 +301,6 @@ func (r *Routing) inhibitor(labels map[string]string, firing []map[string]string
 		}
 	}
 	return nil
-}
-
-// Sources are the alerts that hold back others, if these have the right labels.
-func (r *Routing) Sources(firing []map[string]string) (sources []map[string]string) {
-	for _, labels := range firing {
-		if slices.ContainsFunc(r.inhibitions, func(i inhibition) bool { return i.source.match(labels) }) {
-			sources = append(sources, labels)
-		}
-	}
-	return sources
 }
 
 // Mutes says why a route sends nothing at a time; "" if it sends.
@@ -371,8 +365,8 @@ func (s *Silence) String() string {
 	return fmt.Sprintf("silence %s by %s until %s (%s)", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment)
 }
 
-// covers reports whether the silence is in force at a time and covers an alert.
-func (s *Silence) covers(labels map[string]string, t time.Time) bool {
+// Covers reports whether the silence is in force at a time and covers an alert.
+func (s *Silence) Covers(labels map[string]string, t time.Time) bool {
 	if t.Before(s.StartsAt) || !t.Before(s.EndsAt) {
 		return false
 	}

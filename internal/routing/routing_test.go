@@ -166,7 +166,8 @@ receivers: [{name: a, webhook_configs: [{url: x}, {url: y}]}, {name: b}]
 	if !slices.Equal(got, []string{"b", "a"}) || r.Integrations["a"]["webhook"] != 2 {
 		t.Errorf("routes to %v, integrations %v", got, r.Integrations)
 	}
-	for _, config := range []string{"", "route: [", "route: {receiver: a, matchers: ['a']}", "route: {receiver: a, match_re: {a: '('}}"} {
+	for _, config := range []string{"", "route: [", "route: {receiver: a, matchers: ['a']}", "route: {receiver: a, match_re: {a: '('}}",
+		"route: {receiver: a, routes: [null]}"} {
 		if _, err := Parse(config, time.UTC); err == nil {
 			t.Errorf("%q is read", config)
 		}
@@ -230,6 +231,37 @@ receivers: [{name: a}, {name: b}, {name: c, email_configs: [{to: x}]}]
 		if _, err := Parse("route: {receiver: a}\ntime_intervals: [{name: x, "+wrong+"}]", time.UTC); err == nil {
 			t.Errorf("%s is read", wrong)
 		}
+	}
+}
+
+// TestNothingChangesBetweenBoundaries compares each minute of a week with the boundary before it.
+func TestNothingChangesBetweenBoundaries(t *testing.T) {
+	r, err := Parse(`
+route: {receiver: a, mute_time_intervals: [lunch, weekend, first]}
+time_intervals:
+  - name: lunch
+    time_intervals:
+      - {times: [{start_time: '12:05', end_time: '12:50'}, {start_time: '23:00', end_time: '24:00'}], location: Asia/Kathmandu}
+  - {name: weekend, time_intervals: [{weekdays: [saturday, sunday], location: Asia/Tokyo}]}
+  - {name: first, time_intervals: [{days_of_month: ['1']}]}
+`, time.UTC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, changes := time.Date(2026, 4, 29, 12, 40, 0, 0, time.UTC), 0
+	boundaries, route := r.Boundaries(begin), r.RoutesOf(nil)[0]
+	for at, last := begin, r.Mutes(route, begin); at.Before(begin.AddDate(0, 0, 7)); at = at.Add(time.Minute) {
+		now := r.Mutes(route, at)
+		if now != last && !slices.Contains(boundaries, at) {
+			t.Errorf("%s: %q", at, now)
+		}
+		if now != last {
+			changes++
+		}
+		last = now
+	}
+	if changes < 20 || !slices.IsSortedFunc(boundaries, time.Time.Compare) || boundaries[0].Before(begin) {
+		t.Errorf("%d changes, boundaries %v", changes, boundaries)
 	}
 }
 
