@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -469,9 +470,12 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 	return all
 }
 
-// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of such
-// subjects have the first one.
+// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of
+// such subjects have the first one.
 var subjectLabels = [][]string{{"kind", "target"}, {"docker_host", "container", "workload"}, {"volume", "volume"}, {"target", "endpoint"}}
+
+// problemOf finds the label alert of the series of problems, which their alerts keep.
+var problemOf = regexp.MustCompile(`^chatstack:\w+_seconds:\w+\{alert="(\w+)"\}`)
 
 // isOfSubject reports whether a label says what an alert is about. Others are those that an operator adds to all series.
 func isOfSubject(name string) bool {
@@ -510,6 +514,10 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 		if slices.Contains(subject, "endpoint") {
 			labels["endpoint"] = series["target"]
+		}
+		if problem := problemOf.FindStringSubmatch(r.Query); problem != nil { // its series has no kind
+			labels["alert"] = problem[1]
+			delete(labels, "kind")
 		}
 		for _, chat := range []string{series["chat_server"], "stack"} {
 			if isTemplate(server) {

@@ -114,11 +114,16 @@ func inhibiting(rule string) func(*testing.T, *Facts) {
 	return inTree("inhibit_rules:", "inhibit_rules:\n  - "+rule)
 }
 
-// alerting has another critical alert, with the labels of its rule and its series.
+// alerting has another critical alert, whose rule has more labels.
 func (f *Facts) alerting(name, query string, labels map[string]string) {
-	r := Rule{Name: name, Type: "alerting", Query: query, Labels: map[string]string{"stack": "chat", "severity": critical}}
-	maps.Copy(r.Labels, labels)
-	f.Groups[0].Rules = append(f.Groups[0].Rules, r)
+	all := map[string]string{"stack": "chat", "severity": critical}
+	maps.Copy(all, labels)
+	f.Groups[0].Rules = append(f.Groups[0].Rules, Rule{
+		Name:   name,
+		Type:   "alerting",
+		Query:  query,
+		Labels: all,
+	})
 }
 
 // logging has a webhook that gets all alerts before the pager.
@@ -363,24 +368,27 @@ inhibit_rules:`),
 
 // TestAlertsAreJudgedWithAllTheirLabels silences and loses them by a label that only one of them has.
 func TestAlertsAreJudgedWithAllTheirLabels(t *testing.T) {
-	for name, tt := range map[string]struct{ server, target, label, value string }{
-		"DataVolumeUsage":      {"{{ with query `x` $labels.volume }}{{ end }}", "", "volume", "data"},
-		"TLSCertificateExpiry": {"{{ with query `x` $labels.endpoint }}{{ end }}", "{{ $labels.endpoint }}", "target", "web"},
-		"PollStalled":          {"exporter", "", "job", "chatstack_exporter"},
-		"ExporterRestarts":     {"exporter", "", "instance", "e:9655"},
+	const problem = `chatstack:critical_seconds:all{alert="TargetUnstable"} > 0`
+	for name, tt := range map[string]struct{ server, query, label string }{
+		"DataVolumeUsage":      {"{{ with query `x` $labels.volume }}{{ end }}", "", "volume=data"},
+		"TLSCertificateExpiry": {"{{ with query `x` $labels.endpoint }}{{ end }}", "", "target=web"},
+		"TargetUnstable":       {"{{ with query `x` $labels.target }}{{ end }}", problem, "alert=TargetUnstable"},
+		"PollStalled":          {"exporter", "", "job=chatstack_exporter"},
+		"ExporterRestarts":     {"exporter", "", "instance=e:9655"},
 	} {
 		f := judgedFacts(t)
 		f.Groups[0].Rules = f.Groups[0].Rules[:3]
 		f.Own = []map[string]string{{"env": "prod", "job": "chatstack_exporter", "instance": "e:9655"}}
 		f.Subjects = append(f.Subjects, map[string]string{"env": "prod", "volume": "data"})
-		f.alerting(name, "", map[string]string{"chat_server": tt.server, "target": tt.target})
+		f.alerting(name, tt.query, map[string]string{"chat_server": tt.server, "target": "{{ $labels.endpoint }}"})
 		f.alerting("MostTargetsDown", "", map[string]string{"chat_server": "stack"})
 		f.routing = parsedRouting(t, kubePrometheus)
-		f.Silences = []routing.Silence{silence(t, noon, noon.Add(time.Hour), tt.label, tt.value)}
+		label, value, _ := strings.Cut(tt.label, "=")
+		f.Silences = []routing.Silence{silence(t, noon, noon.Add(time.Hour), label, value)}
 		if got := find(f.Judge("none", nil).Steps, StepSilence).Error; !strings.HasPrefix(got, "critical "+name) {
 			t.Errorf("%s: a silence of %s: %q", name, tt.label, got)
 		}
-		before(fmt.Sprintf("{receiver: 'null', matchers: ['%s=%q']}", tt.label, tt.value))(t, f)
+		before(fmt.Sprintf("{receiver: 'null', matchers: ['%s=%q']}", label, value))(t, f)
 		if got := find(f.Judge("none", nil).Steps, StepRoute).Error; !strings.HasPrefix(got, "critical "+name) {
 			t.Errorf("%s: a route by %s: %q", name, tt.label, got)
 		}
