@@ -449,9 +449,10 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 			}
 			warns := slices.ContainsFunc(g.Rules, func(o Rule) bool { return o.Name == r.Name && o.Labels["severity"] == warning })
 			for _, subject := range f.subjects(r) {
-				a := ourAlert{name: r.Name, severity: severity, labels: f.asSent(r.Labels, subject)}
+				named := map[string]string{"alertname": r.Name}
+				a := ourAlert{name: r.Name, severity: severity, labels: f.asSent(named, r.Labels, subject)}
 				if severity == critical && warns {
-					a.before = f.asSent(map[string]string{"severity": warning}, r.Labels, subject)
+					a.before = f.asSent(named, map[string]string{"severity": warning}, r.Labels, subject)
 				}
 				all = append(all, a)
 			}
@@ -472,16 +473,11 @@ func isOfSubject(name string) bool {
 	return name == "chat_server" || slices.ContainsFunc(subjectLabels, func(names []string) bool { return slices.Contains(names, name) })
 }
 
-// subjects are the labels that the alerts of a rule have beside its own.
+// subjects are the labels that the alerts of a rule have beside its name and its own.
 func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 	server, own, subject := r.Labels["chat_server"], f.ownLabels(), []string{""}
 	if server == "exporter" && !strings.Contains(r.Query, "without (") && !strings.Contains(r.Query, "chatstack:") {
-		for _, labels := range own { // nothing drops the labels of its scrape
-			with := map[string]string{"alertname": r.Name}
-			maps.Copy(with, labels)
-			all = append(all, with)
-		}
-		return all
+		return own // nothing drops the labels of its scrape
 	}
 	for _, names := range subjectLabels {
 		if strings.Contains(server, "$labels."+names[1]) {
@@ -496,7 +492,7 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 	}
 	seen := map[string]bool{}
 	for _, series := range known {
-		labels := map[string]string{"alertname": r.Name}
+		labels := map[string]string{}
 		for name, value := range series {
 			if !isOfSubject(name) || slices.Contains(subject, name) {
 				labels[name] = value
@@ -581,6 +577,6 @@ func (f *Facts) externalLabels() map[string]string {
 
 // drillLabels are the labels of a drill's alert, as far as they are known before it; nil if relabeling drops it.
 func (f *Facts) drillLabels(severity string) map[string]string {
-	own := map[string]string{"stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
+	own := map[string]string{"alertname": f.Drill, "stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
 	return f.asSent(own, f.subjects(&Rule{Name: f.Drill})[0])
 }

@@ -914,7 +914,7 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 	} {
 		var got []string
 		for _, labels := range f.subjects(&Rule{Name: "X", Labels: map[string]string{"chat_server": template}}) {
-			got = append(got, describe(labels))
+			got = append(got, "X"+describe(labels))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", template, got, want)
