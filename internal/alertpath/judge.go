@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -49,10 +50,9 @@ type Judgement struct {
 	now, night routing.Moment
 	// week are these two moments, and those within a week at which a time interval begins or ends.
 	week []time.Time
-	// mayWake are the receivers of critical alerts that may wake somebody, wakers those of them that likely do. Unless each of them surely
-	// does, an alert must reach all wakers.
-	mayWake, wakers []string
-	eachDoes        bool
+	// wakers are the receivers that may wake somebody. Unless each of them does, an alert must reach them all.
+	wakers   []string
+	eachDoes bool
 	// tried are those that the alert of a drill notifies.
 	tried      []string
 	complaints []complaint
@@ -79,7 +79,6 @@ const drilled = "the test alert"
 const (
 	paging = " incidentio opsgenie pagerduty pushover victorops "
 	chat   = " discord jira mattermost msteams msteamsv2 rocketchat slack telegram webex wechat "
-	quiet  = chat + " email "
 )
 
 // longestWait is how late the first message of an outage may be, and that on an alert which joins others.
@@ -112,8 +111,8 @@ func (f *Facts) Judge(severity string, wanted []string) *Judgement {
 		j.night.At = j.night.At.AddDate(0, 0, 1)
 	}
 	j.week = append([]time.Time{j.now.At, j.night.At}, f.routing.Boundaries(j.now.At)...)
-	warned, worse := f.receiversOf(alerts, warning), f.receiversOf(alerts, critical)
-	j.chooseWakers(warned, worse)
+	worse := f.receiversOf(alerts, critical)
+	j.chooseWakers(worse, wanted)
 	for i := range alerts {
 		j.judge(&alerts[i])
 	}
@@ -122,12 +121,12 @@ func (f *Facts) Judge(severity string, wanted []string) *Judgement {
 			"none of them is critical, so nobody is woken"))
 	}
 	if severity == "none" {
-		worse = append(warned, worse...)
+		worse = append(f.receiversOf(alerts, warning), worse...)
 	}
 	j.judgeDrill(severity, wanted, worse)
 	j.row(StepRoute, "critical alerts go to %s; the test alert to %s", j.described(j.wakers), j.described(j.tried))
 	j.doubtRelabeling()
-	if j.Steps[0].State == Works && len(f.with(j.wakers, quiet, false)) == 0 {
+	if j.Steps[0].State == Works && len(f.with(j.wakers, chat+" email ", false)) == 0 {
 		j.Steps[0] = j.Steps[0].note("that chat or mail wakes somebody is only assumed")
 	}
 	j.row(StepInhibition, "nothing inhibits them")
@@ -156,22 +155,14 @@ func (j *Judgement) doubtRelabeling() {
 	}
 }
 
-// chooseWakers finds the receivers of critical alerts that wake somebody: those with a paging service. Without any, nothing shows which of
-// the others are only logs. Those that also get warnings likely are, beside others that are as loud.
-func (j *Judgement) chooseWakers(warned, all []string) {
+// chooseWakers finds which receivers of critical alerts wake somebody: those with a paging service, else those that the user names. Else
+// nothing shows which of them are only logs.
+func (j *Judgement) chooseWakers(all, wanted []string) {
 	f := j.facts
-	j.mayWake = f.with(all, paging, true)
-	if j.eachDoes = len(j.mayWake) > 0; !j.eachDoes {
-		j.mayWake = f.with(all, chat, false)
-	}
-	if len(j.mayWake) == 0 {
-		j.mayWake = all
-	}
-	j.wakers = j.mayWake
-	only := slices.DeleteFunc(slices.Clone(j.mayWake), func(name string) bool { return slices.Contains(warned, name) })
-	if !j.eachDoes && len(only) > 0 && (len(f.with(only, quiet, false)) > 0) == (len(f.with(j.mayWake, quiet, false)) > 0) {
-		j.wakers = only
-	}
+	named := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(wanted, name) })
+	choices := [][]string{f.with(all, paging, true), named, f.with(all, chat, false), all}
+	i := slices.IndexFunc(choices, func(names []string) bool { return len(names) > 0 })
+	j.wakers, j.eachDoes = choices[max(i, 0)], i < 2
 }
 
 // with are the receivers that have one of some integrations, or if has is false, another one.
@@ -212,20 +203,20 @@ func (j *Judgement) judge(a *ourAlert) {
 
 // reach is the verdict on the way of an alert to those who wake somebody, at each of some times.
 func (j *Judgement) reach(a *ourAlert, times []time.Time) Step {
-	step := j.way(a, j.mayWake, times)
+	step := j.way(a, j.wakers, times)
 	if step.State == Wrong || j.eachDoes {
 		return step
 	}
 	for _, name := range j.wakers {
 		if one := j.way(a, []string{name}, times); one.State == Wrong {
-			return unknown(one.Name, "send it to whoever wakes somebody; if each of them does, there is nothing to do",
-				"%s; nothing shows which of %s wakes somebody", one.Error, quoted(j.mayWake))
+			return unknown(one.Name, "name the receiver that wakes somebody: --severity=critical --receiver=NAME",
+				"%s; nothing shows which of %s wakes somebody", one.Error, quoted(j.wakers))
 		}
 	}
 	return step
 }
 
-// way is the verdict on the way of an alert to one of some receivers, at each of some times. Without receivers, each will do.
+// way is the verdict on the way of an alert to one of some receivers, at each of some times. Without times, it may go to anybody.
 func (j *Judgement) way(a *ourAlert, goals []string, times []time.Time) Step {
 	r, routes := j.facts.routing, j.facts.routing.RoutesOf(a.labels)
 	names := routing.ReceiversOf(routes)
@@ -233,7 +224,7 @@ func (j *Judgement) way(a *ourAlert, goals []string, times []time.Time) Step {
 	if a.labels == nil {
 		return wrong(StepRoute, "change alert_relabel_configs in prometheus.yml", "alert_relabel_configs drop it")
 	}
-	if goals != nil {
+	if len(times) > 0 {
 		routes = slices.DeleteFunc(routes, func(r *routing.Route) bool { return !slices.Contains(goals, r.Receiver) })
 	}
 	if len(routes) == 0 && len(r.Served(names)) > 0 {
@@ -458,9 +449,10 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 			}
 			warns := slices.ContainsFunc(g.Rules, func(o Rule) bool { return o.Name == r.Name && o.Labels["severity"] == warning })
 			for _, subject := range f.subjects(r) {
-				a := ourAlert{name: r.Name, severity: severity, labels: f.asSent(r.Labels, subject)}
+				named := map[string]string{"alertname": r.Name}
+				a := ourAlert{name: r.Name, severity: severity, labels: f.asSent(named, r.Labels, subject)}
 				if severity == critical && warns {
-					a.before = f.asSent(map[string]string{"severity": warning}, r.Labels, subject)
+					a.before = f.asSent(named, map[string]string{"severity": warning}, r.Labels, subject)
 				}
 				all = append(all, a)
 			}
@@ -469,25 +461,23 @@ func (f *Facts) ourAlerts() (all []ourAlert) {
 	return all
 }
 
-// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of such
-// subjects have the first one.
+// subjectLabels say what the alerts of a rule are about, if the template of its label chat_server has the second of them. The series of
+// such subjects have the first one.
 var subjectLabels = [][]string{{"kind", "target"}, {"docker_host", "container", "workload"}, {"volume", "volume"}, {"target", "endpoint"}}
+
+// problemOf finds the label alert of the series of problems, which their alerts keep.
+var problemOf = regexp.MustCompile(`^chatstack:\w+_seconds:\w+\{alert="(\w+)"\}`)
 
 // isOfSubject reports whether a label says what an alert is about. Others are those that an operator adds to all series.
 func isOfSubject(name string) bool {
 	return name == "chat_server" || slices.ContainsFunc(subjectLabels, func(names []string) bool { return slices.Contains(names, name) })
 }
 
-// subjects are the labels that the alerts of a rule have beside its own.
+// subjects are the labels that the alerts of a rule have beside its name and its own.
 func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 	server, own, subject := r.Labels["chat_server"], f.ownLabels(), []string{""}
 	if server == "exporter" && !strings.Contains(r.Query, "without (") && !strings.Contains(r.Query, "chatstack:") {
-		for _, labels := range own { // nothing drops the labels of its scrape
-			with := map[string]string{"alertname": r.Name}
-			maps.Copy(with, labels)
-			all = append(all, with)
-		}
-		return all
+		return own // nothing drops the labels of its scrape
 	}
 	for _, names := range subjectLabels {
 		if strings.Contains(server, "$labels."+names[1]) {
@@ -502,7 +492,7 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 	}
 	seen := map[string]bool{}
 	for _, series := range known {
-		labels := map[string]string{"alertname": r.Name}
+		labels := map[string]string{}
 		for name, value := range series {
 			if !isOfSubject(name) || slices.Contains(subject, name) {
 				labels[name] = value
@@ -510,6 +500,10 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 		if slices.Contains(subject, "endpoint") {
 			labels["endpoint"] = series["target"]
+		}
+		if problem := problemOf.FindStringSubmatch(r.Query); problem != nil { // its series has no kind
+			labels["alert"] = problem[1]
+			delete(labels, "kind")
 		}
 		for _, chat := range []string{series["chat_server"], "stack"} {
 			if isTemplate(server) {
@@ -583,6 +577,6 @@ func (f *Facts) externalLabels() map[string]string {
 
 // drillLabels are the labels of a drill's alert, as far as they are known before it; nil if relabeling drops it.
 func (f *Facts) drillLabels(severity string) map[string]string {
-	own := map[string]string{"stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
+	own := map[string]string{"alertname": f.Drill, "stack": "chat", "drill": "true", "severity": severity, "job": f.Job}
 	return f.asSent(own, f.subjects(&Rule{Name: f.Drill})[0])
 }

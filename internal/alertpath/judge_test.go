@@ -114,11 +114,16 @@ func inhibiting(rule string) func(*testing.T, *Facts) {
 	return inTree("inhibit_rules:", "inhibit_rules:\n  - "+rule)
 }
 
-// alerting has another critical alert, with the labels of its rule and its series.
+// alerting has another critical alert, whose rule has more labels.
 func (f *Facts) alerting(name, query string, labels map[string]string) {
-	r := Rule{Name: name, Type: "alerting", Query: query, Labels: map[string]string{"stack": "chat", "severity": critical}}
-	maps.Copy(r.Labels, labels)
-	f.Groups[0].Rules = append(f.Groups[0].Rules, r)
+	all := map[string]string{"stack": "chat", "severity": critical}
+	maps.Copy(all, labels)
+	f.Groups[0].Rules = append(f.Groups[0].Rules, Rule{
+		Name:   name,
+		Type:   "alerting",
+		Query:  query,
+		Labels: all,
+	})
 }
 
 // logging has a webhook that gets all alerts before the pager.
@@ -363,24 +368,27 @@ inhibit_rules:`),
 
 // TestAlertsAreJudgedWithAllTheirLabels silences and loses them by a label that only one of them has.
 func TestAlertsAreJudgedWithAllTheirLabels(t *testing.T) {
-	for name, tt := range map[string]struct{ server, target, label, value string }{
-		"DataVolumeUsage":      {"{{ with query `x` $labels.volume }}{{ end }}", "", "volume", "data"},
-		"TLSCertificateExpiry": {"{{ with query `x` $labels.endpoint }}{{ end }}", "{{ $labels.endpoint }}", "target", "web"},
-		"PollStalled":          {"exporter", "", "job", "chatstack_exporter"},
-		"ExporterRestarts":     {"exporter", "", "instance", "e:9655"},
+	const problem = `chatstack:critical_seconds:all{alert="TargetUnstable"} > 0`
+	for name, tt := range map[string]struct{ server, query, label string }{
+		"DataVolumeUsage":      {"{{ with query `x` $labels.volume }}{{ end }}", "", "volume=data"},
+		"TLSCertificateExpiry": {"{{ with query `x` $labels.endpoint }}{{ end }}", "", "target=web"},
+		"TargetUnstable":       {"{{ with query `x` $labels.target }}{{ end }}", problem, "alert=TargetUnstable"},
+		"PollStalled":          {"exporter", "", "job=chatstack_exporter"},
+		"ExporterRestarts":     {"exporter", "", "instance=e:9655"},
 	} {
 		f := judgedFacts(t)
 		f.Groups[0].Rules = f.Groups[0].Rules[:3]
 		f.Own = []map[string]string{{"env": "prod", "job": "chatstack_exporter", "instance": "e:9655"}}
 		f.Subjects = append(f.Subjects, map[string]string{"env": "prod", "volume": "data"})
-		f.alerting(name, "", map[string]string{"chat_server": tt.server, "target": tt.target})
+		f.alerting(name, tt.query, map[string]string{"chat_server": tt.server, "target": "{{ $labels.endpoint }}"})
 		f.alerting("MostTargetsDown", "", map[string]string{"chat_server": "stack"})
 		f.routing = parsedRouting(t, kubePrometheus)
-		f.Silences = []routing.Silence{silence(t, noon, noon.Add(time.Hour), tt.label, tt.value)}
+		label, value, _ := strings.Cut(tt.label, "=")
+		f.Silences = []routing.Silence{silence(t, noon, noon.Add(time.Hour), label, value)}
 		if got := find(f.Judge("none", nil).Steps, StepSilence).Error; !strings.HasPrefix(got, "critical "+name) {
 			t.Errorf("%s: a silence of %s: %q", name, tt.label, got)
 		}
-		before(fmt.Sprintf("{receiver: 'null', matchers: ['%s=%q']}", tt.label, tt.value))(t, f)
+		before(fmt.Sprintf("{receiver: 'null', matchers: ['%s=%q']}", label, value))(t, f)
 		if got := find(f.Judge("none", nil).Steps, StepRoute).Error; !strings.HasPrefix(got, "critical "+name) {
 			t.Errorf("%s: a route by %s: %q", name, tt.label, got)
 		}
@@ -413,64 +421,83 @@ func TestOtherEnvironmentsMayGoElsewhere(t *testing.T) {
 	}
 }
 
-// TestWhichReceiverWakesSomebodyIsUnknown has webhooks and mail: each may be a log.
+// TestWhichReceiverWakesSomebodyIsUnknown has webhooks, mail and chats: each may be a log, unless the user names one.
 func TestWhichReceiverWakesSomebodyIsUnknown(t *testing.T) {
 	muted := append([]string{"pagerduty_configs: [{routing_key: x}]", "webhook_configs: [{url: x}]"}, mutedAtNight...)
 	parts := "    - {receiver: drill, matchers: ['chat_server=\"web\"', 'severity=\"critical\"']}\n" + routeToPage
+	shipped := func(receiver, integration string) func(*testing.T, *Facts) {
+		return func(t *testing.T, f *Facts) {
+			t.Helper()
+			f.routing = shippedRouting(t, "alertmanager.yml")
+			f.routing.Integrations[receiver] = map[string]int{integration: 1}
+		}
+	}
 	for name, tt := range map[string]struct {
 		cause func(*testing.T, *Facts)
+		named string
 		want  State
 		says  string
 	}{
 		"two webhooks get all alerts": {
 			logging(muted[:2]...),
+			"",
 			Works,
 			"",
 		},
 		"two webhooks, one of them muted at night": {
 			logging(muted...),
+			"",
 			Unknown,
 			`the route to "page" sends nothing during night; nothing shows which of "logger", "page" wakes somebody`,
+		},
+		"the muted one is named": {
+			logging(muted...),
+			"page",
+			Wrong,
+			`the route to "page" sends nothing during night`,
 		},
 		"two webhooks for two servers": {
 			inTree("pagerduty_configs: [{routing_key: x}]", "webhook_configs: [{url: x}]", routeToPage, parts, "email_configs: [{to: a}]",
 				"webhook_configs: [{url: x}]"),
+			"",
 			Unknown,
-			`to "page", and not to "drill"; nothing shows which of "drill", "page" wakes somebody`,
+			`to "drill", and not to "page"; nothing shows which of "drill", "page" wakes somebody`,
 		},
 		"two services for two servers": {
 			inTree(routeToPage, parts, "email_configs: [{to: a}]", "opsgenie_configs: [{api_key: x}]"),
+			"",
 			Works,
 			"",
 		},
 		"the channel by a webhook, which gets some critical alerts": {
-			func(t *testing.T, f *Facts) {
-				t.Helper()
-				f.routing = shippedRouting(t, "alertmanager.yml")
-				f.routing.Integrations["chat"] = map[string]int{"webhook": 1}
-			},
+			shipped("chat", "webhook"),
+			"",
+			Unknown,
+			`which of "chat", "page" wakes somebody`,
+		},
+		"the same with a name": {
+			shipped("chat", "webhook"),
+			"page",
 			Works,
 			"",
 		},
-		"the pager and the channel in chats": {
-			func(t *testing.T, f *Facts) {
-				t.Helper()
-				f.routing = shippedRouting(t, "alertmanager.yml")
-				f.routing.Integrations["page"] = map[string]int{"telegram": 1}
-			},
+		"the pager and the channel in chats, with a name": {
+			shipped("page", "telegram"),
+			"page",
 			Works,
 			"",
 		},
 	} {
 		f := judgedFacts(t)
 		tt.cause(t, f)
-		j := f.Judge("none", nil)
+		j := f.Judge("critical", strings.Fields(tt.named))
 		errs := j.Steps[0].Error + j.Steps[3].Error
 		if Verdict(j.Steps) != tt.want || !strings.Contains(errs, tt.says) {
 			t.Errorf("%s: %+v", name, j.Steps)
 		}
-		for _, told := range j.Told {
-			if want := map[State]string{Works: WakesSomebody, Unknown: TellsUnknown}[tt.want]; told.Severity == critical && told.Told != want {
+		want := map[State]string{Works: WakesSomebody, Unknown: TellsUnknown, Wrong: TellsNextDay}[tt.want]
+		for _, told := range j.Told { // at night, all get it that the shipped configuration has
+			if told.Severity == critical && told.Told != want && !strings.Contains(tt.says, "chat") {
 				t.Errorf("%s: %+v", name, told)
 			}
 		}
@@ -480,9 +507,10 @@ func TestWhichReceiverWakesSomebodyIsUnknown(t *testing.T) {
 func TestWithoutACriticalAlertNobodyIsWoken(t *testing.T) {
 	f := judgedFacts(t)
 	f.Groups[0].Rules = f.Groups[0].Rules[:4]
-	if got := find(f.Judge("none", nil).Steps, StepRoute); got.State != Wrong ||
+	j := f.Judge("none", nil)
+	if got := find(j.Steps, StepRoute); got.State != Wrong || j.Told[0].Told != TellsNextDay ||
 		got.Error != "the loaded rules: none of them is critical, so nobody is woken" {
-		t.Errorf("%+v", got)
+		t.Errorf("%+v, %+v", got, j.Told)
 	}
 }
 
@@ -886,7 +914,7 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 	} {
 		var got []string
 		for _, labels := range f.subjects(&Rule{Name: "X", Labels: map[string]string{"chat_server": template}}) {
-			got = append(got, describe(labels))
+			got = append(got, "X"+describe(labels))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", template, got, want)
