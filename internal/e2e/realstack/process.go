@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -434,9 +435,13 @@ func eventually(within time.Duration, condition func() bool) bool {
 // searchPath has the directories of servers and their helpers. A user's path often lacks the directories of daemons.
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Installed returns the path of a server's program, or "".
+// Installed returns the path of a server's program, or "". The directory that CHATSTACK_TEST_SERVERS names is the first to have it.
 func Installed(program string) string {
-	for dir := range strings.SplitSeq(searchPath, ":") {
+	directories := strings.Split(searchPath, ":")
+	if other := os.Getenv("CHATSTACK_TEST_SERVERS"); other != "" {
+		directories = slices.Insert(directories, 0, other)
+	}
+	for _, dir := range directories {
 		path := filepath.Join(dir, program)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
 			return path
