@@ -23,6 +23,7 @@ func (b *builder) containers() Dashboard {
 	speed := func(counter string) string {
 		return combineContainers("max", "rate("+selContainer(counter)+"[$__rate_interval])")
 	}
+	workload := func(metric string) string { return sel("chatstack_workload_"+metric, `docker_host=~"$docker_host"`) }
 	faults := []Mapping{{"value", map[string]Mapped{
 		"1": {Text: "unhealthy", Color: warning}, "2": {Text: "down", Color: critical, Index: 1}, "3": {Text: "removed", Color: "blue", Index: 2}, "4": {Text: "missing", Color: "dark-red", Index: 3},
 	}}}
@@ -78,6 +79,11 @@ func (b *builder) containers() Dashboard {
 				query{combineContainers("max", selContainer("chatstack_container_exit_code")), ""}).
 				field("Started", inUnit("dateTimeFromNow")).field("Created", inUnit("dateTimeFromNow")).field("Memory limit", inUnit("bytes")).
 				field("Should run", textsFor(values(Mapped{Text: "no"}, Mapped{Text: "yes"}))).emptyText(noEngine),
+			table("Workloads", "Services, whatever their containers are called: how many instances run, how many should, and the restarts and deploys of the last hour.",
+				[]column{{"docker_host", "Docker host"}, {"workload", "Workload"}, {"A", "Run"}, {"B", "Should run"}, {"C", "Too few for"}, {"D", "Restarts"}, {"E", "Deploys"}},
+				query{combine("max", workload("instances")), ""}, query{combine("max", workload("wanted")), ""}, query{combine("max", workload("down_seconds")) + " > 0", ""},
+				query{combine("max", increaseLastHour(workload("restarts_total"))), ""}, query{combine("max", increaseLastHour(workload("recreations_total"))), ""}).
+				field("Too few for", inUnit("s")).emptyText(noEngine),
 			table("Dependencies", "Which container needs which. While the needed container is down, alerts on the other are held back.",
 				append(of, column{"depends_on", "Needs"}), query{combineContainers("max", selContainer("chatstack_container_dependency")), ""}).emptyText("no container needs another").size(8, 8),
 			table("Maintenance", "Targets and containers whose alerts the exporter holds back for maintenance.",
