@@ -148,7 +148,12 @@ type Path struct {
 
 // Ask asks all three servers. What fails is in the facts.
 func (p *Path) Ask(ctx context.Context) *Facts {
-	f := &Facts{Expected: p.Expected, Now: time.Now(), begun: "NaN", unserved: map[string]error{}}
+	f := &Facts{
+		Expected: p.Expected,
+		Now:      time.Now(),
+		begun:    "NaN",
+		unserved: map[string]error{},
+	}
 	f.Exporter, f.Prometheus, f.Alertmanager = p.Exporter.server(), p.Prometheus.server(), p.Alertmanager.server()
 	f.Exporter.Err = p.askExporter(ctx, f)
 	f.Prometheus.Err = p.askPrometheus(ctx, f)

@@ -462,7 +462,12 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 		{
 			"kube-prometheus has rules with names of ours",
 			func(f *Facts) {
-				general := Group{Name: "general.rules", Interval: 60, LastEvaluation: noon, Rules: slices.Clone(f.Groups[0].Rules[1:3])}
+				general := Group{
+					Name:           "general.rules",
+					Interval:       60,
+					LastEvaluation: noon,
+					Rules:          slices.Clone(f.Groups[0].Rules[1:3]),
+				}
 				for i := range general.Rules {
 					r := &general.Rules[i]
 					r.Query, r.Labels = "up == 0", map[string]string{"severity": r.Labels["severity"]}
