@@ -799,7 +799,8 @@ func (s *site) faults() []fault {
 		),
 		atOnce(
 			s.simulated(join(
-				names(x, "Modules in error", "Components", "Worst module by host", "Modules", "Modules missing"), names(o, "Other problems/A"),
+				names(x, "Modules in error", "Components", "Worst module by host", "Modules", "Modules missing"),
+				names(o, "Other problems/A"),
 			), "xmpp/module_error", "xmpp/component_disconnected", "xmpp/module_missing"),
 			fault{
 				"the volume grows",
