@@ -182,8 +182,9 @@ func recorded(a *config.Alerts) []rule {
 		rule{Record: unknown, Expr: unknownExpr(a)},
 		rule{
 			Record: heldAlerts,
-			Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) %s", list([]string{"alertgroup", "alertstate", "chat_server", "stack"}),
-				`ALERTS{alertstate="firing",stack="chat"}`, list(environment), unknown),
+			Expr: fmt.Sprintf("0 * max without (%s) (%s) and on (%s) %s",
+				list([]string{"alertgroup", "alertstate", "chat_server", "stack"}), `ALERTS{alertstate="firing",stack="chat"}`,
+				list(environment), unknown),
 		})
 }
 

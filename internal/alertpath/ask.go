@@ -251,7 +251,8 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if err != nil {
 		return err
 	}
-	f.Subjects, err = c.series(ctx, fmt.Sprintf("count without (%s) ({__name__=~%q} or ignoring (chat_server) chatstack_target_down_seconds)",
+	f.Subjects, err = c.series(ctx, fmt.Sprintf(
+		"count without (%s) ({__name__=~%q} or ignoring (chat_server) chatstack_target_down_seconds)",
 		strings.Join(p.Expected.ExporterLabels, ", "),
 		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info|chatstack_volume_used_ratio"))
 	if err != nil {
@@ -259,7 +260,7 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	}
 	page, err := p.Ruler.page(ctx)
 	if err != nil {
-		return nil //nolint:nilerr // a proxy may hide the page; only a hint comes from it
+		return nil // a proxy may hide the page; only a hint comes from it
 	}
 	f.SendErrors = map[string]float64{}
 	for _, s := range page["prometheus_notifications_errors_total"] {
@@ -350,7 +351,7 @@ func (p *Path) missing(ctx context.Context, f *Facts) (names []string, err error
 		`count_values by (__name__) ("n", max by (__name__) (count by (__name__, instance) ({__name__=~%q,job=%q})))`,
 		strings.Join(slices.Sorted(maps.Keys(onPage)), "|"), f.Job))
 	for _, labels := range counts {
-		n, _ := strconv.ParseFloat(labels["n"], 64) //nolint:errcheck // it is a number
+		n, _ := strconv.ParseFloat(labels["n"], 64) // it is a number
 		onPage[labels["__name__"]] -= n
 	}
 	maps.DeleteFunc(onPage, func(_ string, lacking float64) bool { return lacking <= 0 })

@@ -395,7 +395,8 @@ func (f *Facts) sending() Step {
 		errors += n
 	}
 	if arrived := f.received(); arrived != nil && len(f.Lost) > 0 {
-		return unknown(StepSending, "start it, or remove it from alerting: alertmanagers: in prometheus.yml; if it has just started, wait 5 min",
+		return unknown(StepSending,
+			"start it, or remove it from alerting: alertmanagers: in prometheus.yml; if it has just started, wait 5 minutes",
 			"of %d Alertmanagers, Prometheus cannot send to %s; Watchdog has arrived before", len(f.Known), strings.Join(f.Lost, ", "))
 	} else if arrived != nil {
 		step := works(StepSending, "Prometheus sends to %s; Watchdog has arrived", to).since(arrived.StartsAt)

@@ -516,10 +516,12 @@ func TestWithoutACriticalAlertNobodyIsWoken(t *testing.T) {
 
 // TestVerdictDoesNotDependOnTheMinute has an interval between two full hours.
 func TestVerdictDoesNotDependOnTheMinute(t *testing.T) {
-	for _, minute := range []time.Duration{0, 40} {
+	changes := slices.Clone(mutedAtNight)
+	changes[3] = strings.NewReplacer("00:00", "03:05", "07:00", "03:10").Replace(changes[3])
+	for _, after := range []time.Duration{0, 40 * time.Minute} {
 		f := judgedFacts(t)
-		f.Now = noon.Add(minute * time.Minute)
-		inTree(append(slices.Clone(mutedAtNight[:3]), strings.NewReplacer("00:00", "03:05", "07:00", "03:10").Replace(mutedAtNight[3]))...)(t, f)
+		f.Now = noon.Add(after)
+		inTree(changes...)(t, f)
 		if got := find(f.Judge("none", nil).Steps, StepTimeInterval); !strings.Contains(got.Error, "at Sat 03:05 +0000") {
 			t.Errorf("%+v", got)
 		}
@@ -528,9 +530,9 @@ func TestVerdictDoesNotDependOnTheMinute(t *testing.T) {
 
 // TestSilenceOfLaterIsNoted since maintenance may be planned. One of the next night is wrong, though nobody is silenced now or at 3 am.
 func TestSilenceOfLaterIsNoted(t *testing.T) {
-	for begins, want := range map[time.Duration]State{1: Wrong, 14: Wrong, 48: Works} {
+	for after, want := range map[time.Duration]State{time.Hour: Wrong, 14 * time.Hour: Wrong, 48 * time.Hour: Works} {
 		f := judgedFacts(t)
-		from := noon.Add(begins * time.Hour)
+		from := noon.Add(after)
 		f.Silences = []routing.Silence{silence(t, from, from.Add(time.Hour), "severity", "critical")}
 		got := find(f.Judge("none", nil).Steps, StepSilence)
 		if got.State != want || want == Works && (len(got.Notes) != 1 ||
@@ -738,9 +740,11 @@ func TestEveryAlertIsTold(t *testing.T) {
 	for _, tt := range []struct{ replaced, by, want string }{
 		{"x", "x", "RulesOutOfDate warning: [chat]; []: is told in the morning\n" +
 			"TargetDown warning: [chat]; []: is told in the morning\nTargetDown critical: [page]; [page chat]: wakes somebody\n"},
-		{`'stack="chat"', 'severity="warning"']`, `'stack="chat"', 'severity="warning"', 'chat_server!="web"']`,
+		{
+			`'stack="chat"', 'severity="warning"']`, `'stack="chat"', 'severity="warning"', 'chat_server!="web"']`,
 			"RulesOutOfDate warning: [chat]; [chat]: is told in the morning\n" +
-				"TargetDown warning: [chat]; [chat]: is told in the morning\nTargetDown critical: [page]; [page chat]: wakes somebody\n"},
+				"TargetDown warning: [chat]; [chat]: is told in the morning\nTargetDown critical: [page]; [page chat]: wakes somebody\n",
+		},
 	} {
 		if f.routing = shippedRouting(t, "alertmanager.yml", tt.replaced, tt.by); lines() != tt.want {
 			t.Errorf("%s: got\n%swant\n%s", tt.by, lines(), tt.want)
@@ -894,7 +898,8 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 	f := judgedFacts(t)
 	f.Own = []map[string]string{{"env": "a", "job": "chatstack_exporter", "instance": "e:9655"}}
 	f.Subjects = []map[string]string{
-		{"env": "a"}, {"env": "a", "target": "web", "kind": "http", "chat_server": "web"},
+		{"env": "a"},
+		{"env": "a", "target": "web", "kind": "http", "chat_server": "web"},
 		{"env": "a", "container": "db", "docker_host": "local", "workload": "", "chat_server": "xmpp"},
 	}
 	for template, want := range map[string][]string{

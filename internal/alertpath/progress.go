@@ -361,8 +361,8 @@ func (p *Progress) judgeNotification(now time.Time) (step Step, known bool) {
 	switch {
 	case len(waiting)+len(silent) > 0:
 	case len(untold)+len(unclear) > 0:
-		return unknown(StepReceiver, "see whether the message has arrived; start Alertmanager with --enable-feature=receiver-name-in-metrics, "+
-			"or repeat the drill when those receivers have no other alerts",
+		return unknown(StepReceiver, "see whether the message has arrived; start Alertmanager with "+
+			"--enable-feature=receiver-name-in-metrics, or repeat the drill when those receivers have no other alerts",
 			"Alertmanager has sent messages by %s; its counters do not show whether one of them was to %s",
 			strings.Join(append(unclear, sent...), ", "), cmp.Or(quoted(untold), to)), true
 	default:

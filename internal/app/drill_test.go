@@ -698,10 +698,10 @@ func TestDrillCountsTheMessagesOfACluster(t *testing.T) {
 				c.stuck, c.flags.Receivers = true, []string{"drill"}
 				other := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					if sent := 0; r.URL.Path == "/metrics" {
-						if c.drillID(t) != "" {
+						if c.drillID(t) != "" { //nolint:contextcheck // it asks for itself
 							sent = 1
 						}
-						fmt.Fprintf(w, "alertmanager_notifications_total{integration=\"email\"} %[1]d\n"+
+						_, _ = fmt.Fprintf(w, "alertmanager_notifications_total{integration=\"email\"} %[1]d\n"+
 							"alertmanager_notification_requests_total{integration=\"email\"} %[1]d\n", sent)
 					}
 				})

@@ -64,7 +64,7 @@ type inhibition struct {
 // inhibits reports whether an alert holds back a target. Alerts that are sources and targets do not hold back each other.
 func (i *inhibition) inhibits(source, target map[string]string) bool {
 	return !slices.ContainsFunc(i.Equal, func(name string) bool { return source[name] != target[name] }) &&
-		i.source.match(source) && !(i.source.match(target) && i.target.match(source))
+		i.source.match(source) && (!i.source.match(target) || !i.target.match(source))
 }
 
 // matcher compares one label.

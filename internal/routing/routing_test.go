@@ -166,8 +166,10 @@ receivers: [{name: a, webhook_configs: [{url: x}, {url: y}]}, {name: b}]
 	if !slices.Equal(got, []string{"b", "a"}) || r.Integrations["a"]["webhook"] != 2 {
 		t.Errorf("routes to %v, integrations %v", got, r.Integrations)
 	}
-	for _, config := range []string{"", "route: [", "route: {receiver: a, matchers: ['a']}", "route: {receiver: a, match_re: {a: '('}}",
-		"route: {receiver: a, routes: [null]}"} {
+	for _, config := range []string{
+		"", "route: [", "route: {receiver: a, matchers: ['a']}", "route: {receiver: a, match_re: {a: '('}}",
+		"route: {receiver: a, routes: [null]}",
+	} {
 		if _, err := Parse(config, time.UTC); err == nil {
 			t.Errorf("%q is read", config)
 		}
