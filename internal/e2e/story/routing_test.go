@@ -287,9 +287,9 @@ func TestRoutingIsAlertmanagers(t *testing.T) {
 		now := time.Now()
 		silences, theirs := d.silences(now)
 		silenced := false
-		for i := len(theirs) - 1; i >= 0; i-- {
-			by, err := silencedBy(t, quiet, theirs[i], set)
-			if silenced = silenced || by; err != nil && theirs[i].EndsAt.AsTime().After(now) {
+		for i, one := range slices.Backward(theirs) {
+			by, err := silencedBy(t, quiet, one, set)
+			if silenced = silenced || by; err != nil && one.EndsAt.AsTime().After(now) {
 				silences = slices.Delete(silences, i, i+1) // Alertmanager refuses it
 			}
 		}
