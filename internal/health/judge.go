@@ -25,8 +25,7 @@ type Judge struct {
 	lastSave time.Time
 	clock    Clock
 	// started is when this process began to judge. saved is when the former process last saved its memory, resumed when this process
-	// loaded it. unread are the engines in that
-	// memory that have not been read since.
+	// loaded it. unread are the engines in that memory that have not been read since.
 	started, saved, resumed time.Time
 	unread                  map[string]bool
 }
