@@ -314,6 +314,9 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	covered := loops || c.State == Missing && !c.GoneOnPurpose() // another alert says that it does not run
 	if covered || !c.Down() && (c.State == Running || c.State == Restarting) {
 		if p := s.goUp(found, problemKey{Subject: subject, Alert: AlertContainerDown}, v.Unknown); p != nil {
+			if covered {
+				p.UpAgain, p.calm = false, 0
+			}
 			v.set(p, s.judge)
 		}
 	}
