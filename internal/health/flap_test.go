@@ -42,7 +42,7 @@ func TestThirdOutageWithin90MinutesIsOneAlertUntilItIsCalm(t *testing.T) {
 	w.pass(15 * time.Minute)
 	w.want("x TargetDown warning 35m10s")
 	p, v := w.last.Problems[0], w.last.Verdicts[TargetSubject("x")]
-	if p.Outages != 3 || !p.UpAgain || v.Outages != 3 || v.Calm != 15*time.Minute || v.Down != 5*time.Minute {
+	if p.Outages != 3 || !p.UpAgain || v.Outages != 3 || v.Calm != 15*time.Minute || !v.WarnOnly {
 		t.Errorf("problem %+v, verdict %+v, want three outages, and calm for 15 minutes", p, v)
 	}
 	w.pass(10 * time.Second)
@@ -96,8 +96,8 @@ func TestMaintenanceOfAFlappingTargetPagesNobody(t *testing.T) {
 	w.target("x").Up = false
 	w.pass(10 * time.Minute)
 	w.want("x TargetDown warning 33m0s")
-	if v := w.last.Verdicts[TargetSubject("x")]; v.Down != 5*time.Minute {
-		t.Errorf("the rules would compare %s, want the limit of 5m", v.Down)
+	if v := w.last.Verdicts[TargetSubject("x")]; !v.WarnOnly {
+		t.Errorf("verdict %+v, want that it only warns", v)
 	}
 	w.Maintenance = nil
 	w.look()
@@ -116,6 +116,9 @@ func TestContainerThatStopsIsThePageOfAFlappingTarget(t *testing.T) {
 	w.container("web").State, w.target("web").Up = "exited", false
 	w.pass(7 * time.Minute)
 	w.want("web TargetDown warning 25m0s also(web)", "web ContainerDown critical 7m0s")
+	if v := w.last.Verdicts[TargetSubject("web")]; v.Down != 25*time.Minute || !v.WarnOnly {
+		t.Errorf("verdict %+v, want that it only warns, and has since before its container stopped: else the rules drop it", v)
+	}
 }
 
 // TestOutageThatLastsIsNoneOfMany: 90 minutes after the others, it is said to be down since it began, not to have been down once, and it is

@@ -335,12 +335,13 @@ func (s *scene) oneShotFailed(c *Container) bool {
 	return c.OneShot && (c.Stopped && c.ExitCode != 0 && c.State != Restarting || known != nil && !c.Stopped)
 }
 
-// set makes v the verdict on an outage, or on another problem of a container, with its duration. That of an outage does not exceed the
-// limit of the critical alert while the outage is a warning at most.
+// set makes v the verdict on an outage, or on another problem of a container, with its duration. That of a container's outage does not
+// exceed the limit of the critical alert while the outage is a warning at most; that of a target's says so itself, and the rules compare
+// it with its container's.
 func (v *Verdict) set(p *candidate, j *Judge) {
 	p.verdict = v
 	lasted, critical := p.Lasted, j.limits(p).critical
-	if p.Lasted <= critical && (p.OnEngine() || p.record.Flaps) {
+	if p.Lasted <= critical && p.OnEngine() {
 		lasted = min(lasted, j.rule(p.Alert).Critical.Hold)
 	}
 	if p.record.Flaps {
@@ -350,7 +351,7 @@ func (v *Verdict) set(p *candidate, j *Judge) {
 	case p.Alert == AlertTargetDown:
 		v.Down = lasted + p.record.early()
 		v.Known = !p.AtLeast || v.Down > j.targetDue()
-		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= critical
+		v.WarnOnly = p.warnOnly || (p.record.Flaps || !p.record.Broken.IsZero()) && p.Lasted <= critical
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
 	case p.Alert == AlertOneShotFailed:

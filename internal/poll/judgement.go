@@ -30,7 +30,7 @@ var (
 		[]string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
 		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, "+
-			"and while the server only limits this address.",
+			"while the server only limits this address, and while outages that are one alert are all short or explained.",
 		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
