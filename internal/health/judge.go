@@ -60,7 +60,7 @@ func NewJudge(rules Rules) *Judge {
 // Reconfigure changes the thresholds. The judge keeps its memory.
 func (j *Judge) Reconfigure(rules Rules) { j.rules = rules }
 
-// unreadGrace is how long the judge keeps conditions and measured values that no reading has checked since. What is down stays down.
+// unreadGrace is how long the judge keeps measured values that no reading has checked since. What is down stays down.
 const unreadGrace = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
