@@ -45,9 +45,9 @@ func latest(a *config.Alerts, selector string) string {
 // certificateSeen are the ends of certificates.
 const certificateSeen = "chatstack_tls_certificate_not_after_timestamp_seconds"
 
-// seenAt is when a series about certificates was last scraped.
+// seenAt is when a series about certificates was last scraped, or up to one interval before that: it must be known for as much longer.
 func seenAt(a *config.Alerts, series string) string {
-	return fmt.Sprintf("max_over_time(timestamp(%s)[%s:%s])", series, seconds(a.SlowLookback), seconds(a.Interval))
+	return fmt.Sprintf("max_over_time(timestamp(%s)[%s:%s])", series, seconds(a.SlowLookback+a.Interval), seconds(a.Interval))
 }
 
 // unlessExcused selects the latest values without excused subjects.
