@@ -48,9 +48,9 @@ func latest(a *config.Alerts, selector string) string {
 // certificateSeen are the ends of certificates.
 const certificateSeen = "chatstack_tls_certificate_not_after_timestamp_seconds"
 
-// seenAt is when a series about certificates was last scraped.
+// seenAt is when a series about certificates was last scraped, or up to one interval before that: it must be known for as much longer.
 func seenAt(a *config.Alerts, series string) string {
-	return fmt.Sprintf("max_over_time(timestamp(%s)[%s:%s])", series, seconds(a.SlowLookback), seconds(a.Interval))
+	return fmt.Sprintf("max_over_time(timestamp(%s)[%s:%s])", series, seconds(a.SlowLookback+a.Interval), seconds(a.Interval))
 }
 
 // unlessExcused selects the latest values without excused subjects.
@@ -192,14 +192,26 @@ func recorded(a *config.Alerts) []rule {
 // down before that is critical. With the shipped settings, that is five and a half minutes.
 func StartingTime(a *config.Alerts) time.Duration { return criticalAfter(a) + a.Interval.Std() }
 
-// unknownExpr is true of environments in which an exporter has just started, or none answers. One that starts again and again would
-// hold alerts for ever, so a third start in three times that time does not count. One that Prometheus no longer discovers counts while
-// ExporterDown remembers it.
+// unknownExpr is true of environments in which an exporter has just started, or none has answered until its last scrape counts no longer:
+// one lost scrape must not begin keep_firing_for again. One that Prometheus no longer discovers counts while ExporterDown remembers it.
 func unknownExpr(a *config.Alerts) string {
-	twoStarts := 2*StartingTime(a)/a.Interval.Std() + 2
-	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) %[4]s > 0",
-		exporterStarting, seconds(config.Duration(3*criticalAfter(a))), twoStarts,
-		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment))
+	_, silent := rounds(a, a.Lookback-a.Interval)
+	startsWithin, fourStarts := countedStarts(a)
+	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) max_over_time(%[4]s[%[7]s]) > 0",
+		exporterStarting, seconds(startsWithin), fourStarts,
+		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment), seconds(silent))
+}
+
+// countedStarts are for how many evaluations four starts count, and within what time. A fifth one does not, since an exporter that starts
+// again before an alert has ended that the last start held would hold it for ever. ExporterRestarts tells of that one.
+func countedStarts(a *config.Alerts) (within config.Duration, evaluations int) {
+	starting, keep := StartingTime(a), config.Duration(0)
+	for _, t := range table(a, "") {
+		if t.held {
+			keep = max(keep, t.keep)
+		}
+	}
+	return 5 * (config.Duration(starting) + keep), int(4*starting/a.Interval.Std()) + 2
 }
 
 // exceeds is true if a recorded series was above the limit throughout hold. It omits series that are new or gone.

@@ -43,7 +43,7 @@ func criticalAfter(a *config.Alerts) time.Duration {
 }
 
 // flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.
-// Once it is down for good, the outages before are forgotten after an hour.
+// Once it is down for good, the outages before are forgotten after 90 minutes.
 func flaps(selector, own, text, otherwise string) string {
 	return "{{ range " + ask("max("+selector+") > 2", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
 }
@@ -53,7 +53,7 @@ func targetFlaps(text, otherwise string) string {
 }
 
 const (
-	flapSummary = " has been down {{ .Value }} times in the last hour"
+	flapSummary = " has been down {{ .Value }} times in the last 90 minutes"
 	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
 )
 

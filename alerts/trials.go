@@ -193,9 +193,12 @@ func newSubject(a *config.Alerts, t *alert, name string, labels map[string]strin
 			during := func(name string, usual, then float64) input {
 				return from(0, name, nil, step{value: usual}, step{from: begin, value: then}, step{from: end, value: usual})
 			}
+			starts := []input{during("chatstack_exporter_starting", 0, 1)}
+			n, _ := rounds(a, a.Lookback-a.Interval)
+			begin = max(0, begin-n+1) // it is held from the n-th round on
 			up := during("up", 1, 0)
 			up.labels["job"] = a.Job
-			return [][]input{{during("chatstack_exporter_starting", 0, 1)}, {up, during("chatstack_exporter_build_info", 1, lost)}}
+			return [][]input{starts, {up, during("chatstack_exporter_build_info", 1, lost)}}
 		}
 	}
 	return s

@@ -190,12 +190,12 @@ func New(o Options) (_ *App, err error) {
 		a.log.Error("saved maintenance is lost", "err", err)
 	}
 	a.drill.log, a.drill.changed = a.log, func() { a.current.Load().poller.Refresh() }
+	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.past, a.log)
 	starting := alerts.StartingTime(&cfg.Alerts)
-	if notice == "" && a.past.isRecent(starting) { // it remembers what was before, until the first probe of most targets
-		starting = cfg.Poll.Interval.Std()
+	if notice == "" && a.judge.remembers && a.past.isRecent(starting) {
+		starting = 0 // what was before is on its first page
 	}
 	a.own.registry.MustRegister(a.maintenance, &a.drill, startingMetric(starting))
-	a.judge = newJudge(alerts.Rules(&cfg.Alerts), a.maintenance, a.state, a.past, a.log)
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}

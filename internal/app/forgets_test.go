@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -75,4 +76,21 @@ func TestOnlyARecentRecordIsRemembered(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestItStartsUnlessItRemembers holds that an exporter with a recent state file knows what was before, unless it cannot read what its judge saved.
+func TestItStartsUnlessItRemembers(t *testing.T) {
+	for well, want := range map[string]string{`"2026-01-02T03:04:05Z"`: "0", `"yesterday"`: "1"} {
+		path := filepath.Join(t.TempDir(), "state.json")
+		f, _ := openPast(t, path)
+		r := emptyRound(health.Milli(time.Now().UnixMilli()))
+		f.Add(record{Round: &r})
+		must(t, f.Group("judge").Put(map[string]any{"saved": time.Now(), "well/gone": json.RawMessage(well)}))
+		must(t, f.Flush())
+		must(t, f.Close())
+		e := startExporter(t, nil, "state_file: "+path+"\ntargets:\n  - {kind: tcp, name: gone, address: '127.0.0.1:1'}\n")
+		if page := string(e.get(t, "/metrics", nil).body); !strings.Contains(page, "\nchatstack_exporter_starting "+want+"\n") {
+			t.Errorf("last up at %s: the page lacks that starting is %s", well, want)
+		}
+	}
 }

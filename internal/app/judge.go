@@ -16,6 +16,7 @@ import (
 // judge implements poll.Judge with a health.Judge, whose memory it saves before a judgement is published.
 type judge struct {
 	health      *health.Judge
+	remembers   bool // what the former process saved could be read
 	maintenance *maintenance.Register
 	memories    memories
 	log         *slog.Logger
@@ -36,7 +37,7 @@ func newJudge(rules health.Rules, m *maintenance.Register, file *state.File, p *
 		missing:     map[string]string{},
 	}
 	memory, err := j.memories.Load()
-	if err != nil {
+	if j.remembers = err == nil; !j.remembers {
 		log.Error("saved problems are lost; their durations start again at 0", "err", err)
 	}
 	if p != nil {

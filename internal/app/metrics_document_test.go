@@ -50,13 +50,13 @@ var elsewhere = map[string]string{
 	"chatstack_container_calm_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds that a container has run whose outages " +
 		"are one alert, which goes on for 15 minutes; absent for all other containers.",
 	"chatstack_container_recent_outages": "gauge | `container`, `docker_host`, `workload` | Outages of the container within the last " +
-		"hour that are one alert, since there were three; absent for all other containers.",
+		"90 minutes that are one alert, since there were three; absent for all other containers.",
 	"chatstack_renamed_info": "gauge | `docker_host`, `kind`, `name`, `was` | 1 for a target or workload with a problem that began under " +
 		"another name, was; absent otherwise.",
 	"chatstack_target_calm_seconds": "gauge | `kind`, `target` | Seconds that a target has been up whose outages are one alert, which " +
 		"goes on for 15 minutes; absent for all other targets.",
-	"chatstack_target_recent_outages": "gauge | `kind`, `target` | Outages of the target within the last hour that are one alert, since " +
-		"there were three; absent for all other targets.",
+	"chatstack_target_recent_outages": "gauge | `kind`, `target` | Outages of the target within the last 90 minutes that are one alert, " +
+		"since there were three; absent for all other targets.",
 	"chatstack_container_removed_seconds": "gauge | `container`, `docker_host`, `workload` | Seconds since somebody removed the " +
 		"container; absent for all other containers.",
 }

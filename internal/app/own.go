@@ -76,7 +76,7 @@ func startingMetric(lasts time.Duration) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "chatstack_exporter_starting",
 		Help: "1 after a start until the exporter has seen for itself how its targets are, else 0. Until then, no alert about them ends. " +
-			"That takes poll.interval with a recent state file, else 5.5 minutes: until a target that is down is critical.",
+			"That takes 5.5 minutes, until a target that is down is critical; none with a recent state file.",
 	}, func() float64 {
 		if time.Since(started) < lasts {
 			return 1

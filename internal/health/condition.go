@@ -87,8 +87,8 @@ func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
 	}
 }
 
-// knownConditions returns the known conditions of a target. After a failed reading, it keeps unchecked conditions for unreadGrace, and
-// certificates for as long as the rules do.
+// knownConditions returns the known conditions of a target. What no reading checks meanwhile stays until one succeeds, or its alert would end
+// because nobody looked. A value whose series the rules compare stays for unreadGrace, or a certificate's for as long as in the rules.
 func (s *scene) knownConditions(t *target) []seenCondition {
 	now := s.now
 	var list []seenCondition
@@ -101,11 +101,12 @@ func (s *scene) knownConditions(t *target) []seenCondition {
 	for _, old := range t.memory.conditions {
 		// The parts of other targets can vanish, but a relay always has both ways, and a check may test only one.
 		checked := slices.ContainsFunc(fresh, func(c seenCondition) bool { return c.Alert == old.Alert && (c.Of == old.Of || !t.Relay) })
-		grace := unreadGrace
-		if s.judge.rule(old.Alert).expires() {
+		grace, rule := unreadGrace, s.judge.rule(old.Alert)
+		if rule.expires() {
 			grace = s.judge.rules.SlowLookback
 		}
-		if old.first, old.unknown = false, true; !checked && (!t.Read || !t.Up) && now.Sub(old.at) <= grace {
+		old.first, old.unknown = false, true
+		if !checked && (!t.Read || !t.Up) && (!rule.OwnSeries || now.Sub(old.at) <= grace) {
 			list = append(list, old)
 		}
 	}
@@ -140,6 +141,9 @@ func (s *scene) judgeCondition(found *findings, t *target, c *seenCondition) {
 		})
 		if p != nil {
 			p.Because = c.Because
+			if c.unknown && !c.saved {
+				p.LastKnown = c.at
+			}
 		}
 	}
 	switch {

@@ -2,17 +2,20 @@ package health
 
 import (
 	"maps"
+	"strings"
 	"testing"
 	"time"
 )
 
-// TestFailedReadingEndsNoCondition holds that every condition stays for a quarter of an hour of which nothing is heard.
+// TestFailedReadingEndsNoCondition holds that every condition stays of which nothing is heard, for hours, and says when it was known. An
+// alert that compares the series ends with that.
 func TestFailedReadingEndsNoCondition(t *testing.T) {
 	conditions := []Condition{
 		{Alert: AlertComponentDisconnected, Of: "a", Holds: true},
 		{Alert: AlertComponentDisconnected, Of: "b", Holds: true},
 		{Alert: AlertChainInvalid, Of: "a", Holds: true},
 		{Alert: AlertOrphans},
+		{Alert: AlertVolumeUsage, Used: 0.97},
 	}
 	begin := func() *world {
 		w := newWorld(t)
@@ -24,17 +27,25 @@ func TestFailedReadingEndsNoCondition(t *testing.T) {
 		"x XMPPComponentDisconnected critical 30m0s unknown", "x XMPPComponentDisconnected critical 30m0s unknown",
 		"x TLSChainInvalid warning 30m0s unknown",
 	}
+	full := "x DataVolumeUsage critical 30m0s unknown"
 	w := begin()
 	if got := len(w.last.Conditions); got != 4 {
 		t.Errorf("%d verdicts on conditions, want 4", got)
 	}
 	w.target("x").Read = false
+	read := w.now
 	w.pass(unreadGrace)
-	w.want(want...)
+	w.want(append(want, full)...)
 	if got := len(w.last.Conditions); got != 3 {
 		t.Errorf("%d verdicts on conditions that nobody has read, want those 3 that hold", got)
 	}
-	w.pass(time.Second)
+	w.pass(8 * time.Hour)
+	w.want(strings.Split(strings.ReplaceAll(strings.Join(want, "\n"), " 30m0s", " 8h30m0s"), "\n")...)
+	if p, _ := w.problem("x", AlertChainInvalid); !p.LastKnown.Equal(read) {
+		t.Errorf("last known at %s, want %s", p.LastKnown, read)
+	}
+	w.target("x").Read, w.target("x").Conditions = true, nil
+	w.look()
 	w.want()
 
 	w = begin()
@@ -42,7 +53,8 @@ func TestFailedReadingEndsNoCondition(t *testing.T) {
 	w.target("x").Conditions = []Condition{{Alert: AlertComponentDisconnected, Of: "b", Holds: true}}
 	w.now = w.now.Add(10 * time.Second)
 	w.look()
-	w.want("x TargetDown pending 0s", "x XMPPComponentDisconnected critical 15m10s", "x TLSChainInvalid warning 15m10s unknown")
+	w.want("x TargetDown pending 0s", "x XMPPComponentDisconnected critical 15m10s", "x TLSChainInvalid warning 15m10s unknown",
+		"x DataVolumeUsage critical 15m10s unknown")
 	if got := len(w.last.Conditions); got != 2 {
 		t.Errorf("%d verdicts on conditions, want 2", got)
 	}

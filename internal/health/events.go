@@ -111,11 +111,12 @@ func (s *scene) countEvents(c *Container) (excused bool) {
 	}
 	// The alerts on restarts and on stopped containers cover a kill that ended the container.
 	known.Killed = slices.DeleteFunc(known.Killed, func(one eventCount) bool { return known.ended.Sub(one.At).Abs() <= survivalTime })
-	j.changed = j.changed || !known.Known || known.Count != c.Restarts || known.Kills != c.Kills
+	j.changed = j.changed || !known.Known || known.Count != c.Restarts || known.Kills != c.Kills || known.Workload != c.Workload ||
+		!slices.Equal(known.Members, c.Members)
 	if known.awaited.IsZero() {
 		known.Count = c.Restarts
 	}
-	known.Kills, known.Known, known.last = c.Kills, true, c
+	known.Kills, known.Known, known.Workload, known.Members, known.last = c.Kills, true, c.Workload, c.Members, c
 	return excused
 }
 

@@ -216,3 +216,37 @@ func BenchmarkJudge(b *testing.B) {
 		}
 	}
 }
+
+// TestExcuseOfOneProblemHoldsBackNoOther has a flapping container come back with bad health: the rules drop all alerts on an excused
+// container, and compare the durations.
+func TestExcuseOfOneProblemHoldsBackNoOther(t *testing.T) {
+	w := flappingWeb(t)
+	w.container("web").DependsOn = []string{"api"}
+	w.container("api").State = "exited"
+	w.lose("api")
+	w.pass(10 * time.Second)
+	w.container("web").Health = Unhealthy
+	w.pass(9 * time.Minute)
+	if p, _ := w.problem("web", AlertContainerUnhealthy); p.Excuse.Cause != "api" || p.Lasted != 9*time.Minute {
+		t.Errorf("problem %+v, want bad health with an excuse", p)
+	}
+	if v := w.verdict("web"); v.Excuse.Holds() || v.Outages != 3 || v.Unhealthy > 0 {
+		t.Errorf("verdict %+v, want no excuse, and no bad health, which would be a warning at once", v)
+	}
+	w.pass(time.Minute)
+	w.want("api ContainerDown critical 10m10s", "web ContainerUnhealthy pending 10m0s dependency(api)",
+		"api TargetDown pending 10m10s container(api)")
+}
+
+// TestMissingContainerIsNotUpAgain removes one that flaps, under maintenance.
+func TestMissingContainerIsNotUpAgain(t *testing.T) {
+	w := flappingWeb(t)
+	w.Maintenance = []Subject{ContainerSubject("", "web")}
+	w.pass(10 * time.Second)
+	w.container("web").State, w.container("web").Removed, w.container("web").Named = Missing, true, true
+	w.pass(5 * time.Minute)
+	p, _ := w.problem("web", AlertContainerDown)
+	if v := w.verdict("web"); p.Severity != Warning || p.UpAgain || v.Calm > 0 || v.Excuse.Holds() {
+		t.Errorf("problem %+v, verdict %+v, want a warning, and not that it is up again", p, v)
+	}
+}

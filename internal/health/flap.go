@@ -1,14 +1,16 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-// The third outage within flapWindow that has an alert makes one alert of all, until there has been none for calmTime.
+// The third outage within flapWindow that has an alert makes one alert of all, until there has been none for calmTime. Outages that begin
+// every 40 minutes are the rarest that would page more than three times in two hours: of three, the first ended up to 80 minutes ago.
 const (
 	flapOutages = 3
-	flapWindow  = time.Hour
+	flapWindow  = 90 * time.Minute
 	calmTime    = 15 * time.Minute
 )
 
@@ -36,10 +38,18 @@ func (j *Judge) outagesOf(s Subject, now time.Time) []pastOutage {
 	return slices.DeleteFunc(slices.Clone(j.past[s]), func(o pastOutage) bool { return now.Sub(o.Ended) > flapWindow })
 }
 
+// recentOutages are those that count for a problem: while it is calm, the same as when it began to be.
+func (j *Judge) recentOutages(of Subject, r *record, now time.Time) []pastOutage {
+	return j.outagesOf(of, cmp.Or(r.Calm, now))
+}
+
 // calmLeft is how long nothing more may happen until a problem that flaps is over: for calmTime in all, or for longer than its subject was
-// up between outages.
+// up between outages. One that has outlasted the memory of those before it needs no calm.
 func (j *Judge) calmLeft(key problemKey, r *record, now time.Time) time.Duration {
-	needed, past := calmTime, j.outagesOf(key.Subject, now)
+	needed, past := calmTime, j.recentOutages(key.Subject, r, now)
+	if len(past) < flapOutages {
+		return -1
+	}
 	for i := 1; i < len(past); i++ {
 		needed = max(needed, past[i].Began.Sub(past[i-1].Ended)+excuseTolerance)
 	}
@@ -47,7 +57,7 @@ func (j *Judge) calmLeft(key problemKey, r *record, now time.Time) time.Duration
 }
 
 // goDown notes that the subject of a problem that flaps has been down again since then. An outage that is too short for an alert changes
-// nothing.
+// nothing. One that outlasts the memory of those before it is the whole problem.
 func (j *Judge) goDown(key problemKey, since, now time.Time) {
 	r := j.problems[key]
 	if r == nil || !r.Flaps {
@@ -58,6 +68,9 @@ func (j *Judge) goDown(key problemKey, since, now time.Time) {
 	}
 	if !r.Calm.IsZero() && now.Sub(r.Again) > j.rule(key.Alert).Warning.Hold {
 		r.Calm, j.changed = time.Time{}, true
+	}
+	if r.Calm.IsZero() && r.Since.Before(r.Again) && len(j.outagesOf(key.Subject, now))+1 < flapOutages {
+		r.Since, j.changed = r.Again, true
 	}
 }
 
@@ -121,12 +134,12 @@ func (s *scene) beginFlapping(p *candidate) {
 	p.verdict.set(p, s.judge)
 }
 
-// countOutages counts those of the last hour, if the problem flaps. There is no number once the present one has outlasted those before it.
+// countOutages counts the recent ones, if the problem flaps. There is no number once the present one has outlasted those before it.
 func (p *candidate) countOutages(s *scene) {
 	if !p.record.Flaps {
 		return
 	}
-	p.Outages, p.UpAgain = len(s.judge.outagesOf(p.Subject, s.now)), p.record.up()
+	p.Outages, p.UpAgain = len(s.judge.recentOutages(p.Subject, p.record, s.now)), p.record.up()
 	if p.record.Calm.IsZero() {
 		if p.Outages++; p.Outages < flapOutages {
 			p.Outages = 0
@@ -137,10 +150,14 @@ func (p *candidate) countOutages(s *scene) {
 	}
 }
 
-// forgetOutages drops outages that are too old to count.
+// forgetOutages drops outages that are too old to count, unless the problem that they make lasts.
 func (j *Judge) forgetOutages(now time.Time) {
+	flap := map[Subject]bool{}
+	for key, known := range j.problems {
+		flap[key.Subject] = flap[key.Subject] || known.Flaps
+	}
 	for of := range j.past {
-		if len(j.outagesOf(of, now)) == 0 {
+		if len(j.outagesOf(of, now)) == 0 && !flap[of] {
 			delete(j.past, of)
 		}
 	}

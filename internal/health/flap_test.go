@@ -28,7 +28,7 @@ func flapping(t *testing.T) *world {
 	return w
 }
 
-func TestThirdOutageWithinAnHourIsOneAlertUntilItIsCalm(t *testing.T) {
+func TestThirdOutageWithin90MinutesIsOneAlertUntilItIsCalm(t *testing.T) {
 	w := flapping(t)
 	w.target("x").Up = false
 	w.pass(2 * time.Minute)
@@ -42,7 +42,7 @@ func TestThirdOutageWithinAnHourIsOneAlertUntilItIsCalm(t *testing.T) {
 	w.pass(15 * time.Minute)
 	w.want("x TargetDown warning 35m10s")
 	p, v := w.last.Problems[0], w.last.Verdicts[TargetSubject("x")]
-	if p.Outages != 3 || !p.UpAgain || v.Outages != 3 || v.Calm != 15*time.Minute || v.Down != 5*time.Minute {
+	if p.Outages != 3 || !p.UpAgain || v.Outages != 3 || v.Calm != 15*time.Minute || !v.WarnOnly {
 		t.Errorf("problem %+v, verdict %+v, want three outages, and calm for 15 minutes", p, v)
 	}
 	w.pass(10 * time.Second)
@@ -96,8 +96,8 @@ func TestMaintenanceOfAFlappingTargetPagesNobody(t *testing.T) {
 	w.target("x").Up = false
 	w.pass(10 * time.Minute)
 	w.want("x TargetDown warning 33m0s")
-	if v := w.last.Verdicts[TargetSubject("x")]; v.Down != 5*time.Minute {
-		t.Errorf("the rules would compare %s, want the limit of 5m", v.Down)
+	if v := w.last.Verdicts[TargetSubject("x")]; !v.WarnOnly {
+		t.Errorf("verdict %+v, want that it only warns", v)
 	}
 	w.Maintenance = nil
 	w.look()
@@ -116,9 +116,13 @@ func TestContainerThatStopsIsThePageOfAFlappingTarget(t *testing.T) {
 	w.container("web").State, w.target("web").Up = "exited", false
 	w.pass(7 * time.Minute)
 	w.want("web TargetDown warning 25m0s also(web)", "web ContainerDown critical 7m0s")
+	if v := w.last.Verdicts[TargetSubject("web")]; v.Down != 25*time.Minute || !v.WarnOnly {
+		t.Errorf("verdict %+v, want that it only warns, and has since before its container stopped: else the rules drop it", v)
+	}
 }
 
-// TestOutageThatLastsIsNoneOfMany: an hour after the last of the others, it is said to be down, not to have been down once.
+// TestOutageThatLastsIsNoneOfMany: 90 minutes after the others, it is said to be down since it began, not to have been down once, and it is
+// over when it ends.
 func TestOutageThatLastsIsNoneOfMany(t *testing.T) {
 	w := newWorld(t)
 	w.target("x")
@@ -128,12 +132,31 @@ func TestOutageThatLastsIsNoneOfMany(t *testing.T) {
 	for _, step := range []struct {
 		pass time.Duration
 		want int
-	}{{6 * time.Minute, 4}, {36 * time.Minute, 3}, {10 * time.Second, 0}, {3 * time.Hour, 0}} {
+	}{{6 * time.Minute, 4}, {66 * time.Minute, 3}, {10 * time.Second, 0}, {3 * time.Hour, 0}} {
 		w.pass(step.pass)
 		v := w.last.Verdicts[TargetSubject("x")]
-		if p := w.last.Problems[0]; p.Outages != step.want || v.Outages != step.want || p.Severity != Critical {
+		if p := w.last.Problems[0]; p.Outages != step.want || v.Outages != step.want || v.Down != p.Lasted || p.Severity != Critical {
 			t.Errorf("at %s: %+v, want %d outages", w.now, p, step.want)
 		}
+	}
+	w.want("x TargetDown critical 4h12m10s")
+	w.target("x").Up = true
+	w.look()
+	w.want()
+}
+
+// TestWhatIsCalmIsSaidToHaveBeenDownAsOftenAsBefore, until it is over, or a page of what is up would say that it is down.
+func TestWhatIsCalmIsSaidToHaveBeenDownAsOftenAsBefore(t *testing.T) {
+	w := newWorld(t)
+	w.target("x")
+	w.pass(time.Minute)
+	w.outages(3, 6*time.Minute, 6*time.Minute)
+	w.outages(1, 63*time.Minute, 14*time.Minute)
+	w.want("x TargetDown critical 1h53m0s")
+	w.target("x").Read = false
+	w.pass(3 * time.Hour)
+	if p, v := w.last.Problems[0], w.last.Verdicts[TargetSubject("x")]; p.Outages != 3 || v.Outages != 3 || !p.UpAgain {
+		t.Errorf("problem %+v, verdict %+v, want three outages, and that it is up", p, v)
 	}
 }
 
@@ -148,8 +171,8 @@ func TestTargetThatOnlyWarnsFlapsAsAWarning(t *testing.T) {
 // TestOutagesThatDoNotCount: those without an alert, those of long ago, and those that something explains.
 func TestOutagesThatDoNotCount(t *testing.T) {
 	for name, play := range map[string]func(w *world){
-		"too short for a warning":     func(w *world) { w.outages(6, 2*time.Minute, time.Minute) },
-		"the first ended an hour ago": func(w *world) { w.outages(3, 3*time.Minute, 30*time.Minute) },
+		"too short for a warning":  func(w *world) { w.outages(6, 2*time.Minute, time.Minute) },
+		"the first ended long ago": func(w *world) { w.outages(3, 3*time.Minute, 45*time.Minute) },
 		"under maintenance": func(w *world) {
 			w.Maintenance = []Subject{TargetSubject("x")}
 			w.outages(3, 6*time.Minute, time.Minute)
@@ -199,17 +222,17 @@ func TestCalmIsLongerThanThePausesBetweenOutages(t *testing.T) {
 	w.want()
 }
 
-// TestFlappingHasThreePagesInTwoHours counts how often the critical alert begins.
+// TestFlappingHasThreePagesInTwoHours counts how often the critical alert begins, from the first time on.
 func TestFlappingHasThreePagesInTwoHours(t *testing.T) {
 	for down := 3 * time.Minute; down <= 30*time.Minute; down += 3 * time.Minute {
-		for up := time.Minute; up <= 15*time.Minute; up += 2 * time.Minute {
+		for up := time.Minute; up <= 45*time.Minute; up += 4 * time.Minute {
 			t.Run(fmt.Sprintf("%s down, %s up", down, up), func(t *testing.T) {
 				w := newWorld(t)
 				w.target("x")
 				w.pass(time.Minute)
 				began := w.now
 				pages, fires := 0, false
-				for w.now.Sub(began) < 2*time.Hour {
+				for w.now.Sub(began) < 2*time.Hour+5*time.Minute {
 					w.target("x").Up = w.now.Sub(began)%(down+up) >= down
 					w.pass(30 * time.Second)
 					var worst Severity

@@ -326,7 +326,7 @@ type Problem struct {
 	// Instances is how many instances of a workload run of the Wanted; 0 of 0 unless some run and some do not.
 	Instances int `json:"instances,omitempty"`
 	Wanted    int `json:"wanted,omitempty"`
-	// Outages is how many outages within the last hour are one problem, 0 if it is a single one. UpAgain says that none lasts now.
+	// Outages is how many outages within the last 90 minutes are one problem, 0 if it is a single one. UpAgain says that none lasts now.
 	Outages int  `json:"outages,omitempty"`
 	UpAgain bool `json:"up_again,omitempty"`
 	// Was is the name that the subject had when the problem began; "" if it is its own.

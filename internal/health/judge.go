@@ -25,8 +25,7 @@ type Judge struct {
 	lastSave time.Time
 	clock    Clock
 	// started is when this process began to judge. saved is when the former process last saved its memory, resumed when this process
-	// loaded it. unread are the engines in that
-	// memory that have not been read since.
+	// loaded it. unread are the engines in that memory that have not been read since.
 	started, saved, resumed time.Time
 	unread                  map[string]bool
 }
@@ -61,7 +60,7 @@ func NewJudge(rules Rules) *Judge {
 // Reconfigure changes the thresholds. The judge keeps its memory.
 func (j *Judge) Reconfigure(rules Rules) { j.rules = rules }
 
-// unreadGrace is how long the judge keeps conditions and measured values that no reading has checked since. What is down stays down.
+// unreadGrace is how long the judge keeps measured values that no reading has checked since. What is down stays down.
 const unreadGrace = 15 * time.Minute
 
 // Judge judges the facts of one moment. Moments must not go back. The package's comment says what each pass needs.
@@ -315,6 +314,9 @@ func (s *scene) judgeContainer(found *findings, c *Container) {
 	covered := loops || c.State == Missing && !c.GoneOnPurpose() // another alert says that it does not run
 	if covered || !c.Down() && (c.State == Running || c.State == Restarting) {
 		if p := s.goUp(found, problemKey{Subject: subject, Alert: AlertContainerDown}, v.Unknown); p != nil {
+			if covered {
+				p.UpAgain, p.calm = false, 0
+			}
 			v.set(p, s.judge)
 		}
 	}
@@ -333,12 +335,13 @@ func (s *scene) oneShotFailed(c *Container) bool {
 	return c.OneShot && (c.Stopped && c.ExitCode != 0 && c.State != Restarting || known != nil && !c.Stopped)
 }
 
-// set makes v the verdict on an outage, or on another problem of a container, with its duration. That of an outage does not exceed the
-// limit of the critical alert while the outage is a warning at most.
+// set makes v the verdict on an outage, or on another problem of a container, with its duration. That of a container's outage does not
+// exceed the limit of the critical alert while the outage is a warning at most; that of a target's says so itself, and the rules compare
+// it with its container's.
 func (v *Verdict) set(p *candidate, j *Judge) {
 	p.verdict = v
 	lasted, critical := p.Lasted, j.limits(p).critical
-	if p.Lasted <= critical && (p.OnEngine() || p.record.Flaps) {
+	if p.Lasted <= critical && p.OnEngine() {
 		lasted = min(lasted, j.rule(p.Alert).Critical.Hold)
 	}
 	if p.record.Flaps {
@@ -348,7 +351,7 @@ func (v *Verdict) set(p *candidate, j *Judge) {
 	case p.Alert == AlertTargetDown:
 		v.Down = lasted + p.record.early()
 		v.Known = !p.AtLeast || v.Down > j.targetDue()
-		v.WarnOnly = p.warnOnly || !p.record.Broken.IsZero() && p.Lasted <= critical
+		v.WarnOnly = p.warnOnly || (p.record.Flaps || !p.record.Broken.IsZero()) && p.Lasted <= critical
 	case p.Alert == AlertContainerUnhealthy:
 		v.Unhealthy = p.Lasted
 	case p.Alert == AlertOneShotFailed:

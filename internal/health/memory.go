@@ -204,6 +204,9 @@ type restarts struct {
 	Killed events `json:"killed,omitempty"`
 	// Was are the names of containers whose memory has moved to this one of a workload.
 	Was []string `json:"was,omitempty"`
+	// Workload and Members are the container's, so that maintenance by those names is known before the engine is read.
+	Workload string   `json:"workload,omitempty"`
+	Members  []string `json:"members,omitempty"`
 	unwell
 	// measured is when its memory was last known.
 	measured time.Time

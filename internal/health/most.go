@@ -73,5 +73,5 @@ func (s *scene) unexplained(problems []*candidate) (list []Subject, since time.T
 		}
 	}
 	slices.SortFunc(list, compareSubjects)
-	return list, since, pages
+	return slices.Compact(list), since, pages
 }

@@ -134,12 +134,28 @@ func (t thresholds) maxDuration(s Severity) time.Duration {
 }
 
 // decide sets the severities and excuses of the problems, but of those of memory. Unexplained ones come first, since they may be causes.
+// The excuse of a verdict holds back all its alerts: it has none unless all its problems have.
 func (s *scene) decide(problems []*candidate) {
 	for _, explained := range []bool{false, true} {
 		for _, p := range problems {
 			if p.cause.Holds() == explained && !p.onMemory() {
 				s.decideOn(p)
 			}
+		}
+	}
+	unexcused := map[*Verdict]bool{}
+	for _, p := range problems {
+		unexcused[p.verdict] = unexcused[p.verdict] || !p.Excuse.Holds()
+	}
+	for _, p := range problems {
+		switch v := p.verdict; {
+		case v == nil || !p.Excuse.Holds():
+		case unexcused[v]:
+			held := *p
+			held.Lasted = min(p.Lasted, s.judge.limits(p).maxDuration(Pending))
+			v.set(&held, s.judge)
+		default:
+			v.Excuse = p.Excuse
 		}
 	}
 }
@@ -167,9 +183,6 @@ func (s *scene) decideOn(p *candidate) {
 	j.changed = j.changed || *p.record != p.before
 	if span := j.unavailable[p.Subject]; span != nil && p.Severity > Pending {
 		span.Alerted = true
-	}
-	if p.verdict != nil {
-		p.verdict.Excuse = p.Excuse
 	}
 }
 

@@ -96,22 +96,23 @@ func TestConditionOutlivesARestart(t *testing.T) {
 		w.look()
 		return w
 	}
-	all := []string{
-		"web XMPPComponentDisconnected critical 1h1m0s unknown", "web XMPPModuleProblem warning 1h1m0s unknown",
-		"web TLSServedNotRenewed warning 1h1m0s unknown",
-		"web TLSServedNotRenewed critical 1h1m0s unknown",
+	all := func(lasted string) []string {
+		return []string{
+			"web XMPPComponentDisconnected critical " + lasted + " unknown", "web XMPPModuleProblem warning " + lasted + " unknown",
+			"web TLSServedNotRenewed warning " + lasted + " unknown", "web TLSServedNotRenewed critical " + lasted + " unknown",
+		}
 	}
 	w := begin()
-	w.want(all...)
+	w.want(all("1h1m0s")...)
 	if got := len(w.last.Conditions); got != 5 {
 		t.Errorf("%d verdicts on conditions, want 5: %v", got, w.last.Conditions)
 	}
 	w.target("web").Up = false
 	w.unread(false)
 	w.look() // it is read, and has nothing to say
-	w.want(append(all, "web TargetDown pending 0s")...)
-	w.pass(15*time.Minute + time.Second)
-	w.want("web TargetDown critical 15m1s")
+	w.want(append(all("1h1m0s"), "web TargetDown pending 0s")...)
+	w.pass(8 * time.Hour)
+	w.want(append(all("9h1m0s"), "web TargetDown critical 8h0m0s")...)
 
 	w = begin()
 	w.unread(false)

@@ -308,3 +308,40 @@ func TestMaintenanceCountsAfterARestartToo(t *testing.T) {
 		w.want("docker TargetDown critical 21m0s", c.want)
 	}
 }
+
+// TestMaintenanceByAnotherNameCountsAfterARestartToo: that of a workload covers its containers, and the other way round, also the target of
+// one, before the engine is read.
+func TestMaintenanceByAnotherNameCountsAfterARestartToo(t *testing.T) {
+	workload, instance := Subject{Kind: KindWorkload, Name: "chat/web"}, ContainerSubject("", "chat-web-2")
+	for _, c := range []struct {
+		shared   bool
+		by       Subject
+		web, its string
+	}{
+		{false, workload, "chat-web-2", "maintenance(chat-web-2)"},
+		{true, workload, "chat/web", "maintenance(chat-web-2)"},
+		{true, instance, "chat/web", "maintenance(chat-web-2)"},
+	} {
+		for _, after := range []bool{false, true} { // the restart
+			w := newWorld(t)
+			if w.container("chat-web-2").Workload = "chat/web"; c.shared {
+				w.workload()
+			}
+			w.target("docker").Engine = "local"
+			w.target("web").Container = "chat-web-2"
+			w.pass(time.Minute)
+			if !after {
+				w.Maintenance = []Subject{c.by}
+			}
+			w.container("chat-web-2").State, w.container("chat-web-2").Instances = "exited", 0
+			w.lose("web")
+			w.pass(time.Minute)
+			w.loseEngine(true)
+			w.restart(true)
+			w.Maintenance = []Subject{c.by}
+			w.pass(20 * time.Minute)
+			w.want("docker TargetDown critical 20m0s", c.web+" ContainerDown pending 21m0s maintenance() unknown",
+				"web TargetDown pending 21m0s "+c.its)
+		}
+	}
+}

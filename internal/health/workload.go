@@ -165,18 +165,42 @@ func (c *Container) CoveredBy(kind, name string) bool {
 	return kind == KindWorkload && c.Workload == name || kind == KindContainer && slices.Contains(c.names(), name)
 }
 
-// coverWorkloads puts containers under the maintenance of their workload, and shared workloads under that of their containers.
+// coverWorkloads puts containers under the maintenance of their workload, and shared workloads under that of their containers. Until an
+// engine is read, these are the containers of the former process.
 func (s *scene) coverWorkloads(f *Facts) {
 	if len(s.maintained) == 0 {
 		return
 	}
-	more := map[Subject]bool{}
+	covered := func(c *Container) bool {
+		return slices.ContainsFunc(f.Maintenance, func(by Subject) bool { return c.CoveredBy(by.Kind, by.Name) })
+	}
+	cover := func(of Subject) {
+		of.Host = ""
+		s.maintained[of] = true
+	}
 	for _, c := range s.containers {
-		if slices.ContainsFunc(f.Maintenance, func(by Subject) bool { return c.CoveredBy(by.Kind, by.Name) }) {
-			of := c.Subject()
-			of.Host = ""
-			more[of] = true
+		if covered(c) {
+			cover(c.Subject())
 		}
 	}
-	maps.Copy(s.maintained, more)
+	for subject, known := range s.judge.restarts {
+		if c := known.saved(subject); s.judge.unread[subject.Host] && covered(c) {
+			cover(subject)
+			for _, name := range c.names() {
+				cover(ContainerSubject("", name))
+			}
+		}
+	}
+}
+
+// saved returns a container as far as its names were saved.
+func (r *restarts) saved(as Subject) *Container {
+	return &Container{
+		Host:     as.Host,
+		Name:     as.Name,
+		Workload: r.Workload,
+		Shared:   as.Kind == KindWorkload,
+		Members:  r.Members,
+		Was:      r.Was,
+	}
 }

@@ -19,18 +19,18 @@ var judgedLabels = []string{"container", "docker_host", "workload"}
 
 var (
 	targetDownDesc = prometheus.NewDesc("chatstack_target_down_seconds",
-		"Seconds since the target went down, or since the first of three outages within an hour until it has been up for 15 minutes; "+
+		"Seconds since the target went down, or since the first of three outages within 90 minutes until it has been up for 15 minutes; "+
 			"else 0 while it is up. Absent until that is known, and while a target that was up is not probed.",
 		[]string{"target", "kind"}, nil)
 	targetOutagesDesc = prometheus.NewDesc("chatstack_target_recent_outages",
-		"Outages of the target within the last hour that are one alert, since there were three; absent for all other targets.",
+		"Outages of the target within the last 90 minutes that are one alert, since there were three; absent for all other targets.",
 		[]string{"target", "kind"}, nil)
 	targetCalmDesc = prometheus.NewDesc("chatstack_target_calm_seconds",
 		"Seconds that a target has been up whose outages are one alert, which goes on for 15 minutes; absent for all other targets.",
 		[]string{"target", "kind"}, nil)
 	targetPagesDesc = prometheus.NewDesc("chatstack_target_pages",
 		"Whether the target's own alerts can be critical (page: true in the configuration); 0 for an optional target, "+
-			"and while the server only limits this address.",
+			"while the server only limits this address, and while outages that are one alert are all short or explained.",
 		[]string{"target"}, nil)
 	targetExcusedDesc = prometheus.NewDesc("chatstack_target_excused",
 		"Whether the exporter holds back alerts on the target; chatstack_excuse_info says why.", []string{"target"}, nil)
@@ -41,12 +41,12 @@ var (
 			"reports them.",
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
-		"Seconds that the container has existed without running although it should run, or since the first of three outages within an "+
-			"hour until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays down "+
+		"Seconds that the container has existed without running although it should run, or since the first of three outages within "+
+			"90 minutes until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays down "+
 			"unless its own target answers, and that of others is absent.",
 		judgedLabels, nil)
 	containerOutagesDesc = prometheus.NewDesc("chatstack_container_recent_outages",
-		"Outages of the container within the last hour that are one alert, since there were three; absent for all other containers.",
+		"Outages of the container within the last 90 minutes that are one alert, since there were three; absent for all other containers.",
 		judgedLabels, nil)
 	containerCalmDesc = prometheus.NewDesc("chatstack_container_calm_seconds",
 		"Seconds that a container has run whose outages are one alert, which goes on for 15 minutes; absent for all other containers.",

@@ -585,21 +585,21 @@ func TestWhatFlapsSaysHowOftenItWasDown(t *testing.T) {
 		play(true, time.Minute)
 	}
 	play(false, 3*time.Minute)
-	if s := r.service("irc_rpc"); s.Level != Critical || !strings.HasSuffix(s.Text, "; it has been down 3 times in the last hour") {
+	if s := r.service("irc_rpc"); s.Level != Critical || !strings.HasSuffix(s.Text, "; it has been down 3 times in the last 90 minutes") {
 		t.Errorf("service while it is down: %s, %q", s.Level, s.Text)
 	}
-	if c := r.container("db"); c.Level != Critical || c.Text != "has been down 3 times in the last hour" {
+	if c := r.container("db"); c.Level != Critical || c.Text != "has been down 3 times in the last 90 minutes" {
 		t.Errorf("container while it is down: %s, %q", c.Level, c.Text)
 	}
 	play(true, 4*time.Minute)
-	const text = "has been down 3 times in the last hour, and up again for 4 min"
+	const text = "has been down 3 times in the last 90 minutes, and up again for 4 min"
 	if s := r.service("irc_rpc"); s.Level != Critical || s.State != up || s.Text != text || !strings.Contains(s.Hint, "does not stay up") {
 		t.Errorf("service: %s, %s, %q, to do %q", s.Level, s.State, s.Text, s.Hint)
 	}
 	if c := r.container("db"); c.Level != Critical || c.State != "running" || c.Text != text || !strings.Contains(c.Hint, "docker logs") {
 		t.Errorf("container: %s, %s, %q, to do %q", c.Level, c.State, c.Text, c.Hint)
 	}
-	if got := r.threshold("TargetDown"); got.Text != "has been down 3 times in the last hour" {
+	if got := r.threshold("TargetDown"); got.Text != "has been down 3 times in the last 90 minutes" {
 		t.Errorf("threshold: %q", got.Text)
 	}
 	for i := range r.Causes {
@@ -607,7 +607,7 @@ func TestWhatFlapsSaysHowOftenItWasDown(t *testing.T) {
 			t.Errorf("cause: %s %s: %q, users lose %q", c.Title, c.State, c.Text, c.Loss)
 		}
 	}
-	if got := Headline(&r.Problems[0].Problem, ""); got != "Container db has been down 3 times in the last hour" {
+	if got := Headline(&r.Problems[0].Problem, ""); got != "Container db has been down 3 times in the last 90 minutes" {
 		t.Errorf("headline %q", got)
 	}
 }

@@ -141,7 +141,7 @@ func (m *memory) describe(j *judged, p *Problem) {
 func plainText(p *health.Problem) string {
 	switch {
 	case p.Outages > 0:
-		return fmt.Sprintf("has been down %d times in the last hour", p.Outages)
+		return fmt.Sprintf("has been down %d times in the last 90 minutes", p.Outages)
 	case p.Wanted > 0:
 		return numberOf(p.Instances, p.Wanted)
 	}

@@ -3,6 +3,7 @@ package story
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,32 @@ func TestKilledExporterKnowsTheSame(t *testing.T) {
 			})
 		})
 	}
+}
+
+// wrongFor are the lines of a page that say how long something has been wrong.
+var wrongFor = regexp.MustCompile(`(?m)^chatstack_(?:target_down|container_down|container_unhealthy|problem)_seconds\{.*\} [1-9]`)
+
+// TestFirstPageRemembers holds that the first page after a restart with a state file has all that is wrong, before any reading: the exporter
+// does not count as starting then.
+func TestFirstPageRemembers(t *testing.T) {
+	play(t, keeping, nil, func(w *world) {
+		for _, what := range []string{"other fails", "web turns unhealthy", "api is slow", "db stops"} {
+			w.happen(what)
+		}
+		w.pass(20 * time.Minute)
+		names := func() (list []string) {
+			for _, line := range wrongFor.FindAllString(string(w.page(w.exporters[0])), -1) {
+				list = append(list, line[:strings.Index(line, "}")])
+			}
+			return list
+		}
+		want := names()
+		w.happen("engine hangs")
+		w.happen("a is killed")
+		if got := names(); len(want) < 4 || !slices.Equal(got, want) {
+			t.Errorf("the first page has %q, the last one had %q", got, want)
+		}
+	})
 }
 
 // watchesItsEnd reports whether an incident of an exporter is over and not closed yet. A restart begins those minutes again, so that the

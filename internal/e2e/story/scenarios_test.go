@@ -912,8 +912,8 @@ var scenarios = []scenario{
 		notifications: `
 			5m30s chat: TargetDown warning api
 			7m45s page: TargetDown critical api
-			25m30s chat: TargetDown warning api is over
 			26m0s chat: ExporterRestarts warning b
+			30m30s chat: TargetDown warning api is over
 			48m30s chat: TargetDown warning api
 			50m45s page: TargetDown critical api
 		`,
@@ -963,6 +963,133 @@ var scenarios = []scenario{
 			1h3m0s chat: ContainerDown warning web; TLSCertificateExpiry warning web web
 			1h6m15s page: ContainerDown critical web
 			1h18m0s chat: ContainerDown warning web is over; TLSCertificateExpiry warning web web
+		`,
+	},
+	{
+		name:      "a certificate expires soon, and a disk of the same server is full twice",
+		exporters: alone,
+		lasts:     80 * time.Minute,
+		script: `
+			1m a sees a certificate of 2 days
+			10m a sees that certificate and a full disk
+			20m a sees that certificate and no full disk
+			60m a sees that certificate and a full disk
+		`,
+		notifications: `
+			2m15s page: TLSCertificateExpiry critical web web
+			3m0s chat: TLSCertificateExpiry warning web web
+			12m15s page: DataVolumeUsage critical
+			18m0s chat: DataVolumeUsage warning; TLSCertificateExpiry warning web web
+			38m0s chat: DataVolumeUsage warning is over; TLSCertificateExpiry warning web web
+			1h2m15s page: DataVolumeUsage critical
+			1h8m0s chat: DataVolumeUsage warning; TLSCertificateExpiry warning web web
+		`,
+	},
+	{
+		name:      "a scrape is lost every 13 minutes after a brown-out: that is over all the same",
+		exporters: alone,
+		lasts:     60 * time.Minute,
+		script: `
+			1m api is flaky
+			20m api is steady
+			25m a cannot be scraped
+			25m30s a can be scraped
+			38m a cannot be scraped
+			38m30s a can be scraped
+			51m a cannot be scraped
+			51m30s a can be scraped
+		`,
+		notifications: `
+			11m30s chat: TargetUnstable warning api
+			12m45s page: TargetUnstable critical api
+			46m30s chat: TargetUnstable warning api is over
+		`,
+	},
+	{
+		name:      "one of a pair without a state starts every 14 minutes after a brown-out: that is over all the same",
+		exporters: pair,
+		lasts:     95 * time.Minute,
+		script: `
+			1m api is flaky
+			20m api is steady
+			25m b restarts
+			39m b restarts
+			53m b restarts
+			67m b restarts
+			81m b restarts
+		`,
+		notifications: `
+			11m30s chat: TargetUnstable warning api
+			12m45s page: TargetUnstable critical api
+			1h9m0s chat: ExporterRestarts warning b
+			1h26m30s chat: TargetUnstable warning api is over
+		`,
+	},
+	{
+		name:      "an exporter that keeps its state is killed every 10 minutes after a brown-out: that is over all the same",
+		exporters: keeping,
+		lasts:     60 * time.Minute,
+		script: `
+			1m api is flaky
+			20m api is steady
+			25m a is killed
+			35m a is killed
+			45m a is killed
+			55m a is killed
+		`,
+		notifications: `
+			11m30s chat: TargetUnstable warning api
+			12m45s page: TargetUnstable critical api
+			46m30s chat: TargetUnstable warning api is over
+			57m0s chat: ExporterRestarts warning a
+		`,
+	},
+	{
+		name:      "everything stops once, then an exporter that keeps its state is killed every 4.5 minutes: MostTargetsDown ends",
+		exporters: wide,
+		lasts:     80 * time.Minute,
+		script: `
+			1m stack stops
+			9m stack starts
+			10m a is killed
+			14m30s a is killed
+			19m a is killed
+			23m30s a is killed
+			28m a is killed
+			32m30s a is killed
+			37m a is killed
+			41m30s a is killed
+			46m a is killed
+			50m30s a is killed
+			55m a is killed
+			56m api fails
+			59m30s a is killed
+			64m a is killed
+		`,
+		notifications: `
+			4m0s chat: MostTargetsDown warning
+			7m15s page: ContainerDown critical db; ContainerDown critical docs; ContainerDown critical irc; ContainerDown critical other; ContainerDown critical xmpp; MostTargetsDown critical; TargetDown critical other
+			19m0s chat: MostTargetsDown warning is over
+			24m45s page: ExporterRestarts critical a
+			25m30s chat: ExporterRestarts warning a
+			1h0m30s chat: TargetDown warning api
+			1h2m45s page: TargetDown critical api
+		`,
+	},
+	{
+		name:      "an outage lasts while an exporter without a state is restarted three times: that is one page",
+		exporters: alone,
+		lasts:     45 * time.Minute,
+		script: `
+			1m other fails
+			9m a restarts
+			14m a restarts
+			19m a restarts
+			40m a shows: other TargetDown critical
+		`,
+		notifications: `
+			5m30s chat: TargetDown warning other
+			7m45s page: TargetDown critical other
 		`,
 	},
 	{

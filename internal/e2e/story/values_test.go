@@ -180,6 +180,15 @@ var valueFaults = []fault[*exporter]{
 		func(_ *world, e *exporter) { e.sees = expired(time.Now().Add(48 * time.Hour)) },
 		nil,
 	},
+	{
+		"sees that certificate and a full disk",
+		"sees that certificate and no full disk",
+		func(_ *world, e *exporter) {
+			certificate := expired(time.Now().Add(47 * time.Hour))
+			e.sees = func() string { return certificate() + "chatstack_volume_used_ratio{volume=\"web\"} 0.97\n" }
+		},
+		func(_ *world, e *exporter) { e.sees = expired(time.Now().Add(47 * time.Hour)) },
+	},
 }
 
 func people(number int) func() string {
