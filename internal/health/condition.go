@@ -87,8 +87,8 @@ func (t *targetMemory) resumeCondition(c Condition, now time.Time) {
 	}
 }
 
-// knownConditions returns the known conditions of a target. What no reading checks meanwhile stays until one succeeds, or its alert would end
-// because nobody looked. A value whose series the rules compare stays for unreadGrace, or a certificate's for as long as in the rules.
+// knownConditions returns the known conditions of a target. What no reading checks stays until one succeeds, or its alert would end because
+// nobody looked. A value whose series the rules compare stays for unreadGrace, or a certificate's for as long as in the rules.
 func (s *scene) knownConditions(t *target) []seenCondition {
 	now := s.now
 	var list []seenCondition
