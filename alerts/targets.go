@@ -33,8 +33,8 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + targetFlaps(flapSummary+downAgain, upAgain, " down: "+reasons+unanswered) + ".", targetDownText},
-	critical: message{"", aTarget + targetFlaps(flapSummary+downAgain, upAgain, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
+	warning:  message{"", targetDownSummary(" down: "), targetDownText},
+	critical: message{"", targetDownSummary(" down for over <for>: "), targetDownText},
 }
 
 // criticalAfter is how long a target is down before that is critical, but at least as long as a reading counts.
@@ -48,11 +48,16 @@ func flaps(subject, labels, own, again, up, otherwise string) string {
 	of := func(gauge, limit string) string {
 		return "{{ range " + ask("max(chatstack_"+subject+gauge+labels+")"+limit, own) + " }}"
 	}
-	return of("_recent_outages", " > 2") + again + "{{ else }}" + of("_calm_seconds", "") + up + "{{ else }}" + otherwise + "{{ end }}{{ end }}"
+	return of("_recent_outages", " > 2") + again + "{{ else }}" + of("_calm_seconds", "") + up + "{{ else }}" + otherwise +
+		"{{ end }}{{ end }}"
 }
 
 func targetFlaps(again, up, otherwise string) string {
 	return flaps("target", "{target=%q,ENV}", "$labels.target", again, up, otherwise)
+}
+
+func targetDownSummary(down string) string {
+	return aTarget + targetFlaps(flapSummary+downAgain, upAgain, down+reasons+unanswered) + "."
 }
 
 const (
