@@ -144,19 +144,19 @@ var containerDown = row{
 		Unknown:    "every container that should run is running",
 	},
 	panels:   []string{"overview/Containers down", "containers/Container problems over time"},
-	warning:  message{"", aContainer + containerFlaps(flapSummary, notRunning) + lastKnown, containerDownText},
-	critical: message{"", aContainer + containerFlaps(flapSummary, " has been down for over <for>") + lastKnown, containerDownText},
+	warning:  message{"", aContainer + containerFlaps(flapSummary, upAgain, notRunning) + lastKnown, containerDownText},
+	critical: message{"", aContainer + containerFlaps(flapSummary, upAgain, " has been down for over <for>") + lastKnown, containerDownText},
 }
 
 // notRunning is true of a workload of which some instances run, too.
 const notRunning = " {{ if $labels.container }}is not running{{ else }}runs fewer instances than it should{{ end }}"
 
-var containerDownText = lostWithIt + containerFlaps(flapText, "{{ if $labels.container }}It has been down{{ else }}An "+
+var containerDownText = lostWithIt + containerFlaps(flapText, flapText, "{{ if $labels.container }}It has been down{{ else }}An "+
 	"instance should run, and has been down at least{{ end }}"+sinceThen+" No container that it depends on is down.") + readLog
 
-func containerFlaps(text, otherwise string) string {
-	return flaps("chatstack_container_recent_outages{container=%q,docker_host=%q,workload=%q,ENV}",
-		"$labels.container $labels.docker_host $labels.workload", text, otherwise)
+func containerFlaps(again, up, otherwise string) string {
+	return flaps("container", "{container=%q,docker_host=%q,workload=%q,ENV}",
+		"$labels.container $labels.docker_host $labels.workload", again, up, otherwise)
 }
 
 var containerMissing = row{

@@ -197,8 +197,8 @@ func StartingTime(a *config.Alerts) time.Duration { return criticalAfter(a) + a.
 func unknownExpr(a *config.Alerts) string {
 	_, silent := rounds(a, a.Lookback-a.Interval)
 	startsWithin, fourStarts := countedStarts(a)
-	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) max_over_time(%[4]s[%[7]s]) > 0",
-		exporterStarting, seconds(startsWithin), fourStarts,
+	return fmt.Sprintf("%s == 1 unless sum_over_time(%[1]s[%s]) > %d or present_over_time(%s[%s]) unless on (%s) "+
+		"max_over_time(%[4]s[%[7]s]) > 0", exporterStarting, seconds(startsWithin), fourStarts,
 		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment), seconds(silent))
 }
 

@@ -208,7 +208,7 @@ func (r *row) alerts(a *config.Alerts, checksum string) []alert {
 // isOn reports whether there are rules for the alert.
 func (r *row) isOn(a *config.Alerts) bool { return r.on == nil || r.on(a.Of(r.Key)) }
 
-// table returns the alerts of all rows that are on.
+// table returns the alerts of all rows that are on. With a checksum, they know how many rules there are.
 func table(a *config.Alerts, checksum string) (list []alert) {
 	for _, r := range rows {
 		if r.isOn(a) {
@@ -216,7 +216,9 @@ func table(a *config.Alerts, checksum string) (list []alert) {
 		}
 	}
 	for i := range list {
-		list[i].rules = len(recorded(a)) + len(list)
+		if checksum != "" { // recorded also looks at this table
+			list[i].rules = len(recorded(a)) + len(list)
+		}
 	}
 	return list
 }

@@ -33,8 +33,8 @@ var targetDown = row{
 		Unknown: "no target is down without an excuse",
 	},
 	panels:   []string{"overview/Targets down"},
-	warning:  message{"", aTarget + targetFlaps(flapSummary+downAgain, " down: "+reasons+unanswered) + ".", targetDownText},
-	critical: message{"", aTarget + targetFlaps(flapSummary+downAgain, " down for over <for>: "+reasons+unanswered) + ".", targetDownText},
+	warning:  message{"", targetDownSummary(" down: "), targetDownText},
+	critical: message{"", targetDownSummary(" down for over <for>: "), targetDownText},
 }
 
 // criticalAfter is how long a target is down before that is critical, but at least as long as a reading counts.
@@ -42,18 +42,27 @@ func criticalAfter(a *config.Alerts) time.Duration {
 	return max(a.Of("target_down").Critical.For, a.Lookback).Std()
 }
 
-// flaps is one text if the subject of the alert, which the selector with its own arguments finds, was down again and again, else the other.
-// Once it is down for good, the outages before are forgotten after 90 minutes.
-func flaps(selector, own, text, otherwise string) string {
-	return "{{ range " + ask("max("+selector+") > 2", own) + " }}" + text + "{{ else }}" + otherwise + "{{ end }}"
+// flaps is one text if the subject of the alert, which the labels with their own arguments find, was down again and again, another one if
+// it is up after some of that, else the last. Once it is down for good, the outages before are forgotten after 90 minutes.
+func flaps(subject, labels, own, again, up, otherwise string) string {
+	of := func(gauge, limit string) string {
+		return "{{ range " + ask("max(chatstack_"+subject+gauge+labels+")"+limit, own) + " }}"
+	}
+	return of("_recent_outages", " > 2") + again + "{{ else }}" + of("_calm_seconds", "") + up + "{{ else }}" + otherwise +
+		"{{ end }}{{ end }}"
 }
 
-func targetFlaps(text, otherwise string) string {
-	return flaps("chatstack_target_recent_outages{target=%q,ENV}", "$labels.target", text, otherwise)
+func targetFlaps(again, up, otherwise string) string {
+	return flaps("target", "{target=%q,ENV}", "$labels.target", again, up, otherwise)
+}
+
+func targetDownSummary(down string) string {
+	return aTarget + targetFlaps(flapSummary+downAgain, upAgain, down+reasons+unanswered) + "."
 }
 
 const (
 	flapSummary = " has been down {{ .Value }} times in the last 90 minutes"
+	upAgain     = " is up again"
 	flapText    = "This is one alert until it has been up for 15 minutes, or for longer than in between."
 )
 
@@ -97,7 +106,7 @@ func halfReaches(otherwise string) string {
 }
 
 var targetDownText = usersMayBeWell("chatstack_probe_failing%s", halfReaches(lostByUsers)) + " " +
-	targetFlaps(flapText, "Every check has failed"+sinceThen+"") + nextTry + checkTarget
+	targetFlaps(flapText, flapText, "Every check has failed"+sinceThen) + nextTry + checkTarget
 
 // unexplained are the recorded downtimes of targets that the alert of a severity compares.
 var unexplained = map[string]string{Warning: targetWarning, Critical: targetCritical}

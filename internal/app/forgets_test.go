@@ -78,7 +78,8 @@ func TestOnlyARecentRecordIsRemembered(t *testing.T) {
 	})
 }
 
-// TestItStartsUnlessItRemembers holds that an exporter with a recent state file knows what was before, unless it cannot read what its judge saved.
+// TestItStartsUnlessItRemembers holds that an exporter with a recent state file knows what was before, unless it cannot read what its judge
+// saved.
 func TestItStartsUnlessItRemembers(t *testing.T) {
 	for well, want := range map[string]string{`"2026-01-02T03:04:05Z"`: "0", `"yesterday"`: "1"} {
 		path := filepath.Join(t.TempDir(), "state.json")

@@ -111,7 +111,9 @@ var unstableScenarios = []scenario{
 			11m30s chat: TargetUnstable warning other
 			12m45s page: TargetUnstable critical other
 			46m15s page: ExporterDown critical
+			1h1m0s chat: ExporterRestarts warning a
 			1h21m30s chat: TargetUnstable warning other is over
+			1h36m0s chat: ExporterRestarts warning a is over
 		`,
 	},
 	{
