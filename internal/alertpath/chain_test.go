@@ -612,6 +612,14 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"alerting",
 		},
 		{
+			"no Alertmanager just after a reload",
+			func(f *Facts) { f.Known, f.Setup.Alerting.Servers = nil, make([]alertmanagers, 1) },
+			StepSending,
+			Unknown,
+			"not found yet",
+			"wait ten seconds",
+		},
+		{
 			"one of two Alertmanagers is dead",
 			func(f *Facts) {
 				f.Known, f.Lost = append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
