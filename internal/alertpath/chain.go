@@ -391,6 +391,9 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 	})
 }
 
+// resent is how long an Alertmanager that has started may lack alerts that fire.
+const resent = 2 * time.Minute
+
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
 	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
@@ -420,6 +423,9 @@ func (f *Facts) sending() Step {
 	}
 	const fails = "alerts do not arrive at %s: Prometheus sends to %s"
 	switch {
+	case f.Now.Add(f.Alertmanager.Ahead).Sub(f.Alertmanager.Started) < resent:
+		return unknown(StepSending, "wait two minutes, and try again: Prometheus sends every alert again each minute",
+			"Watchdog has not arrived yet at %s, which has just started", f.Alertmanager.URL).since(f.Alertmanager.Started)
 	case errors > 0:
 		return wrong(StepSending, hint, fails+", and failed %.0f times", f.Alertmanager.URL, to, errors)
 	case fired > 90*time.Second:

@@ -672,6 +672,24 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"wait",
 		},
 		{
+			"Alertmanager has just started, and was missed",
+			func(f *Facts) {
+				f.Alerts, f.SendErrors, f.Alertmanager.Started = nil, map[string]float64{"x": 3}, noon.Add(-119*time.Second)
+			},
+			StepSending,
+			Unknown,
+			"has just started",
+			"wait two minutes",
+		},
+		{
+			"Alertmanager has started two minutes ago",
+			func(f *Facts) { f.Alerts, f.Alertmanager.Started = nil, noon.Add(-2*time.Minute) },
+			StepSending,
+			Wrong,
+			"without an error",
+			"http://a, as Prometheus reaches it",
+		},
+		{
 			"Watchdog does not fire yet",
 			func(f *Facts) { f.Alerts, f.loaded("Watchdog").Alerts = nil, nil },
 			StepSending,
