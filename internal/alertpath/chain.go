@@ -391,6 +391,15 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 	})
 }
 
+// howToSend says what Prometheus needs to send to this Alertmanager.
+func (f *Facts) howToSend() string {
+	if f.clocks().State == Wrong {
+		return "first set the clocks; Alertmanager drops alerts that end in its past"
+	}
+	return "under alerting: alertmanagers: in prometheus.yml, name the address of " + f.Alertmanager.URL + ", as Prometheus reaches it, " +
+		"and its basic_auth or authorization, if Alertmanager wants a password; reload Prometheus, and read its log"
+}
+
 // resent is how long an Alertmanager that has started may lack alerts that fire.
 const resent = 2 * time.Minute
 
@@ -416,11 +425,7 @@ func (f *Facts) sending() Step {
 		return unknown(StepSending, "wait for the first evaluation, and try again", "Watchdog does not fire yet")
 	}
 	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
-	hint := "name the address of " + f.Alertmanager.URL +
-		", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml, and reload Prometheus"
-	if f.clocks().State == Wrong {
-		hint = "first set the clocks; Alertmanager drops alerts that end in its past"
-	}
+	hint := f.howToSend()
 	const fails = "alerts do not arrive at %s: Prometheus sends to %s"
 	switch {
 	case f.Now.Add(f.Alertmanager.Ahead).Sub(f.Alertmanager.Started) < resent:

@@ -661,7 +661,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepSending,
 			Wrong,
 			"failed 3 times",
-			"http://a, as Prometheus reaches it",
+			"http://a, as Prometheus reaches it, and its basic_auth or authorization",
 		},
 		{
 			"nothing arrives yet",
