@@ -393,12 +393,36 @@ func (j *Judgement) Receiver(sent *Step, wanted []string) Step {
 			return *sent
 		}
 	}
-	step := unknown(StepReceiver, "raise a test alert that they get, such as: drill --severity=critical --yes",
-		"nothing shows that a message to %s arrives", cmp.Or(j.described(untried), "anybody")).by(Assumed)
+	step := unknown(StepReceiver, j.howToTry(untried, len(wanted) > 0), "nothing shows that a message to %s arrives",
+		cmp.Or(j.described(untried), "anybody")).by(Assumed)
 	if sent != nil {
 		step = step.note("%s", sent.Text)
 	}
 	return step
+}
+
+// howToTry names the drill that notifies some receivers, which are flags of it or not. It is "" if other steps say what to do first.
+func (j *Judgement) howToTry(receivers []string, flags bool) string {
+	if len(j.week) == 0 || len(receivers) == 0 {
+		return ""
+	}
+	for _, severity := range []string{"none", warning, critical} {
+		would, command := j.facts.Judge(severity, receivers), "drill"
+		if len(would.Stops) > 0 {
+			continue
+		}
+		if severity != "none" {
+			command += " --severity=" + severity
+		}
+		if flags {
+			command += " --receiver=" + strings.Join(receivers, " --receiver=")
+		}
+		if severity == critical || would.Unconfirmed() != nil {
+			command += " --yes"
+		}
+		return "raise a test alert that they get: " + command
+	}
+	return "no test alert reaches them all: repair the steps above, or add a route for drills: deploy/alertmanager/README.md, Drill"
 }
 
 // described lists receivers with their integrations.
