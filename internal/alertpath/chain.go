@@ -19,6 +19,8 @@ import (
 
 // Expected is what the exporter's configuration says about the path.
 type Expected struct {
+	// ConfigFile is its path; "" if there is none.
+	ConfigFile string
 	// Job is the job that the rules expect the scrapes to have.
 	Job string
 	// Lookback is how far apart scrapes may be.
@@ -291,8 +293,8 @@ func (f *Facts) scrape() Step {
 		}
 		if len(jobs) > 0 {
 			found := slices.Sorted(maps.Keys(jobs))
-			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in exporter.yaml, "+
-				"and deploy the output of `chatstack_exporter rules`", f.Job),
+			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in %s, and %s", f.Job,
+				cmp.Or(f.ConfigFile, "exporter.yaml"), f.deployRules()),
 				"Prometheus scrapes the exporter as job %s, but the rules expect %q", quoted(found), f.Job)
 		}
 		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus",

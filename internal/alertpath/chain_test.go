@@ -21,6 +21,7 @@ func soundFacts(t *testing.T) *Facts {
 	t.Helper()
 	f := &Facts{
 		Expected: Expected{
+			ConfigFile: "our.yaml",
 			Job:        "chatstack_exporter",
 			Lookback:   2 * time.Minute,
 			Clocks:     time.Minute,
@@ -210,7 +211,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepScrape,
 			Wrong,
 			`job "x"`,
-			"job_name: chatstack_exporter",
+			"job_name: chatstack_exporter in prometheus.yml; or set alerts.job in our.yaml",
 		},
 		{
 			"no target",
@@ -304,7 +305,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepRules,
 			Wrong,
 			"ChatstackDrill is missing",
-			"deploy",
+			"rules --config.file=our.yaml`",
 		},
 		{
 			"an exporter with other settings",
@@ -328,7 +329,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepVersion,
 			Wrong,
 			"configuration: TargetDown critical is missing",
-			"deploy",
+			"rules --config.file=our.yaml`",
 		},
 		{
 			"a recording rule deleted",
