@@ -306,6 +306,11 @@ func (j *Judgement) judgeDrill(severity string, wanted, worse []string) {
 		j.complain(a, j.way(a, names, j.week[:1]))
 	}
 	for _, name := range wanted {
+		if _, exists := r.Integrations[name]; !exists {
+			j.complain(a, wrong(StepRoute, "name another one: --receiver=NAME", "no receiver is named %q; Alertmanager has %s", name,
+				quoted(slices.Sorted(maps.Keys(r.Integrations)))))
+			continue
+		}
 		j.complain(a, j.way(a, []string{name}, j.week[:1]))
 	}
 	j.judgeHeld(a, &fate, j.now.At)

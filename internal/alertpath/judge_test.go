@@ -812,6 +812,12 @@ func TestDrillThatArrivesNowhereIsNotRaised(t *testing.T) {
 			StepRoute,
 			`the test alert: to "drill", and not to "page"`,
 		},
+		"to one that does not exist": {
+			func(*Facts) {},
+			[]string{"pagee"},
+			StepRoute,
+			`the test alert: no receiver is named "pagee"; Alertmanager has "chat", "drill", `,
+		},
 		"to one of two that are wanted": {
 			func(*Facts) {},
 			[]string{"drill", "page"},
