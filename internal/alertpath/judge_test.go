@@ -178,7 +178,7 @@ func TestChainsThatWakeNobodyAreWrong(t *testing.T) {
 				f.Silences = []routing.Silence{silence(t, noon.Add(-time.Hour), noon.Add(1000*time.Hour), "severity", "critical")}
 			},
 			StepSilence,
-			"critical TargetDown: silence s1 by anna until 2026-06-12 04:00 UTC (move)",
+			`critical TargetDown: silence s1 by anna until 2026-06-12 04:00 UTC (move) of {severity=~"critical"}`,
 		},
 		"a silence that begins at 2 am": {
 			func(t *testing.T, f *Facts) {
