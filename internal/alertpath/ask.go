@@ -263,6 +263,9 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 	if err != nil {
 		return err
 	}
+	if f.Quiet, err = c.series(ctx, "chatstack:target_pages == 0"); err != nil {
+		return err
+	}
 	page, err := p.Ruler.page(ctx)
 	if err != nil {
 		return nil // a proxy may hide the page; only a hint comes from it

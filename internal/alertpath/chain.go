@@ -54,6 +54,8 @@ type Facts struct {
 	Builds, LabelChecks []map[string]string
 	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
 	Subjects []map[string]string
+	// Quiet are the labels of targets that do not page.
+	Quiet []map[string]string
 	// Own are the labels of the scrapes of the exporter that was asked, which is found by begun, the start time on its page.
 	Own    []map[string]string
 	begun  string

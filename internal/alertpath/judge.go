@@ -514,7 +514,7 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(f.Subjects), func(labels map[string]string) bool {
-		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own)
+		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own) || heedsPages(r) && f.isQuiet(labels)
 	})
 	if len(known) == 0 || strings.Contains(r.Query, "absent(") {
 		known = append(known, nil)
@@ -545,6 +545,23 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 	}
 	return all
+}
+
+// heedsPages reports whether a rule leaves out targets that do not page.
+func heedsPages(r *Rule) bool {
+	return strings.Contains(r.Query, "chatstack:target_unexplained_seconds:all")
+}
+
+// isQuiet reports whether a series is of a target that does not page.
+func (f *Facts) isQuiet(series map[string]string) bool {
+	return slices.ContainsFunc(f.Quiet, func(quiet map[string]string) bool {
+		for name, value := range quiet {
+			if name != "__name__" && series[name] != value {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // ownLabels are the labels of the scrapes of the exporter that was asked, or if Prometheus has not scraped it since its start, of all.

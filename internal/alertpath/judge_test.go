@@ -952,6 +952,14 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", template, got, want)
 		}
 	}
+	pages := &Rule{Query: "chatstack:target_unexplained_seconds:all > 120", Labels: map[string]string{"chat_server": "{{ $labels.target }}"}}
+	f.Subjects = append(f.Subjects, map[string]string{"env": "a", "target": "store", "kind": "http"})
+	f.Quiet = []map[string]string{{"__name__": "chatstack:target_pages", "env": "a", "target": "store"}, {"env": "b", "target": "web"}}
+	for _, labels := range f.subjects(pages) {
+		if labels["target"] != "web" {
+			t.Errorf("a target that does not page: %v", labels)
+		}
+	}
 	f.Subjects = nil // an older exporter
 	if got := f.subjects(&Rule{Name: "X", Labels: map[string]string{"chat_server": "{{ $labels.target }}"}}); len(got) != 1 ||
 		got[0]["chat_server"] != "stack" {
