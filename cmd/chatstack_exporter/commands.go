@@ -464,5 +464,5 @@ Commands; COMMAND --help shows the flags of one:
 {{.Help|Wrap 4}}{{end}}{{end}}
 Flags of serve, which runs if no command is named:
 {{range .App.Commands}}{{if .Default}}{{template "flags" .Flags}}{{end}}{{end}}{{template "flags" .App.Flags}}
-Exit codes: 0 all is well, 1 something is not, 2 wrong use. healthcheck has only 0 and 1.
+Exit codes: 0 all is well, 1 something is not, 2 wrong use, 3 a drill cannot tell. healthcheck has only 0 and 1.
 {{end}}`

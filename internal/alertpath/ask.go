@@ -71,8 +71,13 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte) (*exc
 		}
 		switch answer.Status {
 		case http.StatusUnauthorized:
-			err = err.WithHint(fmt.Sprintf("set DRILL_%[1]s_TOKEN_FILE, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD_FILE",
-				strings.ToUpper(c.Name)))
+			advice := "set DRILL_%[1]s_TOKEN_FILE, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD_FILE"
+			if header.Get("Authorization") != "" {
+				advice = "it refuses what was sent: correct DRILL_%[1]s_TOKEN, or DRILL_%[1]s_USER and DRILL_%[1]s_PASSWORD, or their files"
+			}
+			err = err.WithHint(fmt.Sprintf(advice, strings.ToUpper(c.Name)))
+		case http.StatusConflict:
+			err = err.WithHint("another drill is under way: wait until it has ended, and try again")
 		case http.StatusNotFound:
 			err = err.WithHint("the URL is not that of " + c.Name + ": with a path prefix, write it into the URL")
 		}
@@ -256,6 +261,9 @@ func (p *Path) askPrometheus(ctx context.Context, f *Facts) error {
 		strings.Join(p.Expected.ExporterLabels, ", "),
 		"chatstack_(target|container)_chat_server|chatstack_exporter_build_info|chatstack_volume_used_ratio"))
 	if err != nil {
+		return err
+	}
+	if f.Quiet, err = c.series(ctx, "chatstack:target_pages == 0"); err != nil {
 		return err
 	}
 	page, err := p.Ruler.page(ctx)

@@ -19,6 +19,8 @@ import (
 
 // Expected is what the exporter's configuration says about the path.
 type Expected struct {
+	// ConfigFile is its path; "" if there is none.
+	ConfigFile string
 	// Job is the job that the rules expect the scrapes to have.
 	Job string
 	// Lookback is how far apart scrapes may be.
@@ -52,6 +54,8 @@ type Facts struct {
 	Builds, LabelChecks []map[string]string
 	// Subjects are the labels of the series that name the server of each target and container, and what an operator adds to all series.
 	Subjects []map[string]string
+	// Quiet are the labels of targets that do not page.
+	Quiet []map[string]string
 	// Own are the labels of the scrapes of the exporter that was asked, which is found by begun, the start time on its page.
 	Own    []map[string]string
 	begun  string
@@ -211,6 +215,10 @@ func Chain(f *Facts) []Step {
 	}
 	steps = append(steps, f.scrape(), f.labels())
 	steps = append(append(steps, f.series()...), f.rules()...)
+	if len(f.Known) == 0 && len(f.Setup.Alerting.Servers) > 0 && f.unserved["alertmanagers"] == nil {
+		return append(steps, unknown(StepSending, "wait ten seconds, and try again; if it stays so, see Prometheus' page /service-discovery",
+			"Prometheus has not found yet the Alertmanager that its configuration names"))
+	}
 	if len(f.Known) == 0 && f.unserved["alertmanagers"] == nil {
 		return append(steps, wrong(StepSending, "name it under alerting: alertmanagers: in prometheus.yml, and reload Prometheus",
 			"Prometheus knows no Alertmanager"))
@@ -287,8 +295,8 @@ func (f *Facts) scrape() Step {
 		}
 		if len(jobs) > 0 {
 			found := slices.Sorted(maps.Keys(jobs))
-			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in exporter.yaml, "+
-				"and deploy the output of `chatstack_exporter rules`", f.Job),
+			return wrong(StepScrape, fmt.Sprintf("set job_name: %s in prometheus.yml; or set alerts.job in %s, and %s", f.Job,
+				cmp.Or(f.ConfigFile, "exporter.yaml"), f.deployRules()),
 				"Prometheus scrapes the exporter as job %s, but the rules expect %q", quoted(found), f.Job)
 		}
 		return wrong(StepScrape, "add the job to prometheus.yml, as deploy/prometheus/scrape.yml shows, and reload Prometheus",
@@ -387,6 +395,18 @@ func (f *Facts) sentByThisPrometheus(labels map[string]string) bool {
 	})
 }
 
+// howToSend says what Prometheus needs to send to this Alertmanager.
+func (f *Facts) howToSend() string {
+	if f.clocks().State == Wrong {
+		return "first set the clocks; Alertmanager drops alerts that end in its past"
+	}
+	return "under alerting: alertmanagers: in prometheus.yml, name the address of " + f.Alertmanager.URL + ", as Prometheus reaches it, " +
+		"and its basic_auth or authorization, if Alertmanager wants a password; reload Prometheus, and read its log"
+}
+
+// resent is how long an Alertmanager that has started may lack alerts that fire.
+const resent = 2 * time.Minute
+
 // sending judges by Watchdog, which always fires, whether alerts arrive.
 func (f *Facts) sending() Step {
 	to := cmp.Or(strings.Join(f.Known, ", "), "an Alertmanager that it does not name")
@@ -409,13 +429,12 @@ func (f *Facts) sending() Step {
 		return unknown(StepSending, "wait for the first evaluation, and try again", "Watchdog does not fire yet")
 	}
 	fired := f.Now.Add(f.Prometheus.Ahead).Sub(rule.Alerts[0].ActiveAt)
-	hint := "name the address of " + f.Alertmanager.URL +
-		", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml, and reload Prometheus"
-	if f.clocks().State == Wrong {
-		hint = "first set the clocks; Alertmanager drops alerts that end in its past"
-	}
+	hint := f.howToSend()
 	const fails = "alerts do not arrive at %s: Prometheus sends to %s"
 	switch {
+	case f.Now.Add(f.Alertmanager.Ahead).Sub(f.Alertmanager.Started) < resent:
+		return unknown(StepSending, "wait two minutes, and try again: Prometheus sends every alert again each minute",
+			"Watchdog has not arrived yet at %s, which has just started", f.Alertmanager.URL).since(f.Alertmanager.Started)
 	case errors > 0:
 		return wrong(StepSending, hint, fails+", and failed %.0f times", f.Alertmanager.URL, to, errors)
 	case fired > 90*time.Second:

@@ -21,6 +21,7 @@ func soundFacts(t *testing.T) *Facts {
 	t.Helper()
 	f := &Facts{
 		Expected: Expected{
+			ConfigFile: "our.yaml",
 			Job:        "chatstack_exporter",
 			Lookback:   2 * time.Minute,
 			Clocks:     time.Minute,
@@ -210,7 +211,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepScrape,
 			Wrong,
 			`job "x"`,
-			"job_name: chatstack_exporter",
+			"job_name: chatstack_exporter in prometheus.yml; or set alerts.job in our.yaml",
 		},
 		{
 			"no target",
@@ -304,7 +305,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepRules,
 			Wrong,
 			"ChatstackDrill is missing",
-			"deploy",
+			"rules --config.file=our.yaml`",
 		},
 		{
 			"an exporter with other settings",
@@ -328,7 +329,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepVersion,
 			Wrong,
 			"configuration: TargetDown critical is missing",
-			"deploy",
+			"rules --config.file=our.yaml`",
 		},
 		{
 			"a recording rule deleted",
@@ -612,6 +613,14 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			"alerting",
 		},
 		{
+			"no Alertmanager just after a reload",
+			func(f *Facts) { f.Known, f.Setup.Alerting.Servers = nil, make([]alertmanagers, 1) },
+			StepSending,
+			Unknown,
+			"not found yet",
+			"wait ten seconds",
+		},
+		{
 			"one of two Alertmanagers is dead",
 			func(f *Facts) {
 				f.Known, f.Lost = append(f.Known, "http://b/api/v2/alerts"), []string{"http://b/api/v2/alerts"}
@@ -653,7 +662,7 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			StepSending,
 			Wrong,
 			"failed 3 times",
-			"http://a, as Prometheus reaches it",
+			"http://a, as Prometheus reaches it, and its basic_auth or authorization",
 		},
 		{
 			"nothing arrives yet",
@@ -662,6 +671,24 @@ func TestChainNamesWhatIsWrong(t *testing.T) {
 			Unknown,
 			"not arrived",
 			"wait",
+		},
+		{
+			"Alertmanager has just started, and was missed",
+			func(f *Facts) {
+				f.Alerts, f.SendErrors, f.Alertmanager.Started = nil, map[string]float64{"x": 3}, noon.Add(-119*time.Second)
+			},
+			StepSending,
+			Unknown,
+			"has just started",
+			"wait two minutes",
+		},
+		{
+			"Alertmanager has started two minutes ago",
+			func(f *Facts) { f.Alerts, f.Alertmanager.Started = nil, noon.Add(-2*time.Minute) },
+			StepSending,
+			Wrong,
+			"without an error",
+			"http://a, as Prometheus reaches it",
 		},
 		{
 			"Watchdog does not fire yet",

@@ -306,6 +306,11 @@ func (j *Judgement) judgeDrill(severity string, wanted, worse []string) {
 		j.complain(a, j.way(a, names, j.week[:1]))
 	}
 	for _, name := range wanted {
+		if _, exists := r.Integrations[name]; !exists {
+			j.complain(a, wrong(StepRoute, "name another one: --receiver=NAME", "no receiver is named %q; Alertmanager has %s", name,
+				quoted(slices.Sorted(maps.Keys(r.Integrations)))))
+			continue
+		}
 		j.complain(a, j.way(a, []string{name}, j.week[:1]))
 	}
 	j.judgeHeld(a, &fate, j.now.At)
@@ -393,12 +398,36 @@ func (j *Judgement) Receiver(sent *Step, wanted []string) Step {
 			return *sent
 		}
 	}
-	step := unknown(StepReceiver, "raise a test alert that they get, such as: drill --severity=critical --yes",
-		"nothing shows that a message to %s arrives", cmp.Or(j.described(untried), "anybody")).by(Assumed)
+	step := unknown(StepReceiver, j.howToTry(untried, len(wanted) > 0), "nothing shows that a message to %s arrives",
+		cmp.Or(j.described(untried), "anybody")).by(Assumed)
 	if sent != nil {
 		step = step.note("%s", sent.Text)
 	}
 	return step
+}
+
+// howToTry names the drill that notifies some receivers, which are flags of it or not. It is "" if other steps say what to do first.
+func (j *Judgement) howToTry(receivers []string, flags bool) string {
+	if len(j.week) == 0 || len(receivers) == 0 {
+		return ""
+	}
+	for _, severity := range []string{"none", warning, critical} {
+		would, command := j.facts.Judge(severity, receivers), "drill"
+		if len(would.Stops) > 0 {
+			continue
+		}
+		if severity != "none" {
+			command += " --severity=" + severity
+		}
+		if flags {
+			command += " --receiver=" + strings.Join(receivers, " --receiver=")
+		}
+		if severity == critical || would.Unconfirmed() != nil {
+			command += " --yes"
+		}
+		return "raise a test alert that they get: " + command
+	}
+	return "no test alert reaches them all: repair the steps above, or add a route for drills: deploy/alertmanager/README.md, Drill"
 }
 
 // described lists receivers with their integrations.
@@ -485,7 +514,7 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 	}
 	known := slices.DeleteFunc(slices.Clone(f.Subjects), func(labels map[string]string) bool {
-		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own)
+		return subject[0] != "" && labels[subject[0]] == "" || !f.isOfExporter(labels, own) || heedsPages(r) && f.isQuiet(labels)
 	})
 	if len(known) == 0 || strings.Contains(r.Query, "absent(") {
 		known = append(known, nil)
@@ -516,6 +545,23 @@ func (f *Facts) subjects(r *Rule) (all []map[string]string) {
 		}
 	}
 	return all
+}
+
+// heedsPages reports whether a rule leaves out targets that do not page.
+func heedsPages(r *Rule) bool {
+	return strings.Contains(r.Query, "chatstack:target_unexplained_seconds:all")
+}
+
+// isQuiet reports whether a series is of a target that does not page.
+func (f *Facts) isQuiet(series map[string]string) bool {
+	return slices.ContainsFunc(f.Quiet, func(quiet map[string]string) bool {
+		for name, value := range quiet {
+			if name != "__name__" && series[name] != value {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // ownLabels are the labels of the scrapes of the exporter that was asked, or if Prometheus has not scraped it since its start, of all.

@@ -178,7 +178,7 @@ func TestChainsThatWakeNobodyAreWrong(t *testing.T) {
 				f.Silences = []routing.Silence{silence(t, noon.Add(-time.Hour), noon.Add(1000*time.Hour), "severity", "critical")}
 			},
 			StepSilence,
-			"critical TargetDown: silence s1 by anna until 2026-06-12 04:00 UTC (move)",
+			`critical TargetDown: silence s1 by anna until 2026-06-12 04:00 UTC (move) of {severity=~"critical"}`,
 		},
 		"a silence that begins at 2 am": {
 			func(t *testing.T, f *Facts) {
@@ -615,6 +615,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 		wanted   []string
 		want     State
 		by       Basis
+		hint     string
 	}{
 		"without a drill": {
 			"none",
@@ -622,6 +623,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			nil,
 			Unknown,
 			Assumed,
+			"raise a test alert that they get: drill --severity=critical --yes",
 		},
 		"a drill that does not page": {
 			"none",
@@ -629,6 +631,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			nil,
 			Unknown,
 			Assumed,
+			"raise a test alert that they get: drill --severity=critical --yes",
 		},
 		"a drill that pages": {
 			"critical",
@@ -636,6 +639,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			nil,
 			Works,
 			Asked,
+			"",
 		},
 		"a dead receiver": {
 			"critical",
@@ -643,6 +647,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			nil,
 			Wrong,
 			Asked,
+			"read the log",
 		},
 		"a drill of the wanted one": {
 			"none",
@@ -650,6 +655,7 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			[]string{"drill"},
 			Works,
 			Asked,
+			"",
 		},
 		"wanted ones without a drill": {
 			"none",
@@ -657,6 +663,15 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			[]string{"drill"},
 			Unknown,
 			Assumed,
+			"raise a test alert that they get: drill --receiver=drill",
+		},
+		"wanted ones that no test alert reaches": {
+			"none",
+			nil,
+			[]string{"drill", "page"},
+			Unknown,
+			Assumed,
+			"no test alert reaches them all: repair the steps above, or add a route for drills: deploy/alertmanager/README.md, Drill",
 		},
 		"a drill of one of the wanted": {
 			"none",
@@ -664,13 +679,19 @@ func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 			[]string{"drill", "page"},
 			Unknown,
 			Assumed,
+			"raise a test alert that they get: drill --severity=critical --receiver=page --yes",
 		},
 	} {
 		got := judgedFacts(t).Judge(tt.severity, nil).Receiver(tt.sent, tt.wanted)
-		if got.State != tt.want || got.By != tt.by ||
+		if got.State != tt.want || got.By != tt.by || got.Hint != tt.hint ||
 			got.State == Unknown && !strings.Contains(got.Error, "nothing shows that a message to ") {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	down := judgedFacts(t)
+	down.Alertmanager.Err = errors.New("refused")
+	if got := down.Judge("none", nil).Receiver(nil, []string{"drill"}); got.State != Unknown || got.Hint != "" {
+		t.Errorf("without Alertmanager: %+v", got)
 	}
 }
 
@@ -790,6 +811,12 @@ func TestDrillThatArrivesNowhereIsNotRaised(t *testing.T) {
 			[]string{"page"},
 			StepRoute,
 			`the test alert: to "drill", and not to "page"`,
+		},
+		"to one that does not exist": {
+			func(*Facts) {},
+			[]string{"pagee"},
+			StepRoute,
+			`the test alert: no receiver is named "pagee"; Alertmanager has "chat", "drill", `,
 		},
 		"to one of two that are wanted": {
 			func(*Facts) {},
@@ -923,6 +950,14 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", template, got, want)
+		}
+	}
+	pages := &Rule{Query: "chatstack:target_unexplained_seconds:all > 120", Labels: map[string]string{"chat_server": "{{ $labels.target }}"}}
+	f.Subjects = append(f.Subjects, map[string]string{"env": "a", "target": "store", "kind": "http"})
+	f.Quiet = []map[string]string{{"__name__": "chatstack:target_pages", "env": "a", "target": "store"}, {"env": "b", "target": "web"}}
+	for _, labels := range f.subjects(pages) {
+		if labels["target"] != "web" {
+			t.Errorf("a target that does not page: %v", labels)
 		}
 	}
 	f.Subjects = nil // an older exporter

@@ -423,12 +423,8 @@ func (p *Progress) Steps() []Step {
 	}
 	steps = append(steps, alert)
 	if p.delivered.IsZero() {
-		step := p.stuck(StepDelivery, "compare the addresses: name "+facts.Alertmanager.URL+
-			", as Prometheus reaches it, under alerting: alertmanagers: in prometheus.yml; read Prometheus' log",
+		step := p.stuck(StepDelivery, facts.howToSend(),
 			"the alert has not arrived at %s after %s", facts.Alertmanager.URL, p.waited(p.fired))
-		if facts.clocks().State == Wrong {
-			step.Hint = "first set the clocks; Alertmanager drops alerts that end in its past"
-		}
 		return p.finish(append(steps, step.note("Prometheus sends to %s", strings.Join(facts.Known, ", "))))
 	}
 	delivery := works(StepDelivery, "Alertmanager has received it, for %s", quoted(p.arrived.receivers()))

@@ -46,7 +46,13 @@ func (f *Facts) ourGroups() (ours []Group) {
 	return ours
 }
 
-const deployRules = "deploy the output of `chatstack_exporter rules --config.file=exporter.yaml`, and reload Prometheus"
+func (f *Facts) deployRules() string {
+	flag := ""
+	if f.ConfigFile != "" {
+		flag = " --config.file=" + f.ConfigFile
+	}
+	return "deploy the output of `chatstack_exporter rules" + flag + "`, and reload Prometheus"
+}
 
 // rules judges whether the rules are loaded, are those of the exporter's configuration, and are evaluated.
 func (f *Facts) rules() []Step {
@@ -70,7 +76,7 @@ func (f *Facts) rules() []Step {
 	list := strings.Join(slices.Sorted(maps.Keys(files)), ", ")
 	loaded := works(StepRules, "Prometheus has loaded %d alert rules from %s", alerts, list)
 	if f.rule(f.Drill) == nil {
-		loaded = wrong(StepRules, deployRules, "the alert rules in %s are older than drills: %s is missing", list, f.Drill)
+		loaded = wrong(StepRules, f.deployRules(), "the alert rules in %s are older than drills: %s is missing", list, f.Drill)
 	}
 	return []Step{loaded, f.version(groups), f.evaluation(groups)}
 }
@@ -84,7 +90,7 @@ func (f *Facts) version(groups []Group) Step {
 			strings.Join(f.Checksums, ", "), f.Checksum)
 	}
 	if differences := f.differences(groups); len(differences) > 0 {
-		return wrong(StepVersion, deployRules, "the rules do not match the exporter's configuration: %s", firstOf(differences, "; "))
+		return wrong(StepVersion, f.deployRules(), "the rules do not match the exporter's configuration: %s", firstOf(differences, "; "))
 	}
 	return works(StepVersion, "all %d rules are as `chatstack_exporter rules` prints them", len(f.Rules.Rules))
 }

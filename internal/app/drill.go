@@ -120,6 +120,7 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		d.Exporter = "http://" + address
 	}
 	path := &alertpath.Path{Expected: alertpath.Expected{
+		ConfigFile:     o.ConfigFile,
 		Job:            cfg.Alerts.Job,
 		Lookback:       cfg.Alerts.Lookback.Std(),
 		Clocks:         cfg.Alerts.Of("clock_skew").Apart.Std(),

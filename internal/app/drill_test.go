@@ -462,6 +462,19 @@ func TestDrillSaysHowToEnableIt(t *testing.T) {
 	})
 }
 
+func TestDrillSaysThatAnotherIsUnderWay(t *testing.T) {
+	inSimulatedTime(t, func(t *testing.T) {
+		c := newChain(t)
+		c.exporter.startDrill(t, `{"severity": "none"}`)
+		steps, verdict, err := c.drill(contextOf(t), t)
+		must(t, err)
+		if got := stepOf(steps, "raise"); verdict != alertpath.Wrong || !strings.Contains(got.Error, "a drill is running until ") ||
+			!strings.HasPrefix(got.Hint, "another drill is under way") {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 func TestDrillReadsItsCredentials(t *testing.T) {
 	inSimulatedTime(t, func(t *testing.T) {
 		c := newChain(t)
@@ -471,6 +484,12 @@ func TestDrillReadsItsCredentials(t *testing.T) {
 		if got := stepOf(steps, "prometheus"); got.State != alertpath.Wrong || got.Reason != "unauthorized" ||
 			!strings.Contains(got.Hint, "DRILL_PROMETHEUS_PASSWORD_FILE") {
 			t.Errorf("without a password: %+v", got)
+		}
+		c.env = map[string]string{"DRILL_PROMETHEUS_USER": "me", "DRILL_PROMETHEUS_PASSWORD": "another"}
+		steps, _, err = c.drill(contextOf(t), t)
+		must(t, err)
+		if got := stepOf(steps, "prometheus"); !strings.Contains(got.Hint, "refuses what was sent: correct DRILL_PROMETHEUS_TOKEN") {
+			t.Errorf("with another password: %+v", got)
 		}
 		file := t.TempDir() + "/password"
 		rewrite(t, file, "the-secret\n")

@@ -362,7 +362,16 @@ type Silence struct {
 }
 
 func (s *Silence) String() string {
-	return fmt.Sprintf("silence %s by %s until %s (%s)", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment)
+	matchers := make([]string, len(s.Matchers))
+	for i, m := range s.Matchers {
+		sign := map[bool]string{false: "=", true: "=~"}[m.IsRegex]
+		if m.IsEqual != nil && !*m.IsEqual {
+			sign = map[bool]string{false: "!=", true: "!~"}[m.IsRegex]
+		}
+		matchers[i] = fmt.Sprintf("%s%s%q", m.Name, sign, m.Value)
+	}
+	return fmt.Sprintf("silence %s by %s until %s (%s) of {%s}", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment,
+		strings.Join(matchers, ", "))
 }
 
 // Covers reports whether the silence is in force at a time and covers an alert.
