@@ -216,7 +216,8 @@ func Chain(f *Facts) []Step {
 	steps = append(steps, f.scrape(), f.labels())
 	steps = append(append(steps, f.series()...), f.rules()...)
 	if len(f.Known) == 0 && len(f.Setup.Alerting.Servers) > 0 && f.unserved["alertmanagers"] == nil {
-		return append(steps, unknown(StepSending, "wait ten seconds, and try again; if it stays so, see Prometheus' page /service-discovery",
+		return append(steps, unknown(StepSending,
+			"wait ten seconds, and try again; if it stays so, see Prometheus' page /service-discovery",
 			"Prometheus has not found yet the Alertmanager that its configuration names"))
 	}
 	if len(f.Known) == 0 && f.unserved["alertmanagers"] == nil {

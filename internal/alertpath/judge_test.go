@@ -952,7 +952,8 @@ func TestSubjectsHaveTheLabelsOfTheirServers(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", template, got, want)
 		}
 	}
-	pages := &Rule{Query: "chatstack:target_unexplained_seconds:all > 120", Labels: map[string]string{"chat_server": "{{ $labels.target }}"}}
+	server := map[string]string{"chat_server": "{{ $labels.target }}"}
+	pages := &Rule{Query: "chatstack:target_unexplained_seconds:all > 120", Labels: server}
 	f.Subjects = append(f.Subjects, map[string]string{"env": "a", "target": "store", "kind": "http"})
 	f.Quiet = []map[string]string{{"__name__": "chatstack:target_pages", "env": "a", "target": "store"}, {"env": "b", "target": "web"}}
 	for _, labels := range f.subjects(pages) {

@@ -42,8 +42,8 @@ var (
 		[]string{"target"}, nil)
 	containerDownDesc = prometheus.NewDesc("chatstack_container_down_seconds",
 		"Seconds that the container has existed without running although it should run, or since the first of three outages within "+
-			"90 minutes until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays down "+
-			"unless its own target answers, and that of others is absent.",
+			"90 minutes until it has run for 15 minutes; else 0 while it runs. While its engine cannot be read, one that was down stays "+
+			"down unless its own target answers, and that of others is absent.",
 		judgedLabels, nil)
 	containerOutagesDesc = prometheus.NewDesc("chatstack_container_recent_outages",
 		"Outages of the container within the last 90 minutes that are one alert, since there were three; absent for all other containers.",

@@ -370,8 +370,8 @@ func (s *Silence) String() string {
 		}
 		matchers[i] = fmt.Sprintf("%s%s%q", m.Name, sign, m.Value)
 	}
-	return fmt.Sprintf("silence %s by %s until %s (%s) of {%s}", s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment,
-		strings.Join(matchers, ", "))
+	return fmt.Sprintf("silence %s by %s until %s (%s) of {%s}",
+		s.ID, s.CreatedBy, s.EndsAt.UTC().Format("2006-01-02 15:04 UTC"), s.Comment, strings.Join(matchers, ", "))
 }
 
 // Covers reports whether the silence is in force at a time and covers an alert.
