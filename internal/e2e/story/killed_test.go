@@ -60,8 +60,8 @@ func TestKilledExporterKnowsTheSame(t *testing.T) {
 // wrongFor are the lines of a page that say how long something has been wrong.
 var wrongFor = regexp.MustCompile(`(?m)^chatstack_(?:target_down|container_down|container_unhealthy|problem)_seconds\{.*\} [1-9]`)
 
-// TestFirstPageRemembers holds that the first page after a restart with a state file has all that is wrong, before any reading: the exporter
-// does not count as starting then.
+// TestFirstPageRemembers holds that the first page after a restart with a state file has all that is wrong, before any reading: the
+// exporter does not count as starting then.
 func TestFirstPageRemembers(t *testing.T) {
 	play(t, keeping, nil, func(w *world) {
 		for _, what := range []string{"other fails", "web turns unhealthy", "api is slow", "db stops"} {
