@@ -202,8 +202,8 @@ func unknownExpr(a *config.Alerts) string {
 		exporterUp, seconds(a.Of(exporterDown.Key).Remember), list(environment), seconds(silent))
 }
 
-// countedStarts are for how many evaluations four starts count, and within what time. A fifth one does not, since an exporter that starts
-// again before an alert has ended that the last start held would hold it for ever. ExporterRestarts tells of that one.
+// countedStarts are for how many evaluations four starts count, and within what time. A fifth start does not count: an exporter that keeps
+// restarting would hold its alerts for ever. ExporterRestarts reports it.
 func countedStarts(a *config.Alerts) (within config.Duration, evaluations int) {
 	starting, keep := StartingTime(a), config.Duration(0)
 	for _, t := range table(a, "") {

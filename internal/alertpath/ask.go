@@ -146,7 +146,7 @@ func (c *Client) series(ctx context.Context, query string) (labels []map[string]
 // Path are the servers along the path of an alert. Ruler evaluates the rules; it is Prometheus, unless that only has the series.
 type Path struct {
 	Exporter, Prometheus, Ruler, Alertmanager *Client
-	// Others are the other Alertmanagers of its cluster, any of which may send a message.
+	// Others are the other Alertmanagers of its cluster. Any of them may send a message.
 	Others   []*Client
 	Expected Expected
 }
@@ -338,7 +338,7 @@ func (p *Path) missing(ctx context.Context, f *Facts) (names []string, err error
 	read, onPage := map[string]bool{}, map[string]float64{}
 	for _, r := range f.Rules.Rules {
 		for _, word := range metricName.FindAllString(fmt.Sprint(r.Query, r.Labels, r.Annotations), -1) {
-			read[word] = true // what is no metric is on no page
+			read[word] = true // words that do not name a metric are on no page
 		}
 		if r.Type == "recording" {
 			lacking, err := p.Prometheus.series(ctx, fmt.Sprintf("absent(%s) and on () count(%s)", r.Name, r.Query))

@@ -53,7 +53,7 @@ type Judgement struct {
 	// wakers are the receivers that may wake somebody. Unless each of them does, an alert must reach them all.
 	wakers   []string
 	eachDoes bool
-	// tried are those that the alert of a drill notifies.
+	// tried are the receivers of a drill's alert.
 	tried      []string
 	complaints []complaint
 }
@@ -155,8 +155,8 @@ func (j *Judgement) doubtRelabeling() {
 	}
 }
 
-// chooseWakers finds which receivers of critical alerts wake somebody: those with a paging service, else those that the user names. Else
-// nothing shows which of them are only logs.
+// chooseWakers finds which receivers of critical alerts wake somebody: those with a paging service, or if there are none, those that the
+// user names. Without either, nothing shows which receivers are only logs.
 func (j *Judgement) chooseWakers(all, wanted []string) {
 	f := j.facts
 	named := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(wanted, name) })

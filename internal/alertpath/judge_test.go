@@ -605,7 +605,7 @@ func TestShippedAlertsWakeSomebody(t *testing.T) {
 	}
 }
 
-// TestReceiverThatWasNotTriedIsUnknown has the receiver of pages, of which nothing shows that a message arrives.
+// TestReceiverThatWasNotTriedIsUnknown has a receiver of pages that no drill has tried.
 func TestReceiverThatWasNotTriedIsUnknown(t *testing.T) {
 	sent := works(StepReceiver, "sent")
 	refused := wrong(StepReceiver, "read the log", "fails")

@@ -124,8 +124,8 @@ func (f *Facts) differences(groups []Group) (all []string) {
 	return all
 }
 
-// addedLabels are labels of a recording rule with which its series cannot be joined with the exporter's. Thanos Ruler and vmalert add
-// labels of their own to all rules.
+// addedLabels are labels that somebody added to a recording rule, so that its series do not match the exporter's. Thanos Ruler and vmalert
+// add labels of their own to all rules, which do no harm.
 func (f *Facts) addedLabels(r *Rule) (all []string) {
 	always := f.alwaysFiring()
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {

@@ -247,6 +247,6 @@ func TestMissingContainerIsNotUpAgain(t *testing.T) {
 	w.pass(5 * time.Minute)
 	p, _ := w.problem("web", AlertContainerDown)
 	if v := w.verdict("web"); p.Severity != Warning || p.UpAgain || v.Calm > 0 || v.Excuse.Holds() {
-		t.Errorf("problem %+v, verdict %+v, want a warning, and not that it is up again", p, v)
+		t.Errorf("problem %+v, verdict %+v, need a warning that does not say that it is up again", p, v)
 	}
 }

@@ -21,7 +21,7 @@ func Renames(before, now map[string]string) map[string]string {
 	return renamed
 }
 
-// renameTargets moves what is remembered of targets to those that have another name now. It returns an event for each.
+// renameTargets moves the memory of a target to its new name, if kind and place are the same. It returns an event for each.
 func (j *Judge) renameTargets(f *Facts) (events []Event) {
 	before, now := make(map[string]string, len(j.targets)), make(map[string]string, len(f.Targets))
 	for name, known := range j.targets {

@@ -143,7 +143,7 @@ scrape_configs:
       - {target_label: job, replacement: chatstack_exporter}
       - {target_label: host, replacement: node-7}
 `, r.alertmanager.Addr, r.operators.url), map[string][]byte{"chatstack.rules.yml": []byte(rules)},
-		// Else Alertmanager hears for longer than it waits of what has ended, and tells that again with the next alert of its group.
+		// Prometheus sends ended alerts again after this time. If that is longer than Alertmanager's waits, it reports their end twice.
 		"--rules.alert.resend-delay=4s")
 
 	slots := make(chan struct{}, sitesAtOnce)
