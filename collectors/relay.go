@@ -154,7 +154,7 @@ func (s *relaySide) Heard(said chat.Message) {
 	now := time.Now()
 	s.relay.each(said.Text, func(w *crossing, number uint64) {
 		if m := w.messages[number]; w.to == s && m != nil && m.arrived.IsZero() {
-			s.seen.carried(said)
+			s.seen.carried(said, m.sent)
 		}
 		w.hear(s, number, now)
 		s.relay.forgive(w.messages[number])
@@ -208,7 +208,7 @@ func (s *relaySide) Members(nicks []string) { s.relay.event(func() { s.seen.list
 // Moved implements chat.Listener.
 func (s *relaySide) Moved(m chat.Move) {
 	s.relay.event(func() {
-		if s.seen.see(m); m.Own {
+		if s.seen.see(m, time.Now()); m.Own {
 			s.renamed = fmt.Sprintf("%s: somebody, such as the services, changed the nick of the check's session from %s to %s; if "+
 				"the nick is registered, log in to its account, or set another nick", s.name, shownNick(m.Nick), shownNick(m.Why))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -14,24 +15,27 @@ import (
 type witness struct {
 	// carrier is the nick that brought the last message of the check, address its nick!user@host on IRC; "" if none has come.
 	carrier, address string
-	// move is what has happened to the carrier since; moved is false if nothing has. absent says that it is in no list of members,
-	// although it was before: somebody may also speak without being there.
+	// move is what has happened to the carrier since, and when; moved is false if nothing has. absent says that it is in no list of
+	// members, although it was before: somebody may also speak without being there.
 	move                  chat.Move
+	at                    time.Time
 	moved, absent, listed bool
 	// members are the nicks in the last list, and of those who came since.
 	members []string
 }
 
-// carried records that somebody has brought a message of the check.
-func (w *witness) carried(m chat.Message) {
-	if m.Nick != "" {
+// carried records that somebody has brought a message of the check. What was sent before the carrier was removed may come after it,
+// by way of another server, and does not say that the carrier is back.
+func (w *witness) carried(m chat.Message, sent time.Time) {
+	late := w.moved && leaves(w.move.How) && strings.EqualFold(m.Nick, w.carrier) && !sent.After(w.at)
+	if m.Nick != "" && !late {
 		*w = witness{carrier: m.Nick, address: m.Address, members: w.members}
 		w.listed = w.isThere()
 	}
 }
 
-// see records what happens to somebody.
-func (w *witness) see(m chat.Move) {
+// see records what happens to somebody, and when.
+func (w *witness) see(m chat.Move, at time.Time) {
 	if m.Own {
 		return
 	}
@@ -52,7 +56,7 @@ func (w *witness) see(m chat.Move) {
 		}
 	case w.moved && w.move.How == chat.Banned && m.How == chat.Kicked: // the ban is the reason
 	default:
-		w.move, w.moved = m, true
+		w.move, w.at, w.moved = m, at, true
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/chat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -20,6 +21,8 @@ func TestEvidenceSaysWhatHappenedToTheBridge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		moves []chat.Move
 		list  []string // nil for none
+		late  bool     // a message that was sent before comes after them
+		again bool     // so does one that was sent after them
 		want  string   // the cause and the text
 	}{
 		"nothing":                       {},
@@ -32,8 +35,10 @@ func TestEvidenceSaysWhatHappenedToTheBridge(t *testing.T) {
 			moves: left(chat.Split, "irc.test leaf.irc.test"),
 			want:  "netsplit: bridgebot left with irc.test leaf.irc.test: the link between these servers broke",
 		},
-		"kicked":         {moves: []chat.Move{kick}, want: "kicked: bridgebot was kicked from #check by boss"},
-		"banned, kicked": {moves: []chat.Move{ban, kick}, want: "banned: bridgebot is banned from #check by boss: bridgebot!*@*"},
+		"kicked":                 {moves: []chat.Move{kick}, want: "kicked: bridgebot was kicked from #check by boss"},
+		"kicked, then a message": {moves: []chat.Move{kick}, late: true, want: "kicked: bridgebot was kicked from #check by boss"},
+		"kicked, then messages":  {moves: []chat.Move{kick}, late: true, again: true},
+		"banned, kicked":         {moves: []chat.Move{ban, kick}, want: "banned: bridgebot is banned from #check by boss: bridgebot!*@*"},
 		"banned, and there": {
 			moves: []chat.Move{ban},
 			list:  []string{carrier},
@@ -53,9 +58,16 @@ func TestEvidenceSaysWhatHappenedToTheBridge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &witness{}
 			w.list([]string{"boss", carrier})
-			w.carried(chat.Message{Nick: carrier, Address: "bridgebot!u@h"})
+			said, now := chat.Message{Nick: carrier, Address: "bridgebot!u@h"}, time.Now()
+			w.carried(said, now)
 			for _, m := range tt.moves {
-				w.see(m)
+				w.see(m, now.Add(time.Second))
+			}
+			if tt.late {
+				w.carried(said, now)
+			}
+			if tt.again {
+				w.carried(said, now.Add(2*time.Second))
 			}
 			if tt.list != nil {
 				w.list(tt.list)
