@@ -57,7 +57,7 @@ func (s *site) drillQuiet(t *testing.T) {
 		s.await("a quiet while", func() bool { return time.Since(round) > 40*time.Second })
 	}
 	s.settle()
-	s.nothingElse(place, fault{name: "quiet hour", may: slow})
+	s.nothingElse(place, begun, fault{name: "quiet hour", may: slow})
 	s.report.add(row{
 		fault:    fmt.Sprintf("%d deploys, restarts of the XMPP server and log rotations", rounds),
 		alert:    "nobody is told",
