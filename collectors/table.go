@@ -240,7 +240,7 @@ func ConfigKinds() []config.Kind {
 	return kinds
 }
 
-// Variables returns the environment variables that targets read, in the order of the kinds.
+// Variables returns the environment variables that a configuration reads: those of targets in the order of the kinds, then the others.
 func Variables() []string {
 	var names []string
 	//nolint:errcheck // without targets, nothing is loaded

@@ -260,6 +260,8 @@ func written(v reflect.Value) string {
 		return "time"
 	case config.Duration:
 		return "duration, " + value.Std().String()
+	case config.Hours:
+		return fmt.Sprintf("hours, %q", value)
 	case string:
 		return fmt.Sprintf("%s, %q", kind, value)
 	}

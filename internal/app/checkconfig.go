@@ -115,8 +115,8 @@ func unknownZone(cfg *config.Config, o Options) string {
 	if !cfg.FollowsTZ() {
 		return ""
 	}
-	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= follow UTC; "+
-		"set a name such as Europe/Berlin", zone)
+	return fmt.Sprintf("the variable TZ is %q, which is not the name of a time zone, so schedules without CRON_TZ= and "+
+		"receivers without time_zone follow UTC; set a name such as Europe/Berlin", zone)
 }
 
 // whatIsRead names the file that was read, or says that there was none.

@@ -10,6 +10,38 @@ import (
 // maintenanceWindow is what documents tell people to add under maintenance: in exporter.yaml, in a block or in a sentence.
 var maintenanceWindow = regexp.MustCompile(`\{kind: (?:container|target), name: [^}\n]*\}`)
 
+// commentedReceiver is the receiver in the comment of exporter.yaml.
+var commentedReceiver = regexp.MustCompile(`(?m)^#   - name: phone.*\n(?:#     .*\n)+`)
+
+// TestMessagesInDocumentsAreAccepted holds for receivers of messages and heartbeats, without the files of their secrets.
+func TestMessagesInDocumentsAreAccepted(t *testing.T) {
+	example := commentedReceiver.FindString(string(contentOf(t, "../../exporter.yaml")))
+	blocks := append(yamlBlocks(t), yamlBlock{
+		document: "exporter.yaml",
+		text:     "notify:\n" + strings.ReplaceAll("\n"+example, "\n#", "\n"),
+	})
+	receivers, beats := 0, 0
+	for _, b := range blocks {
+		if !regexp.MustCompile(`(?m)^(notify|heartbeat):`).MatchString(b.text) {
+			continue
+		}
+		o := options(nil, &logBuffer{}).with(b.text)
+		o.WithoutSecrets = true
+		cfg, err := LoadConfig(o)
+		if err != nil {
+			t.Errorf("%s:%d:\n%v\n%s", b.document, b.line, err, b.text)
+			continue
+		}
+		receivers += len(cfg.Notify)
+		if !cfg.Heartbeat.URL.IsZero() {
+			beats++
+		}
+	}
+	if receivers < 2 || beats < 1 {
+		t.Errorf("%d receivers and %d heartbeats, want at least 2 and 1", receivers, beats)
+	}
+}
+
 func TestMaintenanceInDocumentsIsAccepted(t *testing.T) {
 	paths, err := filepath.Glob("../../alerts/runbooks/*.md")
 	must(t, err)

@@ -157,6 +157,18 @@ func changes(path string, got, usual reflect.Value) []string {
 			for _, name := range slices.Sorted(maps.Keys(value)) {
 				add(key+"."+name, strconv.Quote(value[name].Reveal()))
 			}
+		case []config.Notify:
+			for i, n := range value {
+				usual := config.Notify{
+					Severity: "warning",
+					Hours:    config.Hours{From: 450, To: 1350},
+					Repeat:   config.Duration(2 * time.Hour),
+				}
+				add(fmt.Sprintf("%s[%d]", key, i), strings.Join(append(
+					changes("", reflect.ValueOf(n), reflect.ValueOf(usual)), "zone="+n.Location.String()), " "))
+			}
+		case config.Hours:
+			add(key, strconv.Quote(value.String()))
 		case []config.Maintenance:
 			for i := range value {
 				from, until, _ := value[i].At(time.Unix(1_777_000_000, 0))

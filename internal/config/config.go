@@ -20,6 +20,9 @@ import (
 
 // Config is a whole, valid configuration.
 type Config struct {
+	// Environment and Cluster name what is watched in messages; "" for nothing.
+	Environment string `yaml:"environment"`
+	Cluster     string `yaml:"cluster"`
 	// StateFile is the path of what must survive a restart; "" keeps that in memory.
 	StateFile string `yaml:"state_file" path:"file"`
 	Poll      Poll   `yaml:"poll"`
@@ -32,6 +35,9 @@ type Config struct {
 	Public      Public        `yaml:"public"`
 	Alerts      Alerts        `yaml:"alerts"`
 	Maintenance []Maintenance `yaml:"maintenance"`
+	// Notify are the receivers of the exporter's own messages: those of the file, then that of the environment.
+	Notify    []Notify  `yaml:"notify"`
+	Heartbeat Heartbeat `yaml:"heartbeat"`
 	// Targets are in the order of the file, then of the table of kinds.
 	Targets []Settings `yaml:"-"`
 	// Secrets finds the secrets of all Targets.
@@ -126,6 +132,10 @@ type Source struct {
 	Environ func() []string
 	Kinds   []Kind
 	Alerts  []AlertKind
+	// CheckURL returns what is wrong with the URL of a receiver of messages; nil only requires a scheme. Load masks the URL in its error.
+	CheckURL func(url string) error
+	// HostOf returns the host to which messages for the URL of a receiver go, "" if that is unknown; nil knows none.
+	HostOf func(url string) string
 	// Interval and Timeout, unless zero, override the file's poll keys.
 	Interval, Timeout time.Duration
 	// WithoutSecrets skips the files of secrets, for users who may not read them.
@@ -140,9 +150,10 @@ type Source struct {
 // could not be read.
 func Load(src Source) (*Config, error) {
 	cfg := &Config{
-		Poll:   Poll{Interval: Duration(30 * time.Second)},
-		Web:    Web{Title: "chat stack"},
-		Public: Public{TrustedProxies: []string{"127.0.0.1", "::1"}},
+		Poll:      Poll{Interval: Duration(30 * time.Second)},
+		Web:       Web{Title: "chat stack"},
+		Heartbeat: Heartbeat{Every: Duration(time.Minute), Method: HeartbeatGet},
+		Public:    Public{TrustedProxies: []string{"127.0.0.1", "::1"}},
 		Limits: Limits{
 			MetricsBody: 16 << 20,
 			Body:        1 << 20,
@@ -173,7 +184,7 @@ func Load(src Source) (*Config, error) {
 	cfg.Secrets = findSecrets(cfg.Targets)
 	for _, w := range l.warnings {
 		if b := l.blockAt(w.path); b == nil {
-			cfg.Warnings = append(cfg.Warnings, Warning{w.path, w.fault.String()})
+			cfg.Warnings = append(cfg.Warnings, Warning{topKey(w.path), w.fault.String()})
 		} else if b.settings.Configured() || b.settings.Common().Kind == w.path {
 			cfg.Warnings = append(cfg.Warnings, Warning{b.settings.Common().Name, w.fault.String()})
 		}
@@ -219,6 +230,14 @@ func (l *loader) warn(w pathWarning) {
 	if w.fault.Message != "" {
 		l.warnings = append(l.warnings, w)
 	}
+}
+
+// topKey is the first key of a path, such as notify of notify[0].url.
+func topKey(path string) string {
+	if end := strings.IndexAny(path, ".["); end >= 0 {
+		return path[:end]
+	}
+	return path
 }
 
 // faultf adds a fault. Credentials in its arguments are masked.
@@ -310,6 +329,9 @@ func (l *loader) readFile() error {
 	file.Config = l.cfg
 	l.value(doc.Content[0], "", reflect.ValueOf(&file).Elem())
 	l.resolvePaths("", reflect.ValueOf(l.cfg).Elem())
+	for i := range l.cfg.Notify {
+		l.resolvePaths(fmt.Sprintf("notify[%d]", i), reflect.ValueOf(&l.cfg.Notify[i]).Elem())
+	}
 	return nil
 }
 
@@ -464,6 +486,7 @@ func (l *loader) addFromEnvironment() {
 			l.refuseVariables(kind.Name, b.path)
 		}
 	}
+	l.addReceiver()
 	l.warnAboutUnusedVariables()
 }
 
@@ -524,6 +547,8 @@ func (l *loader) check() {
 	l.cfg.Unconfigured = slices.DeleteFunc(l.cfg.Unconfigured, func(name string) bool { return names[name] != "" })
 	l.checkMaintenance(r)
 	l.checkPublic(r)
+	l.checkNotify(r)
+	l.checkHeartbeat(r.In("heartbeat"))
 }
 
 // checkWeb also passes the external URL to the alerts, which link there.

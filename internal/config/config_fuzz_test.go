@@ -68,6 +68,14 @@ func FuzzConfig(f *testing.F) {
 		"XMPP_REST_URL":     "http://127.0.0.1:1",
 		"IRC_RPC_PASSWORD":  secretOfEnvironment,
 		"PLANT_STORE_TOKEN": secretOfEnvironment,
+		"NOTIFY_URL":        "ntfy://ntfy.sh/" + secretOfEnvironment,
+	}
+	for _, seed := range []string{
+		"notify: ntfy://ntfy.sh/" + secretOfFile, "notify:\n  - ntfy://ntfy.sh/" + secretOfFile + "\n",
+		"notify:\n  - url: wrong://" + secretOfFile + "\n    targets: [x]\n    hours: 22:00-06:00\n", "heartbeat: https://x/" + secretOfFile,
+		"heartbeat: {url: \"http://[" + secretOfFile + "\", every: 1s}\n",
+	} {
+		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
 		source := config.Source{
@@ -76,6 +84,8 @@ func FuzzConfig(f *testing.F) {
 			Kinds:          collectors.ConfigKinds(),
 			Alerts:         alerts.Kinds(),
 			WithoutSecrets: true,
+			CheckURL:       checkURL,
+			HostOf:         hostOf,
 			Lookup:         func(name string) (string, bool) { v, ok := environment[name]; return v, ok },
 		}
 		cfg, err := config.Load(source)
@@ -110,7 +120,7 @@ func judgeFaults(t *testing.T, err error, content []byte) {
 		whole := fault.Where == "exporter.yaml" &&
 			(strings.HasPrefix(fault.Message, "not valid YAML") || strings.HasPrefix(fault.Message, "contains more than one"))
 		variable := strings.HasPrefix(fault.Where, "XMPP_") || strings.HasPrefix(fault.Where, "IRC_") ||
-			strings.HasPrefix(fault.Where, "PLANT_STORE_")
+			strings.HasPrefix(fault.Where, "PLANT_STORE_") || strings.HasPrefix(fault.Where, "NOTIFY_")
 		if m := atLine.FindStringSubmatch(fault.Where); m != nil {
 			if n, err := strconv.Atoi(m[1]); err != nil || n < 1 || n > lines+1 {
 				t.Errorf("line %s of %d: %s", m[1], lines, fault)
@@ -130,6 +140,16 @@ func judgeConfig(t *testing.T, cfg *config.Config) {
 	if cfg.Poll.Interval.Std() < time.Second || cfg.Poll.Timeout.Std() < time.Second || cfg.Poll.Timeout > cfg.Poll.Interval ||
 		cfg.Limits.Series <= 0 {
 		t.Errorf("out of bounds: %+v, %+v", cfg.Poll, cfg.Limits)
+	}
+	receivers := map[string]bool{}
+	for _, n := range cfg.Notify {
+		if n.Name == "" || receivers[n.Name] || n.Location == nil || n.URL.IsZero() || n.Repeat != 0 && n.Repeat.Std() < 10*time.Minute {
+			t.Errorf("a receiver is out of bounds: %+v", n)
+		}
+		receivers[n.Name] = true
+	}
+	if shown := fmt.Sprintf("%+v %v %v", cfg.Notify, cfg.Heartbeat, cfg.Warnings); strings.Contains(shown, secretOfEnvironment) {
+		t.Error("a receiver prints its secret")
 	}
 	names := map[string]bool{}
 	for _, settings := range cfg.Targets {

@@ -31,9 +31,11 @@ import (
 func load(t *testing.T, content string, env map[string]string) (*config.Config, error) {
 	t.Helper()
 	source := config.Source{
-		Kinds:  collectors.ConfigKinds(),
-		Alerts: alerts.Kinds(),
-		Lookup: func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		Kinds:    collectors.ConfigKinds(),
+		Alerts:   alerts.Kinds(),
+		Lookup:   func(name string) (string, bool) { v, ok := env[name]; return v, ok },
+		CheckURL: checkURL,
+		HostOf:   hostOf,
 		Environ: func() []string {
 			var all []string
 			for name, value := range env {

@@ -33,7 +33,7 @@ func (l *loader) nodeFaultf(n *yaml.Node, path, format string, args ...any) {
 // mapping reads a mapping into the values of its keys.
 func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 	if n.Kind != yaml.MappingNode {
-		l.nodeFaultf(n, path, "is %s, must be a mapping of keys to values%s", kindOf(n), mappingHint(n))
+		l.notAMapping(n, path, fields)
 		return
 	}
 	for pair := range slices.Chunk(n.Content, 2) {
@@ -53,6 +53,9 @@ func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 			l.warnAboutComment(key, value, full, field)
 			l.value(value, full, field)
 			if secret, ok := reflect.TypeAssert[Secret](field); ok {
+				if first := l.origins[full+fileSuffix]; first != "" && !isNull(value) {
+					l.nodeFaultf(key, full, setBeside, full+fileSuffix, first)
+				}
 				l.warn(pathWarning{path: full, fault: Fault{l.lineOf(value), full, doubtAbout(secret, "")}})
 			}
 		case shown:
@@ -65,7 +68,22 @@ func (l *loader) mapping(n *yaml.Node, path string, fields keyValues) {
 	}
 }
 
-const setTwice = "is set twice, first at %s; keep one of them"
+// notAMapping reports something else where a mapping must be. Beside a secret it is not shown, since it may be that.
+func (l *loader) notAMapping(n *yaml.Node, path string, fields keyValues) {
+	is, hint := kindOf(n), mappingHint(n)
+	if n.Kind == yaml.ScalarNode && fields.haveSecret() {
+		is = "a single value"
+		if fields["url"].IsValid() && strings.Contains(n.Value, "://") {
+			hint = `; write "url: " before an address`
+		}
+	}
+	l.nodeFaultf(n, path, "is %s, must be a mapping of keys to values%s", is, hint)
+}
+
+const (
+	setTwice  = "is set twice, first at %s; keep one of them"
+	setBeside = "is set beside %s at %s; keep one of them"
+)
 
 // shownKey matches the unknown keys that a message may repeat. Any other may be a secret behind a colon without its space.
 var shownKey = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
@@ -127,6 +145,8 @@ func (l *loader) value(n *yaml.Node, path string, v reflect.Value) {
 		})
 	case *Bytes:
 		l.scalar(n, path, "a size such as 16MiB", target.Set)
+	case *Hours:
+		l.scalar(n, path, "hours such as 07:30-22:30", target.Set)
 	default:
 		l.valueOfKind(n, path, v)
 	}
@@ -167,17 +187,24 @@ func (l *loader) valueOfKind(n *yaml.Node, path string, v reflect.Value) {
 
 func (l *loader) sequence(n *yaml.Node, path string, v reflect.Value) {
 	if n.Kind != yaml.SequenceNode {
-		hint := `; begin each entry with "- "`
-		if n.Kind == yaml.ScalarNode && v.Type().Elem().Kind() == reflect.String {
+		is, hint := kindOf(n), `; begin each entry with "- "`
+		switch {
+		case n.Kind != yaml.ScalarNode:
+		case v.Type().Elem().Kind() == reflect.String:
 			hint = fmt.Sprintf("; write [%s]", n.Value)
+		case keysOf(reflect.New(v.Type().Elem()).Elem()).haveSecret():
+			is, hint = "a single value", `; write "- url: " before an address`
 		}
-		l.nodeFaultf(n, path, "is %s, must be a list%s", kindOf(n), hint)
+		l.nodeFaultf(n, path, "is %s, must be a list%s", is, hint)
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content)))
 	for i, item := range n.Content {
 		full := fmt.Sprintf("%s[%d]", path, i)
 		l.origins[full] = l.lineOf(item)
+		if entry, ok := reflect.TypeAssert[interface{ setDefaults() }](v.Index(i).Addr()); ok {
+			entry.setDefaults()
+		}
 		l.value(item, full, v.Index(i))
 	}
 }
@@ -246,7 +273,7 @@ func (l *loader) secretFile(n *yaml.Node, path string, into *Secret) {
 	}
 	base := strings.TrimSuffix(path, fileSuffix)
 	if first := l.origins[base]; first != "" {
-		l.nodeFaultf(n, path, "is set beside %s at %s; keep one of them", base, first)
+		l.nodeFaultf(n, path, setBeside, base, first)
 		return
 	}
 	*into = secret // an empty one too: it is a placeholder
@@ -299,6 +326,16 @@ func absolute(path string) string {
 
 // keyValues are the values of a mapping by key.
 type keyValues map[string]reflect.Value
+
+// haveSecret reports whether one of the values is a secret.
+func (k keyValues) haveSecret() bool {
+	for _, v := range k {
+		if v.Type() == secretType {
+			return true
+		}
+	}
+	return false
+}
 
 // secretFile is the value of the key x_file beside the Secret x.
 type secretFile struct{ secret *Secret }

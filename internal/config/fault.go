@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -95,6 +96,13 @@ type Report struct {
 func (r *Report) Faultf(key, format string, args ...any) {
 	full := join(r.path, key)
 	r.loader.faultf(cmp.Or(r.loader.origins[full], r.where), full, format, args...)
+}
+
+// warnf warns about a likely mistake in a key of the block. An empty key means the block.
+func (r *Report) warnf(key, format string, args ...any) {
+	full := join(r.path, key)
+	message := fmt.Sprintf(format, withoutCredentials(args)...)
+	r.loader.warn(pathWarning{path: full, fault: Fault{cmp.Or(r.loader.origins[full], r.where), full, message}})
 }
 
 // AtLeast reports a duration that is shorter. why, unless "", says where the limit comes from.

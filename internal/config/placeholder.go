@@ -60,13 +60,21 @@ func secretsOf(settings Settings) map[string]Secret {
 // checkSecrets reports secrets that cannot be sent. A line end usually comes from badly joined files.
 func checkSecrets(r *Report, settings Settings) {
 	for key, s := range secretsOf(settings) {
-		switch {
-		case isUTF16(s):
-			r.Faultf(key, "is in UTF-16, as PowerShell writes files; save it in UTF-8, without a byte-order mark")
-		case isUnsendable(s):
-			r.Faultf(key, "contains a control character, such as a line end, which cannot be sent; remove it at the source")
-		}
+		r.checkSendable(key, s)
 	}
+}
+
+// checkSendable reports a secret that cannot be sent, and returns false for it.
+func (r *Report) checkSendable(key string, s Secret) bool {
+	switch {
+	case isUTF16(s):
+		r.Faultf(key, "is in UTF-16, as PowerShell writes files; save it in UTF-8, without a byte-order mark")
+	case isUnsendable(s):
+		r.Faultf(key, "contains a control character, such as a line end, which cannot be sent; remove it at the source")
+	default:
+		return true
+	}
+	return false
 }
 
 func isUnsendable(s Secret) bool { return strings.ContainsFunc(s.Reveal(), unicode.IsControl) }

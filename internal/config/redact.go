@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -25,9 +26,46 @@ const (
 // Redactor returns a function that masks a target's secrets in a text, in every common spelling: quoted, in JSON, HTML or a
 // URL, in other letter case, in base64, and as HTTP Basic sends them. It is nil for a target without secrets.
 func Redactor(settings Settings) func(string) string {
+	return redactor(secretsIn(settings), usersOf(settings))
+}
+
+// RedactorOf returns a function that masks a URL in a text, and the parts of it that may be its token: user and password, the parts of its
+// path, the values of its query, and a host that is none, as in pushbullet://TOKEN. It is never nil.
+func RedactorOf(address Secret) func(string) string {
+	secrets := partsOf(address.Reveal())
+	for _, part := range slices.Clone(secrets) {
+		if decoded, err := url.PathUnescape(part); err == nil && decoded != part {
+			secrets = append(secrets, decoded)
+		}
+	}
+	if redact := redactor(secrets, nil); redact != nil {
+		return redact
+	}
+	return func(text string) string { return text }
+}
+
+// partsOf returns a URL, and the parts of it that may be a secret.
+func partsOf(raw string) []string {
+	scheme, rest, _ := strings.Cut(raw, "://")
+	parts := []string{raw, rest}
+	rest, query, _ := strings.Cut(rest, "?")
+	for pair := range strings.FieldsFuncSeq(query, func(r rune) bool { return strings.ContainsRune("&;#", r) }) {
+		_, value, _ := strings.Cut(pair, "=")
+		parts = append(parts, value)
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	at := strings.LastIndexByte(authority, '@')
+	parts = append(parts, strings.Split(authority[:max(at, 0)], ":")...)
+	if host := HostOf(authority[at+1:]); !strings.ContainsAny(host, ".:") && host != scheme {
+		parts = append(parts, host)
+	}
+	return append(parts, strings.Split(path, "/")...)
+}
+
+// redactor returns a function that masks secrets, also as they are sent with one of these users; nil without a secret.
+func redactor(secrets, users []string) func(string) string {
 	forms := map[string]*regexp.Regexp{}
-	users := usersOf(settings)
-	for _, secret := range secretsIn(settings) {
+	for _, secret := range secrets {
 		if len(secret) < minRedacted {
 			continue
 		}

@@ -122,13 +122,14 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// FollowsTZ reports whether a maintenance or the schedule of a target depends on the environment variable TZ.
+// FollowsTZ reports whether a maintenance, the schedule of a target or the hours of a receiver depend on the environment variable TZ.
 func (c *Config) FollowsTZ() bool {
 	return slices.ContainsFunc(c.Maintenance, func(m Maintenance) bool { return followsTZ(m.begins) }) ||
 		slices.ContainsFunc(c.Targets, func(s Settings) bool {
 			schedule, err := ParseSchedule(s.Common().Schedule)
 			return err == nil && followsTZ(schedule)
-		})
+		}) ||
+		slices.ContainsFunc(c.Notify, func(n Notify) bool { return n.TimeZone == "" && n.Hours != (Hours{}) })
 }
 
 // followsTZ reports whether a schedule has times by the clock of this machine.

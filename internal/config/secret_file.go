@@ -64,7 +64,7 @@ func looksLikePath(name string) bool {
 // be used keeps the secret that it had before a change.
 func (l *loader) secret(written, path string) (Secret, error) {
 	if l.src.WithoutSecrets {
-		return NewSecret("not read"), nil
+		return NewSecret(notRead), nil
 	}
 	secret, err := readSecret(written, path)
 	if former, ok := l.src.former[path]; ok && cmp.Or(err, unusable(path, secret)) != nil {
@@ -75,6 +75,12 @@ func (l *loader) secret(written, path string) (Secret, error) {
 	}
 	return secret, err
 }
+
+// notRead is the dummy for a secret whose file is not read.
+const notRead = "not read"
+
+// isNotRead reports whether a secret is the dummy of one.
+func (l *loader) isNotRead(s Secret) bool { return l.src.WithoutSecrets && s.Reveal() == notRead }
 
 // unusable returns why a secret is not taken over from a file that has changed: whoever writes it may not be done.
 func unusable(path string, s Secret) error {

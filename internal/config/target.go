@@ -81,6 +81,9 @@ func (t *Target) SlowProbe(row *Row) Duration {
 // targetName matches valid names of targets, which become part of labels and paths.
 var targetName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$`)
 
+// mustBeName says in faults what targetName matches.
+const mustBeName = "must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'"
+
 // check sets the defaults that depend on others, and reports errors in the keys of every kind.
 func (t *Target) check(r *Report, poll Poll) {
 	if t.OwnSchedule = t.Schedule != ""; !t.OwnSchedule {
@@ -93,7 +96,7 @@ func (t *Target) check(r *Report, poll Poll) {
 	}
 	t.Timeout = cmp.Or(t.Timeout, min(poll.Timeout, gap))
 	if !targetName.MatchString(t.Name) {
-		r.Faultf("name", "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", t.Name)
+		r.Faultf("name", "is %q, %s", t.Name, mustBeName)
 	}
 	r.AtLeast("timeout", t.Timeout, second, "")
 	if t.ChatServer != "" {
@@ -151,7 +154,7 @@ func (r *Report) Service(key, name string) {
 // ChatServer reports a value that cannot be the name of a server in the alerts' label chat_server.
 func (r *Report) ChatServer(key, name string) {
 	if !targetName.MatchString(name) {
-		r.Faultf(key, "is %q, must be 1 to 64 letters, digits, '_', '.' or '-', and not begin with '.' or '-'", name)
+		r.Faultf(key, "is %q, %s", name, mustBeName)
 	}
 }
 
