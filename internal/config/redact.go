@@ -30,7 +30,7 @@ func Redactor(settings Settings) func(string) string {
 }
 
 // RedactorOf returns a function that masks a URL in a text, and the parts of it that may be its token: user and password, the parts of its
-// path, the values of its query, and a host that is none, as in pushbullet://TOKEN. It is never nil.
+// path, the values of its query, and what stands for a host, as in pushbullet://TOKEN. It is never nil.
 func RedactorOf(address Secret) func(string) string {
 	secrets := partsOf(address.Reveal())
 	for _, part := range slices.Clone(secrets) {
@@ -56,7 +56,8 @@ func partsOf(raw string) []string {
 	authority, path, _ := strings.Cut(rest, "/")
 	at := strings.LastIndexByte(authority, '@')
 	parts = append(parts, strings.Split(authority[:max(at, 0)], ":")...)
-	if host := HostOf(authority[at+1:]); !strings.ContainsAny(host, ".:") && host != scheme {
+	isWeb := strings.HasSuffix(scheme, "http") || strings.HasSuffix(scheme, "https")
+	if host := HostOf(authority[at+1:]); !isWeb && !strings.ContainsAny(host, ".:") && host != scheme {
 		parts = append(parts, host)
 	}
 	return append(parts, strings.Split(path, "/")...)
