@@ -136,6 +136,7 @@ func TestNoAlertDisappears(t *testing.T) {
 		"TLSServedNotRenewed":       {"critical", "warning"},
 		"ConfigReloadFailed":        {"warning"},
 		"StateNotSaved":             {"warning"},
+		"NotificationsFailing":      {"warning"},
 		"IdentityCacheExhausted":    {"warning"},
 		"XMPPModuleProblem":         {"warning"},
 		"XMPPModuleMissing":         {"warning"},
@@ -440,7 +441,7 @@ func TestNoRuleNamesAScrape(t *testing.T) {
 	for _, r := range rulesFor(t, alerts.Defaults()) {
 		switch r.String() {
 		case "ExporterDown warning", "ExporterRestarts critical", "ExporterRestarts warning", "PollStalled critical",
-			"ConfigReloadFailed warning", "StateNotSaved warning",
+			"ConfigReloadFailed warning", "StateNotSaved warning", "NotificationsFailing warning",
 			"HonorLabelsOff warning", "ScrapedTooSeldom warning",
 			"ClockSkew warning", "ChatstackDrill", "Watchdog none": // they are about one of a pair, and about nobody
 			continue

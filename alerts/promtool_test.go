@@ -457,6 +457,7 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 		reload.For += a.Lookback
 	}
 	a.Of("scraped_too_seldom").For += 5 * a.Lookback
+	a.Of("notifications_failing").Level = config.Level{For: some(4, 60), KeepFiringFor: keep()}
 	// With a short interval, the shipped window has more rounds than a trial may: then nothing tries it.
 	filling := a.Of("data_volume_filling")
 	filling.Window = min(filling.Window, config.Duration(1800*interval))

@@ -13,8 +13,8 @@ var rows = []*row{
 	&dataVolumeReadOnly, &backupOld, &xmppModuleProblem, &xmppModuleMissing, &xmppComponentDisconnected, &bridgeNotRelaying, &bridgeSlow,
 	&bridgeDuplicates, &relaySessionDown, &ircServicesUnlinked, &plantStoreOrphans, &identityCacheExhausted, &tlsChainInvalid,
 	&tlsServedNotRenewed, &upstreamSeriesDropped, &monitoringGap, &placeholderCredential, &exporterDown, &exporterRestarts, &pollStalled,
-	&configReloadFailed, &stateNotSaved, &relayUnwatched, &honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill, &rulesOutOfDate,
-	&watchdog,
+	&configReloadFailed, &stateNotSaved, &notificationsFailing, &relayUnwatched, &honorLabelsOff, &scrapedTooSeldom, &clockSkew, &drill,
+	&rulesOutOfDate, &watchdog,
 }
 
 // What the texts of several alerts say.

@@ -310,7 +310,8 @@ func TestFormsOfKnownServicesAreSentAsWritten(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, path := range []string{
-		"/ping/" + secret, "/" + secret + "/a-slug?create=1", "/api/push/" + secret + "?status=up&msg=OK&ping=", "/p/" + secret + "/monitor?state=ok",
+		"/ping/" + secret, "/" + secret + "/a-slug?create=1", "/api/push/" + secret + "?status=up&msg=OK&ping=",
+		"/p/" + secret + "/monitor?state=ok",
 	} {
 		for _, method := range []string{config.HeartbeatGet, config.HeartbeatPost} {
 			if shown, _ := sent(t, t.Context(), server.URL+path, method, nil); shown != "" {
