@@ -164,7 +164,7 @@ func (l *loader) checkNotify(root *Report) {
 // receiver returns a report on a receiver.
 func (r *Report) receiver(i int) *Report { return r.In(fmt.Sprintf("notify[%d]", i)) }
 
-// checkReceiverNames also names the receivers that have no name, after those that have one.
+// checkReceiverNames checks the names of receivers. Then it names those that have none.
 func (l *loader) checkReceiverNames(root *Report) {
 	taken := map[string]string{}
 	for i := range l.cfg.Notify {
@@ -204,7 +204,7 @@ func serviceOf(raw string) string {
 	return "receiver"
 }
 
-// checkReceiverURL checks where a receiver is. It adds its URL to those of the receivers before, with their names.
+// checkReceiverURL checks where a receiver is. Urls has the names of the receivers before, by their URLs, and gets this one.
 func (l *loader) checkReceiverURL(r *Report, n *Notify, urls map[string]string) {
 	raw, key := n.URL.Reveal(), r.secretKey("url")
 	switch {
@@ -266,7 +266,7 @@ func (l *loader) isNamed(name string) bool {
 	})
 }
 
-// setZones finds the time zones of the receivers, and warns about hours that are in UTC for want of a better one.
+// setZones finds the time zones of the receivers. It warns about hours that are in UTC because nothing names a zone.
 func (l *loader) setZones(root *Report) {
 	var unset []string
 	var first *Report

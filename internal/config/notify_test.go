@@ -185,6 +185,7 @@ func TestURLOfAReceiverIsMaskedInEveryPart(t *testing.T) {
 		"pushbullet://hunter2-token":                                 "token hunter2-token",
 		"discord://hunter2@1234567890":                               "webhooks/1234567890/hunter2",
 		"generic+https://a.example/hunter%322/x":                     "get https://a.example/hunter%322/x: hunter22",
+		"https://discord.com/api/webhooks/1234567890/hunter2":        "write https://discord.com/api/webhooks/ID/TOKEN",
 		"https://kuma/api/push/hunter2":                              "get at kuma: hunter2",
 		"hunter2":                                                    "hunter2",
 		"":                                                           "nothing",
@@ -193,9 +194,9 @@ func TestURLOfAReceiverIsMaskedInEveryPart(t *testing.T) {
 		if strings.Contains(got, "hunter2") || strings.Contains(got, "1234567890") {
 			t.Errorf("%s is told: %s", raw, got)
 		}
-		for _, host := range []string{"ntfy.sh", "of telegram", "kuma"} {
-			if strings.Contains(text, host) && !strings.Contains(got, host) {
-				t.Errorf("%s: the host is masked: %s", raw, got)
+		for _, shown := range []string{"ntfy.sh", "of telegram", "kuma", "webhooks"} {
+			if strings.Contains(text, shown) && !strings.Contains(got, shown) {
+				t.Errorf("%s: %s is masked: %s", raw, shown, got)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// warnAboutOwnHost warns about a receiver at a host that fails with what it reports: this machine, that of a target, or one under the
-// domain of a target. "" is no host; advice is what to do.
+// warnAboutOwnHost warns about a receiver at a host that fails with what it reports: this machine, the host of a target, or one in the
+// domain of a target. Host may be empty. Advice is what to do.
 func (l *loader) warnAboutOwnHost(r *Report, key, host, advice string) {
 	host = hostForm(host)
 	if host == "" {
@@ -53,8 +53,8 @@ func isThisMachine(host string) bool {
 	}, host)
 }
 
-// domainsOf returns the domains that a target serves: its virtual host, and those of the accounts with which the exporter logs in to a
-// chat server. The user of another service may be a mail address anywhere.
+// domainsOf returns the domains of a target: its virtual host, and that of the account with which the exporter logs in to a chat server.
+// The user of another service may be a mail address anywhere.
 func (l *loader) domainsOf(settings Settings) (domains []string) {
 	row := l.kind(settings.Common().Kind).Row
 	chats := row.ShowsServer || row.Side != "" || row.Relay

@@ -60,8 +60,16 @@ func partsOf(raw string) []string {
 	if host := HostOf(authority[at+1:]); !isWeb && !strings.ContainsAny(host, ".:") && host != scheme {
 		parts = append(parts, host)
 	}
-	return append(parts, strings.Split(path, "/")...)
+	for part := range strings.SplitSeq(path, "/") {
+		if !plainWord.MatchString(part) {
+			parts = append(parts, part)
+		}
+	}
+	return parts
 }
+
+// plainWord matches what is in the path of many services, such as webhooks: masked, it would make advice unreadable.
+var plainWord = regexp.MustCompile(`^[a-z]{1,8}$`)
 
 // redactor returns a function that masks secrets, also as they are sent with one of these users; nil without a secret.
 func redactor(secrets, users []string) func(string) string {

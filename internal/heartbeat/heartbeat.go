@@ -89,9 +89,9 @@ func New(o Options) *Heartbeat {
 // Status returns how it goes now.
 func (h *Heartbeat) Status() Status { return *h.status.Load() }
 
-// Run sends heartbeats until ctx is done: the first one as soon as a poll has completed, then one each Every, of which one is in flight at
-// most. It sends none while the last poll completed more than 2*Every + PollInterval ago, and the next one within a second after another
-// poll has. A heartbeat that does not arrive within 15 s, or is refused, is not repeated before the next one. The log says when heartbeats
+// Run sends heartbeats until ctx is done: one within a second after the first poll has completed, then one each Every. It sends none while
+// the last completed poll is more than 2*Every + PollInterval ago, and goes on within a second after the next one. A heartbeat that is
+// refused, or does not arrive within 15 s, is not repeated before the next is due; at most one is in flight. The log says when heartbeats
 // begin to fail and when they arrive again, and when they pause and go on.
 func (h *Heartbeat) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
