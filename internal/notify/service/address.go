@@ -36,21 +36,33 @@ func read(raw string) (*address, error) {
 	case !strings.Contains(raw, "://"):
 		return nil, fmt.Errorf("the URL has no scheme: begin with the service's name and ://, one of %s", known())
 	}
+	scheme, _, _ := strings.Cut(strings.ToLower(raw), "://")
+	isWebhook := scheme == "https" || scheme == "http"
+	if !isWebhook && kindOf(scheme) == nil {
+		return nil, fmt.Errorf("the URL's service %q is not known: use one of %s", cut(scheme, maxScheme, inBytes), known())
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return nil, errors.New(explainURL(err))
 	}
-	if u.Scheme == "https" || u.Scheme == "http" {
+	if isWebhook {
 		if u, err = fromWebhook(u); err != nil {
 			return nil, err
 		}
 	}
-	scheme, _, _ := strings.Cut(u.Scheme, "+")
-	i := slices.IndexFunc(kinds, func(k kind) bool { return k.scheme == scheme })
-	if i < 0 {
-		return nil, fmt.Errorf("%q is not a known service: use one of %s", scheme, known())
+	return newAddress(kindOf(u.Scheme), u)
+}
+
+// maxScheme is how much of an unknown scheme is shown. What is longer may be a secret.
+const maxScheme = 12
+
+// kindOf returns the kind of a scheme, which may end with +https; nil if there is none.
+func kindOf(scheme string) *kind {
+	scheme, _, _ = strings.Cut(scheme, "+")
+	if i := slices.IndexFunc(kinds, func(k kind) bool { return k.scheme == scheme }); i >= 0 {
+		return &kinds[i]
 	}
-	return newAddress(&kinds[i], u)
+	return nil
 }
 
 func newAddress(k *kind, u *url.URL) (*address, error) {

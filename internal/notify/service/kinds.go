@@ -53,7 +53,7 @@ var kinds = []kind{
 	},
 	{
 		scheme:   "matrix",
-		form:     "matrix://USER:PASSWORD@HOST[:PORT]/?rooms=!ID:SERVER,#ALIAS, with an access token: matrix://:TOKEN@HOST/?rooms=...",
+		form:     "matrix://USER:PASSWORD@HOST[:PORT]/?rooms=!ID:SERVER,ALIAS, with an access token: matrix://:TOKEN@HOST/?rooms=...",
 		open:     openMatrix,
 		verdicts: matrixVerdicts,
 	},
