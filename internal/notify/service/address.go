@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,10 @@ func read(raw string) (*address, error) {
 	scheme, _, _ := strings.Cut(strings.ToLower(raw), "://")
 	isWebhook := scheme == "https" || scheme == "http"
 	if !isWebhook && kindOf(scheme) == nil {
-		return nil, fmt.Errorf("the URL's service %q is not known: use one of %s", cut(scheme, maxScheme, inBytes), known())
+		if !shownScheme.MatchString(scheme) {
+			scheme = "" // perhaps a secret
+		}
+		return nil, fmt.Errorf("the URL's service %q is not known: use one of %s", scheme, known())
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -53,8 +57,8 @@ func read(raw string) (*address, error) {
 	return newAddress(kindOf(u.Scheme), u)
 }
 
-// maxScheme is how much of an unknown scheme is shown. What is longer may be a secret.
-const maxScheme = 12
+// shownScheme matches what an unknown scheme may look like to be shown.
+var shownScheme = regexp.MustCompile(`^[a-z+]{1,12}$`)
 
 // kindOf returns the kind of a scheme, which may end with +https; nil if there is none.
 func kindOf(scheme string) *kind {

@@ -132,9 +132,6 @@ func (m *mailer) deliver(ctx context.Context, c *client, d *delivery) (*receipt,
 	case ctx.Err() != nil:
 		return nil, failure.Errorf(failure.Timeout, "%s: no complete answer in time: %w", m.host, ctx.Err())
 	}
-	if _, ok := errors.AsType[*textproto.Error](err); ok || Permanent(err) {
-		return nil, err
-	}
 	return nil, c.unanswered(ctx, m.host, err)
 }
 
@@ -153,10 +150,10 @@ func (m *mailer) talk(ctx context.Context, c *client, d *delivery) (string, erro
 	}
 	server, err := smtp.NewClient(conn, m.host)
 	if err != nil {
-		return "", m.refused("greeting", err)
+		return "", refused("greeting", err)
 	}
 	if err := server.Hello(m.hello); err != nil {
-		return "", m.refused("EHLO", err)
+		return "", refused("EHLO", err)
 	}
 	if err := m.secure(server, trust); err != nil {
 		return "", err
@@ -165,10 +162,10 @@ func (m *mailer) talk(ctx context.Context, c *client, d *delivery) (string, erro
 		return "", err
 	}
 	if err := server.Mail(m.from.Address); err != nil {
-		return "", m.refused("sender "+m.from.Address, err)
+		return "", refused("sender "+m.from.Address, err)
 	}
 	if err := server.Rcpt(d.place); err != nil {
-		return "", m.refused("recipient "+d.place, err)
+		return "", refused("recipient "+d.place, err)
 	}
 	answer, err := m.write(server, d)
 	if err == nil {
@@ -190,7 +187,7 @@ func (m *mailer) secure(server *smtp.Client, trust *tls.Config) error {
 		return nil
 	}
 	if err := server.StartTLS(trust); err != nil {
-		return m.refused("STARTTLS", err)
+		return refused("STARTTLS", err)
 	}
 	return nil
 }
@@ -214,7 +211,7 @@ func (m *mailer) logIn(server *smtp.Client) error {
 			WithHint("set the port for submission in the receiver's URL, mostly 587 or 465, or remove the user if the server wants none")
 	}
 	if err := server.Auth(auth); err != nil {
-		return m.refused("login", err)
+		return refused("login", err)
 	}
 	return nil
 }
@@ -242,11 +239,14 @@ func (l *loginAuth) Next(question []byte, more bool) ([]byte, error) {
 
 // write sends the mail and returns the server's words about it.
 func (m *mailer) write(server *smtp.Client, d *delivery) (string, error) {
-	if _, err := server.Text.Cmd("DATA"); err != nil {
+	id, err := server.Text.Cmd("DATA")
+	if err != nil {
 		return "", err
 	}
+	server.Text.StartResponse(id)
+	defer server.Text.EndResponse(id)
 	if _, _, err := server.Text.ReadResponse(354); err != nil {
-		return "", m.refused("DATA", err)
+		return "", refused("DATA", err)
 	}
 	content := server.Text.DotWriter()
 	if _, err := content.Write(m.compose(d, time.Now())); err != nil {
@@ -257,8 +257,9 @@ func (m *mailer) write(server *smtp.Client, d *delivery) (string, error) {
 	}
 	code, words, err := server.Text.ReadResponse(250)
 	if err != nil {
-		err = m.refused("mail", err)
-		if said, ok := errors.AsType[*textproto.Error](err); ok && said.Code >= 500 {
+		said, ok := errors.AsType[*textproto.Error](err)
+		err = refused("mail", err)
+		if ok && said.Code >= 500 {
 			err = permanentError{err}
 		}
 		return "", err
@@ -274,7 +275,7 @@ var mailReasons = map[int]failure.Reason{
 }
 
 // refused explains the refusal of a step of the conversation. Other errors, such as those of the connection, stay.
-func (m *mailer) refused(step string, err error) error {
+func refused(step string, err error) error {
 	said, ok := errors.AsType[*textproto.Error](err)
 	if !ok {
 		return fmt.Errorf("%s: %w", step, err)
@@ -287,7 +288,7 @@ func (m *mailer) refused(step string, err error) error {
 	if reason == failure.Unauthorized {
 		hint = hints[reason]
 	}
-	return failure.Errorf(reason, "%s: %s: %w", m.host, step, said).WithHint(hint)
+	return failure.Errorf(reason, "%s: %d %s", step, said.Code, said.Msg).WithHint(hint)
 }
 
 // compose returns the mail: a header and plain text.
