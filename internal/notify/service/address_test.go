@@ -87,13 +87,13 @@ func TestMistakesInURLsAreExplained(t *testing.T) {
 		{"mattermost+https://S3CRETTOKEN.example.org/x", "mattermost: "},
 
 		{"https://hooks.example.org/in/S3CRETTOKEN?x=y", "for a webhook of your own write generic+https://HOST/PATH"},
-		{"http://discord.com/api/webhooks/123/S3CRETTOKEN", "begins with https://"},
+		{"http://discord.com/api/webhooks/123/S3CRETTOKEN", "begin with the service's name"},
 		{"https://hooks.slack.com/workflows/T1/S3CRETTOKEN", "for Slack write slack://hook:"},
 		{"https://api.telegram.org/bot123:S3CRETTOKEN/sendMessage", "for Telegram write telegram://TOKEN@telegram?chats="},
 		{"https://mattermost.example.org/hooks/S3CRETTOKEN", "for Mattermost write mattermost://HOST/TOKEN"},
 		{"https://chat.example.org/hooks/s3same/S3CRETTOKEN", "for Rocket.Chat write rocketchat://HOST/TOKENA/TOKENB"},
 		{"https://ntfy.example.org/S3CRETTOKEN", "for ntfy write ntfy://HOST/TOPIC"},
-		{"https://prod-1.westeurope.logic.azure.com:443/workflows/S3CRETTOKEN", "for a workflow write generic+https://"},
+		{"https://prod-1.westeurope.logic.azure.com:443/workflows/S3CRETTOKEN", "for a webhook of your own write generic+https://"},
 		{"https://acme.webhook.office.com/webhookb2/S3CRETTOKEN", "teams: "},
 	} {
 		r, err := Parse(tt.url, Options{})

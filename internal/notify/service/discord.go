@@ -73,11 +73,7 @@ func openDiscord(a *address, _ Options) *plan {
 				escaped.Title = ""
 				m.Embeds = []discordEmbed{{escaped.whole(maxDiscord, inUTF16), discordColours[d.Level.index()]}}
 			}
-			r, err := c.call(ctx, request{url: "https://" + host + "/api/webhooks/" + id + "/" + token + "?" + query.Encode(), body: m})
-			if err != nil {
-				return nil, err
-			}
-			return &receipt{answer: r.String()}, nil
+			return c.send(ctx, request{url: "https://" + host + "/api/webhooks/" + id + "/" + token + "?" + query.Encode(), body: m})
 		},
 	}
 }

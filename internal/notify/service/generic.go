@@ -76,11 +76,7 @@ func openGeneric(a *address, _ Options) *plan {
 			}
 			maps.Copy(q.header, header)
 			q.body = genericBody(d, titleKey, messageKey, extra)
-			r, err := c.call(ctx, q)
-			if err != nil {
-				return nil, err
-			}
-			return &receipt{answer: r.String()}, nil
+			return c.send(ctx, q)
 		},
 	}
 }

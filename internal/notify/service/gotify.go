@@ -43,11 +43,7 @@ func openGotify(a *address, _ Options) *plan {
 			if d.Link != "" {
 				m.Extras["client::notification"] = map[string]any{"click": map[string]string{"url": d.Link}}
 			}
-			r, err := c.call(ctx, request{url: server + path + "/message", header: map[string]string{"X-Gotify-Key": token}, body: m})
-			if err != nil {
-				return nil, err
-			}
-			return &receipt{answer: r.String()}, nil
+			return c.send(ctx, request{url: server + path + "/message", header: map[string]string{"X-Gotify-Key": token}, body: m})
 		},
 	}
 }

@@ -157,6 +157,15 @@ func (c *client) call(ctx context.Context, q request) (*reply, error) {
 	return r, nil
 }
 
+// send is call for services whose answer holds nothing to keep.
+func (c *client) send(ctx context.Context, q request) (*receipt, error) {
+	r, err := c.call(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return &receipt{answer: r.String()}, nil
+}
+
 func (q *request) build(ctx context.Context) (*http.Request, error) {
 	var body io.Reader
 	kind := ""

@@ -10,11 +10,6 @@ type kind struct {
 	open func(a *address, o Options) *plan
 	// verdicts tell what the service's words mean where its status does not.
 	verdicts []verdict
-
-	// What follows is for the library's services. Host is where all messages go; "" is the URL's host. HostKey is the key that has it.
-	host, hostKey string
-	// limit is how many characters a message may have.
-	limit int
 }
 
 // kinds are all services, those with a transport of ours first.
@@ -69,103 +64,27 @@ var kinds = []kind{
 		verdicts: pushoverVerdicts,
 	},
 
-	{
-		scheme:  "teams",
-		form:    "teams://GROUP@TENANT/ALTID/GROUPOWNER/EXTRAID?host=ORGANIZATION.webhook.office.com, or the webhook's https:// address",
-		open:    openLibrary,
-		hostKey: "host",
-		limit:   20000,
-	},
-	{
-		scheme: "mattermost",
-		form:   "mattermost://[BOTNAME@]HOST/TOKEN[/CHANNEL]",
-		open:   openLibrary,
-		limit:  4000,
-	},
-	{
-		scheme: "rocketchat",
-		form:   "rocketchat://[USER@]HOST/TOKENA/TOKENB[/@RECIPIENT]",
-		open:   openLibrary,
-		limit:  5000,
-	},
-	{
-		scheme: "zulip",
-		form:   "zulip://BOTMAIL:BOTKEY@HOST/?stream=STREAM&topic=TOPIC",
-		open:   openLibrary,
-		limit:  10000,
-	},
-	{
-		scheme: "signal",
-		form:   "signal://[USER:PASSWORD@]HOST[:PORT]/SOURCEPHONE/RECIPIENT",
-		open:   openLibrary,
-		limit:  2000,
-	},
-	{
-		scheme: "googlechat",
-		form:   "googlechat://chat.googleapis.com/v1/spaces/SPACE/messages?key=KEY&token=TOKEN",
-		open:   openLibrary,
-		limit:  4000,
-	},
-	{
-		scheme: "lark",
-		form:   "lark://HOST/TOKEN[?secret=SECRET]",
-		open:   openLibrary,
-		limit:  5000,
-	},
-	{
-		scheme: "wecom",
-		form:   "wecom://KEY",
-		open:   openLibrary,
-		host:   "qyapi.weixin.qq.com",
-		limit:  600, // 2048 bytes
-	},
-	{
-		scheme: "bark",
-		form:   "bark://:DEVICEKEY@HOST",
-		open:   openLibrary,
-		limit:  1000,
-	},
-	{
-		scheme: "ifttt",
-		form:   "ifttt://WEBHOOKID/?events=EVENT",
-		open:   openLibrary,
-		host:   "maker.ifttt.com",
-		limit:  2000,
-	},
-	{
-		scheme: "join",
-		form:   "join://shoutrrr:APIKEY@join/?devices=DEVICE",
-		open:   openLibrary,
-		host:   "joinjoaomgcd.appspot.com",
-		limit:  1500,
-	},
-	{
-		scheme: "pushbullet",
-		form:   "pushbullet://TOKEN[/DEVICE]",
-		open:   openLibrary,
-		host:   "api.pushbullet.com",
-		limit:  4000,
-	},
-	{
-		scheme: "opsgenie",
-		form:   "opsgenie://HOST/APIKEY",
-		open:   openLibrary,
-		limit:  10000,
-	},
-	{
-		scheme: "pagerduty",
-		form:   "pagerduty://[HOST]/INTEGRATIONKEY",
-		open:   openLibrary,
-		host:   "events.pagerduty.com",
-		limit:  1024,
-	},
-	{
-		scheme: "notifiarr",
-		form:   "notifiarr://APIKEY?channel=CHANNELID",
-		open:   openLibrary,
-		host:   "notifiarr.com",
-		limit:  1900,
-	},
+	library("teams", "?host", 20000, "teams://GROUP@TENANT/ALTID/OWNER/EXTRAID?host=NAME.webhook.office.com, or the webhook's https:// address"),
+	library("mattermost", "", 4000, "mattermost://[BOTNAME@]HOST/TOKEN[/CHANNEL]"),
+	library("rocketchat", "", 5000, "rocketchat://[USER@]HOST/TOKENA/TOKENB[/@RECIPIENT]"),
+	library("zulip", "", 10000, "zulip://BOTMAIL:BOTKEY@HOST/?stream=STREAM&topic=TOPIC"),
+	library("signal", "", 2000, "signal://[USER:PASSWORD@]HOST[:PORT]/SOURCEPHONE/RECIPIENT"),
+	library("googlechat", "", 4000, "googlechat://chat.googleapis.com/v1/spaces/SPACE/messages?key=KEY&token=TOKEN"),
+	library("lark", "", 5000, "lark://HOST/TOKEN[?secret=SECRET]"),
+	library("wecom", "qyapi.weixin.qq.com", 600, "wecom://KEY"), // up to 2048 bytes
+	library("bark", "", 1000, "bark://:DEVICEKEY@HOST"),
+	library("ifttt", "maker.ifttt.com", 2000, "ifttt://WEBHOOKID/?events=EVENT"),
+	library("join", "joinjoaomgcd.appspot.com", 1500, "join://shoutrrr:APIKEY@join/?devices=DEVICE"),
+	library("pushbullet", "api.pushbullet.com", 4000, "pushbullet://TOKEN[/DEVICE]"),
+	library("opsgenie", "", 10000, "opsgenie://HOST/APIKEY"),
+	library("pagerduty", "events.pagerduty.com", 1024, "pagerduty://[HOST]/INTEGRATIONKEY"),
+	library("notifiarr", "notifiarr.com", 1900, "notifiarr://APIKEY?channel=CHANNELID"),
+}
+
+// library is a service of the library. Host is where its messages go: "" is the host of the URL, and ?KEY is in that key of the URL. A
+// message may have limit characters.
+func library(scheme, host string, limit int, form string) kind {
+	return kind{scheme: scheme, form: form, open: func(a *address, o Options) *plan { return openLibrary(a, o, host, limit) }}
 }
 
 // says makes the pattern of a verdict.

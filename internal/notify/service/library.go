@@ -27,13 +27,15 @@ type sending struct {
 	arrived atomic.Pointer[string]
 }
 
-func openLibrary(a *address, o Options) *plan {
+func openLibrary(a *address, o Options, vendor string, limit int) *plan {
 	if o.CAFile != "" || o.ProxyURL != "" {
 		a.fault("ca_file and proxy_url do not apply, since a library sends these messages; remove them, or use generic+https://")
 	}
 	host := a.Hostname()
-	if a.Scheme == a.kind.scheme {
-		host = cmp.Or(a.kind.host, a.query[a.kind.hostKey], host)
+	if key, ok := strings.CutPrefix(vendor, "?"); ok {
+		host = cmp.Or(a.query[key], host)
+	} else {
+		host = cmp.Or(vendor, host)
 	}
 	a.hideAll(host)
 	service, err := newService(a)
@@ -42,7 +44,6 @@ func openLibrary(a *address, o Options) *plan {
 	}
 	clear(a.query) // the library has read it
 	s := &sending{service: service, host: host}
-	limit := a.kind.limit
 	return &plan{
 		host:   host,
 		places: []string{""},

@@ -76,11 +76,7 @@ func openNtfy(a *address, _ Options) *plan {
 			if d.Text == "" {
 				m.Title = "" // it is the message
 			}
-			r, err := c.call(ctx, request{url: server + "/", header: header, body: m})
-			if err != nil {
-				return nil, err
-			}
-			return &receipt{answer: r.String()}, nil
+			return c.send(ctx, request{url: server + "/", header: header, body: m})
 		},
 	}
 }

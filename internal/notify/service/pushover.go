@@ -52,11 +52,7 @@ func openPushover(a *address, _ Options) *plan {
 			if d.Link != "" && inCharacters(d.Link) <= maxPushoverLink {
 				form.Set("url", d.Link)
 			}
-			r, err := c.call(ctx, request{url: "https://" + host + "/1/messages.json", body: form})
-			if err != nil {
-				return nil, err
-			}
-			return &receipt{answer: r.String()}, nil
+			return c.send(ctx, request{url: "https://" + host + "/1/messages.json", body: form})
 		},
 	}
 }

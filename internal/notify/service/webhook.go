@@ -1,96 +1,63 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 )
 
-// webhooks are the addresses that services give out for copying, with what becomes of each: an address that the library has a form
-// for is turned into it; for others, hint says what to write.
-var webhooks = []struct {
-	form     *regexp.Regexp // of host and path
-	becomes  string
-	whatElse string
+// given are the addresses that services give out for copying, of which the library's form can be made. They are host and path.
+var given = []struct {
+	form    *regexp.Regexp
+	becomes string
 }{
-	{
-		form:    regexp.MustCompile(`^(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?$`),
-		becomes: "discord://${2}@${1}",
-	},
-	{
-		form:    regexp.MustCompile(`^hooks\.slack\.com/services/(\w+)/(\w+)/(\w+)/?$`),
-		becomes: "slack://hook:${1}-${2}-${3}@webhook",
-	},
-	{
-		form:    regexp.MustCompile(`^(.+\.webhook\.office\.com/webhookb2/.+)$`),
-		becomes: "teams+https://${1}",
-	},
-	{
-		form:    regexp.MustCompile(`^ntfy\.sh/([\w-]+)/?$`),
-		becomes: "ntfy://ntfy.sh/${1}",
-	},
-	{
-		form:     regexp.MustCompile(`^(?:.*\.)?(?:logic\.azure\.com|powerplatform\.com)(?::\d+)?/`),
-		whatElse: "the library knows only Teams' older webhooks at webhook.office.com; for a workflow write generic+https://... as it is",
-	},
-	{
-		form:     regexp.MustCompile(`^hooks\.slack\.com/`),
-		whatElse: "for Slack write slack://hook:T…-B…-…@webhook, with the three parts of an incoming webhook",
-	},
-	{
-		form:     regexp.MustCompile(`^api\.telegram\.org/`),
-		whatElse: "for Telegram write telegram://TOKEN@telegram?chats=@CHANNEL",
-	},
-	{
-		form:     regexp.MustCompile(`^api\.pushover\.net/`),
-		whatElse: "for Pushover write pushover://shoutrrr:APITOKEN@USERKEY",
-	},
-	{
-		form:     regexp.MustCompile(`^chat\.googleapis\.com/`),
-		whatElse: "for Google Chat write googlechat:// instead of https://",
-	},
-	{
-		form:     regexp.MustCompile(`^[^/]+/hooks/\w+/\w+/?$`),
-		whatElse: "for Rocket.Chat write rocketchat://HOST/TOKENA/TOKENB",
-	},
-	{
-		form:     regexp.MustCompile(`^[^/]+/hooks/\w+/?$`),
-		whatElse: "for Mattermost write mattermost://HOST/TOKEN",
-	},
-	{
-		form:     regexp.MustCompile(`^[^/]+/[\w-]{1,64}/?$`),
-		whatElse: "for ntfy write ntfy://HOST/TOPIC",
-	},
-	{
-		form:     regexp.MustCompile(``),
-		whatElse: "begin with the service's name, such as ntfy://, telegram:// or discord://",
-	},
+	{says(`^(?:\w+\.)?discord(?:app)?\.com/api/(?:v\d+/)?webhooks/(\d+)/([\w-]+)/?$`), "discord://${2}@${1}"},
+	{says(`^hooks\.slack\.com/services/(\w+)/(\w+)/(\w+)/?$`), "slack://hook:${1}-${2}-${3}@webhook"},
+	{says(`^(.+\.webhook\.office\.com/webhookb2/.+)$`), "teams+https://${1}"},
+	{says(`^ntfy\.sh/([\w-]+)/?$`), "ntfy://ntfy.sh/${1}"},
 }
 
-// fromWebhook turns an address that a service gives out into the library's form.
+// alike are addresses that look like those of a service, with what to write instead.
+var alike = []struct {
+	form *regexp.Regexp
+	mend string
+}{
+	{says(`^(?:.*\.)?(?:logic\.azure|powerplatform)\.com(?::\d+)?/`), "the library knows only Teams' older webhooks at webhook.office.com"},
+	{says(`^hooks\.slack\.com/`), "for Slack write slack://hook:T…-B…-…@webhook, with the three parts of an incoming webhook"},
+	{says(`^api\.telegram\.org/`), "for Telegram write telegram://TOKEN@telegram?chats=@CHANNEL"},
+	{says(`^api\.pushover\.net/`), "for Pushover write pushover://shoutrrr:APITOKEN@USERKEY"},
+	{says(`^chat\.googleapis\.com/`), "for Google Chat write googlechat:// instead of https://"},
+	{says(`^[^/]+/hooks/\w+/\w+/?$`), "for Rocket.Chat write rocketchat://HOST/TOKENA/TOKENB"},
+	{says(`^[^/]+/hooks/\w+/?$`), "for Mattermost write mattermost://HOST/TOKEN"},
+	{says(`^[^/]+/[\w-]{1,64}/?$`), "for ntfy write ntfy://HOST/TOPIC"},
+}
+
+// fromWebhook turns an address that a service gives out into the library's form, or says what that is.
 func fromWebhook(u *url.URL) (*url.URL, error) {
-	for _, w := range webhooks {
-		found := w.form.FindStringSubmatchIndex(u.Host + u.EscapedPath())
-		switch {
-		case found == nil:
+	place := u.Host + u.EscapedPath()
+	for _, g := range given {
+		found := g.form.FindStringSubmatchIndex(place)
+		if found == nil || u.Scheme != "https" {
 			continue
-		case w.becomes == "" || u.Scheme != "https":
-			what := w.whatElse
-			if w.becomes != "" {
-				what = "this service's address begins with https://"
-			}
-			return nil, fmt.Errorf("the URL begins with %s://, which does not say the service: %s; for a webhook of your own write "+
-				"generic+%s://HOST/PATH", u.Scheme, what, u.Scheme)
 		}
-		become := string(w.form.ExpandString(nil, w.becomes, u.Host+u.EscapedPath(), found))
+		become := string(g.form.ExpandString(nil, g.becomes, place, found))
 		if u.RawQuery != "" {
 			become += "?" + u.RawQuery
 		}
 		turned, err := url.Parse(become)
 		if err != nil {
-			return nil, fmt.Errorf("the URL is malformed: %s", explainURL(err))
+			return nil, errors.New(explainURL(err))
 		}
 		return turned, nil
 	}
-	return u, nil
+	mend := "begin with the service's name, such as ntfy://, telegram:// or discord://"
+	for _, a := range slices.Backward(alike) {
+		if a.form.MatchString(place) {
+			mend = a.mend
+		}
+	}
+	return nil, fmt.Errorf("the URL begins with %s://, which does not say the service: %s; for a webhook of your own write "+
+		"generic+%[1]s://HOST/PATH", u.Scheme, mend)
 }
