@@ -33,7 +33,7 @@ func read(raw string) (*address, error) {
 	case raw == "":
 		return nil, errors.New("the URL is empty: write a receiver's URL, such as ntfy://ntfy.sh/TOPIC")
 	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
-		return nil, errors.New("the URL contains a space, a line break or a control character: write one URL in one line, a space in it as %20")
+		return nil, errors.New("the URL contains a space, a line break or a control character: write it in one line, with spaces as %20")
 	case !strings.Contains(raw, "://"):
 		return nil, fmt.Errorf("the URL has no scheme: begin with the service's name and ://, one of %s", known())
 	}
@@ -70,7 +70,12 @@ func kindOf(scheme string) *kind {
 }
 
 func newAddress(k *kind, u *url.URL) (*address, error) {
-	a := &address{kind: k, URL: u, query: map[string]string{}, user: u.User.Username()}
+	a := &address{
+		kind:  k,
+		URL:   u,
+		query: map[string]string{},
+		user:  u.User.Username(),
+	}
 	a.password, _ = u.User.Password()
 	if u.Fragment != "" || strings.HasSuffix(u.String(), "#") {
 		return nil, fmt.Errorf("%s: the URL contains a #: write it as %%23", k.scheme)
@@ -188,7 +193,7 @@ func (a *address) text(names ...string) string {
 // list returns the values of a key, which commas separate.
 func (a *address) list(names ...string) []string {
 	var list []string
-	for _, v := range strings.Split(a.text(names...), ",") {
+	for v := range strings.SplitSeq(a.text(names...), ",") {
 		if v = strings.TrimSpace(v); v != "" {
 			list = append(list, v)
 		}

@@ -110,6 +110,11 @@ type reply struct {
 // String is what is shown of an answer.
 func (r *reply) String() string { return fmt.Sprintf("status %d", r.status) }
 
+// read reads JSON for what is only useful, such as the message's id. The service has accepted the message whatever it contains.
+func (r *reply) read(into any) {
+	json.Unmarshal(r.body, into) //nolint:errcheck,gosec // as above
+}
+
 // decode reads JSON. Its error is for services whose status alone does not mean success.
 func (r *reply) decode(into any) error {
 	err := json.Unmarshal(r.body, into)

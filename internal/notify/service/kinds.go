@@ -64,7 +64,7 @@ var kinds = []kind{
 		verdicts: pushoverVerdicts,
 	},
 
-	library("teams", "?host", 20000, "teams://GROUP@TENANT/ALTID/OWNER/EXTRAID?host=NAME.webhook.office.com, or the webhook's https:// address"),
+	library("teams", "?host", 20000, "teams://GROUP@TENANT/ALTID/OWNER/EXTRAID?host=NAME.webhook.office.com, or the https:// address"),
 	library("mattermost", "", 4000, "mattermost://[BOTNAME@]HOST/TOKEN[/CHANNEL]"),
 	library("rocketchat", "", 5000, "rocketchat://[USER@]HOST/TOKENA/TOKENB[/@RECIPIENT]"),
 	library("zulip", "", 10000, "zulip://BOTMAIL:BOTKEY@HOST/?stream=STREAM&topic=TOPIC"),

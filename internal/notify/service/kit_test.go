@@ -78,9 +78,16 @@ func dialTo(address string) dialFunc {
 }
 
 func (s *standIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) //nolint:errcheck // a test checks it
+	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
-	s.seen = append(s.seen, seen{r.Method, r.Host, r.URL.EscapedPath(), r.URL.RawQuery, r.Header, string(body)})
+	s.seen = append(s.seen, seen{
+		r.Method,
+		r.Host,
+		r.URL.EscapedPath(),
+		r.URL.RawQuery,
+		r.Header,
+		string(body),
+	})
 	answer := s.answer
 	s.mu.Unlock()
 	if answer == nil {

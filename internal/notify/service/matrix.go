@@ -49,7 +49,12 @@ type matrixRelation struct {
 }
 
 func openMatrix(a *address, _ Options) *plan {
-	account := &matrixAccount{server: a.server(), user: a.user, password: a.password, rooms: map[string]string{}}
+	account := &matrixAccount{
+		server:   a.server(),
+		user:     a.user,
+		password: a.password,
+		rooms:    map[string]string{},
+	}
 	if account.password == "" {
 		a.fault("the password or access token is missing")
 	}
@@ -115,7 +120,12 @@ func (m *matrixAccount) send(ctx context.Context, c *client, d *delivery) (*rece
 		message.Formatted += "<br>" + strings.ReplaceAll(html.EscapeString(rest), "\n", "<br>")
 	}
 	if d.root != "" {
-		message.Relation = &matrixRelation{"m.thread", d.root, true, map[string]string{"event_id": d.root}}
+		message.Relation = &matrixRelation{
+			"m.thread",
+			d.root,
+			true,
+			map[string]string{"event_id": d.root},
+		}
 	}
 	// The server ignores another message with the same transaction of the same device.
 	transaction := fmt.Sprintf("%s-%d", cmp.Or(d.ID, rand.Text()), d.number)
@@ -126,9 +136,7 @@ func (m *matrixAccount) send(ctx context.Context, c *client, d *delivery) (*rece
 	if err != nil {
 		return nil, err
 	}
-	if r.decode(&sent) != nil {
-		return &receipt{answer: r.String()}, nil
-	}
+	r.read(&sent)
 	return &receipt{r.String(), sent.ID}, nil
 }
 

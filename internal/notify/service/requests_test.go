@@ -268,6 +268,7 @@ func TestLongTextsAreCutAtALine(t *testing.T) {
 	long.Text = strings.Repeat("Ein Räuber hört 🚨 & <schläft>.\n", 5000)
 	form := func(key string) func(*testing.T, *seen) string {
 		return func(t *testing.T, s *seen) string {
+			t.Helper()
 			values, err := url.ParseQuery(s.Body)
 			if err != nil {
 				t.Fatal(err)
@@ -277,6 +278,7 @@ func TestLongTextsAreCutAtALine(t *testing.T) {
 	}
 	key := func(path ...string) func(*testing.T, *seen) string {
 		return func(t *testing.T, s *seen) string {
+			t.Helper()
 			var at any = s.json(t)
 			for _, k := range path {
 				if list, ok := at.([]any); ok {
@@ -348,13 +350,48 @@ func TestCutKeepsLimitsAndCharacters(t *testing.T) {
 		size  measure
 		want  string
 	}{
-		{"a\nb", 3, inBytes, "a\nb"},
-		{"one\ntwo\nthree", 11, inBytes, "one\ntwo\n…"},
-		{"one\ntwo\nthree", 8, inBytes, "one\n…"},
-		{"üüüü", 7, inBytes, "üü…"},
-		{"🚨🚨🚨", 5, inUTF16, "🚨🚨…"},
-		{"🚨🚨🚨", 2, inCharacters, "🚨…"},
-		{"abc", 0, inBytes, ""},
+		{
+			"a\nb",
+			3,
+			inBytes,
+			"a\nb",
+		},
+		{
+			"one\ntwo\nthree",
+			11,
+			inBytes,
+			"one\ntwo\n…",
+		},
+		{
+			"one\ntwo\nthree",
+			8,
+			inBytes,
+			"one\n…",
+		},
+		{
+			"üüüü",
+			7,
+			inBytes,
+			"üü…",
+		},
+		{
+			"🚨🚨🚨",
+			5,
+			inUTF16,
+			"🚨🚨…",
+		},
+		{
+			"🚨🚨🚨",
+			2,
+			inCharacters,
+			"🚨…",
+		},
+		{
+			"abc",
+			0,
+			inBytes,
+			"",
+		},
 	} {
 		got := cut(tt.text, tt.limit, tt.size)
 		if got != tt.want || tt.size(got) > tt.limit {

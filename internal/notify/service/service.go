@@ -91,7 +91,12 @@ func Parse(url string, o Options) (Receiver, error) {
 	if err := a.check(); err != nil {
 		return nil, err
 	}
-	return &receiver{plan: *p, scheme: a.kind.scheme, client: c, hide: masker(a.secrets)}, nil
+	return &receiver{
+		plan:   *p,
+		scheme: a.kind.scheme,
+		client: c,
+		hide:   masker(a.secrets),
+	}, nil
 }
 
 // RetryAfter returns how long the service asked to wait before the next attempt, at most an hour; 0 if it did not say.

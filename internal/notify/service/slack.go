@@ -21,8 +21,7 @@ const maxSlack = 3000
 var slackVerdicts = []verdict{
 	{says(`^(invalid_auth|not_authed|account_inactive|token_(revoked|expired)|invalid_token|no_service|no_team)`), failure.Unauthorized},
 	{says(`^(channel_not_found|user_not_found|channel_is_archived|is_archived|messages_tab_disabled)`), failure.NotFound},
-	{says(`^(not_in_channel|missing_scope|restricted_action|access_denied|no_permission|action_prohibited|team_access_not_granted)`),
-		failure.Forbidden},
+	{says(`^(not_in_channel|missing_scope|restricted_action|access_denied|no_permission|action_prohibited)`), failure.Forbidden},
 	{says(`^(ratelimited|rate_limited|message_limit_exceeded)`), failure.Throttled},
 	{says(`^(internal_error|fatal_error|service_unavailable|request_timeout|rollup_error)`), failure.HTTPStatus},
 }

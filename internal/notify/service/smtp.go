@@ -50,7 +50,13 @@ func openMail(a *address, o Options) *plan {
 	if err != nil {
 		host = a.Hostname() // an address
 	}
-	m := &mailer{host: host, port: cmp.Or(a.Port(), "25"), hello: cmp.Or(a.text("clienthost"), "localhost"), user: a.user, password: a.password}
+	m := &mailer{
+		host:     host,
+		port:     cmp.Or(a.Port(), "25"),
+		hello:    cmp.Or(a.text("clienthost"), "localhost"),
+		user:     a.user,
+		password: a.password,
+	}
 	if m.hello == "auto" {
 		m.hello, _ = os.Hostname()
 		m.hello = cmp.Or(m.hello, "localhost")
@@ -70,7 +76,13 @@ func openMail(a *address, o Options) *plan {
 	if len(recipients) == 0 {
 		a.fault("to= is missing")
 	}
-	return &plan{host: a.Hostname(), threads: true, places: recipients, noun: "recipients", deliver: m.deliver}
+	return &plan{
+		host:    a.Hostname(),
+		threads: true,
+		places:  recipients,
+		noun:    "recipients",
+		deliver: m.deliver,
+	}
 }
 
 // readSecurity reads the keys about TLS and login. A login never happens in plain text, except on this machine.

@@ -104,7 +104,8 @@ func startExim(t *testing.T) *exim {
 	}
 	spool := filepath.Join(dir, "spool")
 	// The server's user has to reach it.
-	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Mkdir(spool, 0o750), os.Chown(spool, uid, gid)); err != nil {
+	err = errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755), os.Mkdir(spool, 0o750), os.Chown(spool, uid, gid))
+	if err != nil {
 		t.Fatal(err)
 	}
 	s.start(t, filepath.Join(dir, "exim.conf"), spool)

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"io"
 	"mime"
+	"mime/quotedprintable"
 	"net"
 	"net/mail"
 	"net/textproto"
@@ -15,8 +16,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"mime/quotedprintable"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -116,8 +115,8 @@ func (s *mailServer) auth(c *textproto.Conn, argument string) string {
 		var parts []string
 		for _, question := range []string{"Username:", "Password:"} {
 			c.PrintfLine("334 %s", base64.StdEncoding.EncodeToString([]byte(question))) //nolint:errcheck,gosec // as above
-			line, _ := c.ReadLine()                                                     //nolint:errcheck // as above
-			decoded, _ := base64.StdEncoding.DecodeString(line)                         //nolint:errcheck // checked below
+			line, _ := c.ReadLine()
+			decoded, _ := base64.StdEncoding.DecodeString(line)
 			parts = append(parts, string(decoded))
 		}
 		credentials = base64.StdEncoding.EncodeToString([]byte("\x00" + strings.Join(parts, "\x00")))
@@ -125,7 +124,7 @@ func (s *mailServer) auth(c *textproto.Conn, argument string) string {
 	s.mu.Lock()
 	s.logins = append(s.logins, method)
 	s.mu.Unlock()
-	if decoded, _ := base64.StdEncoding.DecodeString(credentials); string(decoded) != "\x00me\x00s3sam-open" { //nolint:errcheck // as above
+	if decoded, _ := base64.StdEncoding.DecodeString(credentials); string(decoded) != "\x00me\x00s3sam-open" {
 		return "535 5.7.8 wrong, you said " + credentials + " s3sam-open"
 	}
 	return "235 ok"
@@ -170,7 +169,8 @@ const mailURL = "smtp://me:s3sam-open@mail.example.org:587/?from=chat@example.or
 func TestMailIsWhole(t *testing.T) {
 	s := newMailServer(t, nil)
 	m := message()
-	m.Title, m.Text = "[CRITICAL] XMPP-Server läuft nicht 🚨", "Nutzer können sich nicht anmelden.\n.\nFrom here on: "+strings.Repeat("ü", 200)
+	m.Title = "[CRITICAL] XMPP-Server läuft nicht 🚨"
+	m.Text = "Nutzer können sich nicht anmelden.\n.\nFrom here on: " + strings.Repeat("ü", 200)
 	answer, err := s.receiver(t, mailURL+",Boss%2Bx@example.org&fromname=Wächter").Send(soon(t), m)
 	if err != nil || answer != "2 recipients: 250 2.0.0 queued as 4711" {
 		t.Fatalf("got %q and %v", answer, err)
@@ -179,7 +179,11 @@ func TestMailIsWhole(t *testing.T) {
 	if len(mails) != 2 || mails[0] != mails[1] && withoutDate(t, mails[0]) != withoutDate(t, mails[1]) {
 		t.Fatalf("got %d mails", len(mails))
 	}
-	for _, want := range []string{"MAIL FROM:<chat@example.org> BODY=8BITMIME", "RCPT TO:<ops@example.org>", "RCPT TO:<Boss+x@example.org>"} {
+	for _, want := range []string{
+		"MAIL FROM:<chat@example.org> BODY=8BITMIME",
+		"RCPT TO:<ops@example.org>",
+		"RCPT TO:<Boss+x@example.org>",
+	} {
 		if !slices.Contains(commands, want) {
 			t.Errorf("the client did not say %s, but %q", want, commands)
 		}
@@ -215,7 +219,7 @@ func TestMailIsWhole(t *testing.T) {
 	if diff := cmp.Diff(m.Text+"\n"+link+"\n", strings.ReplaceAll(string(body), "\r\n", "\n")); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
-	for _, line := range strings.Split(mails[0], "\n") {
+	for line := range strings.SplitSeq(mails[0], "\n") {
 		if len(line) > 998 || strings.ContainsFunc(line, func(r rune) bool { return r > 126 }) {
 			t.Errorf("the line %q is too long or not ASCII", line)
 		}
@@ -242,8 +246,19 @@ func TestMailUsesTheTLSAndLoginThatItShould(t *testing.T) {
 		starts    bool   // whether the client says STARTTLS
 		login     string // the method
 	}{
-		{name: "STARTTLS and PLAIN", url: mailURL, starts: true, login: "PLAIN"},
-		{name: "LOGIN", url: mailURL, change: func(s *mailServer) { s.secured = []string{"AUTH LOGIN XOAUTH2"} }, starts: true, login: "LOGIN"},
+		{
+			name:   "STARTTLS and PLAIN",
+			url:    mailURL,
+			starts: true,
+			login:  "PLAIN",
+		},
+		{
+			name:   "LOGIN",
+			url:    mailURL,
+			change: func(s *mailServer) { s.secured = []string{"AUTH LOGIN XOAUTH2"} },
+			starts: true,
+			login:  "LOGIN",
+		},
 		{
 			name:   "TLS at once on 465",
 			url:    strings.Replace(mailURL, "587", "465", 1),
@@ -289,7 +304,14 @@ func TestRefusedMailsHaveReasonsAndNoSecrets(t *testing.T) {
 		permanent bool
 		text      string
 	}{
-		{"a wrong password", mailURL, reply("AUTH", "535 5.7.8 no s3sam-open"), failure.Unauthorized, false, "login: 535 5.7.8 no <secret>"},
+		{
+			"a wrong password",
+			mailURL,
+			reply("AUTH", "535 5.7.8 no s3sam-open"),
+			failure.Unauthorized,
+			false,
+			"login: 535 5.7.8 no <secret>",
+		},
 		{
 			"a login without TLS",
 			mailURL,
@@ -306,17 +328,94 @@ func TestRefusedMailsHaveReasonsAndNoSecrets(t *testing.T) {
 			false,
 			"the server offers no login",
 		},
-		{"a refused STARTTLS", mailURL, reply("STARTTLS", "454 not now"), failure.Unauthorized, false, "454 not now"},
-		{"a refused sender", mailURL, reply("MAIL", "550 no"), failure.Forbidden, false, "sender chat@example.org: 550 no"},
-		{"a refused recipient", mailURL, reply("RCPT", "550 5.1.1 no such user"), failure.Forbidden, false, "recipient ops@example.org: 550"},
-		{"greylisting", mailURL, reply("RCPT", "450 4.2.0 greylisted"), failure.Throttled, false, "greylisted"},
-		{"a ban", mailURL, reply("MAIL", "550 you are banned"), failure.Throttled, false, "banned"},
-		{"no DATA", mailURL, reply("DATA", "451 try later"), failure.RPCError, false, "DATA: 451"},
-		{"a mail too large", mailURL, reply("mail", "552 too large"), failure.RPCError, true, "mail: 552 too large"},
-		{"spam", mailURL, reply("mail", "554 this is spam"), failure.Forbidden, true, "mail: 554 this is spam"},
-		{"a full disk", mailURL, reply("mail", "452 disk full"), failure.Throttled, false, "452 disk full"},
-		{"a close", mailURL, reply("RCPT", "close"), failure.Closed, false, ""},
-		{"plain text on 465", strings.Replace(mailURL, "587", "465", 1), nil, failure.TLS, false, ""},
+		{
+			"a refused STARTTLS",
+			mailURL,
+			reply("STARTTLS", "454 not now"),
+			failure.Unauthorized,
+			false,
+			"454 not now",
+		},
+		{
+			"a refused sender",
+			mailURL,
+			reply("MAIL", "550 no"),
+			failure.Forbidden,
+			false,
+			"sender chat@example.org: 550 no",
+		},
+		{
+			"a refused recipient",
+			mailURL,
+			reply("RCPT", "550 5.1.1 no such user"),
+			failure.Forbidden,
+			false,
+			"recipient ops@example.org: 550",
+		},
+		{
+			"greylisting",
+			mailURL,
+			reply("RCPT", "450 4.2.0 greylisted"),
+			failure.Throttled,
+			false,
+			"greylisted",
+		},
+		{
+			"a ban",
+			mailURL,
+			reply("MAIL", "550 you are banned"),
+			failure.Throttled,
+			false,
+			"banned",
+		},
+		{
+			"no DATA",
+			mailURL,
+			reply("DATA", "451 try later"),
+			failure.RPCError,
+			false,
+			"DATA: 451",
+		},
+		{
+			"a mail too large",
+			mailURL,
+			reply("mail", "552 too large"),
+			failure.RPCError,
+			true,
+			"mail: 552 too large",
+		},
+		{
+			"spam",
+			mailURL,
+			reply("mail", "554 this is spam"),
+			failure.Forbidden,
+			true,
+			"mail: 554 this is spam",
+		},
+		{
+			"a full disk",
+			mailURL,
+			reply("mail", "452 disk full"),
+			failure.Throttled,
+			false,
+			"452 disk full",
+		},
+		{
+			"a close",
+			mailURL,
+			reply("RCPT", "close"),
+			failure.Closed,
+			false,
+			"",
+		},
+		{
+			"plain text on 465",
+			strings.Replace(mailURL, "587", "465", 1),
+			nil,
+			failure.TLS,
+			false,
+			"",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newMailServer(t, tt.change)

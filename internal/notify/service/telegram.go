@@ -95,7 +95,7 @@ func openTelegram(a *address, _ Options) *plan {
 					ID int `json:"message_id"`
 				} `json:"result"`
 			}
-			if r.decode(&sent) != nil || sent.Result.ID == 0 {
+			if r.read(&sent); sent.Result.ID == 0 {
 				return &receipt{answer: r.String()}, nil
 			}
 			id := strconv.Itoa(sent.Result.ID)
