@@ -262,6 +262,9 @@ func (c *client) refused(resp *http.Response, r *reply) error {
 // judge turns a status and a service's words into a failure with this text.
 func (c *client) judge(status int, text, words string) error {
 	reason, final := failure.ReasonOfStatus(status), slices.Contains(finalStatuses, status)
+	if status == http.StatusGone {
+		reason = failure.NotFound
+	}
 	for _, v := range c.verdicts {
 		if v.says.MatchString(words) {
 			reason, final = v.reason, false
@@ -269,8 +272,11 @@ func (c *client) judge(status int, text, words string) error {
 		}
 	}
 	failed := failure.Errorf(reason, "%s", text).WithHint(hints[reason])
-	if final {
+	switch {
+	case final:
 		return permanentError{failed.WithHint("the service refuses this message for good; please report it with the service's words")}
+	case reason == failure.HTTPStatus && status < http.StatusInternalServerError:
+		return failed.WithHint("the service refuses the request: read its words, and check the receiver's URL")
 	}
 	return failed
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -95,9 +96,10 @@ func libraryReceiver(s sender) *receiver {
 // TestHangingLibraryHoldsNobodyUp gives an attempt up that the library goes on with, and that ends well in the end.
 func TestHangingLibraryHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, answer := 0, make(chan error)
+		var calls atomic.Int32
+		answer := make(chan error)
 		r := libraryReceiver(func() error {
-			calls++
+			calls.Add(1)
 			return <-answer
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
@@ -110,17 +112,17 @@ func TestHangingLibraryHoldsNobodyUp(t *testing.T) {
 		}
 		_, err = r.Send(t.Context(), message())
 		wantFailure(t, err, failure.Timeout, nil)
-		if !strings.Contains(err.Error(), "still waits") || time.Since(begin) != 15*time.Second || calls != 1 {
-			t.Errorf("the second attempt: %v, after %s, %d calls", err, time.Since(begin), calls)
+		if !strings.Contains(err.Error(), "still waits") || time.Since(begin) != 15*time.Second || calls.Load() != 1 {
+			t.Errorf("the second attempt: %v, after %s, %d calls", err, time.Since(begin), calls.Load())
 		}
 		answer <- nil
 		synctest.Wait()
-		if answer, err := r.Send(t.Context(), message()); err != nil || answer != "an earlier attempt reached it" || calls != 1 {
-			t.Errorf("the third attempt: %q, %v, %d calls", answer, err, calls)
+		if answer, err := r.Send(t.Context(), message()); err != nil || answer != "an earlier attempt reached it" || calls.Load() != 1 {
+			t.Errorf("the third attempt: %q, %v, %d calls", answer, err, calls.Load())
 		}
 		go func() { answer <- nil }()
-		if _, err := r.Send(t.Context(), next(message(), "id2")); err != nil || calls != 2 {
-			t.Errorf("another message: %v, %d calls", err, calls)
+		if _, err := r.Send(t.Context(), next(message(), "id2")); err != nil || calls.Load() != 2 {
+			t.Errorf("another message: %v, %d calls", err, calls.Load())
 		}
 	})
 }
@@ -128,9 +130,10 @@ func TestHangingLibraryHoldsNobodyUp(t *testing.T) {
 // TestHangingAttemptThatFailsIsMadeAgain gives an attempt up that fails in the end.
 func TestHangingAttemptThatFailsIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		calls, answer := 0, make(chan error)
+		var calls atomic.Int32
+		answer := make(chan error)
 		r := libraryReceiver(func() error {
-			calls++
+			calls.Add(1)
 			return <-answer
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -140,8 +143,8 @@ func TestHangingAttemptThatFailsIsMadeAgain(t *testing.T) {
 		answer <- errors.New("no")
 		synctest.Wait()
 		go func() { answer <- nil }()
-		if _, err := r.Send(t.Context(), message()); err != nil || calls != 2 {
-			t.Errorf("the second attempt: %v, %d calls", err, calls)
+		if _, err := r.Send(t.Context(), message()); err != nil || calls.Load() != 2 {
+			t.Errorf("the second attempt: %v, %d calls", err, calls.Load())
 		}
 	})
 }

@@ -26,6 +26,9 @@ var slackVerdicts = []verdict{
 	{says(`^(internal_error|fatal_error|service_unavailable|request_timeout|rollup_error)`), failure.HTTPStatus},
 }
 
+// slackFinal are words about the message itself.
+var slackFinal = says(`^(msg_too_long|no_text|too_many_attachments|invalid_(arguments|attachments|blocks\w*|array_arg|form_data|json))`)
+
 // slackEmoji matches an icon that is no URL.
 var slackEmoji = regexp.MustCompile(`^:?([\w+-]+):?$`)
 
@@ -124,7 +127,11 @@ func slackReceipt(c *client, r *reply) (*receipt, error) {
 		return nil, fmt.Errorf("slack.com: %w", err)
 	}
 	if !said.OK {
-		return nil, c.judge(http.StatusBadRequest, "slack.com: "+said.Error, said.Error)
+		status := r.status
+		if slackFinal.MatchString(said.Error) {
+			status = http.StatusBadRequest
+		}
+		return nil, c.judge(status, "slack.com: "+said.Error, said.Error)
 	}
 	return &receipt{r.String() + ", ok", said.Time}, nil
 }

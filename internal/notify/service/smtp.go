@@ -281,8 +281,8 @@ func (m *mailer) write(server *smtp.Client, d *delivery) (string, error) {
 
 // mailReasons are what the codes of https://www.rfc-editor.org/rfc/rfc5321 and rfc4954 mean.
 var mailReasons = map[int]failure.Reason{
-	421: failure.Throttled, 450: failure.Throttled, 451: failure.RPCError, 452: failure.Throttled,
-	454: failure.Unauthorized, 530: failure.Unauthorized, 534: failure.Unauthorized, 535: failure.Unauthorized, 538: failure.Unauthorized,
+	450: failure.Throttled,
+	530: failure.Unauthorized, 534: failure.Unauthorized, 535: failure.Unauthorized, 538: failure.Unauthorized,
 	550: failure.Forbidden, 551: failure.NotFound, 553: failure.Forbidden, 554: failure.Forbidden,
 }
 

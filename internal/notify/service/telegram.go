@@ -20,7 +20,7 @@ const maxTelegram = 4096
 
 // telegramVerdicts are refusals with status 400 that are about the chat, not about the message.
 var telegramVerdicts = []verdict{
-	{says(`chat not found|upgraded to a supergroup|thread not found|CHAT_ID_INVALID|PEER_ID_INVALID`), failure.NotFound},
+	{says(`chat not found|user not found|chat_id is empty|upgraded to a supergroup|thread not found|CHAT_ID_INVALID|PEER_ID_INVALID`), failure.NotFound},
 	{says(`not enough rights|have no rights|need administrator rights|CHAT_WRITE_FORBIDDEN|TOPIC_CLOSED`), failure.Forbidden},
 }
 
