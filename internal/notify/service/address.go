@@ -19,7 +19,7 @@ type address struct {
 	kind *kind
 	*url.URL
 	user, password string
-	// query has the values that the kind has not read yet, by key in small letters; keys are those that it has asked for.
+	// query has the values that the kind has not read yet, by key in small letters. Keys are what it has read.
 	query   map[string]string
 	keys    []string
 	faults  []string
@@ -34,6 +34,8 @@ func read(raw string) (*address, error) {
 		return nil, errors.New("the URL is empty: write a receiver's URL, such as ntfy://ntfy.sh/TOPIC")
 	case strings.ContainsFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }):
 		return nil, errors.New("the URL contains a space, a line break or a control character: write it in one line, with spaces as %20")
+	case strings.Contains(raw, "#"):
+		return nil, errors.New("the URL contains a #: write it as %23")
 	case !strings.Contains(raw, "://"):
 		return nil, fmt.Errorf("the URL has no scheme: begin with the service's name and ://, one of %s", known())
 	}
@@ -57,8 +59,11 @@ func read(raw string) (*address, error) {
 	return newAddress(kindOf(u.Scheme), u)
 }
 
-// shownScheme matches what an unknown scheme may look like to be shown.
-var shownScheme = regexp.MustCompile(`^[a-z+]{1,12}$`)
+// shownScheme and shownKey match the unknown schemes and keys of a query that errors may show.
+var (
+	shownScheme = regexp.MustCompile(`^[a-z+]{1,12}$`)
+	shownKey    = regexp.MustCompile(`^[@$]?[a-z_-]{1,24}$`)
+)
 
 // kindOf returns the kind of a scheme, which may end with +https; nil if there is none.
 func kindOf(scheme string) *kind {
@@ -77,9 +82,6 @@ func newAddress(k *kind, u *url.URL) (*address, error) {
 		user:  u.User.Username(),
 	}
 	a.password, _ = u.User.Password()
-	if u.Fragment != "" || strings.HasSuffix(u.String(), "#") {
-		return nil, fmt.Errorf("%s: the URL contains a #: write it as %%23", k.scheme)
-	}
 	values, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, ";", "%3b"))
 	if err != nil {
 		return nil, fmt.Errorf("%s: the part after the ? is malformed: write a %% as %%25", k.scheme)
@@ -87,7 +89,8 @@ func newAddress(k *kind, u *url.URL) (*address, error) {
 	for key, list := range values {
 		a.query[strings.ToLower(key)] = list[0]
 	}
-	a.secret(a.user, a.password, base64.StdEncoding.EncodeToString([]byte(a.user+":"+a.password)))
+	a.part(a.user)
+	a.secret(a.password, base64.StdEncoding.EncodeToString([]byte(a.user+":"+a.password)))
 	return a, nil
 }
 
@@ -168,6 +171,9 @@ func (a *address) check() error {
 		mend := "remove it; keys that apply: " + strings.Join(a.keys, ", ")
 		if strings.Contains(key, "verif") {
 			mend = "remove it, and set ca_file to the authority of a certificate of your own"
+		}
+		if !shownKey.MatchString(key) {
+			key = "..." // perhaps a secret
 		}
 		a.fault("the key %q does not apply: %s", key, mend)
 	}

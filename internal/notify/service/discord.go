@@ -19,8 +19,18 @@ const maxDiscord = 2000
 // discordColours are the colours of embeds by level.
 var discordColours = [4]int{0x2488ff, 0xffc441, 0xd60510, 0x2ea043}
 
-// discordMarkup are the characters of Discord's Markdown.
-const discordMarkup = "\\*_~`|>#[]<"
+// discordMarkup matches the characters of Discord's Markdown, and URLs, which backslashes would break.
+var discordMarkup = regexp.MustCompile("https?://\\S+|[\\\\*_~`|>#\\[\\]<]")
+
+// escapeDiscord writes a backslash before each character of Markdown.
+func escapeDiscord(text string) string {
+	return discordMarkup.ReplaceAllStringFunc(text, func(found string) string {
+		if len(found) > 1 {
+			return found
+		}
+		return `\` + found
+	})
+}
 
 type discordMessage struct {
 	Content  string          `json:"content"`
@@ -42,6 +52,7 @@ type discordMentions struct {
 
 func openDiscord(a *address, _ Options) *plan {
 	id, token := a.URL.Host, a.user
+	a.secret(token)
 	if !discordID.MatchString(id) {
 		a.fault("the id of the webhook after the @ is not a number")
 	}
@@ -62,15 +73,14 @@ func openDiscord(a *address, _ Options) *plan {
 		places: []string{""},
 		deliver: func(ctx context.Context, c *client, d *delivery) (*receipt, error) {
 			m := discordMessage{
-				Content:  cut(escape(d.Title, discordMarkup), maxDiscord, inUTF16),
+				Content:  cut(escapeDiscord(d.Title), maxDiscord, inUTF16),
 				Username: username,
 				Avatar:   avatar,
 				Mentions: discordMentions{[]string{}},
 			}
 			if d.Text != "" || d.Link != "" {
 				escaped := *d
-				escaped.Text = escape(d.Text, discordMarkup)
-				escaped.Title = ""
+				escaped.Title, escaped.Text = "", escapeDiscord(d.Text)
 				m.Embeds = []discordEmbed{{escaped.whole(maxDiscord, inUTF16), discordColours[d.Level.index()]}}
 			}
 			return c.send(ctx, request{url: "https://" + host + "/api/webhooks/" + id + "/" + token + "?" + query.Encode(), body: m})

@@ -70,10 +70,7 @@ func openGeneric(a *address, _ Options) *plan {
 		host:   a.Hostname(),
 		places: []string{""},
 		deliver: func(ctx context.Context, c *client, d *delivery) (*receipt, error) {
-			q := request{method: method, url: webhook.String(), header: map[string]string{}}
-			if d.ID != "" {
-				q.header["Idempotency-Key"] = d.ID
-			}
+			q := request{method: method, url: webhook.String(), header: map[string]string{"Idempotency-Key": d.ID}}
 			maps.Copy(q.header, header)
 			q.body = genericBody(d, titleKey, messageKey, extra)
 			return c.send(ctx, q)

@@ -31,7 +31,7 @@ type dialFunc = func(ctx context.Context, network, address string) (net.Conn, er
 type client struct {
 	Options
 	proxy *url.URL
-	// verdicts are those of the receiver's kind.
+	// verdicts come from the receiver's kind.
 	verdicts []verdict
 }
 
@@ -64,7 +64,7 @@ func newClient(a *address, o Options) (*client, error) {
 	return c, nil
 }
 
-// tls returns whom the client trusts. It reads CAFile anew.
+// tls returns the settings for TLS with a server of this name. It reads CAFile again each time.
 func (c *client) tls(name string) (*tls.Config, error) {
 	config := &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}
 	if c.CAFile == "" {
@@ -208,7 +208,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// unanswered explains why there is no answer of a host.
+// unanswered explains why a host did not answer.
 func (c *client) unanswered(ctx context.Context, host string, err error) error {
 	if ctx.Err() != nil {
 		return failure.Errorf(failure.Timeout, "%s: no complete answer in time: %w", host, ctx.Err())
@@ -229,7 +229,7 @@ func (c *client) unanswered(ctx context.Context, host string, err error) error {
 	return failed
 }
 
-// finalStatuses are those of requests that no other attempt with the same message makes better.
+// finalStatuses mean that the service will never accept this message.
 var finalStatuses = []int{
 	http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity,
 	http.StatusRequestHeaderFieldsTooLarge,

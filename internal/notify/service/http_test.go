@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -314,4 +315,41 @@ func TestWaitIsReadFromTheBody(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnswersThatSayNothingAreMalformed answers with status 200 where the body has to say more.
+func TestAnswersThatSayNothingAreMalformed(t *testing.T) {
+	for _, tt := range []struct {
+		service int
+		body    string
+	}{
+		{5, "<html>"},
+		{7, "<html>"},
+		{7, "{}"}, // of the login
+		{6, "[]"},
+	} {
+		s := newStandIn(t)
+		s.respond(status(http.StatusOK, tt.body))
+		_, err := open(t, services[tt.service].url, s.options).Send(soon(t), message())
+		wantFailure(t, err, failure.Malformed, services[tt.service].secrets)
+	}
+}
+
+func TestPlainServerOnTheTLSPortIsExplained(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(accept))
+	t.Cleanup(plain.Close)
+	for _, tt := range services {
+		_, err := open(t, tt.url, Options{dial: dialTo(plain.Listener.Addr().String())}).Send(soon(t), message())
+		wantFailure(t, err, failure.TLS, tt.secrets)
+	}
+}
+
+func TestLostAuthorityIsExplained(t *testing.T) {
+	s := newStandIn(t)
+	r := open(t, services[0].url, s.options)
+	if err := os.Remove(s.options.CAFile); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Send(soon(t), message())
+	wantFailure(t, err, failure.TLS, services[0].secrets)
 }

@@ -8,7 +8,7 @@ type kind struct {
 	scheme, form string
 	// open reads a URL. What is wrong with it becomes a fault of the address.
 	open func(a *address, o Options) *plan
-	// verdicts tell what the service's words mean where its status does not.
+	// verdicts say what the service's words mean if its status is not clear.
 	verdicts []verdict
 }
 

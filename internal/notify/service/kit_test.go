@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,7 @@ func newStandIn(t *testing.T) *standIn {
 	authority := exchangetest.Certificate{Name: "authority", Authority: true}.Make(t)
 	leaf := exchangetest.Certificate{By: authority, Name: "server", Names: names}.Make(t)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{exchangetest.Chain(leaf)}} //nolint:gosec // a test's server
-	server.Config.ErrorLog = nil
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	s.options = Options{
@@ -219,7 +220,7 @@ func wantFailure(t *testing.T, err error, want failure.Reason, secrets []string)
 func wantNoSecret(t *testing.T, text string, secrets []string) {
 	t.Helper()
 	for _, secret := range secrets {
-		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+		for _, form := range []string{secret, strings.ToLower(secret), url.QueryEscape(secret), url.PathEscape(secret)} {
 			if strings.Contains(text, form) {
 				t.Errorf("shows the secret %q: %s", form, text)
 			}

@@ -23,8 +23,8 @@ type sending struct {
 	service types.Sender
 	host    string
 	busy    atomic.Bool
-	// arrived is the id of the last message that arrived, perhaps after its attempt was given up.
-	arrived atomic.Pointer[string]
+	// arrived has the messages that arrived, perhaps after their attempts were given up.
+	arrived memory
 }
 
 func openLibrary(a *address, o Options, vendor string, limit int) *plan {
@@ -85,7 +85,7 @@ func newService(a *address) (types.Sender, error) {
 }
 
 func (s *sending) send(ctx context.Context, id, text string) (*receipt, error) {
-	if arrived := s.arrived.Load(); arrived != nil && *arrived == id && id != "" {
+	if s.arrived.get(id) != "" {
 		return &receipt{answer: "an earlier attempt reached it"}, nil
 	}
 	if s.busy.Swap(true) {
@@ -96,7 +96,7 @@ func (s *sending) send(ctx context.Context, id, text string) (*receipt, error) {
 	go func() {
 		err := s.attempt(text)
 		if err == nil {
-			s.arrived.Store(&id)
+			s.arrived.put(id, "yes")
 		}
 		s.busy.Store(false)
 		ended <- err

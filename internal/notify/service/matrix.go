@@ -3,7 +3,6 @@ package service
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"html"
@@ -128,7 +127,7 @@ func (m *matrixAccount) send(ctx context.Context, c *client, d *delivery) (*rece
 		}
 	}
 	// The server ignores another message with the same transaction of the same device.
-	transaction := fmt.Sprintf("%s-%d", cmp.Or(d.ID, rand.Text()), d.number)
+	transaction := fmt.Sprintf("%s-%d", d.ID, d.number)
 	var sent struct {
 		ID string `json:"event_id"`
 	}

@@ -62,17 +62,18 @@ func TestThreadsAreKept(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLastThreadsAreRemembered(t *testing.T) {
-	r := &receiver{}
-	for i := range 3 * maxRoots {
-		r.remember(fmt.Sprint(i), "id")
+func TestOnlyTheLastMessagesAreRemembered(t *testing.T) {
+	var m memory
+	for i := range 3 * maxMemory {
+		m.put(fmt.Sprint(i), "id")
+		m.put(fmt.Sprint(i), "id") // counts once
 	}
-	if len(r.roots) != maxRoots || len(r.order) != maxRoots || r.roots[fmt.Sprint(3*maxRoots-1)] == "" {
-		t.Errorf("%d threads in %d places", len(r.roots), len(r.order))
+	if len(m.values) != maxMemory || len(m.order) != maxMemory || m.get(fmt.Sprint(2*maxMemory)) == "" {
+		t.Errorf("%d values, %d keys", len(m.values), len(m.order))
 	}
 }
 
-// TestAnotherAttemptGoesOnlyWhereItFailed sends to two chats, of which one fails.
+// TestAnotherAttemptGoesOnlyWhereItFailed sends to two chats. One of them fails.
 func TestAnotherAttemptGoesOnlyWhereItFailed(t *testing.T) {
 	s := newStandIn(t)
 	r := open(t, "telegram://123456:AAF-s3sam_open@telegram?chats=@broken,@fine", s.options)
@@ -93,18 +94,18 @@ func TestAnotherAttemptGoesOnlyWhereItFailed(t *testing.T) {
 		t.Fatalf("%d requests, want 2", got)
 	}
 	s.respond(nil)
+	if _, err := r.Send(soon(t), next(message(), "id2")); err != nil { // another message in between
+		t.Error(err)
+	}
+	if got := len(s.requests()); got != 2 {
+		t.Errorf("%d requests for another message, want 2", got)
+	}
 	answer, err := r.Send(soon(t), message())
 	if err != nil || answer != "2 chats: status 200, message 42" {
 		t.Errorf("got %q and %v", answer, err)
 	}
 	if got := s.requests(); len(got) != 1 || !strings.Contains(got[0].Body, "@broken") {
 		t.Errorf("the second attempt sent %v", got)
-	}
-	if _, err := r.Send(soon(t), next(message(), "id2")); err != nil {
-		t.Error(err)
-	}
-	if got := len(s.requests()); got != 2 {
-		t.Errorf("%d requests for another message, want 2", got)
 	}
 }
 
@@ -379,7 +380,7 @@ func TestMatrixLogsInAgainIfItsTokenIsRefused(t *testing.T) {
 	}
 }
 
-// TestHostileMessagesStayText sends what would end a header, or is no text.
+// TestHostileMessagesStayText sends line breaks, control characters and invalid UTF-8.
 func TestHostileMessagesStayText(t *testing.T) {
 	m := message()
 	m.Title = "down\r\nBcc: evil@example.org\x00"

@@ -400,6 +400,21 @@ func TestCutKeepsLimitsAndCharacters(t *testing.T) {
 	}
 }
 
+func TestEscapesLeaveURLsAlone(t *testing.T) {
+	const text = "*a* b_c\nhttps://h/a_b?c=*d* (_e_)"
+	if got, want := escapeDiscord(text), "\\*a\\* b\\_c\nhttps://h/a_b?c=*d* (\\_e\\_)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestUnknownLevelIsInfo(t *testing.T) {
+	for level, want := range map[Level]string{-1: "info", 4: "info", LevelWarning: "warning", LevelOver: "over"} {
+		if got := level.String(); got != want {
+			t.Errorf("level %d is %s, want %s", int(level), got, want)
+		}
+	}
+}
+
 func FuzzCut(f *testing.F) {
 	f.Add("one\ntwo 🚨\n", 5)
 	f.Fuzz(func(t *testing.T, text string, limit int) {

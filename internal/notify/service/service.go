@@ -1,13 +1,18 @@
-// Package service delivers one message to one receiver, which a URL in the form of github.com/nicholas-fedor/shoutrrr names. The services
-// in the table kinds with a deliver function of their own are spoken to here, so that they obey a deadline, ca_file, proxy_url and the
-// service's wish to wait; the library sends to all others. The package keeps no queue and never retries: that is for its caller.
+// Package service delivers one message to one receiver. A URL in the form of github.com/nicholas-fedor/shoutrrr names the receiver.
+//
+// The table kinds has all services. The package itself speaks to the most common ones, and so supports deadlines, ca_file, proxy_url and
+// Retry-After there. The library sends to the others; it supports none of these, and obeys HTTP_PROXY for some of them. The package has
+// no queue and never retries: its caller does.
 package service
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -146,16 +151,41 @@ type receiver struct {
 	client *client
 	hide   func(string) string
 
-	// sent are the places that the message with the id has reached.
-	id   string
-	sent map[string]bool
-	// roots are the services' ids of first messages, by thread and place. They are lost with the process.
-	roots map[string]string
-	order []string
+	// reached has the places that a message has reached, by message and place; roots has the services' ids of first messages, by thread
+	// and place. Both end with the process.
+	reached, roots memory
 }
 
-// maxRoots bounds how many first messages are remembered.
-const maxRoots = 256
+// memory keeps the last maxMemory values.
+type memory struct {
+	mu     sync.Mutex
+	values map[string]string
+	order  []string
+}
+
+const maxMemory = 512
+
+func (m *memory) get(key string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.values[key]
+}
+
+func (m *memory) put(key, value string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.values == nil {
+		m.values = map[string]string{}
+	}
+	if _, known := m.values[key]; !known {
+		m.order = append(m.order, key)
+	}
+	m.values[key] = value
+	if len(m.order) > maxMemory {
+		delete(m.values, m.order[0])
+		m.order = m.order[1:]
+	}
+}
 
 func (r *receiver) Host() string     { return r.host }
 func (r *receiver) Service() string  { return r.scheme }
@@ -167,24 +197,26 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what a service's connection still does
 	d := delivery{Message: clean(m)}
-	if d.ID != r.id || d.ID == "" {
-		r.id, r.sent = d.ID, map[string]bool{}
+	if d.ID == "" {
+		d.ID = rand.Text()
 	}
 	answer := "it has the message already"
 	var failed []error
 	for d.number, d.place = range r.places {
-		if r.sent[d.place] {
+		attempt, thread := d.ID+"\n"+d.place, d.Thread+"\n"+d.place
+		if r.reached.get(attempt) != "" {
 			continue
 		}
-		d.root = r.roots[d.thread()]
+		d.root = r.roots.get(thread)
 		got, err := r.deliver(ctx, r.client, &d)
 		if err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		answer, r.sent[d.place] = got.answer, true
+		answer = got.answer
+		r.reached.put(attempt, cmp.Or(answer, "yes"))
 		if d.root == "" && d.Thread != "" && got.id != "" {
-			r.remember(d.thread(), got.id)
+			r.roots.put(thread, got.id)
 		}
 	}
 	if len(failed) > 0 {
@@ -194,21 +226,6 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 		answer = fmt.Sprintf("%d %s: %s", len(r.places), r.noun, answer)
 	}
 	return failure.Printable(r.hide(answer), maxWords), nil
-}
-
-// thread is the key of the thread at this place.
-func (d *delivery) thread() string { return d.Thread + "\n" + d.place }
-
-func (r *receiver) remember(thread, id string) {
-	if len(r.order) >= maxRoots {
-		delete(r.roots, r.order[0])
-		r.order = r.order[1:]
-	}
-	if r.roots == nil {
-		r.roots = map[string]string{}
-	}
-	r.roots[thread] = id
-	r.order = append(r.order, thread)
 }
 
 // explain returns the error that a retry has to deal with: it is final only if all are. It keeps nothing of the causes but their words,
@@ -237,7 +254,7 @@ func (r *receiver) explain(failed []error) error {
 	return err
 }
 
-// clean returns a message without what could end a line of a header, or is no text.
+// clean returns a message without line breaks in its title, and without control characters and invalid UTF-8.
 func clean(m *Message) Message {
 	c := *m
 	c.Title = strings.Join(strings.Fields(failure.OneLine(strings.ToValidUTF8(c.Title, "\uFFFD"))), " ")

@@ -29,7 +29,7 @@ var slackVerdicts = []verdict{
 // slackFinal are words about the message itself.
 var slackFinal = says(`^(msg_too_long|no_text|too_many_attachments|invalid_(arguments|attachments|blocks\w*|array_arg|form_data|json))`)
 
-// slackEmoji matches an icon that is no URL.
+// slackEmoji matches an icon that is an emoji.
 var slackEmoji = regexp.MustCompile(`^:?([\w+-]+):?$`)
 
 // slackEscapes are the characters that Slack reads in any text.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -286,7 +285,7 @@ var mailReasons = map[int]failure.Reason{
 	550: failure.Forbidden, 551: failure.NotFound, 553: failure.Forbidden, 554: failure.Forbidden,
 }
 
-// refused explains the refusal of a step of the conversation. Other errors, such as those of the connection, stay.
+// refused explains why the server refuses a step of the conversation. It keeps other errors, such as a broken connection.
 func refused(step string, err error) error {
 	said, ok := errors.AsType[*textproto.Error](err)
 	if !ok {
@@ -319,7 +318,7 @@ func (m *mailer) compose(d *delivery, now time.Time) []byte {
 		{"To", strings.Join(to, ",\r\n ")},
 		{"Subject", mime.QEncoding.Encode("utf-8", cut(d.Title, maxSubject, inCharacters))},
 		{"Date", now.Format(time.RFC1123Z)},
-		{"Message-ID", "<" + cmp.Or(d.ID, rand.Text()) + ".chatstack@" + domain + ">"},
+		{"Message-ID", "<" + d.ID + ".chatstack@" + domain + ">"},
 		{"MIME-Version", "1.0"},
 		{"Content-Type", "text/plain; charset=utf-8"},
 		{"Content-Transfer-Encoding", "quoted-printable"},

@@ -20,7 +20,7 @@ const maxTelegram = 4096
 
 // telegramVerdicts are refusals with status 400 that are about the chat, not about the message.
 var telegramVerdicts = []verdict{
-	{says(`chat not found|user not found|chat_id is empty|upgraded to a supergroup|thread not found|CHAT_ID_INVALID|PEER_ID_INVALID`), failure.NotFound},
+	{says(`(chat|user|thread) not found|chat_id is empty|upgraded to a supergroup|(CHAT|PEER)_ID_INVALID`), failure.NotFound},
 	{says(`not enough rights|have no rights|need administrator rights|CHAT_WRITE_FORBIDDEN|TOPIC_CLOSED`), failure.Forbidden},
 }
 
@@ -49,7 +49,7 @@ type telegramReply struct {
 
 func openTelegram(a *address, _ Options) *plan {
 	token := a.user + ":" + a.password
-	a.secret(token)
+	a.secret(token, a.user)
 	if !telegramToken.MatchString(token) {
 		a.fault("the token is not one of BotFather's, such as 123456:ABC-DEF")
 	}

@@ -74,7 +74,7 @@ func (d *delivery) whole(limit int, size measure) string {
 	return strings.TrimSpace(title + text + link)
 }
 
-// body returns text and link within a limit, or the title if there is no text, for services that show the title elsewhere.
+// body returns text and link within a limit, for services that show the title elsewhere. Without a text, it returns the title.
 func (d *delivery) body(limit int, size measure, withLink bool) string {
 	link := ""
 	if withLink && d.Link != "" && size(d.Link)+1 < limit {
@@ -85,30 +85,4 @@ func (d *delivery) body(limit int, size measure, withLink bool) string {
 		text = d.Title
 	}
 	return cut(text, limit-size(link), size) + link
-}
-
-// escape writes a backslash before each of the characters, but not in URLs, which would break.
-func escape(text, characters string) string {
-	var b strings.Builder
-	for i, line := range strings.Split(text, "\n") {
-		if i > 0 {
-			b.WriteByte('\n')
-		}
-		for j, word := range strings.Split(line, " ") {
-			if j > 0 {
-				b.WriteByte(' ')
-			}
-			if strings.HasPrefix(word, "https://") || strings.HasPrefix(word, "http://") {
-				b.WriteString(word)
-				continue
-			}
-			for _, r := range word {
-				if strings.ContainsRune(characters, r) {
-					b.WriteByte('\\')
-				}
-				b.WriteRune(r)
-			}
-		}
-	}
-	return b.String()
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// given are the addresses that services give out for copying, of which the library's form can be made. They are host and path.
+// given are addresses, without https://, that services give out for copying. They can be turned into the library's form.
 var given = []struct {
 	form    *regexp.Regexp
 	becomes string
@@ -19,7 +19,7 @@ var given = []struct {
 	{says(`^ntfy\.sh/([\w-]+)/?$`), "ntfy://ntfy.sh/${1}"},
 }
 
-// alike are addresses that look like those of a service, with what to write instead.
+// alike are addresses that look like an address of a service, with what to write instead.
 var alike = []struct {
 	form *regexp.Regexp
 	mend string
