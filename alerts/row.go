@@ -355,3 +355,16 @@ func lasting(wait, keep config.Duration) config.Level {
 func over(limit int64, wait, keep config.Duration) config.Level {
 	return config.Level{Over: limit, For: wait, KeepFiringFor: keep}
 }
+
+// NeedsPrometheus reports whether only Prometheus decides whether an alert fires: it is about the exporter itself, or compares with the past.
+func NeedsPrometheus(alert string) bool {
+	r := rowOf(alert)
+	return r.judged == nil || r.timed
+}
+
+// TellsOutage reports whether an alert says that something does not work, now and then or at all. All such alerts of one cause are told as
+// one; others are told apart.
+func TellsOutage(alert string) bool {
+	judged := rowOf(alert).judged
+	return health.IsOutage(alert) || alert == health.AlertTargetUnstable || judged != nil && judged.Unsettles
+}

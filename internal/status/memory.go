@@ -77,6 +77,9 @@ func (m *memory) report(in *Input, now time.Time) *Report {
 		Problems: j.problems,
 		Services: make([]Service, 0, len(in.Snapshot.Statuses)),
 	}
+	if given := in.Snapshot.Judgement; given != nil {
+		r.HeldBack = given.HeldBack
+	}
 	r.Maintenance, r.NotConfigured = orEmpty(r.Maintenance), orEmpty(r.NotConfigured)
 	r.Containers, r.ContainersLeftOut = m.reportContainers(j)
 	for i := range in.Snapshot.Statuses {

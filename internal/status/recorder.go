@@ -129,6 +129,9 @@ func (r *Recorder) isDue(in Input, now time.Time) bool {
 // Report returns the current report.
 func (r *Recorder) Report() *Report { return r.recordViewer().report }
 
+// Latest returns the current report, which may be 30 s old if nothing has changed. Whoever calls it is no viewer.
+func (r *Recorder) Latest() *Report { return r.current.Load().report }
+
 // recordViewer records a viewer and renews the report first if it is older than maxAge. For the first viewer after viewerTimeout,
 // it also renews a report that is older than the source's snapshot.
 func (r *Recorder) recordViewer() *update {
@@ -163,7 +166,8 @@ func (r *Recorder) History(name string) (History, bool) {
 func (r *Recorder) observe(in Input, now time.Time) {
 	r.memory.transitions.take(r.takeEvents())
 	r.lastInput = in
-	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses} // without the metrics page, which is large
+	// Without the metrics page, which is large.
+	r.lastInput.Snapshot = &poll.Snapshot{Statuses: in.Snapshot.Statuses, Judgement: in.Snapshot.Judgement}
 	report := r.memory.report(&in, now)
 	report.Version = r.version
 	next := *r.current.Load()
@@ -202,6 +206,29 @@ type Notices struct {
 	NotConfigured []string `json:"not_configured"`
 	// LeftToFirst are the names of the targets that only the first exporter of a pair polls.
 	LeftToFirst []string `json:"left_to_first,omitempty"`
+	// Receivers are those whom the exporter itself notifies, in the order of the configuration.
+	Receivers []Receiver `json:"receivers,omitempty"`
+}
+
+// Receiver is how the notifications to one receiver get on.
+type Receiver struct {
+	Name string `json:"name"`
+	// Waiting is how many messages are not delivered yet. Success is when one last was; Answer is what the service said.
+	Waiting int       `json:"waiting"`
+	Success time.Time `json:"last_success,omitzero"`
+	Answer  string    `json:"answer,omitempty"`
+	// Failing is why the last attempt failed, Since since when all do; "" and zero if it succeeded.
+	Failing string    `json:"failing,omitempty"`
+	Since   time.Time `json:"failing_since,omitzero"`
+	// Lost counts messages that were given up, LostAt is when the last one was.
+	Lost   int       `json:"lost,omitempty"`
+	LostAt time.Time `json:"lost_at,omitzero"`
+	// Counts are how many attempts and messages had which outcome in this process.
+	Counts map[string]uint64 `json:"-"`
+}
+
+func (r *Receiver) sameNews(o *Receiver) bool {
+	return r.Name == o.Name && r.Waiting == o.Waiting && r.Success.Equal(o.Success) && (r.Failing == "") == (o.Failing == "") && r.Lost == o.Lost
 }
 
 // Unsaved says that the state file keeps nothing since a time, and why.
@@ -214,12 +241,27 @@ type Unsaved struct {
 func (n *Notices) sameNews(o *Notices) bool {
 	return n.ConfigError == o.ConfigError && n.Stale == o.Stale && n.Forgets == o.Forgets && (n.Unsaved == nil) == (o.Unsaved == nil) &&
 		slices.Equal(n.Maintenance, o.Maintenance) && slices.Equal(n.NotConfigured, o.NotConfigured) &&
-		slices.Equal(n.LeftToFirst, o.LeftToFirst)
+		slices.Equal(n.LeftToFirst, o.LeftToFirst) &&
+		slices.EqualFunc(n.Receivers, o.Receivers, func(a, b Receiver) bool { return a.sameNews(&b) })
 }
 
 // hasNews reports whether the input differs from the one before in more than its time.
 func (in *Input) hasNews(before *Input) bool {
-	return !in.sameNews(&before.Notices) || !slices.EqualFunc(in.Snapshot.Statuses, before.Snapshot.Statuses, sameProbe)
+	return !in.sameNews(&before.Notices) || !slices.EqualFunc(in.Snapshot.Statuses, before.Snapshot.Statuses, sameProbe) ||
+		!slices.EqualFunc(in.problems(), before.problems(), sameAlert)
+}
+
+// problems are those of the judgement.
+func (in *Input) problems() []health.Problem {
+	if j := in.Snapshot.Judgement; j != nil {
+		return j.Problems
+	}
+	return nil
+}
+
+// sameAlert reports whether two problems are the same, and equally severe.
+func sameAlert(a, b health.Problem) bool {
+	return a.Subject == b.Subject && a.Alert == b.Alert && a.Of == b.Of && a.Severity == b.Severity
 }
 
 // sameProbe reports whether two statuses come from the same probe, and nothing has changed since.

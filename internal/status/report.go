@@ -21,6 +21,8 @@ type Report struct {
 	Notices
 	// Problems are the judgement's, the worst first, then the oldest. Services and Containers repeat them.
 	Problems []Problem `json:"problems"`
+	// HeldBack are the alerts of problems that nobody is told of: see health.Judgement.
+	HeldBack []health.HeldBack `json:"-"`
 	// Causes group what has a problem: the worst first, then by what users lose.
 	Causes []Cause `json:"causes"`
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
@@ -45,7 +46,9 @@ type verdict struct {
 func newClient(a *address, o Options) (*client, error) {
 	o.UserAgent = cmp.Or(o.UserAgent, "chatstack_exporter")
 	if o.dial == nil {
-		o.dial = (&net.Dialer{}).DialContext
+		o.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			return exchange.DialWithin(ctx, 0, network, address)
+		}
 	}
 	c := &client{Options: o, verdicts: a.kind.verdicts}
 	if _, err := c.tls(""); err != nil {

@@ -1,0 +1,166 @@
+package notify
+
+import (
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+)
+
+// kind is what a message tells.
+type kind string
+
+// The kinds of messages. A summary is about what could not be told when it happened.
+const (
+	began   kind = "began"
+	worse   kind = "worse"
+	over    kind = "over"
+	again   kind = "again"
+	text    kind = "text"
+	summary kind = "summary"
+)
+
+// news is something that a receiver has to be told.
+type news struct {
+	receiver *Receiver
+	kind     kind
+	// threads are those that it is about: several only in a summary. times is how many messages about the first one came before.
+	threads []*thread
+	times   int
+	// first is the first of the texts of people that is new.
+	first int
+}
+
+// settle is how long a stage waits for other alerts of its cause.
+func settle(s stage) time.Duration {
+	if s == critical {
+		return settleCritical
+	}
+	return settleWarning
+}
+
+// visible is what a receiver sees of a stage.
+func (r *Receiver) visible(s stage) stage {
+	if s.severity() < r.Least {
+		return silent
+	}
+	return s
+}
+
+// due reports whether the thread has for long enough got further than a receiver was told. Stages that it is not told of do not count.
+func (r *Receiver) due(t *thread, now time.Time, before stage, open bool) bool {
+	for s := before + 1; s <= t.Stage; s++ {
+		at := t.Stages[s]
+		if r.visible(s) > silent && (open || s == critical || t.Stage < critical) && !at.IsZero() && now.Sub(at) >= settle(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// newsFor returns what a receiver has to be told, which from then on it has been told. It was configured at since.
+func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
+	open, sum := r.Hours.Contains(v.Now.In(r.zone())), news{receiver: r, kind: summary}
+	for _, t := range b.threads {
+		if !t.about(r.Targets) {
+			continue
+		}
+		k := t.Told[r.Name]
+		if k == nil {
+			k = &told{}
+			if t.isOlder(since) {
+				k.Stage, k.Held = r.visible(t.Stage), r.visible(t.Stage) > silent
+			}
+			t.Told[r.Name] = k
+		}
+		if kind := b.next(r, t, k, v.Now, open); kind != "" {
+			list = append(list, news{
+				receiver: r,
+				kind:     kind,
+				threads:  []*thread{t},
+				times:    k.Times,
+			})
+			k.tell(v.Now)
+		}
+		if texts := len(t.texts()); r.Notes && k.Times > 0 && texts > k.Texts {
+			list = append(list, news{
+				receiver: r,
+				kind:     text,
+				threads:  []*thread{t},
+				times:    k.Times,
+				first:    k.Texts,
+			})
+			k.Texts, k.Times = texts, k.Times+1
+		}
+		if k.Held {
+			sum.threads = append(sum.threads, t)
+		}
+	}
+	if len(sum.threads) > 0 && open && v.Now.Sub(since) >= settleWarning && !v.Starting {
+		list = append(list, b.sumUp(sum, v.Now))
+	}
+	return list
+}
+
+// isOlder reports whether the thread was there when a receiver was configured: it began before, and was noticed soon after. A certificate
+// that expires began to long before anybody could notice it.
+func (t *thread) isOlder(since time.Time) bool {
+	noticed := t.Stages[t.Stage]
+	for _, at := range t.Stages {
+		if at.Before(noticed) {
+			noticed = at
+		}
+	}
+	return t.Began.Before(since) && !t.AtLeast && noticed.Sub(since) < noticedSoon
+}
+
+// next returns what a receiver has to be told of a thread now, "" for nothing, and what it has been told then.
+func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool) kind {
+	seen := r.visible(t.Stage)
+	switch {
+	case k.Held && seen < critical: // the summary tells it
+		return ""
+	case seen > k.Stage && r.due(t, now, k.Stage, open):
+		if seen < critical && !open {
+			k.Held = true
+			return ""
+		}
+		before := k.Stage
+		if k.Stage, k.Held = seen, false; before > silent {
+			return worse
+		}
+		return began
+	case k.Stage > silent && b.isOver(t, now):
+		if k.Stage < critical && !open {
+			k.Held = true
+			return ""
+		}
+		k.Stage = silent
+		return over
+	case k.Times > 0 && k.Stage == critical && seen == critical && r.Repeat > 0 && !t.acknowledged() && now.Sub(k.At) >= r.Repeat:
+		return again
+	}
+	return ""
+}
+
+func (k *told) tell(now time.Time) { k.At, k.Times = now, k.Times+1 }
+
+// sumUp tells everything that was held back.
+func (b *book) sumUp(sum news, now time.Time) news {
+	for _, t := range sum.threads {
+		k := t.Told[sum.receiver.Name]
+		sum.times = max(sum.times, k.Times)
+		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() {
+			k.Stage = silent
+		}
+		k.tell(now)
+	}
+	return sum
+}
+
+// level is the severity that a receiver sees.
+func (n *news) level() (worst health.Severity) {
+	for _, t := range n.threads {
+		worst = max(worst, n.receiver.visible(t.Stage).severity())
+	}
+	return worst
+}

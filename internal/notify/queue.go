@@ -1,0 +1,165 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
+)
+
+const (
+	// sendTimeout is the deadline of one attempt.
+	sendTimeout = 15 * time.Second
+	// firstRetry is the pause after the first failed attempt; each next one is twice as long, up to maxRetry.
+	firstRetry, maxRetry = 10 * time.Second, 15 * time.Minute
+	// maxWait is how long a message is tried, hopeless how often one is that the service refuses for what it is.
+	maxWait  = 24 * time.Hour
+	hopeless = 3
+	// maxPerHour is how many messages a receiver gets in an hour. One more says that others are held back.
+	maxPerHour = 20
+)
+
+// The outcomes of messages.
+const (
+	Delivered = "delivered"
+	Failed    = "failed" // an attempt, which is repeated
+	Expired   = "expired"
+	Held      = "held"
+)
+
+// Outcomes are all of them.
+var Outcomes = []string{Delivered, Failed, Expired, Held}
+
+// waiting is a message that is not delivered yet.
+type waiting struct {
+	service.Message
+
+	Made     time.Time `json:"made"`
+	Attempts int       `json:"attempts,omitempty"`
+}
+
+// queue is what a receiver has to get, the oldest first.
+type queue struct {
+	Waiting []*waiting `json:"waiting,omitempty"`
+	// Sent is when the messages of the last hour were delivered. Holds counts those that are held back since there were too many.
+	Sent  []time.Time `json:"sent,omitempty"`
+	Holds int         `json:"holds,omitempty"`
+	Names []string    `json:"names,omitempty"`
+	// Since is when the receiver was configured. Success is when something was last delivered, Answer what the service said.
+	Since   time.Time `json:"since"`
+	Success time.Time `json:"success,omitzero"`
+	Answer  string    `json:"answer,omitempty"`
+	// Lost counts the messages that could not be delivered in time, LostAt is when the last one was given up.
+	Lost   int       `json:"lost,omitempty"`
+	LostAt time.Time `json:"lost_at,omitzero"`
+
+	// next is when to try again, zero for at once. inFlight says that an attempt is under way. failing is why the last one failed, failed
+	// since when all have.
+	next     time.Time
+	inFlight bool
+	failing  error
+	failed   time.Time
+	counts   map[string]uint64
+}
+
+func (q *queue) count(outcome string) {
+	if q.counts == nil {
+		q.counts = map[string]uint64{}
+	}
+	q.counts[outcome]++
+}
+
+// add adds a message, once. What exceeds the messages of an hour is held back, and counted.
+func (q *queue) add(m *service.Message, now time.Time, link string) {
+	if slices.ContainsFunc(q.Waiting, func(w *waiting) bool { return w.ID == m.ID }) {
+		return
+	}
+	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	due := len(q.Sent) + len(q.Waiting)
+	switch {
+	case due < maxPerHour && q.Holds == 0:
+		q.Waiting = append(q.Waiting, &waiting{Message: *m, Made: now})
+		return
+	case q.Holds == 0:
+		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
+			ID:    m.ID + "held",
+			Title: m.Title,
+			Text: fmt.Sprintf("This is the last message for now: there were %d within an hour. "+
+				"What follows is held back, and comes as one message.", maxPerHour),
+			Link:  link,
+			Level: m.Level,
+		}})
+	default:
+		q.Names = append(q.Names, m.Title)
+	}
+	q.Holds++
+	q.count(Held)
+}
+
+// release sends what was held back as one message, once there is room.
+func (q *queue) release(now time.Time, link string) {
+	if q.Holds == 0 || len(q.Waiting) > 0 {
+		return
+	}
+	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if len(q.Sent) >= maxPerHour {
+		return
+	}
+	if n := len(q.Names); n > 0 {
+		text := ""
+		for i, name := range q.Names {
+			if i == maxLines {
+				text += fmt.Sprintf("And %d more.\n", n-i)
+				break
+			}
+			text += "- " + name + "\n"
+		}
+		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
+			ID:    fmt.Sprintf("held%d", now.UnixMilli()),
+			Title: fmt.Sprintf("%d messages were held back", n),
+			Text:  text,
+			Link:  link,
+			Level: service.LevelWarning,
+		}})
+	}
+	q.Holds, q.Names = 0, nil
+}
+
+// first is the message to send now, nil for none.
+func (q *queue) first(now time.Time) *waiting {
+	if q.inFlight || len(q.Waiting) == 0 || now.Before(q.next) {
+		return nil
+	}
+	return q.Waiting[0]
+}
+
+// settle takes in the end of an attempt. It reports whether the state of the receiver has changed: it fails, or works again.
+func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (changed bool) {
+	before := q.failing
+	q.inFlight = false
+	w.Attempts++
+	if err == nil {
+		q.count(Delivered)
+		q.remove(w)
+		q.Sent, q.Success, q.Answer = append(q.Sent, now), now, answer
+		q.failing, q.failed, q.next = nil, time.Time{}, time.Time{}
+		return before != nil
+	}
+	q.count(Failed)
+	if q.failing = err; before == nil {
+		q.failed = now
+	}
+	pause := min(firstRetry<<min(w.Attempts-1, 10), maxRetry)
+	q.next = now.Add(max(pause, min(service.RetryAfter(err), time.Hour)))
+	if now.Sub(w.Made) >= maxWait || service.Permanent(err) && w.Attempts >= hopeless {
+		q.count(Expired)
+		q.remove(w)
+		q.Lost, q.LostAt, q.next = q.Lost+1, now, time.Time{}
+	}
+	return before == nil
+}
+
+func (q *queue) remove(w *waiting) {
+	q.Waiting = slices.DeleteFunc(q.Waiting, func(o *waiting) bool { return o == w })
+}

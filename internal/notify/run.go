@@ -1,0 +1,241 @@
+package notify
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// every is how often to look without a new report: messages become due by time alone.
+const every = 5 * time.Second
+
+// Store keeps values over a restart; see state.Group.
+type Store interface {
+	Load() map[string]json.RawMessage
+	Put(values map[string]any) error
+}
+
+// Notifier watches the judgement and sends messages. Its methods may be called from several goroutines.
+type Notifier struct {
+	store Store
+	// flush returns once what was put into the store cannot be lost any more; an error says that it may be.
+	flush func() error
+	log   *slog.Logger
+	wake  chan struct{}
+
+	mu        sync.Mutex
+	receivers []Receiver
+	site      Site
+	book      book
+	queues    map[string]*queue
+}
+
+// New returns a notifier that goes on where the former process ended. It has no receivers yet.
+func New(store Store, flush func() error, log *slog.Logger) *Notifier {
+	n := &Notifier{
+		store:  store,
+		flush:  flush,
+		log:    log,
+		wake:   make(chan struct{}, 1),
+		queues: map[string]*queue{},
+	}
+	for name, raw := range store.Load() {
+		var err error
+		kind, receiver, _ := strings.Cut(name, "/")
+		switch kind {
+		case "thread":
+			t := &thread{}
+			if err = json.Unmarshal(raw, t); err == nil {
+				n.book.threads = append(n.book.threads, t)
+			}
+		case "queue":
+			q := &queue{}
+			if err = json.Unmarshal(raw, q); err == nil {
+				n.queues[receiver] = q
+			}
+		}
+		if err != nil {
+			log.Error("saved notifications are lost", "name", name, "err", err)
+		}
+	}
+	slices.SortFunc(n.book.threads, func(a, b *thread) int { return a.Began.Compare(b.Began) })
+	return n
+}
+
+// Configure sets who is told, and how long each alert goes on firing after its problem. A receiver that keeps its name keeps its queue; what a removed one has not got is dropped, and logged.
+func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert string) time.Duration, now time.Time) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range receivers {
+		for k := range n.receivers {
+			r, before := &receivers[i], &n.receivers[k]
+			if q := n.queues[r.Name]; r.Name == before.Name && r.Place != before.Place && len(q.Waiting) > 0 {
+				n.log.Info("a receiver has another address; its messages go there", "receiver", r.Name, "messages", len(q.Waiting))
+			}
+		}
+	}
+	n.receivers, n.site, n.book.keep = receivers, site, keep
+	for i := range receivers {
+		if name := receivers[i].Name; n.queues[name] == nil {
+			n.queues[name] = &queue{Since: now}
+		}
+	}
+	for name, q := range n.queues {
+		if n.knows(name) {
+			continue
+		}
+		if left := len(q.Waiting); left > 0 {
+			n.log.Warn("a receiver is not configured any more; its messages are dropped", "receiver", name, "messages", left)
+		}
+		delete(n.queues, name)
+	}
+	n.book.forget(now, n.knows)
+	n.Wake()
+}
+
+// knows reports whether a receiver is configured. The caller holds the lock.
+func (n *Notifier) knows(name string) bool {
+	return slices.ContainsFunc(n.receivers, func(r Receiver) bool { return r.Name == name })
+}
+
+// Wake makes Run look. It does not wait.
+func (n *Notifier) Wake() {
+	select {
+	case n.wake <- struct{}{}:
+	default: // Run is woken already
+	}
+}
+
+// Run looks and sends until ctx is done. It returns once no message is under way, at most 15 s later.
+func (n *Notifier) Run(ctx context.Context, view func() View) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	for {
+		n.look(view)
+		n.send(ctx, &sending)
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		case <-ticker.C:
+		}
+	}
+}
+
+// look compares what is with what was told, and saves what is to be sent before anything is.
+func (n *Notifier) look(source func() View) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.receivers) == 0 {
+		return
+	}
+	v := source()
+	if v.Report == nil || v.Stale != "" {
+		return // it says how things were
+	}
+	n.book.look(&v)
+	for i := range n.receivers {
+		r := &n.receivers[i]
+		q := n.queues[r.Name]
+		for _, item := range n.book.newsFor(r, &v, q.Since) {
+			q.add(item.message(v.Now, &n.site), v.Now, n.site.URL)
+		}
+		q.release(v.Now, n.site.URL)
+	}
+	n.book.forget(v.Now, n.knows)
+	n.save()
+}
+
+// save saves threads and queues. The caller holds the lock.
+func (n *Notifier) save() {
+	all := map[string]any{}
+	for _, t := range n.book.threads {
+		all["thread/"+t.ID] = t
+	}
+	for name, q := range n.queues {
+		all["queue/"+name] = q
+	}
+	err := errors.Join(n.store.Put(all), n.flush())
+	if err != nil {
+		n.log.Debug("notifications are not saved", "err", err) // the file itself warns
+	}
+}
+
+// send sends what is due, to each receiver one message at a time.
+func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.receivers {
+		r := n.receivers[i]
+		q := n.queues[r.Name]
+		w := q.first(time.Now())
+		if w == nil || ctx.Err() != nil {
+			continue
+		}
+		q.inFlight = true
+		sending.Go(func() { n.deliver(ctx, &r, q, w) })
+	}
+}
+
+// deliver makes one attempt.
+func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waiting) {
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	answer, err := r.Sender.Send(limited, &w.Message)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil && ctx.Err() != nil {
+		q.inFlight = false // the end of the process is no fault of the service; the next one tries again
+		return
+	}
+	lost := q.Lost
+	changed := q.settle(w, answer, err, time.Now())
+	switch {
+	case q.Lost > lost:
+		n.log.Warn("a notification could not be delivered and is given up", "receiver", r.Name, "attempts", w.Attempts, "err", err)
+	case changed && err != nil:
+		n.log.Warn("notifications fail", "receiver", r.Name, "reason", failure.ReasonOf(err), "err", err, "hint", failure.HintOf(err))
+	case changed:
+		n.log.Info("notifications are delivered again", "receiver", r.Name)
+	}
+	n.save()
+	n.Wake()
+}
+
+// States returns the receivers' states, in the order of the configuration.
+func (n *Notifier) States() []status.Receiver {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := make([]status.Receiver, 0, len(n.receivers))
+	for i := range n.receivers {
+		q := n.queues[n.receivers[i].Name]
+		s := status.Receiver{
+			Name:    n.receivers[i].Name,
+			Waiting: len(q.Waiting) + len(q.Names),
+			Success: q.Success,
+			Answer:  q.Answer,
+			Since:   q.failed,
+			Lost:    q.Lost,
+			LostAt:  q.LostAt,
+			Counts:  map[string]uint64{},
+		}
+		for _, outcome := range Outcomes {
+			s.Counts[outcome] = q.counts[outcome]
+		}
+		if q.failing != nil {
+			s.Failing = q.failing.Error()
+		}
+		list = append(list, s)
+	}
+	return list
+}

@@ -1,0 +1,349 @@
+package notify
+
+import (
+	"cmp"
+	"encoding/hex"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/incident"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
+)
+
+// stage is how far a thread has got, or a receiver has been told.
+type stage int
+
+// The stages. A warning that is no outage may become one before it is critical.
+const (
+	silent stage = iota
+	warned
+	outage
+	critical
+)
+
+func (s stage) severity() health.Severity {
+	switch s {
+	case silent:
+		return health.Pending
+	case critical:
+		return health.Critical
+	case warned, outage:
+	}
+	return health.Warning
+}
+
+// problemKey identifies a problem.
+type problemKey struct {
+	health.Subject
+	Alert string `json:"alert"`
+	Of    string `json:"of,omitempty"`
+}
+
+func keyOf(p *status.Problem) problemKey { return problemKey{p.Subject, p.Alert, p.Of} }
+
+// thread is what one cause does.
+type thread struct {
+	ID string `json:"id"`
+	// Root is the cause. Alert is the alert that it is about, "" for all that say that something does not work.
+	Root  health.Subject `json:"root"`
+	Alert string         `json:"alert,omitempty"`
+	// Alerts are those that fire or did.
+	Alerts []problemKey `json:"alerts"`
+	// Began is when the first problem began, or earlier with AtLeast. Stages are when it got so far.
+	Began   time.Time           `json:"began"`
+	AtLeast bool                `json:"at_least,omitempty"`
+	Stages  map[stage]time.Time `json:"stages"`
+	// Stage is where it is now, Worst how far it got.
+	Stage stage `json:"stage"`
+	Worst stage `json:"worst"`
+	// Cleared is when its last alert ended, zero while one fires. Unwatched says that it ended because nobody looks any more.
+	Cleared   time.Time `json:"cleared,omitzero"`
+	Unwatched bool      `json:"no_longer_watched,omitempty"`
+	// Said is what messages say of it.
+	Said said `json:"said"`
+	// Told is what the receivers have been told, by their names.
+	Told map[string]*told `json:"told,omitempty"`
+
+	// lasting are its problems that last now.
+	lasting []*status.Problem
+	// incident is that of the thread, nil for none.
+	incident *incident.Incident
+}
+
+// told is what a receiver has been told of a thread.
+type told struct {
+	Stage stage     `json:"stage"`
+	At    time.Time `json:"at"`
+	// Times counts the messages, Texts those of people that were told.
+	Times int `json:"times"`
+	Texts int `json:"texts,omitempty"`
+	// Held says that a summary is to tell it: in the morning, or that it was there before the receiver was configured.
+	Held bool `json:"held,omitempty"`
+}
+
+// said is what messages say of a thread, as last seen.
+type said struct {
+	Title string `json:"title"`
+	Loss  string `json:"loss,omitempty"`
+	Text  string `json:"text,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+	// Affected are the human names of its consequences, and how many there are.
+	Affected []string `json:"affected,omitempty"`
+}
+
+// group is the problems of one cause whose alerts fire now.
+type group struct {
+	root     health.Subject
+	alert    string
+	problems []*status.Problem
+}
+
+// groupsOf returns the groups of a report, the worst first.
+func groupsOf(r *status.Report) (list []*group) {
+	most := mostOf(r)
+	for i := range r.Problems {
+		p := &r.Problems[i]
+		if !fires(r, p) {
+			continue
+		}
+		g := &group{root: cmp.Or(p.Cause, p.Subject), alert: p.Alert}
+		if alerts.TellsOutage(p.Alert) {
+			if g.alert = ""; most != nil && p.Since.Sub(most.Since) < together &&
+				(slices.Contains(most.Consequences, p.Subject) || slices.Contains(most.Consequences, g.root)) {
+				g.root = most.Subject
+			}
+		}
+		at := slices.IndexFunc(list, func(o *group) bool { return o.root == g.root && o.alert == g.alert })
+		if at < 0 {
+			at, list = len(list), append(list, g)
+		}
+		list[at].problems = append(list[at].problems, p)
+	}
+	return list
+}
+
+// mostOf returns the problem that most targets are down, nil if there is none.
+func mostOf(r *status.Report) *status.Problem {
+	for i := range r.Problems {
+		if p := &r.Problems[i]; p.Subject == health.ExporterSubject && health.IsOutage(p.Alert) && fires(r, p) {
+			return p
+		}
+	}
+	return nil
+}
+
+// fires reports whether the alert on a problem does.
+func fires(r *status.Report, p *status.Problem) bool {
+	return p.Severity >= health.Warning && !p.Excuse.Holds() &&
+		!slices.ContainsFunc(r.HeldBack, func(h health.HeldBack) bool { return h.Alert == p.Alert && h.Subject == p.Subject })
+}
+
+// stageOf returns how far the problems have got.
+func stageOf(problems []*status.Problem) (s stage) {
+	for _, p := range problems {
+		switch {
+		case p.Severity == health.Critical:
+			s = max(s, critical)
+		case health.IsOutage(p.Alert):
+			s = max(s, outage)
+		default:
+			s = max(s, warned)
+		}
+	}
+	return s
+}
+
+// book has the threads, the oldest first.
+type book struct {
+	threads []*thread
+	// keep is how long an alert goes on firing after its problem: keep_firing_for of its rules. nil is not at all.
+	keep func(alert string) time.Duration
+}
+
+// isOver reports whether a thread has been over for as long as its alerts go on.
+func (b *book) isOver(t *thread, now time.Time) bool {
+	ends := settleEnd
+	for _, k := range t.Alerts {
+		if b.keep != nil {
+			ends = max(ends, b.keep(k.Alert))
+		}
+	}
+	return !t.Cleared.IsZero() && now.Sub(t.Cleared) >= ends
+}
+
+// look brings the threads up to date.
+func (b *book) look(v *View) {
+	for _, t := range b.threads {
+		t.lasting, t.incident = nil, nil
+	}
+	for _, g := range groupsOf(v.Report) {
+		t := b.threadOf(v.Now, g)
+		t.lasting = append(t.lasting, g.problems...)
+	}
+	for _, t := range b.threads {
+		t.follow(v)
+	}
+}
+
+// threadOf returns the thread of a group, which joins all that know one of its problems.
+func (b *book) threadOf(now time.Time, g *group) *thread {
+	var found *thread
+	b.threads = slices.DeleteFunc(b.threads, func(t *thread) bool {
+		switch {
+		case !t.knows(g):
+			return false
+		case found == nil:
+			found = t
+			return false
+		}
+		found.join(t)
+		return true
+	})
+	if found == nil {
+		first := g.problems[0]
+		for _, p := range g.problems {
+			if p.Since.Before(first.Since) {
+				first = p
+			}
+		}
+		found = &thread{
+			ID:      idOf(g, now),
+			Root:    g.root,
+			Alert:   g.alert,
+			Began:   first.Since,
+			AtLeast: first.AtLeast,
+			Stages:  map[stage]time.Time{},
+			Told:    map[string]*told{},
+		}
+		b.threads = append(b.threads, found)
+	}
+	for _, p := range g.problems {
+		if k := keyOf(p); !slices.Contains(found.Alerts, k) {
+			found.Alerts = append(found.Alerts, k)
+		}
+	}
+	return found
+}
+
+// idOf returns the name of a new thread.
+func idOf(g *group, now time.Time) string {
+	h := fnv.New64a()
+	h.Write([]byte(strings.Join([]string{health.Key(g.root).String(), g.alert, now.UTC().String()}, "\n")))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// knows reports whether the thread is about the group: about its cause, something that does not work and has the same name, such as a
+// target and its container, or one of its problems.
+func (t *thread) knows(g *group) bool {
+	return t.Alert == g.alert && (t.Root == g.root || g.alert == "" && t.Root.Name == g.root.Name) ||
+		slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return slices.Contains(t.Alerts, keyOf(p)) })
+}
+
+// join adds a younger thread. Each receiver has been told what it was told of both.
+func (t *thread) join(o *thread) {
+	for _, k := range o.Alerts {
+		if !slices.Contains(t.Alerts, k) {
+			t.Alerts = append(t.Alerts, k)
+		}
+	}
+	if o.Began.Before(t.Began) {
+		t.Began, t.AtLeast = o.Began, o.AtLeast
+	}
+	for s, at := range o.Stages {
+		if known := t.Stages[s]; known.IsZero() || at.Before(known) {
+			t.Stages[s] = at
+		}
+	}
+	t.Worst = max(t.Worst, o.Worst)
+	t.lasting = append(t.lasting, o.lasting...)
+	for name, other := range o.Told {
+		known := t.Told[name]
+		if known == nil {
+			t.Told[name] = other
+			continue
+		}
+		known.Stage, known.Times = max(known.Stage, other.Stage), known.Times+other.Times
+		if other.At.After(known.At) {
+			known.At = other.At
+		}
+	}
+}
+
+// follow takes over what lasts now.
+func (t *thread) follow(v *View) {
+	t.incident = t.incidentIn(v.Incidents)
+	now := stageOf(t.lasting)
+	switch {
+	case now > silent:
+		t.Cleared, t.Unwatched = time.Time{}, false
+		t.say(v.Report)
+	case v.Starting && t.Cleared.IsZero():
+		return // nobody has looked yet
+	case t.Cleared.IsZero():
+		t.Cleared = v.Now
+		t.Unwatched = t.incident != nil && t.incident.Unwatched
+	}
+	for s := range now + 1 {
+		if s > silent && t.Stages[s].IsZero() {
+			t.Stages[s] = v.Now
+		}
+	}
+	t.Stage, t.Worst = now, max(t.Worst, now)
+}
+
+// incidentIn returns the newest incident of one of its problems that was there while the thread was; nil for none.
+func (t *thread) incidentIn(list []*incident.Incident) *incident.Incident {
+	for _, i := range list {
+		if i.State == incident.Merged || !t.Cleared.IsZero() && i.Began.After(t.Cleared) || !i.Ended.IsZero() && i.Ended.Before(t.Began) {
+			continue
+		}
+		for n := range i.Problems {
+			p := &i.Problems[n]
+			if slices.Contains(t.Alerts, problemKey{p.Subject, p.Alert, p.Of}) {
+				return i
+			}
+		}
+	}
+	return nil
+}
+
+// about reports whether the thread is about one of the named targets or containers; none is all.
+func (t *thread) about(names []string) bool {
+	return len(names) == 0 || slices.Contains(names, t.Root.Name) ||
+		slices.ContainsFunc(t.Alerts, func(k problemKey) bool { return slices.Contains(names, k.Name) })
+}
+
+// acknowledged reports whether somebody takes care of it.
+func (t *thread) acknowledged() bool {
+	return t.incident != nil && !t.incident.Acknowledged.Time.IsZero()
+}
+
+// texts are those that people wrote about it, oldest first.
+func (t *thread) texts() []incident.Note {
+	if t.incident == nil {
+		return nil
+	}
+	list := slices.Clone(t.incident.Notes)
+	if a := t.incident.Acknowledged; !a.Time.IsZero() {
+		list = append(list, incident.Note{Time: a.Time, Author: a.By, Text: "acknowledged: takes care of it"})
+	}
+	slices.SortStableFunc(list, func(a, b incident.Note) int { return a.Time.Compare(b.Time) })
+	return list
+}
+
+// forget drops what removed receivers were told, and the threads that are over and told.
+func (b *book) forget(now time.Time, known func(receiver string) bool) {
+	b.threads = slices.DeleteFunc(b.threads, func(t *thread) bool {
+		waits := false
+		maps.DeleteFunc(t.Told, func(name string, k *told) bool {
+			waits = waits || known(name) && (k.Stage > silent || k.Held)
+			return !known(name)
+		})
+		return b.isOver(t, now) && (!waits || now.Sub(t.Cleared) > maxTold)
+	})
+}
