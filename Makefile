@@ -80,11 +80,11 @@ generate: ## Renew every generated file: rules, dashboards, golden pages, tables
 # The tests that need no real server have run in `make test`. Those that do are called TestReal..., which is held here.
 # INTEGRATION=-short leaves out what waits for more than half a minute.
 integration: ## Tests against real servers; needs Debian's packages, see .ci/run.
-	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go' 'internal/e2e/workloads/*_test.go') | \
+	@if grep -l 'go:build realservers' $$(git ls-files 'collectors/*_test.go' 'internal/app/*_test.go' 'internal/notify/service/*_test.go' 'internal/state/*_test.go' 'dashboards/*_test.go' 'internal/web/*_test.go' 'internal/e2e/workloads/*_test.go') | \
 		xargs grep -n '^func Test' | grep -v 'func Test\(Real\|Main\)'; then \
 		echo 'the tests above need real servers, so their names must begin with TestReal'; exit 1; fi
 	$(GO) test -count=1 -tags realservers $(RACE) ./internal/e2e/realstack
-	$(GO) test -count=1 -timeout 30m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/state ./internal/e2e/workloads
+	$(GO) test -count=1 -timeout 30m -tags realservers $(RACE) -run '^TestReal' $(INTEGRATION) ./collectors ./internal/app ./internal/notify/service ./internal/state ./internal/e2e/workloads
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./dashboards
 	$(GO) test -count=1 -tags realservers -run '^TestReal' $(INTEGRATION) ./internal/web
 

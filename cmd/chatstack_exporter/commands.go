@@ -30,6 +30,7 @@ const (
 	initial     = "init"
 	rules       = "rules"
 	drill       = "drill"
+	notify      = "notify"
 	ack         = "ack"
 	forget      = "forget"
 	healthcheck = "healthcheck"
@@ -96,6 +97,12 @@ var commands = []struct {
 		false,
 	},
 	{
+		notify,
+		"With --test, send a test message to the receiver NAME of the configuration's notify, or to all; print what the services answer.",
+		[]string{configFile},
+		false,
+	},
+	{
 		ack,
 		"Say who takes care of the incident ID, to the exporter on this machine or at a URL.",
 		[]string{listenAddress},
@@ -143,6 +150,8 @@ type commandLine struct {
 	remote                       app.Remote
 	incident, as                 string
 	gone, dockerHost             string
+	testsReceiver                bool
+	receiver                     string
 }
 
 func newCommandLine() *commandLine {
@@ -207,6 +216,9 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("every-alert", "As --dry-run; also print where each alert goes now and at 3 am, and whether that wakes somebody.").
 			BoolVar(&c.drill.EveryAlert)
 		output()
+	case notify:
+		cmd.Flag("test", "Send a test message.").Required().BoolVar(&c.testsReceiver)
+		cmd.Arg("NAME", "Name of the receiver. Default: all.").PlaceHolder("NAME").StringVar(&c.receiver)
 	case ack:
 		cmd.Arg("ID", "The incident's ID, the last part of its address.").PlaceHolder("ID").Required().StringVar(&c.incident)
 		cmd.Flag("as", "The name to show. Default: the one who runs the command, or --user.").PlaceHolder("NAME").StringVar(&c.as)

@@ -107,6 +107,8 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 	case drill:
 		c.drill.Alertmanager, c.drill.Others = c.alertmanagers[0], c.alertmanagers[1:]
 		return runDrill(ctx, options, c.drill, c.output)
+	case notify:
+		return runNotify(ctx, options, c)
 	case ack:
 		return runAck(ctx, options, c)
 	case forget:
@@ -227,6 +229,12 @@ func runInit(ctx context.Context, options app.Options, flags app.InitOptions) er
 func isTerminal(f *os.File) bool {
 	info, err := f.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func runNotify(ctx context.Context, options app.Options, c *commandLine) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return app.TestNotify(ctx, options, c.receiver, os.Stdout)
 }
 
 func runAck(ctx context.Context, options app.Options, c *commandLine) error {

@@ -26,7 +26,10 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/heartbeat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/pacing"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/state"
@@ -91,6 +94,7 @@ type App struct {
 	drill       drillSwitch
 	past        *past
 	judge       *judge
+	notifier    *notify.Notifier
 	logins      *pacing.Logins
 	recorder    *status.Recorder
 	server      *http.Server
@@ -99,6 +103,8 @@ type App struct {
 	local       *localServer
 	reloads     chan reload
 	manager     *serviceManager
+	// started is when the exporter has seen for itself how its targets are.
+	started time.Time
 	// pageLimit is the largest metrics page that fits the memory limit of the process; 0 if no limit applies.
 	pageLimit config.Bytes
 
@@ -108,8 +114,9 @@ type App struct {
 
 // generation is a configuration with its poller.
 type generation struct {
-	cfg    *config.Config
-	poller *poll.Poller
+	cfg       *config.Config
+	poller    *poll.Poller
+	heartbeat *heartbeat.Heartbeat // nil for none
 }
 
 // LoadConfig loads the configuration that the options name.
@@ -124,6 +131,17 @@ func LoadConfig(o Options) (*config.Config, error) {
 		Interval:       o.Interval,
 		Timeout:        o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
+		CheckURL: func(url string) error {
+			_, err := service.Parse(url, service.Options{})
+			return err
+		},
+		HostOf: func(url string) string {
+			r, err := service.Parse(url, service.Options{})
+			if err != nil {
+				return ""
+			}
+			return r.Host()
+		},
 	})
 }
 
@@ -195,7 +213,9 @@ func New(o Options) (_ *App, err error) {
 	if notice == "" && a.judge.remembers && a.past.isRecent(starting) {
 		starting = 0 // what was before is on its first page
 	}
-	a.own.registry.MustRegister(a.maintenance, &a.drill, startingMetric(starting))
+	a.started = time.Now().Add(starting)
+	a.notifier = notify.New(a.state.Group("notify"), a.state.Flush, a.log)
+	a.own.registry.MustRegister(a.maintenance, &a.drill, startingMetric(starting), notifications{a.notifier})
 	if err := a.adopt(cfg); err != nil {
 		return nil, err
 	}
@@ -265,8 +285,16 @@ func (a *App) adopt(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	receivers, err := receiversOf(cfg)
+	if err != nil {
+		return err
+	}
+	a.notifier.Configure(receivers, siteOf(cfg), func(alert string) time.Duration {
+		warning, critical := alerts.Limits(&cfg.Alerts, alert)
+		return max(warning.Keep, critical.Keep)
+	}, time.Now())
 	poller.Notify(func() { a.recorder.Wake() })
-	a.current.Store(&generation{cfg, poller})
+	a.current.Store(&generation{cfg, poller, heartbeatOf(cfg, poller, a.log)})
 	for _, t := range targets {
 		if !t.Same {
 			a.log.Info("target is configured", "target", t.Name, "kind", t.Kind.Name)
@@ -404,8 +432,12 @@ func serverOf(t *config.Target, kind *config.Row) string {
 
 // placeOf identifies what a target is about, whatever its name. A URL may have a secret in its query, so it is a hash.
 func placeOf(settings config.Settings) string {
+	return hashOf(settings.Common().Kind + " " + settings.Place())
+}
+
+func hashOf(text string) string {
 	h := fnv.New64a()
-	fmt.Fprintf(h, "%s %s", settings.Common().Kind, settings.Place()) //nolint:errcheck // a hash takes everything
+	h.Write([]byte(text)) //nolint:errcheck,gosec // a hash takes everything
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 
@@ -516,6 +548,7 @@ func (a *App) Run(ctx context.Context) error {
 	var others sync.WaitGroup
 	others.Go(func() { a.maintenance.Run(beside, func() { a.current.Load().poller.Refresh() }) })
 	others.Go(func() { a.recorder.Run(beside) })
+	others.Go(func() { a.notifier.Run(beside, a.notifyView) })
 	others.Go(func() { a.public.run(a.log) })
 	// New has bound the listeners and made a page, so services that start after this one get an answer.
 	a.manager.ready("serving; the first probes are running")
@@ -561,10 +594,15 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) poll(ctx context.Context) (stop func()) {
 	polling, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	poller := a.current.Load().poller
+	g := a.current.Load()
 	go func() {
 		defer close(ended)
-		poller.Run(polling)
+		var beating sync.WaitGroup
+		if g.heartbeat != nil {
+			beating.Go(func() { g.heartbeat.Run(polling) })
+		}
+		g.poller.Run(polling)
+		beating.Wait()
 	}()
 	return func() {
 		cancel()

@@ -2,129 +2,165 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/version"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/heartbeat"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/poll"
-	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
-const (
-	// statusInterval is the least time between two status texts for the service manager.
-	statusInterval = 10 * time.Second
-	// signsPerWatchdog is how many signs of life to send per watchdog timeout, so that a late one on a busy machine does no harm.
-	signsPerWatchdog = 4
-	// recheckInterval is how soon to check a stalled poll loop again. After a pause of the whole machine, the loop recovers at once, and
-	// the next sign of life must not be late.
-	recheckInterval = time.Second
-)
-
-// serviceManager reports to the service manager that started this process, as systemd does with Type=notify: when the exporter
-// serves, reloads and stops, and signs of life while the poll loop runs. Without them, the service manager restarts the exporter.
-// The methods may be called from several goroutines.
-type serviceManager struct {
-	notify   func(state string) error // nil without a service manager
-	watchdog time.Duration            // how long the service manager waits for a sign of life; 0 means forever
-	log      *slog.Logger
-	failing  atomic.Bool // the last call of notify failed
-}
-
-// send sends assignments such as READY=1. If that fails, it logs the first of the failures in a row.
-func (m *serviceManager) send(assignments ...string) {
-	if m.notify == nil {
-		return
-	}
-	err := m.notify(strings.Join(assignments, "\n"))
-	if failed := err != nil; m.failing.Swap(failed) != failed && failed {
-		m.log.Warn("cannot reach the service manager", "err", err)
-	}
-}
-
-func (m *serviceManager) ready(status string) {
-	m.send(daemon.SdNotifyReady, statusAssignment+status)
-}
-
-func (m *serviceManager) reloading() {
-	// With Type=notify-reload, systemd needs the time to tell reloads apart; others ignore it.
-	m.send(daemon.SdNotifyReloading, fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()),
-		statusAssignment+"reloading the configuration")
-}
-
-func (m *serviceManager) stopping() {
-	m.send(daemon.SdNotifyStopping, statusAssignment+"stopping")
-}
-
-const statusAssignment = "STATUS="
-
-// keepAlive sends signs of life while alive returns nil, and every new status, until ctx is done.
-func (m *serviceManager) keepAlive(ctx context.Context, alive func() error, status func() string) {
-	if m.notify == nil {
-		return
-	}
-	every := statusInterval
-	if m.watchdog > 0 {
-		every = min(every, m.watchdog/signsPerWatchdog)
-	}
-	var sent string
-	stalled := false
-	for {
-		wait := every
-		var assignments []string
-		now := "the poll loop has stalled"
-		if err := alive(); err != nil {
-			wait = min(wait, recheckInterval)
-			if !stalled {
-				m.log.Error("polling has stalled; no more signs of life for the service manager", "err", err)
-			}
-			stalled = true
-		} else {
-			if stalled {
-				m.log.Info("polling works again")
-			}
-			stalled = false
-			now = status()
-			if m.watchdog > 0 {
-				assignments = append(assignments, daemon.SdNotifyWatchdog)
-			}
+// receiversOf makes the receivers of a configuration.
+func receiversOf(cfg *config.Config) ([]notify.Receiver, error) {
+	list := make([]notify.Receiver, 0, len(cfg.Notify))
+	for i := range cfg.Notify {
+		c := &cfg.Notify[i]
+		sender, err := senderOf(c)
+		if err != nil {
+			return nil, fmt.Errorf("notify: receiver %s: %w", c.Name, err)
 		}
-		if now != sent {
-			sent = now
-			assignments = append(assignments, statusAssignment+now)
+		severity := health.Warning
+		if c.Severity == config.SeverityCritical {
+			severity = health.Critical
 		}
-		if len(assignments) > 0 {
-			m.send(assignments...)
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+		list = append(list, notify.Receiver{
+			Name:    c.Name,
+			Sender:  sender,
+			Place:   hashOf(c.URL.Reveal()),
+			Least:   severity,
+			Hours:   c.Hours,
+			Zone:    c.Location,
+			Repeat:  c.Repeat.Std(),
+			Targets: c.Targets,
+			Notes:   c.Notes,
+		})
 	}
+	return list, nil
 }
 
-// summarize returns the state of the stack in a few words, without names.
-func summarize(statuses []poll.Status) string {
-	var up, down, waiting int
-	for _, s := range statuses {
+func senderOf(c *config.Notify) (service.Receiver, error) {
+	return service.Parse(c.URL.Reveal(), service.Options{CAFile: c.CAFile, ProxyURL: c.ProxyURL.Reveal()})
+}
+
+// TestNotify sends a test message to the receiver with a name, or to all if that is "". It prints what each service answered.
+func TestNotify(ctx context.Context, o Options, name string, out io.Writer) error {
+	cfg, err := LoadConfig(o)
+	if err != nil {
+		return err
+	}
+	receivers, err := receiversOf(cfg)
+	if err != nil {
+		return err
+	}
+	if len(receivers) == 0 {
+		return UsageError{errors.New("no receiver is configured: add notify to the configuration file, or set NOTIFY_URL")}
+	}
+	var names, failed []string
+	for i := range receivers {
+		names = append(names, receivers[i].Name)
+	}
+	if name != "" && !slices.Contains(names, name) {
+		return UsageError{fmt.Errorf("no receiver is called %q; there are: %s", name, strings.Join(names, ", "))}
+	}
+	site := siteOf(cfg)
+	for i := range receivers {
+		r := &receivers[i]
+		if name != "" && r.Name != name {
+			continue
+		}
+		result := "delivered"
+		answer, err := r.Sender.Send(ctx, notify.TestMessage(time.Now(), &site))
 		switch {
-		case !s.Known:
-			waiting++
-		case s.Up:
-			up++
-		default:
-			down++
+		case err != nil:
+			result, failed = "not delivered: "+err.Error(), append(failed, r.Name)
+			if hint := failure.HintOf(err); hint != "" {
+				result += "\n  " + hint
+			}
+		case answer != "":
+			result += ": " + answer
+		}
+		if _, err := fmt.Fprintf(out, "%s: %s\n", r.Name, result); err != nil {
+			return err
 		}
 	}
-	text := fmt.Sprintf("%s up, %d down", wording.Count(up, "target"), down)
-	if waiting > 0 {
-		text += fmt.Sprintf(", %d not probed yet", waiting)
+	if len(failed) > 0 {
+		return fmt.Errorf("no message to %s", strings.Join(failed, ", "))
 	}
-	return text
+	return nil
+}
+
+// heartbeatOf makes the heartbeat of a configuration, nil for none.
+func heartbeatOf(cfg *config.Config, p *poll.Poller, log *slog.Logger) *heartbeat.Heartbeat {
+	if cfg.Heartbeat.URL.IsZero() {
+		return nil
+	}
+	return heartbeat.New(heartbeat.Options{
+		URL:          cfg.Heartbeat.URL,
+		Method:       cfg.Heartbeat.Method,
+		Every:        cfg.Heartbeat.Every.Std(),
+		PollInterval: cfg.Poll.Interval.Std(),
+		Completed:    p.LastCompleted,
+		UserAgent:    "chatstack_exporter/" + version.Version,
+		Log:          log,
+	})
+}
+
+// siteOf is what messages say of the exporter.
+func siteOf(cfg *config.Config) notify.Site {
+	return notify.Site{
+		URL:         strings.TrimSuffix(cfg.Web.ExternalURL, "/"),
+		Environment: cfg.Environment,
+		Cluster:     cfg.Cluster,
+	}
+}
+
+// notifyView is what notifications are made from.
+func (a *App) notifyView() notify.View {
+	now := time.Now()
+	return notify.View{
+		Now:       now,
+		Report:    a.recorder.Latest(),
+		Incidents: a.Incidents(),
+		Starting:  now.Before(a.started),
+	}
+}
+
+// notifications are the metrics of a notifier.
+type notifications struct{ *notify.Notifier }
+
+var (
+	notificationsTotal = prometheus.NewDesc("chatstack_notifications_total",
+		"Attempts to send a notification that delivered it or failed, and notifications that were given up after 24 hours (expired) or held "+
+			"back as too many within an hour (held).",
+		[]string{"receiver", "outcome"}, nil)
+	notificationQueue = prometheus.NewDesc("chatstack_notification_queue_length",
+		"Notifications that the receiver has not got yet.", []string{"receiver"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (notifications) Describe(descs chan<- *prometheus.Desc) {
+	descs <- notificationsTotal
+	descs <- notificationQueue
+}
+
+// Collect implements prometheus.Collector.
+func (n notifications) Collect(metrics chan<- prometheus.Metric) {
+	for _, s := range n.States() {
+		for _, outcome := range notify.Outcomes {
+			metrics <- prometheus.MustNewConstMetric(notificationsTotal, prometheus.CounterValue, float64(s.Counts[outcome]), s.Name, outcome)
+		}
+		metrics <- prometheus.MustNewConstMetric(notificationQueue, prometheus.GaugeValue, float64(s.Waiting), s.Name)
+	}
 }

@@ -30,7 +30,17 @@ func (a *App) statusInput() status.Input {
 		LeftToFirst:   g.cfg.LeftToFirst.Names(),
 		Unsaved:       a.unsaved(),
 		Forgets:       forgets(g.cfg),
+		Receivers:     a.notifier.States(),
 	}}
+	if h := g.heartbeat; h != nil {
+		s := h.Status()
+		in.Receivers = append(in.Receivers, status.Receiver{
+			Name:    "heartbeat",
+			Success: s.LastSuccess,
+			Failing: s.LastError,
+			Since:   s.FailingSince,
+		})
+	}
 	if err := a.ReloadError(); err != nil {
 		in.ConfigError = err.Error()
 	}

@@ -258,6 +258,14 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
+// LastCompleted is when the poll loop last had no overdue probe, with a monotonic clock reading; zero until every target was probed once.
+func (p *Poller) LastCompleted() time.Time {
+	if !p.Ready() {
+		return time.Time{}
+	}
+	return *p.heartbeat.Load()
+}
+
 // Run probes new targets at once and all targets on schedule, until ctx is done. After a reload,
 // a changed target first waits for its kind's least interval, and a Reloader may ask to be probed at once. Run returns when all readings
 // have ended, and StopGrace after ctx is done at the latest: it abandons readings that take longer.
