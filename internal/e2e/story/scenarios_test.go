@@ -22,6 +22,8 @@ type scenario struct {
 	// lasts is how long the scenario lasts. It begins at an hour; 0 is the morning.
 	lasts time.Duration
 	hour  int
+	// self says why the exporter itself does not call when the chain pages; "" if it does.
+	self string
 	// notifications has lines such as "5m40s page: ContainerDown critical db".
 	notifications string
 }
@@ -158,6 +160,7 @@ func TestScenarios(t *testing.T) {
 				w.until(w.began.Add(s.lasts))
 				w.router.checkGroups(w.T)
 				w.router.checkNews(w.T)
+				w.checkNotified(s.self)
 				if got, want := w.notifications(), lines(s.notifications); !sameNotifications(got, want) {
 					w.Errorf("notifications (-want +got):\n-%s\n+%s", strings.Join(want, "\n-"), strings.Join(got, "\n+"))
 				}
@@ -1078,6 +1081,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:      "an outage lasts while an exporter without a state is restarted three times: that is one page",
+		self:      "without a state, it tells again what lasts",
 		exporters: alone,
 		lasts:     45 * time.Minute,
 		script: `
@@ -1094,6 +1098,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:      "an exporter that keeps its state loses it",
+		self:      "without a state, it tells again what lasts",
 		lasts:     14 * time.Minute,
 		exporters: keeping,
 		script: `

@@ -76,6 +76,7 @@ var unstableScenarios = []scenario{
 	},
 	{
 		name:  "a brown-out becomes an outage",
+		self:  "it has called for the brown-out, which lasts",
 		lasts: 80 * time.Minute,
 		script: `
 			1m other is flaky
@@ -118,6 +119,7 @@ var unstableScenarios = []scenario{
 	},
 	{
 		name:  "an exporter without a state restarts in a brown-out",
+		self:  "without a state, it tells again what lasts",
 		lasts: 70 * time.Minute,
 		script: `
 			1m other is flaky

@@ -55,6 +55,8 @@ type world struct {
 	prometheus *server
 	router     *router
 	began      time.Time
+	// phone is whom a single exporter notifies by itself.
+	phone phone
 	// tick is when the next thing happens that happens by itself: a scrape, and a round of the rules 10 s later.
 	tick  time.Time
 	round bool
@@ -142,6 +144,8 @@ type exporterSpec struct {
 	wide bool
 	// relay says that there are an IRC server, an XMPP server and the container of a bridge between them, which is checked.
 	relay bool
+	// notifies is the address of a receiver that it notifies by itself, of warnings too and of what is critical only; "" for none.
+	notifies string
 	// services says that there are the IRC server's RPC, the IRC services, and a target that the container docs serves.
 	services bool
 }
@@ -202,6 +206,10 @@ func playFrom(t *testing.T, hour int, exporters []exporterSpec, needs map[string
 		t.Cleanup(func() { time.Sleep(slowest) }) // what answers slowly does so until the end
 		w.router = newRouter(t, "../../../deploy/alertmanager/alertmanager.yml")
 		w.prometheus = newServer(t, w.router.send)
+		if len(exporters) == 1 {
+			exporters = slices.Clone(exporters)
+			exporters[0].notifies = w.listenForMessages()
+		}
 		for _, spec := range exporters {
 			if w.sites[spec.env] == nil {
 				w.build(spec, needs)
@@ -294,6 +302,10 @@ func (w *world) serve() *service {
 func (e *exporter) configuration() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\ntargets:\n", e.stateFile)
+	if e.notifies != "" {
+		b.Reset()
+		fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\n%stargets:\n", e.stateFile, receiversAt(e.notifies))
+	}
 	if e.containers {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
 	}
