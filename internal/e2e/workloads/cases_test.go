@@ -81,7 +81,7 @@ func rollout(s *service) {
 
 // crashLoop is a loop around `docker run --rm`, as systemd's Restart=always is: each new container is a restart.
 func crashLoop(s *service) {
-	const crashes = 5
+	const crashes = 8 // an engine that takes seconds makes an outage of some
 	s.crashFirst(s.run(1, "--rm"))
 	for range crashes - 1 {
 		s.gone(s.run(1, "--rm", "--", "last", "1"))
