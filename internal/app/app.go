@@ -270,6 +270,10 @@ func (a *App) logConfigFile() {
 func (a *App) adopt(cfg *config.Config) error {
 	old := a.current.Load()
 	a.fitMemory(cfg)
+	receivers, err := receiversOf(cfg)
+	if err != nil {
+		return err
+	}
 	targets, err := a.targets(cfg, old)
 	if err != nil {
 		return err
@@ -282,10 +286,6 @@ func (a *App) adopt(cfg *config.Config) error {
 		previous = old.poller
 	}
 	poller, err := poll.New(targets, a.own, a.judge, a.log, previous)
-	if err != nil {
-		return err
-	}
-	receivers, err := receiversOf(cfg)
 	if err != nil {
 		return err
 	}

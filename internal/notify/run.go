@@ -3,7 +3,6 @@ package notify
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -132,8 +131,16 @@ func (n *Notifier) Run(ctx context.Context, view func() View) {
 	}
 }
 
-// look compares what is with what was told, and saves what is to be sent before anything is.
+// look compares what is with what was told, and saves what is to be sent before anything is. Whoever asks for the state does not wait for
+// the disk.
 func (n *Notifier) look(source func() View) {
+	n.compare(source)
+	if err := n.flush(); err != nil {
+		n.log.Debug("notifications are not saved", "err", err) // the file itself warns
+	}
+}
+
+func (n *Notifier) compare(source func() View) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.receivers) == 0 {
@@ -156,7 +163,7 @@ func (n *Notifier) look(source func() View) {
 	n.save()
 }
 
-// save saves threads and queues. The caller holds the lock.
+// save saves threads and queues, without waiting for the disk. The caller holds the lock.
 func (n *Notifier) save() {
 	all := map[string]any{}
 	for _, t := range n.book.threads {
@@ -165,9 +172,8 @@ func (n *Notifier) save() {
 	for name, q := range n.queues {
 		all["queue/"+name] = q
 	}
-	err := errors.Join(n.store.Put(all), n.flush())
-	if err != nil {
-		n.log.Debug("notifications are not saved", "err", err) // the file itself warns
+	if err := n.store.Put(all); err != nil {
+		n.log.Error("notifications cannot be encoded", "err", err)
 	}
 }
 

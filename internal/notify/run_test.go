@@ -46,6 +46,7 @@ func (f *file) Put(values map[string]any) error {
 	return nil
 }
 
+// flush keeps what was put.
 func (f *file) flush() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
