@@ -51,7 +51,7 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 		kind, receiver, _ := strings.Cut(name, "/")
 		switch kind {
 		case "thread":
-			t := &thread{}
+			t := &thread{Stages: map[stage]time.Time{}, Told: map[string]*told{}}
 			if err = json.Unmarshal(raw, t); err == nil {
 				n.book.threads = append(n.book.threads, t)
 			}
@@ -69,7 +69,8 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 	return n
 }
 
-// Configure sets who is told, and how long each alert goes on firing after its problem. A receiver that keeps its name keeps its queue; what a removed one has not got is dropped, and logged.
+// Configure sets who is told, and how long each alert goes on firing after its problem. A receiver that keeps its name keeps its queue;
+// what a removed one has not got is dropped, and logged.
 func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert string) time.Duration, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

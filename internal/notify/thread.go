@@ -67,7 +67,7 @@ type thread struct {
 	// Said is what messages say of it.
 	Said said `json:"said"`
 	// Told is what the receivers have been told, by their names.
-	Told map[string]*told `json:"told,omitempty"`
+	Told map[string]*told `json:"told"`
 
 	// lasting are its problems that last now.
 	lasting []*status.Problem
