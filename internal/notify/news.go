@@ -28,6 +28,9 @@ type news struct {
 	times   int
 	// first is the first of the texts of people that is new.
 	first int
+	// title is that of the last message about the first thread, ended when what it told did.
+	title string
+	ended time.Time
 }
 
 // settle is how long a stage waits for other alerts of its cause.
@@ -61,10 +64,10 @@ func (r *Receiver) due(t *thread, now time.Time, before stage, open bool) bool {
 func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	open, sum := r.Hours.Contains(v.Now.In(r.zone())), news{receiver: r, kind: summary}
 	for _, t := range b.threads {
-		if !t.about(r.Targets) {
+		k := t.Told[r.Name]
+		if k == nil && !t.about(r.Targets) {
 			continue
 		}
-		k := t.Told[r.Name]
 		if k == nil {
 			k = &told{}
 			if t.isOlder(since) {
@@ -72,14 +75,17 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 			}
 			t.Told[r.Name] = k
 		}
-		if kind := b.next(r, t, k, v.Now, open); kind != "" {
+		ended := b.endFor(r, t, k, v.Now)
+		if kind := b.next(r, t, k, v.Now, open, ended); kind != "" {
 			list = append(list, news{
 				receiver: r,
 				kind:     kind,
 				threads:  []*thread{t},
 				times:    k.Times,
+				title:    k.Title,
+				ended:    ended,
 			})
-			k.tell(v.Now)
+			k.tell(v.Now, t)
 		}
 		if texts := len(t.texts()); r.Notes && k.Times > 0 && texts > k.Texts {
 			list = append(list, news{
@@ -113,9 +119,31 @@ func (t *thread) isOlder(since time.Time) bool {
 	return t.Began.Before(since) && !t.AtLeast && noticed.Sub(since) < noticedSoon
 }
 
-// next returns what a receiver has to be told of a thread now, "" for nothing, and what it has been told then.
-func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool) kind {
+// endFor returns when what a receiver was told of a thread ended, once that has lasted; zero for not yet.
+func (b *book) endFor(r *Receiver, t *thread, k *told, now time.Time) time.Time {
+	left := t.Left[k.Stage]
+	lasts := now.Sub(left) >= b.ends(t.Alerts...)
+	switch {
+	case k.Stage == silent:
+	case b.isOver(t, now):
+		return t.Cleared
+	case t.Cleared.IsZero() && !t.about(r.Targets):
+		return now
+	case t.Cleared.IsZero() && !left.IsZero() && lasts && r.visible(t.Stage) == silent:
+		return left
+	case t.Cleared.IsZero() && !left.IsZero() && lasts:
+		k.Stage = r.visible(t.Stage) // it may get worse again
+	}
+	return time.Time{}
+}
+
+// next returns what a receiver has to be told of a thread now, "" for nothing, and what it has been told then. What it was told before has
+// ended at ended, zero if it has not.
+func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool, ended time.Time) kind {
 	seen := r.visible(t.Stage)
+	if !t.about(r.Targets) {
+		seen = silent
+	}
 	switch {
 	case k.Held && seen < critical: // the summary tells it
 		return ""
@@ -129,7 +157,7 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool) k
 			return worse
 		}
 		return began
-	case k.Stage > silent && b.isOver(t, now):
+	case !ended.IsZero():
 		if k.Stage < critical && !open {
 			k.Held = true
 			return ""
@@ -142,7 +170,7 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool) k
 	return ""
 }
 
-func (k *told) tell(now time.Time) { k.At, k.Times = now, k.Times+1 }
+func (k *told) tell(now time.Time, t *thread) { k.At, k.Times, k.Title = now, k.Times+1, t.Said.Title }
 
 // sumUp tells everything that was held back.
 func (b *book) sumUp(sum news, now time.Time) news {
@@ -152,7 +180,7 @@ func (b *book) sumUp(sum news, now time.Time) news {
 		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() {
 			k.Stage = silent
 		}
-		k.tell(now)
+		k.tell(now, t)
 	}
 	return sum
 }

@@ -51,7 +51,7 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 		kind, receiver, _ := strings.Cut(name, "/")
 		switch kind {
 		case "thread":
-			t := &thread{Stages: map[stage]time.Time{}, Told: map[string]*told{}}
+			t := &thread{Stages: map[stage]time.Time{}, Left: map[stage]time.Time{}, Told: map[string]*told{}}
 			if err = json.Unmarshal(raw, t); err == nil {
 				n.book.threads = append(n.book.threads, t)
 			}

@@ -46,18 +46,26 @@ type problemKey struct {
 
 func keyOf(p *status.Problem) problemKey { return problemKey{p.Subject, p.Alert, p.Of} }
 
+// firing is an alert that fires, or did until Cleared.
+type firing struct {
+	problemKey
+
+	Cleared time.Time `json:"cleared,omitzero"`
+}
+
 // thread is what one cause does.
 type thread struct {
 	ID string `json:"id"`
 	// Root is the cause. Alert is the alert that it is about, "" for all that say that something does not work.
 	Root  health.Subject `json:"root"`
 	Alert string         `json:"alert,omitempty"`
-	// Alerts are those that fire or did.
-	Alerts []problemKey `json:"alerts"`
-	// Began is when the first problem began, or earlier with AtLeast. Stages are when it got so far.
+	// Alerts are those that fire, or did until shortly ago: what has recovered and fails again is news, although others still last.
+	Alerts []firing `json:"alerts"`
+	// Began is when the first problem began, or earlier with AtLeast. Stages are when it got so far, Left when it fell below.
 	Began   time.Time           `json:"began"`
 	AtLeast bool                `json:"at_least,omitempty"`
 	Stages  map[stage]time.Time `json:"stages"`
+	Left    map[stage]time.Time `json:"left"`
 	// Stage is where it is now, Worst how far it got.
 	Stage stage `json:"stage"`
 	Worst stage `json:"worst"`
@@ -79,6 +87,8 @@ type thread struct {
 type told struct {
 	Stage stage     `json:"stage"`
 	At    time.Time `json:"at"`
+	// Title is that of the last message.
+	Title string `json:"title,omitempty"`
 	// Times counts the messages, Texts those of people that were told.
 	Times int `json:"times"`
 	Texts int `json:"texts,omitempty"`
@@ -165,15 +175,20 @@ type book struct {
 	keep func(alert string) time.Duration
 }
 
-// isOver reports whether a thread has been over for as long as its alerts go on.
-func (b *book) isOver(t *thread, now time.Time) bool {
+// ends is how long alerts must be over before that counts: as long as they go on firing.
+func (b *book) ends(list ...firing) time.Duration {
 	ends := settleEnd
-	for _, k := range t.Alerts {
+	for i := range list {
 		if b.keep != nil {
-			ends = max(ends, b.keep(k.Alert))
+			ends = max(ends, b.keep(list[i].Alert))
 		}
 	}
-	return !t.Cleared.IsZero() && now.Sub(t.Cleared) >= ends
+	return ends
+}
+
+// isOver reports whether a thread has been over for as long as its alerts go on.
+func (b *book) isOver(t *thread, now time.Time) bool {
+	return !t.Cleared.IsZero() && now.Sub(t.Cleared) >= b.ends(t.Alerts...)
 }
 
 // look brings the threads up to date.
@@ -183,10 +198,29 @@ func (b *book) look(v *View) {
 	}
 	for _, g := range groupsOf(v.Report) {
 		t := b.threadOf(v.Now, g)
+		if len(t.lasting) == 0 {
+			t.Root = g.root // the cause may turn out to be another
+		}
 		t.lasting = append(t.lasting, g.problems...)
 	}
 	for _, t := range b.threads {
-		t.follow(v)
+		t.follow(v, b.ends(t.Alerts...))
+		b.shed(t, v)
+	}
+}
+
+// shed notes which alerts of a thread fire no more, and drops those that are over while others last.
+func (b *book) shed(t *thread, v *View) {
+	for i := range t.Alerts {
+		switch a := &t.Alerts[i]; {
+		case slices.ContainsFunc(t.lasting, func(p *status.Problem) bool { return keyOf(p) == a.problemKey }):
+			a.Cleared = time.Time{}
+		case a.Cleared.IsZero() && !v.Starting:
+			a.Cleared = v.Now
+		}
+	}
+	if len(t.lasting) > 0 {
+		t.Alerts = slices.DeleteFunc(t.Alerts, func(a firing) bool { return !a.Cleared.IsZero() && v.Now.Sub(a.Cleared) >= b.ends(a) })
 	}
 }
 
@@ -218,14 +252,13 @@ func (b *book) threadOf(now time.Time, g *group) *thread {
 			Began:   first.Since,
 			AtLeast: first.AtLeast,
 			Stages:  map[stage]time.Time{},
+			Left:    map[stage]time.Time{},
 			Told:    map[string]*told{},
 		}
 		b.threads = append(b.threads, found)
 	}
 	for _, p := range g.problems {
-		if k := keyOf(p); !slices.Contains(found.Alerts, k) {
-			found.Alerts = append(found.Alerts, k)
-		}
+		found.add(firing{problemKey: keyOf(p)})
 	}
 	return found
 }
@@ -241,15 +274,25 @@ func idOf(g *group, now time.Time) string {
 // target and its container, or one of its problems.
 func (t *thread) knows(g *group) bool {
 	return t.Alert == g.alert && (t.Root == g.root || g.alert == "" && t.Root.Name == g.root.Name) ||
-		slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return slices.Contains(t.Alerts, keyOf(p)) })
+		slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return t.has(keyOf(p)) })
+}
+
+// has reports whether the thread is about a problem.
+func (t *thread) has(k problemKey) bool {
+	return slices.ContainsFunc(t.Alerts, func(a firing) bool { return a.problemKey == k })
+}
+
+// add adds an alert that the thread does not know.
+func (t *thread) add(a firing) {
+	if !t.has(a.problemKey) {
+		t.Alerts = append(t.Alerts, a)
+	}
 }
 
 // join adds a younger thread. Each receiver has been told what it was told of both.
 func (t *thread) join(o *thread) {
-	for _, k := range o.Alerts {
-		if !slices.Contains(t.Alerts, k) {
-			t.Alerts = append(t.Alerts, k)
-		}
+	for _, a := range o.Alerts {
+		t.add(a)
 	}
 	if o.Began.Before(t.Began) {
 		t.Began, t.AtLeast = o.Began, o.AtLeast
@@ -274,8 +317,8 @@ func (t *thread) join(o *thread) {
 	}
 }
 
-// follow takes over what lasts now.
-func (t *thread) follow(v *View) {
+// follow takes over what lasts now. A stage that it comes back to after more than ends is a new one.
+func (t *thread) follow(v *View, ends time.Duration) {
 	t.incident = t.incidentIn(v.Incidents)
 	now := stageOf(t.lasting)
 	switch {
@@ -288,9 +331,15 @@ func (t *thread) follow(v *View) {
 		t.Cleared = v.Now
 		t.Unwatched = t.incident != nil && t.incident.Unwatched
 	}
-	for s := range now + 1 {
-		if s > silent && t.Stages[s].IsZero() {
-			t.Stages[s] = v.Now
+	for s := warned; s <= critical; s++ {
+		switch left := t.Left[s]; {
+		case s <= now:
+			if t.Stages[s].IsZero() || !left.IsZero() && v.Now.Sub(left) >= ends {
+				t.Stages[s] = v.Now
+			}
+			delete(t.Left, s)
+		case s <= t.Stage:
+			t.Left[s] = v.Now
 		}
 	}
 	t.Stage, t.Worst = now, max(t.Worst, now)
@@ -304,7 +353,7 @@ func (t *thread) incidentIn(list []*incident.Incident) *incident.Incident {
 		}
 		for n := range i.Problems {
 			p := &i.Problems[n]
-			if slices.Contains(t.Alerts, problemKey{p.Subject, p.Alert, p.Of}) {
+			if t.has(problemKey{p.Subject, p.Alert, p.Of}) {
 				return i
 			}
 		}
@@ -315,7 +364,7 @@ func (t *thread) incidentIn(list []*incident.Incident) *incident.Incident {
 // about reports whether the thread is about one of the named targets or containers; none is all.
 func (t *thread) about(names []string) bool {
 	return len(names) == 0 || slices.Contains(names, t.Root.Name) ||
-		slices.ContainsFunc(t.Alerts, func(k problemKey) bool { return slices.Contains(names, k.Name) })
+		slices.ContainsFunc(t.Alerts, func(a firing) bool { return slices.Contains(names, a.Name) })
 }
 
 // acknowledged reports whether somebody takes care of it.

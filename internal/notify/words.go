@@ -79,11 +79,15 @@ func (n *news) message(now time.Time, site *Site) *service.Message {
 		m.Thread, m.Link = "", site.URL
 		n.sumUp(m, w)
 	case over:
-		m.Level, m.Title = service.LevelOver, "[RESOLVED] It was: "+t.Said.Title
+		title := cmp.Or(n.title, t.Said.Title)
+		m.Level, m.Title = service.LevelOver, "[RESOLVED] It was: "+title
 		if t.Unwatched {
-			m.Title = "[NO LONGER WATCHED] It was: " + t.Said.Title
+			m.Title = "[NO LONGER WATCHED] It was: " + title
 		}
-		w.line("From " + w.since(t) + " to " + w.clock(t.Cleared) + ", for " + wording.Duration(t.Cleared.Sub(t.Began)) + ".")
+		w.line("From " + w.since(t) + " to " + w.clock(n.ended) + ", for " + wording.Duration(n.ended.Sub(t.Began)) + ".")
+		if t.Cleared.IsZero() && t.about(n.receiver.Targets) {
+			w.line("A warning lasts, which you are not told of.")
+		}
 	case text:
 		m.Level, m.Title = service.LevelInfo, "[NOTE] "+t.Said.Title
 		for _, note := range t.texts()[n.first:] {
