@@ -1,6 +1,8 @@
 package notify
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -63,6 +65,7 @@ func (r *Receiver) due(t *thread, now time.Time, before stage, open bool) bool {
 // newsFor returns what a receiver has to be told, which from then on it has been told. It was configured at since.
 func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	open, sum := r.Hours.Contains(v.Now.In(r.zone())), news{receiver: r, kind: summary}
+	urgent := false
 	for _, t := range b.threads {
 		k := t.Told[r.Name]
 		if k == nil && !t.about(r.Targets) {
@@ -99,9 +102,10 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 		}
 		if k.Held {
 			sum.threads = append(sum.threads, t)
+			urgent = urgent || r.visible(t.Stage) == critical
 		}
 	}
-	if len(sum.threads) > 0 && open && v.Now.Sub(since) >= settleWarning && !v.Starting {
+	if len(sum.threads) > 0 && (open || urgent) && v.Now.Sub(since) >= settleWarning && !v.Starting {
 		list = append(list, b.sumUp(sum, v.Now))
 	}
 	return list
@@ -174,6 +178,7 @@ func (k *told) tell(now time.Time, t *thread) { k.At, k.Times, k.Title = now, k.
 
 // sumUp tells everything that was held back.
 func (b *book) sumUp(sum news, now time.Time) news {
+	slices.SortStableFunc(sum.threads, func(a, b *thread) int { return cmp.Compare(b.Stage, a.Stage) }) // what is over comes last
 	for _, t := range sum.threads {
 		k := t.Told[sum.receiver.Name]
 		sum.times = max(sum.times, k.Times)

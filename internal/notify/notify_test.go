@@ -222,9 +222,10 @@ func TestNightIsQuiet(t *testing.T) {
 	p.fire(web, health.AlertTargetDown, health.Critical).pass(time.Hour)
 	p.end(web, health.AlertTargetDown).pass(6 * time.Hour)
 	p.want("22:01:00 all [WARNING] Api is down", "02:00:30 all [CRITICAL] Web is down", "03:01:00 all [RESOLVED] It was: Web is down",
-		"07:30:00 all [WARNING] Container db: its health check fails, and 1 problem more")
-	if got, want := p.texts[len(p.texts)-1], "- Over: Api is down, from 2026-05-04 22:00 UTC to 2026-05-04 23:00 UTC.\n"+
-		"- Container db: its health check fails, since 01:00 UTC."; got != want {
+		"07:30:00 all [WARNING] Container db: its health check fails, and 2 problems more")
+	if got, want := p.texts[len(p.texts)-1], "- Container db: its health check fails, since 01:00 UTC.\n"+
+		"- Over: Api is down, from 2026-05-04 22:00 UTC to 2026-05-04 23:00 UTC.\n"+
+		"- Over: Web is down, from 2026-05-04 23:00 UTC to 00:00 UTC."; got != want {
 		t.Errorf("in the morning:\n%s\nwant\n%s", got, want)
 	}
 }

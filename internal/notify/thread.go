@@ -96,6 +96,9 @@ type told struct {
 	Held bool `json:"held,omitempty"`
 }
 
+// heard reports whether the receiver was told, and not of the end.
+func (k *told) heard() bool { return k.Stage > silent && !k.Held }
+
 // said is what messages say of a thread, as last seen.
 type said struct {
 	Title string `json:"title"`
@@ -229,7 +232,7 @@ func (b *book) threadOf(now time.Time, g *group) *thread {
 	var found *thread
 	b.threads = slices.DeleteFunc(b.threads, func(t *thread) bool {
 		switch {
-		case !t.knows(g):
+		case !t.knows(g), b.isOver(t, now): // what comes back then is new
 			return false
 		case found == nil:
 			found = t
@@ -310,9 +313,10 @@ func (t *thread) join(o *thread) {
 			t.Told[name] = other
 			continue
 		}
+		known.Held = (known.Held || other.Held) && !known.heard() && !other.heard()
 		known.Stage, known.Times = max(known.Stage, other.Stage), known.Times+other.Times
 		if other.At.After(known.At) {
-			known.At = other.At
+			known.At, known.Title = other.At, other.Title
 		}
 	}
 }
