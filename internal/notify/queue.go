@@ -163,3 +163,14 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 func (q *queue) remove(w *waiting) {
 	q.Waiting = slices.DeleteFunc(q.Waiting, func(o *waiting) bool { return o == w })
 }
+
+// notAfter is that of a thread.
+func (q *queue) notAfter(now time.Time) {
+	for i := range q.Sent {
+		q.Sent[i] = earlier(q.Sent[i], now)
+	}
+	for _, w := range q.Waiting {
+		w.Made = earlier(w.Made, now)
+	}
+	q.Since, q.Success, q.LostAt = earlier(q.Since, now), earlier(q.Success, now), earlier(q.LostAt, now)
+}

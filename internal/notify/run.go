@@ -53,11 +53,13 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 		case "thread":
 			t := &thread{Stages: map[stage]time.Time{}, Left: map[stage]time.Time{}, Told: map[string]*told{}}
 			if err = json.Unmarshal(raw, t); err == nil {
+				t.notAfter(time.Now())
 				n.book.threads = append(n.book.threads, t)
 			}
 		case "queue":
 			q := &queue{}
 			if err = json.Unmarshal(raw, q); err == nil {
+				q.notAfter(time.Now())
 				n.queues[receiver] = q
 			}
 		}
@@ -97,7 +99,10 @@ func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert st
 		}
 		delete(n.queues, name)
 	}
-	n.book.forget(now, n.knows)
+	if n.book.forget(now, n.knows); len(receivers) == 0 {
+		n.book.threads = nil // nobody looks at them any more
+	}
+	n.save()
 	n.Wake()
 }
 

@@ -400,3 +400,26 @@ func (b *book) forget(now time.Time, known func(receiver string) bool) {
 		return b.isOver(t, now) && (!waits || now.Sub(t.Cleared) > maxTold)
 	})
 }
+
+// notAfter corrects times that a clock noted which was ahead. They would hold up what depends on them until then.
+func (t *thread) notAfter(now time.Time) {
+	for _, stages := range []map[stage]time.Time{t.Stages, t.Left} {
+		for s, at := range stages {
+			stages[s] = earlier(at, now)
+		}
+	}
+	for i := range t.Alerts {
+		t.Alerts[i].Cleared = earlier(t.Alerts[i].Cleared, now)
+	}
+	for _, k := range t.Told {
+		k.At = earlier(k.At, now)
+	}
+	t.Began, t.Cleared = earlier(t.Began, now), earlier(t.Cleared, now)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
