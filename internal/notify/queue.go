@@ -3,9 +3,11 @@ package notify
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/wording"
 )
 
 const (
@@ -16,8 +18,11 @@ const (
 	// maxWait is how long a message is tried, hopeless how often one is that the service refuses for what it is.
 	maxWait  = 24 * time.Hour
 	hopeless = 3
-	// maxPerHour is how many messages a receiver gets in an hour. One more says that others are held back.
-	maxPerHour = 20
+	// maxPerHour is how many messages a receiver gets in an hour. One more says that others are held back. The last forCritical are only
+	// for what is critical, so that no flood of warnings holds that back.
+	maxPerHour, forCritical = 20, 5
+	// maxNames is how many titles of messages that were held back are kept.
+	maxNames = maxLines
 )
 
 // The outcomes of messages.
@@ -42,10 +47,12 @@ type waiting struct {
 // queue is what a receiver has to get, the oldest first.
 type queue struct {
 	Waiting []*waiting `json:"waiting,omitempty"`
-	// Sent is when the messages of the last hour were delivered. Holds counts those that are held back since there were too many.
-	Sent  []time.Time `json:"sent,omitempty"`
-	Holds int         `json:"holds,omitempty"`
-	Names []string    `json:"names,omitempty"`
+	// Sent is when the messages of the last hour were delivered. Holds counts those that are held back since there were too many, Names
+	// are titles of them, the critical ones first, and Urgent are the threads of critical ones that are not over. The first of them is told at once.
+	Sent   []time.Time `json:"sent,omitempty"`
+	Holds  int         `json:"holds,omitempty"`
+	Names  []string    `json:"names,omitempty"`
+	Urgent []string    `json:"urgent,omitempty"`
 	// Since is when the receiver was configured. Success is when something was last delivered, Answer what the service said.
 	Since   time.Time `json:"since"`
 	Success time.Time `json:"success,omitzero"`
@@ -76,22 +83,33 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 		return
 	}
 	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
-	due := len(q.Sent) + len(q.Waiting)
+	isCritical := m.Level == service.LevelCritical
+	due, room := len(q.Sent)+len(q.Waiting), maxPerHour-forCritical
+	if isCritical {
+		room = maxPerHour
+	}
 	switch {
-	case due < maxPerHour && q.Holds == 0:
+	case due < room && (isCritical || q.Holds == 0):
 		q.Waiting = append(q.Waiting, &waiting{Message: *m, Made: now})
 		return
 	case q.Holds == 0:
 		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
 			ID:    m.ID + "held",
 			Title: m.Title,
-			Text: fmt.Sprintf("This is the last message for now: there were %d within an hour. "+
-				"What follows is held back, and comes as one message.", maxPerHour),
+			Text: fmt.Sprintf("There were %d messages within an hour. What follows is held back, and comes as one message. "+
+				"What is critical still comes at once, up to %d an hour.", due, maxPerHour),
 			Link:  link,
 			Level: m.Level,
 		}})
+	case isCritical:
+		q.Names = slices.Insert(q.Names, 0, m.Title)
 	default:
 		q.Names = append(q.Names, m.Title)
+	}
+	q.Names = q.Names[:min(len(q.Names), maxNames)]
+	q.Urgent = slices.DeleteFunc(q.Urgent, func(thread string) bool { return thread == m.Thread })
+	if isCritical && q.Holds > 0 {
+		q.Urgent = append(q.Urgent, m.Thread)
 	}
 	q.Holds++
 	q.count(Held)
@@ -103,27 +121,26 @@ func (q *queue) release(now time.Time, link string) {
 		return
 	}
 	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
-	if len(q.Sent) >= maxPerHour {
+	if len(q.Sent) >= maxPerHour-forCritical {
 		return
 	}
-	if n := len(q.Names); n > 0 {
-		text := ""
-		for i, name := range q.Names {
-			if i == maxLines {
-				text += fmt.Sprintf("And %d more.\n", n-i)
-				break
-			}
-			text += "- " + name + "\n"
+	if n := q.Holds - 1; n > 0 {
+		text, level := "- "+strings.Join(q.Names, "\n- "), service.LevelWarning
+		if more := n - len(q.Names); more > 0 {
+			text += fmt.Sprintf("\nAnd %d more.", more)
+		}
+		if len(q.Urgent) > 0 {
+			level = service.LevelCritical
 		}
 		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
 			ID:    fmt.Sprintf("held%d", now.UnixMilli()),
-			Title: fmt.Sprintf("%d messages were held back", n),
+			Title: wording.Count(n, "message") + " held back: there were too many",
 			Text:  text,
 			Link:  link,
-			Level: service.LevelWarning,
+			Level: level,
 		}})
 	}
-	q.Holds, q.Names = 0, nil
+	q.Holds, q.Names, q.Urgent = 0, nil, nil
 }
 
 // first is the message to send now, nil for none.

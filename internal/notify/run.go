@@ -233,7 +233,7 @@ func (n *Notifier) States() []status.Receiver {
 		q := n.queues[n.receivers[i].Name]
 		s := status.Receiver{
 			Name:    n.receivers[i].Name,
-			Waiting: len(q.Waiting) + len(q.Names),
+			Waiting: len(q.Waiting) + max(q.Holds-1, 0),
 			Success: q.Success,
 			Answer:  q.Answer,
 			Since:   q.failed,

@@ -240,7 +240,7 @@ func TestTooManyMessagesAreHeldBack(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		got := phone.list()
-		if last := got[len(got)-1]; len(got) != maxPerHour+2 || !strings.Contains(last, "9 messages were held back") {
+		if last := got[len(got)-1]; len(got) != maxPerHour+2 || !strings.Contains(last, "9 messages held back") {
 			t.Errorf("%d messages, the last is %q", len(got), last)
 		}
 		if s := p.notifier.States()[0]; s.Counts[Held] != 10 || s.Waiting != 0 {
