@@ -71,3 +71,11 @@ func TestPagerIsToldThatItIsNotCriticalAnyMore(t *testing.T) {
 		t.Errorf("text %q, want %q", got, want)
 	}
 }
+
+// TestContainersOfOneNameAreToldApart if they run on several machines.
+func TestContainersOfOneNameAreToldApart(t *testing.T) {
+	p := newPlay(t)
+	p.fire(db, health.AlertContainerDown, health.Critical).pass(time.Hour)
+	p.fire(health.ContainerSubject("other", "db"), health.AlertContainerDown, health.Critical).pass(5 * time.Minute)
+	p.want("10:00:30 all [CRITICAL] Container db is not running", "11:00:30 all [CRITICAL] Container db is not running")
+}

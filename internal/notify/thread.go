@@ -276,7 +276,8 @@ func idOf(g *group, now time.Time) string {
 // knows reports whether the thread is about the group: about its cause, something that does not work and has the same name, such as a
 // target and its container, or one of its problems.
 func (t *thread) knows(g *group) bool {
-	return t.Alert == g.alert && (t.Root == g.root || g.alert == "" && t.Root.Name == g.root.Name) ||
+	sameName := t.Root.Name == g.root.Name && t.Root.Kind != g.root.Kind
+	return t.Alert == g.alert && (t.Root == g.root || g.alert == "" && sameName) ||
 		slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return t.has(keyOf(p)) })
 }
 
