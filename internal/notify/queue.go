@@ -42,7 +42,13 @@ type waiting struct {
 
 	Made     time.Time `json:"made"`
 	Attempts int       `json:"attempts,omitempty"`
+
+	// next is when to try again to reach the rest of its places.
+	next time.Time
 }
+
+// partly reports whether somebody has the message. It does not keep others waiting, nor count as waiting.
+func (w *waiting) partly() bool { return len(w.Reached) > 0 }
 
 // queue is what a receiver has to get, the oldest first.
 type queue struct {
@@ -84,7 +90,7 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 	}
 	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
 	isCritical := m.Level == service.LevelCritical
-	due, room := len(q.Sent)+len(q.Waiting), maxPerHour-forCritical
+	due, room := len(q.Sent)+q.untold(), maxPerHour-forCritical
 	if isCritical {
 		room = maxPerHour
 	}
@@ -115,9 +121,19 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 	q.count(Held)
 }
 
+// untold is how many messages have reached nobody.
+func (q *queue) untold() (n int) {
+	for _, w := range q.Waiting {
+		if !w.partly() {
+			n++
+		}
+	}
+	return n
+}
+
 // release sends what was held back as one message, once there is room.
 func (q *queue) release(now time.Time, link string) {
-	if q.Holds == 0 || len(q.Waiting) > 0 {
+	if q.Holds == 0 || q.untold() > 0 {
 		return
 	}
 	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
@@ -145,10 +161,17 @@ func (q *queue) release(now time.Time, link string) {
 
 // first is the message to send now, nil for none.
 func (q *queue) first(now time.Time) *waiting {
-	if q.inFlight || len(q.Waiting) == 0 || now.Before(q.next) {
+	if q.inFlight || now.Before(q.next) {
 		return nil
 	}
-	return q.Waiting[0]
+	for _, again := range []bool{false, true} { // new ones come before the rest of the places of others
+		for _, w := range q.Waiting {
+			if w.partly() == again && !now.Before(w.next) {
+				return w
+			}
+		}
+	}
+	return nil
 }
 
 // settle takes in the end of an attempt. It reports whether the state of the receiver has changed: it fails, or works again.
@@ -159,7 +182,10 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 	if err == nil {
 		q.count(Delivered)
 		q.remove(w)
-		q.Sent, q.Success, q.Answer = append(q.Sent, now), now, answer
+		if !w.partly() {
+			q.Sent = append(q.Sent, now)
+		}
+		q.Success, q.Answer = now, answer
 		q.failing, q.failed, q.next = nil, time.Time{}, time.Time{}
 		return before != nil
 	}
@@ -168,13 +194,28 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 		q.failed = now
 	}
 	pause := min(firstRetry<<min(w.Attempts-1, 10), maxRetry)
-	q.next = now.Add(max(pause, min(service.RetryAfter(err), time.Hour)))
+	next := now.Add(max(pause, min(service.RetryAfter(err), time.Hour)))
+	if reached := service.Reached(err); len(reached) > 0 {
+		if !w.partly() {
+			q.Sent = append(q.Sent, now)
+		}
+		w.Reached, w.next = reached, next
+	} else {
+		q.next = next
+	}
 	if now.Sub(w.Made) >= maxWait || service.Permanent(err) && w.Attempts >= hopeless {
-		q.count(Expired)
-		q.remove(w)
-		q.Lost, q.LostAt, q.next = q.Lost+1, now, time.Time{}
+		q.giveUp(w, now)
+	}
+	if partly := len(q.Waiting) - q.untold(); partly > maxPerHour {
+		q.giveUp(q.Waiting[slices.IndexFunc(q.Waiting, (*waiting).partly)], now)
 	}
 	return before == nil
+}
+
+func (q *queue) giveUp(w *waiting, now time.Time) {
+	q.count(Expired)
+	q.remove(w)
+	q.Lost, q.LostAt, q.next = q.Lost+1, now, time.Time{}
 }
 
 func (q *queue) remove(w *waiting) {

@@ -80,3 +80,34 @@ func TestQueueOfADeadReceiverIsBounded(t *testing.T) {
 		t.Errorf("%d messages and %d names wait", len(q.Waiting), len(q.Names))
 	}
 }
+
+// partial is the failure of a message that one of two places has.
+type partial struct{ error }
+
+func (partial) Reached() []string { return []string{"fine"} }
+
+// TestBrokenPlaceDoesNotDelayTheOthers of the same receiver, however long it is broken.
+func TestBrokenPlaceDoesNotDelayTheOthers(t *testing.T) {
+	q, now := &queue{}, ten
+	reached := map[string]bool{}
+	for n := range 100 {
+		q.add(letter(n, service.LevelWarning), now, "")
+		for range 60 {
+			if w := q.first(now); w != nil {
+				reached[w.Title] = true
+				q.settle(w, "", partial{errors.New("1 of 2 chats failed")}, now)
+			}
+			now = now.Add(10 * time.Second)
+		}
+		if title := fmt.Sprint("letter ", n); !reached[title] {
+			t.Fatalf("%s has reached nobody", title)
+		}
+	}
+	if len(q.Waiting) > maxPerHour || q.Holds > 0 || q.failing == nil {
+		t.Errorf("%d messages wait, %d are held, failing: %v", len(q.Waiting), q.Holds, q.failing)
+	}
+	now = now.Add(time.Hour)
+	if q.deliverAll(now); len(q.Waiting) > 0 || q.failing != nil {
+		t.Errorf("%d messages wait, failing: %v", len(q.Waiting), q.failing)
+	}
+}

@@ -94,6 +94,17 @@ func TestAnotherAttemptGoesOnlyWhereItFailed(t *testing.T) {
 		t.Fatalf("%d requests, want 2", got)
 	}
 	s.respond(nil)
+	again := *message()
+	if again.Reached = Reached(err); len(again.Reached) != 1 {
+		t.Errorf("it has reached %q", again.Reached)
+	}
+	restarted := open(t, "telegram://123456:AAF-s3sam_open@telegram?chats=@broken,@fine", s.options)
+	if _, err := restarted.Send(soon(t), &again); err != nil {
+		t.Error(err)
+	}
+	if got := s.requests(); len(got) != 1 || !strings.Contains(got[0].Body, "@broken") {
+		t.Errorf("the second attempt after a restart sent %v", got)
+	}
 	if _, err := r.Send(soon(t), next(message(), "id2")); err != nil { // another message in between
 		t.Error(err)
 	}

@@ -9,8 +9,11 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,6 +55,8 @@ type Message struct {
 	Level  Level
 	Thread string // the same for all messages about one cause, letters and digits; "" for none
 	ID     string // unique for this message, the same for every attempt, letters and digits
+	// Reached are the places that have it already, as Reached of an earlier attempt's error says; they are skipped.
+	Reached []string `json:",omitempty"`
 }
 
 // Options are what a receiver's block sets besides the URL.
@@ -110,6 +115,27 @@ func RetryAfter(err error) time.Duration { return failure.RetryAfterOf(err) }
 // Permanent reports whether no other attempt with the same message can succeed, because the service refused the message itself. It is
 // false for what a person can mend: the token, the chat, the address.
 func Permanent(err error) bool { return failure.HasType[permanentError](err) }
+
+// Reached returns the places that have the message although the attempt failed, as hashes. Empty: it has reached nobody.
+func Reached(err error) []string {
+	partial, ok := errors.AsType[interface {
+		error
+		Reached() []string
+	}](err)
+	if !ok {
+		return nil
+	}
+	return partial.Reached()
+}
+
+// partialError marks the failure of a message that some places have.
+type partialError struct {
+	error
+	reached []string
+}
+
+func (e partialError) Unwrap() error     { return e.error }
+func (e partialError) Reached() []string { return e.reached }
 
 // permanentError marks the refusal of a message.
 type permanentError struct{ error }
@@ -202,9 +228,12 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 	}
 	answer := "it has the message already"
 	var failed []error
+	var reached []string
 	for d.number, d.place = range r.places {
 		attempt, thread := d.ID+"\n"+d.place, d.Thread+"\n"+d.place
-		if r.reached.get(attempt) != "" {
+		mark := markOf(d.place)
+		if r.reached.get(attempt) != "" || slices.Contains(m.Reached, mark) {
+			reached = append(reached, mark)
 			continue
 		}
 		d.root = r.roots.get(thread)
@@ -213,19 +242,29 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 			failed = append(failed, err)
 			continue
 		}
-		answer = got.answer
+		answer, reached = got.answer, append(reached, mark)
 		r.reached.put(attempt, cmp.Or(answer, "yes"))
 		if d.root == "" && d.Thread != "" && got.id != "" {
 			r.roots.put(thread, got.id)
 		}
 	}
-	if len(failed) > 0 {
+	switch {
+	case len(failed) > 0 && len(reached) > 0:
+		return "", partialError{r.explain(failed), reached}
+	case len(failed) > 0:
 		return "", r.explain(failed)
 	}
 	if len(r.places) > 1 {
 		answer = fmt.Sprintf("%d %s: %s", len(r.places), r.noun, answer)
 	}
 	return failure.Printable(r.hide(answer), maxWords), nil
+}
+
+// markOf is what a state file may have of a place.
+func markOf(place string) string {
+	h := fnv.New64a()
+	h.Write([]byte(place))
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // explain returns the error that a retry has to deal with: it is final only if all are. It keeps nothing of the causes but their words,
