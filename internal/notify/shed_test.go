@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // TestThreadThatNobodyWasToldOfSurvivesARestart and is told to a receiver that is about it from then on.
@@ -78,4 +79,38 @@ func TestContainersOfOneNameAreToldApart(t *testing.T) {
 	p.fire(db, health.AlertContainerDown, health.Critical).pass(time.Hour)
 	p.fire(health.ContainerSubject("other", "db"), health.AlertContainerDown, health.Critical).pass(5 * time.Minute)
 	p.want("10:00:30 all [CRITICAL] Container db is not running", "11:00:30 all [CRITICAL] Container db is not running")
+}
+
+// TestAnotherPartIsToldApart such as the second volume of an engine, unless it begins with the first.
+func TestAnotherPartIsToldApart(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		p := newPlay(t)
+		p.forgets = forgets
+		add := func(of string) {
+			p.problems = append(p.problems, status.Problem{Problem: health.Problem{
+				Subject:  db,
+				Alert:    "DataVolumeUsage",
+				Of:       of,
+				Since:    p.now,
+				Severity: health.Warning,
+				Cause:    db,
+			}})
+		}
+		add("a")
+		add("a2")
+		p.pass(2 * time.Minute)
+		add("b")
+		p.pass(time.Hour)
+		if len(p.told) != 1 {
+			p.want("one message for both")
+		}
+		add("c")
+		if p.pass(time.Hour); len(p.told) != 2 {
+			p.want("another message")
+		}
+		p.problems = nil
+		if p.pass(time.Hour); len(p.told) != 4 {
+			p.want("two ends")
+		}
+	}
 }

@@ -109,11 +109,11 @@ type said struct {
 	Affected []string `json:"affected,omitempty"`
 }
 
-// group is the problems of one cause whose alerts fire now.
+// group is the problems of one cause whose alerts fire now. Of is the part of the cause, "" for what does not work.
 type group struct {
-	root     health.Subject
-	alert    string
-	problems []*status.Problem
+	root      health.Subject
+	alert, of string
+	problems  []*status.Problem
 }
 
 // groupsOf returns the groups of a report, the worst first.
@@ -124,14 +124,14 @@ func groupsOf(r *status.Report) (list []*group) {
 		if !fires(r, p) {
 			continue
 		}
-		g := &group{root: cmp.Or(p.Cause, p.Subject), alert: p.Alert}
+		g := &group{root: cmp.Or(p.Cause, p.Subject), alert: p.Alert, of: p.Of}
 		if alerts.TellsOutage(p.Alert) {
-			if g.alert = ""; most != nil && p.Since.Sub(most.Since) < together &&
+			if g.alert, g.of = "", ""; most != nil && p.Since.Sub(most.Since) < together &&
 				(slices.Contains(most.Consequences, p.Subject) || slices.Contains(most.Consequences, g.root)) {
 				g.root = most.Subject
 			}
 		}
-		at := slices.IndexFunc(list, func(o *group) bool { return o.root == g.root && o.alert == g.alert })
+		at := slices.IndexFunc(list, func(o *group) bool { return o.root == g.root && o.alert == g.alert && o.of == g.of })
 		if at < 0 {
 			at, list = len(list), append(list, g)
 		}
@@ -230,9 +230,10 @@ func (b *book) shed(t *thread, v *View) {
 // threadOf returns the thread of a group, which joins all that know one of its problems.
 func (b *book) threadOf(now time.Time, g *group) *thread {
 	var found *thread
+	isNew := !slices.ContainsFunc(b.threads, func(t *thread) bool { return !b.isOver(t, now) && t.hasOneOf(g) })
 	b.threads = slices.DeleteFunc(b.threads, func(t *thread) bool {
 		switch {
-		case !t.knows(g), b.isOver(t, now): // what comes back then is new
+		case !t.hasOneOf(g) && !t.takes(g, now, isNew), b.isOver(t, now): // what comes back then is new
 			return false
 		case found == nil:
 			found = t
@@ -273,12 +274,22 @@ func idOf(g *group, now time.Time) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// knows reports whether the thread is about the group: about its cause, something that does not work and has the same name, such as a
-// target and its container, or one of its problems.
-func (t *thread) knows(g *group) bool {
-	sameName := t.Root.Name == g.root.Name && t.Root.Kind != g.root.Kind
-	return t.Alert == g.alert && (t.Root == g.root || g.alert == "" && sameName) ||
-		slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return t.has(keyOf(p)) })
+// takes reports whether a group belongs to the thread for its cause: what does not work always does, if it has the name of the cause, too,
+// such as a target and its container. Another part of a cause does only while both are new.
+func (t *thread) takes(g *group, now time.Time, isNew bool) bool {
+	switch {
+	case t.Alert != g.alert:
+		return false
+	case g.alert != "":
+		noticed := t.Stages[warned] // zero in the look that begins it
+		return t.Root == g.root && isNew && (noticed.IsZero() || now.Sub(noticed) < together)
+	}
+	return t.Root == g.root || t.Root.Name == g.root.Name && t.Root.Kind != g.root.Kind
+}
+
+// hasOneOf reports whether the thread is about a problem of the group.
+func (t *thread) hasOneOf(g *group) bool {
+	return slices.ContainsFunc(g.problems, func(p *status.Problem) bool { return t.has(keyOf(p)) })
 }
 
 // has reports whether the thread is about a problem.
