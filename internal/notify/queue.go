@@ -43,8 +43,9 @@ type waiting struct {
 	Made     time.Time `json:"made"`
 	Attempts int       `json:"attempts,omitempty"`
 
-	// next is when to try again to reach the rest of its places.
-	next time.Time
+	// next is when to try again to reach the rest of its places. underWay says that an attempt has it.
+	next     time.Time
+	underWay bool
 }
 
 // partly reports whether somebody has the message. It does not keep others waiting, nor count as waiting.
@@ -89,6 +90,9 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 		return
 	}
 	q.Sent = slices.DeleteFunc(q.Sent, func(at time.Time) bool { return now.Sub(at) >= time.Hour })
+	if m.Level == service.LevelOver {
+		q.calm(m.Thread)
+	}
 	isCritical := m.Level == service.LevelCritical
 	due, room := len(q.Sent)+q.untold(), maxPerHour-forCritical
 	if isCritical {
@@ -119,6 +123,20 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 	}
 	q.Holds++
 	q.count(Held)
+}
+
+// calm has what waits of a thread that is over wake nobody.
+func (q *queue) calm(thread string) {
+	for _, w := range q.Waiting {
+		if w.Thread == thread && thread != "" && !w.underWay {
+			w.Level = service.LevelOver
+		}
+	}
+}
+
+// hasFor reports whether a message of a thread waits. Until it is delivered, nothing has to be repeated.
+func (q *queue) hasFor(thread string) bool {
+	return slices.ContainsFunc(q.Waiting, func(w *waiting) bool { return w.Thread == thread && !w.partly() })
 }
 
 // untold is how many messages have reached nobody.
@@ -177,7 +195,7 @@ func (q *queue) first(now time.Time) *waiting {
 // settle takes in the end of an attempt. It reports whether the state of the receiver has changed: it fails, or works again.
 func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (changed bool) {
 	before := q.failing
-	q.inFlight = false
+	q.inFlight, w.underWay = false, false
 	w.Attempts++
 	if err == nil {
 		q.count(Delivered)

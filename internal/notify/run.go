@@ -161,6 +161,9 @@ func (n *Notifier) compare(source func() View) {
 		r := &n.receivers[i]
 		q := n.queues[r.Name]
 		for _, item := range n.book.newsFor(r, &v, q.Since) {
+			if item.kind == again && q.hasFor(item.threads[0].ID) {
+				continue
+			}
 			q.add(item.message(v.Now, &n.site), v.Now, n.site.URL)
 		}
 		q.release(v.Now, n.site.URL)
@@ -194,7 +197,7 @@ func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
 		if w == nil || ctx.Err() != nil {
 			continue
 		}
-		q.inFlight = true
+		q.inFlight, w.underWay = true, true
 		sending.Go(func() { n.deliver(ctx, &r, q, w) })
 	}
 }
@@ -207,7 +210,7 @@ func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waitin
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil && ctx.Err() != nil {
-		q.inFlight = false // the end of the process is no fault of the service; the next one tries again
+		q.inFlight, w.underWay = false, false // the end of the process is no fault of the service; the next one tries again
 		return
 	}
 	lost := q.Lost

@@ -270,3 +270,30 @@ func TestRemovedReceiverIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestRecoveredReceiverIsNotWokenForWhatIsOver nor told again and again what it could not be told.
+func TestRecoveredReceiverIsNotWokenForWhatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone := &telephone{fail: func(*service.Message) error { return errors.New("status 500") }}
+		p := start(t, &file{}, map[string]*telephone{"phone": phone})
+		defer p.end()
+		p.notifier.mu.Lock()
+		p.notifier.receivers[0].Repeat = time.Hour
+		p.notifier.mu.Unlock()
+		p.see(web)
+		time.Sleep(5 * time.Hour)
+		p.see()
+		time.Sleep(2 * time.Minute)
+		var levels []service.Level
+		phone.mu.Lock()
+		phone.fail = func(m *service.Message) error {
+			levels = append(levels, m.Level) // one attempt at a time
+			return nil
+		}
+		phone.mu.Unlock()
+		time.Sleep(time.Hour)
+		if want := []service.Level{service.LevelOver, service.LevelOver}; !slices.Equal(levels, want) {
+			t.Errorf("got %q at %v, want %v", phone.list(), levels, want)
+		}
+	})
+}
