@@ -84,13 +84,31 @@ func openMatrix(a *address, _ Options) *plan {
 			switch {
 			case err == nil:
 			case failure.RefusesCredential(err) && account.user != "":
-				account.token = "" // the next attempt logs in again
+				return account.sendAgain(ctx, c, d, err)
 			case failure.ReasonOf(err) == failure.Forbidden:
 				delete(account.rooms, d.place) // and joins again
 			}
 			return got, err
 		},
 	}
+}
+
+// sendAgain logs in again, since another process with this account, such as notify --test, has ended the login by its own. First is why
+// sending failed.
+func (m *matrixAccount) sendAgain(ctx context.Context, c *client, d *delivery, first error) (*receipt, error) {
+	before := m.token
+	m.token = ""
+	if before == "" {
+		return nil, first // the login itself is refused
+	}
+	got, err := m.send(ctx, c, d)
+	if err == nil {
+		return got, nil
+	}
+	if failure.RefusesCredential(err) {
+		m.token = ""
+	}
+	return nil, first
 }
 
 // hide masks an access token that a login brought, which the URL does not contain.

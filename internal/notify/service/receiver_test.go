@@ -389,6 +389,21 @@ func TestMatrixLogsInAgainIfItsTokenIsRefused(t *testing.T) {
 	if diff := cmp.Diff([]string{"login", send + "id2-0", send + "id2-1"}, paths()); diff != "" {
 		t.Errorf("after the refusal (-want +got):\n%s", diff)
 	}
+	refused := false
+	s.respond(func(w http.ResponseWriter, req *http.Request) {
+		if !refused { // another process has logged in
+			refused = true
+			status(401, `{"errcode":"M_UNKNOWN_TOKEN","error":"Invalid access token"}`)(w, req)
+			return
+		}
+		accept(w, req)
+	})
+	if _, err := r.Send(soon(t), next(message(), "id3")); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{send + "id3-0", "login", send + "id3-0", send + "id3-1"}, paths()); diff != "" {
+		t.Errorf("after a login elsewhere (-want +got):\n%s", diff)
+	}
 }
 
 // TestHostileMessagesStayText sends line breaks, control characters and invalid UTF-8.
