@@ -111,8 +111,8 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	return list
 }
 
-// isOlder reports whether the thread was there when a receiver was configured: it began before, and was noticed soon after. A certificate
-// that expires began to long before anybody could notice it.
+// isOlder reports whether the thread was there when a receiver was configured: it was noticed before, or soon after and began before. A
+// certificate that expires began to long before anybody could notice it.
 func (t *thread) isOlder(since time.Time) bool {
 	noticed := t.Stages[t.Stage]
 	for _, at := range t.Stages {
@@ -120,7 +120,7 @@ func (t *thread) isOlder(since time.Time) bool {
 			noticed = at
 		}
 	}
-	return t.Began.Before(since) && !t.AtLeast && noticed.Sub(since) < noticedSoon
+	return noticed.Before(since) || t.Began.Before(since) && !t.AtLeast && noticed.Sub(since) < noticedSoon
 }
 
 // endFor returns when what a receiver was told of a thread ended, once that has lasted; zero for not yet.

@@ -65,3 +65,19 @@ func TestCausesThatTurnOutToBeOneAreToldOnce(t *testing.T) {
 	p.pass(5 * time.Hour)
 	p.want("03:10:30 all [CRITICAL] Web is down", "03:31:00 all [RESOLVED] It was: Web is down")
 }
+
+// TestWhatWasThereBeforeAReceiverIsOneSummary even if nobody knows when it began.
+func TestWhatWasThereBeforeAReceiverIsOneSummary(t *testing.T) {
+	p := newPlay(t)
+	p.fire(web, "TLSCertificateExpiry", health.Warning).fire(api, "TLSCertificateExpiry", health.Warning)
+	for i := range p.problems {
+		p.problems[i].AtLeast = true
+	}
+	p.receivers = nil
+	p.pass(time.Hour)
+	p.receivers, p.since = []Receiver{{Name: "new", Least: health.Warning}}, p.now
+	p.pass(10 * time.Minute)
+	if len(p.told) != 1 || !strings.HasSuffix(p.told[0], "and 1 problem more") {
+		p.want("one summary")
+	}
+}
