@@ -13,15 +13,20 @@ import (
 // chronicle is what a subject did and what was told of it.
 type chronicle struct {
 	severity health.Severity
-	// since is when its severity began. Ended and eased are when it was last well, and not critical.
-	since, ended, eased time.Time
-	told                []string
-	at                  []time.Time
+	// since is when its severity began. Ended and eased are when it was last well, and not critical; worst when it was last critical.
+	since, ended, eased, worst time.Time
+	// calm is for how long it was not critical before it is now.
+	calm time.Duration
+	told []string
+	at   []time.Time
 }
 
 // change notes a severity.
 func (c *chronicle) change(now time.Time, s health.Severity) {
 	if s != c.severity {
+		if s == health.Critical {
+			c.calm = now.Sub(c.worst)
+		}
 		c.severity, c.since = s, now
 	}
 	if s == health.Pending {
@@ -45,7 +50,8 @@ func (c *chronicle) check(t *testing.T, now time.Time) {
 		t.Fatalf("over since %s, told %q", c.since, c.told)
 	case c.severity > health.Pending && now.Sub(c.ended) >= patience && (times == 0 || strings.HasPrefix(last, "[RESOLVED]")):
 		t.Fatalf("lasts since %s, told %q", c.ended, c.told)
-	case c.severity == health.Critical && now.Sub(c.eased) >= patience && !strings.HasPrefix(last, "[CRITICAL]"):
+	case c.severity == health.Critical && now.Sub(c.eased) >= patience && (!strings.HasPrefix(last, "[CRITICAL]") ||
+		c.calm >= patience && c.at[times-1].Before(c.eased)):
 		t.Fatalf("critical since %s, told %q", c.eased, c.told)
 	}
 	for i := 1; i < times; i++ {
@@ -88,6 +94,8 @@ func TestWhatLastsIsToldAndWhatIsOverToo(t *testing.T) {
 				for _, c := range all {
 					if c.severity < health.Critical {
 						c.eased = p.now
+					} else {
+						c.worst = p.now
 					}
 					if c.severity == health.Pending {
 						c.ended = p.now
