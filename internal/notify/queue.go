@@ -54,8 +54,8 @@ func (w *waiting) partly() bool { return len(w.Reached) > 0 }
 // queue is what a receiver has to get, the oldest first.
 type queue struct {
 	Waiting []*waiting `json:"waiting,omitempty"`
-	// Sent is when the messages of the last hour were delivered. Holds counts those that are held back since there were too many, Names
-	// are titles of them, the critical ones first, and Urgent are the threads of critical ones that are not over. The first of them is told at once.
+	// Sent is when the messages of the last hour were delivered. Holds counts those that are held back since there were too many: the first
+	// is named at once. Names are titles of the others, the critical ones first. Urgent are the threads of critical ones that are not over.
 	Sent   []time.Time `json:"sent,omitempty"`
 	Holds  int         `json:"holds,omitempty"`
 	Names  []string    `json:"names,omitempty"`
@@ -190,6 +190,14 @@ func (q *queue) first(now time.Time) *waiting {
 		}
 	}
 	return nil
+}
+
+// tryNow ends all pauses between attempts.
+func (q *queue) tryNow() {
+	q.next = time.Time{}
+	for _, w := range q.Waiting {
+		w.next = time.Time{}
+	}
 }
 
 // settle takes in the end of an attempt. It reports whether the state of the receiver has changed: it fails, or works again.

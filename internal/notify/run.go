@@ -86,9 +86,12 @@ func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert st
 	}
 	n.receivers, n.site, n.book.keep = receivers, site, keep
 	for i := range receivers {
-		if name := receivers[i].Name; n.queues[name] == nil {
-			n.queues[name] = &queue{Since: now}
+		q := n.queues[receivers[i].Name]
+		if q == nil {
+			q = &queue{Since: now}
+			n.queues[receivers[i].Name] = q
 		}
+		q.tryNow() // it may be mended
 	}
 	for name, q := range n.queues {
 		if n.knows(name) {

@@ -297,3 +297,19 @@ func TestRecoveredReceiverIsNotWokenForWhatIsOver(t *testing.T) {
 		}
 	})
 }
+
+// TestReloadTriesAtOnce since it may have mended what failed.
+func TestReloadTriesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead, well := &telephone{fail: func(*service.Message) error { return errors.New("status 401") }}, &telephone{}
+		p := start(t, &file{}, map[string]*telephone{"phone": dead})
+		defer p.end()
+		p.see(web)
+		time.Sleep(3 * time.Hour)
+		p.notifier.Configure([]Receiver{{Name: "phone", Sender: well, Place: "mended", Least: health.Warning}}, Site{}, nil, time.Now())
+		time.Sleep(every)
+		if got := well.list(); len(got) != 1 {
+			t.Errorf("got %q", got)
+		}
+	})
+}
