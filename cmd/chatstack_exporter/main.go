@@ -232,8 +232,6 @@ func isTerminal(f *os.File) bool {
 }
 
 func runNotify(ctx context.Context, options app.Options, c *commandLine) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	return app.TestNotify(ctx, options, c.receiver, os.Stdout)
 }
 

@@ -81,7 +81,7 @@ func TestNotify(ctx context.Context, o Options, name string, out io.Writer) erro
 			continue
 		}
 		result := "delivered"
-		answer, err := r.Sender.Send(ctx, notify.TestMessage(time.Now(), &site))
+		answer, err := r.Send(ctx, notify.TestMessage(time.Now(), &site))
 		switch {
 		case err != nil:
 			result, failed = "not delivered: "+err.Error(), append(failed, r.Name)

@@ -55,6 +55,13 @@ type Receiver struct {
 	Notes bool
 }
 
+// Send makes one attempt, of 15 s at most.
+func (r *Receiver) Send(ctx context.Context, m *service.Message) (answer string, err error) {
+	limited, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	return r.Sender.Send(limited, m)
+}
+
 // zone is where the receiver's day is.
 func (r *Receiver) zone() *time.Location {
 	if r.Zone == nil {

@@ -207,9 +207,7 @@ func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
 
 // deliver makes one attempt.
 func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waiting) {
-	limited, cancel := context.WithTimeout(ctx, sendTimeout)
-	defer cancel()
-	answer, err := r.Sender.Send(limited, &w.Message)
+	answer, err := r.Send(ctx, &w.Message)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil && ctx.Err() != nil {

@@ -313,3 +313,14 @@ func TestReloadTriesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAttemptsEnd although the service never answers.
+func TestAttemptsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := Receiver{Sender: &telephone{fail: func(*service.Message) error { return errHang }}}
+		begun := time.Now()
+		if _, err := r.Send(t.Context(), &service.Message{}); err == nil || time.Since(begun) != sendTimeout {
+			t.Errorf("got %v after %s", err, time.Since(begun))
+		}
+	})
+}
