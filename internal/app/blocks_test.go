@@ -242,6 +242,9 @@ var unprobed = map[string]string{
 	"SECURITY.md: scrape_configs:":              "configures Prometheus",
 	"OPERATIONS.md: maintenance:":               "has no target; TestMaintenanceInDocumentsIsAccepted reads it",
 	"CONFIGURATION.md: environment: production": "has no target; TestMessagesInDocumentsAreAccepted reads it",
+	"README.md: notify:":                        "has no target; TestMessagesInDocumentsAreAccepted reads it",
+	"docs/notifications.md: notify:":            "has no target; TestMessagesInDocumentsAreAccepted reads it",
+	"docs/notifications.md: heartbeat:":         "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"CONFIGURATION.md: heartbeat:":              "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"deploy/many-hosts/README.md: tls_server_config:": "configures the exporter's port; " +
 		"TestWebConfigurationsInDocumentsAreAccepted reads it",

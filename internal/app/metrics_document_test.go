@@ -35,6 +35,9 @@ const (
 // elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test, and whose declaration does not say
 // everything.
 var elsewhere = map[string]string{
+	"chatstack_notification_queue_length": "gauge | `receiver` | Notifications that the receiver has not got yet.",
+	"chatstack_notifications_total": "counter | `outcome`, `receiver` | Attempts to send a notification that delivered it or failed, and " +
+		"notifications that were given up after 24 hours (expired) or held back as too many within an hour (held).",
 	"chatstack_relay_broken_at": "gauge | `at`, `from`, `target`, `to` | 1 for the place where messages of the relay " +
 		"check stop: irc, xmpp or bridge. Up to one poll interval old.",
 	"chatstack_target_left_to_first": "gauge | `kind`, `target` | 1 for a target that this exporter leaves to the first of the " +
