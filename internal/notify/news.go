@@ -182,7 +182,7 @@ func (b *book) sumUp(sum news, now time.Time) news {
 	for _, t := range sum.threads {
 		k := t.Told[sum.receiver.Name]
 		sum.times = max(sum.times, k.Times)
-		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() {
+		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() || !t.about(sum.receiver.Targets) {
 			k.Stage = silent
 		}
 		k.tell(now, t)

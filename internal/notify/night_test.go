@@ -81,3 +81,21 @@ func TestWhatWasThereBeforeAReceiverIsOneSummary(t *testing.T) {
 		p.want("one summary")
 	}
 }
+
+// TestMorningEndsWhatAReceiverIsNotAboutAnyMore although the rest of the thread lasts.
+func TestMorningEndsWhatAReceiverIsNotAboutAnyMore(t *testing.T) {
+	p := newPlay(t, Receiver{
+		Name:    "dba",
+		Least:   health.Warning,
+		Hours:   day,
+		Targets: []string{"db"},
+	})
+	p.now = time.Date(2026, 5, 4, 3, 0, 0, 0, time.UTC)
+	p.since = p.now.Add(-time.Hour)
+	p.fire(db, health.AlertContainerDown, health.Warning)
+	p.fire(web, health.AlertTargetDown, health.Warning).because(web, db).pass(5 * time.Minute)
+	p.end(db, health.AlertContainerDown).because(web, web).pass(24 * time.Hour)
+	if len(p.told) != 1 {
+		p.want("one summary")
+	}
+}
