@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
 
 // phone gets what an exporter itself tells, oldest first.
@@ -20,9 +22,9 @@ type phone struct {
 
 // notified is a message that an exporter sent by itself.
 type notified struct {
-	at                           time.Time
-	receiver                     string
-	Title, Message, Thread, Link string
+	at                               time.Time
+	receiver                         string
+	ID, Title, Message, Thread, Link string
 }
 
 // receiversAt is the configuration of who gets everything by day, and who gets only what is critical.
@@ -109,4 +111,82 @@ func (w *world) calls() (at []time.Time) {
 		}
 	}
 	return at
+}
+
+// teller compares what an exporter that keeps its state tells by itself with its judgement, through restarts and kills.
+type teller struct {
+	*world
+	// since is when the present process began. critical is since when which alerts are, calm since when none fires.
+	since, calm time.Time
+	critical    map[string]time.Time
+}
+
+const (
+	// toldWithin is within what time a critical alert is told: it settles for 30 s, a report may be 30 s old, and a round is as long.
+	toldWithin = 2 * time.Minute
+	// overWithin is how long the longest alert goes on after its problem, and until that is told.
+	overWithin = 20 * time.Minute
+)
+
+func (c *teller) compare() {
+	c.Helper()
+	e := c.exporters[0]
+	if len(c.exporters) != 1 || !e.saves {
+		return
+	}
+	if e.app == nil || !e.started.Equal(c.since) {
+		c.since, c.calm, c.critical = e.started, time.Time{}, map[string]time.Time{}
+		return
+	}
+	open, held := c.openThreads("pager")
+	now, fires, j := time.Now(), false, e.app.Snapshot().Judgement
+	before := c.critical
+	c.critical = map[string]time.Time{}
+	for _, p := range j.Problems {
+		name := strings.Join([]string{p.Kind, p.Name, p.Alert, p.Of}, " ")
+		if p.Severity == health.Pending || p.Excuse.Holds() ||
+			slices.ContainsFunc(j.HeldBack, func(h health.HeldBack) bool { return h.Alert == p.Alert && h.Subject == p.Subject }) {
+			continue
+		}
+		if fires = true; p.Severity == health.Critical {
+			c.critical[name] = cmp.Or(before[name], now)
+		}
+		if since := c.critical[name]; !since.IsZero() && now.Sub(since) > toldWithin && open == 0 && !held {
+			c.Errorf("after %s, %s has been critical for %s, and nobody was called:\n%s", now.Sub(c.began), name, now.Sub(since),
+				strings.Join(c.told("pager"), "\n"))
+		}
+	}
+	if fires {
+		c.calm = time.Time{}
+	} else if c.calm.IsZero() {
+		c.calm = now
+	}
+	if !c.calm.IsZero() && now.Sub(c.calm) > overWithin && open > 0 && !held {
+		c.Errorf("after %s, nothing fires for %s, and %d threads are open:\n%s", now.Sub(c.began), now.Sub(c.calm), open,
+			strings.Join(c.told("pager"), "\n"))
+	}
+}
+
+// openThreads is how many threads a receiver was told of, and not that they are over. held says that messages were held back in the last
+// hours, so that nobody knows. A thread must begin before it gets worse, and end once.
+func (w *world) openThreads(receiver string) (open int, held bool) {
+	w.Helper()
+	w.phone.mu.Lock()
+	defer w.phone.mu.Unlock()
+	threads, times := map[string]bool{}, map[string]int{}
+	for _, n := range w.phone.got {
+		switch {
+		case n.receiver != receiver:
+		case n.Thread == "":
+			held = held || time.Since(n.at) < 3*time.Hour
+		case strings.HasPrefix(n.Title, "[RESOLVED]") || strings.HasPrefix(n.Title, "[NO LONGER WATCHED]"):
+			delete(threads, n.Thread)
+		default:
+			threads[n.Thread] = true
+		}
+		if times[n.receiver+n.ID]++; times[n.receiver+n.ID] > 2 {
+			w.Errorf("the message %s came %d times", n.ID, times[n.receiver+n.ID])
+		}
+	}
+	return len(threads), held
 }

@@ -37,7 +37,8 @@ func TestRandomScripts(t *testing.T) {
 				play(t, exporters, nil, func(w *world) {
 					o := &observer{world: w, seen: map[string]time.Time{}}
 					c := &chronicler{world: w}
-					w.afterRound = func() { o.compare(); c.compare() }
+					own := &teller{world: w}
+					w.afterRound = func() { o.compare(); c.compare(); own.compare() }
 					(&scenario{script: script}).perform(w)
 					w.until(w.began.Add(*lasting))
 					c.settled()
