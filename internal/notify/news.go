@@ -148,6 +148,9 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool, e
 	if !t.about(r.Targets) {
 		seen = silent
 	}
+	if t.Into != "" {
+		seen = min(seen, k.Stage) // the other thread tells the rest
+	}
 	switch {
 	case k.Held && seen < critical: // the summary tells it
 		return ""
@@ -166,9 +169,12 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool, e
 			k.Held = true
 			return ""
 		}
-		k.Stage = silent
+		if k.Stage = silent; k.Times == 0 {
+			return "" // another thread told it, and tells the end
+		}
 		return over
-	case k.Times > 0 && k.Stage == critical && seen == critical && r.Repeat > 0 && !t.acknowledged() && now.Sub(k.At) >= r.Repeat:
+	case k.Times > 0 && t.Into == "" && k.Stage == critical && seen == critical && r.Repeat > 0 && !t.acknowledged() &&
+		now.Sub(k.At) >= r.Repeat:
 		return again
 	}
 	return ""

@@ -333,3 +333,21 @@ func TestRestartsChangeNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestThreadsThatJoinEndTogether each with a message for what was told.
+func TestThreadsThatJoinEndTogether(t *testing.T) {
+	for _, forgets := range []bool{false, true} {
+		p := newPlay(t)
+		p.forgets = forgets
+		p.fire(web, health.AlertTargetDown, health.Critical).fire(api, health.AlertTargetDown, health.Critical).pass(5 * time.Minute)
+		p.because(web, db).because(api, db).pass(5 * time.Minute)
+		p.fire(db, health.AlertContainerDown, health.Critical).pass(5 * time.Minute)
+		p.end(web, health.AlertTargetDown).end(db, health.AlertContainerDown).pass(5 * time.Minute)
+		p.end(api, health.AlertTargetDown).pass(5 * time.Minute)
+		p.want("10:00:30 all [CRITICAL] Web is down", "10:00:30 all [CRITICAL] Api is down",
+			"10:21:00 all [RESOLVED] It was: Web is down", "10:21:00 all [RESOLVED] It was: Api is down")
+		if len(p.book.threads) > 0 {
+			t.Errorf("%d threads are left", len(p.book.threads))
+		}
+	}
+}

@@ -72,6 +72,8 @@ type thread struct {
 	// Cleared is when its last alert ended, zero while one fires. Unwatched says that it ended because nobody looks any more.
 	Cleared   time.Time `json:"cleared,omitzero"`
 	Unwatched bool      `json:"no_longer_watched,omitempty"`
+	// Into is the thread that goes on with what this one was about, "" for none. Then only its end is left to tell, with the other's.
+	Into string `json:"into,omitempty"`
 	// Said is what messages say of it.
 	Said said `json:"said"`
 	// Told is what the receivers have been told, by their names.
@@ -207,8 +209,35 @@ func (b *book) look(v *View) {
 		t.lasting = append(t.lasting, g.problems...)
 	}
 	for _, t := range b.threads {
-		t.follow(v, b.ends(t.Alerts...))
-		b.shed(t, v)
+		if t.Into == "" {
+			t.follow(v, b.ends(t.Alerts...))
+			b.shed(t, v)
+		}
+	}
+	for _, t := range b.threads {
+		if t.Into != "" {
+			t.end(b.named(t.Into), v.Now)
+		}
+	}
+}
+
+// named returns the thread with an ID, nil for none.
+func (b *book) named(id string) *thread {
+	at := slices.IndexFunc(b.threads, func(t *thread) bool { return t.ID == id })
+	if at < 0 {
+		return nil
+	}
+	return b.threads[at]
+}
+
+// end has a thread end when the one does that goes on with it.
+func (t *thread) end(other *thread, now time.Time) {
+	switch {
+	case other != nil:
+		t.Stage, t.Left, t.Cleared = other.Stage, maps.Clone(other.Left), other.Cleared
+		t.Unwatched, t.incident = other.Unwatched, other.incident
+	case t.Cleared.IsZero():
+		t.Stage, t.Cleared = silent, now
 	}
 }
 
@@ -233,14 +262,18 @@ func (b *book) threadOf(now time.Time, g *group) *thread {
 	isNew := !slices.ContainsFunc(b.threads, func(t *thread) bool { return !b.isOver(t, now) && t.hasOneOf(g) })
 	b.threads = slices.DeleteFunc(b.threads, func(t *thread) bool {
 		switch {
-		case !t.hasOneOf(g) && !t.takes(g, now, isNew), b.isOver(t, now): // what comes back then is new
+		case t.Into != "", !t.hasOneOf(g) && !t.takes(g, now, isNew), b.isOver(t, now): // what comes back then is new
 			return false
 		case found == nil:
 			found = t
 			return false
 		}
-		found.join(t)
-		return true
+		for _, o := range b.threads {
+			if o != nil && o.Into == t.ID {
+				o.Into = found.ID
+			}
+		}
+		return !found.join(t)
 	})
 	if found == nil {
 		first := g.problems[0]
@@ -304,8 +337,9 @@ func (t *thread) add(a firing) {
 	}
 }
 
-// join adds a younger thread. Each receiver has been told what it was told of both.
-func (t *thread) join(o *thread) {
+// join goes on with what a younger thread was about. Whoever was told of that knows as much of this one. It reports whether somebody is to
+// be told the end of the other.
+func (t *thread) join(o *thread) (ends bool) {
 	for _, a := range o.Alerts {
 		t.add(a)
 	}
@@ -320,17 +354,19 @@ func (t *thread) join(o *thread) {
 	t.Worst = max(t.Worst, o.Worst)
 	t.lasting = append(t.lasting, o.lasting...)
 	for name, other := range o.Told {
+		ends = ends || other.Stage > silent || other.Held
 		known := t.Told[name]
 		if known == nil {
-			t.Told[name] = other
-			continue
+			known = &told{}
+			t.Told[name] = known
 		}
-		known.Held = (known.Held || other.Held) && !known.heard() && !other.heard()
-		known.Stage, known.Times = max(known.Stage, other.Stage), known.Times+other.Times
-		if other.At.After(known.At) {
-			known.At, known.Title = other.At, other.Title
+		known.Held = known.Held && !other.heard()
+		if known.Stage = max(known.Stage, other.Stage); other.At.After(known.At) {
+			known.At = other.At
 		}
 	}
+	o.Into, o.lasting = t.ID, nil
+	return ends
 }
 
 // follow takes over what lasts now. A stage that it comes back to after more than ends is a new one.

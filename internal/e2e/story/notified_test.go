@@ -119,6 +119,8 @@ type teller struct {
 	// since is when the present process began. critical is since when which alerts are, calm since when none fires.
 	since, calm time.Time
 	critical    map[string]time.Time
+	// forgets says that the state is lost once, so that nobody knows any more what was told.
+	forgets bool
 }
 
 const (
@@ -131,7 +133,7 @@ const (
 func (c *teller) compare() {
 	c.Helper()
 	e := c.exporters[0]
-	if len(c.exporters) != 1 || !e.saves {
+	if len(c.exporters) != 1 || !e.saves || c.forgets {
 		return
 	}
 	if e.app == nil || !e.started.Equal(c.since) {
@@ -164,6 +166,18 @@ func (c *teller) compare() {
 	if !c.calm.IsZero() && now.Sub(c.calm) > overWithin && open > 0 && !held {
 		c.Errorf("after %s, nothing fires for %s, and %d threads are open:\n%s", now.Sub(c.began), now.Sub(c.calm), open,
 			strings.Join(c.told("pager"), "\n"))
+	}
+}
+
+// settled waits until every fault of a script and its memory are over: then everything that was told must have been told to be over.
+func (c *teller) settled() {
+	c.Helper()
+	if len(c.exporters) != 1 || !c.exporters[0].saves || c.exporters[0].app == nil || c.forgets {
+		return
+	}
+	c.until(time.Now().Add(45 * time.Minute))
+	if open, held := c.openThreads("pager"); open > 0 && !c.calm.IsZero() && !held {
+		c.Errorf("in the end, %d threads are open:\n%s", open, strings.Join(c.told("pager"), "\n"))
 	}
 }
 
