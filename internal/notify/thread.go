@@ -128,10 +128,8 @@ func groupsOf(r *status.Report) (list []*group) {
 		}
 		g := &group{root: cmp.Or(p.Cause, p.Subject), alert: p.Alert, of: p.Of}
 		if alerts.TellsOutage(p.Alert) {
-			if g.alert, g.of = "", ""; most != nil && p.Since.Sub(most.Since) < together &&
-				(slices.Contains(most.Consequences, p.Subject) || slices.Contains(most.Consequences, g.root)) {
-				g.root = most.Subject
-			}
+			g.alert, g.of = "", ""
+			g.root = most.rootOf(p, g.root)
 		}
 		at := slices.IndexFunc(list, func(o *group) bool { return o.root == g.root && o.alert == g.alert && o.of == g.of })
 		if at < 0 {
@@ -142,11 +140,26 @@ func groupsOf(r *status.Report) (list []*group) {
 	return list
 }
 
-// mostOf returns the problem that most targets are down, nil if there is none.
-func mostOf(r *status.Report) *status.Problem {
+// outageOfMost is the problem that most targets are down; nil if there is none.
+type outageOfMost status.Problem
+
+// rootOf returns the cause of an outage. What goes down much later than most targets did is no part of that.
+func (m *outageOfMost) rootOf(p *status.Problem, root health.Subject) health.Subject {
+	switch {
+	case m == nil || p.Subject == m.Subject:
+		return root
+	case p.Since.Sub(m.Since) < together && (slices.Contains(m.Consequences, p.Subject) || slices.Contains(m.Consequences, root)):
+		return m.Subject
+	case root == m.Subject:
+		return p.Subject
+	}
+	return root
+}
+
+func mostOf(r *status.Report) *outageOfMost {
 	for i := range r.Problems {
 		if p := &r.Problems[i]; p.Subject == health.ExporterSubject && health.IsOutage(p.Alert) && fires(r, p) {
-			return p
+			return (*outageOfMost)(p)
 		}
 	}
 	return nil

@@ -764,6 +764,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "the exporter is restarted without a state: containers are known from the engine, targets after their threshold",
+		self:  "a target with the name of the container is no other cause",
 		lasts: 16 * time.Minute,
 		script: `
 			1m other stops
@@ -780,6 +781,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "the exporter is restarted without a state while alerts fire: nothing resolves until it has looked for 5 minutes",
+		self:  "without a state, it tells again what lasts",
 		lasts: 30 * time.Minute,
 		script: `
 			1m other fails
@@ -813,6 +815,7 @@ var scenarios = []scenario{
 	},
 	{
 		name:  "the exporter is away for 10 minutes while alerts fire: nothing resolves",
+		self:  "without a state, it tells again what lasts",
 		lasts: 40 * time.Minute,
 		script: `
 			1m other fails
