@@ -29,6 +29,8 @@ type row struct {
 	page  Words
 	gauge Gauge
 	state string
+	// nowAndThen says that something does not work now and then.
+	nowAndThen bool
 	// inOutage says that the text of a target's outage says the same. ahead says that the target's users have lost nothing yet.
 	inOutage, ahead bool
 	// panels show it in the dashboards, as dashboard/title. They link to its runbook, and may have its limits.
@@ -365,6 +367,6 @@ func NeedsPrometheus(alert string) bool {
 // TellsOutage reports whether an alert says that something does not work, now and then or at all. All such alerts of one cause are told as
 // one; others are told apart.
 func TellsOutage(alert string) bool {
-	judged := rowOf(alert).judged
-	return health.IsOutage(alert) || alert == health.AlertTargetUnstable || judged != nil && judged.Unsettles
+	r := rowOf(alert)
+	return health.IsOutage(alert) || r.nowAndThen || r.judged != nil && r.judged.Unsettles
 }

@@ -216,7 +216,8 @@ func targetTrials(a *config.Alerts, t *alert) []trial {
 }
 
 var targetUnstable = row{
-	name: health.AlertTargetUnstable,
+	name:       health.AlertTargetUnstable,
+	nowAndThen: true,
 	AlertKind: kind("target_unstable", config.Keys("warning", "over", "keep_firing_for", "critical", "over", "keep_firing_for"),
 		config.AlertSettings{Warning: over(10, 0, 15*minute), Critical: over(50, 0, 15*minute)}, config.Percents,
 		func(c *config.AlertCheck) {

@@ -83,7 +83,12 @@ func (s *service) times() []time.Duration {
 
 func status(code int, body string) func(*http.Request) (*http.Response, error) {
 	return func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: req}, nil
+		return &http.Response{
+			StatusCode: code,
+			Header:     http.Header{},
+			Body:       io.NopCloser(strings.NewReader(body)),
+			Request:    req,
+		}, nil
 	}
 }
 
@@ -424,7 +429,12 @@ func TestFailuresOfTheConnectionAreToldWithoutTheToken(t *testing.T) {
 
 func TestAnswerThatNeverEndsIsBounded(t *testing.T) {
 	endless := &service{answer: func(req *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(zeros{}), Request: req}, nil
+		return &http.Response{
+			StatusCode: 200,
+			Header:     http.Header{},
+			Body:       io.NopCloser(zeros{}),
+			Request:    req,
+		}, nil
 	}}
 	if shown, _ := sent(t, t.Context(), "https://hc.test/"+secret, config.HeartbeatGet, endless); shown != "" {
 		t.Errorf("got %q", shown)

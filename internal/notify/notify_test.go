@@ -295,7 +295,7 @@ func TestNothingEndsBeforeSomebodyHasLooked(t *testing.T) {
 func TestRestartsChangeNothing(t *testing.T) {
 	subjects := []health.Subject{web, api, db}
 	alertsOf := map[string][]string{
-		health.KindTarget:    {health.AlertTargetDown, "TLSCertificateExpiry", health.AlertTargetUnstable},
+		health.KindTarget:    {health.AlertTargetDown, "TLSCertificateExpiry", "TargetSlow"},
 		health.KindContainer: {health.AlertContainerDown, health.AlertContainerRestarts, "ContainerMemory"},
 	}
 	for seed := range uint64(8) {
