@@ -358,7 +358,8 @@ func over(limit int64, wait, keep config.Duration) config.Level {
 	return config.Level{Over: limit, For: wait, KeepFiringFor: keep}
 }
 
-// NeedsPrometheus reports whether only Prometheus decides whether an alert fires: it is about the exporter itself, or compares with the past.
+// NeedsPrometheus reports whether only Prometheus decides whether an alert fires: it is about the exporter itself, or compares with the
+// past.
 func NeedsPrometheus(alert string) bool {
 	r := rowOf(alert)
 	return r.judged == nil || r.timed

@@ -437,7 +437,7 @@ func placeOf(settings config.Settings) string {
 
 func hashOf(text string) string {
 	h := fnv.New64a()
-	h.Write([]byte(text)) //nolint:errcheck,gosec // a hash takes everything
+	h.Write([]byte(text)) //nolint:gosec // a hash takes everything
 	return fmt.Sprintf("%016x", h.Sum64())
 }
 

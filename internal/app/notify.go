@@ -142,8 +142,8 @@ type notifications struct{ *notify.Notifier }
 
 var (
 	notificationsTotal = prometheus.NewDesc("chatstack_notifications_total",
-		"Attempts to send a notification that delivered it or failed, and notifications that were given up after 24 hours (expired) or held "+
-			"back as too many within an hour (held).",
+		"Attempts to send a notification that delivered it or failed, and notifications that were given up after 24 hours (expired) or "+
+			"held back as too many within an hour (held).",
 		[]string{"receiver", "outcome"}, nil)
 	notificationQueue = prometheus.NewDesc("chatstack_notification_queue_length",
 		"Notifications that the receiver has not got yet.", []string{"receiver"}, nil)
@@ -159,7 +159,8 @@ func (notifications) Describe(descs chan<- *prometheus.Desc) {
 func (n notifications) Collect(metrics chan<- prometheus.Metric) {
 	for _, s := range n.States() {
 		for _, outcome := range notify.Outcomes {
-			metrics <- prometheus.MustNewConstMetric(notificationsTotal, prometheus.CounterValue, float64(s.Counts[outcome]), s.Name, outcome)
+			n := float64(s.Counts[outcome])
+			metrics <- prometheus.MustNewConstMetric(notificationsTotal, prometheus.CounterValue, n, s.Name, outcome)
 		}
 		metrics <- prometheus.MustNewConstMetric(notificationQueue, prometheus.GaugeValue, float64(s.Waiting), s.Name)
 	}

@@ -24,7 +24,8 @@ func TestNotifyTestsReceivers(t *testing.T) {
 	var messages atomic.Int64
 	well := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var m struct{ Title, Level string }
-		if err := json.NewDecoder(r.Body).Decode(&m); err != nil || !strings.HasPrefix(m.Title, "[TEST] ") || !strings.HasSuffix(m.Title, " (prod)") {
+		err := json.NewDecoder(r.Body).Decode(&m)
+		if err != nil || !strings.HasPrefix(m.Title, "[TEST] ") || !strings.HasSuffix(m.Title, " (prod)") {
 			t.Errorf("got %+v, %v", m, err)
 		}
 		messages.Add(1)
@@ -34,8 +35,8 @@ func TestNotifyTestsReceivers(t *testing.T) {
 	t.Cleanup(refuses.Close)
 	o := options(nil, &logBuffer{})
 	o.ConfigFile = "exporter.yaml"
-	o.configContent = fmt.Appendf(nil, "environment: prod\nnotify:\n  - {name: phone, url: %q, hours: \"\"}\n  - {name: other, url: %q, hours: \"\"}\n",
-		receiverURL(well), receiverURL(refuses))
+	o.configContent = fmt.Appendf(nil, "environment: prod\nnotify:\n"+
+		"  - {name: phone, url: %q, hours: \"\"}\n  - {name: other, url: %q, hours: \"\"}\n", receiverURL(well), receiverURL(refuses))
 	for _, c := range []struct {
 		receiver, printed, failed string
 	}{
@@ -46,8 +47,12 @@ func TestNotifyTestsReceivers(t *testing.T) {
 	} {
 		var out strings.Builder
 		err := TestNotify(t.Context(), o, c.receiver, &out)
-		if got := fmt.Sprint(err); !strings.HasPrefix(out.String(), c.printed) || (err == nil) != (c.failed == "") || err != nil && got != c.failed {
-			t.Errorf("%q: printed %q and failed with %q, want %q and %q", c.receiver, out.String(), got, c.printed, c.failed)
+		failed := ""
+		if err != nil {
+			failed = err.Error()
+		}
+		if !strings.HasPrefix(out.String(), c.printed) || failed != c.failed {
+			t.Errorf("%q: printed %q and failed with %q, want %q and %q", c.receiver, out.String(), failed, c.printed, c.failed)
 		}
 		if strings.Contains(out.String(), "s3cr3t") || strings.Contains(out.String(), "/hook") {
 			t.Errorf("%q: shows a secret: %s", c.receiver, out.String())
@@ -67,7 +72,8 @@ func TestReceiversAreShown(t *testing.T) {
 	var beats atomic.Int64
 	alive := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { beats.Add(1) }))
 	t.Cleanup(alive.Close)
-	content := fmt.Sprintf("notify:\n  - {name: phone, url: %q, hours: \"\"}\nheartbeat: {url: %q}\ntargets:\n  - {kind: http, name: self, url: %q}\n",
+	content := fmt.Sprintf("notify:\n  - {name: phone, url: %q, hours: \"\"}\nheartbeat: {url: %q}\ntargets:\n"+
+		"  - {kind: http, name: self, url: %q}\n",
 		receiverURL(alive), alive.URL+"/s3cr3t", alive.URL)
 	e, path := startWithFile(t, nil, content, nil)
 	if !exportertest.Eventually(patience, between(t), func() bool { return beats.Load() > 1 }) {
@@ -105,8 +111,9 @@ func TestWrongReceiversAreRefused(t *testing.T) {
 	} {
 		o.configContent = fmt.Appendf(nil, "notify:\n  - name: phone\n    url: %q\n", url)
 		_, err := LoadConfig(o)
-		if err == nil || !strings.Contains(err.Error(), "exporter.yaml:3") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cr3t") {
-			t.Errorf("%s: %v", url, err)
+		said := fmt.Sprint(err)
+		if !strings.Contains(said, "exporter.yaml:3") || !strings.Contains(said, want) || strings.Contains(said, "s3cr3t") {
+			t.Errorf("%s: %s", url, said)
 		}
 	}
 }

@@ -72,7 +72,8 @@ func FuzzConfig(f *testing.F) {
 	}
 	for _, seed := range []string{
 		"notify: ntfy://ntfy.sh/" + secretOfFile, "notify:\n  - ntfy://ntfy.sh/" + secretOfFile + "\n",
-		"notify:\n  - url: wrong://" + secretOfFile + "\n    targets: [x]\n    hours: 22:00-06:00\n", "heartbeat: https://x/" + secretOfFile,
+		"notify:\n  - url: wrong://" + secretOfFile + "\n    targets: [x]\n    hours: 22:00-06:00\n",
+		"heartbeat: https://x/" + secretOfFile,
 		"heartbeat: {url: \"http://[" + secretOfFile + "\", every: 1s}\n",
 	} {
 		f.Add([]byte(seed))

@@ -227,7 +227,8 @@ func (l *loader) checkReceiverURL(r *Report, n *Notify, urls map[string]string) 
 		}
 	}
 	if first := urls[raw]; first != "" {
-		r.warnf(key, "is the url of %s, too, so a message for both arrives twice; remove one of them, unless their keys tell them apart", first)
+		r.warnf(key, "is the url of %s, too, so a message for both arrives twice; remove one of them, "+
+			"unless their keys tell them apart", first)
 	}
 	urls[raw] = n.Name
 	if l.src.HostOf != nil {
@@ -289,8 +290,8 @@ func (l *loader) setZones(root *Report) {
 		}
 	}
 	if len(unset) > 0 {
-		first.warnf("time_zone", "is not set for %s, nor is the variable TZ, so the hours from 07:30 to 22:30 are in UTC; set time_zone or TZ, "+
-			"such as Europe/Berlin", strings.Join(unset, ", "))
+		first.warnf("time_zone", "is not set for %s, nor is the variable TZ, so the hours from 07:30 to 22:30 are in UTC; "+
+			"set time_zone or TZ, such as Europe/Berlin", strings.Join(unset, ", "))
 	}
 }
 

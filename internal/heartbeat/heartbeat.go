@@ -188,8 +188,9 @@ func refusal(to string, body []byte) error {
 		OK  *bool  `json:"ok"`
 		Msg string `json:"msg"`
 	}
-	if json.Unmarshal(body, &answer) != nil || answer.OK == nil || *answer.OK {
-		return nil // what is not JSON is the affair of other services
+	notJSON := json.Unmarshal(body, &answer) != nil // that is the affair of other services
+	if notJSON || answer.OK == nil || *answer.OK {
+		return nil
 	}
 	return failure.Errorf(failure.Mismatch, `%s: the service answered "ok": false: %s`, to, failure.OneLine(answer.Msg)).
 		WithHint("the service does not know the token, or its monitor is paused: copy the URL of its monitor into heartbeat.url again")

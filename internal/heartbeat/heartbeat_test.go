@@ -111,7 +111,7 @@ type bench struct {
 func inBubble(t *testing.T, test func(*testing.T, *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{service: &service{begun: time.Now(), answer: status(200, "OK")}, log: &buffer{}}
+		b := &bench{service: &service{begun: time.Now(), answer: status(200, "OK")}, log: &buffer{}} //nolint:bodyclose // the client closes it
 		b.completed.Store(&time.Time{})
 		b.Heartbeat = New(Options{
 			URL:          config.NewSecret("https://hc.test/" + secret),
@@ -160,6 +160,7 @@ func (b *bench) mustAsk(t *testing.T, want ...time.Duration) {
 
 func TestHeartbeatsBeginWithTheFirstPoll(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		pass(15 * time.Minute)
 		b.mustAsk(t)
 		if b.Status() != (Status{}) {
@@ -182,6 +183,7 @@ func TestHeartbeatsBeginWithTheFirstPoll(t *testing.T) {
 
 func TestHeartbeatsPauseWhileNoPollCompletes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.polling.Store(true)
 		pass(61 * time.Second)
 		b.service.times()
@@ -210,13 +212,14 @@ func TestHeartbeatsPauseWhileNoPollCompletes(t *testing.T) {
 
 func TestFailureIsToldOnceAndRetriedAtTheNextTick(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.polling.Store(true)
 		pass(30 * time.Second)
 		good := b.Status().LastSuccess
 		if good.IsZero() {
 			t.Fatalf("the first heartbeat: %+v", b.Status())
 		}
-		b.service.set(status(500, "no "+secret))
+		b.service.set(status(500, "no "+secret)) //nolint:bodyclose // the client closes it
 		pass(4 * time.Minute)
 		if n := len(b.service.times()); n != 5 {
 			t.Errorf("%d heartbeats, want 5: one each minute", n)
@@ -228,7 +231,7 @@ func TestFailureIsToldOnceAndRetriedAtTheNextTick(t *testing.T) {
 		}
 		b.service.set(func(*http.Request) (*http.Response, error) { return nil, errors.New("dial: refused " + secret) })
 		pass(2 * time.Minute)
-		b.service.set(status(204, ""))
+		b.service.set(status(204, "")) //nolint:bodyclose // the client closes it
 		pass(2 * time.Minute)
 		if got := b.Status(); got.LastError != "" || !got.FailingSince.IsZero() || !got.LastSuccess.After(good) {
 			t.Errorf("after it has recovered: %+v", got)
@@ -243,6 +246,7 @@ func TestFailureIsToldOnceAndRetriedAtTheNextTick(t *testing.T) {
 
 func TestHeartbeatThatHangsIsGivenUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
+		t.Helper()
 		b.service.set(hang)
 		b.polling.Store(true)
 		pass(2*time.Minute + 30*time.Second)
@@ -280,7 +284,7 @@ func TestHeartbeatInFlightEndsWithTheExporter(t *testing.T) {
 }
 
 // sent sends one heartbeat over sockets and returns its error as the page shows it, and the log.
-func sent(t *testing.T, ctx context.Context, address, method string, transport http.RoundTripper) (shown, log string) {
+func sent(ctx context.Context, t *testing.T, address, method string, transport http.RoundTripper) (shown, log string) {
 	t.Helper()
 	b := &buffer{}
 	h := New(Options{
@@ -319,12 +323,13 @@ func TestFormsOfKnownServicesAreSentAsWritten(t *testing.T) {
 		"/p/" + secret + "/monitor?state=ok",
 	} {
 		for _, method := range []string{config.HeartbeatGet, config.HeartbeatPost} {
-			if shown, _ := sent(t, t.Context(), server.URL+path, method, nil); shown != "" {
+			if shown, _ := sent(t.Context(), t, server.URL+path, method, nil); shown != "" {
 				t.Errorf("%s %s: %s", method, path, shown)
 			}
 			if got.RequestURI != path || !strings.EqualFold(got.Method, method) || got.ContentLength != 0 ||
 				got.UserAgent() != "chatstack_exporter/test" {
-				t.Errorf("%s %s arrived as %s %s, %d bytes, by %s", method, path, got.Method, got.RequestURI, got.ContentLength, got.UserAgent())
+				t.Errorf("%s %s arrived as %s %s, %d bytes, by %s",
+					method, path, got.Method, got.RequestURI, got.ContentLength, got.UserAgent())
 			}
 		}
 	}
@@ -336,20 +341,22 @@ func TestRefusalsAreFailures(t *testing.T) {
 		body, want string
 	}{
 		"an unknown token of Kuma": {404, `{"ok":false,"msg":"Monitor not found or not active."}`, "status 404"},
-		"Kuma with status 200":     {200, `{"ok":false,"msg":"Monitor not found\u0007 for hunter2-token"}`, `"ok": false: Monitor not found`},
-		"Kuma":                     {200, `{"ok":true}`, ""},
-		"JSON of another service":  {200, `{"ok":"no"}`, ""},
-		"no JSON":                  {202, `{"ok":false`, ""},
-		"a list":                   {200, `[]`, ""},
-		"too many":                 {429, "", "status 429"},
-		"not modified":             {304, "", "status 304"},
-		"unauthorized":             {401, "who?", "status 401: who?"},
+		"Kuma with status 200": {
+			200, `{"ok":false,"msg":"Monitor not found\u0007 for hunter2-token"}`, `"ok": false: Monitor not found`,
+		},
+		"Kuma":                    {200, `{"ok":true}`, ""},
+		"JSON of another service": {200, `{"ok":"no"}`, ""},
+		"no JSON":                 {202, `{"ok":false`, ""},
+		"a list":                  {200, `[]`, ""},
+		"too many":                {429, "", "status 429"},
+		"not modified":            {304, "", "status 304"},
+		"unauthorized":            {401, "who?", "status 401: who?"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(c.status)
 			io.WriteString(w, c.body) //nolint:errcheck // read to its end
 		}))
-		shown, log := sent(t, t.Context(), server.URL+"/"+secret, config.HeartbeatGet, nil)
+		shown, log := sent(t.Context(), t, server.URL+"/"+secret, config.HeartbeatGet, nil)
 		if !strings.Contains(shown, c.want) || c.want == "" && shown != "" {
 			t.Errorf("%s: got %q, want %q", name, shown, c.want)
 		}
@@ -379,7 +386,7 @@ func TestTokenGoesToNoOtherServer(t *testing.T) {
 	} {
 		location = to
 		for _, method := range []string{config.HeartbeatGet, config.HeartbeatPost} {
-			shown, _ := sent(t, t.Context(), server.URL+"/"+secret, method, nil)
+			shown, _ := sent(t.Context(), t, server.URL+"/"+secret, method, nil)
 			if !strings.Contains(shown, want) || want == "" && shown != "" {
 				t.Errorf("%s to %s: got %q, want %q", method, to, shown, want)
 			}
@@ -401,7 +408,7 @@ func TestProxyOfTheEnvironmentIsNotObeyed(t *testing.T) {
 		dialled = address
 		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 	})
-	if shown, _ := sent(t, ctx, "http://hc.test/"+secret, config.HeartbeatGet, nil); shown != "" || dialled != "hc.test:80" {
+	if shown, _ := sent(ctx, t, "http://hc.test/"+secret, config.HeartbeatGet, nil); shown != "" || dialled != "hc.test:80" {
 		t.Errorf("connected to %q: %s; want the service itself", dialled, shown)
 	}
 }
@@ -420,7 +427,7 @@ func TestFailuresOfTheConnectionAreToldWithoutTheToken(t *testing.T) {
 		"http://a:hunter2-token@" + strings.TrimPrefix(closed.URL, "http://") + "/": "connection refused",
 		"http://[::1/" + secret: "make request",
 	} {
-		shown, log := sent(t, t.Context(), address, config.HeartbeatGet, nil)
+		shown, log := sent(t.Context(), t, address, config.HeartbeatGet, nil)
 		if !strings.Contains(shown, want) || !strings.Contains(log, "hint=") {
 			t.Errorf("%s: got %q, want %q; the log is %s", address, shown, want, log)
 		}
@@ -436,7 +443,7 @@ func TestAnswerThatNeverEndsIsBounded(t *testing.T) {
 			Request:    req,
 		}, nil
 	}}
-	if shown, _ := sent(t, t.Context(), "https://hc.test/"+secret, config.HeartbeatGet, endless); shown != "" {
+	if shown, _ := sent(t.Context(), t, "https://hc.test/"+secret, config.HeartbeatGet, endless); shown != "" {
 		t.Errorf("got %q", shown)
 	}
 }

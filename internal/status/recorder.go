@@ -228,7 +228,8 @@ type Receiver struct {
 }
 
 func (r *Receiver) sameNews(o *Receiver) bool {
-	return r.Name == o.Name && r.Waiting == o.Waiting && r.Success.Equal(o.Success) && (r.Failing == "") == (o.Failing == "") && r.Lost == o.Lost
+	return r.Name == o.Name && r.Waiting == o.Waiting && r.Success.Equal(o.Success) && (r.Failing == "") == (o.Failing == "") &&
+		r.Lost == o.Lost
 }
 
 // Unsaved says that the state file keeps nothing since a time, and why.
