@@ -366,7 +366,7 @@ func notificationTrials(a *config.Alerts, t *alert) []trial {
 	queue := newSubject(a, t, "notification_queue_length", map[string]string{"receiver": "phone"}, 0)
 	queue.hold, queue.times = t.For, 2
 	queue.lookback = max(queue.lookback, queue.hold)
-	outcome := func(receiver, outcome string, steps ...step) input {
+	outcome := func(receiver, outcome string, steps ...step) input { //nolint:unparam // two trials are about another receiver
 		return input{"chatstack_notifications_total", map[string]string{"receiver": receiver, "outcome": outcome}, steps}
 	}
 	failing, none := []step{{by: 1}}, steady(0)
