@@ -111,7 +111,8 @@ type bench struct {
 func inBubble(t *testing.T, test func(*testing.T, *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{service: &service{begun: time.Now(), answer: status(200, "OK")}, log: &buffer{}} //nolint:bodyclose // the client closes it
+		answer := status(200, "OK") //nolint:bodyclose // the client closes it
+		b := &bench{service: &service{begun: time.Now(), answer: answer}, log: &buffer{}}
 		b.completed.Store(&time.Time{})
 		b.Heartbeat = New(Options{
 			URL:          config.NewSecret("https://hc.test/" + secret),

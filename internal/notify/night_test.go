@@ -30,7 +30,7 @@ func TestOldWarningWaitsForTheMorning(t *testing.T) {
 	p.fire(web, health.AlertTargetDown, health.Critical)
 	p.now = p.since
 	p.pass(30*time.Second).end(web, health.AlertTargetDown).pass(5 * time.Hour)
-	p.want("07:30:00 all [RESOLVED] 1 problem while you were not told")
+	p.want("07:30:00 all [RESOLVED] 1 problem came and went meanwhile")
 }
 
 // TestProblemThatComesBackAfterItsEndIsNew although another receiver hears of the first in the morning only.

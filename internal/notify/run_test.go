@@ -306,7 +306,12 @@ func TestReloadTriesAtOnce(t *testing.T) {
 		defer p.end()
 		p.see(web)
 		time.Sleep(3 * time.Hour)
-		p.notifier.Configure([]Receiver{{Name: "phone", Sender: well, Place: "mended", Least: health.Warning}}, Site{}, nil, time.Now())
+		p.notifier.Configure([]Receiver{{
+			Name:   "phone",
+			Sender: well,
+			Place:  "mended",
+			Least:  health.Warning,
+		}}, Site{}, nil, time.Now())
 		time.Sleep(every)
 		if got := well.list(); len(got) != 1 {
 			t.Errorf("got %q", got)

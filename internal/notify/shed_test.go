@@ -33,7 +33,12 @@ func TestLastingConsequenceHidesNoNewOutage(t *testing.T) {
 
 // TestEndIsToldOfWhatAReceiverWasTold although something else of the thread lasts, which it is not about.
 func TestEndIsToldOfWhatAReceiverWasTold(t *testing.T) {
-	p := newPlay(t, Receiver{Name: "dba", Least: health.Warning, Targets: []string{"db"}, Repeat: time.Hour})
+	p := newPlay(t, Receiver{
+		Name:    "dba",
+		Least:   health.Warning,
+		Targets: []string{"db"},
+		Repeat:  time.Hour,
+	})
 	p.fire(db, health.AlertContainerDown, health.Critical)
 	p.fire(web, health.AlertTargetDown, health.Critical).because(web, db).pass(5 * time.Minute)
 	p.end(db, health.AlertContainerDown).because(web, web).pass(24 * time.Hour)

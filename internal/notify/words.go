@@ -212,7 +212,7 @@ func (n *news) sumUp(m *service.Message, w *writer) {
 	}
 	switch severity := n.level(); {
 	case lasting == 0:
-		m.Level, m.Title = service.LevelOver, "[RESOLVED] "+wording.Count(len(n.threads), "problem")+" while you were not told"
+		m.Level, m.Title = service.LevelOver, "[RESOLVED] "+wording.Count(len(n.threads), "problem")+" came and went meanwhile"
 	case len(n.threads) == 1:
 		m.Level, m.Title = levelOf(severity), "["+strings.ToUpper(severity.String())+"] "+n.threads[0].Said.Title
 	default:

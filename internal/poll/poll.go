@@ -258,12 +258,17 @@ func (p *Poller) Alive() error {
 	return nil
 }
 
-// LastCompleted is when the poll loop last had no overdue probe, with a monotonic clock reading; zero until every target was probed once.
+// LastCompleted is when the poll loop last had no overdue probe and its results were judged, with a monotonic clock reading; zero until
+// every target was probed once.
 func (p *Poller) LastCompleted() time.Time {
 	if !p.Ready() {
 		return time.Time{}
 	}
-	return *p.heartbeat.Load()
+	completed := *p.heartbeat.Load()
+	if judged := p.Snapshot().Time; judged.Before(completed) {
+		return judged
+	}
+	return completed
 }
 
 // Run probes new targets at once and all targets on schedule, until ctx is done. After a reload,
