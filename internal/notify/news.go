@@ -185,7 +185,8 @@ func (k *told) tell(now time.Time, t *thread) { k.At, k.Times, k.Title = now, k.
 // sumUp tells everything that was held back.
 func (b *book) sumUp(sum news, now time.Time) news {
 	slices.SortStableFunc(sum.threads, func(a, b *thread) int { return cmp.Compare(b.Stage, a.Stage) }) // what is over comes last
-	sum.times = sum.threads[0].Told[sum.receiver.Name].Times                                            // the message's ID is the first thread's
+	// The message's ID is the first thread's.
+	sum.times = sum.threads[0].Told[sum.receiver.Name].Times
 	for _, t := range sum.threads {
 		k := t.Told[sum.receiver.Name]
 		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() || !t.about(sum.receiver.Targets) {

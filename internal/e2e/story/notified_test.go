@@ -68,8 +68,8 @@ func (w *world) told(receiver string) (list []string) {
 	return list
 }
 
-// checkNotified compares whom an exporter called by itself with the pages of the chain, unless it says why they differ. Both know the same but
-// for what only Prometheus decides, and for series that a test adds to a page.
+// checkNotified compares whom an exporter called by itself with the pages of the chain, unless it says why they differ. Both know the same
+// but for what only Prometheus decides, and for series that a test adds to a page.
 func (w *world) checkNotified(differs string) {
 	w.Helper()
 	if len(w.exporters) != 1 || w.exporters[0].sees != nil || differs != "" {

@@ -304,7 +304,8 @@ func (e *exporter) configuration() string {
 	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\ntargets:\n", e.stateFile)
 	if e.notifies != "" {
 		b.Reset()
-		fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\n%stargets:\n", e.stateFile, receiversAt(e.notifies))
+		fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\n%stargets:\n",
+			e.stateFile, receiversAt(e.notifies))
 	}
 	if e.containers {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
