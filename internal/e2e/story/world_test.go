@@ -301,12 +301,11 @@ func (w *world) serve() *service {
 // configuration is that of an exporter, which watches the API, the web client and something elsewhere.
 func (e *exporter) configuration() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\ntargets:\n", e.stateFile)
+	fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\n", e.stateFile)
 	if e.notifies != "" {
-		b.Reset()
-		fmt.Fprintf(&b, "state_file: %q\nweb: {external_url: \"https://status.example.org\"}\n%stargets:\n",
-			e.stateFile, receiversAt(e.notifies))
+		b.WriteString(receiversAt(e.notifies))
 	}
+	b.WriteString("targets:\n")
 	if e.containers {
 		fmt.Fprintf(&b, "  - {kind: docker, host: %q}\n", e.site.engine.Host())
 	}
