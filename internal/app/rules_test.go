@@ -86,6 +86,7 @@ func TestRulesNameOnlyWhatIsExported(t *testing.T) {
 			"  - {kind: tls, name: file, certificate_file: "+stack.CAFile()+"}\n"+
 			relayBlock(stack)+
 			"state_file: "+filepath.Join(t.TempDir(), "state.json")+"\n"+
+			"notify:\n  - {name: phone, url: 'generic://127.0.0.1:1/?disabletls=yes', hours: \"\"}\n"+
 			"maintenance:\n"+underMaintenance(now, "gone", "data", "xmpp_metrics", "irc_rpc"))
 		p := e.wait(t, "every target up", func(p page) bool { return allUp(p) && p.Verdict("gone") == "refused" })
 		const left = "chatstack_target_left_to_first"

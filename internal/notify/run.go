@@ -124,40 +124,44 @@ func (n *Notifier) Wake() {
 
 // Run looks and sends until ctx is done. It returns once no message is under way, at most 15 s later.
 func (n *Notifier) Run(ctx context.Context, view func() View) {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	for {
-		n.look(view)
-		n.send(ctx, &sending)
+		var next <-chan time.Time // without receivers, only a reload makes news
+		if n.look(view) {
+			next = time.After(every)
+			n.send(ctx, &sending)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-n.wake:
-		case <-ticker.C:
+		case <-next:
 		}
 	}
 }
 
 // look compares what is with what was told, and saves what is to be sent before anything is. Whoever asks for the state does not wait for
-// the disk.
-func (n *Notifier) look(source func() View) {
-	n.compare(source)
+// the disk. It reports whether there are receivers.
+func (n *Notifier) look(source func() View) bool {
+	if !n.compare(source) {
+		return false
+	}
 	if err := n.flush(); err != nil {
 		n.log.Debug("notifications are not saved", "err", err) // the file itself warns
 	}
+	return true
 }
 
-func (n *Notifier) compare(source func() View) {
+func (n *Notifier) compare(source func() View) (receivers bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.receivers) == 0 {
-		return
+		return false
 	}
 	v := source()
 	if v.Report == nil || v.Stale != "" {
-		return // it says how things were
+		return true // it says how things were
 	}
 	n.book.look(&v)
 	for i := range n.receivers {
@@ -173,6 +177,7 @@ func (n *Notifier) compare(source func() View) {
 	}
 	n.book.forget(v.Now, n.knows)
 	n.save()
+	return true
 }
 
 // save saves threads and queues, without waiting for the disk. The caller holds the lock.
