@@ -144,13 +144,11 @@ func (n *Notifier) Run(ctx context.Context, view func() View) {
 // look compares what is with what was told, and saves what is to be sent before anything is. Whoever asks for the state does not wait for
 // the disk. It reports whether there are receivers.
 func (n *Notifier) look(source func() View) bool {
-	if !n.compare(source) {
-		return false
-	}
+	receivers := n.compare(source)
 	if err := n.flush(); err != nil {
 		n.log.Debug("notifications are not saved", "err", err) // the file itself warns
 	}
-	return true
+	return receivers
 }
 
 func (n *Notifier) compare(source func() View) (receivers bool) {
