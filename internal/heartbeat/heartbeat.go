@@ -188,9 +188,8 @@ func refusal(to string, body []byte) error {
 		OK  *bool  `json:"ok"`
 		Msg string `json:"msg"`
 	}
-	json.Unmarshal(body, &answer) //nolint:errcheck,gosec // what is not JSON is the affair of other services
-	if answer.OK == nil || *answer.OK {
-		return nil
+	if json.Unmarshal(body, &answer) != nil || answer.OK == nil || *answer.OK {
+		return nil //nolint:nilerr // what is not JSON is the affair of other services
 	}
 	return failure.Errorf(failure.Mismatch, `%s: the service answered "ok": false: %s`, to, failure.OneLine(answer.Msg)).
 		WithHint("the service does not know the token, or its monitor is paused: copy the URL of its monitor into heartbeat.url again")
