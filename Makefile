@@ -120,7 +120,7 @@ lint-rules: bin/pint ## Run pint over the alert rules.
 # the disk are slow, and may have less.
 SLOWFUZZTIME ?= $(FUZZTIME)
 FUZZ     := FuzzRead:internal/openmetrics FuzzRoundTrip:internal/openmetrics FuzzConfig:internal/config FuzzKeptValues:collectors \
-	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzMarkdown:internal/web \
+	FuzzXMPPStream:internal/exchange FuzzIRCLines:internal/exchange FuzzLoginLog:collectors FuzzIRCRPC:collectors FuzzCut:internal/notify/service FuzzMarkdown:internal/web \
 	FuzzRequestsLearnNothing:internal/public FuzzWrite:internal/setup FuzzStanzas:internal/chat FuzzIRCSession:internal/chat
 SLOWFUZZ := FuzzAnswers:collectors FuzzDocker:collectors FuzzCgroup:collectors FuzzDecode:internal/state
 
