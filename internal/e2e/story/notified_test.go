@@ -119,6 +119,8 @@ type teller struct {
 	// since is when the present process began. critical is since when which alerts are, calm since when none fires.
 	since, calm time.Time
 	critical    map[string]time.Time
+	// away is when the exporter last had no network, so that it reached nobody.
+	away time.Time
 	// forgets says that the state is lost once, so that nobody knows any more what was told.
 	forgets bool
 }
@@ -126,6 +128,8 @@ type teller struct {
 const (
 	// toldWithin is within what time a critical alert is told: it settles for 30 s, a report may be 30 s old, and a round is as long.
 	toldWithin = 2 * time.Minute
+	// backWithin is within what time a message is tried again that could not be sent: 15 minutes, and a round.
+	backWithin = 16 * time.Minute
 	// overWithin is how long the longest alert goes on after its problem, and until that is told.
 	overWithin = 20 * time.Minute
 )
@@ -142,6 +146,10 @@ func (c *teller) compare() {
 	}
 	open, held := c.openThreads("pager")
 	now, fires, j := time.Now(), false, e.app.Snapshot().Judgement
+	if e.offline.Load() {
+		c.away = now
+	}
+	held = held || now.Sub(c.away) < backWithin
 	before := c.critical
 	c.critical = map[string]time.Time{}
 	for _, p := range j.Problems {
