@@ -36,7 +36,7 @@ type Sender interface {
 	Send(ctx context.Context, m *service.Message) (answer string, err error)
 }
 
-// Receiver is somebody who is told.
+// Receiver is one who gets messages.
 type Receiver struct {
 	Name   string
 	Sender Sender
@@ -47,7 +47,7 @@ type Receiver struct {
 	// Hours are when the receiver is told what is not critical, in Zone; a nil Zone is UTC.
 	Hours config.Hours
 	Zone  *time.Location
-	// Repeat is how often a critical thread that nobody acknowledged is told again; 0 is never.
+	// Repeat is the time until a critical thread that nobody acknowledged is sent again; 0 is never.
 	Repeat time.Duration
 	// Targets are the names of targets and containers that the receiver is told about; empty for all.
 	Targets []string

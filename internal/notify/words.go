@@ -202,7 +202,7 @@ func (w *writer) clock(at time.Time) string {
 	return at.Format("2006-01-02 15:04 MST")
 }
 
-// sumUp tells what could not be told when it happened.
+// sumUp lists what could not be sent when it happened.
 func (n *news) sumUp(m *service.Message, w *writer) {
 	lasting := 0
 	for _, t := range n.threads {

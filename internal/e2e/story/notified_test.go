@@ -189,8 +189,8 @@ func (c *teller) settled() {
 	}
 }
 
-// openThreads is how many threads a receiver was told of, and not that they are over. held says that messages were held back in the last
-// hours, so that nobody knows. A thread must begin before it gets worse, and end once.
+// openThreads counts the threads whose beginning a receiver got, and not their end. held says that messages were held back in the last
+// hours, so that nobody knows. No message may come more than twice: a kill may double it.
 func (w *world) openThreads(receiver string) (open int, held bool) {
 	w.Helper()
 	w.phone.mu.Lock()
