@@ -398,11 +398,11 @@ var drillFaults = []drillFault{
 		cause: func(s *drillSite) { s.with("[{static_configs: [{targets: [ALERTMANAGER]}]}]", "[]") },
 	},
 	{
-		name:  "Prometheus cannot reach Alertmanager",
-		step:  "sending",
-		err:   "Prometheus sends to http://127.0.0.1:1/api/v2/alerts, and failed",
+		// So soon after a start, nobody knows yet whether Watchdog arrives.
+		name:  "Prometheus cannot reach Alertmanager, which has just started",
+		step:  "delivery",
+		err:   "has not arrived",
 		hint:  "under alerting",
-		stops: true,
 		cause: func(s *drillSite) { s.with("ALERTMANAGER", "127.0.0.1:1") },
 	},
 	{

@@ -317,10 +317,11 @@ func (r *realRig) try(t *testing.T, f realFault) {
 }
 
 // verdictsWithinOneReading waits until every target has the verdict that a fault which has just begun wants of it, or
-// is still up though it was asked meanwhile. Of the readings that end from now on the first may have begun before the
-// fault; the second must tell.
+// is still up though it was asked meanwhile. A reading counts when it begins, and the page may be a little older than the
+// fault: the next reading may have begun before the fault. The one after it must tell, which has ended when a third has begun.
 func (r *realRig) verdictsWithinOneReading(t *testing.T, f realFault) page {
 	t.Helper()
+	const tellsAfter = 3
 	begun := r.scrape(t)
 	missing := map[string]bool{}
 	for _, target := range realTargets {
@@ -335,17 +336,17 @@ func (r *realRig) verdictsWithinOneReading(t *testing.T, f realFault) page {
 				want = reason
 			}
 			switch got := p.Verdict(target); {
-			case got != want && now >= first+2:
+			case got != want && now >= first+tellsAfter:
 				t.Fatalf("%s is %q after %v readings, want %q", target, got, now-first, want)
 			case got != want:
-			case want == "up" && now >= first+2:
+			case want == "up" && now >= first+tellsAfter:
 				delete(missing, target)
 			case want != "up":
 				// A reading that the fault met halfway keeps what it had learnt until then.
 				wrong := staleOn(p, target, want)
 				if len(wrong) == 0 {
 					delete(missing, target)
-				} else if now >= first+2 {
+				} else if now >= first+tellsAfter {
 					t.Fatalf("after %v readings: %s", now-first, strings.Join(wrong, "; "))
 				}
 			}
@@ -452,7 +453,7 @@ func TestRealContainersHealthIsOnThePage(t *testing.T) {
 					got = append(got, state)
 				}
 			}
-			return slices.Equal(got, []string{want}) || attempts(p, "docker") >= begun+2
+			return slices.Equal(got, []string{want}) || attempts(p, "docker") >= begun+3 // two have ended
 		})
 		if !slices.Equal(got, []string{want}) {
 			t.Errorf("health of %s on the page = %q, want %s alone", name, got, want)
