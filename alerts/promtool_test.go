@@ -470,17 +470,22 @@ func randomSettings(t *testing.T, r *rand.Rand) config.Alerts {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := config.Load(config.Source{File: path, Alerts: alerts.Kinds()}); err != nil {
+	if _, err := config.Load(source(path)); err != nil {
 		t.Fatalf("the settings are not valid: %v\n%s", err, text)
 	}
 	t.Logf("settings:\n%s", text)
 	return a
 }
 
+// source is a file without an environment.
+func source(path string) config.Source {
+	return config.Source{File: path, Lookup: func(string) (string, bool) { return "", false }, Alerts: alerts.Kinds()}
+}
+
 // TestPrintedTestsOfAnySettingsThatFailedOnce has the settings of seeds whose printed tests were wrong.
 func TestPrintedTestsOfAnySettingsThatFailedOnce(t *testing.T) {
 	for _, file := range []string{"long-memory.yaml"} {
-		c, err := config.Load(config.Source{File: filepath.Join("testdata", file), Alerts: alerts.Kinds()})
+		c, err := config.Load(source(filepath.Join("testdata", file)))
 		if err != nil {
 			t.Fatal(err)
 		}

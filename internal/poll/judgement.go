@@ -179,7 +179,7 @@ func judgementMetrics(j *health.Judgement) []prometheus.Metric {
 		gaugeDuration(containerRemovedDesc, v.Removed, true, labels...)
 		gaugeDuration(oneShotFailedDesc, v.WorkFailed, true, labels...)
 		gaugeDuration(recentlyUnhealthyDesc, v.OftenUnhealthy, v.Unknown, labels...)
-		if v.Unknown {
+		if v.Unknown && !v.LastKnown.IsZero() {
 			gauge(lastKnownDesc, float64(v.LastKnown.Unix()), labels...)
 		}
 		gauge(containerExcusedDesc, excused, labels...)

@@ -182,6 +182,7 @@ func TestOnlyWhatCannotBeReadWasLastKnown(t *testing.T) {
 			LastKnown: read,
 			Down:      time.Minute,
 		},
+		health.ContainerSubject("local", "lost, and never read"): {Known: true, Unknown: true, Down: time.Minute},
 	}}))
 	must(t, err)
 	var got []string
@@ -191,7 +192,7 @@ func TestOnlyWhatCannotBeReadWasLastKnown(t *testing.T) {
 		}
 	}
 	const want = `chatstack_container_last_known_timestamp_seconds{container="lost",docker_host="local",workload=""} 1000`
-	if len(got) != 1 || !strings.HasSuffix(got[0], want) || strings.Contains(got[0], "known\"") {
+	if len(got) != 1 || !strings.HasSuffix(got[0], want) || strings.Contains(got[0], "known\"") || strings.Contains(got[0], "never read") {
 		t.Errorf("got %q, want %s", got, want)
 	}
 }

@@ -344,6 +344,10 @@ func (m *mutator) visit(n ast.Node) bool {
 			return all
 		})
 	case *ast.UnaryExpr:
+		if n.Op == token.SUB && m.info.Types[n].Value != nil { // only the whole has a type
+			m.change(n, m.typeOf(n), []string{m.plain(n) + " to one more"}, func(whole string) []string { return []string{whole + " + 1"} })
+			return false
+		}
 		if n.Op == token.NOT || n.Op == token.SUB && m.info.Types[n].Value == nil {
 			m.change(n, m.typeOf(n), []string{"no " + n.Op.String() + " in " + m.plain(n)},
 				func(string) []string { return []string{m.text(n.X)} })

@@ -17,6 +17,12 @@ var gapFaults = []fault[*exporter]{
 		func(_ *world, e *exporter) { e.offline.Store(false) },
 	},
 	{
+		"reaches no receiver",
+		"reaches its receivers",
+		func(w *world, _ *exporter) { w.phone.refuses.Store(true) },
+		func(w *world, _ *exporter) { w.phone.refuses.Store(false) },
+	},
+	{
 		"is not found",
 		"is found",
 		func(w *world, e *exporter) { w.prometheus.lost[e.name] = true },
@@ -118,6 +124,23 @@ var gapScenarios = []scenario{
 		`,
 		notifications: `
 			16m0s chat: MonitoringGap warning web no engine has its container web2
+		`,
+	},
+	{
+		name: "a receiver refuses",
+		self: "it cannot",
+		script: `
+			2m a reaches no receiver
+			4m db stops
+			40m a reaches its receivers
+		`,
+		lasts: time.Hour,
+		notifications: `
+			7m0s chat: ContainerDown warning db
+			10m15s page: ContainerDown critical db
+			22m30s chat: NotificationsFailing warning a
+			27m30s chat: NotificationsFailing warning a; NotificationsFailing warning a
+			47m30s chat: NotificationsFailing warning a is over; NotificationsFailing warning a is over
 		`,
 	},
 	{

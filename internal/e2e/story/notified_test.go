@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
@@ -16,6 +17,8 @@ import (
 
 // phone gets what an exporter itself tells, oldest first.
 type phone struct {
+	refuses atomic.Bool
+
 	mu  sync.Mutex
 	got []notified
 }
@@ -38,7 +41,11 @@ func receiversAt(address string) string {
 func (w *world) listenForMessages() (address string) {
 	l, err := w.network.Listen("tcp", "127.0.0.1:0")
 	must(w.T, err)
-	server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	server := &http.Server{Handler: http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if w.phone.refuses.Load() {
+			answer.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
 		n := notified{at: time.Now(), receiver: strings.TrimPrefix(r.URL.Path, "/")}
 		if err := json.NewDecoder(r.Body).Decode(&n); err != nil {
 			w.Errorf("a message: %v", err)

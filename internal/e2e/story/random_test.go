@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/rules"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
@@ -281,6 +282,11 @@ func (o *observer) outages(s health.Subject) []time.Duration {
 func (o *observer) compare() {
 	fires := map[string]*rules.Alert{}
 	for _, a := range o.prometheus.firing() {
+		a.Annotations.Range(func(l labels.Label) {
+			if strings.Contains(l.Value, "error expanding template") {
+				o.Errorf("after %s, %s of %s is %s", time.Since(o.began), l.Name, a.Labels, l.Value)
+			}
+		})
 		kind, name := config.MaintenanceTarget, a.Labels.Get("target")
 		if container := a.Labels.Get("container"); container != "" {
 			kind, name = config.MaintenanceContainer, container
@@ -302,6 +308,9 @@ func (o *observer) compare() {
 // meanwhile: what it recorded before counts for five minutes.
 func (o *observer) nobodyKnows() bool {
 	settings := alerts.Defaults()
+	if time.Since(o.prometheus.started) < 2*interval {
+		return true // the first evaluation may come before the first scrape
+	}
 	answers, starting := false, alerts.StartingTime(&settings)+lookback
 	if time.Since(o.prometheus.started) < lookbackDelta {
 		starting += lookbackDelta
