@@ -86,7 +86,9 @@ type ServiceManager struct {
 
 // App is an exporter. It listens from New on, but neither probes nor answers before Run.
 type App struct {
-	options     Options
+	options Options
+	// id is another one for each process.
+	id          string
 	log         *slog.Logger
 	own         *ownMetrics
 	state       *state.File
@@ -178,6 +180,7 @@ func New(o Options) (_ *App, err error) {
 		options: o,
 		log:     o.Log,
 		own:     newOwnMetrics(),
+		id:      newID(),
 		logins:  pacing.NewLogins(),
 		reloads: make(chan reload),
 		manager: &serviceManager{notify: o.Notify, watchdog: o.Watchdog, log: o.Log},
@@ -289,6 +292,7 @@ func (a *App) adopt(cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	a.notifier.Join(a.pairOf(cfg), time.Now())
 	a.notifier.Configure(receivers, siteOf(cfg), func(alert string) time.Duration {
 		warning, critical := alerts.Limits(&cfg.Alerts, alert)
 		return max(warning.Keep, critical.Keep)
@@ -308,6 +312,9 @@ func (a *App) adopt(cfg *config.Config) error {
 	}
 	if len(cfg.LeftToFirst) > 0 {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
+	}
+	if asks := whomItAsks(cfg); asks != "" {
+		a.log.Info("this exporter " + asks)
 	}
 	for _, o := range cfg.Overridden {
 		a.log.Info("environment variable overrides the file", "variable", o.Variable, "key", o.Key, "line", o.Where)
@@ -597,12 +604,13 @@ func (a *App) poll(ctx context.Context) (stop func()) {
 	g := a.current.Load()
 	go func() {
 		defer close(ended)
-		var beating sync.WaitGroup
+		var beside sync.WaitGroup
 		if g.heartbeat != nil {
-			beating.Go(func() { g.heartbeat.Run(polling) })
+			beside.Go(func() { g.heartbeat.Run(polling) })
 		}
+		beside.Go(func() { a.askPeers(polling, g.cfg) })
 		g.poller.Run(polling)
-		beating.Wait()
+		beside.Wait()
 	}()
 	return func() {
 		cancel()

@@ -244,6 +244,7 @@ var unprobed = map[string]string{
 	"CONFIGURATION.md: environment: production": "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"README.md: notify:":                        "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"docs/notifications.md: notify:":            "has no target; TestMessagesInDocumentsAreAccepted reads it",
+	"docs/notifications.md: pair: first":        "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"docs/notifications.md: heartbeat:":         "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"CONFIGURATION.md: heartbeat:":              "has no target; TestMessagesInDocumentsAreAccepted reads it",
 	"deploy/many-hosts/README.md: tls_server_config:": "configures the exporter's port; " +

@@ -71,6 +71,9 @@ func CheckConfig(w io.Writer, o Options) error {
 			wording.Count(n, "target"), strings.Join(cfg.LeftToFirst.Names(), ", "))
 	}
 	b.WriteString(".\n")
+	if asks := whomItAsks(cfg); asks != "" {
+		b.WriteString("A running exporter " + asks + ".\n")
+	}
 	for _, warning := range Warnings(cfg) {
 		fmt.Fprintf(&b, "warning: %s: %s\n", warning.Target, warning.Text)
 	}

@@ -1,27 +1,31 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/prometheus/common/version"
+
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
 )
 
 const (
 	// peersTimeout bounds how long a check waits for all peers together.
 	peersTimeout = 5 * time.Second
-	// maxPeerStatus bounds a peer's status, in bytes. The status of a thousand containers is far smaller.
-	maxPeerStatus = 8 << 20
+	// maxPeerAnswer bounds a peer's answer, in bytes. The status of a thousand containers is far smaller.
+	maxPeerAnswer = 8 << 20
 )
 
 // rowOf returns the row of a target's kind.
@@ -75,19 +79,16 @@ type peer struct {
 	err      error
 }
 
-// askPeers requests the status of all peers, without credentials, within peersTimeout.
+// askPeers requests the status of all peers within peersTimeout.
 func askPeers(ctx context.Context, groups []config.Peers) []peer {
 	ctx, cancel := context.WithTimeout(ctx, peersTimeout)
 	defer cancel()
 	var peers []peer
-	var schemes []string
-	for _, g := range groups {
-		scheme := "http"
-		if g.Labels["__scheme__"] == "https" {
-			scheme = "https"
-		}
-		for _, address := range g.Targets {
-			peers, schemes = append(peers, peer{address: address}), append(schemes, scheme)
+	var clients []*peerClient
+	for i := range groups {
+		for n, url := range groups[i].URLs() {
+			peers = append(peers, peer{address: groups[i].Targets[n]})
+			clients = append(clients, newPeerClient(&groups[i], url))
 		}
 	}
 	var requests sync.WaitGroup
@@ -98,44 +99,62 @@ func askPeers(ctx context.Context, groups []config.Peers) []peer {
 			defer func() { <-slots }()
 			p := &peers[i]
 			p.sameHost = isLocalAddress(ctx, p.address)
-			p.targets, p.err = askPeer(ctx, schemes[i]+"://"+p.address+"/api/v1/status")
+			p.targets, p.err = clients[i].status(ctx)
 		})
 	}
 	requests.Wait()
 	return peers
 }
 
-func askPeer(ctx context.Context, url string) ([]peerTarget, error) {
-	transport := &http.Transport{
-		DisableKeepAlives: true,
-		//nolint:gosec // the request has no secret, the answer only leads to advice
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+// peerClient asks one peer.
+type peerClient struct {
+	http        exchange.HTTP
+	credentials exchange.Credentials
+}
+
+func newPeerClient(group *config.Peers, url string) *peerClient {
+	return &peerClient{
+		exchange.HTTP{
+			Settings:  config.HTTP{URL: url, TLS: config.TLS{CAFile: group.CAFile}},
+			Limit:     maxPeerAnswer,
+			UserAgent: "chatstack_exporter/" + version.Version,
+		},
+		exchange.Credentials{User: group.User, Password: group.Password},
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+}
+
+// get decodes what the peer answers to a request for a path.
+func (c *peerClient) get(ctx context.Context, path string, into any) error {
+	a, err := c.http.Do(ctx, &exchange.Record{}, http.MethodGet, c.http.Settings.URL+path, c.credentials.AuthHeader(), nil)
+	if err != nil && failure.ReasonOf(err) == failure.TLS && strings.HasPrefix(c.http.Settings.URL, "http://") {
+		err = failure.Errorf(failure.TLS, "%w", err).WithHint("set the peers' label __scheme__: https")
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return nil, err
+	if err := a.WantOK(map[int]string{
+		http.StatusUnauthorized: "set user and password of the peers to those of its web configuration",
+		http.StatusNotFound:     "it is another program, or an older version",
+	}); err != nil {
+		return err
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing was written
-	switch resp.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized:
-		return nil, fmt.Errorf("status %d: it requires a password, and check sends none", resp.StatusCode)
-	case http.StatusBadRequest: // net/http's answer to plain HTTP on a TLS port
-		return nil, fmt.Errorf("status %d: if it serves TLS, set its label __scheme__: https", resp.StatusCode)
-	default:
-		return nil, fmt.Errorf("status %d", resp.StatusCode)
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		return a.Errorf(failure.Malformed, "the answer is not that of an exporter: %w", err)
 	}
+	return nil
+}
+
+// status returns the targets of the peer. Without a password, the certificate does not matter: the answer only leads to advice.
+func (c *peerClient) status(ctx context.Context) ([]peerTarget, error) {
+	c.http.Settings.InsecureSkipVerify = !c.credentials.HasCredentials()
 	var answer struct {
 		Services []peerTarget `json:"services"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxPeerStatus)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("decode its status: %w", err)
+	err := c.get(ctx, "/api/v1/status", &answer)
+	if err == nil {
+		return answer.Services, nil
 	}
-	return answer.Services, nil
+	return nil, fmt.Errorf("%w; %s", err, cmp.Or(failure.HintOf(err), "read its log"))
 }
 
 // isLocalAddress reports whether host:port is an address of this machine or container.

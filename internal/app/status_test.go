@@ -211,6 +211,8 @@ func TestAnswersAreAsTheirDescriptionSays(t *testing.T) {
 		d.hold(t, "/components/schemas/Error", body)
 		_, body = e.exchange(t, http.MethodGet, "/api/v1/discovery", "")
 		d.hold(t, schemaOf("/api/v1/discovery", "get", "200"), body)
+		_, body = e.exchange(t, http.MethodGet, "/api/v1/notifications", "")
+		d.hold(t, schemaOf("/api/v1/notifications", "get", "200"), body)
 
 		const one = "/api/v1/maintenance/{kind}/{name}"
 		wish := `{"kind": "target", "name": "irc_rpc", "duration": "1h", "reason": "test"}`

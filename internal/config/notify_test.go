@@ -223,3 +223,23 @@ func TestZonesOfReceiversNeedNoFilesOfTheMachine(t *testing.T) {
 		t.Error("the program does not embed the zones")
 	}
 }
+
+// TestPairWithoutPeersIsWarnedOf since it sends everything twice.
+func TestPairWithoutPeersIsWarnedOf(t *testing.T) {
+	for content, want := range map[string]bool{
+		"pair: first\n": true,
+		"pair: other\n": true,
+		"":              false,
+		"pair: other\npeers: [{targets: [\"a:9655\", \"b:9655\"]}]\n": false,
+	} {
+		cfg, err := config.Load(config.Source{File: "exporter.yaml", Content: []byte(content + "notify: [{url: \"ntfy://ntfy.sh/x\", hours: \"\"}]\n"),
+			Lookup: func(string) (string, bool) { return "", false }, Kinds: collectors.ConfigKinds(), Alerts: alerts.Kinds()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		warned := slices.ContainsFunc(cfg.Warnings, func(w config.Warning) bool { return strings.Contains(w.Text, "list them under peers") })
+		if warned != want {
+			t.Errorf("%q: warned %t, want %t: %v", content, warned, want, cfg.Warnings)
+		}
+	}
+}

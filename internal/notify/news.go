@@ -30,9 +30,9 @@ type news struct {
 	times   int
 	// first is the first of the texts of people that is new.
 	first int
-	// title is that of the last message about the first thread, ended when what it told did.
-	title string
-	ended time.Time
+	// title is that of the last message about the first thread, told when that was, ended when what it told did.
+	title       string
+	told, ended time.Time
 }
 
 // settle is how long a stage waits for other alerts of its cause.
@@ -86,6 +86,7 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 				threads:  []*thread{t},
 				times:    k.Times,
 				title:    k.Title,
+				told:     k.At,
 				ended:    ended,
 			})
 			k.tell(v.Now, t)

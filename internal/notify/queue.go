@@ -42,10 +42,13 @@ type waiting struct {
 
 	Made     time.Time `json:"made"`
 	Attempts int       `json:"attempts,omitempty"`
+	// Facts are what it tells, for the other exporters of a pair. Spare is dropped while one that sends before this one answers.
+	Facts []fact `json:"facts,omitempty"`
+	Spare bool   `json:"spare,omitempty"`
 
-	// next is when to try again to reach the rest of its places. underWay says that an attempt has it.
-	next     time.Time
-	underWay bool
+	// turn is until when it is left to other exporters of a pair. next is when to try again to reach the rest of its places. underWay says that an attempt has it.
+	turn, next time.Time
+	underWay   bool
 }
 
 // partly reports whether somebody has the message. It does not keep others waiting, nor count as waiting.
@@ -60,6 +63,8 @@ type queue struct {
 	Holds  int         `json:"holds,omitempty"`
 	Names  []string    `json:"names,omitempty"`
 	Urgent []string    `json:"urgent,omitempty"`
+	// Told is what the receiver knows of the last day, for the other exporters of a pair.
+	Told []fact `json:"told,omitempty"`
 	// Since is when the receiver was configured. Success is when something was last delivered, Answer what the service said.
 	Since   time.Time `json:"since"`
 	Success time.Time `json:"success,omitzero"`
@@ -75,6 +80,8 @@ type queue struct {
 	failing  error
 	failed   time.Time
 	counts   map[string]uint64
+	// leads says that no other exporter of a pair sends first.
+	leads bool
 }
 
 func (q *queue) count(outcome string) {
@@ -85,7 +92,8 @@ func (q *queue) count(outcome string) {
 }
 
 // add adds a message, once. What exceeds the messages of an hour is held back, and counted.
-func (q *queue) add(m *service.Message, now time.Time, link string) {
+func (q *queue) add(add *waiting, now time.Time, link string) {
+	m := &add.Message
 	if slices.ContainsFunc(q.Waiting, func(w *waiting) bool { return w.ID == m.ID }) {
 		return
 	}
@@ -100,10 +108,11 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 	}
 	switch {
 	case due < room && (isCritical || q.Holds == 0):
-		q.Waiting = append(q.Waiting, &waiting{Message: *m, Made: now})
+		add.Made = now
+		q.Waiting = append(q.Waiting, add)
 		return
 	case q.Holds == 0:
-		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
+		q.Waiting = append(q.Waiting, &waiting{Made: now, Spare: true, Message: service.Message{
 			ID:    m.ID + "held",
 			Title: m.Title,
 			Text: fmt.Sprintf("There were %d messages within an hour. What follows is held back, and comes as one message. "+
@@ -123,6 +132,9 @@ func (q *queue) add(m *service.Message, now time.Time, link string) {
 	}
 	q.Holds++
 	q.count(Held)
+	if q.leads {
+		q.noteNow(add.Facts, now) // the others of a pair need not tell it
+	}
 }
 
 // calm has what waits of a thread that is over wake nobody.
@@ -166,7 +178,7 @@ func (q *queue) release(now time.Time, link string) {
 		if len(q.Urgent) > 0 {
 			level = service.LevelCritical
 		}
-		q.Waiting = append(q.Waiting, &waiting{Made: now, Message: service.Message{
+		q.Waiting = append(q.Waiting, &waiting{Made: now, Spare: true, Message: service.Message{
 			ID:    fmt.Sprintf("held%d", now.UnixMilli()),
 			Title: wording.Count(n, "message") + " held back: there were too many",
 			Text:  text,
@@ -184,7 +196,7 @@ func (q *queue) first(now time.Time) *waiting {
 	}
 	for _, again := range []bool{false, true} { // new ones come before the rest of the places of others
 		for _, w := range q.Waiting {
-			if w.partly() == again && !now.Before(w.next) {
+			if w.partly() == again && !now.Before(w.next) && !now.Before(w.turn) {
 				return w
 			}
 		}
@@ -210,6 +222,7 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 		q.remove(w)
 		if !w.partly() {
 			q.Sent = append(q.Sent, now)
+			q.noteNow(w.Facts, now)
 		}
 		q.Success, q.Answer = now, answer
 		q.failing, q.failed, q.next = nil, time.Time{}, time.Time{}
@@ -224,6 +237,7 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 	if reached := service.Reached(err); len(reached) > 0 {
 		if !w.partly() {
 			q.Sent = append(q.Sent, now)
+			q.noteNow(w.Facts, now)
 		}
 		w.Reached, w.next = reached, next
 	} else {
@@ -255,6 +269,9 @@ func (q *queue) notAfter(now time.Time) {
 	}
 	for _, w := range q.Waiting {
 		w.Made = earlier(w.Made, now)
+	}
+	for i := range q.Told {
+		q.Told[i].At = earlier(q.Told[i].At, now)
 	}
 	q.Since, q.Success, q.LostAt = earlier(q.Since, now), earlier(q.Success, now), earlier(q.LostAt, now)
 }

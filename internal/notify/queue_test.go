@@ -9,13 +9,13 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
 )
 
-func letter(n int, level service.Level) *service.Message {
-	return &service.Message{
+func letter(n int, level service.Level) *waiting {
+	return &waiting{Message: service.Message{
 		ID:     fmt.Sprint(n, level),
 		Thread: fmt.Sprint(n),
 		Title:  fmt.Sprint("letter ", n),
 		Level:  level,
-	}
+	}}
 }
 
 // deliverAll delivers what waits.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
@@ -35,6 +36,10 @@ type Notifier struct {
 	site      Site
 	book      book
 	queues    map[string]*queue
+	// pair and peers are the other exporters that watch the same. begun and joined are when this one started, and when it was told of them.
+	pair          Pair
+	peers         []*peer
+	begun, joined time.Time
 }
 
 // New returns a notifier that goes on where the former process ended. It has no receivers yet.
@@ -45,6 +50,7 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 		log:    log,
 		wake:   make(chan struct{}, 1),
 		queues: map[string]*queue{},
+		begun:  time.Now(),
 	}
 	for name, raw := range store.Load() {
 		var err error
@@ -157,6 +163,10 @@ func (n *Notifier) compare(source func() View) (receivers bool) {
 	if len(n.receivers) == 0 {
 		return false
 	}
+	if n.listens(time.Now()) {
+		return true
+	}
+	n.catchUp()
 	v := source()
 	if v.Report == nil || v.Stale != "" {
 		return true // it says how things were
@@ -165,11 +175,16 @@ func (n *Notifier) compare(source func() View) (receivers bool) {
 	for i := range n.receivers {
 		r := &n.receivers[i]
 		q := n.queues[r.Name]
+		q.leads = n.turn(r.Name, v.Now) == 0
 		for _, item := range n.book.newsFor(r, &v, q.Since) {
 			if item.kind == again && q.hasFor(item.threads[0].ID) {
 				continue
 			}
-			q.add(item.message(v.Now, &n.site), v.Now, n.site.URL)
+			q.add(&waiting{
+				Message: *item.message(v.Now, &n.site),
+				Facts:   n.facts(&item),
+				Spare:   item.kind == again,
+			}, v.Now, n.site.URL)
 		}
 		q.release(v.Now, n.site.URL)
 	}
@@ -196,21 +211,27 @@ func (n *Notifier) save() {
 func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	now := time.Now()
 	for i := range n.receivers {
 		r := n.receivers[i]
 		q := n.queues[r.Name]
-		w := q.first(time.Now())
+		n.leave(r.Name, q, now)
+		w := q.first(now)
 		if w == nil || ctx.Err() != nil {
 			continue
 		}
 		q.inFlight, w.underWay = true, true
-		sending.Go(func() { n.deliver(ctx, &r, q, w) })
+		m := w.Message
+		if by := n.standsIn(r.Name, now); by != "" && !w.isOurs() {
+			m.Text = strings.TrimPrefix(m.Text+"\n"+by, "\n")
+		}
+		sending.Go(func() { n.deliver(ctx, &r, q, w, &m) })
 	}
 }
 
 // deliver makes one attempt.
-func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waiting) {
-	answer, err := r.Send(ctx, &w.Message)
+func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waiting, m *service.Message) {
+	answer, err := r.Send(ctx, m)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil && ctx.Err() != nil {

@@ -58,6 +58,7 @@ func (f *file) flush() error {
 type telephone struct {
 	mu   sync.Mutex
 	got  []string
+	text string // of the last message
 	fail func(m *service.Message) error
 	// calls counts the attempts, underWay those of now.
 	calls, underWay, most int
@@ -85,7 +86,7 @@ func (p *telephone) Send(ctx context.Context, m *service.Message) (string, error
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.got = append(p.got, m.ID+" "+m.Title)
+	p.got, p.text = append(p.got, m.ID+" "+m.Title), m.Text
 	return "ok", nil
 }
 
@@ -108,11 +109,17 @@ type process struct {
 
 func start(t *testing.T, f *file, phones map[string]*telephone) *process {
 	t.Helper()
+	return startIn(t, Pair{}, f, phones)
+}
+
+func startIn(t *testing.T, pair Pair, f *file, phones map[string]*telephone) *process {
+	t.Helper()
 	p := &process{notifier: New(f, f.flush, slog.New(slog.DiscardHandler))}
 	var receivers []Receiver
 	for _, name := range slices.Sorted(maps.Keys(phones)) {
 		receivers = append(receivers, Receiver{Name: name, Sender: phones[name], Least: health.Warning})
 	}
+	p.notifier.Join(pair, time.Now())
 	p.notifier.Configure(receivers, Site{}, nil, time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup

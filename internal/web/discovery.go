@@ -26,3 +26,11 @@ func serveDiscovery(w http.ResponseWriter, src peerLister, log *slog.Logger) {
 	}
 	writeJSON(w, http.StatusOK, groups, log)
 }
+
+// teller knows what the exporter has told its receivers.
+type teller interface {
+	// Told returns that as the other exporters of a pair ask for it, to be encoded as JSON.
+	Told() any
+}
+
+func serveTold(w http.ResponseWriter, src teller, log *slog.Logger) { writeJSON(w, http.StatusOK, src.Told(), log) }

@@ -20,6 +20,7 @@ type Source interface {
 	probeHistory
 	prober
 	peerLister
+	teller
 	reloader
 	maintainer
 	forgetter
@@ -120,6 +121,7 @@ func New(src Source, o Options) http.Handler {
 	mux.HandleFunc("GET /maintenance", forms.get)
 	mux.HandleFunc("POST /maintenance", forms.post)
 	mux.HandleFunc("GET /api/v1/discovery", func(w http.ResponseWriter, _ *http.Request) { serveDiscovery(w, src, o.Log) })
+	mux.HandleFunc("GET /api/v1/notifications", func(w http.ResponseWriter, _ *http.Request) { serveTold(w, src, o.Log) })
 	mux.HandleFunc("GET /api/v1/maintenance", func(w http.ResponseWriter, _ *http.Request) { serveMaintenance(w, src, o.Log) })
 	mux.HandleFunc("POST /api/v1/maintenance",
 		o.changing("planning maintenance", func(w http.ResponseWriter, r *http.Request) { serveSetMaintenance(w, r, src, o.Log) }))
