@@ -314,7 +314,7 @@ func (a *App) adopt(cfg *config.Config) error {
 		a.log.Info("pair: other leaves targets to the first exporter; this one does not poll them", "targets", cfg.LeftToFirst.Names())
 	}
 	if asks := whomItAsks(cfg); asks != "" {
-		a.log.Info("this exporter " + asks)
+		a.log.Info("the peers are asked", "how", "this exporter "+asks)
 	}
 	for _, o := range cfg.Overridden {
 		a.log.Info("environment variable overrides the file", "variable", o.Variable, "key", o.Key, "line", o.Where)

@@ -18,7 +18,9 @@ import (
 const peerTimeout = 5 * time.Second
 
 // asksPeers reports whether a running exporter asks its peers: one with a role, and messages to send.
-func asksPeers(cfg *config.Config) bool { return cfg.Pair != "" && len(cfg.Notify) > 0 && len(cfg.Peers) > 0 }
+func asksPeers(cfg *config.Config) bool {
+	return cfg.Pair != "" && len(cfg.Notify) > 0 && len(cfg.Peers) > 0
+}
 
 // whomItAsks says that a running exporter connects to its peers; "" if it does not.
 func whomItAsks(cfg *config.Config) string {

@@ -16,7 +16,7 @@ import (
 // TestPeersAreAskedOnlyByAPairThatNotifies with their password, which is shown nowhere, and the log says when one does not answer.
 func TestPeersAreAskedOnlyByAPairThatNotifies(t *testing.T) {
 	var asked, fails, wrong atomic.Int64
-	other := startExporter(t, nil, "pair: first\n")
+	account := startExporter(t, nil, "pair: first\n").get(t, "/api/v1/notifications", http.Header{}).body
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		if user != "prometheus" || password != "s3cr3t-pair" || r.URL.Path != "/api/v1/notifications" {
@@ -27,7 +27,7 @@ func TestPeersAreAskedOnlyByAPairThatNotifies(t *testing.T) {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if _, err := w.Write(other.get(t, r.URL.Path, http.Header{}).body); err != nil {
+		if _, err := w.Write(account); err != nil {
 			t.Error(err)
 		}
 	}))

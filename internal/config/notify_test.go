@@ -232,12 +232,17 @@ func TestPairWithoutPeersIsWarnedOf(t *testing.T) {
 		"":              false,
 		"pair: other\npeers: [{targets: [\"a:9655\", \"b:9655\"]}]\n": false,
 	} {
-		cfg, err := config.Load(config.Source{File: "exporter.yaml", Content: []byte(content + "notify: [{url: \"ntfy://ntfy.sh/x\", hours: \"\"}]\n"),
-			Lookup: func(string) (string, bool) { return "", false }, Kinds: collectors.ConfigKinds(), Alerts: alerts.Kinds()})
+		cfg, err := config.Load(config.Source{
+			File:    "exporter.yaml",
+			Content: []byte(content + "notify: [{url: \"ntfy://ntfy.sh/x\", hours: \"\"}]\n"),
+			Lookup:  func(string) (string, bool) { return "", false },
+			Kinds:   collectors.ConfigKinds(),
+			Alerts:  alerts.Kinds(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		warned := slices.ContainsFunc(cfg.Warnings, func(w config.Warning) bool { return strings.Contains(w.Text, "list them under peers") })
+		warned := slices.ContainsFunc(cfg.Warnings, func(w config.Warning) bool { return strings.Contains(w.Text, "under peers") })
 		if warned != want {
 			t.Errorf("%q: warned %t, want %t: %v", content, warned, want, cfg.Warnings)
 		}

@@ -113,13 +113,13 @@ func newestAbout(list []fact, f *fact) *fact {
 	return nil
 }
 
-// covers reports whether what a peer has told leaves nothing of f to tell. The word of one that sends before this exporter does, and
+// covers reports whether what a peer has told leaves nothing of o to tell. The word of one that sends before this exporter does, and
 // answers, is enough: it decides what is news.
-func (told *fact) covers(f *fact, leads bool) bool {
-	if f.Stage == silent {
-		return told.Stage == silent && !told.At.Before(f.At)
+func (f *fact) covers(o *fact, leads bool) bool {
+	if o.Stage == silent {
+		return f.Stage == silent && !f.At.Before(o.At)
 	}
-	return told.Stage >= f.Stage && (leads || !told.At.Before(f.At))
+	return f.Stage >= o.Stage && (leads || !f.At.Before(o.At))
 }
 
 // leaders returns the peers that send to a receiver before this exporter does, as far as they are known. One that has not answered yet may
@@ -141,7 +141,7 @@ func (n *Notifier) leaders(receiver string) (list []*peer) {
 	return list
 }
 
-// sendsTo reports whether another exporter watches mostly the same and has the receiver. The list may also have exporters of other machines.
+// sendsTo reports whether another exporter watches mostly the same and has the receiver. The list may also have exporters elsewhere.
 func (n *Notifier) sendsTo(a *Account, receiver string) bool {
 	same := 0
 	for _, target := range n.pair.Targets {
@@ -261,7 +261,12 @@ func (n *Notifier) haveTold(receiver string, q *queue, facts []fact, now time.Ti
 		if own := newestAbout(q.Told, f); own != nil && own.At.After(told.At) {
 			return false // a peer that was away does not know yet
 		}
-		heard = append(heard, fact{f.Problems, f.Stage, told.At, told.By})
+		heard = append(heard, fact{
+			f.Problems,
+			f.Stage,
+			told.At,
+			told.By,
+		})
 	}
 	q.note(heard)
 	return true
@@ -284,7 +289,7 @@ func (n *Notifier) heard(receiver string, f *fact) (newest *fact, by *peer) {
 func (n *Notifier) catchUp() {
 	for _, t := range n.book.threads {
 		for receiver, k := range t.Told {
-			if k.Stage == silent || !k.At.Before(n.begun) {
+			if k.Stage == silent || !k.At.Before(n.begun) || !n.knows(receiver) {
 				continue
 			}
 			f := t.fact()

@@ -368,10 +368,13 @@ func TestTheOrderOfPeersDecidesWhoStandsIn(t *testing.T) {
 // TestExportersOfOtherMachinesDoNotCount although the list has them.
 func TestExportersOfOtherMachinesDoNotCount(t *testing.T) {
 	n := &Notifier{pair: Pair{ID: "b", Role: config.PairOther, Targets: []string{"web", "api"}}}
-	for want, a := range map[int]Account{
-		0: {ID: "elsewhere", Role: config.PairFirst, Targets: []string{"docker-a"}, Told: map[string][]fact{"phone": nil}},
-		1: {ID: "a", Role: config.PairFirst, Targets: []string{"web", "api", "bridge"}, Told: map[string][]fact{"phone": nil}},
-	} {
+	for want, targets := range map[int][]string{0: {"docker-a"}, 1: {"web", "api", "bridge"}} {
+		a := Account{
+			ID:      "a",
+			Role:    config.PairFirst,
+			Targets: targets,
+			Told:    map[string][]fact{"phone": nil},
+		}
 		n.peers = []*peer{{account: &a}}
 		if got := len(n.leaders("phone")); got != want {
 			t.Errorf("%d exporters send before this one does, want %d: %+v", got, want, a)

@@ -46,7 +46,8 @@ type waiting struct {
 	Facts []fact `json:"facts,omitempty"`
 	Spare bool   `json:"spare,omitempty"`
 
-	// turn is until when it is left to other exporters of a pair. next is when to try again to reach the rest of its places. underWay says that an attempt has it.
+	// turn is until when it is left to other exporters of a pair. next is when to try again to reach the rest of its places. underWay says
+	// that an attempt has it.
 	turn, next time.Time
 	underWay   bool
 }

@@ -33,4 +33,6 @@ type teller interface {
 	Told() any
 }
 
-func serveTold(w http.ResponseWriter, src teller, log *slog.Logger) { writeJSON(w, http.StatusOK, src.Told(), log) }
+func serveTold(w http.ResponseWriter, src teller, log *slog.Logger) {
+	writeJSON(w, http.StatusOK, src.Told(), log)
+}
