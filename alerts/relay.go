@@ -169,6 +169,14 @@ func relayTrials(a *config.Alerts, t *alert) []trial {
 		try("something explains that a check finds out nothing",
 			[]input{problem(t.name, "seconds", steady(1)...), problem(t.name, "excused", steady(1)...)},
 			check{told, false}, check{told + 5, false}))
+	// While nobody knows, it goes on, as the other alerts do.
+	same := newSubject(a, t, "problem_seconds", map[string]string{"alert": t.name, "severity": Warning, "target": "bridge"}, 0)
+	same.hold = t.For
+	for _, one := range same.trials() {
+		if one.held {
+			trials = append(trials, one)
+		}
+	}
 	for _, label := range []string{"cluster", "part"} { // env has a value of its own in each trial
 		trials = append(trials, try("another "+label+" checks its own",
 			[]input{leaves(1, "relay", steady(1)...), other(label, checks("irc", steady(1)...))}, check{fires, true}))

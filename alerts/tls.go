@@ -113,14 +113,19 @@ func certificateTrials(a *config.Alerts, t *alert) []trial {
 
 // heldCertificateTrials have a certificate that no reading sees any more, while something held it back, or long after that.
 func heldCertificateTrials(a *config.Alerts, s *subject) []trial {
-	released := rise + s.pace.beyond(a.Lookback) + 1
-	lostAt := func(at int) []input {
-		return append(s.series(0, step{value: s.bad}, step{from: at, value: lost}),
-			from(0, "chatstack_tls_certificate_excused", map[string]string{"endpoint": "x"}, step{value: 1}, step{from: rise, value: lost}))
+	lostAt := func(until int, at ...step) []input {
+		return append(s.series(0, append([]step{{value: s.bad}}, at...)...), from(0, "chatstack_tls_certificate_excused",
+			map[string]string{"endpoint": "x"}, step{value: 1}, step{from: until, value: lost}))
 	}
+	// The certificate is seen for longer than its excuse from this round on. Steps of a minute would find it in every other round.
+	released := func(until int) int { return until - 1 + s.pace.ceil(a.Lookback) }
+	forgotten := rise - 1 + s.pace.within(a.SlowLookback)
 	return []trial{
-		try("it is held back when it is lost", lostAt(rise), check{rise, false}, check{released, false}),
-		try("it was held back before it is lost", lostAt(released), check{rise, false}, check{released, true}),
+		try("it is held back when it is lost", lostAt(rise, step{from: rise, value: lost}),
+			check{rise, false}, check{released(rise), false}, check{forgotten, false}),
+		try("it was held back before it is lost", lostAt(rise, step{from: released(rise) + 1, value: lost}),
+			check{released(rise) - 1, false}, check{released(rise), true}, check{forgotten, true}),
+		try("it is not held back any more", lostAt(rise+1), check{released(rise+1) - 1, false}, check{released(rise + 1), true}),
 	}
 }
 
