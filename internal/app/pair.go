@@ -34,9 +34,9 @@ func whomItAsks(cfg *config.Config) string {
 	return "asks its peers at each poll what they have told the receivers: " + strings.Join(addresses, ", ")
 }
 
-// pairOf is the place of this exporter among its peers.
+// pairOf is the place of this exporter among its peers. They may ask one that has none to ask.
 func (a *App) pairOf(cfg *config.Config) notify.Pair {
-	if !asksPeers(cfg) {
+	if cfg.Pair == "" || len(cfg.Notify) == 0 {
 		return notify.Pair{}
 	}
 	host, _ := os.Hostname()

@@ -159,7 +159,7 @@ func (l *loader) checkNotify(root *Report) {
 		l.checkReceiverTargets(r, n.Targets)
 	}
 	if l.cfg.Pair != "" && len(l.cfg.Notify) > 0 && len(l.cfg.Peers) == 0 {
-		root.warnf("pair", "is set without peers, so all exporters of the pair send every message; list them under peers")
+		root.warnf("pair", "is set without peers, so this exporter does not hear what the others have sent; list them under peers")
 	}
 	l.setZones(root)
 }

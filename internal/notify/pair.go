@@ -28,7 +28,7 @@ const (
 	keepFacts, maxFacts = 24 * time.Hour, 500
 )
 
-// Pair is the place of an exporter among those that watch the same. The zero Pair is that of one that is alone.
+// Pair is an exporter's place in its pair. The zero Pair is for an exporter without one.
 type Pair struct {
 	// ID is another one for each process, so that an exporter knows itself. Name is for people.
 	ID, Name string
@@ -68,7 +68,7 @@ func (f *fact) isAbout(o *fact) bool {
 }
 
 // facts are what news tells, nil for what people wrote, and without a pair. Others may have told it since a little before it was noticed
-// here; what was so when this exporter started, since it told of it last.
+// here; what was so when this exporter started, since its last message about it.
 func (n *Notifier) facts(item *news) (list []fact) {
 	if item.kind == text || n.pair.Role == "" {
 		return nil
@@ -153,7 +153,7 @@ func (n *Notifier) sendsTo(a *Account, receiver string) bool {
 	return has && a.ID != n.pair.ID && 2*same >= len(n.pair.Targets)
 }
 
-// Join sets the place of this exporter among those that watch the same.
+// Join sets the other exporters of the pair, and the place of this one.
 func (n *Notifier) Join(pair Pair, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -169,7 +169,7 @@ func (n *Notifier) Join(pair Pair, now time.Time) {
 	n.joined = now
 }
 
-// Hear takes in the answer of the peer at an address, nil for none.
+// Hear records the answer of the peer at an address, nil for none.
 func (n *Notifier) Hear(address string, a *Account, now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -185,7 +185,7 @@ func (n *Notifier) Hear(address string, a *Account, now time.Time) {
 	n.Wake()
 }
 
-// translate turns its times into those of a clock that shows now.
+// translate corrects its times by the difference of the clocks. This machine's shows now.
 func (a *Account) translate(now time.Time) {
 	ahead := now.Sub(a.Now)
 	for _, told := range a.Told {
@@ -218,7 +218,7 @@ func (n *Notifier) listens(now time.Time) bool {
 	return now.Sub(n.joined) < firstAnswer && slices.ContainsFunc(n.peers, func(p *peer) bool { return p.asked.IsZero() })
 }
 
-// turn is how long a message to a receiver waits for those who send first and answer.
+// turn is the wait of a message to a receiver, for the leaders that answer.
 func (n *Notifier) turn(receiver string, now time.Time) (wait time.Duration) {
 	for _, p := range n.leaders(receiver) {
 		if p.answers(now) {
@@ -228,7 +228,7 @@ func (n *Notifier) turn(receiver string, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// leave drops the messages to a receiver that others have told, and has the rest wait for those who send first.
+// leave drops the messages to a receiver that others have sent. The rest wait for their turn.
 func (n *Notifier) leave(receiver string, q *queue, now time.Time) {
 	turn, leaders := n.turn(receiver, now), n.leaders(receiver)
 	q.Waiting = slices.DeleteFunc(q.Waiting, func(w *waiting) bool {
