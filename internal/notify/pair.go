@@ -3,6 +3,7 @@ package notify
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
@@ -285,8 +286,9 @@ func (n *Notifier) heard(receiver string, f *fact) (newest *fact, by *peer) {
 	return newest, by
 }
 
-// catchUp takes over which ends of what the former process told were told while none ran. What lasts then is new.
-func (n *Notifier) catchUp() {
+// catchUp takes over which ends of what the former process told were told while none ran. What still lasts now is new: it may only be what
+// was known before the first probe.
+func (n *Notifier) catchUp(now time.Time) {
 	for _, t := range n.book.threads {
 		for receiver, k := range t.Told {
 			if k.Stage == silent || !k.At.Before(n.begun) || !n.knows(receiver) {
@@ -295,6 +297,9 @@ func (n *Notifier) catchUp() {
 			f := t.fact()
 			if told, _ := n.heard(receiver, &f); told != nil && told.Stage == silent && told.At.After(k.At) {
 				k.Stage, k.Held = silent, false
+				for s := range t.Stages {
+					t.Stages[s] = now
+				}
 				n.queues[receiver].note([]fact{*told})
 			}
 		}
@@ -352,8 +357,9 @@ func (n *Notifier) standsIn(receiver string, now time.Time) string {
 
 // name is for people.
 func (p *peer) name() string {
+	_, address, _ := strings.Cut(p.address, "//")
 	if p.account != nil {
-		return p.account.Name
+		return p.account.Name + " (" + address + ")"
 	}
-	return p.address
+	return address
 }

@@ -65,6 +65,14 @@ func newPair(t *testing.T, names ...string) *team {
 	return g
 }
 
+// addresses are where exporters with these names are.
+func addresses(names []string) (list []string) {
+	for _, name := range names {
+		list = append(list, "http://"+name+":9655")
+	}
+	return list
+}
+
 func (g *team) start(name string) {
 	g.Helper()
 	m := g.members[name]
@@ -73,7 +81,7 @@ func (g *team) start(name string) {
 		ID:      fmt.Sprint(name, g.starts),
 		Name:    name,
 		Role:    m.role,
-		Peers:   g.order,
+		Peers:   addresses(g.order),
 		Targets: []string{"web", "api"},
 	}
 	g.mu.Lock()
@@ -86,7 +94,7 @@ func (g *team) start(name string) {
 		defer close(asks)
 		for {
 			for _, other := range g.order {
-				n.Hear(other, g.account(name, other), time.Now())
+				n.Hear(addresses([]string{other})[0], g.account(name, other), time.Now())
 			}
 			select {
 			case <-ended:
@@ -218,7 +226,7 @@ func TestOneOfAPairTells(t *testing.T) {
 			g.seen(web)
 			time.Sleep(standIn + 2*time.Minute)
 			g.wantTold("an outage", "", down)
-			g.lastSays("b", "Sent by b: a has not answered it for ")
+			g.lastSays("b", "Sent by b: a (a:9655) has not answered it for ")
 			time.Sleep(time.Hour)
 			g.start("a")
 			time.Sleep(10 * time.Minute)
@@ -243,6 +251,19 @@ func TestOneOfAPairTells(t *testing.T) {
 			g.seen(web)
 			time.Sleep(10 * time.Minute)
 			g.wantTold("another outage", down, "")
+		},
+		"the first comes back with what it knew": func(g *team) {
+			g.seen(web)
+			time.Sleep(10 * time.Minute)
+			g.stop("a", true)
+			g.members["b"].resee()
+			time.Sleep(time.Hour)
+			g.wantTold("an outage and its end", down, up)
+			g.start("a") // it shows the last known state until the first probe
+			time.Sleep(10 * time.Second)
+			g.seen()
+			time.Sleep(10 * time.Minute)
+			g.wantTold("it is back", "", "")
 		},
 		"the first forgets": func(g *team) {
 			g.seen(web)
@@ -282,7 +303,7 @@ func TestOneOfAPairTells(t *testing.T) {
 			g.seen(web)
 			time.Sleep(standIn + 2*time.Minute)
 			g.wantTold("an outage", "", down)
-			g.lastSays("b", "Sent by b: a answers, and has not told you this within 3 min.")
+			g.lastSays("b", "Sent by b: a (a:9655) answers, and has not told you this within 3 min.")
 			g.reaches("a", true)
 			time.Sleep(time.Hour)
 			g.wantTold("it reaches it again", "", "")

@@ -163,10 +163,11 @@ func (n *Notifier) compare(source func() View) (receivers bool) {
 	if len(n.receivers) == 0 {
 		return false
 	}
-	if n.listens(time.Now()) {
+	now := time.Now()
+	if n.listens(now) {
 		return true
 	}
-	n.catchUp()
+	n.catchUp(now)
 	v := source()
 	if v.Report == nil || v.Stale != "" {
 		return true // it says how things were
