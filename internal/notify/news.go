@@ -155,7 +155,7 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool, e
 	switch {
 	case k.Held && seen < critical: // the summary tells it
 		return ""
-	case seen > k.Stage && r.due(t, now, k.Stage, open):
+	case seen > k.Stage && len(t.lasting) > 0 && r.due(t, now, k.Stage, open):
 		if seen < critical && !open {
 			k.Held = true
 			return ""
