@@ -87,7 +87,7 @@ type ServiceManager struct {
 // App is an exporter. It listens from New on, but neither probes nor answers before Run.
 type App struct {
 	options Options
-	// id is another one for each process.
+	// id is unique to this process.
 	id          string
 	log         *slog.Logger
 	own         *ownMetrics

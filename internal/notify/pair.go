@@ -306,7 +306,7 @@ func (n *Notifier) catchUp(now time.Time) {
 	}
 }
 
-// fact is what a message tells of the thread, but for how far it has got.
+// fact names the problems of the thread. Its stage and time are left to the caller.
 func (t *thread) fact() (f fact) {
 	for i := range t.Alerts {
 		f.Problems = append(f.Problems, t.Alerts[i].problemKey)

@@ -25,6 +25,15 @@ type member struct {
 	*process   // nil while it does not run
 	stopAsking func()
 	sees       []health.Subject
+	// unsure says that it is starting, and ends no alert.
+	unsure bool
+}
+
+// isSure ends its start.
+func (m *member) isSure() {
+	m.process.mu.Lock()
+	defer m.process.mu.Unlock()
+	m.starting = false
 }
 
 // team is exporters that watch the same and ask each other every 30 seconds.
@@ -35,10 +44,10 @@ type team struct {
 	starts  int
 
 	mu  sync.Mutex
-	cut map[string]bool // those that no other one reaches
+	cut map[string]bool // those that the others cannot reach
 }
 
-// newPair starts exporters in this order. The first is first, the others stand in.
+// newPair starts exporters. The first of the list sends first, and the others stand in for it in this order.
 func newPair(t *testing.T, names ...string) *team {
 	t.Helper()
 	g := &team{
@@ -87,6 +96,9 @@ func (g *team) start(name string) {
 	g.mu.Lock()
 	m.process = startIn(g.T, pair, m.file, map[string]*telephone{"phone": m.phone})
 	g.mu.Unlock()
+	m.process.mu.Lock()
+	m.starting = m.unsure
+	m.process.mu.Unlock()
 	m.resee(m.sees...)
 	ended, asks := make(chan struct{}), make(chan struct{})
 	n := m.notifier
@@ -259,9 +271,12 @@ func TestOneOfAPairTells(t *testing.T) {
 			g.members["b"].resee()
 			time.Sleep(time.Hour)
 			g.wantTold("an outage and its end", down, up)
+			g.members["a"].unsure = true
 			g.start("a") // it shows the last known state until the first probe
 			time.Sleep(10 * time.Second)
 			g.seen()
+			time.Sleep(2 * time.Minute)
+			g.members["a"].isSure()
 			time.Sleep(10 * time.Minute)
 			g.wantTold("it is back", "", "")
 		},
@@ -406,8 +421,8 @@ func TestExportersOfOtherMachinesDoNotCount(t *testing.T) {
 	}
 }
 
-// TestAPairTellsEverything whatever happens to the two in a day: each outage of more than minutes and its end are told, and twice only if
-// they could not ask each other.
+// TestAPairTellsEverything whatever happens to the two within a day. Each outage and its end are sent, twice only if the two could not ask
+// each other.
 func TestAPairTellsEverything(t *testing.T) {
 	for seed := range uint64(6) {
 		synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ type Notifier struct {
 	site      Site
 	book      book
 	queues    map[string]*queue
-	// pair and peers are the other exporters that watch the same. begun and joined are when this one started, and when it was told of them.
+	// pair and peers are the other exporters of the pair. begun is when this process started, joined when Join was last called.
 	pair          Pair
 	peers         []*peer
 	begun, joined time.Time

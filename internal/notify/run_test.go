@@ -104,6 +104,7 @@ type process struct {
 	notifier *Notifier
 	mu       sync.Mutex
 	problems []status.Problem
+	starting bool
 	end      func()
 }
 
@@ -127,7 +128,11 @@ func startIn(t *testing.T, pair Pair, f *file, phones map[string]*telephone) *pr
 		p.notifier.Run(ctx, func() View {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			return View{Now: time.Now(), Report: &status.Report{Problems: slices.Clone(p.problems)}}
+			return View{
+				Now:      time.Now(),
+				Report:   &status.Report{Problems: slices.Clone(p.problems)},
+				Starting: p.starting,
+			}
 		})
 	})
 	p.end = func() { cancel(); running.Wait() }
