@@ -283,8 +283,15 @@ const oldestHeartbeat = config.Duration(20 * time.Second)
 // exporterClock is the exporter's clock. That of an exporter that is a target of this one is as old as the probe.
 const exporterClock = `chatstack_exporter_time_seconds{target=""}`
 
+// The names of the alerts on the exporter itself that it also tells of without Prometheus.
+const (
+	ConfigReloadFailed   = "ConfigReloadFailed"
+	StateNotSaved        = "StateNotSaved"
+	NotificationsFailing = "NotificationsFailing"
+)
+
 var configReloadFailed = row{
-	name: "ConfigReloadFailed",
+	name: ConfigReloadFailed,
 	AlertKind: kind("config_reload_failed", holdKeys,
 		config.AlertSettings{Level: lasting(5*minute, 0)}, func(c *config.AlertCheck) {
 			if c.For != 0 && c.For < c.Alerts.Lookback {
@@ -293,6 +300,11 @@ var configReloadFailed = row{
 			}
 		}),
 	server: theExporter,
+	itself: true,
+	page: Words{
+		"the exporter could not reload its configuration",
+		"Run `chatstack_exporter check-config`, or read its log. It keeps running with the previous one, but a restart may fail.",
+	},
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			if t.For > 0 {
@@ -315,9 +327,14 @@ var configReloadFailed = row{
 }
 
 var stateNotSaved = row{
-	name:      "StateNotSaved",
+	name:      StateNotSaved,
 	AlertKind: flat("state_not_saved", 15*minute, 0),
 	server:    theExporter,
+	itself:    true,
+	page: Words{
+		"the exporter cannot save its state",
+		"A restart would forget what has happened since. Its log says what is wrong with the disk of `state_file`.",
+	},
 	evidence: evidence{
 		expr: func(a *config.Alerts, t *alert) string {
 			return age(a, "chatstack_state_last_saved_timestamp_seconds") + aboveSeconds(t.For)
@@ -334,68 +351,29 @@ var stateNotSaved = row{
 }
 
 var notificationsFailing = row{
-	name: "NotificationsFailing",
-	AlertKind: kind("notifications_failing", holdKeys, config.AlertSettings{Level: lasting(15*minute, 0)},
-		func(c *config.AlertCheck) { c.Scrapes("for", c.For) }),
-	server: theExporter,
+	name:      NotificationsFailing,
+	AlertKind: flat("notifications_failing", 15*minute, 0),
+	server:    theExporter,
+	itself:    true,
 	evidence: evidence{
-		// Messages also wait while there were too many of them. That is no failure, so some attempt must have failed.
-		expr: func(_ *config.Alerts, t *alert) string {
-			return fmt.Sprintf("min_over_time(chatstack_notification_queue_length[%s]) * %s unless %s",
-				seconds(t.For), notified("failed", attempted(t)), notified("delivered", t.For))
+		expr: func(a *config.Alerts, t *alert) string {
+			return latest(a, "chatstack_notification_failing_seconds") + aboveSeconds(t.For)
 		},
-		trials: notificationTrials,
+		trials: func(a *config.Alerts, t *alert) []trial {
+			s := newSubject(a, t, "notification_failing_seconds", map[string]string{"receiver": "phone"}, t.For.Std().Seconds())
+			s.times = 2
+			return s.trials()
+		},
+	},
+	page: Words{
+		"the exporter cannot deliver its messages to %s",
+		"The exporter's log has the answer of the service, and `chatstack_exporter notify --test` gets it again.",
 	},
 	warning: message{
 		"", exporterName + " cannot deliver its messages to {{ $labels.receiver }}.",
-		"Some have waited for over <for>, and every attempt has failed. Who gets messages only there does not hear of problems. " +
+		"Every attempt has failed for over <for>. Who gets messages only there does not hear of problems. " +
 			"First run `chatstack_exporter notify --test {{ $labels.receiver }}`: it says what the service answers.",
 	},
-}
-
-// attempted is a time within which a message that waits is surely tried: a service may ask for an hour between two attempts.
-func attempted(t *alert) config.Duration { return max(2*hour, t.For) }
-
-// notified is more than 0 for receivers with a message of this outcome within a window.
-func notified(outcome string, window config.Duration) string {
-	return fmt.Sprintf("ignoring (outcome) increase(chatstack_notifications_total{outcome=%q}[%s]) > 0", outcome, seconds(window))
-}
-
-// notificationTrials have messages that wait, and attempts to deliver them. Counters begin at 0, where increase() extrapolates nothing.
-func notificationTrials(a *config.Alerts, t *alert) []trial {
-	queue := newSubject(a, t, "notification_queue_length", map[string]string{"receiver": "phone"}, 0)
-	queue.hold, queue.times = t.For, 2
-	queue.lookback = max(queue.lookback, queue.hold)
-	outcome := func(receiver, outcome string, steps ...step) input { //nolint:unparam // two trials are about another receiver
-		return input{"chatstack_notifications_total", map[string]string{"receiver": receiver, "outcome": outcome}, steps}
-	}
-	failing, none := []step{{by: 1}}, steady(0)
-	// once is one message in a round.
-	once := func(round int) []step { return []step{{}, {from: round, value: 1}} }
-	queue.beside = []input{
-		outcome("phone", "failed", failing...), outcome("phone", "delivered", none...),
-		outcome("phone", "expired", none...), outcome("phone", "held", failing...),
-	}
-	waiting := func(failed, delivered []step, others ...input) []input {
-		s := *queue
-		s.beside = append([]input{
-			outcome("phone", "failed", failed...), outcome("phone", "delivered", delivered...), outcome("phone", "expired", failing...),
-			outcome("phone", "held", failing...),
-		}, others...)
-		return s.series(0, step{}, step{from: rise, value: queue.bad})
-	}
-	fires, keep := rise+t.ceil(t.For), t.ceil(t.keep)
-	before, end, window := fires-1, fires+2, attempted(t)
-	return slices.Concat(queue.trials(),
-		[]trial{
-			try("they wait because there were too many", waiting(none, none), check{fires, false}),
-			try("another receiver fails", waiting(none, none, outcome("mail", "failed", failing...)), check{fires, false}),
-			try("another receiver works", waiting(failing, none, outcome("mail", "delivered", failing...)), check{fires, true}),
-			try("one was delivered before", waiting(failing, once(before)), t.forgotten(before, 0, t.For, false)...),
-		},
-		when(keep < t.within(t.For), try("one is delivered", waiting(failing, once(end)), between(fires, end+keep)[1:]...)),
-		when(t.within(window) > t.ceil(t.For)+1, try("one attempt failed", waiting(once(rise), none),
-			append(t.forgotten(rise, keep, window, true), check{fires, true})...)))
 }
 
 var monitoringGap = row{

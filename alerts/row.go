@@ -37,6 +37,8 @@ type row struct {
 	panels []string
 	// judged is what the exporter's judge needs to know beside the limits; nil if only Prometheus decides.
 	judged *health.Rule
+	// itself says that the exporter tells people of it without a judgement, as a warning.
+	itself bool
 	// server is what the alert is about for the label chat_server: its target, if that is not set. together replaces it if it finds any.
 	server   server
 	together together
@@ -127,7 +129,7 @@ func State(alert string) string { return rowOf(alert).state }
 func InOutage(alert string) bool { return rowOf(alert).inOutage }
 
 // Ahead reports whether a problem with the alert is one of what users will lose, not of what they have lost.
-func Ahead(alert string) bool { return rowOf(alert).ahead }
+func Ahead(alert string) bool { return rowOf(alert).ahead || rowOf(alert).itself }
 
 // GaugeOf returns how the status page shows what an alert compares.
 func GaugeOf(alert string) Gauge { return rowOf(alert).gauge }
@@ -358,11 +360,11 @@ func over(limit int64, wait, keep config.Duration) config.Level {
 	return config.Level{Over: limit, For: wait, KeepFiringFor: keep}
 }
 
-// NeedsPrometheus reports whether only Prometheus decides whether an alert fires: it is about the exporter itself, or compares with the
-// past.
+// NeedsPrometheus reports whether only Prometheus decides whether an alert fires: it is about how both work together, or compares with the
+// day before.
 func NeedsPrometheus(alert string) bool {
 	r := rowOf(alert)
-	return r.judged == nil || r.timed
+	return !r.itself && (r.judged == nil || r.fewest != fewest{})
 }
 
 // TellsOutage reports whether an alert says that something does not work, now and then or at all. All such alerts of one cause are told as

@@ -201,9 +201,9 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("tests", "Print promtool unit tests of the alert rules, for both sides of each threshold.").BoolVar(&c.testing)
 		cmd.Flag("vmalert", "With --tests: print them for vmalert-tool of VictoriaMetrics.").BoolVar(&c.vmalert)
 	case drill:
-		cmd.Flag("prometheus", "URL of Prometheus.").Required().StringVar(&c.drill.Prometheus)
-		cmd.Flag("alertmanager", "URL of Alertmanager. Repeat it for each Alertmanager of a cluster.").Required().
-			StringsVar(&c.alertmanagers)
+		cmd.Flag("prometheus", "URL of Prometheus. Without it and --alertmanager, the exporter sends its own receivers a test message.").
+			StringVar(&c.drill.Prometheus)
+		cmd.Flag("alertmanager", "URL of Alertmanager. Repeat it for each Alertmanager of a cluster.").StringsVar(&c.alertmanagers)
 		cmd.Flag("ruler", "URL of the server that evaluates the rules, if that is not Prometheus, such as Thanos Ruler or vmalert.").
 			StringVar(&c.drill.Ruler)
 		cmd.Flag("exporter", "URL of the exporter. Default: the one on this host with the same --web.listen-address.").
@@ -211,7 +211,7 @@ func (c *commandLine) addOwn(name string, cmd *kingpin.CmdClause) {
 		cmd.Flag("severity", "Severity of the test alert: none, warning or critical.").Default("none").
 			EnumVar(&c.drill.Severity, "none", "warning", "critical")
 		cmd.Flag("yes", "Confirm that the drill may ring real telephones, as with --severity=critical.").BoolVar(&c.drill.Yes)
-		cmd.Flag("receiver", "A receiver of Alertmanager that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
+		cmd.Flag("receiver", "A receiver that must be notified; may be repeated.").StringsVar(&c.drill.Receivers)
 		cmd.Flag("dry-run", "Follow the path without a test alert.").BoolVar(&c.drill.DryRun)
 		cmd.Flag("every-alert", "As --dry-run; also print where each alert goes now and at 3 am, and whether that wakes somebody.").
 			BoolVar(&c.drill.EveryAlert)

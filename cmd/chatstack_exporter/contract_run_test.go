@@ -304,6 +304,7 @@ func (s *site) change(kept shapes) {
 	var started struct{ Drill struct{ ID string } }
 	must(s.T, json.Unmarshal(s.ask(http.MethodPost, "/api/v1/drill", `{"severity": "none"}`), &started))
 	s.ask(http.MethodDelete, "/api/v1/drill/{id}", "", "{id}", started.Drill.ID)
+	s.ask(http.MethodPost, "/api/v1/notifications", `{"severity": "none"}`)
 	s.ask(http.MethodGet, "/api/v1/nowhere", "")
 	s.ask(http.MethodPut, "/api/v1/status", "")
 }

@@ -163,6 +163,8 @@ func TestContractOfTheExitCodes(t *testing.T) {
 		"rules invalid.yaml",
 		"rules up.yaml --recording --kubernetes",
 		"drill",
+		"drill --exporter=http://127.0.0.1:1",
+		"drill --prometheus=http://127.0.0.1:1",
 		"drill --prometheus=9090 --alertmanager=http://127.0.0.1:1",
 		"drill --prometheus=http://127.0.0.1:1 --alertmanager=http://127.0.0.1:1 --severity=critical",
 		"drill --prometheus=http://127.0.0.1:1 --alertmanager=http://127.0.0.1:1 --exporter=http://127.0.0.1:1 --dry-run",

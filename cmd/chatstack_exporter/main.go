@@ -105,7 +105,9 @@ func (c *commandLine) execute(ctx context.Context, command string, hangups <-cha
 		}
 		return app.WriteRules(os.Stdout, options, c.recording)
 	case drill:
-		c.drill.Alertmanager, c.drill.Others = c.alertmanagers[0], c.alertmanagers[1:]
+		if len(c.alertmanagers) > 0 {
+			c.drill.Alertmanager, c.drill.Others = c.alertmanagers[0], c.alertmanagers[1:]
+		}
 		return runDrill(ctx, options, c.drill, c.output)
 	case notify:
 		return runNotify(ctx, options, c)

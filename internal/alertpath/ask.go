@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// requestTimeout bounds each request.
-	requestTimeout = 10 * time.Second
+	// requestTimeout bounds each request, drillTimeout one that waits for receivers.
+	requestTimeout, drillTimeout = 10 * time.Second, 40 * time.Second
 	// maxAnswer bounds each answer, in bytes. Alertmanager's list of a thousand alerts is far smaller.
 	maxAnswer = 64 << 20
 	// observeEvery is the time between two looks at a drill.
@@ -52,7 +52,11 @@ func NewClient(name string, http exchange.HTTP, credentials exchange.Credentials
 
 // do sends a request and returns the answer, which has a status of success, and how far the server's clock is ahead of ours.
 func (c *Client) do(ctx context.Context, method, path string, body []byte) (*exchange.Answer, time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	timeout := requestTimeout
+	if method == http.MethodPost && path == ownReceivers {
+		timeout = drillTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	header := c.AuthHeader()
 	if body != nil {

@@ -26,6 +26,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/collectors"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/exchange"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/heartbeat"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/maintenance"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/notify"
@@ -293,9 +294,8 @@ func (a *App) adopt(cfg *config.Config) error {
 		return err
 	}
 	a.notifier.Join(a.pairOf(cfg), time.Now())
-	a.notifier.Configure(receivers, siteOf(cfg), func(alert string) time.Duration {
-		warning, critical := alerts.Limits(&cfg.Alerts, alert)
-		return max(warning.Keep, critical.Keep)
+	a.notifier.Configure(receivers, siteOf(cfg), func(alert string) (warning, critical health.Limit) {
+		return alerts.Limits(&cfg.Alerts, alert)
 	}, time.Now())
 	poller.Notify(func() { a.recorder.Wake() })
 	a.current.Store(&generation{cfg, poller, heartbeatOf(cfg, poller, a.log)})

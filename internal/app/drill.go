@@ -23,7 +23,8 @@ import (
 
 // DrillOptions are the flags of a drill.
 type DrillOptions struct {
-	// Prometheus, Alertmanager and Exporter are URLs. Without Exporter, it is the one of this host with the same --web.listen-address.
+	// Prometheus, Alertmanager and Exporter are URLs. Without the first two, the drill is of the messages that the exporter sends by itself.
+	// Without Exporter, it is the one of this host with the same --web.listen-address.
 	Prometheus, Alertmanager, Exporter string
 	// Others are the URLs of the other Alertmanagers of its cluster.
 	Others []string
@@ -66,9 +67,17 @@ func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpa
 	if d.Severity == alerts.Critical && !d.Yes && !d.DryRun && !d.EveryAlert {
 		return "", nil, UsageError{errors.New("--severity=critical rings real telephones: add --yes to confirm that")}
 	}
+	if faults := d.check(); faults != nil {
+		return "", nil, UsageError{faults}
+	}
 	path, err := newPath(o, &d)
 	if err != nil {
 		return "", nil, err
+	}
+	if d.Prometheus == "" {
+		steps := path.OwnReceivers(ctx, d.Severity, d.Receivers, d.DryRun)
+		report(steps)
+		return alertpath.Verdict(steps), nil, ctx.Err()
 	}
 	facts := path.Ask(ctx)
 	judgement := facts.Judge(d.Severity, d.Receivers)
@@ -105,6 +114,17 @@ func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpa
 	return end(drilled...)
 }
 
+// check reports flags that do not go together.
+func (d *DrillOptions) check() error {
+	switch alone := d.Prometheus == ""; {
+	case alone != (d.Alertmanager == ""):
+		return errors.New("--prometheus and --alertmanager go together; without both, the drill is of the messages that the exporter sends by itself")
+	case alone && (d.EveryAlert || d.Ruler != ""):
+		return errors.New("--every-alert and --ruler need --prometheus and --alertmanager")
+	}
+	return nil
+}
+
 // newPath reads the configuration, without its secrets, and the credentials of the three servers.
 func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 	o.WithoutSecrets = true
@@ -136,10 +156,10 @@ func newPath(o Options, d *DrillOptions) (*alertpath.Path, error) {
 		name, url string
 		client    **alertpath.Client
 	}
-	servers := []server{
-		{"exporter", d.Exporter, &path.Exporter},
-		{"prometheus", d.Prometheus, &path.Prometheus},
-		{"alertmanager", d.Alertmanager, &path.Alertmanager},
+	servers := []server{{"exporter", d.Exporter, &path.Exporter}}
+	if d.Prometheus != "" {
+		servers = append(servers,
+			server{"prometheus", d.Prometheus, &path.Prometheus}, server{"alertmanager", d.Alertmanager, &path.Alertmanager})
 	}
 	if d.Ruler != "" {
 		servers = append(servers, server{"ruler", d.Ruler, &path.Ruler})

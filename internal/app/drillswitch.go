@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/web"
 )
 
@@ -32,13 +34,19 @@ type drillSwitch struct {
 	timer   *time.Timer
 }
 
+// checkSeverity reports what is wrong with the severity of a drill.
+func checkSeverity(severity string) error {
+	if all := []string{alerts.None, alerts.Warning, alerts.Critical}; !slices.Contains(all, severity) {
+		return fmt.Errorf("%w: severity is %q, must be one of %s", web.ErrDrillInvalid, severity, strings.Join(all, ", "))
+	}
+	return nil
+}
+
 // start begins a drill that ends by itself.
 func (s *drillSwitch) start(severity string, lasts time.Duration) (web.Drill, error) {
-	severities := []string{alerts.None, alerts.Warning, alerts.Critical}
-	switch {
-	case !slices.Contains(severities, severity):
-		return web.Drill{}, fmt.Errorf("%w: severity is %q, must be one of %s",
-			web.ErrDrillInvalid, severity, strings.Join(severities, ", "))
+	switch err := checkSeverity(severity); {
+	case err != nil:
+		return web.Drill{}, err
 	case lasts <= 0 || lasts > longestDrill:
 		return web.Drill{}, fmt.Errorf("%w: duration is %s, must be at most %s", web.ErrDrillInvalid, lasts, longestDrill)
 	}
@@ -98,3 +106,21 @@ func (a *App) StartDrill(severity string, lasts time.Duration) (web.Drill, error
 
 // EndDrill implements web.Source.
 func (a *App) EndDrill(id string) error { return a.drill.end(id) }
+
+// DrillReceivers implements web.Source.
+func (a *App) DrillReceivers(ctx context.Context, severity string, names []string) (receivers any, err error) {
+	if err := checkSeverity(severity); err != nil {
+		return nil, err
+	}
+	known := a.notifier.States()
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%w: the exporter has no receivers of its own: add notify to its configuration", web.ErrDrillInvalid)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(known, func(r status.Receiver) bool { return r.Name == name }) {
+			return nil, fmt.Errorf("%w: no receiver is called %q", web.ErrDrillInvalid, name)
+		}
+	}
+	a.log.Info("receivers are drilled", "severity", severity, "receivers", names)
+	return a.notifier.Drill(ctx, severity, names), nil
+}

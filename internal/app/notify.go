@@ -145,6 +145,9 @@ var (
 		"Attempts to send a notification that delivered it or failed, and notifications that were given up after 24 hours (expired) or "+
 			"held back as too many within an hour (held).",
 		[]string{"receiver", "outcome"}, nil)
+	notificationFailing = prometheus.NewDesc("chatstack_notification_failing_seconds",
+		"How long every attempt to send the receiver a notification has failed; 0 after one that delivered it, and after a start.",
+		[]string{"receiver"}, nil)
 	notificationQueue = prometheus.NewDesc("chatstack_notification_queue_length",
 		"Notifications that the receiver has not got yet.", []string{"receiver"}, nil)
 )
@@ -153,6 +156,7 @@ var (
 func (notifications) Describe(descs chan<- *prometheus.Desc) {
 	descs <- notificationsTotal
 	descs <- notificationQueue
+	descs <- notificationFailing
 }
 
 // Collect implements prometheus.Collector.
@@ -163,5 +167,10 @@ func (n notifications) Collect(metrics chan<- prometheus.Metric) {
 			metrics <- prometheus.MustNewConstMetric(notificationsTotal, prometheus.CounterValue, n, s.Name, outcome)
 		}
 		metrics <- prometheus.MustNewConstMetric(notificationQueue, prometheus.GaugeValue, float64(s.Waiting), s.Name)
+		failing := 0.0
+		if !s.Since.IsZero() {
+			failing = time.Since(s.Since).Seconds()
+		}
+		metrics <- prometheus.MustNewConstMetric(notificationFailing, prometheus.GaugeValue, failing, s.Name)
 	}
 }

@@ -3,15 +3,19 @@ package app
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/chatstack-exporter/chatstack_exporter/internal/alertpath"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/e2e/exportertest"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
 // receiverURL is the URL of a webhook, with something that is secret.
@@ -114,6 +118,83 @@ func TestWrongReceiversAreRefused(t *testing.T) {
 		said := fmt.Sprint(err)
 		if !strings.Contains(said, "exporter.yaml:3") || !strings.Contains(said, want) || strings.Contains(said, "s3cr3t") {
 			t.Errorf("%s: %s", url, said)
+		}
+	}
+}
+
+// TestDrillOfOwnReceivers follows a message on the way of all others, without Prometheus and Alertmanager.
+func TestDrillOfOwnReceivers(t *testing.T) {
+	well := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(well.Close)
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	t.Cleanup(refuses.Close)
+	log := &logBuffer{}
+	o := options(nil, log).with(fmt.Sprintf("notify:\n  - {name: phone, url: %q}\n  - {name: desk, url: %q}\n"+
+		"heartbeat: {url: %q}\n", receiverURL(well), receiverURL(refuses), well.URL))
+	o.EnableLifecycle = true
+	e := startApp(t, o, log)
+	bare := startExporter(t, nil, "poll: {}\n")
+	url := func(e *exporter) string { return e.url }
+	for name, c := range map[string]struct {
+		DrillOptions
+
+		verdict alertpath.State
+		steps   []string
+	}{
+		"all": {DrillOptions{Exporter: url(e), Severity: "none"}, alertpath.Wrong, []string{
+			"exporter works version ", "receiver works phone got the message: status 200", "receiver wrong desk did not get the message: ",
+		}},
+		"one": {DrillOptions{Exporter: url(e), Severity: "warning", Receivers: []string{"phone"}}, alertpath.Works, []string{
+			"exporter works version ", "receiver works phone got the message: status 200",
+		}},
+		"nobody": {DrillOptions{Exporter: url(e), Severity: "none", Receivers: []string{"fax"}}, alertpath.Wrong, []string{
+			"exporter works version ", `receiver wrong the exporter has no receiver "fax"`,
+		}},
+		"no receivers": {DrillOptions{Exporter: url(bare), Severity: "none"}, alertpath.Wrong, []string{
+			"exporter wrong the exporter has no receivers of its own",
+		}},
+		"no exporter": {DrillOptions{Exporter: "http://127.0.0.1:1", Severity: "none"}, alertpath.Wrong, []string{"exporter wrong GET "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var steps []string
+			verdict, _, err := Drill(t.Context(), o, c.DrillOptions, func(list []alertpath.Step) {
+				for i := range list {
+					s := &list[i]
+					steps = append(steps, strings.Join([]string{s.Name, string(s.State), s.Text + s.Error}, " "))
+				}
+			}, func(string) {})
+			same := slices.EqualFunc(steps, c.steps, strings.HasPrefix)
+			if err != nil || verdict != c.verdict || !same {
+				t.Errorf("%s, %v: %q, want %s: %q", verdict, err, steps, c.verdict, c.steps)
+			}
+			if said := strings.Join(steps, "\n"); strings.Contains(said, "s3cr3t") || strings.Contains(said, "/hook") {
+				t.Errorf("shows a secret: %s", said)
+			}
+		})
+	}
+	e.reportWhen(t, "the last messages", func(r *status.Report) bool { return !r.Receivers[0].Success.IsZero() && r.Receivers[1].Failing != "" })
+	var dry []alertpath.Step
+	verdict, _, err := Drill(t.Context(), o, DrillOptions{Exporter: url(e), Severity: "none", DryRun: true},
+		func(list []alertpath.Step) { dry = append(dry, list...) }, func(string) {})
+	if err != nil || verdict != alertpath.Wrong || len(dry) != 3 || dry[1].State != alertpath.Unknown || dry[2].State != alertpath.Wrong {
+		t.Errorf("dry: %s, %v: %+v", verdict, err, dry)
+	}
+	d := describe(t, e)
+	wish := `{"severity": "none", "receivers": ["phone"]}`
+	d.hold(t, "/components/schemas/ReceiversDrillRequest", []byte(wish))
+	_, answer := e.exchange(t, http.MethodPost, "/api/v1/notifications", wish)
+	d.hold(t, schemaOf("/api/v1/notifications", "post", "200"), answer)
+	for _, wrong := range []string{`{"severity": "high"}`, `{"severity": "none", "receivers": ["fax"]}`} {
+		status, answer := e.exchange(t, http.MethodPost, "/api/v1/notifications", wrong)
+		d.hold(t, "/components/schemas/Error", answer)
+		if status != http.StatusBadRequest {
+			t.Errorf("%s: %d: %s", wrong, status, answer)
+		}
+	}
+	for _, flags := range []DrillOptions{{Prometheus: "http://127.0.0.1:1"}, {Alertmanager: "http://127.0.0.1:1"}, {EveryAlert: true}, {Ruler: "http://127.0.0.1:1"}} {
+		var usage UsageError
+		if _, _, err := Drill(t.Context(), o, flags, nil, nil); !errors.As(err, &usage) {
+			t.Errorf("%+v: %v", flags, err)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	urgent := false
 	for _, t := range b.threads {
 		k := t.Told[r.Name]
-		if k == nil && !t.about(r.Targets) {
+		if k == nil && (!t.about(r.Targets) || t.has(failureOf(r.Name))) {
 			continue
 		}
 		if k == nil {

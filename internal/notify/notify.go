@@ -76,6 +76,8 @@ type Site struct {
 	URL string
 	// Environment and Cluster are named in every message; "" for none.
 	Environment, Cluster string
+	// Exporter is the exporter's name in its pair, "" without one.
+	Exporter string
 }
 
 // View is what a look sees. What it points to is immutable.

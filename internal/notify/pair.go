@@ -68,13 +68,16 @@ func (f *fact) isAbout(o *fact) bool {
 	return slices.ContainsFunc(f.Problems, func(k problemKey) bool { return slices.Contains(o.Problems, k) })
 }
 
-// facts are what news tells, nil for what people wrote, and without a pair. Others may have told it since a little before it was noticed
+// facts are what news tells, without what is wrong with this exporter itself; nil for what people wrote, and without a pair. Others may have told it since a little before it was noticed
 // here; what was so when this exporter started, since its last message about it.
 func (n *Notifier) facts(item *news) (list []fact) {
 	if item.kind == text || n.pair.Role == "" {
 		return nil
 	}
 	for _, t := range item.threads {
+		if t.isOwn() {
+			continue
+		}
 		f := t.fact()
 		f.Stage, f.By = item.receiver.visible(t.Stage), n.pair.ID
 		noticed, earliest := t.Stages[t.Stage], time.Time{}
@@ -246,7 +249,7 @@ func (n *Notifier) leave(receiver string, q *queue, now time.Time) {
 	})
 }
 
-// isOurs reports whether only this exporter knows what a message says: what people wrote on its pages.
+// isOurs reports whether only this exporter knows what a message says: what people wrote on its pages, and what is wrong with itself.
 func (w *waiting) isOurs() bool { return len(w.Facts) == 0 && !w.Spare }
 
 // haveTold reports whether the peers have told all facts. If so, this exporter says the same when others ask.

@@ -50,6 +50,8 @@ type waiting struct {
 	// that an attempt has it.
 	turn, next time.Time
 	underWay   bool
+	// drilled gets what became of the message of a drill; nil for others.
+	drilled chan Drilled
 }
 
 // partly reports whether somebody has the message. It does not keep others waiting, nor count as waiting.
@@ -205,8 +207,11 @@ func (q *queue) first(now time.Time) *waiting {
 	return nil
 }
 
-// tryNow ends all pauses between attempts.
-func (q *queue) tryNow() {
+// reconfigure ends all pauses between attempts, since the receiver may be mended. If nothing waits, no attempt will tell.
+func (q *queue) reconfigure() {
+	if len(q.Waiting) == 0 {
+		q.failing, q.failed = nil, time.Time{}
+	}
 	q.next = time.Time{}
 	for _, w := range q.Waiting {
 		w.next = time.Time{}

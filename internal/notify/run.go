@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
+	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/notify/service"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
@@ -36,6 +37,10 @@ type Notifier struct {
 	site      Site
 	book      book
 	queues    map[string]*queue
+	// limits are those of the alerts' rules, nil for none.
+	limits func(alert string) (warning, critical health.Limit)
+	// refused is since when a new configuration is refused; zero for none.
+	refused time.Time
 	// pair and peers are the other exporters of the pair. begun is when this process started, joined when Join was last called.
 	pair          Pair
 	peers         []*peer
@@ -77,9 +82,10 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 	return n
 }
 
-// Configure sets who is told, and how long each alert goes on firing after its problem. A receiver that keeps its name keeps its queue;
+// Configure sets who is told, and the limits of the alerts' rules; with nil, nobody is told what is wrong with the
+// exporter itself. A receiver that keeps its name keeps its queue;
 // what a removed one has not got is dropped, and logged.
-func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert string) time.Duration, now time.Time) {
+func (n *Notifier) Configure(receivers []Receiver, site Site, limits func(alert string) (warning, critical health.Limit), now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for i := range receivers {
@@ -90,14 +96,21 @@ func (n *Notifier) Configure(receivers []Receiver, site Site, keep func(alert st
 			}
 		}
 	}
-	n.receivers, n.site, n.book.keep = receivers, site, keep
+	n.receivers, n.site, n.limits = receivers, site, limits
+	n.site.Exporter = n.pair.Name
+	if n.book.keep = nil; limits != nil {
+		n.book.keep = func(alert string) time.Duration {
+			warning, critical := limits(alert)
+			return max(warning.Keep, critical.Keep)
+		}
+	}
 	for i := range receivers {
 		q := n.queues[receivers[i].Name]
 		if q == nil {
 			q = &queue{Since: now}
 			n.queues[receivers[i].Name] = q
 		}
-		q.tryNow() // it may be mended
+		q.reconfigure()
 	}
 	for name, q := range n.queues {
 		if n.knows(name) {
@@ -172,6 +185,7 @@ func (n *Notifier) compare(source func() View) (receivers bool) {
 	if v.Report == nil || v.Stale != "" {
 		return true // it says how things were
 	}
+	n.seeItself(&v)
 	n.book.look(&v)
 	for i := range n.receivers {
 		r := &n.receivers[i]
@@ -241,6 +255,10 @@ func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waitin
 	}
 	lost := q.Lost
 	changed := q.settle(w, answer, err, time.Now())
+	if w.drilled != nil {
+		q.remove(w) // it is not tried again
+		w.tell(answer, err)
+	}
 	switch {
 	case q.Lost > lost:
 		n.log.Warn("a notification could not be delivered and is given up", "receiver", r.Name, "attempts", w.Attempts, "err", err)

@@ -54,6 +54,11 @@ func (f *file) flush() error {
 	return nil
 }
 
+// quarterHour are the limits of alerts that wait for a quarter of an hour.
+func quarterHour(string) (warning, critical health.Limit) {
+	return health.Limit{Hold: 15 * time.Minute}, health.Limit{}
+}
+
 // telephone is a receiver's service.
 type telephone struct {
 	mu   sync.Mutex
@@ -104,6 +109,7 @@ type process struct {
 	notifier *Notifier
 	mu       sync.Mutex
 	problems []status.Problem
+	notices  status.Notices
 	starting bool
 	end      func()
 }
@@ -121,7 +127,7 @@ func startIn(t *testing.T, pair Pair, f *file, phones map[string]*telephone) *pr
 		receivers = append(receivers, Receiver{Name: name, Sender: phones[name], Least: health.Warning})
 	}
 	p.notifier.Join(pair, time.Now())
-	p.notifier.Configure(receivers, Site{}, nil, time.Now())
+	p.notifier.Configure(receivers, Site{}, quarterHour, time.Now())
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -130,7 +136,7 @@ func startIn(t *testing.T, pair Pair, f *file, phones map[string]*telephone) *pr
 			defer p.mu.Unlock()
 			return View{
 				Now:      time.Now(),
-				Report:   &status.Report{Problems: slices.Clone(p.problems)},
+				Report:   &status.Report{Problems: slices.Clone(p.problems), Notices: p.notices},
 				Starting: p.starting,
 			}
 		})

@@ -97,6 +97,9 @@ func (n *news) message(now time.Time, site *Site) *service.Message {
 		severity := n.level()
 		m.Level, m.Title = levelOf(severity), "["+strings.ToUpper(severity.String())+"] "+t.Said.Title
 		w.describe(t, n.kind)
+		if t.isOwn() && site.Exporter != "" {
+			w.line("The exporter is " + site.Exporter + ".")
+		}
 	}
 	if m.Title += site.place(); w.Len() > 0 {
 		m.Text = strings.TrimSuffix(w.String(), "\n")

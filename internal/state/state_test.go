@@ -221,7 +221,7 @@ func TestFileStaysSmall(t *testing.T) {
 	})
 }
 
-// TestClockThatIsSetMakesNothingLookUnsaved: StateNotSaved compares the time with the exporter's clock.
+// TestClockThatIsSetMakesNothingLookUnsaved: its alert compares the time with the exporter's clock.
 func TestClockThatIsSetMakesNothingLookUnsaved(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, -time.Hour} {
 		f, begun := newFile(slog.New(slog.DiscardHandler), &none{}), time.Now()

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -37,6 +38,9 @@ type driller interface {
 	StartDrill(severity string, lasts time.Duration) (Drill, error)
 	// EndDrill ends a drill early. The error is ErrNoDrill.
 	EndDrill(id string) error
+	// DrillReceivers sends the exporter's own receivers with these names, without names all, a test message, and says what became of each,
+	// to be encoded as JSON. It may take half a minute. The error wraps ErrDrillInvalid.
+	DrillReceivers(ctx context.Context, severity string, names []string) (receivers any, err error)
 }
 
 // drillRequest is the body of POST /api/v1/drill.
@@ -90,4 +94,35 @@ func serveEndDrill(w http.ResponseWriter, r *http.Request, src driller, log *slo
 		return
 	}
 	writeJSON(w, http.StatusOK, changed{Warnings: []string{}}, log)
+}
+
+// receiversForm is the body of POST /api/v1/notifications.
+var receiversForm = bodyForm{
+	what:    "a drill of receivers",
+	limit:   maxMaintenanceBody,
+	example: `{"severity": "none"}`,
+	keys:    "severity and receivers",
+}
+
+// receiversDrilled is the body of the answer.
+type receiversDrilled struct {
+	Schema    status.Schema `json:"schema"`
+	Receivers any           `json:"receivers"`
+}
+
+func serveDrillReceivers(w http.ResponseWriter, r *http.Request, src driller, log *slog.Logger) {
+	var request struct {
+		Severity  string   `json:"severity"`
+		Receivers []string `json:"receivers"`
+	}
+	if code, err := receiversForm.read(w, r, &request); err != nil {
+		writeError(w, code, err, log)
+		return
+	}
+	receivers, err := src.DrillReceivers(r.Context(), request.Severity, request.Receivers)
+	if err != nil {
+		writeError(w, statusOf(err), err, log)
+		return
+	}
+	writeJSON(w, http.StatusOK, receiversDrilled{Receivers: receivers}, log)
 }

@@ -137,6 +137,8 @@ func New(src Source, o Options) http.Handler {
 		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveStartDrill(w, r, src, o.Log) }))
 	mux.HandleFunc("DELETE /api/v1/drill/{id}",
 		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveEndDrill(w, r, src, o.Log) }))
+	mux.HandleFunc("POST /api/v1/notifications",
+		o.changing("drilling", func(w http.ResponseWriter, r *http.Request) { serveDrillReceivers(w, r, src, o.Log) }))
 	reports, streams := reportCache[*site.Document](), newStreams(o.Stopping)
 	mux.HandleFunc("GET /api/v1/status", func(w http.ResponseWriter, r *http.Request) { serveReport(w, r, src, reports, o.Log) })
 	mux.HandleFunc("GET /api/v1/history/{name...}", func(w http.ResponseWriter, r *http.Request) { serveHistory(w, r, src, o.Log) })

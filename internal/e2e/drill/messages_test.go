@@ -4,8 +4,11 @@ package drill
 
 import (
 	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,12 +36,16 @@ var (
 // messageCount is how many messages there are to one kind of reader.
 type messageCount struct{ pages, mails, chat int }
 
+// ownCount is how many critical messages an exporter sends by itself, without Prometheus, and how many of their ends.
+type ownCount struct{ calls, ends int }
+
 // incident is a fault of a whole stack, and how many messages it may cause: while it lasts, and when it is over.
 type incident struct {
 	name string
 	// cause brings it about, and repair ends it.
 	cause, repair  func(s *messageSite)
 	firing, ending messageCount
+	own            ownCount
 }
 
 // incidents are tried at the same time, each at a stack of its own.
@@ -49,6 +56,7 @@ var incidents = []incident{
 		repair: func(s *messageSite) { s.switchAll("stopped", false) },
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:   "the XMPP server's container is stopped",
@@ -56,6 +64,7 @@ var incidents = []incident{
 		repair: func(s *messageSite) { s.turn("xmpp", "stopped", false) },
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:   "the XMPP server hangs, with five targets",
@@ -63,6 +72,7 @@ var incidents = []incident{
 		repair: func(s *messageSite) { s.hangXMPP(false) },
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name: "the engine is stopped, with all containers",
@@ -78,6 +88,7 @@ var incidents = []incident{
 		},
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:   "the engine hangs, and its containers run",
@@ -85,6 +96,7 @@ var incidents = []incident{
 		repair: func(s *messageSite) { s.turn("docker", "hang", false) },
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:  "the network is cut between the exporter and everything",
@@ -95,6 +107,7 @@ var incidents = []incident{
 		},
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:   "the disk is full",
@@ -102,6 +115,7 @@ var incidents = []incident{
 		repair: func(s *messageSite) { s.empty() },
 		firing: messageCount{1, 1, 1},
 		ending: messageCount{0, 0, 1},
+		own:    ownCount{1, 1},
 	},
 	{
 		name:   "the network is cut between Prometheus and the exporter",
@@ -248,6 +262,9 @@ type messageSite struct {
 	volume     string
 	// judged says that the messages are held to be as many as wanted.
 	judged bool
+	// titles are those of what the exporter has sent by itself.
+	mu     sync.Mutex
+	titles []string
 }
 
 const volumeSize = 16 << 20
@@ -265,7 +282,7 @@ func (s *messageSite) start(program, settings string) {
 			s.t.Errorf("unmount the volume: %v", err)
 		}
 	})
-	s.exporter = realstack.StartExporter(s.t, program, settings+fmt.Sprintf(`
+	s.exporter = realstack.StartExporter(s.t, program, settings+s.pager()+fmt.Sprintf(`
 targets:
   - {kind: xmpp_status, container: xmpp}
   - {kind: xmpp_metrics, container: xmpp}
@@ -284,6 +301,40 @@ targets:
   - {kind: volume, name: data, path: %q}
 `, s.stack.XMPPClientAddress(), s.stack.XMPPServerAddress(), s.stack.CAFile(), s.stack.IRCAddress(), scaled(time.Minute),
 		s.stack.URL("web_irc"), s.volume), s.stack.Environ())
+}
+
+// pager is the configuration of a receiver of critical messages. Another tree may know none.
+func (s *messageSite) pager() string {
+	if !s.judged {
+		return ""
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var m struct{ Title string }
+		if err := json.NewDecoder(r.Body).Decode(&m); err != nil {
+			s.t.Errorf("a message: %v", err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.titles = append(s.titles, m.Title)
+	}))
+	s.t.Cleanup(server.Close)
+	return fmt.Sprintf("\nnotify:\n  - {name: pager, url: \"generic://%s/?disabletls=yes\", severity: critical}\n",
+		strings.TrimPrefix(server.URL, "http://"))
+}
+
+// ownMessages counts what the exporter has sent by itself, and lists it.
+func (s *messageSite) ownMessages() (n ownCount, titles []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, title := range s.titles {
+		switch {
+		case strings.HasPrefix(title, "[CRITICAL]"):
+			n.calls++
+		case strings.HasPrefix(title, "[RESOLVED]"):
+			n.ends++
+		}
+	}
+	return n, slices.Clone(s.titles)
 }
 
 func (s *messageSite) turn(service, fault string, on bool) {
@@ -405,10 +456,12 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	i.repair(s)
 	over := time.Now()
 	s.await("the end of everything", time.Hour, s.quiet)
-	s.pass(10 * time.Minute)
+	s.pass(max(10*time.Minute, 2*time.Minute*time.Duration(*messagesScale))) // the exporter's own times have no scale
 	messages := s.operators.messagesSince(0, s.env)
+	own, titles := s.ownMessages()
 	row := messageRow{
 		incident: i,
+		sent:     own,
 		firing:   countOf(messages, "firing"),
 		ending:   countOf(messages, "resolved"),
 		story:    timeline(messages, began),
@@ -417,6 +470,9 @@ func (s *messageSite) suffer(i incident, table *messageTable) {
 	table.add(row)
 	if s.judged && (row.firing != i.firing || row.ending != i.ending) {
 		s.t.Errorf("%+v messages and %+v of the end, want %+v and %+v", row.firing, row.ending, i.firing, i.ending)
+	}
+	if s.judged && (own != i.own || len(titles) != own.calls+own.ends) {
+		s.t.Errorf("by itself, the exporter sent %q, want %+v", titles, i.own)
 	}
 }
 
@@ -447,6 +503,7 @@ func timeline(messages []message, began time.Time) string {
 type messageRow struct {
 	incident
 	firing, ending messageCount
+	sent           ownCount
 	story          string
 }
 
@@ -473,11 +530,11 @@ func (m *messageTable) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	//nolint:errcheck // a builder takes all
-	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END")
+	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END\tOWN CALLS\tOWN ENDS")
 	for _, r := range m.rows {
 		//nolint:errcheck // a builder takes all
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\n",
-			r.name, r.firing.pages, r.firing.mails, r.firing.chat, r.ending.pages, r.ending.mails, r.ending.chat)
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
+			r.name, r.firing.pages, r.firing.mails, r.firing.chat, r.ending.pages, r.ending.mails, r.ending.chat, r.sent.calls, r.sent.ends)
 	}
 	if err := w.Flush(); err != nil {
 		panic(err) // a builder takes all

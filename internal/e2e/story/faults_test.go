@@ -390,7 +390,8 @@ func (w *world) happen(what string) {
 		known = act(w, stackFaults, verb, s)
 	case name == "engine":
 		known = act(w, engineFaults, verb, s)
-	case s.chat != nil && (act(w, relayFaults, what, s) || act(w, certificateFaults, what, s) || act(w, servicesFaults, what, s)):
+	case s.chat != nil && (act(w, relayFaults, what, s) || act(w, certificateFaults, what, s) || act(w, servicesFaults, what, s) ||
+		act(w, loginFaults, what, s)):
 		known = true
 	case s.services[name] != nil:
 		known = act(w, containerFaults, verb, box{s, name})

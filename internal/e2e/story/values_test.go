@@ -132,7 +132,28 @@ var valueScenarios = []scenario{
 			1m a sees 10 failed logins
 		`,
 	},
+	{
+		name:      "logins fail at the XMPP server, which the exporter judges itself",
+		exporters: []exporterSpec{{
+			name:    "a",
+			env:     "prod",
+			targets: true,
+			relay:   true,
+			logins:  true,
+		}},
+		lasts:     40 * time.Minute,
+		script: `
+			2m logins fail
+			9m a shows: xmpp_metrics XMPPAuthFailureRate critical
+			20m logins succeed
+		`,
+		notifications: `
+		`,
+	},
 }
+
+// loginFaults happen to the XMPP server.
+var loginFaults = []fault[*site]{chatFault("logins fail", "logins succeed", "xmpp", "auth_failures")}
 
 // valueFaults are values that an exporter's page has.
 var valueFaults = []fault[*exporter]{

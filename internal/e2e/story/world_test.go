@@ -148,6 +148,8 @@ type exporterSpec struct {
 	notifies string
 	// services says that there are the IRC server's RPC, the IRC services, and a target that the container docs serves.
 	services bool
+	// logins says that it reads the XMPP server's metrics, with the failed logins.
+	logins bool
 }
 
 // containers are those of a site: the API needs the database, and the web client needs the API.
@@ -332,6 +334,9 @@ func (e *exporter) configuration() string {
 		}
 		if e.services {
 			b.WriteString(e.site.servicesTargets())
+		}
+		if e.logins {
+			fmt.Fprintf(&b, "  - {kind: xmpp_metrics, url: \"%smetrics\"}\n", e.site.chat.URL("xmpp"))
 		}
 	}
 	return b.String()

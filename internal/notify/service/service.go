@@ -114,7 +114,12 @@ func RetryAfter(err error) time.Duration { return failure.RetryAfterOf(err) }
 
 // Permanent reports whether no other attempt with the same message can succeed, because the service refused the message itself. It is
 // false for what a person can mend: the token, the chat, the address.
-func Permanent(err error) bool { return failure.HasType[permanentError](err) }
+func Permanent(err error) bool {
+	return failure.HasType[interface {
+		error
+		Permanent()
+	}](err)
+}
 
 // Reached returns the places that have the message although the attempt failed, as hashes. Empty: it has reached nobody.
 func Reached(err error) []string {
@@ -141,6 +146,9 @@ func (e partialError) Reached() []string { return e.reached }
 type permanentError struct{ error }
 
 func (e permanentError) Unwrap() error { return e.error }
+
+// Permanent marks it; see the function.
+func (permanentError) Permanent() {}
 
 // plan is how the messages of one URL are sent.
 type plan struct {

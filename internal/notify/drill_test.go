@@ -1,0 +1,51 @@
+package notify
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
+)
+
+// TestDrillSendsEachReceiverAMessage and says what became of it. It waits for no other message, and what fails is not tried again.
+func TestDrillSendsEachReceiverAMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		well, refuses, hangs := &telephone{}, &telephone{}, &telephone{}
+		refuses.failWith(errors.New("status 401"))
+		hangs.failWith(errHang)
+		// Another one of the pair is not there, and would send first.
+		p := startIn(t, Pair{ID: "1", Role: config.PairOther, Peers: []string{"http://gone"}}, &file{},
+			map[string]*telephone{"a": well, "b": refuses, "c": hangs})
+		defer p.end()
+		p.see(web)
+		time.Sleep(time.Hour)
+		before := len(well.list())
+		results := p.notifier.Drill(t.Context(), "none", nil)
+		if got := well.list()[before:]; len(got) != 1 || !strings.Contains(got[0], "[DRILL]") {
+			t.Errorf("a got %q", got)
+		}
+		if r := results[0]; len(results) != 3 || r.Name != "a" || !r.Delivered || r.Answer != "ok" {
+			t.Errorf("got %+v", results)
+		}
+		for i, want := range map[int]string{1: "status 401", 2: "deadline exceeded"} {
+			if r := results[i]; r.Delivered || !strings.Contains(r.Error, want) || r.Duration > maxDrill.Seconds() {
+				t.Errorf("got %+v, want %s", r, want)
+			}
+		}
+		refuses.failWith(nil)
+		hangs.failWith(nil)
+		time.Sleep(time.Hour)
+		for _, phone := range []*telephone{refuses, hangs} {
+			if got := phone.list(); len(got) == 0 || slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, "[DRILL]") }) {
+				t.Errorf("later it got %q", got)
+			}
+		}
+		if results := p.notifier.Drill(t.Context(), "critical", []string{"b"}); len(results) != 1 || !results[0].Delivered {
+			t.Errorf("of one receiver: %+v", results)
+		}
+	})
+}
