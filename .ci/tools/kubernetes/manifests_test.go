@@ -335,6 +335,9 @@ func TestProbesMayGoWhereTheyAsk(t *testing.T) {
 				t.Errorf("%s: the network policy keeps it from port %s", m[0], m[1])
 			}
 		}
+		if !open["443"] {
+			t.Error("the network policy keeps messages and the heartbeat from port 443")
+		}
 	})
 }
 
