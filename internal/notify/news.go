@@ -33,6 +33,8 @@ type news struct {
 	// title is that of the last message about the first thread, told when that was, ended when what it told did.
 	title       string
 	told, ended time.Time
+	// gathered says that a summary is of what was to be told now.
+	gathered bool
 }
 
 // settle is how long a stage waits for other alerts of its cause.
@@ -109,7 +111,34 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	if len(sum.threads) > 0 && (open || urgent) && v.Now.Sub(since) >= settleWarning && !v.Starting {
 		list = append(list, b.sumUp(sum, v.Now))
 	}
-	return list
+	return gather(list)
+}
+
+// gather makes one message of those that say the same of several containers of one engine, for example that it was restarted with them.
+func gather(list []news) (few []news) {
+	for _, n := range list {
+		at := slices.IndexFunc(few, func(o news) bool { return n.saysTheSame(&o) })
+		if at < 0 {
+			few = append(few, n)
+			continue
+		}
+		first := &few[at]
+		first.kind, first.gathered, first.threads = summary, true, append(first.threads, n.threads...)
+	}
+	return few
+}
+
+// saysTheSame reports whether two pieces of news can be one message.
+func (n *news) saysTheSame(o *news) bool {
+	alert := func(n *news) string {
+		t := n.threads[0]
+		if n.kind == text || n.kind == summary && !n.gathered || len(t.Alerts) != 1 || !t.Root.OnEngine() ||
+			n.level() == health.Critical || health.IsOutage(t.Alerts[0].Alert) {
+			return ""
+		}
+		return t.Root.Host + " " + t.Alerts[0].Alert
+	}
+	return alert(n) != "" && alert(n) == alert(o) && n.threads[0].Cleared.IsZero() == o.threads[0].Cleared.IsZero()
 }
 
 // isOlder reports whether the thread was there when a receiver was configured: it was noticed before, or soon after and began before. A

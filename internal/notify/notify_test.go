@@ -211,6 +211,27 @@ func TestEverythingIsOneMessage(t *testing.T) {
 }
 
 // TestNightIsQuiet but for what is critical, and the morning has the rest.
+// TestRestartOfAnEngineIsOneMessage and its end another, however many containers it has.
+func TestRestartOfAnEngineIsOneMessage(t *testing.T) {
+	p := newPlay(t)
+	names := []string{"api", "db", "web"}
+	of := func(name string) health.Subject { return health.ContainerSubject("local", name) }
+	for _, name := range names {
+		p.fire(of(name), health.AlertContainerRestarts, health.Warning)
+	}
+	p.fire(health.ContainerSubject("other", "db"), health.AlertContainerRestarts, health.Warning)
+	p.pass(10 * time.Minute)
+	p.fire(of("db"), health.AlertContainerRestarts, health.Critical).pass(10 * time.Minute)
+	for _, name := range names {
+		p.end(of(name), health.AlertContainerRestarts)
+	}
+	p.pass(10 * time.Minute)
+	p.want("10:01:00 all [WARNING] Container api was restarted, and 2 problems more",
+		"10:01:00 all [WARNING] Container db was restarted",
+		"10:10:30 all [CRITICAL] Container db was restarted",
+		"10:21:00 all [RESOLVED] It was: Container api was restarted, and 2 problems more")
+}
+
 func TestNightIsQuiet(t *testing.T) {
 	p := newPlay(t, Receiver{Name: "all", Least: health.Warning, Hours: config.Hours{From: 7*60 + 30, To: 22*60 + 30}})
 	p.now = time.Date(2026, 5, 4, 22, 0, 0, 0, time.UTC)

@@ -21,9 +21,12 @@ const maxLines = 10
 func (t *thread) say(r *status.Report) {
 	p := t.lasting[0] // the worst
 	c := causeOf(r, t.Root, p.Subject)
-	down := slices.ContainsFunc(t.lasting, func(p *status.Problem) bool { return health.IsOutage(p.Alert) })
+	if c != nil && c.Members[0] == health.ExporterSubject && t.Root != health.ExporterSubject {
+		c = nil // it went down later than most targets
+	}
+	down := slices.IndexFunc(t.lasting, func(p *status.Problem) bool { return health.IsOutage(p.Alert) })
 	switch {
-	case c == nil || !down:
+	case c == nil || down < 0:
 		t.Said = said{
 			Title: status.Headline(&p.Problem, kindOf(r, p.Subject)),
 			Text:  status.UpperFirst(p.Text),
@@ -33,8 +36,12 @@ func (t *thread) say(r *status.Report) {
 			t.Said.Loss, t.Said.Affected = c.Loss, c.Affected
 		}
 	default:
+		title := status.UpperFirst(c.Title + " " + c.State)
+		if c.IsVague() {
+			title = status.Headline(&t.lasting[down].Problem, kindOf(r, t.lasting[down].Subject))
+		}
 		t.Said = said{
-			Title:    status.UpperFirst(c.Title + " " + c.State),
+			Title:    title,
 			Loss:     c.Loss,
 			Text:     status.UpperFirst(c.Text),
 			Hint:     c.Hint,
@@ -214,6 +221,9 @@ func (n *news) sumUp(m *service.Message, w *writer) {
 		}
 	}
 	switch severity := n.level(); {
+	case lasting == 0 && n.gathered:
+		m.Level = service.LevelOver
+		m.Title = fmt.Sprintf("[RESOLVED] It was: %s, and %s more", n.threads[0].Said.Title, wording.Count(len(n.threads)-1, "problem"))
 	case lasting == 0:
 		m.Level, m.Title = service.LevelOver, "[RESOLVED] "+wording.Count(len(n.threads), "problem")+" came and went meanwhile"
 	case len(n.threads) == 1:

@@ -215,7 +215,7 @@ func (m *member) state() string {
 	case m.Subject == health.ExporterSubject:
 		return "are down"
 	case isRelay:
-		return cmp.Or(alerts.State(m.alert), "has a problem")
+		return cmp.Or(alerts.State(m.alert), someProblem)
 	case m.refuses:
 		return "refuses the exporter"
 	case m.upAgain:
@@ -227,8 +227,14 @@ func (m *member) state() string {
 	case m.container != nil && m.container.Health == health.Unhealthy:
 		return "is unhealthy"
 	}
-	return "has a problem"
+	return someProblem
 }
+
+// someProblem is the state of what works somehow.
+const someProblem = "has a problem"
+
+// IsVague reports whether the state does not say what is wrong.
+func (c *Cause) IsVague() bool { return c.State == someProblem }
 
 // HasDefaultName reports whether the target has its kind's default name, so that the kind's title is its human name.
 func (s *Service) HasDefaultName() bool { return s.Name == s.Kind && s.Row.Title != "" }

@@ -138,9 +138,10 @@ var gapScenarios = []scenario{
 		notifications: `
 			7m0s chat: ContainerDown warning db
 			10m15s page: ContainerDown critical db
-			22m30s chat: NotificationsFailing warning a
-			27m30s chat: NotificationsFailing warning a; NotificationsFailing warning a
-			47m30s chat: NotificationsFailing warning a is over; NotificationsFailing warning a is over
+			23m0s chat: NotificationsFailing warning a
+			28m0s chat: NotificationsFailing warning a; NotificationsFailing warning a
+			43m0s chat: NotificationsFailing warning a; NotificationsFailing warning a is over
+			48m0s chat: NotificationsFailing warning a is over; NotificationsFailing warning a is over
 		`,
 	},
 	{

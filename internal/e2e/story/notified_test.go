@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/common/model"
 
 	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
@@ -75,12 +78,18 @@ func (w *world) told(receiver string) (list []string) {
 	return list
 }
 
-// checkNotified compares whom an exporter called by itself with the pages of the chain, unless it says why they differ. Both know the same
+// checkNotified compares what an exporter told by itself with the chain, unless it says why they differ: the calls are as many as the pages,
+// and each server that the channel is told of is told, in no more messages than those of the chain with news. Both know the same
 // but for what only Prometheus decides, and for series that a test adds to a page.
 func (w *world) checkNotified(differs string) {
 	w.Helper()
 	if len(w.exporters) != 1 || w.exporters[0].sees != nil || differs != "" {
 		return
+	}
+	own := w.begun("phone")
+	if most, least := w.news(); own < least || own > most {
+		w.Errorf("the exporter itself told of %d causes, the chain of %d servers in %d messages:\n%s\n%s", own, least, most,
+			strings.Join(w.notifications(), "\n"), strings.Join(w.told("phone"), "\n"))
 	}
 	pages, calls := w.pages(), w.calls()
 	if len(pages) != len(calls) {
@@ -106,6 +115,51 @@ func (w *world) pages() (at []time.Time) {
 		}
 	}
 	return at
+}
+
+// news counts the messages of the chain that tell of something new that the exporter can judge, and the servers that they are about.
+func (w *world) news() (messages, servers int) {
+	firing, about := map[string]bool{}, map[model.LabelValue]bool{}
+	for _, m := range w.router.notifications() {
+		isNew := false
+		for _, text := range m.alerts {
+			name, of, _ := strings.Cut(text, " ")
+			_, of, _ = strings.Cut(of, " ") // whatever the severity is
+			if which, isOver := strings.CutSuffix(name+" "+of, " is over"); isOver {
+				delete(firing, which)
+			} else if !alerts.NeedsPrometheus(name) {
+				isNew = isNew || !firing[which]
+				firing[which] = true
+			}
+		}
+		if !isNew {
+			continue
+		}
+		messages++
+		for server := range m.servers {
+			about[server] = about[server] || m.receiver == "chat"
+		}
+	}
+	maps.DeleteFunc(about, func(_ model.LabelValue, inChannel bool) bool { return !inChannel })
+	return messages, len(about)
+}
+
+// begun counts the messages of an exporter to a receiver that tell of something new.
+func (w *world) begun(receiver string) (n int) {
+	w.phone.mu.Lock()
+	defer w.phone.mu.Unlock()
+	open := map[string]bool{}
+	for _, m := range w.phone.got {
+		switch {
+		case m.receiver != receiver:
+		case strings.HasPrefix(m.Title, "[RESOLVED]") || strings.HasPrefix(m.Title, "[NO LONGER WATCHED]"):
+			delete(open, m.Thread)
+		case m.Thread == "" || !open[m.Thread]:
+			open[m.Thread] = true
+			n++
+		}
+	}
+	return n
 }
 
 // calls are when the exporter itself told the pager of something critical.

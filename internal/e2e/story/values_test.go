@@ -133,7 +133,7 @@ var valueScenarios = []scenario{
 		`,
 	},
 	{
-		name:      "logins fail at the XMPP server, which the exporter judges itself",
+		name: "logins fail at the XMPP server, which the exporter judges itself",
 		exporters: []exporterSpec{{
 			name:    "a",
 			env:     "prod",
@@ -141,13 +141,16 @@ var valueScenarios = []scenario{
 			relay:   true,
 			logins:  true,
 		}},
-		lasts:     40 * time.Minute,
+		lasts: 40 * time.Minute,
 		script: `
 			2m logins fail
 			9m a shows: xmpp_metrics XMPPAuthFailureRate critical
 			20m logins succeed
 		`,
 		notifications: `
+			8m15s page: XMPPAuthFailureRate critical
+			9m0s chat: XMPPAuthFailureRate warning
+			29m0s chat: XMPPAuthFailureRate warning is over
 		`,
 	},
 }
