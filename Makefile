@@ -50,7 +50,9 @@ LONG_TESTS := TestEveryFaultIsToldApart TestMaintenanceSaysWhichAlertsGoOn TestC
 	TestDescriptionsTakeLittleMemory TestContainersBeyondTheMostAreLeftOut \
 	TestRateLimitedTargetKeepsItsDistance TestDriftingClashesAreLoggedWithABound TestPageIsRenewedOnlyWhereNothingElseDoesSo \
 	TestReadingsEndJustBeforeTheScrape TestReadingsWithoutARhythmStaySpread TestReadingsFollowAScraperThatMoves \
-	TestListenerThatPanicsAgainAndAgainIsStartedLessOften TestAdviceClaimsOnlyWhatTheProbeSaw
+	TestListenerThatPanicsAgainAndAgainIsStartedLessOften TestAdviceClaimsOnlyWhatTheProbeSaw \
+	TestKilledProcessGoesOnAsIfItHadNotBeen TestKilledAtAnyMomentItLosesNothingThatWasShown TestStoriesShowWhatTheyAnnounce \
+	TestHistoryOutlivesKills TestFlappingTargetsWriteLittle
 LONG := ^($(subst $() $(),|,$(strip $(LONG_TESTS))))$$
 
 binary:

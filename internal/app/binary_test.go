@@ -242,7 +242,11 @@ func TestBinaryAnswersOrSaysWhatIsWrong(t *testing.T) {
 			stderr: []string{"- is not a file, and standard input is not read; write the path"},
 			code:   2,
 		},
-		"a name that is -": {args: []string{"drill", "--receiver", "-"}, stderr: []string{"--prometheus"}, code: 2},
+		"a name that is -": {
+			args:   []string{"drill", "--receiver", "-", "--prometheus=http://127.0.0.1:1"},
+			stderr: []string{"--prometheus and --alertmanager go together"},
+			code:   2,
+		},
 		"standard input's flag": {
 			args:   []string{"check-config", "--config.file=-"},
 			stderr: []string{"- is not a file, and standard input is not read"},
