@@ -161,12 +161,17 @@ func longestOutage(i *incident.Incident) (d time.Duration) {
 }
 
 // sameAfterKills compares what two exporters know of an incident. Its times may differ by a reading and the time of a check. So may the
-// length of each outage in it; there is at most one in four minutes.
+// length of each outage in it; there is at most one in four minutes. A target that flaps has to be up for longer than it was between two
+// outages: both times may differ.
 func sameAfterKills(a, b *incident.Incident) bool {
 	const late = interval + 10*time.Second
-	near := func(a, b time.Time) bool { return a.Sub(b).Abs() <= late }
+	near := func(a, b time.Time, within time.Duration) bool { return a.Sub(b).Abs() <= within }
+	ends := late
+	if strings.Contains(a.Title, "has been down ") {
+		ends = 2 * late
+	}
 	outages := 1 + max(a.Ended.Sub(a.Began), 0).Minutes()/4
-	return problemsOf(a) == problemsOf(b) && a.State == b.State && near(a.Began, b.Began) && near(a.Ended, b.Ended) &&
+	return problemsOf(a) == problemsOf(b) && a.State == b.State && near(a.Began, b.Began, late) && near(a.Ended, b.Ended, ends) &&
 		(longestOutage(a)-longestOutage(b)).Abs().Seconds() <= late.Seconds()*outages
 }
 
