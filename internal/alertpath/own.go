@@ -32,7 +32,8 @@ func (p *Path) OwnReceivers(ctx context.Context, severity string, names []string
 	}
 	steps := []Step{works(StepExporter, "version %s; its receivers are %s", report.Version, quoted(known))}
 	if len(known) == 0 {
-		return []Step{wrong(StepExporter, "add notify to its configuration, or drill the way over Alertmanager with --prometheus and --alertmanager",
+		return []Step{wrong(StepExporter,
+			"add notify to its configuration, or drill the way over Alertmanager with --prometheus and --alertmanager",
 			"the exporter has no receivers of its own")}
 	}
 	for _, name := range names {

@@ -134,8 +134,8 @@ func LoadConfig(o Options) (*config.Config, error) {
 		Interval:       o.Interval,
 		Timeout:        o.Timeout,
 		WithoutSecrets: o.WithoutSecrets,
-		CheckURL: func(url string) error {
-			_, err := service.Parse(url, service.Options{})
+		CheckURL: func(receiver *config.Notify) error {
+			_, err := senderOf(receiver)
 			return err
 		},
 		HostOf: func(url string) string {

@@ -118,7 +118,8 @@ func Drill(ctx context.Context, o Options, d DrillOptions, report func([]alertpa
 func (d *DrillOptions) check() error {
 	switch alone := d.Prometheus == ""; {
 	case alone != (d.Alertmanager == ""):
-		return errors.New("--prometheus and --alertmanager go together; without both, the drill is of the messages that the exporter sends by itself")
+		return errors.New("--prometheus and --alertmanager go together; without both, the drill is of the messages that the exporter " +
+			"sends by itself")
 	case alone && (d.EveryAlert || d.Ruler != ""):
 		return errors.New("--every-alert and --ruler need --prometheus and --alertmanager")
 	}

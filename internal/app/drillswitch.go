@@ -122,5 +122,9 @@ func (a *App) DrillReceivers(ctx context.Context, severity string, names []strin
 		}
 	}
 	a.log.Info("receivers are drilled", "severity", severity, "receivers", names)
-	return a.notifier.Drill(ctx, severity, names), nil
+	drilled, err := a.notifier.Drill(ctx, severity, names)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", web.ErrDrillRunning, err)
+	}
+	return drilled, nil
 }

@@ -146,7 +146,7 @@ var (
 			"held back as too many within an hour (held).",
 		[]string{"receiver", "outcome"}, nil)
 	notificationFailing = prometheus.NewDesc("chatstack_notification_failing_seconds",
-		"How long every attempt to send the receiver a notification has failed; 0 after one that delivered it, and after a start.",
+		"How long every attempt to send the receiver a notification has failed; 0 after one that delivered it.",
 		[]string{"receiver"}, nil)
 	notificationQueue = prometheus.NewDesc("chatstack_notification_queue_length",
 		"Notifications that the receiver has not got yet.", []string{"receiver"}, nil)

@@ -63,6 +63,9 @@ func (a *App) replace(ctx context.Context, stop func(), cfg *config.Config) (fun
 	if err := a.restartFor(cfg); err != nil {
 		return stop, err
 	}
+	if _, err := receiversOf(cfg); err != nil {
+		return stop, err
+	}
 	stop()
 	err := a.adopt(cfg)
 	return a.poll(ctx), err

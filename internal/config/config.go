@@ -132,8 +132,9 @@ type Source struct {
 	Environ func() []string
 	Kinds   []Kind
 	Alerts  []AlertKind
-	// CheckURL returns what is wrong with the URL of a receiver of messages; nil only requires a scheme. Load masks the URL in its error.
-	CheckURL func(url string) error
+	// CheckURL returns what is wrong with the URL of a receiver of messages, or with what belongs to it; nil only requires a scheme. Load
+	// masks the URL in its error.
+	CheckURL func(receiver *Notify) error
 	// HostOf returns the host to which messages for the URL of a receiver go, "" if that is unknown; nil knows none.
 	HostOf func(url string) string
 	// Interval and Timeout, unless zero, override the file's poll keys.

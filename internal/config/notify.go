@@ -177,6 +177,8 @@ func (l *loader) checkReceiverNames(root *Report) {
 			continue
 		case !targetName.MatchString(name):
 			r.Faultf("name", "is %q, %s", name, mustBeName)
+		case name == "heartbeat":
+			r.Faultf("name", "is %q, which names the heartbeat on the status page; choose another name", name)
 		case again:
 			r.Faultf("name", "is %q, already used by %s; give each receiver its own name", name, first)
 		}
@@ -211,7 +213,7 @@ func serviceOf(raw string) string {
 func (l *loader) checkReceiverURL(r *Report, n *Notify, urls map[string]string) {
 	raw, key := n.URL.Reveal(), r.secretKey("url")
 	switch {
-	case r.HasFault("", "url", "url_file"):
+	case r.HasFault("", "url", "url_file", "ca_file", "proxy_url"):
 		return
 	case n.URL.IsZero():
 		r.Faultf("url", "is not set; write the receiver's address, such as ntfy://ntfy.sh/TOPIC, or set url_file to the path of a file "+
@@ -224,7 +226,7 @@ func (l *loader) checkReceiverURL(r *Report, n *Notify, urls map[string]string) 
 		return
 	}
 	if l.src.CheckURL != nil {
-		if err := l.src.CheckURL(raw); err != nil {
+		if err := l.src.CheckURL(n); err != nil {
 			r.Faultf(key, "%v", errors.New(RedactorOf(n.URL)(err.Error())))
 			return
 		}

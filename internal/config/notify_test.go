@@ -17,7 +17,8 @@ import (
 )
 
 // checkURL knows some services. Its errors repeat what they must not.
-func checkURL(raw string) error {
+func checkURL(n *config.Notify) error {
+	raw := n.URL.Reveal()
 	u, err := url.Parse(raw)
 	if err != nil {
 		return err

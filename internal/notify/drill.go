@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -25,9 +26,16 @@ type Drilled struct {
 	Duration  float64 `json:"duration_seconds"`
 }
 
-// Drill sends the named receivers, without names all, a message that says that it is only a drill, before all that wait and without a pause. Otherwise it goes the way
-// of all others. It waits until each was tried once, at most maxDrill; what was not delivered is not tried again.
-func (n *Notifier) Drill(ctx context.Context, severity string, names []string) []Drilled {
+// ErrDrilling means that another drill is under way.
+var ErrDrilling = errors.New("another drill of receivers is under way: try again in half a minute")
+
+// Drill sends the named receivers, without names all, a message that says that it is only a drill. It comes before all that wait, and is
+// tried once. Drill waits for that, at most maxDrill. The error is ErrDrilling.
+func (n *Notifier) Drill(ctx context.Context, severity string, names []string) ([]Drilled, error) {
+	if !n.drilling.CompareAndSwap(false, true) {
+		return nil, ErrDrilling
+	}
+	defer n.drilling.Store(false)
 	ctx, cancel := context.WithTimeout(ctx, maxDrill)
 	defer cancel()
 	begun := time.Now()
@@ -40,8 +48,7 @@ func (n *Notifier) Drill(ctx context.Context, severity string, names []string) [
 			continue
 		}
 		w := &waiting{Message: *drillMessage(begun, severity, &n.site), Made: begun, drilled: make(chan Drilled, 1)}
-		q := n.queues[name]
-		q.Waiting, q.next = slices.Insert(q.Waiting, 0, w), time.Time{}
+		n.queues[name].drills = []*waiting{w}
 		results, tries = append(results, Drilled{Name: name}), append(tries, w)
 	}
 	n.mu.Unlock()
@@ -58,12 +65,10 @@ func (n *Notifier) Drill(ctx context.Context, severity string, names []string) [
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for i, w := range tries {
-		if q := n.queues[results[i].Name]; q != nil {
-			q.remove(w)
-		}
+	for _, q := range n.queues {
+		q.drills = nil
 	}
-	return results
+	return results, nil
 }
 
 // drillMessage is what a drill sends.
@@ -79,10 +84,15 @@ func drillMessage(now time.Time, severity string, site *Site) *service.Message {
 	}
 }
 
-// tell ends the wait of a drill for its message, which was tried once.
-func (w *waiting) tell(answer string, err error) {
-	result := Drilled{Delivered: err == nil, Answer: answer, Duration: time.Since(w.Made).Seconds()}
-	if err != nil {
+// endDrill takes in the end of the attempt of a drill. One that fails is no failure of the receiver, since nothing would be tried again.
+func (q *queue) endDrill(w *waiting, answer string, err error, now time.Time) {
+	q.inFlight, w.underWay, q.drills = false, false, nil
+	result := Drilled{Delivered: err == nil, Answer: answer, Duration: now.Sub(w.Made).Seconds()}
+	if err == nil {
+		q.count(Delivered)
+		q.works(answer, now)
+	} else {
+		q.count(Failed)
 		result.Error, result.Hint = err.Error(), failure.HintOf(err)
 	}
 	w.drilled <- result

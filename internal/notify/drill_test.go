@@ -24,7 +24,10 @@ func TestDrillSendsEachReceiverAMessage(t *testing.T) {
 		p.see(web)
 		time.Sleep(time.Hour)
 		before := len(well.list())
-		results := p.notifier.Drill(t.Context(), "none", nil)
+		results, err := p.notifier.Drill(t.Context(), "none", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if got := well.list()[before:]; len(got) != 1 || !strings.Contains(got[0], "[DRILL]") {
 			t.Errorf("a got %q", got)
 		}
@@ -44,8 +47,46 @@ func TestDrillSendsEachReceiverAMessage(t *testing.T) {
 				t.Errorf("later it got %q", got)
 			}
 		}
-		if results := p.notifier.Drill(t.Context(), "critical", []string{"b"}); len(results) != 1 || !results[0].Delivered {
-			t.Errorf("of one receiver: %+v", results)
+		results, err = p.notifier.Drill(t.Context(), "critical", []string{"b"})
+		if err != nil || len(results) != 1 || !results[0].Delivered {
+			t.Errorf("of one receiver: %+v, %v", results, err)
+		}
+	})
+}
+
+// TestDrillLeavesNoTrace but that it arrived: one that fails is no failure of the receiver, as nothing would be tried again, and one that
+// is under way when the process ends is forgotten. Only one is under way at a time, and any number of them hold nothing back.
+func TestDrillLeavesNoTrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone, f := &telephone{}, &file{}
+		p := start(t, f, map[string]*telephone{"phone": phone})
+		for range 2 * maxPerHour {
+			if results, err := p.notifier.Drill(t.Context(), "critical", nil); err != nil || !results[0].Delivered {
+				t.Fatalf("%+v, %v", results, err)
+			}
+		}
+		phone.failWith(errors.New("status 500"))
+		if results, err := p.notifier.Drill(t.Context(), "none", nil); err != nil || results[0].Delivered {
+			t.Errorf("%+v, %v", results, err)
+		}
+		if s := p.notifier.States()[0]; s.Failing != "" || !s.Since.IsZero() || s.Waiting != 0 || s.Counts[Held] != 0 {
+			t.Errorf("after the drills: %+v", s)
+		}
+		phone.failWith(errHang)
+		go p.notifier.Drill(t.Context(), "critical", nil) //nolint:errcheck // the process ends first
+		time.Sleep(time.Second)
+		if _, err := p.notifier.Drill(t.Context(), "none", nil); !errors.Is(err, ErrDrilling) {
+			t.Errorf("two at once: %v", err)
+		}
+		p.end()
+		phone.failWith(nil)
+		before := len(phone.list())
+		p = start(t, f, map[string]*telephone{"phone": phone})
+		p.see(web)
+		time.Sleep(time.Hour)
+		p.end()
+		if got := phone.list()[before:]; len(got) != 1 || strings.Contains(got[0], "[DRILL]") {
+			t.Errorf("after a restart it got %q", got)
 		}
 	})
 }

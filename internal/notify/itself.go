@@ -39,7 +39,7 @@ func (n *Notifier) seeItself(v *View) {
 		add(alerts.StateNotSaved, "", u.Since)
 	}
 	for _, name := range n.failing(v.Report) {
-		add(alerts.NotificationsFailing, name, n.queues[name].failed)
+		add(alerts.NotificationsFailing, name, n.queues[name].Failed)
 	}
 	report := *v.Report
 	report.Problems = slices.Concat(report.Problems, status.Describe(&itself))
@@ -58,7 +58,7 @@ func (n *Notifier) hold(alert string) time.Duration {
 // failing are the receivers that fail. If all do, or most targets do not answer, that is the network of the exporter, and nobody can be
 // told. What has been told goes on all the same.
 func (n *Notifier) failing(r *status.Report) (names []string) {
-	fails := func(r *Receiver) bool { return n.queues[r.Name].failing != nil }
+	fails := func(r *Receiver) bool { return !n.queues[r.Name].Failed.IsZero() }
 	someWork := slices.ContainsFunc(n.receivers, func(r Receiver) bool { return !fails(&r) })
 	for i := range n.receivers {
 		receiver := &n.receivers[i]

@@ -88,6 +88,30 @@ func TestReloadForgetsARefusal(t *testing.T) {
 	})
 }
 
+// TestRestartEndsNoFailure of a receiver: without a message that arrives, it goes on.
+func TestRestartEndsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone, mail, f := &telephone{}, &telephone{}, &file{}
+		phones := map[string]*telephone{"phone": phone, "mail": mail}
+		phone.failWith(errors.New("status 500"))
+		p := start(t, f, phones)
+		p.see(web)
+		time.Sleep(20 * time.Minute)
+		p.end()
+		p = start(t, f, phones)
+		defer p.end()
+		p.see(web)
+		if s := p.notifier.States()[1]; s.Name != "phone" || s.Failing == "" || time.Since(s.Since) < 15*time.Minute {
+			t.Errorf("after the restart: %+v", s)
+		}
+		time.Sleep(time.Hour)
+		wantTitles(t, mail, "[WARNING] "+phoneFails)
+		phone.failWith(nil)
+		time.Sleep(20 * time.Minute)
+		wantTitles(t, mail, "[WARNING] "+phoneFails, "[RESOLVED] It was: "+phoneFails)
+	})
+}
+
 // TestLostNetworkIsNoFailureOfReceivers neither while none works nor while most targets do not answer.
 func TestLostNetworkIsNoFailureOfReceivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -66,8 +66,9 @@ func (r *Receiver) due(t *thread, now time.Time, before stage, open bool) bool {
 
 // newsFor returns what a receiver has to be told, which from then on it has been told. It was configured at since.
 func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
-	open, sum := r.Hours.Contains(v.Now.In(r.zone())), news{receiver: r, kind: summary}
-	urgent := false
+	open := r.Hours.Contains(v.Now.In(r.zone()))
+	// What is wrong with the exporter itself has a summary of its own, since the others of a pair know nothing of it.
+	sums, urgent := [2]news{{receiver: r, kind: summary}, {receiver: r, kind: summary}}, false
 	for _, t := range b.threads {
 		k := t.Told[r.Name]
 		if k == nil && (!t.about(r.Targets) || t.has(failureOf(r.Name))) {
@@ -104,12 +105,18 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 			k.Texts, k.Times = texts, k.Times+1
 		}
 		if k.Held {
+			sum := &sums[0]
+			if t.isOwn() {
+				sum = &sums[1]
+			}
 			sum.threads = append(sum.threads, t)
 			urgent = urgent || r.visible(t.Stage) == critical
 		}
 	}
-	if len(sum.threads) > 0 && (open || urgent) && v.Now.Sub(since) >= settleWarning && !v.Starting {
-		list = append(list, b.sumUp(sum, v.Now))
+	for _, sum := range sums {
+		if len(sum.threads) > 0 && (open || urgent) && v.Now.Sub(since) >= settleWarning && !v.Starting {
+			list = append(list, b.sumUp(sum, v.Now))
+		}
 	}
 	return gather(list)
 }
@@ -190,16 +197,17 @@ func (b *book) next(r *Receiver, t *thread, k *told, now time.Time, open bool, e
 			return ""
 		}
 		before := k.Stage
+		k.Woken = k.Woken || seen == critical
 		if k.Stage, k.Held = seen, false; before > silent {
 			return worse
 		}
 		return began
 	case !ended.IsZero():
-		if k.Stage < critical && !open {
+		if k.Stage < critical && !k.Woken && !open {
 			k.Held = true
 			return ""
 		}
-		if k.Stage = silent; k.Times == 0 {
+		if k.Stage, k.Woken = silent, false; k.Times == 0 {
 			return "" // another thread told it, and tells the end
 		}
 		return over
@@ -222,6 +230,7 @@ func (b *book) sumUp(sum news, now time.Time) news {
 		if k.Held, k.Stage = false, sum.receiver.visible(t.Stage); !t.Cleared.IsZero() || !t.about(sum.receiver.Targets) {
 			k.Stage = silent
 		}
+		k.Woken = k.Stage == critical
 		k.tell(now, t)
 	}
 	return sum

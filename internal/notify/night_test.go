@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chatstack-exporter/chatstack_exporter/alerts"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/config"
 	"github.com/chatstack-exporter/chatstack_exporter/internal/health"
 )
@@ -23,6 +24,27 @@ func TestOldCriticalProblemIsToldAtNight(t *testing.T) {
 }
 
 // TestOldWarningWaitsForTheMorning when it is not critical any more.
+func TestEndOfWhatWokeSomebodyIsToldAtNight(t *testing.T) {
+	p := newPlay(t, Receiver{Name: "all", Least: health.Warning, Hours: config.Hours{From: 7 * 60, To: 22 * 60}})
+	p.now = p.now.Add(14 * time.Hour)
+	p.fire(db, "ContainerMemory", health.Critical).pass(20 * time.Minute)
+	p.fire(db, "ContainerMemory", health.Warning).pass(20 * time.Minute)
+	p.end(db, "ContainerMemory").pass(20 * time.Minute)
+	if len(p.told) != 2 || !strings.Contains(p.told[1], "[RESOLVED]") {
+		t.Errorf("told %q", p.told)
+	}
+}
+
+// TestOwnTroubleHasItsOwnSummary since the other exporters of a pair know nothing of it.
+func TestOwnTroubleHasItsOwnSummary(t *testing.T) {
+	p := newPlay(t, Receiver{Name: "all", Least: health.Warning, Hours: config.Hours{From: 7 * 60, To: 22 * 60}})
+	p.now = p.now.Add(14 * time.Hour)
+	p.fire(db, "ContainerMemory", health.Warning).fire(most, alerts.StateNotSaved, health.Warning).pass(10 * time.Hour)
+	if len(p.told) != 2 {
+		t.Errorf("told %q", p.told)
+	}
+}
+
 func TestOldWarningWaitsForTheMorning(t *testing.T) {
 	p := newPlay(t, Receiver{Name: "all", Least: health.Warning, Hours: day})
 	p.now = time.Date(2026, 5, 4, 3, 0, 0, 0, time.UTC)

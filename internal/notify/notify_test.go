@@ -210,7 +210,6 @@ func TestEverythingIsOneMessage(t *testing.T) {
 	}
 }
 
-// TestNightIsQuiet but for what is critical, and the morning has the rest.
 // TestRestartOfAnEngineIsOneMessage and its end another, however many containers it has.
 func TestRestartOfAnEngineIsOneMessage(t *testing.T) {
 	p := newPlay(t)
@@ -232,6 +231,7 @@ func TestRestartOfAnEngineIsOneMessage(t *testing.T) {
 		"10:21:00 all [RESOLVED] It was: Container api was restarted, and 2 problems more")
 }
 
+// TestNightIsQuiet but for what is critical, and the morning has the rest.
 func TestNightIsQuiet(t *testing.T) {
 	p := newPlay(t, Receiver{Name: "all", Least: health.Warning, Hours: config.Hours{From: 7*60 + 30, To: 22*60 + 30}})
 	p.now = time.Date(2026, 5, 4, 22, 0, 0, 0, time.UTC)

@@ -25,6 +25,8 @@ const (
 	// askedAgain is how long a message waits until those before this exporter were asked once more: one may just have come back. After the
 	// start or a reload, firstAnswer is how long to wait for the first answers.
 	askedAgain, firstAnswer = time.Minute, 15 * time.Second
+	// sameTime is how far apart the same time may seem to be that was heard twice.
+	sameTime = 2 * time.Second
 	// keepFacts is how long others may have been away and still learn what was told; maxFacts is how much that is for one receiver.
 	keepFacts, maxFacts = 24 * time.Hour, 500
 )
@@ -68,8 +70,8 @@ func (f *fact) isAbout(o *fact) bool {
 	return slices.ContainsFunc(f.Problems, func(k problemKey) bool { return slices.Contains(o.Problems, k) })
 }
 
-// facts are what news tells, without what is wrong with this exporter itself; nil for what people wrote, and without a pair. Others may have told it since a little before it was noticed
-// here; what was so when this exporter started, since its last message about it.
+// facts are what news tells, without what is wrong with this exporter itself; nil for what people wrote, and without a pair. Others may
+// have told it since a little before it was noticed here; what was so when this exporter started, since its last message about it.
 func (n *Notifier) facts(item *news) (list []fact) {
 	if item.kind == text || n.pair.Role == "" {
 		return nil
@@ -126,8 +128,13 @@ func (f *fact) covers(o *fact, leads bool) bool {
 	return f.Stage >= o.Stage && (leads || !f.At.Before(o.At))
 }
 
+// isSpent reports whether what a peer has told has been heard before, with as much as o says: so o is new.
+func (f *fact) isSpent(told, o *fact) bool {
+	return f.At.Sub(told.At).Abs() <= sameTime && f.Stage >= o.Stage && o.Stage > silent
+}
+
 // leaders returns the peers that send to a receiver before this exporter does, as far as they are known. One that has not answered yet may
-// be one.
+// be one. An exporter that does not reach itself at its address does not know its place in the list: then the smaller ID is first.
 func (n *Notifier) leaders(receiver string) (list []*peer) {
 	if n.pair.Role != config.PairOther {
 		return nil
@@ -138,7 +145,7 @@ func (n *Notifier) leaders(receiver string) (list []*peer) {
 		case i == self:
 		case p.account == nil:
 			list = append(list, p)
-		case n.sendsTo(p.account, receiver) && (p.account.Role != config.PairOther || i < self || self < 0):
+		case n.sendsTo(p.account, receiver) && (p.account.Role != config.PairOther || i < self || self < 0 && p.account.ID < n.pair.ID):
 			list = append(list, p)
 		}
 	}
@@ -245,7 +252,10 @@ func (n *Notifier) leave(receiver string, q *queue, now time.Time) {
 		case turn == 0 && slices.ContainsFunc(leaders, func(p *peer) bool { return p.asked.Before(w.Made) }):
 			w.turn = w.Made.Add(askedAgain)
 		}
-		return w.Spare && turn > 0 || len(w.Facts) > 0 && n.haveTold(receiver, q, w.Facts, now)
+		if w.Spare {
+			return turn > 0
+		}
+		return len(w.Facts) > 0 && n.haveTold(receiver, q, w.Facts, now)
 	})
 }
 
@@ -262,8 +272,8 @@ func (n *Notifier) haveTold(receiver string, q *queue, facts []fact, now time.Ti
 		if told == nil || told.By == n.pair.ID || !told.covers(f, by.answers(now) && slices.Contains(leaders, by)) {
 			return false
 		}
-		if own := newestAbout(q.Told, f); own != nil && own.At.After(told.At) {
-			return false // a peer that was away does not know yet
+		if own := newestAbout(q.Told, f); own != nil && (own.At.After(told.At.Add(sameTime)) || own.isSpent(told, f)) {
+			return false // a peer that was away does not know yet, or what it has told was told before this began
 		}
 		heard = append(heard, fact{
 			f.Problems,
@@ -341,9 +351,10 @@ func (q *queue) noteNow(facts []fact, now time.Time) {
 func (n *Notifier) standsIn(receiver string, now time.Time) string {
 	var answers, silent *peer
 	for _, p := range n.leaders(receiver) {
-		if p.answers(now) {
+		switch {
+		case p.answers(now):
 			answers = p
-		} else {
+		case silent == nil || silent.account == nil:
 			silent = p
 		}
 	}

@@ -182,6 +182,17 @@ func (g *team) seen(subjects ...health.Subject) {
 	}
 }
 
+// turn has all problems get another severity.
+func (g *team) turn(severity health.Severity) {
+	for _, m := range g.members {
+		m.process.mu.Lock()
+		for i := range m.problems {
+			m.problems[i].Severity = severity
+		}
+		m.process.mu.Unlock()
+	}
+}
+
 // told returns what an exporter has sent since the last call.
 func (m *member) told() string {
 	m.phone.mu.Lock()
@@ -348,6 +359,46 @@ func TestOneOfAPairTells(t *testing.T) {
 			g.start("b")
 			time.Sleep(10 * time.Minute)
 			g.wantTold("an outage", down, "")
+		},
+		"the first repeats what another told for it": func(g *team) {
+			for _, m := range g.members {
+				m.notifier.mu.Lock()
+				m.notifier.receivers[0].Repeat = 2 * time.Hour
+				m.notifier.mu.Unlock()
+			}
+			g.reaches("a", false)
+			g.seen(web)
+			time.Sleep(standIn + 2*time.Minute)
+			g.wantTold("an outage", "", down)
+			g.reaches("a", true)
+			time.Sleep(3 * time.Hour)
+			g.wantTold("it lasts", down, "")
+		},
+		"an old word of the first hides nothing new": func(g *team) {
+			g.seen(web)
+			time.Sleep(10 * time.Minute)
+			g.wantTold("an outage", down, "")
+			g.turn(health.Warning)
+			time.Sleep(time.Hour)
+			g.wantTold("only a warning", "", "")
+			g.reaches("a", false)
+			g.turn(health.Critical)
+			time.Sleep(standIn + 2*time.Minute)
+			g.wantTold("critical again", "", down)
+		},
+		"the first restarts with a message that another sent": func(g *team) {
+			g.reaches("a", false)
+			g.seen(web)
+			time.Sleep(standIn + 2*time.Minute)
+			g.seen()
+			time.Sleep(10 * time.Minute)
+			g.wantTold("an outage and its end", "", down+" "+up)
+			g.stop("a", true)
+			g.reaches("a", true)
+			time.Sleep(time.Minute)
+			g.start("a")
+			time.Sleep(10 * time.Minute)
+			g.wantTold("it is back", "", "")
 		},
 		"outages follow each other": func(g *team) {
 			for range 5 {

@@ -76,13 +76,17 @@ type queue struct {
 	Lost   int       `json:"lost,omitempty"`
 	LostAt time.Time `json:"lost_at,omitzero"`
 
-	// next is when to try again, zero for at once. inFlight says that an attempt is under way. failing is why the last one failed, failed
-	// since when all have.
+	// Failed is since when every attempt has failed, zero if the last one did not.
+	Failed time.Time `json:"failing_since,omitzero"`
+
+	// next is when to try again, zero for at once. inFlight says that an attempt is under way. failing is why the last one failed, nil if
+	// this process has tried none.
 	next     time.Time
 	inFlight bool
 	failing  error
-	failed   time.Time
 	counts   map[string]uint64
+	// drills are messages of drills. They come first, once, and count for nothing else.
+	drills []*waiting
 	// leads says that no other exporter of a pair sends first.
 	leads bool
 }
@@ -194,7 +198,12 @@ func (q *queue) release(now time.Time, link string) {
 
 // first is the message to send now, nil for none.
 func (q *queue) first(now time.Time) *waiting {
-	if q.inFlight || now.Before(q.next) {
+	switch {
+	case q.inFlight:
+		return nil
+	case len(q.drills) > 0:
+		return q.drills[0]
+	case now.Before(q.next):
 		return nil
 	}
 	for _, again := range []bool{false, true} { // new ones come before the rest of the places of others
@@ -210,7 +219,7 @@ func (q *queue) first(now time.Time) *waiting {
 // reconfigure ends all pauses between attempts, since the receiver may be mended. If nothing waits, no attempt will tell.
 func (q *queue) reconfigure() {
 	if len(q.Waiting) == 0 {
-		q.failing, q.failed = nil, time.Time{}
+		q.failing, q.Failed = nil, time.Time{}
 	}
 	q.next = time.Time{}
 	for _, w := range q.Waiting {
@@ -220,7 +229,7 @@ func (q *queue) reconfigure() {
 
 // settle takes in the end of an attempt. It reports whether the state of the receiver has changed: it fails, or works again.
 func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (changed bool) {
-	before := q.failing
+	works := q.Failed.IsZero()
 	q.inFlight, w.underWay = false, false
 	w.Attempts++
 	if err == nil {
@@ -230,13 +239,12 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 			q.Sent = append(q.Sent, now)
 			q.noteNow(w.Facts, now)
 		}
-		q.Success, q.Answer = now, answer
-		q.failing, q.failed, q.next = nil, time.Time{}, time.Time{}
-		return before != nil
+		q.works(answer, now)
+		return !works
 	}
 	q.count(Failed)
-	if q.failing = err; before == nil {
-		q.failed = now
+	if q.failing = err; works {
+		q.Failed = now
 	}
 	pause := min(firstRetry<<min(w.Attempts-1, 10), maxRetry)
 	next := now.Add(max(pause, min(service.RetryAfter(err), time.Hour)))
@@ -255,7 +263,13 @@ func (q *queue) settle(w *waiting, answer string, err error, now time.Time) (cha
 	if partly := len(q.Waiting) - q.untold(); partly > maxPerHour {
 		q.giveUp(q.Waiting[slices.IndexFunc(q.Waiting, (*waiting).partly)], now)
 	}
-	return before == nil
+	return works
+}
+
+// works notes that the service took a message.
+func (q *queue) works(answer string, now time.Time) {
+	q.Success, q.Answer = now, answer
+	q.failing, q.Failed, q.next = nil, time.Time{}, time.Time{}
 }
 
 func (q *queue) giveUp(w *waiting, now time.Time) {
@@ -268,7 +282,7 @@ func (q *queue) remove(w *waiting) {
 	q.Waiting = slices.DeleteFunc(q.Waiting, func(o *waiting) bool { return o == w })
 }
 
-// notAfter is that of a thread.
+// notAfter is that of a thread. Without a message that waits, it is unknown whether the receiver still fails.
 func (q *queue) notAfter(now time.Time) {
 	for i := range q.Sent {
 		q.Sent[i] = earlier(q.Sent[i], now)
@@ -280,4 +294,7 @@ func (q *queue) notAfter(now time.Time) {
 		q.Told[i].At = earlier(q.Told[i].At, now)
 	}
 	q.Since, q.Success, q.LostAt = earlier(q.Since, now), earlier(q.Success, now), earlier(q.LostAt, now)
+	if q.Failed = earlier(q.Failed, now); len(q.Waiting) == 0 {
+		q.Failed = time.Time{} // no attempt would tell
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chatstack-exporter/chatstack_exporter/internal/failure"
@@ -31,6 +32,9 @@ type Notifier struct {
 	flush func() error
 	log   *slog.Logger
 	wake  chan struct{}
+
+	// drilling says that a drill is under way.
+	drilling atomic.Bool
 
 	mu        sync.Mutex
 	receivers []Receiver
@@ -232,7 +236,7 @@ func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
 		q := n.queues[r.Name]
 		n.leave(r.Name, q, now)
 		w := q.first(now)
-		if w == nil || ctx.Err() != nil {
+		if w == nil || ctx.Err() != nil || w.drilled == nil && n.listens(now) {
 			continue
 		}
 		q.inFlight, w.underWay = true, true
@@ -253,12 +257,13 @@ func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waitin
 		q.inFlight, w.underWay = false, false // the end of the process is no fault of the service; the next one tries again
 		return
 	}
+	if w.drilled != nil {
+		q.endDrill(w, answer, err, time.Now())
+		n.Wake()
+		return
+	}
 	lost := q.Lost
 	changed := q.settle(w, answer, err, time.Now())
-	if w.drilled != nil {
-		q.remove(w) // it is not tried again
-		w.tell(answer, err)
-	}
 	switch {
 	case q.Lost > lost:
 		n.log.Warn("a notification could not be delivered and is given up", "receiver", r.Name, "attempts", w.Attempts, "err", err)
@@ -283,7 +288,7 @@ func (n *Notifier) States() []status.Receiver {
 			Waiting: len(q.Waiting) + max(q.Holds-1, 0),
 			Success: q.Success,
 			Answer:  q.Answer,
-			Since:   q.failed,
+			Since:   q.Failed,
 			Lost:    q.Lost,
 			LostAt:  q.LostAt,
 			Counts:  map[string]uint64{},
@@ -293,6 +298,8 @@ func (n *Notifier) States() []status.Receiver {
 		}
 		if q.failing != nil {
 			s.Failing = q.failing.Error()
+		} else if !q.Failed.IsZero() {
+			s.Failing = "not tried since the start"
 		}
 		list = append(list, s)
 	}

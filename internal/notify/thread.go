@@ -66,9 +66,8 @@ type thread struct {
 	AtLeast bool                `json:"at_least,omitempty"`
 	Stages  map[stage]time.Time `json:"stages"`
 	Left    map[stage]time.Time `json:"left"`
-	// Stage is where it is now, Worst how far it got.
+	// Stage is where it is now.
 	Stage stage `json:"stage"`
-	Worst stage `json:"worst"`
 	// Cleared is when its last alert ended, zero while one fires. Unwatched says that it ended because nobody looks any more.
 	Cleared   time.Time `json:"cleared,omitzero"`
 	Unwatched bool      `json:"no_longer_watched,omitempty"`
@@ -94,6 +93,8 @@ type told struct {
 	// Times counts the messages, Texts those of people that were told.
 	Times int `json:"times"`
 	Texts int `json:"texts,omitempty"`
+	// Woken says that the receiver was told that it is critical, and not yet of the end.
+	Woken bool `json:"woken,omitempty"`
 	// Held says that a summary is to tell it: in the morning, or that it was there before the receiver was configured.
 	Held bool `json:"held,omitempty"`
 }
@@ -364,7 +365,6 @@ func (t *thread) join(o *thread) (ends bool) {
 			t.Stages[s] = at
 		}
 	}
-	t.Worst = max(t.Worst, o.Worst)
 	t.lasting = append(t.lasting, o.lasting...)
 	for name, other := range o.Told {
 		ends = ends || other.Stage > silent || other.Held
@@ -407,7 +407,7 @@ func (t *thread) follow(v *View, ends time.Duration) {
 			t.Left[s] = v.Now
 		}
 	}
-	t.Stage, t.Worst = now, max(t.Worst, now)
+	t.Stage = now
 }
 
 // incidentIn returns the newest incident of one of its problems that was there while the thread was; nil for none.

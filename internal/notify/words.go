@@ -86,15 +86,7 @@ func (n *news) message(now time.Time, site *Site) *service.Message {
 		m.Thread, m.Link = "", site.URL
 		n.sumUp(m, w)
 	case over:
-		title := cmp.Or(n.title, t.Said.Title)
-		m.Level, m.Title = service.LevelOver, "[RESOLVED] It was: "+title
-		if t.Unwatched {
-			m.Title = "[NO LONGER WATCHED] It was: " + title
-		}
-		w.line("From " + w.since(t) + " to " + w.clock(n.ended) + ", for " + wording.Duration(n.ended.Sub(t.Began)) + ".")
-		if t.Cleared.IsZero() && t.about(n.receiver.Targets) {
-			w.line("A warning lasts, which you are not told of.")
-		}
+		n.end(m, w)
 	case text:
 		m.Level, m.Title = service.LevelInfo, "[NOTE] "+t.Said.Title
 		for _, note := range t.texts()[n.first:] {
@@ -112,6 +104,20 @@ func (n *news) message(now time.Time, site *Site) *service.Message {
 		m.Text = strings.TrimSuffix(w.String(), "\n")
 	}
 	return m
+}
+
+// end puts the end of a thread into words.
+func (n *news) end(m *service.Message, w *writer) {
+	t := n.threads[0]
+	title := cmp.Or(n.title, t.Said.Title)
+	m.Level, m.Title = service.LevelOver, "[RESOLVED] It was: "+title
+	if t.Unwatched {
+		m.Title = "[NO LONGER WATCHED] It was: " + title
+	}
+	w.line("From " + w.since(t) + " to " + w.clock(n.ended) + ", for " + wording.Duration(n.ended.Sub(t.Began)) + ".")
+	if t.Cleared.IsZero() && t.about(n.receiver.Targets) {
+		w.line("A warning lasts, which you are not told of.")
+	}
 }
 
 // TestMessage is a message that only says that it arrived.

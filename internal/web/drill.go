@@ -39,7 +39,7 @@ type driller interface {
 	// EndDrill ends a drill early. The error is ErrNoDrill.
 	EndDrill(id string) error
 	// DrillReceivers sends the exporter's own receivers with these names, without names all, a test message, and says what became of each,
-	// to be encoded as JSON. It may take half a minute. The error wraps ErrDrillInvalid.
+	// to be encoded as JSON. It may take half a minute. The error wraps ErrDrillInvalid or ErrDrillRunning.
 	DrillReceivers(ctx context.Context, severity string, names []string) (receivers any, err error)
 }
 

@@ -27,8 +27,9 @@ var (
 const (
 	// stormTime is how long faults and clients come and go before everything is measured in the calm.
 	stormTime = 6 * time.Second
-	// patience bounds how long after the end of all faults every target has to be up, on a busy machine too.
-	patience = time.Minute
+	// patience bounds how long after the end of all faults every target has to be up, on a busy machine too. One with new settings that
+	// is read each minute waits for a whole one.
+	patience = 90 * time.Second
 	// least is how many rounds a verdict takes.
 	least = 6
 )

@@ -186,7 +186,7 @@ type receiver struct {
 	hide   func(string) string
 
 	// reached has the places that a message has reached, by message and place; roots has the services' ids of first messages, by thread
-	// and place. Both end with the process.
+	// and place. Both end with the next reload.
 	reached, roots memory
 }
 
@@ -227,6 +227,16 @@ func (r *receiver) Threads() bool    { return r.threads }
 func (r *receiver) String() string   { return r.scheme + " receiver" }
 func (r *receiver) GoString() string { return r.String() }
 
+// sendTo makes one attempt to send to a place, of so many that are left. One that hangs leaves time to the others.
+func (r *receiver) sendTo(ctx context.Context, d *delivery, left int) (*receipt, error) {
+	if deadline, ok := ctx.Deadline(); ok && left > 1 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer cancel()
+	}
+	return r.deliver(ctx, r.client, d)
+}
+
 func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends what a service's connection still does
@@ -237,7 +247,8 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 	answer := "it has the message already"
 	var failed []error
 	var reached []string
-	for d.number, d.place = range r.places {
+	for done, place := range r.places {
+		d.number, d.place = done, place
 		attempt, thread := d.ID+"\n"+d.place, d.Thread+"\n"+d.place
 		mark := markOf(d.place)
 		if r.reached.get(attempt) != "" || slices.Contains(m.Reached, mark) {
@@ -245,7 +256,7 @@ func (r *receiver) Send(ctx context.Context, m *Message) (string, error) {
 			continue
 		}
 		d.root = r.roots.get(thread)
-		got, err := r.deliver(ctx, r.client, &d)
+		got, err := r.sendTo(ctx, &d, len(r.places)-done)
 		if err != nil {
 			failed = append(failed, err)
 			continue
