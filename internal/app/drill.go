@@ -23,8 +23,8 @@ import (
 
 // DrillOptions are the flags of a drill.
 type DrillOptions struct {
-	// Prometheus, Alertmanager and Exporter are URLs. Without the first two, the drill is of the messages that the exporter sends by itself.
-	// Without Exporter, it is the one of this host with the same --web.listen-address.
+	// Prometheus, Alertmanager and Exporter are URLs. Without the first two, the drill is of the messages that the exporter sends by
+	// itself. Without Exporter, it is the one of this host with the same --web.listen-address.
 	Prometheus, Alertmanager, Exporter string
 	// Others are the URLs of the other Alertmanagers of its cluster.
 	Others []string

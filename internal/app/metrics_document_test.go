@@ -35,8 +35,8 @@ const (
 // elsewhere are the rows of metrics that the simulated stack does not show at the moment of the test, and whose declaration does not say
 // everything.
 var elsewhere = map[string]string{
-	"chatstack_notification_failing_seconds": "gauge | `receiver` | How long every attempt to send the receiver a notification has failed; 0 " +
-		"after one that delivered it.",
+	"chatstack_notification_failing_seconds": "gauge | `receiver` | How long every attempt to send the receiver a notification has " +
+		"failed; 0 after one that delivered it.",
 	"chatstack_notification_queue_length": "gauge | `receiver` | Notifications that the receiver has not got yet.",
 	"chatstack_notifications_total": "counter | `outcome`, `receiver` | Attempts to send a notification that delivered it or failed, and " +
 		"notifications that were given up after 24 hours (expired) or held back as too many within an hour (held).",

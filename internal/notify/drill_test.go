@@ -2,7 +2,6 @@ package notify
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -43,7 +42,7 @@ func TestDrillSendsEachReceiverAMessage(t *testing.T) {
 		hangs.failWith(nil)
 		time.Sleep(time.Hour)
 		for _, phone := range []*telephone{refuses, hangs} {
-			if got := phone.list(); len(got) == 0 || slices.ContainsFunc(got, func(m string) bool { return strings.Contains(m, "[DRILL]") }) {
+			if got := phone.list(); len(got) == 0 || strings.Contains(strings.Join(got, ""), "[DRILL]") {
 				t.Errorf("later it got %q", got)
 			}
 		}

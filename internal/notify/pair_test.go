@@ -337,6 +337,12 @@ func TestOneOfAPairTells(t *testing.T) {
 			time.Sleep(10 * time.Minute)
 			g.wantTold("the end", up, "")
 		},
+		"the other does not reach the receiver": func(g *team) {
+			g.reaches("b", false)
+			g.seen(web)
+			time.Sleep(10 * time.Minute)
+			g.wantTold("an outage", down, "")
+		},
 		"only the other sees it": func(g *team) {
 			g.members["b"].resee(web)
 			time.Sleep(10 * time.Minute)

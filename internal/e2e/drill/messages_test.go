@@ -530,7 +530,8 @@ func (m *messageTable) String() string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	//nolint:errcheck // a builder takes all
-	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END\tOWN CALLS\tOWN ENDS")
+	fmt.Fprintln(w, "FAULT\tPAGES\tMAILS\tIN THE CHANNEL\tPAGES OF THE END\tMAILS OF THE END\tIN THE CHANNEL OF THE END\t"+
+		"OWN CALLS\tOWN ENDS")
 	for _, r := range m.rows {
 		//nolint:errcheck // a builder takes all
 		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
