@@ -161,6 +161,10 @@ func (l *loader) checkNotify(root *Report) {
 	if l.cfg.Pair != "" && len(l.cfg.Notify) > 0 && len(l.cfg.Peers) == 0 {
 		root.warnf("pair", "is set without peers, so this exporter does not hear what the others have sent; list them under peers")
 	}
+	if l.cfg.Pair == "" && len(l.cfg.Notify) > 0 && len(l.cfg.Peers) > 0 {
+		root.warnf("peers", "is set without pair, so this exporter sends whatever the others send, too; if they have the same receivers, "+
+			"set pair: first in one and pair: other in the rest")
+	}
 	l.setZones(root)
 }
 

@@ -47,7 +47,7 @@ func (n *Notifier) Drill(ctx context.Context, severity string, names []string) (
 		if len(names) > 0 && !slices.Contains(names, name) {
 			continue
 		}
-		w := &waiting{Message: *drillMessage(begun, severity, &n.site), Made: begun, drilled: make(chan Drilled, 1)}
+		w := &waiting{Message: *drillMessage(begun, severity, &n.site), Made: begun, tried: make(chan struct{})}
 		n.queues[name].drills = []*waiting{w}
 		results, tries = append(results, Drilled{Name: name}), append(tries, w)
 	}
@@ -55,13 +55,17 @@ func (n *Notifier) Drill(ctx context.Context, severity string, names []string) (
 	n.Wake()
 	for i, w := range tries {
 		select {
-		case result := <-w.drilled:
-			result.Name = results[i].Name
-			results[i] = result
+		case <-w.tried:
 		case <-ctx.Done():
-			results[i].Error = "it was not tried within " + maxDrill.String()
+		}
+		n.mu.Lock()
+		if w.drilled != nil {
+			results[i] = *w.drilled
+		} else {
+			results[i].Error = "it was not tried within " + maxDrill.String() + ": the attempt with another message hangs"
 			results[i].Duration = time.Since(begun).Seconds()
 		}
+		n.mu.Unlock()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -85,9 +89,14 @@ func drillMessage(now time.Time, severity string, site *Site) *service.Message {
 }
 
 // endDrill takes in the end of the attempt of a drill. One that fails is no failure of the receiver, since nothing would be tried again.
-func (q *queue) endDrill(w *waiting, answer string, err error, now time.Time) {
+func (q *queue) endDrill(w *waiting, name, answer string, err error, now time.Time) {
 	q.inFlight, w.underWay, q.drills = false, false, nil
-	result := Drilled{Delivered: err == nil, Answer: answer, Duration: now.Sub(w.Made).Seconds()}
+	result := Drilled{
+		Name:      name,
+		Delivered: err == nil,
+		Answer:    answer,
+		Duration:  now.Sub(w.Made).Seconds(),
+	}
 	if err == nil {
 		q.count(Delivered)
 		q.works(answer, now)
@@ -95,5 +104,6 @@ func (q *queue) endDrill(w *waiting, answer string, err error, now time.Time) {
 		q.count(Failed)
 		result.Error, result.Hint = err.Error(), failure.HintOf(err)
 	}
-	w.drilled <- result
+	w.drilled = &result
+	close(w.tried)
 }

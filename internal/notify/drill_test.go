@@ -18,24 +18,26 @@ func TestDrillSendsEachReceiverAMessage(t *testing.T) {
 		hangs.failWith(errHang)
 		// Another one of the pair is not there, and would send first.
 		p := startIn(t, Pair{ID: "1", Role: config.PairOther, Peers: []string{"http://gone"}}, &file{},
-			map[string]*telephone{"a": well, "b": refuses, "c": hangs})
+			map[string]*telephone{"a": hangs, "b": well, "c": refuses})
 		defer p.end()
 		p.see(web)
 		time.Sleep(time.Hour)
-		before := len(well.list())
-		results, err := p.notifier.Drill(t.Context(), "none", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := well.list()[before:]; len(got) != 1 || !strings.Contains(got[0], "[DRILL]") {
-			t.Errorf("a got %q", got)
-		}
-		if r := results[0]; len(results) != 3 || r.Name != "a" || !r.Delivered || r.Answer != "ok" {
-			t.Errorf("got %+v", results)
-		}
-		for i, want := range map[int]string{1: "status 401", 2: "deadline exceeded"} {
-			if r := results[i]; r.Delivered || !strings.Contains(r.Error, want) || r.Duration > maxDrill.Seconds() {
-				t.Errorf("got %+v, want %s", r, want)
+		for range 5 {
+			before := len(well.list())
+			results, err := p.notifier.Drill(t.Context(), "none", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := well.list()[before:]; len(got) != 1 || !strings.Contains(got[0], "[DRILL]") {
+				t.Errorf("b got %q", got)
+			}
+			if r := results[1]; len(results) != 3 || r.Name != "b" || !r.Delivered || r.Answer != "ok" {
+				t.Errorf("got %+v", results)
+			}
+			for i, want := range map[int]string{0: "deadline exceeded", 2: "status 401"} {
+				if r := results[i]; r.Delivered || !strings.Contains(r.Error, want) || r.Duration > maxDrill.Seconds() {
+					t.Errorf("got %+v, want %s", r, want)
+				}
 			}
 		}
 		refuses.failWith(nil)
@@ -46,7 +48,7 @@ func TestDrillSendsEachReceiverAMessage(t *testing.T) {
 				t.Errorf("later it got %q", got)
 			}
 		}
-		results, err = p.notifier.Drill(t.Context(), "critical", []string{"b"})
+		results, err := p.notifier.Drill(t.Context(), "critical", []string{"b"})
 		if err != nil || len(results) != 1 || !results[0].Delivered {
 			t.Errorf("of one receiver: %+v, %v", results, err)
 		}

@@ -88,6 +88,25 @@ func TestReloadForgetsARefusal(t *testing.T) {
 	})
 }
 
+// TestEachReceiverThatFailsIsTold for itself, and so is its end.
+func TestEachReceiverThatFailsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone, fax, mail := &telephone{}, &telephone{}, &telephone{}
+		p := start(t, &file{}, map[string]*telephone{"phone": phone, "fax": fax, "mail": mail})
+		defer p.end()
+		phone.failWith(errors.New("status 401"))
+		fax.failWith(errors.New("status 401"))
+		p.see(web)
+		time.Sleep(20 * time.Minute)
+		const faxFails = "The exporter cannot deliver its messages to fax"
+		wantTitles(t, mail, "[WARNING] "+faxFails, "[WARNING] "+phoneFails)
+		fax.failWith(nil)
+		time.Sleep(20 * time.Minute)
+		wantTitles(t, mail, "[WARNING] "+faxFails, "[WARNING] "+phoneFails, "[RESOLVED] It was: "+faxFails)
+		wantTitles(t, fax, "[WARNING] "+phoneFails)
+	})
+}
+
 // TestRestartEndsNoFailure of a receiver: without a message that arrives, it goes on.
 func TestRestartEndsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestProblemThatComesBackAfterItsEndIsNew(t *testing.T) {
 	p.fire(web, health.AlertTargetDown, health.Warning).pass(3 * time.Hour)
 	p.want("00:01:00 all [WARNING] Web is down", "00:11:00 all [RESOLVED] It was: Web is down", "05:11:00 all [WARNING] Web is down",
 		"07:30:00 day [WARNING] Web is down, and 1 problem more")
-	if got, want := p.texts[2], "Since 05:10 UTC, for 1 min."; !strings.Contains(got, want) {
+	if got, want := p.texts[2], "Since 05:10 UTC."; !strings.Contains(got, want) {
 		t.Errorf("the third is %q, want %q", got, want)
 	}
 	if got, want := p.texts[3], "- Web is down, since 05:10 UTC.\n- Over: Web is down, from 00:00 UTC to 00:10 UTC."; got != want {

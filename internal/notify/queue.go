@@ -50,8 +50,9 @@ type waiting struct {
 	// that an attempt has it.
 	turn, next time.Time
 	underWay   bool
-	// drilled gets what became of the message of a drill; nil for others.
-	drilled chan Drilled
+	// tried is closed when the message of a drill was tried; nil for others. drilled is what became of it.
+	tried   chan struct{}
+	drilled *Drilled
 }
 
 // partly reports whether somebody has the message. It does not keep others waiting, nor count as waiting.

@@ -236,7 +236,7 @@ func (n *Notifier) send(ctx context.Context, sending *sync.WaitGroup) {
 		q := n.queues[r.Name]
 		n.leave(r.Name, q, now)
 		w := q.first(now)
-		if w == nil || ctx.Err() != nil || w.drilled == nil && n.listens(now) {
+		if w == nil || ctx.Err() != nil || w.tried == nil && n.listens(now) {
 			continue
 		}
 		q.inFlight, w.underWay = true, true
@@ -257,8 +257,8 @@ func (n *Notifier) deliver(ctx context.Context, r *Receiver, q *queue, w *waitin
 		q.inFlight, w.underWay = false, false // the end of the process is no fault of the service; the next one tries again
 		return
 	}
-	if w.drilled != nil {
-		q.endDrill(w, answer, err, time.Now())
+	if w.tried != nil {
+		q.endDrill(w, r.Name, answer, err, time.Now())
 		n.Wake()
 		return
 	}

@@ -317,15 +317,16 @@ func (b *book) threadOf(now time.Time, g *group) *thread {
 // idOf returns the name of a new thread.
 func idOf(g *group, now time.Time) string {
 	h := fnv.New64a()
-	h.Write([]byte(strings.Join([]string{health.Key(g.root).String(), g.alert, now.UTC().String()}, "\n")))
+	h.Write([]byte(strings.Join([]string{health.Key(g.root).String(), g.alert, g.of, now.UTC().String()}, "\n")))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
 // takes reports whether a group belongs to the thread for its cause: what does not work always does, if it has the name of the cause, too,
-// such as a target and its container. Another part of a cause does only while both are new.
+// such as a target and its container. Another part of a cause does only while both are new, and none of the exporter itself: each receiver
+// that fails is told for itself.
 func (t *thread) takes(g *group, now time.Time, isNew bool) bool {
 	switch {
-	case t.Alert != g.alert:
+	case t.Alert != g.alert, t.isOwn():
 		return false
 	case g.alert != "":
 		noticed := t.Stages[warned] // zero in the look that begins it

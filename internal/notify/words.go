@@ -180,7 +180,7 @@ func (w *writer) describe(t *thread, k kind) {
 		w.line(sentence(status.UpperFirst(t.Said.Loss)))
 	}
 	w.line(sentence(t.Said.Text))
-	since := "Since " + w.since(t) + ", for " + wording.Duration(w.now.Sub(t.Began))
+	since := "Since " + w.since(t) // not for how long: it may be sent much later
 	if k == again {
 		since += "; nobody has acknowledged it"
 	}
