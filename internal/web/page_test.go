@@ -232,6 +232,21 @@ func TestPageBeginsWithTheBridge(t *testing.T) {
 	}
 }
 
+// TestPageBeginsWithReceiversThatFail since whoever gets messages only there may look here.
+func TestPageBeginsWithReceiversThatFail(t *testing.T) {
+	r := faultyReport(1)
+	r.Receivers = []status.Receiver{
+		{Name: "phone", Failing: "status 401", Since: ago(time.Hour)},
+		{Name: "mail"},
+		{Name: "heartbeat", Failing: "refused", Since: ago(time.Hour)},
+	}
+	head, _, _ := strings.Cut(pageOf(t, r), "</header>")
+	holds(t, head, "Messages to phone fail since ", "status 401", "The heartbeat fails since ", "refused")
+	if strings.Contains(head, "mail fail") {
+		t.Error("one that works is said to fail")
+	}
+}
+
 func TestPageIsRenderedOncePerReport(t *testing.T) {
 	report := healthyReport()
 	source := &counted{shown: shown{report: report}}
