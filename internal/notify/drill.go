@@ -29,8 +29,8 @@ type Drilled struct {
 // ErrDrilling means that another drill is under way.
 var ErrDrilling = errors.New("another drill of receivers is under way: try again in half a minute")
 
-// Drill sends the named receivers, without names all, a message that says that it is only a drill. It comes before all that wait, and is
-// tried once. Drill waits for that, at most maxDrill. The error is ErrDrilling.
+// Drill sends a message to the receivers with these names, without names to all. It says that it is only a drill, goes before all that
+// wait, and is tried once. Drill waits for that, at most maxDrill. The error is ErrDrilling.
 func (n *Notifier) Drill(ctx context.Context, severity string, names []string) ([]Drilled, error) {
 	if !n.drilling.CompareAndSwap(false, true) {
 		return nil, ErrDrilling
@@ -90,7 +90,8 @@ func drillMessage(now time.Time, severity string, site *Site) *service.Message {
 
 // endDrill takes in the end of the attempt of a drill. One that fails is no failure of the receiver, since nothing would be tried again.
 func (q *queue) endDrill(w *waiting, name, answer string, err error, now time.Time) {
-	q.inFlight, w.underWay, q.drills = false, false, nil
+	q.inFlight, w.underWay = false, false
+	q.drills = slices.DeleteFunc(q.drills, func(o *waiting) bool { return o == w }) // another drill may have begun
 	result := Drilled{
 		Name:      name,
 		Delivered: err == nil,

@@ -91,3 +91,21 @@ func TestDrillLeavesNoTrace(t *testing.T) {
 		}
 	})
 }
+
+// TestNextDrillIsTried although the attempt of the one before has outlasted it.
+func TestNextDrillIsTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		phone := &telephone{}
+		p := start(t, &file{}, map[string]*telephone{"phone": phone})
+		defer p.end()
+		phone.failWith(errHang)
+		p.see(web)
+		time.Sleep(settleCritical + time.Second) // now an attempt hangs
+		for _, want := range []string{"it was not tried", "deadline exceeded"} {
+			results, err := p.notifier.Drill(t.Context(), "none", nil)
+			if err != nil || !strings.Contains(results[0].Error, want) {
+				t.Errorf("got %+v, %v, want %s", results, err, want)
+			}
+		}
+	})
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/chatstack-exporter/chatstack_exporter/internal/status"
 )
 
-// seeItself adds to a report what is wrong with the exporter itself: its judgement does not know that. Each is told once it has lasted as
+// seeItself adds the problems of the exporter itself to a report: its judgement does not know them. Each is added once it has lasted as
 // long as its rule waits. The caller holds the lock.
 func (n *Notifier) seeItself(v *View) {
 	itself := health.Judgement{Time: v.Now}
@@ -73,7 +73,7 @@ func (n *Notifier) failing(r *status.Report) (names []string) {
 // isOwn reports whether the thread is about something that is wrong with the exporter itself.
 func (t *thread) isOwn() bool { return t.Root == health.ExporterSubject && t.Alert != "" }
 
-// failureOf identifies that a receiver fails. That receiver is not told of it.
+// failureOf identifies the problem that a receiver fails. That receiver gets no message about it.
 func failureOf(receiver string) problemKey {
 	return problemKey{Subject: health.ExporterSubject, Alert: alerts.NotificationsFailing, Of: receiver}
 }

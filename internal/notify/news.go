@@ -121,7 +121,7 @@ func (b *book) newsFor(r *Receiver, v *View, since time.Time) (list []news) {
 	return gather(list)
 }
 
-// gather makes one message of those that say the same of several containers of one engine, for example that it was restarted with them.
+// gather joins messages that say the same of several containers of one engine, for example after its restart.
 func gather(list []news) (few []news) {
 	for _, n := range list {
 		at := slices.IndexFunc(few, func(o news) bool { return n.saysTheSame(&o) })

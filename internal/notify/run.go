@@ -41,7 +41,7 @@ type Notifier struct {
 	site      Site
 	book      book
 	queues    map[string]*queue
-	// limits are those of the alerts' rules, nil for none.
+	// limits returns the limits of an alert's rules; nil for none.
 	limits func(alert string) (warning, critical health.Limit)
 	// refused is since when a new configuration is refused; zero for none.
 	refused time.Time
@@ -86,9 +86,8 @@ func New(store Store, flush func() error, log *slog.Logger) *Notifier {
 	return n
 }
 
-// Configure sets who is told, and the limits of the alerts' rules; with nil, nobody is told what is wrong with the
-// exporter itself. A receiver that keeps its name keeps its queue;
-// what a removed one has not got is dropped, and logged.
+// Configure sets the receivers and the limits of the alerts' rules. Without limits, the exporter does not report what is wrong with
+// itself. A receiver that keeps its name keeps its queue; what a removed one has not got is dropped, and logged.
 func (n *Notifier) Configure(receivers []Receiver, site Site, limits func(alert string) (warning, critical health.Limit), now time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -323,7 +323,7 @@ func idOf(g *group, now time.Time) string {
 
 // takes reports whether a group belongs to the thread for its cause: what does not work always does, if it has the name of the cause, too,
 // such as a target and its container. Another part of a cause does only while both are new, and none of the exporter itself: each receiver
-// that fails is told for itself.
+// that fails has a thread.
 func (t *thread) takes(g *group, now time.Time, isNew bool) bool {
 	switch {
 	case t.Alert != g.alert, t.isOwn():

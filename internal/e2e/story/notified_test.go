@@ -78,9 +78,9 @@ func (w *world) told(receiver string) (list []string) {
 	return list
 }
 
-// checkNotified compares what an exporter told by itself with the chain, unless it says why they differ: the calls are as many as the
-// pages, and each server that the channel is told of is told, in no more messages than those of the chain with news. Both know the same
-// but for what only Prometheus decides, and for series that a test adds to a page.
+// checkNotified compares the messages of an exporter with those of the chain, unless the scenario says why they differ. There are as many
+// calls as pages. The other messages are at least one for each server that the channel reports, and no more than those of the chain with
+// news. Both know the same but for what only Prometheus decides, and for series that a test adds to a page.
 func (w *world) checkNotified(differs string) {
 	w.Helper()
 	if len(w.exporters) != 1 || w.exporters[0].sees != nil || differs != "" {
